@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BESIDE = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff")
 NAMED = ("py.typed", "__init__.pyi", "plan.schema.json", "conformance/vectors.json", "conformance/tools/pysal.py",
-         "conformance/tools/parts/conformance_parts.py", "present/assets/")  # fmt: skip
+         "conformance/tools/parts/conformance_parts.py", "report/assets/")  # fmt: skip
 """Files without which something breaks far from here; all others are compared with the sources."""
 
 

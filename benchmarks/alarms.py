@@ -1,6 +1,6 @@
 """`make alarms`: how often a stable year gives any false alarm, and how often a lasting shift is found within a week.
 
-The constants of `uncertainty/alarms.py` were set on Gaussian, t(4), Laplace, gamma and exponential noise with autocorrelation 0.3
+The constants of `intervals/alarms.py` were set on Gaussian, t(4), Laplace, gamma and exponential noise with autocorrelation 0.3
 and no weekday pattern. Here: other seeds, weekday patterns, heavier tails, other skewness, glitches, days lost, spread that
 differs by weekday. Every figure has its Monte Carlo error. Exit 1 where what is promised does not hold within two of them.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.uncertainty.alarms import watch
+from evenhand.intervals.alarms import watch
 
 Floats = npt.NDArray[np.float64]
 YEAR, WEEK = 365, 7

@@ -106,9 +106,9 @@ def intervals_ours(path: str, interval: str) -> Callable[[], list[float]]:
     """All replicates of five metrics, after the tally."""
     from evenhand import metrics  # noqa: F401  fills the registry
     from evenhand.cards import asks, needing
+    from evenhand.intervals.kinds import Interval
+    from evenhand.intervals.spectra import estimates
     from evenhand.tallies.spectrum import Spectra, Spectrum
-    from evenhand.uncertainty.intervals import Interval
-    from evenhand.uncertainty.spectra import estimates
 
     tally = Spectra.of([Spectrum.of(np.load(path, mmap_mode="r"))])
     asked, how = asks(FIVE, needing(Spectrum)), Interval.parse(interval)

@@ -10,11 +10,11 @@ from itertools import product
 
 import numpy as np
 
+from evenhand.intervals.pooled import tested
 from evenhand.metrics.outcome import gaps
 from evenhand.metrics.outcome_pooled import pooled
 from evenhand.tallies.moments import Moments
 from evenhand.tallies.rows import Rows
-from evenhand.uncertainty.pooled import tested
 
 BINS = 10
 SIZES = ((3_000, 50), (3_000, 400), (600, 300), (1_000, 100))

@@ -14,7 +14,7 @@ from evenhand.cards import REGISTRY, Metric
 from evenhand.cli.schema import text as plan_schema
 from evenhand.errors import UndefinedWarning
 from evenhand.metrics.conventions import compare
-from evenhand.present.text import number
+from evenhand.report.words.text import number
 
 DOCS = Path(__file__).parent
 CITED = tomllib.loads((DOCS / "references.toml").read_text(encoding="utf-8"))

@@ -14,8 +14,8 @@ import evenhand as eh
 from evenhand.cli import main
 from evenhand.findings import Findings
 from evenhand.metrics.agreement import oriented, places
-from evenhand.present import tables
-from evenhand.present.again import ways
+from evenhand.report import table as tables
+from evenhand.report.reproduce import ways
 
 GROUPS = {f"d{i}": "f" if i % 3 == 0 else "m" for i in range(30)}
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from benchmarks.alarms import Design, error, false_alarms, found
 
-from evenhand.uncertainty.alarms import normal_score, watch
+from evenhand.intervals.alarms import normal_score, watch
 
 DAYS = np.arange(1_000) % 7
 

@@ -25,7 +25,7 @@ import evenhand as eh
 from evenhand.audits.declare import find
 from evenhand.cli import main
 from evenhand.cli.audit import in_flags
-from evenhand.present.files import write_whole
+from evenhand.report.files import write_whole
 
 GOOD = {
     "author": ["a", "a", "b", "c", "d", "d"],

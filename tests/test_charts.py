@@ -12,10 +12,10 @@ import evenhand as eh
 from evenhand import metrics
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings
-from evenhand.present.charts import KINDS, draw, kinds_for, picture, save
-from evenhand.present.drawing import MOST_POINTS, Kind, Panel, Picture, records
-from evenhand.present.lorenz import FINE, Curve, corners, curves, stops
-from evenhand.present.shapes import MOST_ROWS
+from evenhand.report.charts.drawing import MOST_POINTS, Kind, Panel, Picture, records
+from evenhand.report.charts.drawn import KINDS, draw, kinds_for, picture, save
+from evenhand.report.charts.lorenz_curves import FINE, Curve, corners, curves, stops
+from evenhand.report.charts.shapes import MOST_ROWS
 from made_findings import (
     HOSTILE,
     SOURCES,
@@ -372,7 +372,7 @@ def test_an_unwritable_place_leaves_nothing_behind(tmp_path):
 
 
 def test_a_kind_declared_twice_is_refused():
-    from evenhand.present.drawing import chart
+    from evenhand.report.charts.drawing import chart
 
     with pytest.raises(EvenhandError, match="declared twice"):
         chart("lorenz", title="again")(lambda findings: Picture((Panel(None),), {}, ""))

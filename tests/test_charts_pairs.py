@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.present.charts import picture
+from evenhand.report.charts.drawn import picture
 from evenhand.synthetic import Maker
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import evenhand as eh
 from evenhand.findings import Findings, row, tidy
-from evenhand.present.checks import check, parse
-from evenhand.present.gates import Gate, junit, summary
+from evenhand.report.checks import check, parse
+from evenhand.report.gates import Gate, junit, summary
 from evenhand.results import Result
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli import main
-from evenhand.uncertainty.difference import difference, holm
+from evenhand.intervals.difference import difference, holm
 
 
 def audit(x, **more):

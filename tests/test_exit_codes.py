@@ -14,7 +14,7 @@ import pytest
 import evenhand as eh
 from evenhand.cli import main
 from evenhand.errors import EvenhandError, listing, printable
-from evenhand.present.files import write_whole
+from evenhand.report.files import write_whole
 from evenhand.sources import engine
 
 WORDS = ["--unit", "u", "--amount", "v", "--population", "none", "-m", "gini", "--interval", "none", "--seed", "1"]
@@ -201,7 +201,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize(("audit", "key", "value"), [(a, k, v) for a, pairs in MALFORMED.items() for k, v in pairs])
 def test_a_malformed_plan_is_one_error(audit, key, value, tmp_path, capsys, monkeypatch):
-    from evenhand.present.again import plan_file
+    from evenhand.report.reproduce import plan_file
 
     monkeypatch.chdir(tmp_path)
     run = pl.DataFrame({"u": list("aabb"), "v": [1, 2, 3, 4], "request": [1, 1, 2, 2], "item": list("abab")})

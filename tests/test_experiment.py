@@ -10,13 +10,13 @@ import pytest
 import evenhand as eh
 from evenhand.cards import asks, needing
 from evenhand.cli import main
+from evenhand.intervals.arms import paired_contrast, units_contrast
+from evenhand.intervals.experiments import contrast, sample_ratio, subsets
 from evenhand.metrics.inequality import standard_error
 from evenhand.tallies.assignment import bucket_size
 from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.paired_amounts import PairedAmounts
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.uncertainty.arms import paired_contrast, units_contrast
-from evenhand.uncertainty.experiments import contrast, sample_ratio, subsets
 from oracles import experiment as slow
 
 ASKED = asks(["gini", "atkinson(epsilon=0.5)", "top_share(p=0.1)", "percentile(p=0.7)"], needing(Spectrum))

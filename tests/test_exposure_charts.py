@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand import metrics as m
-from evenhand.present import charts
+from evenhand.report.charts import drawn as charts
 from test_exposure_audit import tables, world
 
 
@@ -59,7 +59,7 @@ def test_the_exposure_picture_holds_shares_that_add_up_and_the_target():
 def test_the_system_table_points_the_right_way():
     _, drawn = charts.picture(result_of(metrics=["awrf", "eer", "log_dp", "eed"]).findings, "systems")
     assert list(drawn.table) == ["slice", "awrf ↓", "eer ↑", "log_dp →", "eed ↓"]
-    from evenhand.present.charts_pairs import places
+    from evenhand.report.charts.pairs import places
 
     def row(value, better, ideal=0.0):
         return {"estimate": value, "better": better, "ideal": ideal}

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand.present.files import write_whole
+from evenhand.report.files import write_whole
 from evenhand.sources.opening import Files
 
 CALL = {"unit": "u", "amount": "a", "metrics": ["gini"], "interval": None}

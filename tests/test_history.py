@@ -11,11 +11,11 @@ import pytest
 import evenhand as eh
 from evenhand.audits.declare import find
 from evenhand.findings import COLUMNS, plan_hash
-from evenhand.present.exporters import open_metrics
-from evenhand.present.lines import lines
+from evenhand.history import store
+from evenhand.history.locks import only_writer
+from evenhand.report.charts.series import lines
+from evenhand.report.exporters import open_metrics
 from evenhand.results import Result
-from evenhand.series import store
-from evenhand.series.locks import only_writer
 from test_plans import EVERY, data  # noqa: F401
 
 START = dt.date(2026, 8, 3)

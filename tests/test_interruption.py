@@ -76,7 +76,7 @@ def test_an_interrupted_run_keeps_the_answer_of_the_last_one(how, tmp_path):
 
 WRITER = """
 import itertools, sys
-from evenhand.present.files import write_whole
+from evenhand.report.files import write_whole
 for turn in itertools.cycle("ab"):
     write_whole(sys.argv[1], turn * 3_000_000)
     print("written", flush=True)

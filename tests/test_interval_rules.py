@@ -13,10 +13,10 @@ from benchmarks.rules import WORLDS, broken, faults
 
 import evenhand as eh
 from evenhand.cards import ask
+from evenhand.intervals.kinds import centred_ends, percentile_ends
+from evenhand.intervals.rules import settled, t_quantile, tail_share
+from evenhand.intervals.tails import grown, heavy_tails, tail_exponents, with_tail
 from evenhand.tallies.spectrum import Spectra, Spectrum
-from evenhand.uncertainty.intervals import centred_ends, percentile_ends
-from evenhand.uncertainty.rules import settled, t_quantile, tail_share
-from evenhand.uncertainty.tails import grown, heavy_tails, tail_exponents, with_tail
 
 
 def units_of(x, **call):
@@ -332,7 +332,7 @@ def test_the_page_of_a_history_says_that_intervals_of_two_days_are_no_test(tmp_p
 
 @pytest.mark.parametrize("items", [0, 1, 30, 2_000])
 def test_as_many_items_are_drawn_as_there_are(items):
-    from evenhand.uncertainty.items import _counts
+    from evenhand.intervals.items import _counts
 
     drawn = _counts(items, 40, np.random.default_rng(1)).astype(np.int64)
     assert drawn.shape == (items, 40)

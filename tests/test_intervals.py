@@ -13,10 +13,8 @@ from scipy import stats
 
 from evenhand import EvenhandError
 from evenhand.cards import ask, asks, needing
-from evenhand.tallies.requests import Requests, of_rankings
-from evenhand.tallies.spectrum import Spectra, Spectrum
-from evenhand.uncertainty import spectra as module
-from evenhand.uncertainty.intervals import (
+from evenhand.intervals import spectra as module
+from evenhand.intervals.kinds import (
     Interval,
     Scale,
     drawn_ends,
@@ -26,9 +24,11 @@ from evenhand.uncertainty.intervals import (
     stream,
     studentised_ends,
 )
-from evenhand.uncertainty.requests import AT_ONCE, Reduced, draws_of, picks, resampled
-from evenhand.uncertainty.spectra import MANY, estimates
-from evenhand.uncertainty.tails import tail_exponents, tail_units
+from evenhand.intervals.requests import AT_ONCE, Reduced, draws_of, picks, resampled
+from evenhand.intervals.spectra import MANY, estimates
+from evenhand.intervals.tails import tail_exponents, tail_units
+from evenhand.tallies.requests import Requests, of_rankings
+from evenhand.tallies.spectrum import Spectra, Spectrum
 
 KNOWN = needing(Spectrum)
 UNIT = (0.0, 1.0)

@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.present import charts, report
+from evenhand.report import page as report
+from evenhand.report.charts import drawn as charts
 
 FEW = 10
 CALL = {"unit": "u", "amount": "v", "interval": None, "rng": 1, "min_units": FEW}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from evenhand.intervals.jackknife import buckets, jackknife_ends
 from evenhand.metrics import gini
-from evenhand.uncertainty.jackknife import buckets, jackknife_ends
 
 
 def without(values):

@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 import evenhand as eh
 from evenhand.cli import main
-from evenhand.present.tellers import teller
+from evenhand.report.words.sentences import teller
 from golden_cases import CASES
 from oracles import outcome as oracle
 

@@ -11,9 +11,9 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli import main
+from evenhand.intervals.kinds import stream
 from evenhand.metrics.counterfactual import Reallocation, folded
 from evenhand.tallies.candidates import Candidates
-from evenhand.uncertainty.intervals import stream
 from golden_cases import CASES
 from oracles import outcome as oracle
 

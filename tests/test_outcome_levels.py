@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from evenhand.intervals.difference import holm
+from evenhand.intervals.pooled import _picked
+from evenhand.intervals.pooled import tested as held_against_chance
 from evenhand.metrics.outcome import gaps
 from evenhand.metrics.outcome_joint import joint_test, spline
 from evenhand.metrics.outcome_pooled import pooled
 from evenhand.tallies.moments import Moments
 from evenhand.tallies.rows import Rows
-from evenhand.uncertainty.difference import holm
-from evenhand.uncertainty.pooled import _picked
-from evenhand.uncertainty.pooled import tested as held_against_chance
 
 WORLDS = 5_000
 BINS = 10

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from evenhand import EvenhandError, UndefinedWarning, metrics
+from evenhand.intervals.difference import holm
 from evenhand.metrics import outcome as module
 from evenhand.metrics import outcome_joint as joint
 from evenhand.metrics.outcome_pooled import pooled
 from evenhand.tallies.moments import Moments
-from evenhand.uncertainty.difference import holm
 from golden_cases import CASES, holds, plain
 from oracles import outcome as oracle
 

@@ -14,12 +14,12 @@ from statsmodels.stats.multitest import multipletests
 
 import evenhand as eh
 from evenhand.cards import REGISTRY
+from evenhand.intervals import odds
 from evenhand.metrics import outcome as module
 from evenhand.metrics import outcome_joint as joint
 from evenhand.metrics.outcome_pooled import pooled
 from evenhand.tallies.moments import Moments
 from evenhand.tallies.rows import Rows
-from evenhand.uncertainty import odds
 from oracles import outcome as oracle
 from test_outcome_audit import ENGINES, ROLES, candidates, one, rows_of, same
 from test_outcome_metrics import COVARIANCES, world

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.audits.paired import letters_of
 from evenhand.cli import main
-from evenhand.uncertainty.difference import holm
-from evenhand.uncertainty.paired import MANY, Draws, paired_difference
+from evenhand.intervals.difference import holm
+from evenhand.intervals.paired import MANY, Draws, paired_difference
 
 GROUPS = {i: "f" if i < 8 else "m" for i in range(20)}
 

@@ -11,7 +11,7 @@ import evenhand as eh
 from evenhand.audits.declare import AUDITS, find, names
 from evenhand.cli import VERBS, main
 from evenhand.findings import Findings
-from evenhand.present.again import ways
+from evenhand.report.reproduce import ways
 
 RNG = np.random.default_rng(3)
 

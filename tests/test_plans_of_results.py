@@ -10,7 +10,7 @@ import pytest
 import evenhand as eh
 from evenhand.cli import main
 from evenhand.findings import Findings
-from evenhand.present.again import ways
+from evenhand.report.reproduce import ways
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ import pytest
 
 import evenhand as eh
 from evenhand import EvenhandError
+from evenhand.intervals.orders import draws_of, random_orders
 from evenhand.metrics import ndd, ndjs, ndkl
 from evenhand.metrics.prefix import TEMPLATES, lean, lean_and_spread
 from evenhand.metrics.template import Reading
-from evenhand.present.charts import KINDS
+from evenhand.report.charts.drawn import KINDS
 from evenhand.tallies.placement import Placement
-from evenhand.uncertainty.orders import draws_of, random_orders
 from golden_cases import cases
 from oracles import prefix as oracle
 from ranked_tables import ENGINES, table
@@ -415,7 +415,7 @@ def test_random_orders_of_a_very_long_list_are_refused_and_its_top_is_not():
     n = 200_001
     frame = pl.DataFrame({"request": [1] * n, "rank": range(1, n + 1), "stance": ["con", "pro", "pro"] * (n // 3)})
     call = {"group": "stance", "protected": "con", "metrics": "ndd", "interval": None, "rng": 1}
-    with pytest.raises(eh.EvenhandError, match="A ranking has 200,001 ranks.* chance=None"):
+    with pytest.raises(eh.EvenhandError, match=r"A ranking has 200,001 ranks.* chance=None"):
         eh.prefix(frame, **call)
     assert eh.prefix(frame, **call, chance=None).frame["estimate"][0] < 0.01
     assert eh.prefix(frame, **(call | {"metrics": "ndd@100"})).frame["estimate"][0] > 0

@@ -11,7 +11,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli import main
-from evenhand.present.charts import draw, kinds_for, picture
+from evenhand.report.charts.drawn import draw, kinds_for, picture
 from ranked_tables import table
 
 HOSTILE = "</script><img src=x onerror=alert(1)> a.b[0]"

@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.present import charts, report
+from evenhand.report import page as report
+from evenhand.report.charts import drawn as charts
 
 EVIL = [
     "<script>alert(1)</script>", "]]>", "</script><img src=x onerror=alert(1)>", "\u202eRTL\u202c", "x" * 300, "😀",

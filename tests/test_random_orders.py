@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from evenhand.cards import ask
+from evenhand.intervals import order_sums
+from evenhand.intervals.order_sums import Read, shuffled
+from evenhand.intervals.orders import random_orders
 from evenhand.metrics import terms
 from evenhand.metrics.prefix import looked_at, reading_of
 from evenhand.tallies.placement import Placement, distinct_rows, grouped
-from evenhand.uncertainty import order_sums
-from evenhand.uncertainty.order_sums import Read, shuffled
-from evenhand.uncertainty.orders import random_orders
 
 METRICS = ("ndd", "ndr", "ndkl", "ndjs", "ndjs(target='equal')", "pref_nd(step=2)", "ndd(reference='list')@4")
 

@@ -16,12 +16,12 @@ from scipy.special import i0, i1
 import evenhand as eh
 from evenhand import EvenhandError
 from evenhand import metrics as m
+from evenhand.intervals import crosstabs as draws
 from evenhand.sources import engine, matrices
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.resampled_lists import ResampledLists
 from evenhand.tallies.shown import Cut, Ragged
 from evenhand.tallies.user_lists import tabulate
-from evenhand.uncertainty import crosstabs as draws
 from golden_cases import CASES, cases, holds, plain
 from test_recommender_metrics import OPPORTUNITY, PAIRED, SINGLE, audits, groups_of, how_of
 

@@ -10,7 +10,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli import main
-from evenhand.present import charts
+from evenhand.report.charts import drawn as charts
 
 
 @pytest.fixture

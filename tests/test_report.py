@@ -14,10 +14,13 @@ import pytest
 import evenhand as eh
 from evenhand.cli import main
 from evenhand.findings import Findings
-from evenhand.present import again, explorer, report, summary
-from evenhand.present.pages import vega
-from evenhand.present.text import percent
-from evenhand.present.verdict import verdict
+from evenhand.report import explorer
+from evenhand.report import page as report
+from evenhand.report import reproduce as again
+from evenhand.report.pages import vega
+from evenhand.report.words import summary
+from evenhand.report.words.headlines import verdict
+from evenhand.report.words.text import percent
 from made_findings import HOSTILE, amounts, audited, binned, decomposed, findings_of, hostile, sources, undefined
 
 SHAPES = {
@@ -462,7 +465,7 @@ def test_the_printed_page_shows_every_row_of_the_table(browser, written, tmp_pat
 
 @pytest.mark.browser
 def test_a_chart_saved_as_html_is_silent_too(browser, tmp_path):
-    from evenhand.present.charts import draw, save
+    from evenhand.report.charts.drawn import draw, save
 
     path = save(draw(hostile(), "intervals"), tmp_path / "chart.html")
     with visit(browser, path) as seen:

@@ -10,7 +10,7 @@ import pytest
 import evenhand as eh
 from evenhand.cards import REGISTRY, Card, metric
 from evenhand.cli import main
-from evenhand.present.again import ways
+from evenhand.report.reproduce import ways
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.moments import Moments
 from evenhand.tallies.spectrum import Spectrum

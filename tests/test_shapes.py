@@ -6,8 +6,8 @@ import math
 import pytest
 
 from evenhand.findings import COLUMNS, Findings
-from evenhand.present.charts import KINDS, draw, kinds_for, picture
-from evenhand.present.shapes import Axis, cloud, in_rows, joined, lines, squares
+from evenhand.report.charts.drawn import KINDS, draw, kinds_for, picture
+from evenhand.report.charts.shapes import Axis, cloud, in_rows, joined, lines, squares
 from made_findings import HOSTILE
 
 

@@ -24,7 +24,7 @@ from cluster import told
 from evenhand.audits.declare import AUDITS, names
 from evenhand.cli import main
 from evenhand.findings import Findings
-from evenhand.present.again import ways
+from evenhand.report.reproduce import ways
 from evenhand.sources.opening import Files, fetch, open_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from evenhand import EvenhandError, metrics
 from evenhand.cards import ask
+from evenhand.intervals.tails import heavy_tails, tail_exponents
 from evenhand.tallies import spectrum
 from evenhand.tallies.spectrum import BIN_WIDTH, BLOCK, Spectra, Spectrum, collapse
-from evenhand.uncertainty.tails import heavy_tails, tail_exponents
 
 whole = st.lists(st.integers(0, 30), max_size=30)
 real = st.lists(st.floats(0, 1e6).map(lambda v: round(v, 2)), max_size=30)

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from evenhand.cards import REGISTRY, Card, metric
-from evenhand.present import summary, tables
-from evenhand.present.charts import draw
-from evenhand.present.phrases import PHRASES, card_of, metric_title
-from evenhand.present.tellers import Teller, sentences, teller
+from evenhand.report import table as tables
+from evenhand.report.charts.drawn import draw
+from evenhand.report.words import summary
+from evenhand.report.words.phrases import PHRASES, card_of, metric_title
+from evenhand.report.words.sentences import Teller, sentences, teller
 from evenhand.tallies.spectrum import Spectrum
 from made_findings import decomposed, findings_of
 

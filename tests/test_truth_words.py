@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.present.summary import headlines
-from evenhand.present.text import counted, number, percent, plural
+from evenhand.report.words.summary import headlines
+from evenhand.report.words.text import counted, number, percent, plural
 
 
 def serps(share_unknown=0.25, seed=0):

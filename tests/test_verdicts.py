@@ -7,10 +7,11 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.present import report, summary
-from evenhand.present.charts import KINDS
-from evenhand.present.theme import SHAPES
-from evenhand.present.verdict import verdict
+from evenhand.report import page as report
+from evenhand.report.charts.drawn import KINDS
+from evenhand.report.charts.theme import SHAPES
+from evenhand.report.words import summary
+from evenhand.report.words.headlines import verdict
 from made_findings import findings_of
 
 ARMS = ("arm", "treatment", "control_value", "raw", "chance", "volume_ratio", "p", "p_adjusted")

@@ -13,7 +13,7 @@ import evenhand as eh
 from evenhand.audits.declare import AUDITS, names
 from evenhand.cli import main
 from evenhand.findings import Findings
-from evenhand.present.again import ways
+from evenhand.report.reproduce import ways
 from evenhand.sources import remote
 from evenhand.sources.opening import open_table
 

@@ -11,7 +11,7 @@ from evenhand.audits.advise import DEGREES, Degree
 from evenhand.audits.advise_goal import Goal
 from evenhand.cards import REGISTRY, Metric
 from evenhand.metrics.lookup import lookup
-from evenhand.present.text import DIRECTION, REASONS, number
+from evenhand.report.words.text import DIRECTION, REASONS, number
 
 ASKED = re.compile(r"^<!-- table: (\w+)(?: ([\w, ]+))? -->$", re.MULTILINE)
 

@@ -25,9 +25,9 @@ from evenhand.audits.sources import sources as sources
 from evenhand.errors import DataWarning as DataWarning
 from evenhand.errors import EvenhandError as EvenhandError
 from evenhand.errors import UndefinedWarning as UndefinedWarning
+from evenhand.history.histories import History as History
+from evenhand.history.histories import history as history
 from evenhand.results import Result as Result
-from evenhand.series.history import History as History
-from evenhand.series.history import history as history
 from evenhand.sources.labels import shares as shares
 from evenhand.sources.rollup import rollup as rollup
 from evenhand.sources.slicing import log_bins as log_bins

@@ -24,11 +24,12 @@ from evenhand.errors import (
     unprintable_escaped,
 )
 from evenhand.findings import NUMBERS, Findings, Row, in_bins, row, tidy
-from evenhand.present import tables, tellers
-from evenhand.present.checks import Checks, Inconclusive, check
-from evenhand.present.files import write_whole
-from evenhand.present.tracked import tracked
-from evenhand.uncertainty.difference import difference, holm
+from evenhand.intervals.difference import difference, holm
+from evenhand.report import table as tables
+from evenhand.report.checks import Checks, Inconclusive, check
+from evenhand.report.files import write_whole
+from evenhand.report.tracked import tracked
+from evenhand.report.words import sentences as tellers
 
 RANKED = frozenset({"exposure", "pairwise", "prefix"})
 """Audits whose units are requests, which two results may share."""
@@ -119,7 +120,7 @@ class Result:
     @property
     def kinds(self) -> list[str]:
         """Names of the kinds of chart that `.plot(kind)` can draw of this result; the first is what `.plot()` draws."""
-        from evenhand.present import charts
+        from evenhand.report.charts import drawn as charts
 
         return [kind.name for kind in charts.kinds_for(self.findings)]
 
@@ -128,13 +129,14 @@ class Result:
 
         A notebook shows it without a network; `.save("chart.svg")` (or .png, .html) writes it.
         """
-        from evenhand.present import charts, notebook
+        from evenhand.report import notebook
+        from evenhand.report.charts import drawn as charts
 
         return notebook.offline(charts.draw(self.findings, kind))
 
     def report(self, path: str | Path) -> Path:
         """One self-contained HTML file that a product manager can be sent."""
-        from evenhand.present import report
+        from evenhand.report import page as report
 
         return write_whole(path, report.html(self.findings))
 
@@ -156,7 +158,7 @@ class Result:
             import mlflow
         except ModuleNotFoundError as error:
             raise MissingExtraError("mlflow", "mlflow") from error
-        from evenhand.present import report
+        from evenhand.report import page as report
 
         numbers = tracked(self.findings, prefix)
         name = f"{folder}/{prefix}{self.findings.audit}"
@@ -171,7 +173,7 @@ class Result:
         return tables.render(self.findings, "table")
 
     def _repr_html_(self) -> str:
-        from evenhand.present import notebook
+        from evenhand.report import notebook
 
         return notebook.shown(self.findings)
 

@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 
 from evenhand.errors import DataWarning, EvenhandError
-from evenhand.present.checks import Inconclusive
+from evenhand.report.checks import Inconclusive
 from evenhand.results import Result
 
 

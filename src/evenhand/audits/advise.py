@@ -12,6 +12,8 @@ from evenhand.audits.declare import Call, Labels, Rankings, Seed, TableOrColumn,
 from evenhand.audits.prefix import protected_labels
 from evenhand.cards import REGISTRY, Between
 from evenhand.errors import EvenhandError
+from evenhand.intervals.kinds import stream
+from evenhand.intervals.orders import random_order_of
 from evenhand.metrics.prefix import TEMPLATES
 from evenhand.results import Result
 from evenhand.sources.labels import columns_in, open_labels
@@ -20,8 +22,6 @@ from evenhand.synthetic.viewpoints import viewpoint_codes
 from evenhand.tallies.exposure_policy import Unknown
 from evenhand.tallies.placed import Placed
 from evenhand.tallies.placement import Placement
-from evenhand.uncertainty.intervals import stream
-from evenhand.uncertainty.orders import random_order_of
 
 Degree = Literal["low", "medium", "high"]
 DEGREES: tuple[Degree, ...] = ("low", "medium", "high")

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from evenhand.cards import REGISTRY, Ask, Metric, ask
 from evenhand.errors import EvenhandError
 from evenhand.findings import RANGE, Row
-from evenhand.uncertainty.difference import holm_by_family
-from evenhand.uncertainty.rules import ANYTHING, FEW, few, settled
+from evenhand.intervals.difference import holm_by_family
+from evenhand.intervals.rules import ANYTHING, FEW, few, settled
 
 
 def notes(*codes: str) -> str | None:

@@ -15,6 +15,7 @@ from evenhand.audits.outcome_rows import without_few
 from evenhand.cards import Floats, is_whole
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings, Row, row, slice_words, tidy
+from evenhand.intervals.kinds import seed_of, stream
 from evenhand.metrics.counterfactual import Reallocation, folded
 from evenhand.metrics.outcome import FEWEST_ROWS
 from evenhand.results import Result, as_frame
@@ -22,7 +23,6 @@ from evenhand.sources.outcomes import Outcomes
 from evenhand.tallies.candidates import Candidates
 from evenhand.tallies.moments import Ints
 from evenhand.tallies.reallocated import Change
-from evenhand.uncertainty.intervals import seed_of, stream
 
 QUESTION = "What would change without the bias?"
 EXTRA = ("p", "p_adjusted")

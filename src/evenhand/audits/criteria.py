@@ -14,13 +14,13 @@ from evenhand.audits.declare import Call, Columns, Count, Metrics, Seed, Table, 
 from evenhand.audits.units import By, Population, units_of
 from evenhand.cards import Ask, Between, Floats, asks, needing
 from evenhand.errors import EvenhandError, listing, unknown_name
+from evenhand.intervals.kinds import stream
+from evenhand.intervals.spectra import WIDE
 from evenhand.metrics.criteria import CRITERIA, PUBLISHED, Fact, theoretical, worst
 from evenhand.results import Result
 from evenhand.sources.logs import NanPolicy
 from evenhand.tallies.slices import Slices
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.uncertainty.intervals import stream
-from evenhand.uncertainty.spectra import WIDE
 
 METRICS = ("gini", "atkinson", "top_share", "percentile_ratio", "share_ratio", "equivalent_to_top", "equal_share")
 COLUMNS = ("metric", "criterion", "measured", "value", "published", "note")

@@ -47,10 +47,10 @@ from evenhand.audits.parameters import (
 )
 from evenhand.errors import refuse_keys, unknown_name
 from evenhand.findings import Findings, Row, plan_hash, tidy
-from evenhand.present.text import plural
+from evenhand.intervals.kinds import Interval, seed_of
+from evenhand.report.words.text import plural
 from evenhand.results import Result
 from evenhand.sources.tally_files import UnansweredError, tally_of
-from evenhand.uncertainty.intervals import Interval, seed_of
 
 __all__ = [
     "AUDITS", "OTHER_REQUESTS", "OTHER_UNITS", "TOOLS", "Audit", "Call", "Columns", "Count", "Countable", "CountableRankings",

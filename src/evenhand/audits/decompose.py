@@ -16,6 +16,11 @@ from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, parse_call
 from evenhand.errors import EvenhandError, all_problems, unknown_name
 from evenhand.findings import Row, label, row
+from evenhand.intervals.kinds import Estimates, Interval, stream
+from evenhand.intervals.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
+from evenhand.intervals.spectra import WIDE as BINNED
+from evenhand.intervals.spectra import estimates
+from evenhand.intervals.tails import cautions
 from evenhand.metrics.decomposition import INDICES, TUNED, Index, Parts, checked_index, parts, parts_influence
 from evenhand.results import Result
 from evenhand.sources.labels import TOGETHER, combined
@@ -26,11 +31,6 @@ from evenhand.sources.roles import missing_columns
 from evenhand.tallies.partition import Partition, partitions, refuse_shared_units
 from evenhand.tallies.slices import Label
 from evenhand.tallies.spectrum import Spectra, Spectrum, collapse
-from evenhand.uncertainty.intervals import Estimates, Interval, stream
-from evenhand.uncertainty.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
-from evenhand.uncertainty.spectra import WIDE as BINNED
-from evenhand.uncertainty.spectra import estimates
-from evenhand.uncertainty.tails import cautions
 
 NOTHING_BETWEEN = frozenset({"between", "overlap"})
 """Parts that are certain where there is one group only."""

@@ -28,7 +28,7 @@ from evenhand.audits.inequality import METRICS
 from evenhand.audits.units import By, Population
 from evenhand.cards import Between, asks, needing
 from evenhand.errors import EvenhandError
-from evenhand.present.text import plural
+from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.slicing import slicing

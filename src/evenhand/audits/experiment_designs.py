@@ -13,6 +13,9 @@ from evenhand.audits.declare import log
 from evenhand.audits.units import Units, units_of
 from evenhand.cards import Ask
 from evenhand.errors import EvenhandError, listing
+from evenhand.intervals.arms import paired_contrast, thinned, units_contrast
+from evenhand.intervals.experiments import Contrast, absent, contrast, sample_ratio, volume_ratio
+from evenhand.intervals.kinds import stream
 from evenhand.sources.logs import Amount, Log, NanPolicy
 from evenhand.sources.relation import comparable
 from evenhand.tallies.assignment import Assignment
@@ -20,9 +23,6 @@ from evenhand.tallies.buckets import Buckets, BucketSlices
 from evenhand.tallies.paired_amounts import PairedAmounts, PairedSlices, arms_of, refuse_several_arms
 from evenhand.tallies.slices import Label, Slices, whole_labels
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.uncertainty.arms import paired_contrast, thinned, units_contrast
-from evenhand.uncertainty.experiments import Contrast, absent, contrast, sample_ratio, volume_ratio
-from evenhand.uncertainty.intervals import stream
 
 CHANGED = 2.0
 """Errors by which volume per randomised unit must differ before it counts as changed."""

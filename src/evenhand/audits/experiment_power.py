@@ -14,12 +14,12 @@ from evenhand.audits.experiment_designs import Asked, refuse_shares
 from evenhand.audits.units import Units
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row
+from evenhand.intervals.experiments import detectable
+from evenhand.intervals.kinds import stream
 from evenhand.results import Result
 from evenhand.tallies.assignment import Assignment
 from evenhand.tallies.buckets import Buckets, BucketSlices
 from evenhand.tallies.slices import whole_labels
-from evenhand.uncertainty.experiments import detectable
-from evenhand.uncertainty.intervals import stream
 
 Held = TypeVar("Held", bound=Result)
 

@@ -12,8 +12,8 @@ from evenhand.audits.assemble import notes, suppressed
 from evenhand.audits.experiment_designs import Asked, Compared
 from evenhand.cards import Ask
 from evenhand.findings import Row, row
-from evenhand.uncertainty.difference import holm
-from evenhand.uncertainty.experiments import FEWEST, GRID
+from evenhand.intervals.difference import holm
+from evenhand.intervals.experiments import FEWEST, GRID
 
 EXTRA = ("treatment", "control_value", "raw", "volume_ratio", "p", "p_adjusted", "detectable")
 MISMATCH = 0.001

@@ -43,6 +43,9 @@ from evenhand.audits.requests import RankingResult, draws_wanted, held_of, inter
 from evenhand.cards import Floats, refuse_lacking
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, slice_words
+from evenhand.intervals.items import crossed_draws
+from evenhand.intervals.kinds import stream
+from evenhand.intervals.requests import MANY, Reduced, blocks
 from evenhand.labels import all_but, match
 from evenhand.sources.judged_rankings import JudgedRankings, open_judged_rankings
 from evenhand.sources.judgments import MissingRelevance
@@ -52,9 +55,6 @@ from evenhand.tallies.exposure import Amortised, Exposed, Exposure, side_codes, 
 from evenhand.tallies.exposure_policy import Policy, Unknown, policy_for, unlabelled
 from evenhand.tallies.group_exposure import GroupExposure
 from evenhand.tallies.requests import Measured
-from evenhand.uncertainty.intervals import stream
-from evenhand.uncertainty.items import crossed_draws
-from evenhand.uncertainty.requests import MANY, Reduced, blocks
 
 __all__ = ["exposure", "rollup"]
 

@@ -12,9 +12,9 @@ from evenhand.audits.exposure_asks import MetricSpec
 from evenhand.audits.exposure_measures import ExposureTallies
 from evenhand.audits.requests import draws_wanted
 from evenhand.cards import Floats
+from evenhand.intervals.kinds import percentile_ends, stream
+from evenhand.intervals.requests import together
 from evenhand.tallies.exposure_policy import exposure, targets
-from evenhand.uncertainty.intervals import percentile_ends, stream
-from evenhand.uncertainty.requests import together
 
 
 def curves(

@@ -11,6 +11,9 @@ import numpy as np
 from evenhand.audits.exposure_asks import MetricSpec, required_by
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
+from evenhand.intervals.items import ItemResampler
+from evenhand.intervals.kinds import stream
+from evenhand.intervals.random_order import chosen_lists, in_random_order
 from evenhand.metrics.prefix import looked_at, reasons_of, scores_of
 from evenhand.metrics.representation import Represented
 from evenhand.sources.judged_rankings import JudgedRankings
@@ -32,9 +35,6 @@ from evenhand.tallies.ranked_lists import (
 )
 from evenhand.tallies.requests import Measured, of_rankings, of_sums
 from evenhand.tallies.sampled_lists import SampledLists
-from evenhand.uncertainty.intervals import stream
-from evenhand.uncertainty.items import ItemResampler
-from evenhand.uncertainty.random_order import chosen_lists, in_random_order
 
 JUDGED = frozenset({"relevance", "gains", "dues"})
 """What metrics read that need judgments."""

@@ -14,19 +14,19 @@ from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, asks, needing
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
+from evenhand.intervals.kinds import Estimates, Interval, stream
+from evenhand.intervals.spectra import MANY, MOST_CELLS, estimates
+from evenhand.intervals.tails import cautions
+from evenhand.intervals.viewers import both_ends, viewer_ends, viewers
 from evenhand.metrics.shares import lorenz_curve
-from evenhand.present.lorenz import corners, stops
-from evenhand.present.text import plural
+from evenhand.report.charts.lorenz_curves import corners, stops
+from evenhand.report.words.text import plural
 from evenhand.results import Result
 from evenhand.sources.logs import Amount, NanPolicy
 from evenhand.tallies.assignment import Assignment
 from evenhand.tallies.buckets import Buckets, BucketSlices
 from evenhand.tallies.slices import Label, Slices, whole_labels
 from evenhand.tallies.spectrum import Spectra, Spectrum
-from evenhand.uncertainty.intervals import Estimates, Interval, stream
-from evenhand.uncertainty.spectra import MANY, MOST_CELLS, estimates
-from evenhand.uncertainty.tails import cautions
-from evenhand.uncertainty.viewers import both_ends, viewer_ends, viewers
 
 OTHER_VIEWERS = (
     "The interval is for these same {units}, seen by as many other {viewers} like these: how far the number would move had "

@@ -9,9 +9,9 @@ import numpy as np
 
 from evenhand.audits.assemble import notes
 from evenhand.findings import Row, row
+from evenhand.intervals.odds import Odds, odds_gaps, rate_gap
 from evenhand.sources.outcomes import Outcomes
 from evenhand.tallies.rows import Rows
-from evenhand.uncertainty.odds import Odds, odds_gaps, rate_gap
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from evenhand.audits.assemble import hidden_cells, notes, suppressed
 from evenhand.audits.outcome_contrast import Everybody, contrast_rows
 from evenhand.cards import REGISTRY, Ask, Floats, Metric, needing
 from evenhand.findings import Row, row
+from evenhand.intervals.difference import holm, holm_by_family
+from evenhand.intervals.pooled import tested as tested_by_chance
 from evenhand.metrics.outcome import Covariance, Gaps, critical, gaps, mean_errors, reasons
 from evenhand.metrics.outcome_joint import (
     Effect,
@@ -26,8 +28,6 @@ from evenhand.metrics.outcome_pooled import Pooled, pooled
 from evenhand.sources.outcomes import Outcomes
 from evenhand.tallies.moments import Moments
 from evenhand.tallies.rows import Rows
-from evenhand.uncertainty.difference import holm, holm_by_family
-from evenhand.uncertainty.pooled import tested as tested_by_chance
 
 EXTRA = ("bin", "bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "slope", "detectable", "share_used")
 Cells = frozenset[tuple[int | None, str | None]]

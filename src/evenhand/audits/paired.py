@@ -16,13 +16,13 @@ from evenhand.audits.requests import Held, RankingResult
 from evenhand.audits.systems import system_column
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.findings import Findings, Row, row
+from evenhand.intervals.difference import holm
+from evenhand.intervals.paired import Difference, Draws, paired_difference
+from evenhand.intervals.rules import ANYTHING
 from evenhand.labels import match
 from evenhand.metrics.agreement import oriented
-from evenhand.present import systems as system_tables
+from evenhand.report.words import systems as system_tables
 from evenhand.results import Result, difference_of
-from evenhand.uncertainty.difference import holm
-from evenhand.uncertainty.paired import Difference, Draws, paired_difference
-from evenhand.uncertainty.rules import ANYTHING
 
 QUESTION = "Which systems differ, on the same requests?"
 BOTH = (

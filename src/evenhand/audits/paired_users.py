@@ -18,13 +18,13 @@ from evenhand.audits.systems import system_column
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
+from evenhand.intervals.crosstabs import Resampled, Swapped, affordable, values
+from evenhand.intervals.difference import holm
+from evenhand.intervals.kinds import percentile_ends
+from evenhand.intervals.rules import ANYTHING
 from evenhand.tallies.resampled_lists import ResampledLists
 from evenhand.tallies.shown import Ints
 from evenhand.tallies.user_lists import AT
-from evenhand.uncertainty.crosstabs import Resampled, Swapped, affordable, values
-from evenhand.uncertainty.difference import holm
-from evenhand.uncertainty.intervals import percentile_ends
-from evenhand.uncertainty.rules import ANYTHING
 
 QUESTION = "Which recommenders differ, on the same users?"
 SAME_USERS = (

@@ -28,6 +28,8 @@ from evenhand.audits.few import few_labels
 from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
 from evenhand.cards import Ask, Between, asks, needing, refuse_lacking
 from evenhand.errors import EvenhandError
+from evenhand.intervals.kinds import stream
+from evenhand.intervals.requests import Reduced, blocks
 from evenhand.sources.judgments import MissingRelevance, carried, open_judgments
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.rankings import as_table, open_scores, ranking_table, system_of
@@ -35,8 +37,6 @@ from evenhand.tallies.exposure_policy import Unknown
 from evenhand.tallies.pair_counts import PairCounts, Sides
 from evenhand.tallies.pairs import Pairs
 from evenhand.tallies.requests import Measured, of_sums
-from evenhand.uncertainty.intervals import stream
-from evenhand.uncertainty.requests import Reduced, blocks
 
 METRICS = ("intra_acc", "inter_acc", "accuracy")
 ANYONE = "*"

@@ -33,6 +33,9 @@ from evenhand.audits.requests import RankingResult, held_of, interval_words, per
 from evenhand.cards import Ask, Floats, asks, needing, refuse_lacking
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.findings import slice_words
+from evenhand.intervals.kinds import stream
+from evenhand.intervals.orders import Orders, draws_of, random_orders
+from evenhand.intervals.requests import Reduced
 from evenhand.labels import match, no_label, several
 from evenhand.metrics.prefix import lean_and_spread, looked_at, reading_of, reasons_of, scores_of
 from evenhand.metrics.template import Scores
@@ -43,9 +46,6 @@ from evenhand.tallies.exposure_policy import Unknown
 from evenhand.tallies.placed import Placed
 from evenhand.tallies.placement import Placement
 from evenhand.tallies.requests import Measured, of_rankings
-from evenhand.uncertainty.intervals import stream
-from evenhand.uncertainty.orders import Orders, draws_of, random_orders
-from evenhand.uncertainty.requests import Reduced
 
 SIDED = ("ndd", "ndkl")
 MANY = ("ndjs",)

@@ -8,7 +8,7 @@ from typing import Any
 
 from evenhand.audits.declare import Audit, find, versions
 from evenhand.errors import EvenhandError, refuse_keys, unknown_name
-from evenhand.present.again import command
+from evenhand.report.reproduce import command
 from evenhand.sources.asking import AskingEngine, NeedsRowsError, Query, RawTable, place_of, statement
 from evenhand.sources.dialects import translated
 from evenhand.sources.files import database_of, has_known_ending

@@ -21,11 +21,11 @@ from evenhand.audits.rebalance_rows import Meter, spread_of
 from evenhand.cards import Between, parse_call
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.findings import Row, row
+from evenhand.intervals.jackknife import BUCKETS, buckets
+from evenhand.intervals.kinds import stream
 from evenhand.sources.judgments import carried, open_judgments
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.rankings import as_table, open_rankings, open_scores, ranking_table
-from evenhand.uncertainty.intervals import stream
-from evenhand.uncertainty.jackknife import BUCKETS, buckets
 
 Strength = Annotated[float, Between(0, 1)]
 CELLS = 4_000_000

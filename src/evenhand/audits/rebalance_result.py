@@ -17,7 +17,7 @@ from evenhand.audits.candidates import Candidates
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing
 from evenhand.metrics.shares import lorenz_curve
-from evenhand.present.lorenz import corners
+from evenhand.report.charts.lorenz_curves import corners
 from evenhand.results import Result
 from evenhand.sources.candidates import native
 from evenhand.tallies.slates import Ints

@@ -13,9 +13,9 @@ from evenhand.allocation.replay import Replayed
 from evenhand.audits.assemble import notes
 from evenhand.cards import REGISTRY, Ask, Floats, ask
 from evenhand.findings import Row, row
+from evenhand.intervals.jackknife import FEWEST, jackknife_ends
 from evenhand.tallies.sources import significant
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.uncertainty.jackknife import FEWEST, jackknife_ends
 
 SPREAD = ("gini", "top_share(p=0.1)")
 """Inequality of exposure over providers, whatever was optimised."""

@@ -15,8 +15,8 @@ from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.metrics.outcome import gaps, lines
 from evenhand.metrics.outcome_joint import joint_test
 from evenhand.metrics.outcome_pooled import pooled_gap
-from evenhand.present.files import write_whole
-from evenhand.present.text import number
+from evenhand.report.files import write_whole
+from evenhand.report.words.text import number
 from evenhand.sources.outcomes import off_scale, refuse_many
 from evenhand.tallies.moments import Ints, Moments
 

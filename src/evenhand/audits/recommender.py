@@ -28,16 +28,7 @@ from evenhand.audits.declare import (
 from evenhand.cards import Ask, Floats, asks, lacks, needing, parse_call, refuse_lacking
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row, slice_words
-from evenhand.labels import all_but, matches, one_or_several, several
-from evenhand.metrics.catalogue import lorenz_points
-from evenhand.results import Result
-from evenhand.sources.scores import Scores, Slice, SliceColumns, open_scores
-from evenhand.tallies.crosstab import Crosstab
-from evenhand.tallies.resampled_lists import ResampledLists, Weights
-from evenhand.tallies.shown import Cut, Ints
-from evenhand.tallies.sides import Sides
-from evenhand.tallies.user_lists import Reading, UserLists
-from evenhand.uncertainty.crosstabs import (
+from evenhand.intervals.crosstabs import (
     LONGEST,
     MOST_TIMES,
     NORMAL_DRAWS,
@@ -49,7 +40,16 @@ from evenhand.uncertainty.crosstabs import (
     seconds_of_pairs,
     values,
 )
-from evenhand.uncertainty.intervals import Interval
+from evenhand.intervals.kinds import Interval
+from evenhand.labels import all_but, matches, one_or_several, several
+from evenhand.metrics.catalogue import lorenz_points
+from evenhand.results import Result
+from evenhand.sources.scores import Scores, Slice, SliceColumns, open_scores
+from evenhand.tallies.crosstab import Crosstab
+from evenhand.tallies.resampled_lists import ResampledLists, Weights
+from evenhand.tallies.shown import Cut, Ints
+from evenhand.tallies.sides import Sides
+from evenhand.tallies.user_lists import Reading, UserLists
 
 MOST_DIFFERENCES = 30
 SCORES = "a matrix (.npz, .npy), or a table: Parquet, CSV or JSON lines (also .gz)"

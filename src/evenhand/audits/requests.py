@@ -14,10 +14,10 @@ from evenhand.audits.assemble import notes, suppressed
 from evenhand.audits.declare import Call
 from evenhand.cards import Floats
 from evenhand.findings import Row, row
+from evenhand.intervals.kinds import DEFAULT_DRAWS, Interval, drawn_ends, stream
+from evenhand.intervals.requests import Reduced, draws_of
 from evenhand.results import Result, as_frame
 from evenhand.tallies.requests import Measured, Requests
-from evenhand.uncertainty.intervals import DEFAULT_DRAWS, Interval, drawn_ends, stream
-from evenhand.uncertainty.requests import Reduced, draws_of
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,11 @@ from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, ask
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Row, label, row
+from evenhand.intervals.kinds import Estimates, Interval, stream
+from evenhand.intervals.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
+from evenhand.intervals.rules import ANYTHING
+from evenhand.intervals.spectra import estimates
+from evenhand.intervals.tails import cautions
 from evenhand.metrics.decomposition import SourceParts, source_influence, source_parts
 from evenhand.results import Result
 from evenhand.sources.logs import Amount, NanPolicy
@@ -20,11 +25,6 @@ from evenhand.sources.slicing import LogBins, QuantileBins
 from evenhand.tallies.slices import whole_labels
 from evenhand.tallies.sources import Sources, SourceSlices
 from evenhand.tallies.spectrum import Spectra, Spectrum
-from evenhand.uncertainty.intervals import Estimates, Interval, stream
-from evenhand.uncertainty.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
-from evenhand.uncertainty.rules import ANYTHING
-from evenhand.uncertainty.spectra import estimates
-from evenhand.uncertainty.tails import cautions
 
 PER_SOURCE = ("share", "own_gini", "correlation", "contribution", "marginal")
 METRICS = ("gini", *PER_SOURCE)

@@ -90,7 +90,7 @@ def _steps(*, quiet: bool) -> Callable[[int, int], None] | None:
 
 def _list(names: list[str], format: str) -> int:
     from evenhand.conformance.kit import kit, metrics, tools
-    from evenhand.present.tables import aligned
+    from evenhand.report.table import aligned
 
     for name in names:
         if name not in metrics():
@@ -127,7 +127,7 @@ def _exact(vector: dict[str, Any]) -> str:
 
 def _text(score: Score, differences: bool) -> str:  # noqa: FBT001
     """A line per metric that the tool offers, and what it all comes to."""
-    from evenhand.present.tables import aligned
+    from evenhand.report.table import aligned
 
     head = ["metric", "agrees", "differs", "fails", "not offered", "laws"]
     rows = []

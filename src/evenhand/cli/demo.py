@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from evenhand.present.files import write_whole
-    from evenhand.present.gallery import Tile, page
+    from evenhand.report.files import write_whole
+    from evenhand.report.gallery import Tile, page
 
     started, folder = time.monotonic(), Path(args.folder)
     folder.mkdir(parents=True, exist_ok=True)

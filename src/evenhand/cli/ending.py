@@ -14,11 +14,11 @@ from typing import Any
 from evenhand.cli import colour
 from evenhand.cli.options import ENDINGS, Asked, chart_file
 from evenhand.errors import EvenhandError, printable
-from evenhand.present.checks import Checks, check
-from evenhand.present.files import table_bytes, write_table, write_whole
-from evenhand.present.gates import Gate, junit, summary
+from evenhand.history.histories import day, history
+from evenhand.report.checks import Checks, check
+from evenhand.report.files import table_bytes, write_table, write_whole
+from evenhand.report.gates import Gate, junit, summary
 from evenhand.results import load
-from evenhand.series.history import day, history
 
 WORDS = "inconclusive='pass' or 'fail'"
 
@@ -91,7 +91,7 @@ class Ending:
         if len(results) == 1:
             return _told(results[0], args)
         if args.format in ("openmetrics", "grafana") and not args.sentences:
-            from evenhand.present import exporters
+            from evenhand.report import exporters
 
             export = exporters.open_metrics if args.format == "openmetrics" else exporters.dashboard
             return export([result.findings for result in results])
@@ -126,7 +126,7 @@ MOST_SAID = 10
 
 def in_sentences(result: Any) -> list[str]:
     """The findings in words: all of them, or the ten that matter where the audit knows which do."""
-    from evenhand.present.tellers import teller
+    from evenhand.report.words.sentences import teller
 
     every = list(dict.fromkeys(result.sentences()))
     first = teller(result.findings).headlines(result.findings)
@@ -152,7 +152,7 @@ def _told(result: Any, args: argparse.Namespace) -> str:
 
 
 def _save(chart: Any, path: str) -> None:
-    from evenhand.present import charts  # Altair is slow to load, and most commands draw nothing
+    from evenhand.report.charts import drawn as charts  # Altair is slow to load, and most commands draw nothing
 
     charts.save(chart, path)
 

@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from evenhand.history.histories import RATE, history
     from evenhand.results import Result
-    from evenhand.series.history import RATE, history
 
     if args.history or args.check:
         raise EvenhandError("--history and --check are for the answer of an audit, and this is none. Leave them out.")

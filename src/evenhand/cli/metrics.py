@@ -79,7 +79,7 @@ def _compare(name: str | None, format: str) -> int:
     from evenhand.cards import REGISTRY
     from evenhand.findings import plain
     from evenhand.metrics.conventions import compare
-    from evenhand.present.tables import aligned
+    from evenhand.report.table import aligned
 
     if name is None:
         several = ", ".join(sorted(n for n, metric in REGISTRY.items() if metric.conventions))
@@ -104,7 +104,7 @@ def _table(name: str | None, format: str) -> int:
     """Metrics of rankings by what they need and where they break."""
     from evenhand.cards import REGISTRY
     from evenhand.metrics.lookup import lookup
-    from evenhand.present.tables import aligned
+    from evenhand.report.table import aligned
 
     rows = lookup({name: REGISTRY[name]} if name else None)
     if not rows:
@@ -122,7 +122,7 @@ def _answers(many: int) -> str:
 
 
 def _shown(value: float) -> str:
-    from evenhand.present.text import number
+    from evenhand.report.words.text import number
 
     return "nan" if math.isnan(value) else number(value)
 
@@ -141,7 +141,7 @@ def _plain(metric: Any) -> dict[str, Any]:
 
 
 def _span(low: float, high: float) -> str:
-    from evenhand.present.text import number
+    from evenhand.report.words.text import number
 
     if math.isinf(high):
         return "any number" if math.isinf(low) else f"{number(low)} and above"
@@ -149,7 +149,7 @@ def _span(low: float, high: float) -> str:
 
 
 def _card(metric: Any) -> str:
-    from evenhand.present.text import DIRECTION, number
+    from evenhand.report.words.text import DIRECTION, number
 
     card, (low, high), ideal = metric.card, metric.span(), metric.ideal()
     direction = DIRECTION[metric.better()]

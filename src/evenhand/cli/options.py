@@ -115,7 +115,7 @@ def finish(result: Any, args: argparse.Namespace) -> int:
 def conclude(asked: Sequence[Asked], args: argparse.Namespace) -> int:
     """Hand answers out: the history and files first, whole or not at all; then the checks decide the exit code."""
     from evenhand.cli.ending import Ending, tell_build
-    from evenhand.present.files import write_whole
+    from evenhand.report.files import write_whole
 
     ending = Ending(asked, args)
     files = outputs(args, asked)
@@ -137,7 +137,7 @@ def conclude(asked: Sequence[Asked], args: argparse.Namespace) -> int:
 
 def outputs(args: argparse.Namespace, asked: Sequence[Asked] = ()) -> list[str]:
     """The files that will be written; one that cannot be, or that the command reads, is refused before any work is done."""
-    from evenhand.present.files import refuse_unwritable
+    from evenhand.report.files import refuse_unwritable
 
     plots = [*args.plot, *(plot for one in asked for plot in one.plots)]
     own = [getattr(args, name) for name in getattr(args, "written", ())]

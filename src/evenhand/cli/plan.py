@@ -41,7 +41,7 @@ def plan_of(words: list[str]) -> str:
     from evenhand import cli
     from evenhand.audits.declare import find
     from evenhand.cli.audit import bind
-    from evenhand.present.again import plan_file
+    from evenhand.report.reproduce import plan_file
 
     typed = cli.parse(words)
     if not cli.is_audit(typed.verb):

@@ -19,7 +19,7 @@ from typing import Any
 from evenhand.audits.declare import Audit, Call, find
 from evenhand.cli.audit import ENGINES, beside_table, from_plan, source
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
-from evenhand.present.checks import INCONCLUSIVE
+from evenhand.report.checks import INCONCLUSIVE
 from evenhand.sources.files import split_kind
 from evenhand.sources.stores import scheme
 

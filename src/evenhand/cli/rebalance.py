@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def after(result: Any, args: argparse.Namespace) -> Any:
     """Write what was asked for."""
-    from evenhand.present.files import write_table
+    from evenhand.report.files import write_table
 
     if args.take is not None and not (args.boosts or args.rankings):
         raise EvenhandError("--take names the strength of files. Pass --boosts or --rankings with one.")

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from evenhand.cli.options import progress
     from evenhand.errors import EvenhandError
-    from evenhand.present.files import refuse_unwritable
+    from evenhand.report.files import refuse_unwritable
 
     if args.outcome and args.table:
         raise EvenhandError(

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from evenhand.cli.ending import hand_over
     from evenhand.cli.options import inputs, progress
     from evenhand.errors import EvenhandError
-    from evenhand.present.files import refuse_unwritable
+    from evenhand.report.files import refuse_unwritable
 
     declared = _declared()
     refuse_unwritable(filter(None, [args.lists]), inputs(args))

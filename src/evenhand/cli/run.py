@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from evenhand.cli.plans import load, plan, variables
-    from evenhand.series.history import day
+    from evenhand.history.histories import day
 
     path, given = Path(args.plan), variables(args.set)
     raw = load(path)
@@ -93,7 +93,7 @@ def _walk(path: Path, raw: dict[str, Any], given: dict[str, str], args: argparse
     """Every day that has files and no numbers yet; what was done stays done, whatever happens to the days after it."""
     from evenhand.cli.ending import tell_build
     from evenhand.cli.plans import days, plan
-    from evenhand.series.history import day, history
+    from evenhand.history.histories import day, history
 
     if args.at is not None or args.output or args.html or args.plot:
         raise EvenhandError(

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand.cli.options import progress
 from evenhand.errors import EvenhandError, listing, printable
-from evenhand.present.files import refuse_unwritable, write_whole
+from evenhand.report.files import refuse_unwritable, write_whole
 
 if TYPE_CHECKING:
     from evenhand.audits.declare import Audit

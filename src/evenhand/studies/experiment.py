@@ -14,6 +14,9 @@ import numpy as np
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.cards import asks, needing
 from evenhand.findings import Findings, row, tidy
+from evenhand.intervals.arms import paired_contrast, units_contrast
+from evenhand.intervals.experiments import contrast
+from evenhand.intervals.kinds import stream
 from evenhand.metrics.inequality import standard_error
 from evenhand.results import Result
 from evenhand.studies.study import Claim, Figure, Study, Table
@@ -21,9 +24,6 @@ from evenhand.synthetic.trial import Habit, trial
 from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.paired_amounts import PairedAmounts
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.uncertainty.arms import paired_contrast, units_contrast
-from evenhand.uncertainty.experiments import contrast
-from evenhand.uncertainty.intervals import stream
 
 SIZE = 60
 DRAWS = 199

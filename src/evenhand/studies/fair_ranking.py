@@ -26,7 +26,7 @@ from evenhand.audits.sensitivity import sensitivity
 from evenhand.audits.systems import standings
 from evenhand.errors import EvenhandError, listing
 from evenhand.metrics.agreement import both_known, tau_c
-from evenhand.present import systems as system_tables
+from evenhand.report.words import systems as system_tables
 from evenhand.results import Result
 from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, claims
 from evenhand.studies.fair_ranking_ratings import from_ratings

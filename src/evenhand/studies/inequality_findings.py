@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenhand.errors import listing
-from evenhand.present.charts_parts import middle
+from evenhand.report.charts.parts import middle
 from evenhand.results import Result
 from evenhand.studies.inequality_log import INSIDE, NETWORK, USUAL, Log
 from evenhand.studies.study import Claim

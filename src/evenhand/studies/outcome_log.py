@@ -18,10 +18,10 @@ from evenhand.audits.outcome_facts import CANNOT_SAY
 from evenhand.audits.outcome_test import outcome_test
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row
-from evenhand.present.text import number, p_text, percent
+from evenhand.intervals.difference import holm
+from evenhand.report.words.text import number, p_text, percent
 from evenhand.results import Result
 from evenhand.studies.study import Claim, Figure, Study, Table
-from evenhand.uncertainty.difference import holm
 
 TITLE = "Equal opportunity for the equally qualified: the outcome test on a table of one's own"
 CAVEATS = (

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 
 from evenhand.audits.parameters import Takes
 from evenhand.errors import EvenhandError, listing, unknown_name
-from evenhand.present.files import write_whole
-from evenhand.present.tables import aligned
+from evenhand.report.files import write_whole
+from evenhand.report.table import aligned
 from evenhand.results import Result
 
 HEAD = ("finding", "where", "stated", "measured", "comes out", "counts if", "in seeds", "whose", "sample")
@@ -198,7 +198,7 @@ class Study:
 
     def write(self, folder: str | Path) -> list[Path]:
         """The findings, every figure as .svg, and `index.html` with all of it; each file whole or not at all."""
-        from evenhand.present import charts
+        from evenhand.report.charts import drawn as charts
 
         target = Path(folder)
         try:
@@ -215,7 +215,7 @@ class Study:
 
     def to_html(self) -> str:
         """All of it on one page, figures included, which needs no other file."""
-        from evenhand.present import charts
+        from evenhand.report.charts import drawn as charts
 
         return self._html({f.name: charts.as_svg(f.draw()) for f in self.figures})
 

@@ -14,13 +14,13 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.intervals.kinds import stream
+from evenhand.intervals.orders import Random, random_order_of
 from evenhand.metrics.prefix import TEMPLATES
 from evenhand.studies.study import Study, Table
 from evenhand.studies.viewpoints_findings import claims, figures
 from evenhand.synthetic.viewpoints import OPPOSING, SETS, viewpoint_codes
 from evenhand.tallies.placement import Placement
-from evenhand.uncertainty.intervals import stream
-from evenhand.uncertainty.orders import Random, random_order_of
 
 LISTS = 1_000
 ALPHAS = tuple(round(-1 + 0.1 * i, 1) for i in range(21))

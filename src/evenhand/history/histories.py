@@ -1,0 +1,254 @@
+"""Results kept day by day in one file: what they were, what changed, and when to look."""
+
+from __future__ import annotations
+
+import math
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenhand.errors import EvenhandError
+from evenhand.findings import COLUMNS, Findings, hash_of
+from evenhand.history import store
+from evenhand.intervals.alarms import Watch, watch
+from evenhand.report.charts.series import BESIDE, Line, lines
+from evenhand.results import Result
+
+RATE = 0.05
+ASSUMED = 0.3
+"""Autocorrelation of adjusted levels up to which the false-alarm rate was checked."""
+DOUBTED = 0.4
+"""Estimates above this are told: one of 0.3 is hardly ever estimated so high from two months of days."""
+
+
+def history(path: str | Path) -> History:
+    """The history in this file; the file comes into being with the first result.
+
+    >>> import evenhand as eh, polars as pl, tempfile, pathlib
+    >>> log = pl.DataFrame({"author": ["a", "b", "c", "d"], "views": [0, 0, 0, 10]})
+    >>> result = eh.inequality(log, unit="author", amount="views", population=None, metrics="gini", rng=1)
+    >>> kept = eh.history(pathlib.Path(tempfile.mkdtemp()) / "reach.parquet")
+    >>> kept.append(result, at="2026-11-16").frame["estimate"].to_list()
+    [0.75]
+    """
+    if not isinstance(path, (str, Path)):
+        raise EvenhandError(f"path={path!r} is not a path. Pass the path of a Parquet file, which need not exist yet.")
+    try:
+        folder = stat.S_ISDIR(Path(path).stat().st_mode)
+    except FileNotFoundError:
+        folder = False
+    except (OSError, ValueError) as error:  # a name that is too long, no text, or holds a NUL
+        why = getattr(error, "strerror", None) or error
+        raise EvenhandError(f"{str(path)[:80]!r} is no path here ({why}). Pass the path of a Parquet file.") from error
+    if folder:
+        raise EvenhandError(f"{str(path)!r} is a folder. Pass the path of a Parquet file, which need not exist yet.")
+    return History(Path(path))
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Results of the same plans on many days, one row per day, plan, slice, metric and group.
+
+    `path` is a Parquet file that any tool can read. Rows are added whole or not at all, by one writer at a time.
+    """
+
+    path: Path
+
+    def append(self, result: Result, *, at: str | date, replace: bool = False) -> History:
+        """Add a result for a day.
+
+        The same numbers again change nothing. Other numbers for the same plan and day are an error, unless `replace`.
+        Results of a changed plan stand beside the old ones: the column `plan` tells them apart.
+        """
+        if not isinstance(result, Result):
+            raise EvenhandError(f"{type(result).__name__} is no result. Pass what an audit or eh.read.result gave.")
+        if "estimate" not in result.findings.columns:
+            raise EvenhandError(
+                f"A {result.findings.audit} result holds no estimates. Keep the result of an audit with metrics."
+            )
+        store.add(self.path, result.findings, hash_of(result.findings), day(at), replace=replace)
+        return self
+
+    def held(self) -> set[tuple[str, date]]:
+        """The plans, by their hashes, and the days that there are rows for."""
+        stored = store.read(self.path)
+        return set() if stored is None else set(stored.rows.select("plan", "at").iter_rows())
+
+    @property
+    def frame(self) -> Any:
+        """All rows, by day, as a Polars frame."""
+        return store.by_day(self._stored().rows)
+
+    def latest(self) -> list[Findings]:
+        """The rows of each plan's last day as findings of their audit, for export."""
+        stored = self._stored()
+        found = []
+        for plan in stored.rows["plan"].unique(maintain_order=True):
+            days = stored.rows.filter(stored.rows["plan"] == plan)["at"]
+            rows = store.rows_of(stored.rows, plan, days.max())
+            told = stored.plans.get(plan, {})
+            slices = [s for s in told.get("slices", []) if s in rows.columns]
+            extra = _filled(rows, slices)
+            columns = {name: rows[name].to_list() for name in [*slices, *COLUMNS, *extra]}
+            audit = str(told.get("audit") or rows["audit"][0])
+            facts = {"plan_hash": plan, "at": max(days).isoformat(), "plan": told.get("plan") or {}}
+            found.append(
+                Findings(
+                    audit,
+                    str(told.get("question") or audit),
+                    tuple(slices),
+                    columns,
+                    {},
+                    told.get("words") or {},
+                    facts,
+                )
+            )
+        return found
+
+    def plot(self, kind: str | None = None, *, rate: float = RATE) -> Any:
+        """Lines with their intervals over time, a small chart per slice, alarms marked; an Altair chart."""
+        return self.trend(rate).plot(kind)
+
+    def report(self, path: str | Path, *, rate: float = RATE) -> Path:
+        """One self-contained page: what changed and when in sentences, the lines, and what the alarm assumes."""
+        return self.trend(rate).report(path)
+
+    def alarms(self, rate: float = RATE) -> Alarms:
+        """When a quantity moved for good: one row per alarm, with the days it was told and began, before and after.
+
+        `rate` is the chance that a stable quantity ever gives a false alarm, however many looks. Each quantity is watched by
+        itself, on levels adjusted for weekdays, and anew after an alarm; docs/history.md has what this assumes.
+        """
+        trend = self.trend(rate)
+        raised, facts = trend.findings.curves["alarms"], trend.findings.provenance
+        columns = {name: column for name, column in raised.items() if name not in ("line", "label")}
+        slices = tuple(name for name in columns if name not in ALARM)
+        findings = Findings("alarms", "When did it change?", slices, columns, trend.findings.curves, {}, facts)
+        return Alarms(findings, trend.backend, trend=trend)
+
+    def trend(self, rate: float = RATE) -> Result:
+        """All rows, the newest first, with the alarms: what the page and the charts are made from."""
+        if not (isinstance(rate, float) and 0 < rate < 1):
+            raise EvenhandError(
+                f"rate={rate!r} is no chance of a false alarm. Pass a number between 0 and 1, such as 0.05."
+            )
+        findings = _findings(self._stored())
+        drawn = lines(findings)
+        days = sorted({day for line in drawn for day in line.at})
+        seen = _watched(drawn, days, rate)
+        ready = int(np.isfinite(seen.evidence).any(axis=1).sum())
+        facts: dict[str, Any] = {"rate": rate, "quantities": len(drawn), "watched": ready}
+        if restless := _restless(drawn, seen):
+            facts["closely_related_days"] = restless
+        curves = {**findings.curves, "alarms": _alarm_columns(drawn, days, seen)}
+        return Result(replace(findings, curves=curves, provenance={**findings.provenance, **facts}))
+
+    def _stored(self) -> store.Stored:
+        stored = store.read(self.path)
+        if stored is None:
+            raise EvenhandError(f"{str(self.path)!r} does not exist. Append a result first.")
+        return stored
+
+
+@dataclass(frozen=True, repr=False)
+class Alarms(Result):
+    """Alarms as rows; charts and the page are those of the whole history, with the alarms in it."""
+
+    trend: Result = field(kw_only=True)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def plot(self, kind: str | None = None) -> Any:
+        return self.trend.plot(kind)
+
+    def report(self, path: str | Path) -> Path:
+        return self.trend.report(path)
+
+
+EACH_DAY = (
+    "Each interval is for its own day, as the audit of that day has it: how far that day's number would move had others been "
+    "drawn. Whether a line has moved is for the alarms to say, not for intervals of two days that do not meet."
+)
+
+ALARM = ("metric", "group", "at", "since", "before", "after", "deviations", "plan", "line", "label")
+"""Columns of an alarm beside those of its slice."""
+
+
+def day(at: Any) -> date:
+    """The day of a look, from a date or its text.
+
+    >>> day("2026-11-16")
+    datetime.date(2026, 11, 16)
+    """
+    try:
+        found = datetime.fromisoformat(at) if isinstance(at, str) else at
+    except ValueError as error:
+        raise EvenhandError(f"at={at!r} is not a date. Write it as 2026-11-16.") from error
+    if isinstance(found, datetime):
+        if found.time() != time():
+            raise EvenhandError(f"at={at!r} has a time of day, and a history holds one look a day. Pass the date.")
+        return found.date()
+    if not isinstance(found, date):
+        raise EvenhandError(f"at={at!r} is not a date. Write it as 2026-11-16.")
+    return found
+
+
+def _filled(rows: Any, slices: Sequence[str]) -> list[str]:
+    """Columns beside those of every result in which anything stands."""
+    return [n for n in rows.columns if n not in {*BESIDE, *COLUMNS, *slices} and rows[n].null_count() < rows.height]
+
+
+def _findings(stored: store.Stored) -> Findings:
+    """The whole table as findings, the newest rows first; columns that nobody filled are left out."""
+    known = stored.plans
+    slices = list(
+        dict.fromkeys(name for told in known.values() for name in told["slices"] if name in stored.rows.columns)
+    )
+    rows = store.by_day(stored.rows, newest_first=True)
+    extra = _filled(rows, slices)
+    columns = {name: rows[name].to_list() for name in ["at", *slices, *COLUMNS, *extra, "plan", "audit"]}
+    levels = {float(told.get("level") or 0.95) for told in known.values()}
+    facts: dict[str, Any] = {"level": levels.pop()} if len(levels) == 1 else {}
+    facts["interval_for"] = EACH_DAY
+    asked = [told.get("plan") or {} for told in known.values()]
+    plans = {"plan": list(known), "audit": [told["audit"] for told in known.values()], "asked": asked}
+    return Findings(
+        "history", "What changed, and when?", ("at", *slices), columns, {"plans": plans}, {}, facts, ("trend",)
+    )
+
+
+def _watched(drawn: Sequence[Line], days: Sequence[date], rate: float) -> Watch:
+    place = {day: i for i, day in enumerate(days)}
+    levels = np.full((len(drawn), len(days)), math.nan)
+    for i, line in enumerate(drawn):
+        levels[i, [place[day] for day in line.at]] = line.estimate
+    return watch(levels, [day.weekday() for day in days], rate=rate)
+
+
+def _restless(drawn: Sequence[Line], seen: Watch) -> list[str]:
+    """Lines whose days follow one another more closely than the alarm allows for."""
+    return [
+        f"{line.metric} {line.label}".strip()
+        for line, r in zip(drawn, seen.autocorrelation, strict=True)
+        if r > DOUBTED
+    ]
+
+
+def _alarm_columns(drawn: Sequence[Line], days: Sequence[date], seen: Watch) -> dict[str, list[Any]]:
+    raised = sorted(seen.alarms, key=lambda alarm: (-alarm.look, alarm.series))
+    slices = list(dict.fromkeys(name for line in drawn for name in line.labels))
+    of = [drawn[alarm.series] for alarm in raised]
+    return {
+        **{name: [line.labels.get(name) for line in of] for name in slices},
+        "metric": [line.metric for line in of], "group": [line.group for line in of],
+        "at": [days[a.look] for a in raised], "since": [days[a.since] for a in raised],
+        "before": [a.before for a in raised], "after": [a.after for a in raised],
+        "deviations": [a.deviations for a in raised], "plan": [line.plan for line in of],
+        "line": [alarm.series for alarm in raised], "label": [line.label for line in of],
+    }  # fmt: skip

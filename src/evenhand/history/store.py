@@ -1,0 +1,186 @@
+"""The file of a history: one row per day, plan, slice, metric and group, in Parquet, whole at every moment.
+
+Rows are added under a lock, in a new file that takes the old one's place by a rename: a reader, a second writer or a kill at any
+moment meets either all rows of an append or none. Columns are only ever added, and keep the type that they began with.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenhand.errors import EvenhandError
+from evenhand.findings import COLUMNS, NUMBERS, Findings, label, plain
+from evenhand.history.locks import only_writer
+from evenhand.report.files import write_whole
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FIRST = ("at", "plan", "audit")
+"""Columns before those of the frame: the day, the hash of the plan, the question."""
+COUNTS = frozenset({"units", "undefined_draws"})
+ABOUT = "evenhand"
+"""Where the file keeps what is known of each plan: its words, its slices, its question."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The rows of a history as they were added, and what is known of each plan, by its hash, in the order of first use."""
+
+    rows: pl.DataFrame
+    plans: Mapping[str, dict[str, Any]]
+
+
+def read(path: Path) -> Stored | None:
+    """All rows as they were added; nothing where there is no file yet."""
+    import polars as pl
+
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise EvenhandError(f"{str(path)!r} cannot be read ({error.strerror}). Pass the path of a history.") from error
+    try:
+        rows = pl.read_parquet(content)
+        described = pl.read_parquet_metadata(content).get(ABOUT)
+        plans = dict(json.loads(described)) if described else {}
+    except BaseException as error:
+        if (
+            isinstance(error, (pl.exceptions.PolarsError, OSError, ValueError))
+            or type(error).__name__ == "PanicException"
+        ):
+            raise _foreign(path) from error
+        raise
+    if not set(FIRST) | set(COLUMNS) <= set(rows.columns):
+        raise _foreign(path)
+    return Stored(rows, plans)
+
+
+def _foreign(path: Path) -> EvenhandError:
+    return EvenhandError(f"{str(path)!r} is not a history. Pass a path that holds one, or none yet.")
+
+
+def by_day(rows: pl.DataFrame, *, newest_first: bool = False) -> pl.DataFrame:
+    """The same rows in order of time; those of one day stay as they are."""
+    return rows.sort("at", descending=newest_first, maintain_order=True)
+
+
+def add(path: Path, findings: Findings, plan: str, at: date, *, replace: bool) -> bool:
+    """Add the rows of one result for one day; whether the file changed.
+
+    The same numbers again change nothing; others for the same plan and day are refused, unless they replace the old.
+    """
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise EvenhandError(f"{str(path)!r} is in a folder that does not exist. Make the folder first.")
+    rows = _rows(findings, plan, at)
+    with only_writer(target):
+        stored = read(target)
+        plans = {**(stored.plans if stored else {}), plan: about(findings)}
+        if stored is not None:
+            earlier = rows_of(stored.rows, plan, at)
+            if earlier.height and _same(earlier, rows):
+                return False
+            if earlier.height and not replace:
+                raise EvenhandError(
+                    f"{str(path)!r} holds other numbers for {at} and this plan. Pass replace=True to put these in their place."
+                )
+            rows = _appended(stored.rows.filter(~_of_day(plan, at)), rows, path)
+        write_whole(target, _bytes(rows, plans))
+    return True
+
+
+def about(findings: Findings) -> dict[str, Any]:
+    """What the rows alone do not say."""
+    provenance = findings.provenance
+    return {
+        "audit": findings.audit, "question": findings.question, "slices": list(findings.slices),
+        "words": dict(findings.words), "level": provenance.get("level", 0.95), "plan": plain(provenance.get("plan") or {}),
+    }  # fmt: skip
+
+
+def _rows(findings: Findings, plan: str, at: date) -> pl.DataFrame:
+    """The rows of a result with their day and plan, in the types of a history."""
+    import polars as pl
+
+    taken = [name for name in findings.slices if name in FIRST]
+    if taken:
+        raise EvenhandError(f"{taken[0]!r} is also a column of every history. Rename that column of the table first.")
+    n = len(findings)
+    columns = [
+        pl.Series("at", [at] * n, pl.Date), pl.Series("plan", [plan] * n, pl.String),
+        pl.Series("audit", [findings.audit] * n, pl.String),
+    ]  # fmt: skip
+    for name in dict.fromkeys([*findings.slices, *COLUMNS, *findings.columns]):
+        values = findings.columns.get(name, [None] * n)
+        columns.append(_column(name, values, number=name not in findings.slices and _is_number(name, values)))
+    return pl.DataFrame(columns)
+
+
+def _is_number(name: str, values: Sequence[Any]) -> bool:
+    if name in COLUMNS:
+        return name in NUMBERS or name in COUNTS
+    known = [v for v in values if v is not None]
+    return bool(known) and all(isinstance(plain(v), (int, float)) and not isinstance(v, bool) for v in known)
+
+
+def _column(name: str, values: Sequence[Any], *, number: bool) -> pl.Series:
+    """Numbers as such, missing where they are undefined; everything else is a label."""
+    import polars as pl
+
+    if number:
+        return pl.Series(name, [None if v is None or v != v else float(v) for v in values], pl.Float64)
+    return pl.Series(name, [None if v is None else label(v) for v in values], pl.String)
+
+
+def rows_of(rows: pl.DataFrame, plan: str, at: date) -> pl.DataFrame:
+    return rows.filter(_of_day(plan, at))
+
+
+def _of_day(plan: str, at: date) -> pl.Expr:
+    import polars as pl
+
+    return (pl.col("plan") == plan) & (pl.col("at") == at)
+
+
+def _same(earlier: pl.DataFrame, rows: pl.DataFrame) -> bool:
+    """Whether two tables say the same, whatever the order of their rows; columns that only one has are empty in the other."""
+    names = list(dict.fromkeys([*earlier.columns, *rows.columns]))
+
+    def lines(table: pl.DataFrame) -> list[tuple[str, ...]]:
+        columns = [table[n].to_list() if n in table.columns else [None] * table.height for n in names]
+        return sorted(tuple(repr(v) for v in row) for row in zip(*columns, strict=True))
+
+    return lines(earlier) == lines(rows)
+
+
+def _appended(stored: pl.DataFrame, rows: pl.DataFrame, path: Path) -> pl.DataFrame:
+    """The new rows below the stored ones; a column that is new to either side is missing in the other."""
+    import polars as pl
+
+    for name, kind in stored.schema.items():
+        if name not in rows.columns or rows.schema[name] == kind:
+            continue
+        if kind == pl.String:
+            rows = rows.with_columns(_column(name, rows[name].to_list(), number=False))
+        elif rows[name].null_count() == rows.height:
+            rows = rows.with_columns(pl.Series(name, [None] * rows.height, kind))
+        else:
+            raise EvenhandError(
+                f"{name!r} holds numbers in {str(path)!r} and labels here. Use another file for this history."
+            )
+    return pl.concat([stored, rows], how="diagonal")
+
+
+def _bytes(rows: pl.DataFrame, plans: Mapping[str, Any]) -> bytes:
+    out = BytesIO()
+    rows.write_parquet(out, compression="zstd", metadata={ABOUT: json.dumps(plans, ensure_ascii=False)})
+    return out.getvalue()

@@ -1,0 +1,252 @@
+"""Bootstrap over users and permuted user labels: weights that go along while the scores are read once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.cards import Ask, Floats
+from evenhand.intervals.kinds import Interval, drawn_ends, stream, without_noise
+from evenhand.tallies.crosstab import Crosstab
+from evenhand.tallies.resampled_lists import MOST_CELLS, ResampledLists, Times
+from evenhand.tallies.shown import Ints
+
+CELLS = 1 << 25
+"""Cells (draws x groups x items) that replicates may hold."""
+
+WORK = 4e9
+"""Slots times draws that replicates may cost: a few seconds."""
+
+FEWEST = 40
+"""Draws that are made whatever they cost; enough for an error, too few for percentiles."""
+
+EXACT = 1 << 24
+"""Users times draws up to which users are drawn within their group and labels dealt out exactly."""
+
+AT_ONCE = 1 << 12
+"""Users who are drawn or dealt labels at a time, since random numbers are wide."""
+
+NORMAL_DRAWS = 199
+
+ROUNDING = 1e-12
+"""What the last digits of equal sums may differ by."""
+
+LONGEST = 60.0
+"""Seconds that pairs of groups may take; more only where a single pair would take a good part of that."""
+
+MOST_TIMES = 20.0
+"""How many times as long as a single pair all of them may take, where that is longer than `LONGEST`."""
+
+SECONDS_PER_CELL, SECONDS_PER_SLOT, SECONDS_PER_CALL, SECONDS_PER_ROW = 5e-9, 2.5e-9, 5e-5, 2e-4
+"""What a cell of a crosstab, a slot under a draw, a metric on some draws and a row of a result take, as measured on one core."""
+
+Weighted = tuple[int | Ints, Times]
+"""Where users count (one place for all, or one each), and their weights (U, D)."""
+
+
+def affordable(draws: int, groups: int, items: int, slots: float) -> int:
+    """As many draws as memory and time allow, at least `FEWEST`."""
+    most = min(CELLS // max(1, groups * items), int(WORK / max(1.0, slots)))
+    return min(draws, max(FEWEST, most))
+
+
+class Resampled:
+    """Users drawn with replacement within their group (`exact`); past `EXACT`, every user a Poisson number of times."""
+
+    rest = None
+
+    def __init__(self, codes: Ints, names: Sequence[str], draws: int, seed: int, where: Sequence[Any] = ()) -> None:
+        self.draws, self.rows = draws, np.unique(codes)
+        self._places = np.searchsorted(self.rows, codes)
+        self.exact = len(codes) * draws <= EXACT
+        self._weights = np.zeros((len(codes), draws if self.exact else 0), dtype=np.uint8)
+        if self.exact:
+            for row, name in enumerate(names):
+                members = np.flatnonzero(codes == row)
+                if len(members):
+                    rng = stream(seed, "users", *where, name)
+                    self._weights[members] = rng.multinomial(
+                        len(members), np.full(len(members), 1 / len(members)), draws
+                    ).T
+        self.most = int(self._weights.max(initial=1)) if self.exact else int(_POISSON.max())
+        self._stream = seed, "users", *where
+
+    def between(self, start: int, stop: int) -> Iterator[Weighted]:
+        """The weights of some draws; each user counts in the row of their group."""
+        if self.exact:
+            yield self._places, self._weights[:, start:stop]
+            return
+        found = np.zeros((len(self._places), stop - start), dtype=np.uint8)
+        for users, lots in _lots(self._stream, len(found), range(start, stop), np.uint16):
+            found[users] = _POISSON[lots]
+        yield self._places, found
+
+
+class Dealt:
+    """Group labels dealt out at random to the users whose group is known; past `EXACT`, each by itself."""
+
+    def __init__(self, codes: Ints, known: int, draws: int, seed: int, where: Sequence[Any] = ()) -> None:
+        self.draws, self.most, self._codes, self._stream = draws, 1, codes, (seed, "labels", *where)
+        self._labelled = codes < known
+        self.sizes = np.bincount(codes[self._labelled], minlength=known)
+        self.rows = np.flatnonzero(self.sizes)
+        self.rest = int(self.sizes[self.rows].argmax()) if len(self.rows) else None
+
+    def between(self, start: int, stop: int) -> Iterator[Weighted]:
+        """For every group, which users have its label in which of these draws."""
+        labels = self._labels[:, start:stop] if self._exact else self._each(range(start, stop))
+        for place, row in enumerate(self.rows):
+            if place == self.rest:
+                yield place, self._labelled[:, None].view(np.uint8)
+            else:
+                yield place, (labels == row).view(np.uint8)
+
+    @property
+    def _exact(self) -> bool:
+        return len(self._codes) * self.draws <= EXACT
+
+    @cached_property
+    def _labels(self) -> npt.NDArray[Any]:
+        """(U, D), dealt out when first asked for."""
+        labels, own = self._nobody(self.draws), self._codes[self._labelled]
+        labels[self._labelled] = stream(*self._stream).permuted(np.tile(own, (self.draws, 1)), axis=1).T
+        return labels
+
+    def _each(self, draws: range) -> npt.NDArray[Any]:
+        """(U, D) labels of users, each by itself."""
+        labels = self._nobody(len(draws))
+        edges = (np.cumsum(self.sizes)[:-1] / self.sizes.sum() * (1 << 32)).astype(np.int64).tolist()
+        for users, lots in _lots(self._stream, len(labels), draws, np.uint32):
+            labels[users] = 0
+            for edge in edges:
+                labels[users] += lots >= edge
+        labels[~self._labelled] = len(self.sizes)
+        return labels
+
+    def _nobody(self, draws: int) -> npt.NDArray[Any]:
+        known = len(self.sizes)
+        return np.full((len(self._codes), draws), known, dtype=np.min_scalar_type(known + 1))
+
+
+def _lots(
+    named: tuple[Any, ...], users: int, draws: range, kind: type[np.unsignedinteger[Any]]
+) -> Iterator[tuple[slice, npt.NDArray[Any]]]:
+    """Random bits of a kind for some draws (users, D), some users at a time.
+
+    As many draws as fill a word of 64 bits have a stream of their own: any of them are made without others, in the memory of these.
+    """
+    each = 8 // np.dtype(kind).itemsize
+    first = draws.start // each
+    streams = [stream(*named, word).bit_generator for word in range(first, -(-draws.stop // each))]
+    for start in range(0, users, AT_ONCE):
+        words = np.empty((min(AT_ONCE, users - start), len(streams)), dtype=np.uint64)
+        for i, bits in enumerate(streams):
+            words[:, i] = bits.random_raw(len(words))
+        lots = words.view(kind)[:, draws.start - each * first : draws.stop - each * first]
+        yield slice(start, start + len(words)), lots
+
+
+class Swapped:
+    """Which users two systems are swapped for: one half of them in each draw, or with `other` the other half."""
+
+    rest, most = None, 1
+
+    def __init__(self, codes: Ints, draws: int, seed: int, where: Sequence[Any] = (), *, other: bool = False) -> None:
+        self.draws, self.rows, self._other = draws, np.unique(codes), other
+        self._places = np.searchsorted(self.rows, codes)
+        rng = stream(seed, "swaps of users", *where)
+        self._bits = rng.integers(0, 1 << 64, (len(codes), -(-draws // 64)), dtype=np.uint64).view(np.uint8)
+
+    def between(self, start: int, stop: int) -> Iterator[Weighted]:
+        """The weights of some draws: a bit each."""
+        first = start // 8
+        bits = np.unpackbits(self._bits[:, first : -(-stop // 8)], axis=1)[:, start - 8 * first : stop - 8 * first]
+        yield self._places, np.asarray(bits ^ 1, dtype=np.uint8) if self._other else bits
+
+
+def _poisson_table() -> npt.NDArray[np.uint8]:
+    terms = np.cumprod(np.concatenate([[1.0], 1 / np.arange(1, 12)])) * np.exp(-1.0)
+    return np.searchsorted(np.cumsum(terms), (np.arange(1 << 16) + 0.5) / (1 << 16)).astype(np.uint8)
+
+
+_POISSON = _poisson_table()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A metric, and the groups it compares (None where it looks at all users together)."""
+
+    ask: Ask
+    pair: tuple[int, int] | None
+
+    def on(self, tally: Crosstab) -> Floats:
+        """The value on every replicate of the tally."""
+        return self.of(tally if self.pair is None else tally.between(*self.pair))
+
+    def of(self, tally: Crosstab) -> Floats:
+        """The value on a tally that compares the two groups of the question."""
+        found = self.ask.on(tally if self.ask.card.compact else tally.everything)
+        return np.broadcast_to(found, tally.counts.shape[:-2])  # a metric may say the same of all of them
+
+
+def values(replicates: ResampledLists, total: Crosstab, questions: Sequence[Question]) -> list[Floats]:
+    """Every question on every replicate."""
+    found: list[list[Floats]] = [[] for _ in questions]
+    for tally in replicates.crosstabs(total):
+        sides = {pair: tally.between(*pair) for pair in {q.pair for q in questions} if pair is not None}
+        for question, draws in zip(questions, found, strict=True):
+            draws.append(question.of(tally if question.pair is None else sides[question.pair]))
+    return [np.concatenate(draws) for draws in found]
+
+
+def ends(
+    question: Question, estimate: float, draws: Floats, how: Interval, users: int, chance: Floats | float = np.nan
+) -> tuple[float, float]:
+    """Interval ends; fewer draws than asked for (see `affordable`) give an error, not percentiles.
+
+    A distance between two groups reads the noise of both as distance, so its bias is taken off. Other metrics say what
+    so many users are shown, and their interval is for as many others. A distance that labels dealt out at random (draws of
+    `chance`) reach often enough is not told apart from none: the interval then starts there.
+    """
+    span, apart = question.ask.span, question.pair is not None
+    low, high = drawn_ends(estimate, draws, how, span, users, biased=apart)
+    if apart and how.kind == "bootstrap" and span[0] == question.ask.ideal == 0:
+        reached = np.ndim(chance) > 0 and np.mean(np.asarray(chance) >= estimate - ROUNDING) > (1 - how.level) / 2
+        low = 0.0 if reached else min(low, without_noise(estimate, draws, how.level, users))
+    return low, high
+
+
+def seconds_of_pairs(
+    questions: Sequence[Question], groups: int, items: int, slots: float, draws: int, deals: int
+) -> float:
+    """About how long metrics of so many groups take, with users resampled and labels dealt out again."""
+    draws = affordable(draws, groups, items, slots) if draws else 0
+    deals = affordable(deals, groups, items, slots * groups) if deals else 0
+    made = sum((draws + 1) + deals * bool(q.ask.card.shuffled) for q in questions)
+    read = sum((draws + 1) + deals * bool(q.ask.card.shuffled) for q in questions if "shown" in q.ask.reads)
+    at_once = max(1, MOST_CELLS // max(1, groups * items))
+    return (
+        SECONDS_PER_CELL * items * (read + groups * (draws + deals))
+        + SECONDS_PER_SLOT * slots * (draws + deals * groups)
+        + SECONDS_PER_CALL * made / at_once
+        + SECONDS_PER_ROW * len(questions)
+    )
+
+
+def plans(
+    codes: Ints, names: Sequence[str], known: int, how: Interval, deals: int, seed: int, items: int, slots: float,
+    where: Sequence[Any] = (),
+) -> tuple[Resampled | None, Dealt | None]:  # fmt: skip
+    """The draws that a slice needs, in streams of its own: users resampled, and labels dealt out."""
+    present = len(np.unique(codes))
+    resampled = dealt = None
+    if how.kind != "none" and len(codes):
+        resampled = Resampled(codes, names, affordable(how.draws or NORMAL_DRAWS, present, items, slots), seed, where)
+    if deals and known and len(codes):
+        dealt = Dealt(codes, known, affordable(deals, known, items, slots * known), seed, where)
+    return resampled, dealt

@@ -1,0 +1,83 @@
+"""Draws that need single items: attention item by item, and items resampled beside requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenhand.cards import Ask, Floats
+from evenhand.intervals.requests import picks
+from evenhand.tallies.group_exposure import GroupExposure
+from evenhand.tallies.item_sums import CrossedSums, ItemAttention
+from evenhand.tallies.requests import Measured
+
+MOST_WORK = 4_000_000_000
+"""Draws times cells that are resampled; beyond it item-level attention has no interval."""
+
+MOST_CELLS = 1 << 22
+AT_ONCE = 16
+"""Draws of items whose sums are made together."""
+
+
+@dataclass(frozen=True)
+class ItemResampler:
+    """A metric of attention item by item: a sparse table of requests and items, resampled a few draws at a time."""
+
+    ask: Ask
+    table: ItemAttention
+
+    def value(self, part: slice) -> float:
+        return float(self.ask.on(self.table.totals(part)).reshape(-1)[0])
+
+    def reason(self, part: slice) -> str:
+        return self.ask.card.reason(self.table.totals(part), **self.ask.params) if part.stop > part.start else "empty"
+
+    def draws(self, part: slice, draws: int, rng: np.random.Generator) -> Floats | None:
+        """The metric on resamples of the requests, or None where that would take too long."""
+        requests, items = part.stop - part.start, self.table.attention.shape[1]
+        if not requests or draws * self.table.cells(part) > MOST_WORK:
+            return None
+        out = np.empty(draws)
+        at_once = max(1, MOST_CELLS // max(requests, items))
+        for start in range(0, draws, at_once):
+            count = min(at_once, draws - start)
+            out[start : start + count] = self.ask.on(self.table.resampled(part, picks(requests, count, rng).T))
+        return out
+
+
+def crossed_draws(
+    measures: Callable[[GroupExposure, Floats], Sequence[Measured]],
+    crossed: CrossedSums,
+    sums: GroupExposure,
+    draws: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """(slices, metrics, draws) the metrics on resamples of the requests of each slice and of all items.
+
+    `measures` makes the metrics from the exposure of groups and their sizes of its groups.
+    """
+    slices, found = range(len(sums.slices)), []
+    for start in range(0, draws, AT_ONCE):
+        count = min(AT_ONCE, draws - start)
+        counts = _counts(crossed.items, count, rng)
+        for drawn, sizes in crossed.drawn(sums, counts):
+            times = [picks(n, 1, rng)[0] if n else np.zeros(0) for n in np.diff(sums.slice_starts).tolist()]
+            measured = measures(drawn, sizes)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                values = [[float(m.value(_total(times[s], m.sums[sums.part(s)]))) for m in measured] for s in slices]
+            found.append(values)
+    return np.moveaxis(np.array(found), 0, -1)
+
+
+def _counts(items: int, draws: int, rng: np.random.Generator) -> np.typing.NDArray[np.uint8]:
+    """(items, draws) how often each item is in a resample of all: none of more than 255 comes so often."""
+    found = np.empty((items, draws), dtype=np.uint8)
+    for draw in range(draws):
+        found[:, draw] = picks(items, 1, rng)[0] if items else 0
+    return found
+
+
+def _total(times: Floats, sums: Floats) -> Floats:
+    return np.asarray(times @ np.nan_to_num(sums, posinf=0.0, neginf=0.0))

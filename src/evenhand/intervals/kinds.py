@@ -1,0 +1,242 @@
+"""Interval plans, random streams, and the arithmetic from draws to interval ends. No tally is known here."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+
+from evenhand.cards import Floats, is_whole, parse_call
+from evenhand.errors import EvenhandError, unknown_name
+from evenhand.intervals.rules import t_quantile, tail_share
+
+Kind = Literal["bootstrap", "percentile", "normal", "none"]
+KINDS = ("bootstrap", "percentile", "normal")
+DEFAULT_DRAWS = 999
+MOSTLY = 0.9
+"""Share of the draws that must be finite for their mean to say where they lie."""
+ROUNDING = 1e-12
+"""(1 - 0.9) / 2 * 1000 is 49.99999999999999 in floating point and means the 50th draw."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """How an interval is made: studentised bootstrap, percentile bootstrap, normal with the linearised error, or none."""
+
+    kind: Kind
+    draws: int = 0
+    level: float = 0.95
+
+    @classmethod
+    def parse(cls, text: str | None, level: float = 0.95) -> Interval:
+        """Read `"bootstrap(999)"`, `"percentile(999)"`, `"normal"` or None.
+
+        >>> Interval.parse("percentile(199)")
+        Interval(kind='percentile', draws=199, level=0.95)
+        """
+        if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
+            raise EvenhandError(f"level={level!r} is not between 0 and 1. Pass a coverage such as 0.95.")
+        if text is None or text == "none":
+            return cls("none", 0, level)
+        if not isinstance(text, str):
+            raise EvenhandError(
+                f"interval={text!r} is not text. Pass 'bootstrap(999)', 'percentile(999)', 'normal' or None."
+            )
+        name, args, keywords = parse_call(text, role="interval")
+        if name not in KINDS:
+            raise unknown_name("interval", text, KINDS, what="a known interval")
+        if name == "normal":
+            if args or keywords:
+                raise EvenhandError(f"interval={text!r} takes no number of draws. Write 'normal'.")
+            return cls("normal", 0, level)
+        given = [*args, *keywords.values()]
+        draws = given[0] if given else DEFAULT_DRAWS
+        unclear = len(given) > 1 or not keywords.keys() <= {"draws"}
+        if unclear or not is_whole(draws, 20, 1_000_000):
+            raise EvenhandError(
+                f"interval={text!r} needs a whole number of draws from 20 to 1,000,000. Write '{name}(999)'."
+            )
+        return cls(name, draws, level)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """One metric over many slices: arrays of one entry per slice."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    undefined_draws: np.typing.NDArray[np.int64]
+
+    @classmethod
+    def blank(cls, slices: int) -> Estimates:
+        nothing = np.full(slices, np.nan)
+        return cls(nothing.copy(), nothing.copy(), nothing.copy(), np.zeros(slices, dtype=np.int64))
+
+
+def seed_of(rng: int | np.random.Generator | np.random.SeedSequence | None) -> int:
+    """A whole number that names the random choices of one call: as given, or drawn and then recorded."""
+    if rng is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint32)[0])
+    if isinstance(rng, np.random.Generator):
+        return int(rng.integers(2**32))
+    if isinstance(rng, np.random.SeedSequence):
+        return int(rng.generate_state(1, np.uint32)[0])
+    if is_whole(rng, 0):
+        return int(rng)
+    raise EvenhandError(f"rng={rng!r} is not a seed. Pass a whole number of zero or more, a numpy Generator, or None.")
+
+
+def stream(seed: int, *labels: Any) -> np.random.Generator:
+    """The random stream of one slice: it depends on the seed and the labels only, never on what else is computed."""
+    digest = hashlib.blake2b(repr([_plain(label) for label in labels]).encode(), digest_size=8).digest()
+    return np.random.default_rng(np.random.SeedSequence([seed, int.from_bytes(digest, "big")]))
+
+
+def _plain(label: Any) -> Any:
+    """A label as every engine means it: the same moment has several names of its time zone."""
+    if isinstance(label, datetime) and label.tzinfo is not None:
+        return label.astimezone(UTC).isoformat()
+    return label.item() if isinstance(label, np.generic) else label
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A scale on which errors are closer to symmetric and ends stay inside the span."""
+
+    forward: Callable[[Floats], Floats]
+    inverse: Callable[[Floats], Floats]
+    slope: Callable[[Floats], Floats]
+
+    @classmethod
+    def fitting(cls, span: tuple[float, float]) -> Scale:
+        """Logit for shares and indices in [0, 1], log for non-negative quantities, none otherwise."""
+        if span == (0.0, 1.0):
+            return cls(lambda x: np.log(x / (1 - x)), lambda y: 1 / (1 + np.exp(-y)), lambda x: 1 / (x * (1 - x)))
+        if span == (0.0, math.inf):
+            return cls(np.log, np.exp, lambda x: 1 / x)
+        return cls(lambda x: x, lambda y: y, np.ones_like)
+
+
+def percentile_ends(draws: Floats, level: float, units: Any = None) -> tuple[Floats, Floats]:
+    """Order statistics (B + 1) a / 2 and (B + 1)(1 - a / 2) of the defined draws, along the last axis.
+
+    `units` : how many were resampled; a is then as small as few of them make it (see `rules.tail_share`).
+    """
+    ordered = np.sort(draws, axis=-1)  # NaN go last
+    defined = (~np.isnan(ordered)).sum(-1)
+    tail = (1 - level) / 2 if units is None else tail_share(level, units)
+    last = np.maximum(defined - 1, 0)
+    place = (defined + 1) * tail * (1 + ROUNDING)
+    low_at = np.clip(np.floor(place).astype(np.int64) - 1, 0, last)
+    high_at = np.clip(defined - np.floor(place).astype(np.int64), 0, last)
+    low, high = (np.take_along_axis(ordered, at[..., None], -1)[..., 0] for at in (low_at, high_at))
+    return low, high
+
+
+def centred_ends(
+    estimate: Floats, draws: Floats, level: float, units: Any = None, *, biased: bool = False
+) -> tuple[Floats, Floats]:
+    """Percentiles of the draws, moved so that their mean is the estimate; where `biased`, down to the estimate less its bias.
+
+    A measure that reads noise as unfairness (a squared norm, a distance) is above what it measures by the noise of its
+    units, and a draw holds the noise twice. What the draws lie off the estimate is the bias: it is taken off once to say how
+    far the estimate moves with other units, and twice to say where the value without noise lies; where `biased`, the
+    interval holds both. Draws that are not finite
+    are no part of the mean; where they are many, plain percentiles stand.
+    """
+    low, high = percentile_ends(draws, level, units)
+    there = np.isfinite(draws)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        off = np.where(there, draws, 0.0).sum(-1) / there.sum(-1) - estimate
+        off = np.where(there.mean(-1) > MOSTLY, off, 0.0)
+        low, high = low - off, high - off
+    return (low - np.maximum(off, 0.0), high - np.minimum(off, 0.0)) if biased else (low, high)
+
+
+def without_noise(estimate: float, draws: Floats, level: float, units: int) -> float:
+    """The lower end of a distance without what noise adds to it: distance and noise add in squares, so squares are corrected.
+
+    Without any true distance, draws lie by a factor of the root of two above the estimate:
+
+    >>> noise = np.random.default_rng(1).normal(size=(2, 500, 40))
+    >>> draws = np.abs(noise[0] + noise[1, :1]).sum(1)
+    >>> without_noise(float(np.abs(noise[1, 0]).sum()), draws, 0.95, 30)
+    0.0
+    """
+    low, _ = centred_ends(np.array([estimate**2]), draws[None, :] ** 2, level, units, biased=True)
+    return float(np.sqrt(np.maximum(low[0], 0.0)))
+
+
+def normal_ends(
+    estimate: Floats, error: Floats, level: float, span: tuple[float, float], units: Any = None
+) -> tuple[Floats, Floats]:
+    """Estimate plus and minus a quantile times the error, on the scale that fits the span; Student's t for so many units."""
+    z = NormalDist().inv_cdf((1 + level) / 2) if units is None else t_quantile(level, units)
+    spread = np.broadcast_to(z, estimate.shape)
+    return _on_scale(estimate, error, -spread, spread, span)
+
+
+def drawn_ends(
+    estimate: float, draws: Floats, interval: Interval, span: tuple[float, float], units: int, *, biased: bool = False
+) -> tuple[float, float]:
+    """Interval ends from draws of one estimate that rests on so many units.
+
+    `bootstrap` moves the percentiles of the draws (see `centred_ends`), `percentile` takes them as they are, `normal` their
+    spread.
+
+    >>> drawn_ends(0.01, np.array([0.0, 0.01, 0.04]), Interval("normal"), (0.0, 1.0), 30)[0] > 0
+    True
+    """
+    if np.isnan(estimate) or np.isnan(draws).all():
+        return np.nan, np.nan
+    if interval.kind == "normal" or len(draws) < interval.draws:
+        there = draws[~np.isnan(draws)]
+        sound = len(there) > 1 and np.isfinite(there).all()
+        error = float(there.std(ddof=1)) * np.sqrt(units / max(1, units - 1)) if sound else np.nan
+        low, high = normal_ends(np.array([estimate]), np.array([error]), interval.level, span, units)
+    elif interval.kind == "percentile":
+        low, high = percentile_ends(draws[None, :], interval.level, units)
+    else:
+        low, high = centred_ends(np.array([estimate]), draws[None, :], interval.level, units, biased=biased)
+    return float(np.clip(low[0], *span)), float(np.clip(high[0], *span))
+
+
+def studentised_ends(
+    estimate: Floats,
+    error: Floats,
+    draws: Floats,
+    draw_errors: Floats,
+    centre: Floats,
+    level: float,
+    span: tuple[float, float],
+) -> tuple[Floats, Floats]:
+    """Bootstrap-t: each draw's distance from the `centre` of what it was drawn from, in units of its own error (last axis: draws)."""
+    scale = Scale.fitting(span)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        distance = scale.forward(draws) - scale.forward(centre)
+        ratios = distance / (draw_errors * scale.slope(draws))
+        # No spread within a draw: it says nothing about scale, only on which side it fell.
+        side = np.where(draws > centre, np.inf, np.where(draws < centre, -np.inf, 0.0))
+        ratios = np.where(np.isnan(ratios) & ~np.isnan(draws), side, ratios)
+    t_low, t_high = percentile_ends(ratios, level)
+    return _on_scale(estimate, error, -t_high, -t_low, span)
+
+
+def _on_scale(
+    estimate: Floats, error: Floats, low_t: Floats, high_t: Floats, span: tuple[float, float]
+) -> tuple[Floats, Floats]:
+    scale = Scale.fitting(span)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        middle, step = scale.forward(estimate), error * scale.slope(estimate)
+        low, high = scale.inverse(middle + low_t * step), scale.inverse(middle + high_t * step)
+        # At an end of the span the scale is infinite: as it stands there. No spread at all is no width.
+        plain = np.isin(estimate, span) | (error == 0)
+        low, high = np.where(plain, estimate + low_t * error, low), np.where(plain, estimate + high_t * error, high)
+        return np.clip(low, *span), np.clip(high, *span)

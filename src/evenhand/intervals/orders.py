@@ -1,0 +1,212 @@
+"""Random orders: is a prefix metric larger than putting the same items in any order would make it?
+
+What a random order gives depends on the composition of a list only, so the orders are drawn once per composition and
+serve every ranking that has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.cards import Floats, parse_call
+from evenhand.errors import EvenhandError
+from evenhand.intervals.order_sums import Batch, Drawn, Read, null_sums
+from evenhand.metrics.template import Reading, Scores, Template
+from evenhand.tallies.placement import Ints, Mix, Placement, distinct_rows, grouped
+
+MOST_CELLS = 1 << 20
+MOST_KEPT = 1 << 25
+"""Values of random orders that are kept, for the mean over few rankings."""
+MANY = 200
+"""Above this many rankings the mean over random orders is normal for all that matters here."""
+NEAR = 1e-9
+"""A random order this close to the value counts as reaching it."""
+ROUNDED = 1e-6
+"""The same for values that are kept: these are good to seven digits."""
+
+
+def draws_of(chance: str | None) -> int:
+    """Read `"permutation(999)"`; None asks for no random orders.
+
+    >>> draws_of("permutation(99)"), draws_of(None)
+    (99, 0)
+    """
+    if chance is None or chance == "none":
+        return 0
+    problem = EvenhandError(f"chance={chance!r} cannot be read. Write 'permutation(999)', or None.")
+    if not isinstance(chance, str):
+        raise problem
+    name, args, keywords = parse_call(chance, role="chance")
+    draws = args[0] if args else keywords.get("draws", 999)
+    if name != "permutation" or len(args) > 1 or not isinstance(draws, int) or isinstance(draws, bool):
+        raise problem
+    if not 20 <= draws <= 1_000_000:
+        raise EvenhandError(f"chance={chance!r} needs 20 to 1,000,000 random orders. Write 'permutation(999)'.")
+    return draws
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What random orders of every ranking give.
+
+    Attributes
+    ----------
+    p : (R,) share of random orders at least as far from the whole as the ranking itself.
+    means, spreads : (R,) mean and standard deviation of the metric over random orders; the mean is exact where known.
+    kept : (U, B) values of the random orders of each composition; None where there are too many.
+    which : (R,) the composition of each ranking.
+    """
+
+    p: Floats
+    means: Floats
+    spreads: Floats
+    kept: npt.NDArray[np.float32] | None
+    which: Ints
+
+    @classmethod
+    def empty(cls, scores: Scores, groups: _Compositions, draws: int) -> Orders:
+        """What is to be filled in."""
+        size, nothing = len(groups.first), np.full(len(scores.values), np.nan)
+        kept = np.zeros((size, draws), dtype=np.float32) if size * draws <= MOST_KEPT else None
+        return cls(nothing.copy(), scores.chances.copy(), nothing, kept, groups.which)
+
+    def p_of_mean(self, values: Floats, at: Ints, rng: np.random.Generator) -> float:
+        """Share of random orders of all these rankings whose mean is at least as large; undefined ones are left out."""
+        at = at[~np.isnan(values[at])]
+        if len(at) < 2:
+            return float(self.p[at[0]]) if len(at) else float("nan")
+        mean, expected = float(values[at].mean()), float(self.means[at].mean())
+        if len(at) > MANY or self.kept is None:
+            error = float(np.sqrt((self.spreads[at] ** 2).sum())) / len(at)
+            return 1 - NormalDist().cdf((mean - expected) / error) if error > 0 else float(mean <= expected + NEAR)
+        pools = self.kept[self.which[at]]
+        picks = rng.integers(0, pools.shape[1], pools.shape)
+        off = expected - float(pools.mean(dtype=np.float64))  # the pools' own mean is off by their sampling error
+        drawn = np.take_along_axis(pools, picks, axis=1).mean(0, dtype=np.float64)
+        reach = mean - ROUNDED - max(off, 0.0)  # the other way it would push those that tie with the mean below it
+        return float((1 + np.count_nonzero(drawn >= reach)) / (1 + len(drawn)))
+
+
+def random_orders(asked: Sequence[tuple[Reading, Scores]], draws: int, seed: int) -> list[Orders]:
+    """Put the labelled items of every ranking into `draws` random orders, once per composition.
+
+    Metrics that see the same labels are read on the same orders.
+    """
+    together: dict[int, list[int]] = {}
+    for i, (reading, _) in enumerate(asked):
+        together.setdefault(id(reading.placement), []).append(i)
+    found: dict[int, Orders] = {}
+    for some in together.values():
+        found |= zip(some, _shared_orders([asked[i] for i in some], draws, seed), strict=True)
+    return [found[i] for i in range(len(asked))]
+
+
+def _shared_orders(asked: Sequence[tuple[Reading, Scores]], draws: int, seed: int) -> list[Orders]:
+    """The same for metrics that see the same labels."""
+    p = asked[0][0].placement
+    groups = _Compositions.of(p)
+    read = [Read(reading, groups.weights(reading)) for reading, _ in asked]
+    found = [Orders.empty(scores, groups, draws) for _, scores in asked]
+    there = np.any([~np.isnan(scores.normalizers[groups.first]) for _, scores in asked], axis=0)
+    drawn = None
+    for batch in groups.batches(p, np.flatnonzero(there), draws):
+        rankings, row = groups.members(batch.some)
+        drawn = Drawn.of(p, batch, draws, seed, drawn)
+        sums = null_sums(p, read, batch, drawn)
+        for orders, (_, scores), total in zip(found, asked, sums, strict=True):
+            null = total / scores.normalizers[batch.first, None]
+            exact = orders.means[rankings]
+            orders.means[rankings] = np.where(np.isnan(exact), null.mean(1)[row], exact)
+            with np.errstate(
+                invalid="ignore"
+            ):  # a list that its target does not allow is infinitely far in every order
+                orders.spreads[rankings] = null.std(1)[row]
+            orders.p[rankings] = (1 + _reached(null, row, scores.values[rankings])) / (1 + draws)
+            if orders.kept is not None:
+                orders.kept[batch.some] = null
+    for orders, (_, scores) in zip(found, asked, strict=True):
+        orders.p[np.isnan(scores.values)] = np.nan
+    return found
+
+
+@dataclass(frozen=True)
+class _Compositions:
+    """Every distinct composition: a ranking that has it, and which rankings have it."""
+
+    mixes: Sequence[Mix]
+    first: Ints
+    which: Ints
+    order: Ints
+    edges: Ints
+
+    @classmethod
+    def of(cls, p: Placement) -> _Compositions:
+        mixes, many = p.mixes, 0
+        which = np.zeros(len(p), dtype=np.int64)
+        for mix in mixes:
+            which[mix.at] = mix.which + many
+            many += len(mix.first)
+        order, edges = grouped(which, many)
+        return cls(mixes, np.concatenate([np.zeros(0, np.int64), *(m.first for m in mixes)]), which, order, edges)
+
+    def weights(self, reading: Reading) -> list[Floats]:
+        """How much the first k labelled items of each composition count."""
+        return [row for mix in self.mixes for row in mix.weights(reading.weights(mix.known.shape[1]))]
+
+    def members(self, alike: Ints) -> tuple[Ints, Ints]:
+        """The rankings of these compositions, and the place of each one's composition among them."""
+        parts = [self.order[self.edges[u] : self.edges[u + 1]] for u in alike]
+        return np.concatenate(parts), np.repeat(np.arange(len(alike)), [len(part) for part in parts])
+
+    def batches(self, p: Placement, some: Ints, draws: int) -> Iterator[Batch]:
+        """Some of the compositions, those of equally many labelled items together, a bounded number of cells at a time.
+
+        Where items are shared out, each stands alone: the mean over its orders is not known exactly, so they must be its own.
+        """
+        first = self.first[some]
+        alike = np.arange(len(some)) if p.rows is not None else distinct_rows(p.counts[first])[1]
+        size = p.known[first]
+        order = np.lexsort([alike, -size])  # long lists first: short ones take over their orders
+        size, alike, some, first = size[order], alike[order], some[order], first[order]
+        starts = np.flatnonzero(np.diff(alike if p.rows is not None else size, prepend=-1))
+        for start, stop in pairwise([*starts.tolist(), len(some)]):
+            most = max(1, MOST_CELLS // max(draws, int(size[start]) ** 2))
+            for i in range(start, stop, most):
+                here = slice(i, min(i + most, stop))
+                edges = [0, *(np.flatnonzero(np.diff(alike[here])) + 1).tolist(), here.stop - i]
+                yield Batch(int(size[i]), some[here], first[here], [slice(*ends) for ends in pairwise(edges)])
+
+
+def _reached(null: Floats, row: Ints, values: Floats) -> Ints:
+    """How many random orders come at least as far as each value."""
+    at_once = max(1, MOST_CELLS // null.shape[1])
+    parts = [
+        np.count_nonzero(null[row[i : i + at_once]] >= values[i : i + at_once, None] - NEAR, axis=1)
+        for i in range(0, len(values), at_once)
+    ]
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """What random orders of one list give: the exact mean, and the value above which at most a share `tail` of them lie."""
+
+    mean: float
+    cut: float
+
+
+def random_order_of(template: Template, p: Placement, draws: int, seed: int, tail: float = 0.05) -> Random:
+    """Chance level and critical value of the first ranking; enough where all rankings hold the same items."""
+    one = p.take(np.array([0]))
+    reading = Reading.of(template, one, draws)
+    scores = reading.scores()
+    (orders,) = random_orders([(reading, scores)], draws, seed)
+    values = scores.chances if orders.kept is None else orders.kept[0].astype(np.float64)
+    cut = float(np.quantile(values, 1 - tail, method="higher"))
+    return Random(float(orders.means[0]), cut + ROUNDED)

@@ -1,0 +1,166 @@
+"""How large a pooled gap chance alone makes: labels permuted within score bins, or the signs of whole clusters flipped."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.intervals.kinds import stream
+from evenhand.metrics.outcome import Gaps
+from evenhand.metrics.outcome_pooled import Null, Pooled
+from evenhand.tallies.clusters import FLIPPED
+from evenhand.tallies.moments import Ints, Moments
+from evenhand.tallies.rows import Rows
+
+DRAWS = 4_999
+SEED = 20_220
+"""The test has no seed of its own to ask for: the same data always give the same p."""
+
+MOST_NUMBERS = 1 << 22
+BITS = 62
+KEPT = 1 << 21
+"""Random signs that are held at a time as floats: 16 MiB."""
+
+FLAT = 1e-12
+FEWEST_CLUSTERS = 10
+
+
+def tested(m: Moments, found: Gaps, pooled: Pooled, rows: Callable[[], Rows | None]) -> Pooled:
+    """The same with what chance alone gives, where the normal cannot say it; `rows` are read only if needed."""
+    if pooled.by_cluster:
+        return _flipped(pooled)
+    needed = np.flatnonzero(pooled.few).tolist()
+    held = rows() if needed else None
+    if held is None:
+        return pooled
+    return replace(pooled, drawn={g: _permuted(m, found, pooled, g, held) for g in needed})
+
+
+def _flipped(pooled: Pooled) -> Pooled:
+    """Signs of whole clusters' contributions flipped at random; few contributing clusters allow no test."""
+    few, alike = pooled.few.copy(), dict[int, dict[int, Floats]]()
+    for g, parts in pooled.by_cluster.items():
+        if parts is None:
+            continue
+        parts = parts[np.abs(parts) > FLAT * np.abs(parts).max(initial=0.0)]  # what is left of rounding is no part
+        if len(parts) < FEWEST_CLUSTERS:
+            few[g] = True
+        elif len(parts) <= FLIPPED:
+            alike.setdefault(len(parts), {})[g] = parts
+    drawn: dict[int, Floats] = {}
+    for many, groups in alike.items():
+        # Not as a product of matrices, which would be shared out between threads that wait for each other.
+        sums = [[np.einsum("dc,c->d", signs, parts) for parts in groups.values()] for signs in _signs(many)]
+        for g, sizes in zip(groups, map(np.concatenate, zip(*sums, strict=True)), strict=True):
+            drawn[g] = np.abs(sizes) / np.sqrt((groups[g] ** 2).sum())
+    return replace(pooled, drawn=drawn, few=few)
+
+
+def _signs(many: int) -> Iterable[Floats]:
+    """Blocks of draws of as many signs."""
+    table = _table(1 << (many - 1).bit_length())[:, :many]
+    if table.dtype == np.float64:
+        return (table,)
+    at_once = max(1, KEPT // many)
+    return (2.0 * table[start : start + at_once] - 1 for start in range(0, DRAWS, at_once))
+
+
+@functools.lru_cache(maxsize=1)
+def _table(many: int) -> np.typing.NDArray[Any]:
+    """Random signs, the same for all groups, bins and tables; 0 and 1 in the place of -1 and 1 where they are many."""
+    bits = stream(SEED, "flips", many).integers(0, 2, (DRAWS, many), dtype=np.int8)
+    found = 2.0 * bits - 1 if bits.size <= KEPT else bits
+    found.flags.writeable = False
+    return found
+
+
+def _permuted(m: Moments, found: Gaps, pooled: Pooled, g: int, rows: Rows) -> Floats:
+    """Sizes of the studentised gap of one group when its labels and the reference's are dealt again within every bin."""
+    null, draws = Null(m, found, g), DRAWS
+    squares = np.maximum(null.residuals(0.0).sums[..., 0, 2].sum(-1), 0.0)
+    spread = squares / np.maximum(m.rows.sum(-1) - found.lines.parameters + 1, 1)
+    gap, square = np.zeros(draws), np.zeros(draws)
+    rng = stream(SEED, "permuted", int(pooled.rows[g]))
+    both = np.flatnonzero((rows.group == g) | (rows.group == found.reference))
+    place, weight = rows.bin[both], rows.mass
+    along, across = _rest(m, [h for h in range(m.rows.shape[1]) if h not in (g, found.reference)])
+    for b in np.flatnonzero(pooled.share[:, g] > 0).tolist():
+        at = both[place == b]
+        w, n = weight[at], int((rows.group[at] == g).sum())
+        size = w.sum()
+        u, y = (x - (w * x).sum() / size for x in (rows.score[at], rows.outcome[at]))
+        sums = np.stack([w * u, w * y, w][: 2 if rows.weight is None else 3], axis=1)
+        picked = _picked(sums, n, draws, rng).T
+        mass = float(n) if rows.weight is None else picked[2]
+        ease, total = 1 / mass + 1 / (size - mass), ((w * u * u).sum() + along[b], (w * u * y).sum() + across[b])
+        one, pull = _gap(ease, picked[0], picked[1], total, scored=bool(found.lines.scored[b]))
+        gap += pooled.share[b, g] * one
+        square += pooled.share[b, g] ** 2 * spread[b] * pull
+    sizes = np.divide(np.abs(gap), np.sqrt(square), out=np.zeros(draws), where=square > 0)
+    return np.asarray(sizes)
+
+
+def _rest(m: Moments, others: list[int]) -> tuple[Floats, Floats]:
+    """What groups that stay where they are add to the slope of each bin: squares of the score, and products with the outcome."""
+    s, mean = m.sums[:, others], np.nan_to_num(m.mean_offset[:, others])
+    along = s[..., 2, 0] - mean * s[..., 1, 0]
+    across = s[..., 1, 1] - mean * s[..., 0, 1] + m.slope[:, others] * along
+    return along.sum(-1), across.sum(-1)
+
+
+def _gap(
+    ease: Floats | float, u: Floats, y: Floats, total: tuple[float, float], *, scored: bool
+) -> tuple[Floats, Floats]:
+    """The bin's gap, and its variance in units of the residuals', for every deal of the labels.
+
+    `u` and `y` are the group's sums of score and outcome, measured from the means of both groups; `ease` what the two weights
+    1/n + 1/m make of them; `total` the squares of the score, and its products with the outcome, over all.
+    """
+    apart = ease * u
+    along = total[0] - apart * u
+    steep = scored & (along > FLAT * total[0])
+    slope = np.divide(total[1] - apart * y, along, out=np.zeros_like(along), where=steep)
+    lean = np.divide(apart, along, out=np.zeros_like(along), where=steep)
+    return ease * y - slope * apart, ease + lean * apart
+
+
+def _picked(columns: Floats, n: int, draws: int, rng: np.random.Generator) -> Floats:
+    """(draws, columns) sums of the columns over n rows drawn without replacement."""
+    size = len(columns)
+    if 2 * n > size:
+        return np.asarray(columns.sum(0) - _picked(columns, size - n, draws, rng))
+    out = np.zeros((draws, columns.shape[1]))
+    at_once = max(1, min(draws, MOST_NUMBERS // size))
+    order = np.repeat(np.arange(size, dtype=np.min_scalar_type(size)), at_once)  # a shuffle is a column of this table
+    places = order.reshape(size, at_once)
+    for start in range(0, draws, at_once):
+        line = np.arange(min(at_once, draws - start))
+        total = out[start : start + len(line)]
+        for k, at in enumerate(_steps(n, size, len(line), rng)):  # of many shuffles at once
+            at *= at_once
+            at += line
+            taken = order.take(at)
+            order[at] = places[k, : len(line)]
+            places[k, : len(line)] = taken
+            total += columns.take(taken, axis=0)
+    return out
+
+
+def _steps(n: int, size: int, many: int, rng: np.random.Generator) -> Iterator[Ints]:
+    """The first n steps of shuffles, the k-th of them to a place from k on: digits of one random number serve several steps."""
+    together = max(1, int(BITS / math.log2(max(size, 2))))
+    for start in range(0, n, together):
+        left = range(size - start, size - min(start + together, n), -1)  # places that each step may go to
+        number = rng.integers(0, math.prod(left), many)
+        for places in left:
+            rest = number // places
+            number -= rest * places
+            number += size - places
+            yield number
+            number = rest

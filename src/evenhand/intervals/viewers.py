@@ -1,0 +1,56 @@
+"""Intervals for these units seen by other viewers: whoever looked (or asked, or clicked) is left out in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from evenhand.cards import Ask, Floats
+from evenhand.intervals.kinds import Interval, normal_ends
+from evenhand.tallies.buckets import Buckets
+
+
+def viewer_ends(
+    tally: Buckets, asks: Sequence[Ask], estimates: Sequence[float], interval: Interval
+) -> list[tuple[float, float]]:
+    """Interval ends of every metric of one slice, for as many other viewers.
+
+    Each bucket of viewers is left out once (jackknife), with Student's t for so many buckets. Drawing viewers with
+    replacement would not do: a viewer drawn twice sees the same units again, which looks like inequality.
+    """
+    held = np.flatnonzero(tally.volumes > 0)
+    left = np.ones((len(held), len(tally.sizes)), dtype=bool)
+    left[np.arange(len(held)), held] = False
+    values = [np.full(len(held), np.nan) for _ in asks]
+    for at, spectrum in tally.spectra(left):
+        for a, found in zip(asks, values, strict=True):
+            found[at] = a.on(spectrum)
+    return [_ends(e, v, a, interval) for a, e, v in zip(asks, estimates, values, strict=True)]
+
+
+def _ends(estimate: float, values: Floats, a: Ask, interval: Interval) -> tuple[float, float]:
+    many = len(values)
+    if many < 2 or not np.isfinite(values).all():
+        return np.nan, np.nan
+    error = np.sqrt((many - 1) / many * ((values - values.mean()) ** 2).sum())
+    low, high = normal_ends(np.array([estimate]), np.array([error]), interval.level, a.span, many)
+    return float(low[0]), float(high[0])
+
+
+def both_ends(estimate: float, seen: tuple[float, float], drawn: tuple[float, float]) -> tuple[float, float]:
+    """Interval ends for other viewers and other units, from those for each: distances from the estimate add in squares.
+
+    What single views add by chance is in both, so that the sum is wide rather than too short.
+
+    >>> both_ends(0.5, (0.47, 0.53), (0.46, 0.54))
+    (0.45, 0.55)
+    """
+    (low, high), (other_low, other_high) = seen, drawn
+    down, up = np.hypot(estimate - low, estimate - other_low), np.hypot(high - estimate, other_high - estimate)
+    return float(estimate - down), float(estimate + up)
+
+
+def viewers(tally: Buckets) -> int:
+    """How many viewers gave somebody something, or how many buckets of them where they are many."""
+    return int((tally.volumes > 0).sum())

@@ -1,0 +1,262 @@
+"""What every chart is made of: the registry of kinds, fixed field names, one theme, numbers as people read them.
+
+A kind of chart is a function from Findings to a Picture, declared with `@chart`:
+
+    @chart("slots", title="Who would gain and who would lose slots?", unless=without_metric("slots_gained"))
+    def slots(findings: Findings) -> Picture:
+        rows = [{"label": r["group"], "x": r["estimate"]} for r in findings.rows() if r["metric"] == "slots_gained"]
+        panel = in_rows(rows, "dot", x=Axis("slots gained"), tips={"label": "group", "x": "slots gained"})
+        return Picture((panel,), table={"group": ..., "slots gained": ...}, says="One sentence for the blind.")
+
+`charts.py` imports every module of this folder called `charts_*`. Which kinds suit an audit is said where it is declared
+(`@audit(..., charts=("slots",))`) and comes with the findings; a report shows them in that order.
+
+Words of the user's data (column names, labels) go into values and titles, never into field names or expressions: Vega
+reads `a.b` and `a[0]` as paths. Colours are never written out either: marks name a style (`style="reference"`) or a
+position in the palette, so that one chart is right on white paper, on a dark screen and in print.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import altair as alt
+
+from evenhand.errors import EvenhandError
+from evenhand.findings import Findings
+from evenhand.report.words.text import plural, slice_names
+
+MOST_POINTS = 4000
+"""Points in one picture, however large the data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One set of axes. `chart` has no width: the page or the file decides; `height` is in pixels."""
+
+    chart: Any
+    title: str = ""
+    height: int = 320
+    square: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What a chart function returns.
+
+    Attributes
+    ----------
+    panels : one or more sets of axes, drawn side by side where there is room.
+    table : the same numbers as columns; every chart in a report is followed by it.
+    says : the picture in one sentence, for those who cannot see it.
+    note : what the reader must know to read it, if anything (rows left out, a log axis).
+    lead : whether what it says is a finding, to be told at the top of the page.
+    """
+
+    panels: tuple[Panel, ...]
+    table: Mapping[str, Sequence[Any]]
+    says: str
+    note: str = ""
+    lead: bool = True
+
+
+Drawer = Callable[[Findings], Picture]
+Unless = Callable[[Findings], str]
+
+
+def always(_: Findings) -> str:
+    """For `unless`: nothing stands in the way."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of chart: its name, its title, and what it needs of the findings.
+
+    `unless` says why findings cannot be drawn this way, or nothing when they can. `general` kinds fit any result that holds
+    estimates, whether its audit names them or not; `reported` is False for kinds that are made on request only.
+    """
+
+    name: str
+    draw: Drawer
+    title: str
+    unless: Unless = field(default=always)
+    general: bool = False
+    reported: bool = True
+
+    def problem(self, findings: Findings) -> str:
+        """Why these findings cannot be drawn this way, in words, or nothing."""
+        if self.general and "estimate" not in findings.columns:
+            return f"a {findings.audit} result holds no estimates"
+        if findings.charts and not self.general and self.name not in findings.charts:
+            return f"it is no picture of {findings.audit} results"
+        return self.unless(findings)
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def chart(
+    kind: str, *, title: str, unless: Unless = always, general: bool = False, reported: bool = True
+) -> Callable[[Drawer], Drawer]:
+    """Declare a kind of chart."""
+
+    def declare(draw: Drawer) -> Drawer:
+        if kind in KINDS:
+            raise EvenhandError(f"The chart {kind!r} is declared twice. Give one of them another name.")
+        KINDS[kind] = Kind(kind, draw, title, unless, general, reported)
+        return draw
+
+    return declare
+
+
+def without_curve(name: str) -> Unless:
+    """For `unless`: the findings must hold points of this curve."""
+    return lambda findings: "" if findings.curves.get(name) else f"the result holds no {name} points"
+
+
+def without_metric(name: str) -> Unless:
+    """For `unless`: the findings must hold rows of this metric."""
+    return lambda findings: "" if name in findings.metrics() else f"it holds no {name}"
+
+
+_UNSPEAKABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
+
+
+_INHERITED = frozenset(
+    {
+        "constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf",
+        "__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__",
+    }
+)  # fmt: skip
+"""What every object of JavaScript has."""
+
+
+def speakable(findings: Findings) -> Findings:
+    """The same findings with labels that a chart can hold.
+
+    Inside an expression of Vega a Unicode line separator ends the string, and what XML does not allow (control characters)
+    aborts the process that writes a picture. A label that is called like something that every object of JavaScript has is
+    looked up there: a space of no width makes it another name that reads the same.
+    """
+
+    def plain(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+        return {
+            _spoken(name): [_spoken(v) for v in column] if any(isinstance(v, str) for v in column) else column
+            for name, column in columns.items()
+        }
+
+    return replace(
+        findings, slices=tuple(map(_spoken, findings.slices)), columns=plain(findings.columns),
+        curves={name: plain(points) for name, points in findings.curves.items()},
+        words={role: _spoken(text) for role, text in findings.words.items()},
+    )  # fmt: skip
+
+
+def _spoken(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    parts = value.split(">")  # a pair of groups is taken apart by who draws it
+    escaped = [f"{part}\u200b" if part in _INHERITED else part for part in parts]
+    return _UNSPEAKABLE.sub(" ", ">".join(escaped))
+
+
+def drawable(value: Any) -> Any:
+    """A value that a chart can hold: NaN and infinities become nothing."""
+    if hasattr(value, "item"):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def records(**columns: Sequence[Any]) -> Any:
+    """Chart data from columns with fixed internal names (`label`, `x`, `y`, `low`, `high`, ...).
+
+    Numbers keep seven digits: no screen shows more, and a page with many curves stays small.
+    """
+    rows = zip(*columns.values(), strict=True)
+    return alt.Data(values=[dict(zip(columns, map(_point, row), strict=True)) for row in rows])
+
+
+def _point(value: Any) -> Any:
+    finite = drawable(value)
+    return float(f"{finite:.7g}") if isinstance(finite, float) else finite
+
+
+def points(findings: Findings, curve: str) -> list[dict[str, Any]]:
+    """The points of a curve one by one, each with the label of its slice under `where`."""
+    columns = findings.curves[curve]
+    named = zip(zip(*columns.values(), strict=True), slice_labels(findings, columns), strict=True)
+    return [dict(zip(columns, point, strict=True)) | {"where": where} for point, where in named]
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]], *names: str) -> dict[str, list[Any]]:
+    """These fields of rows as columns of the table behind a chart."""
+    return {name: [drawable(row[name]) for row in rows] for name in names}
+
+
+def slice_labels(findings: Findings, columns: Mapping[str, Sequence[Any]] | None = None) -> list[str]:
+    """One short label per row of the frame (or of a curve); empty text for an unsliced audit."""
+    return slice_names(findings.slices, findings.columns if columns is None else columns)
+
+
+def row_labels(findings: Findings) -> list[str]:
+    """Slice and group of every row, as one label."""
+    groups = findings.columns.get("group", [None] * len(findings))
+    pairs = zip(slice_labels(findings), groups, strict=True)
+    return [", ".join(part for part in (where, "" if group is None else str(group)) if part) for where, group in pairs]
+
+
+_DAY = re.compile(r"\d{4}-\d\d(-\d\d([T ][\d:.+Z-]*)?)?")
+
+
+def dated(findings: Findings) -> list[str]:
+    """Slices whose labels are days or months."""
+    return [
+        name
+        for name in findings.slices
+        if len(findings) and all(_DAY.fullmatch(str(v)) for v in findings.columns[name])
+    ]
+
+
+def in_time(findings: Findings, labels: Sequence[str]) -> list[str]:
+    """Labels in order of time where the slices are days or months; nothing elsewhere."""
+    keys = zip(*(map(str, findings.columns[name]) for name in dated(findings)), strict=True)
+    return [label for _, label in sorted(set(zip(keys, labels, strict=False)))]
+
+
+def are_differences(findings: Findings) -> bool:
+    """Whether estimates are differences of two others, which stand beside them."""
+    columns = {*findings.columns} - {*findings.slices}
+    return any(pair <= columns for pair in ({"a", "b"}, {"treatment", "control_value"}))
+
+
+def long_table(findings: Findings, *metrics: str) -> dict[str, list[Any]]:
+    """The rows behind a chart (of these metrics, or all): columns without any content are left out."""
+    rows = [row for row in findings.rows() if not metrics or row["metric"] in metrics]
+    names = [*findings.slices, "metric", "group", "estimate", "low", "high", "chance", "ideal"]
+    columns = {name: [drawable(row[name]) for row in rows] for name in names}
+    return {n: c for n, c in columns.items() if n in ("metric", "estimate") or any(v is not None for v in c)}
+
+
+def slices_in_words(findings: Findings) -> str:
+    """What the slices are called, for axis titles and legends."""
+    return ", ".join(findings.slices)
+
+
+def word(findings: Findings, role: str, otherwise: str = "") -> str:
+    """What a role is called in the user's data."""
+    return str(findings.words.get(role) or otherwise or role)
+
+
+def holders(findings: Findings) -> str:
+    """Those a Lorenz curve runs over: the units, but for a recommender the items and not its users."""
+    return plural(word(findings, "holder", word(findings, "unit")))
+
+
+def distinct(values: Iterable[Any]) -> list[Any]:
+    """Each value once, in order of first appearance."""
+    return list(dict.fromkeys(values))

@@ -1,0 +1,361 @@
+"""Charts that fit every audit: the estimates with their intervals, and one quantity against another."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evenhand.cards import REGISTRY, ask
+from evenhand.findings import Findings, in_bins
+from evenhand.findings import number as read_number
+from evenhand.report.charts.drawing import (
+    Panel,
+    Picture,
+    are_differences,
+    chart,
+    dated,
+    distinct,
+    drawable,
+    long_table,
+    row_labels,
+    word,
+)
+from evenhand.report.charts.shapes import MOST_ROWS, Axis, axis_format, cloud, decades, ends, in_rows, lines
+from evenhand.report.words.phrases import card_of, is_share, metric_title, reason_text, value_text
+from evenhand.report.words.text import counted, number, percent, signed, slice_names
+
+CROWDED = 0.25
+"""Estimates on less than this part of the axis that their chance levels need are drawn on an axis of their own."""
+
+WIDE = 30.0
+"""A ratio of the largest to the smallest estimate beyond which an axis without a bound is a log axis."""
+
+NARROW = 0.2
+"""Estimates closer together than this are drawn on an axis that does not start at zero."""
+
+TURNED = "equivalences"
+"""The family whose values, all close to 100%, are drawn as 100% minus the value."""
+
+MOST_PANELS = 4
+
+Dot = dict[str, Any]
+
+
+def _in_bins(findings: Findings) -> str:
+    return "its rows are bins of a score, which have charts of their own" if in_bins(findings) else ""
+
+
+@chart("intervals", title="The numbers, and how sure we are", unless=_in_bins, general=True)
+def intervals(findings: Findings) -> Picture:
+    """Every estimate with its interval, the level that chance alone would give, and the ideal.
+
+    Metrics of one family share axes, as in figures 2 and 3 of the inequality paper; the equivalences, all close to 100%,
+    are turned round (100% minus the value) and drawn on a log axis.
+    """
+    labels = row_labels(findings)
+    as_difference = are_differences(findings)
+    if dated(findings):
+        return _over_time(findings)
+    dots = [_dot(row, where, as_difference=as_difference) for row, where in zip(findings.rows(), labels, strict=True)]
+    scalars = {m for m, rows in Counter(findings.columns["metric"]).items() if rows == 1}
+    families: dict[_Family, list[Dot]] = {}
+    for dot in dots:
+        families.setdefault(_family(dot["metric"], is_single=dot["metric"] in scalars), []).append(dot)
+    drawn = {family: inside for family, inside in families.items() if any(map(_seen, inside))}
+    families = drawn or families  # an axis with nothing on it says nothing; the note names what was left out
+    split = Counter(family.name for family in families)
+    binned = any(f"{name}_low" in findings.columns for name in findings.slices)
+    along = distinct(labels) if binned else []
+    panels = tuple(
+        _panel(
+            inside,
+            along,
+            title=family.title(inside, split=split[family.name] > 1),
+            turned=family.name == TURNED and not as_difference,
+            as_difference=as_difference,
+        )
+        for family, inside in families.items()
+    )
+    return Picture(panels, long_table(findings), _in_words(findings, dots), _note(findings, dots), lead=False)
+
+
+def _over_time(findings: Findings) -> Picture:
+    """A line per slice and group along the days, a panel per metric; the band is the interval."""
+    day, *others = sorted(findings.slices, key=lambda name: name not in dated(findings))
+    groups = findings.columns["group"]
+    names = slice_names([*others, *(["group"] if any(g is not None for g in groups) else [])], findings.columns)
+    dots = [{**_dot(row, name), "day": str(row[day])} for row, name in zip(findings.rows(), names, strict=True)]
+    series = distinct(names)
+    panels = []
+    for metric in findings.metrics():
+        of_metric = sorted((d for d in dots if d["metric"] == metric), key=lambda d: d["day"])
+        values = [v for d in of_metric for v in (d["x"], d["low"], d["high"]) if math.isfinite(v)]
+        rows = [
+            {
+                "series": d["label"], "x": d["day"], "y": d["x"], "low": d["low"], "high": d["high"], "level": d["chance"],
+                "day_text": d["day"], "value_text": d["text"],
+            }
+            for d in of_metric
+        ]  # fmt: skip
+        tips = {"day_text": day, "value_text": "estimate", **({"series": " "} if len(series) > 1 else {})}
+        y = Axis(format=axis_format(values, metric), ticks=4, scale={"zero": False})
+        x = Axis(format="%-d %b %y", ticks=4, days=True)
+        panels.append(
+            lines(
+                rows,
+                x=x,
+                y=y,
+                tips=tips,
+                series=series,
+                shaded=True,
+                small=True,
+                title=metric_title(metric),
+                height=150,
+            )
+        )
+    chance = any(math.isfinite(dot["chance"]) for dot in dots)
+    note = "The band is the interval of each day." + (" Dashed: what chance alone would give." if chance else "")
+    return Picture(tuple(panels), long_table(findings), _in_words(findings, dots), note, lead=False)
+
+
+def _seen(dot: Dot) -> bool:
+    """Whether there is anything to draw, or a reason to write where it would stand."""
+    return math.isfinite(dot["x"]) or bool(dot["why"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """What shares axes: metrics of one kind, in the same measure and with the same range."""
+
+    name: str
+    share: bool
+    span: tuple[float, float]
+
+    def title(self, dots: Sequence[Dot], *, split: bool) -> str:
+        """The metric where there is one; else the family, with its range where the family fills several panels."""
+        series = distinct(dot["series"] for dot in dots)
+        if len(series) == 1:
+            return str(series[0])
+        low, high = self.span
+        bounds = "either side of 0" if low < 0 < high else ""
+        if low == 0:
+            bounds = "0 to 1" if high == 1 else "0 and above"
+        return f"{self.name.capitalize()}, {bounds}" if split and bounds else self.name.capitalize()
+
+
+def _family(metric: str, *, is_single: bool) -> _Family:
+    card = card_of(metric)
+    if card is None or not card.family:
+        return _Family("overall" if is_single else metric_title(metric), is_share(metric), (0, 0))
+    return _Family(card.family, is_share(metric), ask(metric, REGISTRY).span)
+
+
+def _dot(row: Mapping[str, Any], where: str, *, as_difference: bool = False) -> Dot:
+    metric = row["metric"]
+    named = {"x": "estimate", "low": "low", "high": "high", "chance": "chance", "ideal": "ideal"}
+    numbers = {field: read_number(row[column]) for field, column in named.items()}
+    undefined = math.isnan(numbers["x"])
+    texts = {
+        "text": "–" if undefined else _text(numbers["x"], metric, as_difference=as_difference),
+        "why": reason_text(row["note"]) if undefined else "",
+    }
+    return {"label": where, "series": metric_title(metric), "metric": metric, **numbers, **texts}
+
+
+def _text(value: float, metric: str, *, as_difference: bool) -> str:
+    """An estimate, or a difference with its sign, of shares in points."""
+    return (
+        signed(value, percent if is_share(metric) else number) if as_difference and value else value_text(value, metric)
+    )
+
+
+def _panel(dots: list[Dot], along: Sequence[str], *, title: str, turned: bool, as_difference: bool) -> Panel:
+    """Rows are slices and groups, told apart by colour where a family has several metrics; or the metrics themselves.
+
+    They stand in the order `along` where the slices have one of their own (bins), else the largest first.
+    """
+    series = distinct(dot["series"] for dot in dots)
+    single = len(dots) == len(series)
+    if single:
+        dots = _named_by_metric(dots)
+        order = [dot["label"] for dot in dots]
+    else:
+        order = list(along) or _by_size(dots, series[0])
+    several = len(series) > 1 and not single
+    shown = ends(order)
+    rows = [_plainly(_turned(dot) if turned else dot) for dot in dots if dot["label"] in shown]
+    rows = [_on_log(dot) for dot in rows] if turned else rows
+    values = _range(rows)
+    rows = [{**d, "chance": d["chance"] if _within(d["chance"], values) else math.nan} for d in rows]
+    tips = {
+        "label": " ",
+        "series": "metric",
+        "text": "estimate",
+        "low": "low",
+        "high": "high",
+        "chance": "chance alone",
+    }
+    axis = _axis(values, rows[0]["metric"], is_single=len(rows) == 1 and not as_difference, turned=turned)
+    return in_rows(
+        rows, "dot", x=axis, tips=tips, order=shown,
+        series=series if several else [], lanes=several, title=title, least=56,
+    )  # fmt: skip
+
+
+def _plainly(dot: Dot) -> Dot:
+    """A row without a number has words in its place, and no mark of an ideal that would strike them through."""
+    return {**dot, "ideal": math.nan} if math.isnan(dot["x"]) else dot
+
+
+def _on_log(dot: Dot) -> Dot:
+    """What is left where nothing is left has no place on a log axis: words say so."""
+    if dot["x"] > 0 or math.isnan(dot["x"]):
+        return {
+            **dot,
+            "low": dot["low"] if dot["low"] > 0 else math.nan,
+            "high": dot["high"] if dot["low"] > 0 else math.nan,
+        }
+    return {
+        **dot,
+        "x": math.nan,
+        "low": math.nan,
+        "high": math.nan,
+        "ideal": math.nan,
+        "why": "0, which a log axis does not have",
+    }
+
+
+def _range(rows: Sequence[Dot]) -> list[float]:
+    """What the axis must hold: estimates and their ends, and the chance levels unless they would crowd those at one end."""
+    sure = [v for d in rows for v in (d["x"], d["low"], d["high"]) if math.isfinite(v)]
+    lucky = [d["chance"] for d in rows if math.isfinite(d["chance"])]
+    if not sure or not lucky or len(rows) == 1:
+        return [*sure, *lucky]
+    sure_width, whole_width = max(sure) - min(sure), max(sure + lucky) - min(sure + lucky)
+    return sure if 0 < sure_width < CROWDED * whole_width else [*sure, *lucky]
+
+
+def _within(value: float, values: Sequence[float]) -> bool:
+    return bool(values) and min(values) <= value <= max(values)
+
+
+def _named_by_metric(dots: Sequence[Dot]) -> list[Dot]:
+    """One row per metric: called by it, and by its slice where they are not all of the same."""
+    same = len({dot["label"] for dot in dots}) == 1
+    parts = [(dot["series"] if len(dots) > 1 else "", "" if same else dot["label"]) for dot in dots]
+    return [{**dot, "label": ": ".join(filter(None, part))} for dot, part in zip(dots, parts, strict=True)]
+
+
+def _by_size(dots: Sequence[Dot], first: str) -> list[str]:
+    """Row labels, largest value of the panel's first metric on top; undefined ones last."""
+    size = {dot["label"]: dot["x"] for dot in dots if dot["series"] == first and not math.isnan(dot["x"])}
+    return sorted(distinct(dot["label"] for dot in dots), key=lambda where: -size.get(where, -math.inf))
+
+
+def _turned(dot: Dot) -> Dot:
+    """100% minus the value, unless the metric was asked for that way round."""
+    if "inverted=True" in dot["metric"].replace(" ", ""):
+        return dot
+    others = {"x": "x", "low": "high", "high": "low", "chance": "chance", "ideal": "ideal"}
+    return {**dot, **{field: 1 - dot[other] for field, other in others.items()}}
+
+
+def _axis(values: Sequence[float], metric: str, *, is_single: bool, turned: bool) -> Axis:
+    """From 0 to 1 where that shows the differences; closer where it does not; a log axis for what was turned round."""
+    form = axis_format(values, metric)
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    if turned:
+        title, ticks = "100% minus the value, log scale", decades(values)
+        if values and low > 0:
+            return Axis(title, form, (low / 1.3, min(high * 1.3, 1.0)), ticks, scale={"type": "log"})
+        return Axis(title, form, (0, 1), ticks)
+    if low >= 0 and high <= 1 and (high - low > NARROW or is_single):
+        return Axis(format=form, domain=(0, 1))
+    if low > 0 and high / low >= WIDE and math.isinf(ask(metric, REGISTRY).span[1] if card_of(metric) else 0.0):
+        return Axis("log scale", form, (low / 1.5, high * 1.5), decades(values), scale={"type": "log"})
+    room = (high - low or abs(high) or 1.0) * 0.08
+    first, last = (
+        (low - room if low < 0 else max(low - room, 0.0)),
+        (high + room if high > 1 else min(high + room, 1.0)),
+    )
+    return Axis(format=form, domain=(first, last), scale={"nice": True, "zero": False})
+
+
+def _in_words(findings: Findings, dots: Sequence[Dot]) -> str:
+    parts = []
+    for metric in findings.metrics()[:4]:
+        defined = [d for d in dots if d["metric"] == metric and math.isfinite(d["x"])]
+        if not defined:
+            continue
+        low, high = (pick(defined, key=lambda d: d["x"]) for pick in (min, max))
+        runs = f"runs from {low['text']} ({low['label']}) to {high['text']} ({high['label']})"
+        parts.append(f"{metric_title(metric)} " + (runs if low["label"] != high["label"] else f"is {low['text']}"))
+    return "; ".join(parts) + "." if parts else "No number is defined."
+
+
+def _note(findings: Findings, dots: Sequence[Dot]) -> str:
+    notes = [f"Differences: {_minus(findings)}."] if are_differences(findings) else []
+    sentences = {
+        "low": "Bars are intervals.",
+        "chance": "The diamond is what chance alone would give, where it falls on the axis.",
+        "ideal": "The grey tick is the ideal, where it falls on the axis.",
+    }
+    notes += [line for field, line in sentences.items() if any(math.isfinite(dot[field]) for dot in dots)]
+    endless = distinct(dot["series"] for dot in dots if math.isinf(dot["x"]))
+    notes += [f"{', '.join(endless)}: infinite values are in the table only."] if endless else []
+    rows = len({dot["label"] for dot in dots})
+    if rows > MOST_ROWS:
+        notes.append(f"{MOST_ROWS} of {rows:,} rows are drawn, the highest and the lowest; the table has all.")
+    return " ".join(notes)
+
+
+def _minus(findings: Findings) -> str:
+    """What is taken from what."""
+    if "treatment" in findings.columns:
+        return f"each arm minus {word(findings, 'control')}"
+    if "versus" in findings.slices:
+        return "the first system minus the second"
+    return f"{word(findings, 'a')} minus {word(findings, 'b')}"
+
+
+def _too_few(findings: Findings) -> str:
+    if in_bins(findings):
+        return _in_bins(findings)
+    if len(findings.metrics()) < 2:
+        return "it takes two metrics to set one against the other"
+    return "" if len(set(row_labels(findings))) > 2 else "it takes three slices or more"
+
+
+@chart("scatter", title="One number against another", unless=_too_few, general=True, reported=False)
+def scatter(findings: Findings) -> Picture:
+    """The first metric against each of the others, a point per slice, as in figure 4 of the inequality paper.
+
+    `result.only("gini", "mean").plot("scatter")` chooses the pair.
+    """
+    first, *others = findings.metrics()[: MOST_PANELS + 1]
+    labels = row_labels(findings)
+    names = distinct(labels)
+    values: dict[str, dict[str, float]] = {m: dict.fromkeys(names, math.nan) for m in (first, *others)}
+    for where, metric, estimate in zip(labels, findings.columns["metric"], findings.columns["estimate"], strict=True):
+        if metric in values:
+            values[metric][where] = read_number(estimate)
+    panels = tuple(
+        cloud(
+            [{"label": name, "x": values[first][name], "y": values[other][name]} for name in names],
+            x=_free_axis(first, [*values[first].values()]), y=_free_axis(other, [*values[other].values()]),
+            tips={"label": " ", "x": metric_title(first), "y": metric_title(other)},
+        )
+        for other in others
+    )  # fmt: skip
+    table = {"slice": names, **{m: [drawable(v) for v in by_slice.values()] for m, by_slice in values.items()}}
+    sentence = (
+        f"{metric_title(first)} of {counted(len(names), 'slice')} against {', '.join(map(metric_title, others))}."
+    )
+    return Picture(panels, table, sentence, lead=False)
+
+
+def _free_axis(metric: str, values: Sequence[float]) -> Axis:
+    return Axis(metric_title(metric), axis_format(values, metric), scale={"zero": False, "padding": 16})

@@ -1,0 +1,211 @@
+"""Rules held against the rows of a result: pass, fail, or the interval reaches both sides."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evenhand.errors import EvenhandError, printable, unknown_name
+from evenhand.findings import Findings, apart, label
+from evenhand.report.words.text import number
+
+Inconclusive = Literal["estimate", "pass", "fail"]
+INCONCLUSIVE = ("estimate", "pass", "fail")
+"""What decides where the interval reaches the other side of the bound: the estimate, or always one or the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One rule held against one row.
+
+    Attributes
+    ----------
+    bound : the number that the rule comes to; NaN where the baseline has none for this row.
+    verdict : "pass" or "fail" where the whole interval is on one side of the bound, else "inconclusive".
+    passed : what counts for a build; of an inconclusive check, what was decided.
+    """
+
+    rule: str
+    where: str
+    estimate: float
+    low: float
+    high: float
+    bound: float
+    verdict: Literal["pass", "fail", "inconclusive"]
+    passed: bool
+
+    @property
+    def certain(self) -> bool:
+        """Whether the whole interval is on the same side."""
+        return self.verdict != "inconclusive"
+
+    def __str__(self) -> str:
+        verdict = "pass" if self.passed else "FAIL"
+        return f"{verdict}: {self.rule}{' for ' + self.where if self.where else ''}: {self.found}"
+
+    @property
+    def found(self) -> str:
+        """What was found, with the bound where the rule does not say it, and any doubt."""
+        bound = f", the bound is {number(self.bound)}" if "baseline" in self.rule and not math.isnan(self.bound) else ""
+        doubt = "" if self.certain else " (the interval reaches the other side)"
+        doubt = " (the baseline has no number for it)" if math.isnan(self.bound) else doubt
+        return f"{number(self.estimate)}{bound}{doubt}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """All rules on all rows they concern."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(c.passed for c in self.checks)
+
+    @property
+    def inconclusive(self) -> tuple[Check, ...]:
+        """Those that the data leave open."""
+        return tuple(c for c in self.checks if not c.certain)
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        return tuple(c for c in self.checks if not c.passed)
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __str__(self) -> str:
+        return printable("\n".join(map(str, self.checks)))
+
+    def doubt(self, inconclusive: str = "estimate") -> str:
+        """What to say where some are open and the estimates decided; nothing elsewhere."""
+        many = len(self.inconclusive)
+        if not many or inconclusive != "estimate":
+            return ""
+        which = "1 check is" if many == 1 else f"{many:,} checks are"
+        return (
+            f"{which} inconclusive: the data are too few to say, and the estimate decided. "
+            "Choose inconclusive='pass' or 'fail' to decide otherwise."
+        )
+
+
+_SIGNS: dict[str, Callable[[float, float], bool]] = {
+    "<=": lambda x, b: x <= b, ">=": lambda x, b: x >= b, "<": lambda x, b: x < b, ">": lambda x, b: x > b
+}  # fmt: skip
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_RULE = re.compile(
+    rf"\s*(?P<metric>.+?)\s*(?P<sign><=|>=|<|>)\s*"
+    rf"(?:(?P<bound>{_NUMBER})\s*(?P<percent>%?)|baseline\s*(?:(?P<step>[-+*])\s*(?P<by>{_NUMBER})\s*(?P<share>%?))?)\s*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`metric sign bound`; the bound is a number, or the baseline and a step from it."""
+
+    text: str
+    metric: str
+    holds: Callable[[float, float], bool]
+    bound: float
+    step: str
+    by: float
+
+    @property
+    def relative(self) -> bool:
+        """Whether the bound is that of a baseline."""
+        return math.isnan(self.bound)
+
+    def at(self, baseline: float) -> float:
+        """The bound, given the number of the baseline."""
+        if not self.relative:
+            return self.bound
+        return baseline * self.by if self.step == "*" else baseline + (-self.by if self.step == "-" else self.by)
+
+
+def parse(text: str) -> Rule:
+    """A rule as somebody types it.
+
+    >>> parse("top_share(p=0.01) <= 50%").bound, parse("gini <= baseline + 0.01").at(0.8)
+    (0.5, 0.81)
+    """
+    found = _RULE.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise EvenhandError(
+            f"check={text!r} cannot be read. Write a metric, a sign and a number, as in 'gini <= 0.9' or 'gini <= baseline + 0.01'."
+        )
+    bound = math.nan if found["bound"] is None else float(found["bound"]) / (100 if found["percent"] else 1)
+    step = found["step"] or ""
+    by = float(found["by"]) / (100 if found["share"] else 1) if step else 0.0
+    return Rule(text.strip(), found["metric"], _SIGNS[found["sign"]], bound, step, by)
+
+
+def check(
+    findings: Findings, rules: Sequence[str], *, baseline: Sequence[Findings] = (), inconclusive: str = "estimate"
+) -> Checks:
+    """Hold each rule against every row of its metric; an undefined estimate fails, and a baseline counts as a constant."""
+    if inconclusive not in INCONCLUSIVE:
+        raise unknown_name("inconclusive", str(inconclusive), INCONCLUSIVE, what="a way to decide")
+    if "estimate" not in findings.columns:
+        raise EvenhandError(
+            f"A {findings.audit} result holds no estimates to check. Check the result of an audit with metrics."
+        )
+    return Checks(tuple(c for text in rules for c in _held(findings, parse(text), baseline, inconclusive)))
+
+
+def _held(findings: Findings, rule: Rule, baseline: Sequence[Findings], inconclusive: str) -> Iterator[Check]:
+    rows = list(findings.only(rule.metric).rows())
+    names = apart(findings)
+    usual = _baselines(findings, rule, rows, baseline) if rule.relative else [math.nan] * len(rows)
+    for row, before in zip(rows, usual, strict=True):
+        where = ", ".join(
+            [*(f"{name}={label(row[name])}" for name in names if name != "group"), *filter(None, [row["group"]])]
+        )
+        estimate, low, high = (_number(row[k]) for k in ("estimate", "low", "high"))
+        bound = rule.at(before)
+        verdict = _verdict(rule, estimate, low, high, bound)
+        decided = {"pass": True, "fail": False}.get(inconclusive, math.isnan(bound) or rule.holds(estimate, bound))
+        yield Check(
+            rule.text, where, estimate, low, high, bound, verdict, {"pass": True, "fail": False}.get(verdict, decided)
+        )
+
+
+def _verdict(
+    rule: Rule, estimate: float, low: float, high: float, bound: float
+) -> Literal["pass", "fail", "inconclusive"]:
+    if math.isnan(estimate):
+        return "fail"
+    if math.isnan(bound):
+        return "inconclusive"
+    sides = {rule.holds(x, bound) for x in (estimate, low, high) if not math.isnan(x)}
+    return "inconclusive" if len(sides) > 1 else "pass" if True in sides else "fail"
+
+
+def _baselines(
+    findings: Findings, rule: Rule, rows: Sequence[dict[str, Any]], baseline: Sequence[Findings]
+) -> list[float]:
+    """What the baseline has for each row; NaN for rows that are new."""
+    if not baseline:
+        raise EvenhandError(f"check={rule.text!r} needs a baseline. Pass baseline= a saved result.")
+    known: dict[tuple[str, ...], float] = {}
+    for held in baseline:
+        if "estimate" in held.columns:
+            names = apart(held)
+            known = {_key(held, row, names): _number(row["estimate"]) for row in held.rows()} | known
+    names = apart(findings)
+    found = [known.get(_key(findings, row, names), math.nan) for row in rows]
+    if all(map(math.isnan, found)):
+        raise EvenhandError(
+            f"The baseline has no number for {rule.metric!r} in any of these slices. Save one with the same audit, metrics and slices."
+        )
+    return found
+
+
+def _key(findings: Findings, row: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
+    return (findings.audit, row["metric"], *(f"{name}={row[name]}" for name in sorted(names)))
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)

@@ -1,0 +1,102 @@
+"""Self-contained web pages: no request leaves them, and no label in them is ever taken for markup or code."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import gzip
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+from typing import Any
+
+from evenhand.report.charts.theme import DARK, LIGHT, Colours
+
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+"""What the browser may do for the page: run what is in it, and fetch nothing."""
+
+VEGA_LITE = "6.4"
+"""The version that Altair writes for."""
+
+ASSETS = resources.files("evenhand.report") / "assets"
+
+
+def document(title: str, style: str, body: Sequence[str], scripts: Sequence[str]) -> str:
+    """A whole page that follows the reader's light or dark setting, or what its own switch says (`data-theme`)."""
+    lines = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(title)}</title>",
+        '<link rel="icon" href="data:,">',
+        f"<style>{_variables(':root', LIGHT)}",
+        f"@media screen {{ {_variables(':root[data-theme=dark]', DARK)} }}",
+        f"@media screen and (prefers-color-scheme: dark) {{ {_variables(':root:not([data-theme=light])', DARK)} }}",
+        f"{style}</style></head><body>",
+    ]
+    return "\n".join([*lines, *body, *scripts, "</body></html>\n"])
+
+
+def _variables(where: str, colours: Colours) -> str:
+    named = {"ink": colours.ink, "muted": colours.muted, "grid": colours.grid, "paper": colours.paper}
+    named |= {f"series-{i}": colour for i, colour in enumerate(colours.series, start=1)}
+    return where + " { " + " ".join(f"--{name}: {colour};" for name, colour in named.items()) + " }"
+
+
+def asset(name: str) -> str:
+    """A file that is part of every page."""
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+@functools.cache
+def vega() -> str:
+    """Vega, Vega-Lite and Embed as one script, as vl-convert bundles them (`python docs/generate.py` makes the file anew)."""
+    return gzip.decompress((ASSETS / "vega.js.gz").read_bytes()).decode()
+
+
+@functools.cache
+def packed_vega() -> str:
+    """Vega for a page whose scripts unpack it."""
+    return _packed("vega", (ASSETS / "vega.js.gz").read_bytes())
+
+
+def packed(name: str, text: str) -> str:
+    """Text that a page's scripts unpack by name: base64 of gzip, a fraction of its size and never markup."""
+    return _packed(name, gzip.compress(text.encode(), 9, mtime=0))
+
+
+def _packed(name: str, compressed: bytes) -> str:
+    encoded = base64.b64encode(compressed).decode()
+    return f'<script type="application/gzip" id="{escape(name)}">{encoded}</script>'
+
+
+def script(code: str) -> str:
+    """Code in a script element that it cannot end by accident."""
+    return f"<script>{code.replace('</script', '<' + chr(92) + '/script')}</script>"
+
+
+def data_script(name: str, value: Any) -> str:
+    """Data for the page's scripts, by name."""
+    return f'<script type="application/json" id="{escape(name)}">{embedded(value)}</script>'
+
+
+def embedded(value: Any) -> str:
+    r"""JSON that can stand inside a script element, whatever the labels hold.
+
+    >>> print(embedded("</script>"))
+    "\u003c/script\u003e"
+    """
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def chart_page(spec: Any) -> str:
+    """One chart as a page of its own; the specification brings its own theme."""
+    show = "vegaEmbed('#chart', JSON.parse(document.getElementById('spec').textContent), {actions: false, renderer: 'svg', ast: true})"
+    ready = ".then(() => { document.body.dataset.ready = ''; }, (error) => { document.body.dataset.failed = String(error); });"
+    scripts = [data_script("spec", spec), script(vega()), script(show + ready)]
+    return document("evenhand", "body { margin: 1rem; background: #fff; }", ['<div id="chart"></div>'], scripts)

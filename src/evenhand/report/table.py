@@ -1,0 +1,269 @@
+"""The frame as text, for people and for other programs."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import math
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from evenhand.errors import listing, printable, unknown_name, unprintable_escaped
+from evenhand.findings import COLUMNS, Findings, label, plain
+from evenhand.report.exporters import dashboard, open_metrics
+from evenhand.report.words.sentences import sentences
+from evenhand.report.words.text import REASONS, left_out, number
+
+MOST_ROWS = 60
+WIDEST = 120
+"""Letters of one cell on a terminal."""
+PROSE = 70
+"""Letters of one line of a cell that holds sentences, such as advice."""
+ARROWS = {"lower": "↓", "higher": "↑", "ideal": "→", "": ""}
+
+
+def render(findings: Findings, format: str, *, raw: bool = False) -> str:
+    """The frame in one of the formats of `--format`; `raw` leaves cells of csv and tsv as they are.
+
+    Escape sequences are left out, or escaped where JSON can hold them; text that a spreadsheet would run as a formula is
+    marked as text.
+    """
+    if format not in FORMATS:
+        raise unknown_name("format", format, sorted(FORMATS), what="a known format")
+    if format in ("json", "jsonl"):
+        return unprintable_escaped(FORMATS[format](findings))
+    if raw and format in DELIMITERS:
+        return _separated(findings, DELIMITERS[format])
+    return printable(FORMATS[format](findings))
+
+
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+
+
+def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
+    """Head and cells for people: interval beside the estimate, columns without any content left out."""
+    if "estimate" not in findings.columns:
+        head = list(findings.columns)
+        rows = [[_cell(findings, name, row) for name in row] for row in _each_pair_once(findings)]
+        kept = [i for i, name in enumerate(head) if name == "metric" or any(row[i] for row in rows)]
+        return [head[i] for i in kept], [[row[i] for i in kept] for row in rows]
+    extra = [c for c in findings.columns if c not in findings.slices and c not in COLUMNS]
+    head = [*findings.slices, "metric", "group", "estimate", "interval", *extra, "chance", "ideal", "units", "note"]
+    rows = [[_cell(findings, name, row) for name in head] for row in findings.rows()]
+    idle = {"undefined": ("", "0")}  # requests without a value, where there are none
+    kept = [
+        i
+        for i, name in enumerate(head)
+        if name in ("metric", "estimate") or any(row[i] not in idle.get(name, ("",)) for row in rows)
+    ]
+    return [head[i] for i in kept], [[row[i] for i in kept] for row in rows]
+
+
+def _each_pair_once(findings: Findings) -> list[dict[str, Any]]:
+    """The rows; of two metrics set against each other both ways round, the first."""
+    rows = list(findings.rows())
+    if "other" not in findings.columns:
+        return rows
+    seen: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        where = tuple(row[name] for name in findings.slices)
+        seen.setdefault((*where, frozenset((row["metric"], row["other"]))), row)
+    return list(seen.values())
+
+
+def _cell(findings: Findings, name: str, row: Mapping[str, Any]) -> str:
+    if name in findings.slices:
+        return label(row[name])
+    if name == "interval":
+        low, high = row["low"], row["high"]
+        return "" if _absent(low) or _absent(high) else f"{number(low)} to {number(high)}"
+    if name == "ideal":
+        return "" if _absent(row["ideal"]) else f"{number(row['ideal'])} {ARROWS.get(row['better'], '')}".strip()
+    value = row[name]
+    if name == "estimate":
+        return "undefined" if _absent(value) else number(value)
+    if _absent(value):
+        return ""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return str(value)
+    small = name in ("p", "p_adjusted", "p_favoured") and value < 1e-4
+    return "<0.0001" if small else number(float(value))
+
+
+def _absent(value: Any) -> bool:
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+
+
+def _text(findings: Findings) -> str:
+    if not len(findings):
+        return "\n".join([findings.question, "", *sentences(findings)]) + "\n"
+    head, rows = readable(findings)
+    told = "estimate" not in findings.columns
+    shown = [[cell if told else _on_one_line(cell) for cell in row] for row in rows[:MOST_ROWS]]
+    head = [_on_one_line(name) for name in head]
+    right = [name in ("estimate", "chance", "units") for name in head]
+    widest = [PROSE] * len(head) if told else None
+    lines = [findings.question, "", *aligned(head, shown, right=right, widest=widest)]
+    if len(rows) > len(shown):
+        lines.append(f"... {len(rows) - len(shown):,} more rows; --format csv or result.frame has them all")
+    notes = dict.fromkeys(
+        code for note in findings.columns.get("note", ()) for code in (note or "").split("; ") if code
+    )
+    below = [f"{code}: {REASONS[code]}." for code in notes if code in REASONS]
+    if "chance" in head:
+        said = findings.words.get("chance", "what no bias at all would give on data of this size")
+        below.append(f"chance: {said}.")
+    if left := left_out(findings):
+        below.append(left)
+    below += dropped(findings)
+    lines += ["", *below] if below else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def dropped(findings: Findings) -> list[str]:
+    """How many of the rows that were read were left out, and why; nothing where all were taken."""
+    lost = {str(why): int(many) for why, many in (findings.provenance.get("dropped") or {}).items() if many}
+    rows = findings.provenance.get("rows")
+    if not lost:
+        return []
+    of = f" of {int(rows):,}" if rows and int(rows) >= sum(lost.values()) else ""
+    return [f"left out: {sum(lost.values()):,}{of} rows ({listing(f'{why} {many:,}' for why, many in lost.items())})."]
+
+
+def aligned(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[bool] = (),
+    widest: Sequence[int] | None = None,
+) -> list[str]:
+    """Lines of a table with its columns side by side; cells longer than `widest` are wrapped.
+
+    >>> aligned(["a", "b"], [["1", "two words"]], widest=[4, 5])
+    ['a  b', '-  -----', '1  two', '   words']
+    """
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    if widest is not None:
+        widths = [min(w, most) for w, most in zip(widths, widest, strict=True)]
+    flush = list(right) or [False] * len(head)
+
+    def lines(cells: Sequence[str]) -> list[str]:
+        parts = [[c] if len(c) <= w else textwrap.wrap(c, w) for c, w in zip(cells, widths, strict=True)]
+        padded = [part + [""] * (max(map(len, parts)) - len(part)) for part in parts]
+        return [
+            "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, flush, strict=True)).rstrip()
+            for line in zip(*padded, strict=True)
+        ]
+
+    return [*lines(head), *lines(["-" * w for w in widths]), *(line for row in rows for line in lines(row))]
+
+
+def _on_one_line(cell: str) -> str:
+    r"""A label as a terminal can show it: no line ends or control characters, and never wider than a line.
+
+    >>> _on_one_line("a\nb")
+    'a b'
+    """
+    said = "".join(c if c.isprintable() else " " for c in cell)
+    return said if len(said) <= WIDEST else said[: WIDEST - 1] + "…"
+
+
+def _separated(findings: Findings, delimiter: str, text: Callable[[str], str] = str) -> str:
+    """Exact cells; `text` is what becomes of those that are no numbers."""
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(map(text, findings.columns))
+    for row in findings.rows():
+        writer.writerow(["" if _absent(v) else _exact(v, text) for v in row.values()])
+    return out.getvalue()
+
+
+def _exact(value: Any, text: Callable[[str], str]) -> str:
+    value = plain(value)
+    return repr(value) if isinstance(value, float) else str(value) if isinstance(value, int) else text(value)
+
+
+def _no_formula(text: str) -> str:
+    """Text that no spreadsheet takes for a formula.
+
+    >>> _no_formula("=1+1"), _no_formula("a"), _no_formula("-5")
+    ("'=1+1", 'a', '-5')
+    """
+    harmless = not re.match(r"[\s\x00-\x1f]*[=+\-@]", text) or re.fullmatch(
+        r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?|-Infinity", text
+    )
+    return text if harmless else f"'{text}"
+
+
+def _json_lines(findings: Findings) -> str:
+    rows = (
+        json.dumps({k: plain(v) for k, v in row.items()}, ensure_ascii=False, allow_nan=False)
+        for row in findings.rows()
+    )
+    return "".join(row + "\n" for row in rows)
+
+
+def escape_markdown(text: str) -> str:
+    """Text in a cell of a Markdown table."""
+    return re.sub(r"([\\|`*_<>\[\]])", r"\\\1", text).replace("\n", " ")
+
+
+def _markdown(findings: Findings) -> str:
+    head, rows = readable(findings)
+    lines = [head, ["---:" if h in ("estimate", "chance", "units") else "---" for h in head]]
+    body = [f"| {' | '.join(map(escape_markdown, row))} |" for row in rows]
+    return "\n".join([f"| {' | '.join(map(escape_markdown, lines[0]))} |", f"| {' | '.join(lines[1])} |", *body]) + "\n"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "↓": r"$\downarrow$",
+    "↑": r"$\uparrow$",
+    "→": r"$\rightarrow$",
+    **{c: "\\" + c for c in "&%$#_{}"},
+}
+
+
+def escape_latex(text: str) -> str:
+    """Text in a LaTeX table; arrows become symbols."""
+    return "".join(_LATEX.get(c, c) for c in text)
+
+
+def _latex(findings: Findings) -> str:
+    head, rows = readable(findings)
+    columns = "".join("r" if h in ("estimate", "chance", "units") else "l" for h in head)
+    lines = [r"\begin{tabular}{" + columns + "}", r"\hline", " & ".join(map(escape_latex, head)) + r" \\", r"\hline"]
+    lines += [" & ".join(map(escape_latex, row)) + r" \\" for row in rows]
+    return "\n".join([*lines, r"\hline", r"\end{tabular}"]) + "\n"
+
+
+def html_table(findings: Findings) -> str:
+    """The readable table as HTML; every label is escaped."""
+    head, rows = readable(findings)
+    body = "".join(f"<tr>{_html_cells('td', row)}</tr>" for row in rows[:MOST_ROWS])
+    more = f"<p>{len(rows) - MOST_ROWS:,} more rows.</p>" if len(rows) > MOST_ROWS else ""
+    table = f"<table><thead><tr>{_html_cells('th', head)}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<p>{html.escape(findings.question)}</p>{table}{more}"
+
+
+def _html_cells(tag: str, row: Sequence[str]) -> str:
+    return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
+
+
+FORMATS: dict[str, Callable[[Findings], str]] = {
+    "table": _text,
+    "csv": lambda f: _separated(f, ",", _no_formula),
+    "tsv": lambda f: _separated(f, "\t", _no_formula),
+    "jsonl": _json_lines,
+    "json": lambda f: json.dumps(f.to_dict(), ensure_ascii=False, allow_nan=False, indent=1) + "\n",
+    "markdown": _markdown,
+    "latex": _latex,
+    "openmetrics": lambda f: open_metrics([f]),
+    "grafana": lambda f: dashboard([f]),
+}

@@ -1,0 +1,1 @@
+"""Words: sentences, headlines, numbers and notes as people read them."""
