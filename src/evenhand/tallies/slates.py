@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -89,18 +90,19 @@ class Slates:
     @classmethod
     def from_candidates(cls, rows: CandidateRows, top: int, attention: Floats) -> Slates:
         """The candidates of every request, sorted: one loop over requests."""
-        parts = rows.engine.tallied(rows.query, ["request"], ["cost", "item"], _sorted_candidates)
-        parts.sort(key=lambda part: int(part.request[0]))
-        request, item, score, relevance = (
+        partial = functools.partial(_sorted_candidates, has_relevance=rows.has_relevance)
+        parts = rows.engine.tallied(rows.query, ["request"], ["cost", "item"], partial)
+        request, sizes, item, score, relevance = (
             np.concatenate([getattr(part, name) for part in parts])
-            for name in ("request", "item", "score", "relevance")
+            for name in ("request", "sizes", "item", "score", "relevance")
         )
-        if not (request[1:] >= request[:-1]).all():
-            order = np.argsort(request, kind="stable")
-            request, item, score, relevance = (column[order] for column in (request, item, score, relevance))
+        order = np.argsort(request)  # parts may come in any order
+        begins = (np.cumsum(sizes, dtype=np.int64) - sizes)[order]
+        starts = np.append(0, np.cumsum(sizes[order], dtype=np.int64))
+        at = np.repeat(begins - starts[:-1], sizes[order]) + np.arange(starts[-1])
         owners = Owners(rows.owned, rows.owners, rows.shares, len(rows.item_ids), len(rows.providers))
-        starts = np.concatenate([[0], np.cumsum(np.bincount(request))])
-        return cls(starts, item, score, owners, top, attention, relevance if rows.has_relevance else None)
+        judged = relevance[at] if rows.has_relevance else None
+        return cls(starts, item[at].astype(np.int64), score[at], owners, top, attention, judged)
 
     @property
     def requests(self) -> int:
@@ -175,22 +177,23 @@ class Slates:
 
 @dataclass(frozen=True, slots=True)
 class _SortedCandidates:
-    """Candidates of some requests, best first."""
+    """Candidates of some requests, best first: codes of the requests, how many each has, and the columns of these."""
 
-    request: Ints
-    item: Ints
+    request: np.typing.NDArray[np.int32]
+    sizes: np.typing.NDArray[np.int32]
+    item: np.typing.NDArray[np.int32]
     score: Floats
     relevance: Floats
 
 
-def _sorted_candidates(batch: Batch) -> _SortedCandidates:
+def _sorted_candidates(batch: Batch, *, has_relevance: bool) -> _SortedCandidates:
     """Columns of a batch of whole requests; an item that nobody judged is worth 0, and NaN where nobody judged its request."""
-    relevance = batch.floats("relevance")
-    known = ~np.isnan(relevance)
-    judged = np.repeat(np.logical_or.reduceat(known, batch.starts[:-1]), np.diff(batch.starts))
-    return _SortedCandidates(
-        batch.integers("request"),
-        batch.integers("item"),
-        batch.floats("score"),
-        np.where(judged & ~known, 0.0, relevance),
-    )
+    sizes = np.diff(batch.starts)
+    relevance = batch.floats("relevance") if has_relevance else np.zeros(0)
+    if has_relevance:
+        known = ~np.isnan(relevance)
+        judged = np.repeat(np.logical_or.reduceat(known, batch.starts[:-1]), sizes)
+        relevance = np.where(judged & ~known, 0.0, relevance)
+    request = batch.firsts(["request"]).integers("request")
+    requests, counts, items = (column.astype(np.int32) for column in (request, sizes, batch.integers("item")))
+    return _SortedCandidates(requests, counts, items, batch.floats("score"), relevance)
