@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,17 +32,13 @@ def _looked_up(rank: Floats, values: Sequence[float]) -> Floats:
     return np.where(inside, np.asarray(values)[np.where(inside, at, 0)], 0.0)
 
 
-ARRAYS = SimpleNamespace(log2=np.log2, at_least=lambda x, low: np.maximum(x, low), looked_up=_looked_up)
-"""The operations that are not operators; an engine passes its own and the same formula runs on columns."""
-
-
 @dataclass(frozen=True)
 class Attention:
     """A browsing model. `at` gives the weight of a rank; what readers do at relevant items above is in `keeps`."""
 
     name: ClassVar[str] = ""
 
-    def at(self, rank: Any, ops: Any = ARRAYS) -> Any:
+    def at(self, rank: Any) -> Any:
         """The weight of a rank (from 1), before anybody stops at an item above."""
         raise NotImplementedError
 
@@ -132,7 +128,7 @@ class Geometric(Attention):
     name: ClassVar[str] = "geometric"
     stop: float = 0.5
 
-    def at(self, rank: Any, ops: Any = ARRAYS) -> Any:  # noqa: ARG002
+    def at(self, rank: Any) -> Any:
         return self.stop * (1.0 - self.stop) ** (rank - 1)
 
 
@@ -141,8 +137,8 @@ class Log(Attention):
     name: ClassVar[str] = "log"
     offset: float = 0
 
-    def at(self, rank: Any, ops: Any = ARRAYS) -> Any:
-        return 1.0 / ops.log2(ops.at_least(rank + self.offset, 2))
+    def at(self, rank: Any) -> Any:
+        return 1.0 / np.log2(np.maximum(rank + self.offset, 2))
 
 
 @dataclass(frozen=True)
@@ -150,7 +146,7 @@ class Rbp(Attention):
     name: ClassVar[str] = "rbp"
     patience: float = 0.5
 
-    def at(self, rank: Any, ops: Any = ARRAYS) -> Any:  # noqa: ARG002
+    def at(self, rank: Any) -> Any:
         return float(self.patience) ** (rank - 1)
 
 
@@ -160,7 +156,7 @@ class Cascade(Attention):
     patience: float = 0.5
     stop: Stop = 0.5
 
-    def at(self, rank: Any, ops: Any = ARRAYS) -> Any:  # noqa: ARG002
+    def at(self, rank: Any) -> Any:
         return float(self.patience) ** (rank - 1)
 
     @property
@@ -198,7 +194,7 @@ class Cascade(Attention):
 class Uniform(Attention):
     name: ClassVar[str] = "uniform"
 
-    def at(self, rank: Any, ops: Any = ARRAYS) -> Any:  # noqa: ARG002
+    def at(self, rank: Any) -> Any:
         return rank * 0 + 1.0
 
 
@@ -209,8 +205,8 @@ class Curve(Attention):
     name: ClassVar[str] = "curve"
     values: tuple[float, ...] = ()
 
-    def at(self, rank: Any, ops: Any = ARRAYS) -> Any:
-        return ops.looked_up(rank, self.values)
+    def at(self, rank: Any) -> Any:
+        return _looked_up(rank, self.values)
 
     def __str__(self) -> str:
         return f"curve({list(self.values)!r})"
@@ -233,8 +229,8 @@ class Function(Attention):
     def in_numbers(self, depth: int, grades: Floats) -> Attention:  # noqa: ARG002
         return curve([self.of(rank) for rank in range(1, depth + 1)] or [0.0])
 
-    def at(self, rank: Any, ops: Any = ARRAYS) -> Any:
-        return self.in_numbers(int(np.max(rank, initial=0)), np.zeros(0)).at(rank, ops)
+    def at(self, rank: Any) -> Any:
+        return self.in_numbers(int(np.max(rank, initial=0)), np.zeros(0)).at(rank)
 
     def __str__(self) -> str:
         return f"function({getattr(self.of, '__name__', 'of the rank')})"

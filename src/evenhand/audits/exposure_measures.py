@@ -61,11 +61,6 @@ class ExposureTallies:
     lists: Sequence[SampledLists] | None = None
     crossed: CrossedSums | None = None
 
-    @classmethod
-    def from_sums(cls, sums: GroupExposure, policy: Policy, sizes: Floats) -> ExposureTallies:
-        """Where a database added up, and there are no lists."""
-        return cls(sums, policy, sizes)
-
     def lasting(self) -> ExposureTallies:
         """What is worth keeping for comparing systems later: neither lists nor sums by item."""
         return replace(self, lists=None, crossed=None)

@@ -78,10 +78,6 @@ class RequiredSums:
         """How many numbers are held for each ranking and group."""
         return 1 + len(self.specs) + len(self.gained) + len(self.due) + 2 * self.judged + self.scores
 
-    def at(self, chosen: frozenset[AttentionSpec]) -> list[int]:
-        """Where some of them stand."""
-        return [i for i, spec in enumerate(self.specs) if spec in chosen]
-
     def among(self, chosen: frozenset[AttentionSpec]) -> list[AttentionSpec]:
         """Some of them, in order."""
         return [spec for spec in self.specs if spec in chosen]
