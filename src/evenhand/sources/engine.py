@@ -26,7 +26,7 @@ T = TypeVar("T")
 BATCH_ROWS = 250_000
 """Rows that a batch of whole groups has at least, so that numpy works on long arrays."""
 
-MOST_MEMORY = 2 << 30
+MOST_MEMORY = 3 << 29
 """Bytes that DuckDB may use where EVENHAND_MEMORY does not say otherwise; a quarter of the machine's memory if that is less."""
 
 DISABLED_OPTIMIZERS = ("statistics_propagation", "type_pushdown")
@@ -526,7 +526,7 @@ def _database() -> Any:
 
 
 def memory_limit() -> int:
-    """Bytes that DuckDB may use: EVENHAND_MEMORY (as in 400MB or 4GiB), else a quarter of the machine's, at most 2 GiB."""
+    """Bytes that DuckDB may use: EVENHAND_MEMORY (as in 400MB or 4GiB), else a quarter of the machine's, at most 1.5 GiB."""
     typed = os.environ.get("EVENHAND_MEMORY", "").strip()
     if not typed:
         machine = (
