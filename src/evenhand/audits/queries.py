@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from evenhand.audits.declare import Audit, find, versions
@@ -191,47 +193,112 @@ def _refuse_name(name: str, dialect: str, role: str) -> None:
 
 
 def _tables(
-    places: Mapping[str, str],
-    kinds: Mapping[str, str],
-    given: Mapping[str, Any],
-    population_by: Sequence[str],
-    rows: int = 0,
-    letter: str = "a",
-) -> dict[str, RawTable]:
-    """The tables of the database, with so many made-up rows."""
-    named = [label for role in ("protected", "versus", "reference") for label in _listed(given.get(role))]
-    groups = [*dict.fromkeys([*named, f"{letter} one", f"{letter} two"])]
-    role_of = {name: role for role in COLUMNS for name in _listed(given.get(role)) if isinstance(name, str)}
-    constant = ("request", "system", "sample", *(["by"] if "request" in role_of.values() else []))
+    places: Mapping[str, str], kinds: Mapping[str, str], given: Mapping[str, Any], population_by: Sequence[str],
+    made_up: MadeUp | None = None,
+) -> dict[str, RawTable]:  # fmt: skip
+    """The tables of the database, with rows that are made up."""
+    roles = {name: role for role in COLUMNS for name in _listed(given.get(role)) if isinstance(name, str)}
+    by = [name for name in _listed(given.get("by")) if isinstance(name, str)]
 
-    def label(place: int, kind: str) -> Any:
-        number = place + (0 if letter == "a" else 100)
-        return {"label": f"{letter} {place}", "whole": number, "number": float(number), "truth": place % 2 == 0}[kind]
+    def raw_table(place: str, columns: Sequence[str]) -> RawTable:
+        own = {column: kinds[column] for column in columns}
+        rows = (
+            {c: made_up.column(roles.get(c, ""), k, by.index(c) if c in by else 0) for c, k in own.items()}
+            if made_up
+            else {}
+        )
+        return RawTable(place, own, rows)
 
-    def values(column: str) -> list[Any]:
-        role, kind = role_of.get(column, ""), kinds[column]
-        if role in constant:
-            return [label(0, kind)] * rows
-        if role in ("unit", "item"):
-            return [label(i // (2 if role == "unit" else 1), kind) for i in range(rows)]
-        if COLUMNS.get(role, "label") == "label":
-            of_kind = (
-                [g for g in groups if isinstance(g, int) == (kind == "whole")] if kind in ("label", "whole") else []
-            )
-            return [of_kind[i % len(of_kind)] if of_kind else label(i % 2, kind) for i in range(rows)]
-        if kind == "truth":
-            return [i // len(groups) % 2 == 0 for i in range(rows)]
-        if role in ("weight", "probability", "treated"):
-            return [1] * rows
-        if role == "score":
-            return [(rows - i) / (rows + 1) for i in range(rows)]
-        return [i // len(groups) % 2 if role in ("outcome", "relevance") else i + 1 for i in range(rows)]
-
-    tables = {"raw_table": RawTable(places["raw_table"], kinds, {c: values(c) for c in kinds})}
+    tables = {"raw_table": raw_table(places["raw_table"], list(kinds))}
     if "raw_population" in places:
-        own = {c: kinds[c] for c in (*_listed(given["unit"]), *population_by)}
-        tables["raw_population"] = RawTable(places["raw_population"], own, {c: values(c) for c in own})
+        columns = [*_listed(given["unit"]), *population_by]
+        tables["raw_population"] = raw_table(places["raw_population"], columns)
     return tables
+
+
+@dataclass(frozen=True)
+class MadeUp:
+    """Rows that an audit can be asked of: as many of each slice and group, whose labels are those of the answers, where there are any.
+
+    Attributes
+    ----------
+    letter, rows : what other labels begin with, and how many rows a slice and group has.
+    groups : labels of groups. slices : of each slice column, its labels. scores : the range of the scores.
+    is_ranking : whether rows are items of one ranking.
+    """
+
+    letter: str
+    rows: int
+    groups: Sequence[Any]
+    slices: Sequence[Sequence[Any]]
+    scores: tuple[float, float]
+    is_ranking: bool
+
+    @classmethod
+    def for_call(cls, letter: str, rows: int, given: Mapping[str, Any], answers: Answers | None) -> MadeUp:
+        named = [label for role in ("protected", "versus", "reference") for label in _listed(given.get(role))]
+        others = [f"{letter} one", f"{letter} two"]
+        by = [_labels(answers, f"by_{k}") or others for k in range(len(_listed(given.get("by"))))]
+        groups = _labels(answers, "label") or list(dict.fromkeys([*named, *others]))
+        return cls(letter, rows, groups, by, _score_range(answers), "item" in given)
+
+    @property
+    def size(self) -> int:
+        return self.rows * len(self.groups) * (1 if self.is_ranking else math.prod(map(len, self.slices)))
+
+    def column(self, role: str, kind: str, place: int) -> list[Any]:
+        """The values of a column in a role, of a kind; `place` is that of a slice column."""
+        rows = range(self.size)
+        if role in ("request", "system", "sample"):
+            return [self._label(0, kind)] * self.size
+        if role in ("unit", "item"):
+            return [self._label(i // (1 if self.is_ranking else 2), kind) for i in rows]
+        if role == "by" and self.is_ranking:
+            return [_of_kind(self.slices[place], kind, self)[0]] * self.size
+        if role == "by":
+            before = math.prod(len(labels) for labels in self.slices[:place])
+            labels = _of_kind(self.slices[place], kind, self)
+            return [labels[i // before % len(labels)] for i in rows]
+        many = 1 if self.is_ranking else math.prod(map(len, self.slices))
+        if COLUMNS.get(role, "label") == "label":
+            labels = _of_kind(self.groups, kind, self)
+            return [labels[i // many % len(labels)] for i in rows]
+        turn = [i // many // len(self.groups) % 2 for i in rows]
+        if kind == "truth":
+            return [bool(t) for t in turn]
+        if role in ("weight", "probability", "treated"):
+            return [1] * self.size
+        if role == "score":
+            low, high = self.scores
+            return [low + (high - low) * (self.size - i) / (self.size + 1) for i in rows]
+        return turn if role in ("outcome", "relevance") else [i + 1 for i in rows]
+
+    def _label(self, number: int, kind: str) -> Any:
+        number += 0 if self.letter == "a" else 1_000
+        return {"label": f"{self.letter} {number}", "whole": number, "number": float(number), "truth": number % 2 == 0}[
+            kind
+        ]
+
+
+def _of_kind(labels: Sequence[Any], kind: str, made_up: MadeUp) -> list[Any]:
+    """Those of some labels that a column of a kind can hold, or others."""
+    fits = {"label": str, "whole": int, "number": float, "truth": bool}[kind]
+    return [label for label in labels if type(label) is fits] or [made_up._label(k, kind) for k in (0, 1)]  # noqa: SLF001
+
+
+def _labels(answers: Answers | None, name: str) -> list[Any]:
+    """The labels of groups or slices that the answers hold, a few of them."""
+    frames = [] if answers is None else [frame for frame in answers.frames.values() if name in frame.columns]
+    return sorted({label for frame in frames for label in frame[name].drop_nulls().to_list()}, key=str)[:20]
+
+
+def _score_range(answers: Answers | None) -> tuple[float, float]:
+    """The scores that all groups share, where the answers tell them."""
+    for frame in answers.frames.values() if answers is not None else ():
+        if {"low", "high"} <= {*frame.columns} and frame.height:
+            low, high = frame["low"].cast(float).max(), frame["high"].cast(float).min()
+            return (float(low), float(high)) if low is not None and high is not None and low < high else (0.0, 1.0)
+    return 0.0, 1.0
 
 
 def _marked(asked: Audit, roles: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,8 +338,9 @@ def _queries(
     if "population" in named and not isinstance(named["population"], str):
         is_number = "population" not in roles or isinstance(roles["population"], int)
         named["population"] = EVERYBODY if is_number else None
-    for rows, letter in ((6, "a"), (9, "b")):
-        engine = AskingEngine(_tables(places, kinds, given, population_by, rows, letter), answers, is_reading=False)
+    for rows, letter in ((4, "a"), (6, "b")):
+        made_up = MadeUp.for_call(letter, rows, given, answers)
+        engine = AskingEngine(_tables(places, kinds, given, population_by, made_up), answers, is_reading=False)
         try:
             asked(**{**named, first: engine.relation("raw_table")})
             errors.append(None)

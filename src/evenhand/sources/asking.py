@@ -90,8 +90,10 @@ class AskingEngine:
         for name, table in tables.items():
             kinds = ", ".join(f"{quoted(column)} {KINDS[kind][1]}" for column, kind in table.kinds.items())
             self._local.execute(f"CREATE TEMPORARY TABLE {name} ({kinds})")
-            for row in zip(*(table.rows[column] for column in table.kinds), strict=True) if table.rows else ():
-                self._local.execute(f"INSERT INTO {name} VALUES ({', '.join(map(_literal, row))})")
+            if table.rows:
+                rows = zip(*(table.rows[column] for column in table.kinds), strict=True)
+                lines = ", ".join(f"({', '.join(map(_literal, row))})" for row in rows)
+                self._local.execute(f"INSERT INTO {name} VALUES {lines}")
 
     def table(self, name: str, role: str) -> Relation:
         """A table of the database by the name that it has there."""
