@@ -186,12 +186,13 @@ ASKS = {
 TRAVELS = {
     "inequality": 0.005, "sources": 0.005, "decompose": 0.005, "criteria": 0.005,
     "outcome_test": 0.85, "sensitivity": 0.1, "recommender": 0.04, "rebalance": 0.2, "experiment": 0.15,
+    "exposure": 0.35,
 }  # fmt: skip
 """The part of the table's bytes that may reach the driver; of other audits, 0.05: ids, and a byte or two for each item.
 
 Of an outcome test, odds are compared row by row: score, outcome and cluster of up to two million rows, and the code of their group.
-`sensitivity` asks twice. Users come three times: with their label, their number of scores, and their list. A new allocation needs its
-candidates.
+Of exposure, the lists of up to 1,000 rankings of a slice are put in random order: here that is every list. `sensitivity`
+asks twice. Users come three times: with their label, their number of scores, and their list. A new allocation needs its candidates.
 """
 
 WINDOW_IN_ONE_PLACE = re.compile(r"Window \[.*\n[^\n]*(?:Sort[^\n]*\n[^\n]*)?Exchange SinglePartition")

@@ -44,8 +44,14 @@ class SampledLists:
         distinct, times = np.unique(chosen, return_inverse=True)
         groups = len(exposure.labels)
         keys = exposure.keys.take(distinct).with_column("list_number", np.arange(len(distinct)))
-        read = {"list_number": "keys.list_number", "place": "ranked.place", "share": "ranked.share"}
-        read["code"] = f"COALESCE(ranked.label, {groups})"
+        numbers = {
+            "list_number": "keys.list_number",
+            "place": "ranked.place",
+            "code": f"COALESCE(ranked.label, {groups})",
+        }
+        read = {name: f"CAST({number} AS INTEGER)" for name, number in numbers.items()}  # they may travel far
+        if tables.soft:
+            read["share"] = "ranked.share"
         if relevance:
             read["relevance"] = f"COALESCE({tables.relevance}, 0)"
         listed = "WHERE ranked.shown > 0" if "shown" in tables.columns else ""
