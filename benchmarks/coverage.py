@@ -22,7 +22,7 @@ import evenhand as eh
 from benchmarks.coverage_audits import DESIGNS, DESIGNS_APART, Design, hits
 from benchmarks.harness import OUT
 from evenhand import metrics
-from evenhand.cards import asks, needing
+from evenhand.cards import needing, parse_metrics
 from evenhand.tallies.spectrum import Spectrum
 
 METRICS = ("gini", "atkinson(epsilon=0.5)", "top_share(p=0.1)", "top_share(p=0.01)", "equal_share", "equivalent_to_top")
@@ -88,7 +88,7 @@ def sampled(name: str, draw: Callable[[np.random.Generator, int], np.ndarray]) -
 
     def truth() -> list[float]:
         tally = Spectrum.of(draw(np.random.default_rng(99), 4_000_000))
-        return [float(a.on(tally)) for a in asks(METRICS, needing(Spectrum))]
+        return [float(a.on(tally)) for a in parse_metrics(METRICS, needing(Spectrum))]
 
     return World(name, draw, truth)
 
@@ -125,7 +125,7 @@ def _truth_of_counts() -> list[float]:
     probability = (1 - ZEROS) * np.concatenate([chance, tail])
     probability[0] += ZEROS
     tally = Spectrum(np.concatenate([few, many]).astype(np.float64), probability)
-    return [float(a.on(tally)) for a in asks(METRICS, needing(Spectrum))]
+    return [float(a.on(tally)) for a in parse_metrics(METRICS, needing(Spectrum))]
 
 
 WORLDS = (

@@ -105,13 +105,13 @@ def one_pass(path: str) -> Callable[[], None]:
 def intervals_ours(path: str, interval: str) -> Callable[[], list[float]]:
     """All replicates of five metrics, after the tally."""
     from evenhand import metrics  # noqa: F401  fills the registry
-    from evenhand.cards import asks, needing
+    from evenhand.cards import needing, parse_metrics
     from evenhand.intervals.kinds import Interval
     from evenhand.intervals.spectra import estimates
     from evenhand.tallies.spectrum import Spectra, Spectrum
 
     tally = Spectra.of([Spectrum.of(np.load(path, mmap_mode="r"))])
-    asked, how = asks(FIVE, needing(Spectrum)), Interval.parse(interval)
+    asked, how = parse_metrics(FIVE, needing(Spectrum)), Interval.parse(interval)
     return lambda: [float(e.estimate[0]) for e in estimates(tally, asked, how, 1, [()])]
 
 

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import coverage, end_to_end, exposure, inequality
 from benchmarks.harness import Contestant, Outcome, Race, disagreements, growth, run
 
-from evenhand.cards import asks, needing
+from evenhand.cards import needing, parse_metrics
 from evenhand.tallies.spectrum import Spectrum
 
 HERE = "test_benchmarks"
@@ -112,7 +112,7 @@ def test_all_ways_from_rankings_in_parquet_to_the_same_awrf_agree(tmp_path):
 def test_the_truth_that_intervals_must_hold_is_that_of_a_huge_sample(world):
     rng = np.random.default_rng(5)
     sample = Spectrum.of(world.draw(rng, 400_000))
-    found = [float(a.on(sample)) for a in asks(coverage.METRICS, needing(Spectrum))]
+    found = [float(a.on(sample)) for a in parse_metrics(coverage.METRICS, needing(Spectrum))]
     heavy = world.name.startswith(("Pareto", "lognormal 2"))
     assert world.truth() == pytest.approx(found, rel=0.1 if heavy else 0.02)
     assert not any(math.isnan(v) for v in world.truth())

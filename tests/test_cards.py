@@ -12,7 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand import EvenhandError, UndefinedWarning, metrics
-from evenhand.cards import REGISTRY, Between, Card, Metric, ask, asks, check_value, metric, needing, parse_call
+from evenhand.cards import (
+    REGISTRY,
+    Between,
+    Card,
+    Metric,
+    check_value,
+    metric,
+    needing,
+    parse_call,
+    parse_metric,
+    parse_metrics,
+)
 from evenhand.cli import main
 from evenhand.tallies.spectrum import Spectrum
 
@@ -52,7 +63,7 @@ def sound(problem) -> str:
     ],
 )
 def test_a_metric_string_is_read(text, name, params, cutoff):
-    found = ask(text)
+    found = parse_metric(text)
     assert (found.text, found.card.name, dict(found.params), found.cutoff) == (text, name, params, cutoff)
 
 
@@ -68,20 +79,20 @@ def test_a_metric_string_is_read(text, name, params, cutoff):
 )  # fmt: skip
 def test_what_is_no_metric_string_is_refused_as_typed(text):
     with pytest.raises(EvenhandError) as problem:
-        ask(text)
+        parse_metric(text)
     assert repr(text)[:150] in sound(problem), "long ones are cut"
 
 
 @pytest.mark.parametrize("text", [None, 3, b"gini", ["gini"], metrics.gini])
 def test_a_metric_that_is_not_text_is_refused(text):
     with pytest.raises(EvenhandError, match="not text"):
-        ask(text)
+        parse_metric(text)
 
 
 @given(st.text(max_size=40))
 def test_no_text_whatsoever_gets_past_the_reader_except_as_a_metric_or_an_error(text):
     try:
-        found = ask(text)
+        found = parse_metric(text)
     except EvenhandError:
         return
     assert found.metric is REGISTRY[found.card.name]
@@ -99,7 +110,7 @@ def test_no_text_whatsoever_gets_past_the_reader_except_as_a_metric_or_an_error(
 )
 def test_an_unknown_name_is_an_error_with_the_nearest_one(typed, meant):
     with pytest.raises(EvenhandError) as problem:
-        ask(typed, INEQUALITY)
+        parse_metric(typed, INEQUALITY)
     text = sound(problem)
     assert f"metrics={typed!r} is not a known metric" in text
     assert f"Did you mean {meant!r}?" in text
@@ -107,41 +118,41 @@ def test_an_unknown_name_is_an_error_with_the_nearest_one(typed, meant):
 
 def test_a_name_like_no_other_is_an_error_without_a_guess():
     with pytest.raises(EvenhandError) as problem:
-        ask("zzzzzz", INEQUALITY)
+        parse_metric("zzzzzz", INEQUALITY)
     assert "Did you mean" not in sound(problem)
     assert "gini" in str(problem.value)
 
 
 def test_a_metric_of_another_question_is_told_apart_from_an_unknown_one():
     with pytest.raises(EvenhandError, match="does not fit this question"):
-        ask("gini", {name: found for name, found in INEQUALITY.items() if name != "gini"})
+        parse_metric("gini", {name: found for name, found in INEQUALITY.items() if name != "gini"})
 
 
 @pytest.mark.parametrize("cut", ["gini@0", "gini@00"])
 def test_a_cut_at_rank_zero_is_refused(cut):
     with pytest.raises(EvenhandError, match="cuts at rank 0"):
-        ask(cut)
+        parse_metric(cut)
 
 
 def test_a_cut_where_there_are_no_ranks_is_refused():
     with pytest.raises(EvenhandError, match="gini knows no ranks"):
-        ask("gini@10")
+        parse_metric("gini@10")
 
 
 def test_several_metrics_are_read_in_order_and_one_alone_is_a_list_of_one():
-    assert [a.text for a in asks(["gini", "top_share(p=0.1)"], INEQUALITY)] == ["gini", "top_share(p=0.1)"]
-    assert [a.text for a in asks("gini", INEQUALITY)] == ["gini"]
+    assert [a.text for a in parse_metrics(["gini", "top_share(p=0.1)"], INEQUALITY)] == ["gini", "top_share(p=0.1)"]
+    assert [a.text for a in parse_metrics("gini", INEQUALITY)] == ["gini"]
 
 
 def test_no_metric_at_all_is_refused():
     with pytest.raises(EvenhandError, match="metrics is empty"):
-        asks([], INEQUALITY)
+        parse_metrics([], INEQUALITY)
 
 
 def test_the_same_metric_twice_is_refused_and_two_settings_of_it_are_not():
     with pytest.raises(EvenhandError, match="twice"):
-        asks(["gini", "gini"], INEQUALITY)
-    assert len(asks(["top_share(p=0.1)", "top_share(p=0.2)"], INEQUALITY)) == 2
+        parse_metrics(["gini", "gini"], INEQUALITY)
+    assert len(parse_metrics(["top_share(p=0.1)", "top_share(p=0.2)"], INEQUALITY)) == 2
 
 
 def test_a_call_in_words_is_split_into_its_parts():
@@ -167,13 +178,13 @@ def test_a_call_in_words_is_split_into_its_parts():
 )  # fmt: skip
 def test_a_parameter_that_does_not_fit_is_refused(text):
     with pytest.raises(EvenhandError) as problem:
-        ask(text)
+        parse_metric(text)
     sound(problem)
 
 
 def test_an_unknown_parameter_is_an_error_that_lists_the_known_ones():
     with pytest.raises(EvenhandError, match=r"has no parameter 'q'\. Its parameters: upper, lower"):
-        ask("share_ratio(q=1)")
+        parse_metric("share_ratio(q=1)")
     with pytest.raises(EvenhandError, match="has no parameter 'eps'"):
         metrics.atkinson([1, 2], eps=1)
 
@@ -229,13 +240,16 @@ def test_a_range_is_written_as_mathematicians_do():
 
 
 def test_ideal_span_and_direction_follow_the_parameters():
-    assert ask("top_share(p=0.25)").ideal == 0.25
-    assert ask("top_share").ideal == 0.01
-    assert ask("share_ratio(upper=0.9, lower=0.4)").ideal == pytest.approx(0.25)
-    assert (ask("equal_share").better, ask("equal_share(inverted=True)").better) == ("lower", "higher")
-    assert math.isnan(ask("herfindahl").ideal)
-    assert ask("herfindahl(normalized=True)").ideal == 0
-    assert ask("gini").span == (0, 1)
+    assert parse_metric("top_share(p=0.25)").ideal == 0.25
+    assert parse_metric("top_share").ideal == 0.01
+    assert parse_metric("share_ratio(upper=0.9, lower=0.4)").ideal == pytest.approx(0.25)
+    assert (parse_metric("equal_share").better, parse_metric("equal_share(inverted=True)").better) == (
+        "lower",
+        "higher",
+    )
+    assert math.isnan(parse_metric("herfindahl").ideal)
+    assert parse_metric("herfindahl(normalized=True)").ideal == 0
+    assert parse_metric("gini").span == (0, 1)
 
 
 def test_declaring_a_metric_takes_a_card_and_a_function():
@@ -257,7 +271,7 @@ def test_declaring_a_metric_takes_a_card_and_a_function():
             return times * (s.values[..., -1] - s.values[..., 0]) if s.values.size else np.array(np.nan)
 
         assert spread([3, 9, 4]) == 6
-        assert ask("test_range(times=2)").on(Spectrum.of([3, 9])) == 12
+        assert parse_metric("test_range(times=2)").on(Spectrum.of([3, 9])) == 12
         assert card in list(metrics.cards())
         with pytest.warns(UndefinedWarning) as caught:
             assert math.isnan(spread([]))

@@ -8,7 +8,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.audits.criteria import METRICS
-from evenhand.cards import asks, needing
+from evenhand.cards import needing, parse_metrics
 from evenhand.metrics.criteria import theoretical, transfers
 from evenhand.tallies.spectrum import Spectrum
 from golden_cases import CASES
@@ -32,7 +32,7 @@ def verdicts(result, column="measured"):
 
 
 def facts(metric, x, seed=1):
-    (asked,) = asks(metric, needing(Spectrum))
+    (asked,) = parse_metrics(metric, needing(Spectrum))
     return {f.criterion: f for f in theoretical(asked, Spectrum.of(x), np.random.default_rng(seed))}
 
 

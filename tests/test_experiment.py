@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.cards import asks, needing
+from evenhand.cards import needing, parse_metrics
 from evenhand.cli import main
 from evenhand.intervals.arms import paired_contrast, units_contrast
 from evenhand.intervals.experiments import contrast, sample_ratio, subsets
@@ -19,8 +19,8 @@ from evenhand.tallies.paired_amounts import PairedAmounts
 from evenhand.tallies.spectrum import Spectrum
 from oracles import experiment as slow
 
-ASKED = asks(["gini", "atkinson(epsilon=0.5)", "top_share(p=0.1)", "percentile(p=0.7)"], needing(Spectrum))
-GINI = asks("gini", needing(Spectrum))
+ASKED = parse_metrics(["gini", "atkinson(epsilon=0.5)", "top_share(p=0.1)", "percentile(p=0.7)"], needing(Spectrum))
+GINI = parse_metrics("gini", needing(Spectrum))
 CALL = {"unit": "author", "amount": "views", "arm": "arm", "randomized": "viewer", "population": None, "rng": 1}
 
 
@@ -323,7 +323,7 @@ def test_units_randomised_finds_what_linkedins_public_example_finds():
     )
     call = {"unit": "id", "amount": "income", "arm": "arm", "randomized": "id", "population": None, "rng": 1}
     found = one(eh.experiment(table, **call, metrics="atkinson(epsilon=0.2)"), "atkinson(epsilon=0.2)")
-    metric = asks("atkinson(epsilon=0.2)", needing(Spectrum))[0]
+    metric = parse_metrics("atkinson(epsilon=0.2)", needing(Spectrum))[0]
     values = {a: float(metric.on(Spectrum.of(x.round()))) for a, x in arms.items()}
     assert found["raw"] == pytest.approx(values["treatment"] - values["control"])
     errors = [standard_error(metric.metric, Spectrum.of(x.round()), epsilon=0.2) for x in arms.values()]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand import EvenhandError, UndefinedWarning, metrics
-from evenhand.cards import REGISTRY, ask
+from evenhand.cards import REGISTRY, parse_metric
 from evenhand.metrics.inequality import spread_of_mean, standard_error
 from evenhand.tallies.spectrum import BLOCK, Spectrum
 from golden_cases import cases, holds, plain
@@ -225,7 +225,7 @@ def test_the_worked_cases_come_out(case):
 
 
 def reason_of(text, x, **keywords):
-    found = ask(text)
+    found = parse_metric(text)
     with pytest.warns(UndefinedWarning) as caught:
         assert math.isnan(found.metric(x, **found.params, **keywords))
     return caught[0].message.reason
@@ -374,7 +374,7 @@ def test_metrics_keep_their_digits_at_extreme_scales(scale):
         "palma",
         "percentile_ratio",
     ):
-        found = ask(text)
+        found = parse_metric(text)
         assert found.metric([v * scale for v in x], **found.params) == pytest.approx(
             found.metric(x, **found.params), rel=1e-12
         )
@@ -450,7 +450,7 @@ def test_spectra_larger_than_a_block_give_the_same_numbers(ties):
 @pytest.mark.parametrize("near", [0.0, 10.0, 1e4, 1e9])
 def test_an_error_from_sums_of_terms_is_that_of_the_units(text, near):
     """Also where amounts hardly differ and nearly all digits of the sums cancel out, and where a draw has one amount only."""
-    rng, a = np.random.default_rng(7), ask(text)
+    rng, a = np.random.default_rng(7), parse_metric(text)
     values = near + np.cumsum(rng.integers(1, 5, 12))[None, :]
     counts = np.concatenate([rng.poisson(2, (40, 12)), np.eye(12)[:1] * 9]).astype(float)
     s = Spectrum(values, counts)
@@ -516,7 +516,7 @@ LINEARISED = [
 
 def test_every_registered_linearisation_is_held_against_a_derivative():
     declared = {name for name in EVERY if REGISTRY[name]._influence is not None}
-    assert declared == {ask(text).card.name for text in LINEARISED}
+    assert declared == {parse_metric(text).card.name for text in LINEARISED}
 
 
 def derivative(found, values, masses, cell, weighted):
@@ -537,7 +537,7 @@ def test_the_influence_of_a_unit_is_the_derivative_of_the_metric(text, weighted)
     rng = np.random.default_rng(11)
     values = np.sort(rng.lognormal(1, 1, 23))
     masses = rng.random(23) + 0.5 if weighted else rng.integers(1, 4, 23).astype(float)
-    found = ask(text)
+    found = parse_metric(text)
     tally = Spectrum(values, np.ones(23), masses) if weighted else Spectrum(values, masses)
     influence = found.linearised(tally, found.on(tally))
     numerical = [derivative(found, values, masses, cell, weighted) for cell in range(23)]
@@ -555,21 +555,21 @@ def jackknife(found, x):
 )
 def test_the_linearised_error_agrees_with_the_jackknife(text):
     x = np.random.default_rng(5).lognormal(0, 0.7, 400)
-    found = ask(text)
+    found = parse_metric(text)
     assert standard_error(found.metric, Spectrum.of(x), **found.params) == pytest.approx(jackknife(found, x), rel=0.08)
 
 
 @pytest.mark.parametrize("text", LINEARISED)
 def test_the_linearised_error_agrees_with_the_bootstrap(text):
     tally = Spectrum.of(np.random.default_rng(7).lognormal(0, 0.7, 1500))
-    found = ask(text)
+    found = parse_metric(text)
     draws = found.on(tally.resample(800, np.random.default_rng(1)))
     assert standard_error(found.metric, tally, **found.params) == pytest.approx(draws.std(), rel=0.12)
 
 
 @pytest.mark.parametrize("text", LINEARISED)
 def test_a_batch_of_influences_equals_a_loop(text):
-    found = ask(text)
+    found = parse_metric(text)
     draws = Spectrum.of([1, 2, 2, 5, 9, 14, 30, 3, 3, 8]).resample(5, np.random.default_rng(2))
     batch = found.linearised(draws, found.on(draws))
     for i, drawn in enumerate(draws.counts):
@@ -585,7 +585,7 @@ def test_a_batch_of_influences_equals_a_loop(text):
 
 def test_equal_amounts_have_no_error():
     for text in LINEARISED:
-        found = ask(text)
+        found = parse_metric(text)
         assert standard_error(found.metric, Spectrum.of([3, 3, 3, 3]), **found.params) == pytest.approx(0, abs=1e-12)
 
 
@@ -611,7 +611,7 @@ def test_a_share_ratio_may_look_at_everybody_or_nobody():
     with pytest.warns(UndefinedWarning) as said:
         assert math.isnan(metrics.share_ratio([1, 2, 3, 4, 10], upper=0.8, lower=0))
     assert [w.message.reason for w in said] == ["zero_denominator"]
-    assert math.isnan(ask("share_ratio(lower=0)").ideal)
+    assert math.isnan(parse_metric("share_ratio(lower=0)").ideal)
 
 
 @pytest.mark.parametrize(("x", "reason"), [([], "empty"), ([0, 0], "zero_total")])

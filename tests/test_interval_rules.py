@@ -12,7 +12,7 @@ import pytest
 from benchmarks.rules import WORLDS, broken, faults
 
 import evenhand as eh
-from evenhand.cards import ask
+from evenhand.cards import parse_metric
 from evenhand.intervals.kinds import centred_ends, percentile_ends
 from evenhand.intervals.rules import settled, t_quantile, tail_share
 from evenhand.intervals.tails import grown, heavy_tails, tail_exponents, with_tail
@@ -268,7 +268,7 @@ def test_intervals_within_viewers_are_the_jackknife_over_viewers():
     found = eh.inequality(log, **call, within="viewer", rng=1)
     row = found.frame.row(0, named=True)
     left = [
-        float(ask("gini").on(Spectrum.of(np.bincount(d["author"], d["views"], 40))))
+        float(parse_metric("gini").on(Spectrum.of(np.bincount(d["author"], d["views"], 40))))
         for d in (log.filter(pl.col("viewer") != v) for v in range(30))
     ]
     error = math.sqrt(29 / 30 * np.sum((np.array(left) - np.mean(left)) ** 2))

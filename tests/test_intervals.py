@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evenhand import EvenhandError
-from evenhand.cards import ask, asks, needing
+from evenhand.cards import needing, parse_metric, parse_metrics
 from evenhand.intervals import spectra as module
 from evenhand.intervals.kinds import (
     Interval,
@@ -212,7 +212,7 @@ def test_studentised_ends_are_the_textbook_ones_where_no_scale_is_needed():
 
 # --- intervals of spectra ---------------------------------------------------------------------------------------------
 
-ASKED = asks(
+ASKED = parse_metrics(
     ["gini", "atkinson(epsilon=0.5)", "top_share(p=0.1)", "equal_share", "percentile(p=0.9)", "share_ratio", "mean"],
     KNOWN,
 )
@@ -277,7 +277,7 @@ def test_memory_bounded_batches_change_no_number(monkeypatch):
 
 
 def test_an_undefined_slice_has_no_interval_and_disturbs_no_other():
-    asked = asks(["gini"], KNOWN)
+    asked = parse_metrics(["gini"], KNOWN)
     found = run([Spectrum.of([0, 0]), sample(), Spectrum.of([])], asked=asked)[0]
     assert np.isnan(found.estimate[[0, 2]]).all()
     assert np.isnan(found.low[[0, 2]]).all()
@@ -286,7 +286,7 @@ def test_an_undefined_slice_has_no_interval_and_disturbs_no_other():
 
 def test_draws_that_are_undefined_are_counted():
     few_hold = Spectrum.of([0] * 9 + [1])
-    found = run([few_hold], asked=asks(["gini"], KNOWN), interval="percentile(999)")[0]
+    found = run([few_hold], asked=parse_metrics(["gini"], KNOWN), interval="percentile(999)")[0]
     nobody = 0.9**10  # chance that a draw of ten units has nobody who holds
     assert found.undefined_draws[0] == pytest.approx(999 * nobody, abs=4 * math.sqrt(999 * nobody * (1 - nobody)))
 
@@ -294,9 +294,9 @@ def test_draws_that_are_undefined_are_counted():
 def test_intervals_by_resampling_the_spectrum_agree_with_resampling_the_units():
     x = np.round(np.random.default_rng(8).lognormal(1, 1, 300), 1)
     rng = np.random.default_rng(9)
-    naive = [float(ask("gini").on(Spectrum.of(rng.choice(x, 300)))) for _ in range(2000)]
+    naive = [float(parse_metric("gini").on(Spectrum.of(rng.choice(x, 300)))) for _ in range(2000)]
     low, high = np.quantile(naive, [0.025, 0.975])
-    found = run([Spectrum.of(x)], asked=asks(["gini"], KNOWN), interval="percentile(1999)")[0]
+    found = run([Spectrum.of(x)], asked=parse_metrics(["gini"], KNOWN), interval="percentile(1999)")[0]
     assert found.low[0] == pytest.approx(low, abs=0.01)
     assert found.high[0] == pytest.approx(high, abs=0.01)
 
@@ -306,7 +306,7 @@ def test_many_amounts_are_drawn_in_few_cells_with_an_exact_estimate_and_the_same
     x = 10 * np.exp(np.random.default_rng(4).normal(0, spread, 10 * MANY))
     s = Spectrum.of(x)
     assert len(module._coarse(s).values) < MANY
-    asked = asks(["gini", "top_share(p=0.1)", "equal_share", "generalized_entropy(alpha=2)"], KNOWN)
+    asked = parse_metrics(["gini", "top_share(p=0.1)", "equal_share", "generalized_entropy(alpha=2)"], KNOWN)
     for a, found in zip(asked, run([s], asked=asked, interval="percentile(199)"), strict=True):
         assert found.estimate[0] == pytest.approx(float(a.on(s)), rel=1e-13)
         assert found.low[0] < found.estimate[0] < found.high[0]
@@ -316,7 +316,7 @@ def test_many_amounts_are_drawn_in_few_cells_with_an_exact_estimate_and_the_same
 
 def test_fewer_cells_have_the_errors_of_all_of_them_and_the_same_tail():
     rng = np.random.default_rng(5)
-    asked = asks(["gini", "atkinson(epsilon=0.5)", "theil", "generalized_entropy(alpha=0)"], KNOWN)
+    asked = parse_metrics(["gini", "atkinson(epsilon=0.5)", "theil", "generalized_entropy(alpha=0)"], KNOWN)
     for x in (rng.lognormal(0, 2, 20_000), rng.pareto(1.2, 20_000) + 1, rng.geometric(1e-4, 20_000)):
         s = Spectrum.of(x)
         few = module._coarse(s)
@@ -329,8 +329,8 @@ def test_fewer_cells_have_the_errors_of_all_of_them_and_the_same_tail():
 
 def test_a_percentile_is_drawn_from_all_amounts_and_moves_no_other_metric():
     x = np.random.default_rng(6).permutation(2 * MANY).astype(float)
-    alone = run([Spectrum.of(x)], asked=asks(["gini"], KNOWN), interval="percentile(49)")[0]
-    both = run([Spectrum.of(x)], asked=asks(["percentile(p=0.5)", "gini"], KNOWN), interval="percentile(49)")
+    alone = run([Spectrum.of(x)], asked=parse_metrics(["gini"], KNOWN), interval="percentile(49)")[0]
+    both = run([Spectrum.of(x)], asked=parse_metrics(["percentile(p=0.5)", "gini"], KNOWN), interval="percentile(49)")
     assert {float(both[0].low[0]), float(both[0].high[0])} <= set(x)
     assert (both[1].low[0], both[1].high[0]) == (alone.low[0], alone.high[0])
 
@@ -342,7 +342,9 @@ def test_draws_of_a_percentile_have_the_law_of_order_statistics(p):
     few = module._coarse(s, [p])
     assert len(few.values) < len(s.values) / 2
     drawn = few.resample(draws, np.random.default_rng(7))
-    found = np.searchsorted(s.values, ask(f"percentile(p={p})").on(drawn)) + 1  # rank of the unit that the draw reads
+    found = (
+        np.searchsorted(s.values, parse_metric(f"percentile(p={p})").on(drawn)) + 1
+    )  # rank of the unit that the draw reads
     for rank in np.quantile(found, [0.05, 0.25, 0.5, 0.75, 0.95]).astype(int):
         # At least p n units of a draw of n are among the first `rank`: a binomial number.
         exact = stats.binom.sf(math.ceil(p * n) - 1, n, rank / n)
@@ -363,7 +365,7 @@ def test_intervals_cover_the_truth_of_tame_data_as_often_as_they_say(interval):
     truth = math.erf(sigma / 2)  # Gini of a lognormal
     rng = np.random.default_rng(12)
     parts = [Spectrum.of(rng.lognormal(0, sigma, n)) for _ in range(worlds)]
-    found = run(parts, asked=asks(["gini"], KNOWN), interval=interval)[0]
+    found = run(parts, asked=parse_metrics(["gini"], KNOWN), interval=interval)[0]
     covered = ((found.low <= truth) & (truth <= found.high)).mean()
     assert 0.95 - 3 * math.sqrt(0.95 * 0.05 / worlds) <= covered
 
@@ -401,7 +403,7 @@ def over_requests(values, draws=999, weights=None):
     """Estimate and draws of a mean over requests, as ranking audits make them."""
     within = Requests([()], np.array([0, len(values)]), list(range(len(values))))
     codes = np.where(np.isnan(values), "empty", "")
-    found = Reduced.of(of_rankings(ask("ndjs"), np.asarray(values), codes, within, weight=weights), within)
+    found = Reduced.of(of_rankings(parse_metric("ndjs"), np.asarray(values), codes, within, weight=weights), within)
     part = within.part(0)
     (drawn,) = draws_of([found], 0, part, draws, lambda: np.random.default_rng(0))
     return found.estimate(0, part), drawn, found.reason(0, part)
@@ -498,7 +500,10 @@ def test_all_ways_of_drawing_populations_have_the_same_law(often, monkeypatch):
 def test_ends_are_the_same_however_many_cells_are_handled_at_a_time(most, monkeypatch):
     rng = np.random.default_rng(2)
     spectra = Spectra.of([Spectrum.of(rng.poisson(mean, 60)) for mean in (2, 3, 20, 3000)])
-    asked, labels = asks(["gini", "top_share(p=0.1)", "equal_share"], needing(Spectrum)), [(i,) for i in range(4)]
+    asked, labels = (
+        parse_metrics(["gini", "top_share(p=0.1)", "equal_share"], needing(Spectrum)),
+        [(i,) for i in range(4)],
+    )
 
     def ends():
         found = estimates(spectra, asked, Interval.parse("bootstrap(999)"), 1, labels)

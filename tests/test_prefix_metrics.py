@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand import DataWarning, EvenhandError, UndefinedWarning
-from evenhand.cards import ask
+from evenhand.cards import parse_metric
 from evenhand.metrics import normalizers
 from evenhand.metrics import prefix as metrics
 from evenhand.metrics.differences import nd
@@ -515,7 +515,7 @@ AIMS = {0.25: [1, 0, 0, 0], 0.5: [1, 0], 0.6: [1, 1, 1, 0, 0]}
 def looked(metric, labels, *, depth=None, **params):
     """One list as an audit hands it to a metric with a cutoff."""
     written = ", ".join(f"{k}={v!r}" for k, v in params.items())
-    asked = ask(f"{metric}({written})" + (f"@{depth}" if depth else ""))
+    asked = parse_metric(f"{metric}({written})" + (f"@{depth}" if depth else ""))
     p = looked_at(asked, Placement.of(labels, protected=None if metric == "ndjs" else 1))
     return scores_of(asked, p, chance=True)
 

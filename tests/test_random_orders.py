@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 
-from evenhand.cards import ask
+from evenhand.cards import parse_metric
 from evenhand.intervals import order_sums
 from evenhand.intervals.order_sums import Read, shuffled
 from evenhand.intervals.orders import random_orders
@@ -26,7 +26,7 @@ def lists(lengths, gaps=0.0, seed=1, groups=3):
 
 def orders_of(p, *metrics, draws=199, seed=1):
     """The metrics and their random orders."""
-    wanted = [ask(metric) for metric in metrics]
+    wanted = [parse_metric(metric) for metric in metrics]
     readings = [reading_of(a, looked_at(a, p), draws) for a in wanted]
     return random_orders([(reading, reading.scores()) for reading in readings], draws, seed)
 
@@ -67,8 +67,8 @@ def test_a_sum_over_items_is_the_sum_over_prefixes(metric, gaps, monkeypatch):
 def test_random_orders_have_the_law_of_all_orders(metric):
     p = lists([7], seed=4)
     every = np.array([p.codes[list(order)] for order in set(permutations(range(7)))])
-    values = looked_at(ask(metric), p)
-    exact = reading_of(ask(metric), Placement(every.ravel(), np.arange(0, every.size + 1, 7), p.groups, (0,)))
+    values = looked_at(parse_metric(metric), p)
+    exact = reading_of(parse_metric(metric), Placement(every.ravel(), np.arange(0, every.size + 1, 7), p.groups, (0,)))
     exact = exact.scores(chance=False).values
     (orders,) = orders_of(values, metric, draws=20_000)
     assert orders.spreads[0] == pytest.approx(exact.std(), rel=0.03)

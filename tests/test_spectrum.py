@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand import EvenhandError, metrics
-from evenhand.cards import ask
+from evenhand.cards import parse_metric
 from evenhand.intervals.tails import heavy_tails, tail_exponents
 from evenhand.tallies import spectrum
 from evenhand.tallies.spectrum import BIN_WIDTH, BLOCK, Spectra, Spectrum, collapse
@@ -79,7 +79,7 @@ def test_a_cell_that_nobody_is_in_changes_nothing():
     texts += [f"atkinson(epsilon={e})" for e in (0, 0.5, 1, 2, math.inf)]
     texts += [f"generalized_entropy(alpha={a})" for a in (-1, 0, 0.3, 2)]
     for text in texts:
-        assert ask(text).on(sparse) == pytest.approx(float(ask(text).on(full)), rel=1e-14)
+        assert parse_metric(text).on(sparse) == pytest.approx(float(parse_metric(text).on(full)), rel=1e-14)
 
 
 def test_a_spectrum_tells_why_nothing_can_be_said():
@@ -394,7 +394,7 @@ def test_a_row_sums_to_the_same_bits_whatever_stands_beside_it(x, more):
     drawn = np.vstack([s.counts, np.random.default_rng(more).random((more, len(s.counts)))])
     together, alone = Spectrum(s.values, drawn), Spectrum(s.values, s.counts)
     for of in ("gini", "top_share(p=0.3)", "equal_share", "atkinson(epsilon=0.5)"):
-        np.testing.assert_array_equal(ask(of).on(together)[0], ask(of).on(alone))
+        np.testing.assert_array_equal(parse_metric(of).on(together)[0], parse_metric(of).on(alone))
 
 
 def test_sums_over_many_cells_are_those_over_few():

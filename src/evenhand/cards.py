@@ -397,7 +397,7 @@ REGISTRY: dict[str, Metric] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class MetricSpec:
     """A metric as somebody asked for it: the text as typed, the metric, its parameters, a cutoff.
 
     `neighbours` above 1: amounts are read so many at a time at their mean.
@@ -458,7 +458,7 @@ class Ask:
         """Whether the value has a linearisation."""
         return self.metric.smooth(self.params)
 
-    def coarse(self, fewest: int) -> Ask:
+    def coarse(self, fewest: int) -> MetricSpec:
         """The same metric, on so many neighbours at their mean where it would tell of single units."""
         return replace(self, neighbours=fewest) if self.local and fewest > 1 else self
 
@@ -480,7 +480,7 @@ class Ask:
         return self.metric.linearised(tally, estimate, self.params)
 
 
-def ask(text: str, known: Mapping[str, Metric] | None = None) -> Ask:
+def parse_metric(text: str, known: Mapping[str, Metric] | None = None) -> MetricSpec:
     """Parse a metric string such as `"atkinson(epsilon=0.5)"` or `"awrf@10"`.
 
     `known` holds the metrics that fit the question at hand (default: all of them).
@@ -512,15 +512,15 @@ def ask(text: str, known: Mapping[str, Metric] | None = None) -> Ask:
     if twice := by_place.keys() & keywords.keys():
         raise EvenhandError(f"metrics={text!r} gives {listing(twice)} twice. Give each parameter once.")
     params = by_place | keywords
-    return Ask(text, chosen, chosen.checked(params), cutoff)
+    return MetricSpec(text, chosen, chosen.checked(params), cutoff)
 
 
-def asks(texts: str | Sequence[str], known: Mapping[str, Metric]) -> tuple[Ask, ...]:
+def parse_metrics(texts: str | Sequence[str], known: Mapping[str, Metric]) -> tuple[MetricSpec, ...]:
     """Parse several metric strings; the same text twice is one row too many and refused."""
     listed: list[Any] = list(texts) if isinstance(texts, (list, tuple)) else [texts]
     if not listed:
         raise EvenhandError(f"metrics is empty. Name at least one of: {listing(sorted(known), 40)}.")
-    parsed = tuple(ask(text, known) for text in listed)
+    parsed = tuple(parse_metric(text, known) for text in listed)
     seen = [a.text for a in parsed]
     twice = sorted({t for t in seen if seen.count(t) > 1})
     if twice:
@@ -528,7 +528,7 @@ def asks(texts: str | Sequence[str], known: Mapping[str, Metric]) -> tuple[Ask, 
     return parsed
 
 
-def lacks(ask: Ask, has: AbstractSet[str]) -> str:
+def lacks(ask: MetricSpec, has: AbstractSet[str]) -> str:
     """What is said of a metric that reads what there is not; nothing where all is there."""
     missing = sorted(ask.reads - has, key=list(NEEDS).index)
     if not missing:
@@ -537,7 +537,7 @@ def lacks(ask: Ask, has: AbstractSet[str]) -> str:
     return f"metrics={ask.text!r} {fact}. Pass {remedy}, or leave the metric out."
 
 
-def refuse_lacking(asked: Sequence[Ask], has: AbstractSet[str]) -> None:
+def refuse_lacking(asked: Sequence[MetricSpec], has: AbstractSet[str]) -> None:
     """Refuse the first metric that reads what this call does not have: one text for all audits."""
     for one in asked:
         if problem := lacks(one, has):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from evenhand.cards import REGISTRY, Ask, Metric, ask
+from evenhand.cards import REGISTRY, Metric, MetricSpec, parse_metric
 from evenhand.errors import EvenhandError
 from evenhand.findings import RANGE, Row
 from evenhand.intervals.difference import holm_by_family
@@ -72,12 +72,12 @@ def _named(text: str) -> Metric | None:
     return REGISTRY.get(re.split(r"[(@]", text, maxsplit=1)[0].strip())
 
 
-def card_of(text: str) -> Ask | None:
+def card_of(text: str) -> MetricSpec | None:
     """The metric of a row, where it is one with a card."""
     if _named(text) is None:
         return None
     try:
-        return ask(text)
+        return parse_metric(text)
     except EvenhandError:
         return None
 
@@ -160,7 +160,7 @@ def _counts_few(counts: Any, fewest: int) -> bool:
     return whole and 0 < counts < fewest
 
 
-def enough(fewest: int, asked: Sequence[Ask], *, arms: int = 1) -> int:
+def enough(fewest: int, asked: Sequence[MetricSpec], *, arms: int = 1) -> int:
     """`min_units`, and more where more figures of all units are asked: so many equations would give single units away."""
     exact = arms * sum(not a.local for a in asked)
     return fewest if fewest <= 1 else max(fewest, exact + 2)

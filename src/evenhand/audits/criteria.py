@@ -12,7 +12,7 @@ import numpy as np
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.declare import Call, Columns, Count, Metrics, Seed, Table, Takes, audit, log
 from evenhand.audits.units import By, Population, units_of
-from evenhand.cards import Ask, Between, Floats, asks, needing
+from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.intervals.kinds import stream
 from evenhand.intervals.spectra import WIDE
@@ -98,7 +98,7 @@ def criteria(
     >>> r.frame.row(0, named=True)["measured"], r.frame.row(0, named=True)["published"]
     ('yes', 'no')
     """
-    asked = asks(metrics, needing(Spectrum))
+    asked = parse_metrics(metrics, needing(Spectrum))
     limits = _limits(cutoffs)
     seed = call.seed
     prepared = units_of(table, unit=unit, amount=amount, population=population, by=by, nan_policy=nan_policy)
@@ -153,7 +153,7 @@ def _spectra(slices: Slices, amount: str | None) -> list[tuple[tuple[Any, ...], 
 
 
 def _facts(
-    a: Ask,
+    a: MetricSpec,
     slices: list[tuple[tuple[Any, ...], Spectrum]],
     limits: dict[str, tuple[float, float]],
     draws: int,
@@ -168,7 +168,7 @@ def _facts(
     return found | {name: Fact(name, None, note="judgement") for name in ("user", "interpretable")}
 
 
-def _draws(a: Ask, s: Spectrum, draws: int, rng: np.random.Generator) -> Floats:
+def _draws(a: MetricSpec, s: Spectrum, draws: int, rng: np.random.Generator) -> Floats:
     """The metric on resampled populations, a bounded number of cells at a time."""
     at_once = max(1, MOST_CELLS // max(1, len(s.values)))
     batches = [min(at_once, draws - start) for start in range(0, draws, at_once)]
@@ -214,7 +214,7 @@ def _lower(one: str, other: str) -> str:
     return LEVELS[min(LEVELS.index(one), LEVELS.index(other))]
 
 
-def _add(columns: dict[str, list[Any]], a: Ask, found: Mapping[str, Fact]) -> None:
+def _add(columns: dict[str, list[Any]], a: MetricSpec, found: Mapping[str, Fact]) -> None:
     judged = PUBLISHED.get(a.card.name, {})
     for criterion in ORDER:
         fact = found[criterion]

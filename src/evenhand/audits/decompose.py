@@ -13,7 +13,7 @@ import numpy as np
 from evenhand.audits.assemble import hidden, names_of, notes, suppressed
 from evenhand.audits.declare import OTHER_UNITS, Call, Count, Level, Metrics, Seed, Table, audit, log
 from evenhand.audits.units import By, Population, Units, units_of
-from evenhand.cards import Ask, parse_call
+from evenhand.cards import MetricSpec, parse_call
 from evenhand.errors import EvenhandError, all_problems, unknown_name
 from evenhand.findings import Row, label, row
 from evenhand.intervals.kinds import Estimates, Interval, stream
@@ -123,7 +123,7 @@ def decompose(
             f"into at most {MOST_GROUPS:,}."
         )
     broken = {where[:-1] for where in slices.broken}
-    measured = _Measure(Ask(index, INDICES[chosen], params), chosen, call, ("inequality",))
+    measured = _Measure(MetricSpec(index, INDICES[chosen], params), chosen, call, ("inequality",))
     split = partitions(slices)
     left_out = _without_group(split)
     if left_out and unknown == "raise":
@@ -223,7 +223,7 @@ def _refuse_unplaced(prepared: Units, group: str, population: Any) -> None:
 class _Measure:
     """Everything that stays the same from slice to slice."""
 
-    ask: Ask
+    ask: MetricSpec
     index: Index
     call: Call
     labels: tuple[Any, ...]

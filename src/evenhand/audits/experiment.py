@@ -26,7 +26,7 @@ from evenhand.audits.experiment_power import POWER, plan_ahead
 from evenhand.audits.experiment_rows import EXTRA, curves_of, rows_of
 from evenhand.audits.inequality import METRICS
 from evenhand.audits.units import By, Population
-from evenhand.cards import Between, asks, needing
+from evenhand.cards import Between, needing, parse_metrics
 from evenhand.errors import EvenhandError
 from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame
@@ -131,7 +131,7 @@ def experiment(
     >>> found.frame.select("arm", "estimate", "treatment", "control_value", "p").row(0)
     ('new', -0.25, 0.0, 0.25, 0.001)
     """
-    measured = [a.coarse(call.fewest) for a in asks(metrics, needing(Spectrum))]
+    measured = [a.coarse(call.fewest) for a in parse_metrics(metrics, needing(Spectrum))]
     asked = Asked(
         table=table, unit=unit, amount=amount, arm=arm, randomized=randomized, population=population, control=control,
         by=by, weight=weight, before=before, shares=shares, equal=equal, metrics=measured,

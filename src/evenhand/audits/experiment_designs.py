@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand.audits.declare import log
 from evenhand.audits.units import Units, units_of
-from evenhand.cards import Ask
+from evenhand.cards import MetricSpec
 from evenhand.errors import EvenhandError, listing
 from evenhand.intervals.arms import paired_contrast, thinned, units_contrast
 from evenhand.intervals.experiments import Contrast, absent, contrast, sample_ratio, volume_ratio
@@ -44,7 +44,7 @@ class Asked:
     before: Any
     shares: Mapping[Any, float] | None
     equal: Literal["units", "amount"]
-    metrics: Sequence[Ask]
+    metrics: Sequence[MetricSpec]
     draws: int
     level: float | None
     seed: int

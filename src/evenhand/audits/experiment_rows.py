@@ -10,7 +10,7 @@ import numpy as np
 
 from evenhand.audits.assemble import notes, suppressed
 from evenhand.audits.experiment_designs import Asked, Compared
-from evenhand.cards import Ask
+from evenhand.cards import MetricSpec
 from evenhand.findings import Row, row
 from evenhand.intervals.difference import holm
 from evenhand.intervals.experiments import FEWEST, GRID
@@ -31,7 +31,7 @@ def rows_of(compared: Sequence[Compared], asked: Asked, ratio_p: float, fewest: 
     return [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
 
 
-def _row(c: Compared, a: Ask, i: int, ratio_p: float, fewest: int, *, wanted: bool) -> Row:
+def _row(c: Compared, a: MetricSpec, i: int, ratio_p: float, fewest: int, *, wanted: bool) -> Row:
     found = c.found
     made = row(
         {**c.labels, "arm": c.arm}, a.text, estimate=float(found.estimate[i]), low=float(found.low[i]),
@@ -46,7 +46,7 @@ def _row(c: Compared, a: Ask, i: int, ratio_p: float, fewest: int, *, wanted: bo
     return suppressed(made) | dict.fromkeys(numbers[4:], math.nan) if c.few(fewest) else made
 
 
-def _note(c: Compared, a: Ask, i: int, ratio_p: float, *, wanted: bool) -> str | None:
+def _note(c: Compared, a: MetricSpec, i: int, ratio_p: float, *, wanted: bool) -> str | None:
     """Why there is no value, or no interval where one was `wanted`; and what to be careful of."""
     found = c.found
     if math.isnan(found.estimate[i]):

@@ -28,7 +28,7 @@ from evenhand.audits.declare import (
     log,
     pairs,
 )
-from evenhand.audits.exposure_asks import TARGETS, MetricSpec, asked_for, required_by
+from evenhand.audits.exposure_asks import TARGETS, ExposureMetricSpec, asked_for, required_by
 from evenhand.audits.exposure_curves import curves
 from evenhand.audits.exposure_measures import (
     ExposureTallies,
@@ -227,7 +227,7 @@ def exposure(
     )  # fmt: skip
 
 
-def asked_by(given: Mapping[str, Any]) -> tuple[list[MetricSpec], set[str]]:
+def asked_by(given: Mapping[str, Any]) -> tuple[list[ExposureMetricSpec], set[str]]:
     """What a call asks for, and what it has for metrics to read."""
     _check_target(given["target"])
     asked = asked_for(
@@ -242,7 +242,9 @@ def asked_by(given: Mapping[str, Any]) -> tuple[list[MetricSpec], set[str]]:
     return _allowed(asked, has, named=given["metrics"] is not None), has
 
 
-def _in_numbers(asked: Sequence[MetricSpec], tables: JudgedRankings, call: Call) -> tuple[list[MetricSpec], Call]:
+def _in_numbers(
+    asked: Sequence[ExposureMetricSpec], tables: JudgedRankings, call: Call
+) -> tuple[list[ExposureMetricSpec], Call]:
     """Functions by their values at the ranks and grades that there are: so engines can read them, and the plan hold them."""
     depth, grades = tables.reach(), tables.grades
     model = parse(call.arguments["attention"]).in_numbers(depth, grades)
@@ -275,7 +277,7 @@ def _check_target(target: Any) -> None:
         raise EvenhandError(f"target={target!r} is unknown. Use {listing(map(repr, TARGETS))}, or {{group: share}}.")
 
 
-def _allowed(asked: Sequence[MetricSpec], has: AbstractSet[str], *, named: bool) -> list[MetricSpec]:
+def _allowed(asked: Sequence[ExposureMetricSpec], has: AbstractSet[str], *, named: bool) -> list[ExposureMetricSpec]:
     """The metrics, without those of the default whose card reads what is not there; others that lack it are refused."""
     kept = [a for a in asked if named or a.metric.reads(**a.params) <= has]
     refuse_lacking(kept, has)
@@ -283,7 +285,7 @@ def _allowed(asked: Sequence[MetricSpec], has: AbstractSet[str], *, named: bool)
 
 
 def _rows(
-    t: ExposureTallies, asked: Sequence[MetricSpec], tables: JudgedRankings, call: Call,
+    t: ExposureTallies, asked: Sequence[ExposureMetricSpec], tables: JudgedRankings, call: Call,
     small: Sequence[bool], *, chance: bool,
 ) -> tuple[list[Row], list[Measured]]:  # fmt: skip
     """The rows of the frame, and the measures behind them, which keep no sums."""
@@ -304,8 +306,8 @@ def _rows(
 
 
 def _with_target_groups(
-    labels: tuple[Any, ...], sizes: Any, asked: Sequence[MetricSpec]
-) -> tuple[tuple[Any, ...], Any, list[MetricSpec]]:
+    labels: tuple[Any, ...], sizes: Any, asked: Sequence[ExposureMetricSpec]
+) -> tuple[tuple[Any, ...], Any, list[ExposureMetricSpec]]:
     """Groups that only a target names are groups too: nobody in them was exposed."""
     found = [
         replace(a, target={match(g, labels): s for g, s in a.target.items()}) if isinstance(a.target, Mapping) else a
@@ -320,7 +322,7 @@ def _with_target_groups(
     return (*labels, *more), np.concatenate([sizes[:-1], np.zeros(len(more)), sizes[-1:]]), found
 
 
-def _own_matched(a: MetricSpec, labels: tuple[Any, ...]) -> MetricSpec:
+def _own_matched(a: ExposureMetricSpec, labels: tuple[Any, ...]) -> ExposureMetricSpec:
     own = a.params.get("target")
     if not a.needs(Exposure) or not isinstance(own, Mapping):
         return a
@@ -328,7 +330,7 @@ def _own_matched(a: MetricSpec, labels: tuple[Any, ...]) -> MetricSpec:
 
 
 def _sides(
-    labels: tuple[Any, ...], protected: Any, versus: Any, unknown: Unknown, asked: Sequence[MetricSpec]
+    labels: tuple[Any, ...], protected: Any, versus: Any, unknown: Unknown, asked: Sequence[ExposureMetricSpec]
 ) -> Policy:
     versus = all_but(versus, protected, labels)
     ours = None if protected is None else side_codes("protected", protected, labels)
@@ -354,7 +356,7 @@ MOST_PRODUCTS = 200_000_000_000
 """Products of numbers that draws may take, half a minute or so; two groups and any number of requests take a thousandth."""
 
 
-def _refuse_many(rankings: int, groups: int, asked: Sequence[MetricSpec], draws: int) -> None:
+def _refuse_many(rankings: int, groups: int, asked: Sequence[ExposureMetricSpec], draws: int) -> None:
     """Stop before a column of ids, taken for groups, keeps everybody waiting or fills the memory."""
     if rankings * (groups + 1) * required_by(asked).arrays > MOST_NUMBERS:
         raise EvenhandError(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.attention import Attention, parse
-from evenhand.cards import Ask, asks, needing
+from evenhand.cards import MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError
 from evenhand.metrics.representation import Represented
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure, target_shares
@@ -21,7 +21,7 @@ WITH_RELEVANCE = ("log_eur", "eel", "eer")
 
 
 @dataclass(frozen=True)
-class MetricSpec(Ask):
+class ExposureMetricSpec(MetricSpec):
     """A metric as asked for, with the attention and target that hold for it."""
 
     browsing: AttentionSpec = AttentionSpec(parse("uniform"))  # noqa: RUF009  (frozen)
@@ -62,16 +62,18 @@ class MetricSpec(Ask):
         return "group" if self.settled("aggregate") == "per_request" or self.settled("unbiased") else None
 
 
-def asked_for(metrics: str | Sequence[str] | None, attention: Attention | None, target: Any) -> list[MetricSpec]:
+def asked_for(
+    metrics: str | Sequence[str] | None, attention: Attention | None, target: Any
+) -> list[ExposureMetricSpec]:
     """The metrics asked for, or all that may be measured by default."""
-    parsed = asks(
+    parsed = parse_metrics(
         (*ALWAYS, *WITH_RELEVANCE) if metrics is None else metrics,
         needing(Exposed, Exposure, Amortised, Placement, Represented),
     )
     return [_asked(a, attention, target) for a in parsed]
 
 
-def _asked(ask: Ask, attention: Attention | None, target: Any) -> MetricSpec:
+def _asked(ask: MetricSpec, attention: Attention | None, target: Any) -> ExposureMetricSpec:
     own = ask.params.get("attention")
     if own is None and attention is None:
         own = ask.settled("attention")
@@ -84,7 +86,7 @@ def _asked(ask: Ask, attention: Attention | None, target: Any) -> MetricSpec:
         raise EvenhandError(
             f"metrics={ask.text!r} names an unknown target. Use 'population', 'equal', 'ranking' or 'relevant'."
         )
-    spec = MetricSpec(
+    spec = ExposureMetricSpec(
         ask.text, ask.metric, ask.params, ask.cutoff, browsing=AttentionSpec(chosen, ask.cutoff), target=aim
     )
     if spec.needs(Exposure) and ask.settled("target") is not None:
@@ -96,7 +98,7 @@ def _asked(ask: Ask, attention: Attention | None, target: Any) -> MetricSpec:
     return spec
 
 
-def _check_own_target(asked: MetricSpec) -> None:
+def _check_own_target(asked: ExposureMetricSpec) -> None:
     """A target of expected exposure is one of groups, known beforehand."""
     own = asked.settled("target")
     if isinstance(own, Mapping):
@@ -112,7 +114,7 @@ def _check_own_target(asked: MetricSpec) -> None:
         )
 
 
-def required_by(asked: Sequence[MetricSpec]) -> RequiredSums:
+def required_by(asked: Sequence[ExposureMetricSpec]) -> RequiredSums:
     """The sums that these metrics need."""
     summed = [a for a in asked if not a.placed]
     specs = tuple(dict.fromkeys(a.browsing for a in summed))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.audits.declare import Call
-from evenhand.audits.exposure_asks import MetricSpec
+from evenhand.audits.exposure_asks import ExposureMetricSpec
 from evenhand.audits.exposure_measures import ExposureTallies
 from evenhand.audits.requests import draws_wanted
 from evenhand.cards import Floats
@@ -18,7 +18,11 @@ from evenhand.tallies.exposure_policy import exposure, targets
 
 
 def curves(
-    t: ExposureTallies, asked: Sequence[MetricSpec], slice_names: Sequence[str], call: Call, small: Sequence[bool]
+    t: ExposureTallies,
+    asked: Sequence[ExposureMetricSpec],
+    slice_names: Sequence[str],
+    call: Call,
+    small: Sequence[bool],
 ) -> dict[str, dict[str, list[Any]]]:
     """A point for each group in each slice; `small` slices have none."""
     sums, policy = t.sums, t.policy

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.exposure_asks import MetricSpec, required_by
+from evenhand.audits.exposure_asks import ExposureMetricSpec, required_by
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.intervals.items import ItemResampler
@@ -67,7 +67,7 @@ class ExposureTallies:
 
 
 def add_up(
-    tables: JudgedRankings, asked: Sequence[MetricSpec], labels: tuple[Any, ...], *, resample_items: bool
+    tables: JudgedRankings, asked: Sequence[ExposureMetricSpec], labels: tuple[Any, ...], *, resample_items: bool
 ) -> tuple[GroupExposure, dict[tuple[AttentionSpec, bool], ItemAttention], CrossedSums | None]:
     """The sums by group that these metrics need, attention item by item, and the sums apart by item where items are resampled."""
     required = required_by(asked)
@@ -99,7 +99,7 @@ def add_up(
     return sums, tables_by_item, crossed
 
 
-def _refuse_uncrossed(asked: Sequence[MetricSpec]) -> None:
+def _refuse_uncrossed(asked: Sequence[ExposureMetricSpec]) -> None:
     """Metrics of single items, or of the order of labels, have no meaning when items come twice or not at all."""
     lost = [a.text for a in asked if a.placed or a.item_level]
     if lost:
@@ -109,7 +109,7 @@ def _refuse_uncrossed(asked: Sequence[MetricSpec]) -> None:
 
 
 def lists_by_slice(
-    tables: JudgedRankings, sums: GroupExposure, asked: Sequence[MetricSpec], seed: int
+    tables: JudgedRankings, sums: GroupExposure, asked: Sequence[ExposureMetricSpec], seed: int
 ) -> list[SampledLists]:
     """Per slice, whole rankings that stand for it."""
     slices = range(len(sums.slices))
@@ -147,7 +147,7 @@ def _merged(placed: Placement, label: Any, into: Any) -> Placement:
     return replace(placed, codes=code[placed.codes], groups=groups)
 
 
-def measure(asked: MetricSpec, t: ExposureTallies, *, chance: bool) -> Measured:
+def measure(asked: ExposureMetricSpec, t: ExposureTallies, *, chance: bool) -> Measured:
     """The metric over all requests, and per slice what random order would give, where that is known."""
     if asked.placed:
         return _of_placement(asked, t, chance=chance)
@@ -164,7 +164,7 @@ def measure(asked: MetricSpec, t: ExposureTallies, *, chance: bool) -> Measured:
 
 
 def measured_on(
-    asked: MetricSpec, sums: GroupExposure, policy: Policy, sizes: Floats, chance: Floats | None = None
+    asked: ExposureMetricSpec, sums: GroupExposure, policy: Policy, sizes: Floats, chance: Floats | None = None
 ) -> Measured:
     """A metric of exposure sums, or of single rankings' exposure."""
     group = _group(asked, policy)
@@ -184,14 +184,14 @@ def measured_on(
     return _of_judged(asked, sums, of_sums(asked, _sums(asked, sums.of_judged(), policy, sizes), group=group))
 
 
-def _sums(asked: MetricSpec, sums: GroupExposure, policy: Policy, sizes: Floats) -> Exposure:
+def _sums(asked: ExposureMetricSpec, sums: GroupExposure, policy: Policy, sizes: Floats) -> Exposure:
     """Exposure, with what was due by relevance or by the metric's own target."""
     own = asked.settled("target")
     shares = None if own is None else targets(sums, policy, own, sizes)
     return exposure(sums, policy, asked.browsing, sizes, asked.norms, shares)
 
 
-def _of_judged(asked: MetricSpec, sums: GroupExposure, found: Measured) -> Measured:
+def _of_judged(asked: ExposureMetricSpec, sums: GroupExposure, found: Measured) -> Measured:
     """A metric that knows an ideal only where somebody judged: other requests are left out, and said to be."""
     known = sums.judged
     assert known is not None  # noqa: S101  (asked for by the caller)
@@ -205,7 +205,7 @@ def _of_judged(asked: MetricSpec, sums: GroupExposure, found: Measured) -> Measu
     return replace(found, values=values, reasons=lost, reason=reason, counted=known, left_out="unjudged_requests")
 
 
-def _of_rankings(asked: MetricSpec, sums: GroupExposure, values: Floats, seen: Any, **fields: Any) -> Measured:
+def _of_rankings(asked: ExposureMetricSpec, sums: GroupExposure, values: Floats, seen: Any, **fields: Any) -> Measured:
     values = np.broadcast_to(values, (len(sums.probability),))
     reasons = (
         reasons_of(asked, seen, values)
@@ -223,14 +223,14 @@ def _favoured(gaps: Floats, policy: Policy) -> str | None:
     return str(policy.labels[int(gaps.argmax())]) if len(gaps) and gaps.max() > 1e-12 else None
 
 
-def _group(asked: MetricSpec, policy: Policy) -> str | None:
+def _group(asked: ExposureMetricSpec, policy: Policy) -> str | None:
     """The protected group, for metrics that look at it; nothing for those that look at all groups."""
     if "sides" not in asked.reads or not policy.protected:
         return None
     return ", ".join(str(policy.labels[i]) for i in policy.protected)
 
 
-def _of_items(asked: MetricSpec, table: ItemAttention) -> Measured:
+def _of_items(asked: ExposureMetricSpec, table: ItemAttention) -> Measured:
     """Attention item by item, which brings its own way to be resampled."""
     values = table.each(asked)
     lost = np.where(np.isnan(values), "zero_utility", "")
@@ -241,7 +241,7 @@ def _of_items(asked: MetricSpec, table: ItemAttention) -> Measured:
     )  # fmt: skip
 
 
-def _of_placement(asked: MetricSpec, t: ExposureTallies, *, chance: bool) -> Measured:
+def _of_placement(asked: ExposureMetricSpec, t: ExposureTallies, *, chance: bool) -> Measured:
     """A metric of labels in rank order, and what a random order would give on average."""
     assert t.placement is not None  # noqa: S101  (tallied because this metric was asked for)
     p = looked_at(asked, t.placement)
@@ -257,7 +257,7 @@ def _of_placement(asked: MetricSpec, t: ExposureTallies, *, chance: bool) -> Mea
     return replace(found, chance=_slice_means(t.sums, found, np.broadcast_to(each, (len(p),)))) if chance else found
 
 
-def _with_share(asked: MetricSpec, t: ExposureTallies) -> MetricSpec:
+def _with_share(asked: ExposureMetricSpec, t: ExposureTallies) -> ExposureMetricSpec:
     """A metric that was not told the share of the protected group takes that of the target."""
     if "p" not in asked.metric.parameters or asked.settled("p") is not None:
         return asked
@@ -281,7 +281,7 @@ def _slice_means(sums: GroupExposure, found: Measured, each: Floats) -> Floats:
     return np.array([found.value(means[sums.part(s)].sum(0)) for s in range(len(sums.slices))])
 
 
-def _chances(asked: MetricSpec, t: ExposureTallies) -> Floats | None:
+def _chances(asked: ExposureMetricSpec, t: ExposureTallies) -> Floats | None:
     """(slices,) the mean over lists of what each would score in random order, for metrics of single rankings' exposure."""
     if not asked.needs(Exposed) or t.lists is None:
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from evenhand.audits.assemble import hidden
-from evenhand.cards import Ask
+from evenhand.cards import MetricSpec
 from evenhand.labels import OTHERS, all_but, match, several
 from evenhand.tallies.requests import Requests
 
@@ -15,7 +15,7 @@ NAMES = ("(small groups)", "(small protected groups)", "(small other groups)")
 """What labels that are taken together are called: of all, of the protected side, of the side it is compared with."""
 
 
-A = TypeVar("A", bound=Ask)
+A = TypeVar("A", bound=MetricSpec)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import enough, hidden, names_of, notes, suppressed
 from evenhand.audits.declare import OTHER_UNITS, Call, Columns, Count, Countable, Level, Metrics, Seed, audit, log
 from evenhand.audits.units import By, Population, Units, units_of
-from evenhand.cards import Ask, asks, needing
+from evenhand.cards import MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
 from evenhand.intervals.kinds import Estimates, Interval, stream
@@ -99,7 +99,7 @@ def inequality(
     >>> inequality(log, unit="author", amount="views", population=4, metrics="gini", interval=None).frame["estimate"][0]
     0.5961538461538461
     """
-    asked = asks(metrics, needing(Spectrum))
+    asked = parse_metrics(metrics, needing(Spectrum))
     viewer, both = _sides(within, unit)
     prepared = units_of(
         table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy,
@@ -139,7 +139,7 @@ def _rows(
     slices: Slices,
     amount: Amount,
     prepared: Units,
-    asked: Sequence[Ask],
+    asked: Sequence[MetricSpec],
     call: Call,
     small: Sequence[bool],
     extra: Mapping[str, Any],
@@ -186,7 +186,7 @@ def _rows(
 
 
 def _estimates(
-    spectra: Spectra, asked: Sequence[Ask], call: Call, how: Interval, streams: Sequence[tuple[Any, ...]]
+    spectra: Spectra, asked: Sequence[MetricSpec], call: Call, how: Interval, streams: Sequence[tuple[Any, ...]]
 ) -> list[Estimates]:
     """Every metric on every slice; with `min_units`, what reads single places sees nothing finer than so many units."""
     local = [a for a in asked if a.local] if call.fewest > 1 else []
@@ -233,13 +233,13 @@ def _viewers(prepared: Units, within: str | None, call: Call) -> Callable[[Amoun
     return by_viewer
 
 
-def _note(slices: Slices, i: int, a: Ask, found: Estimates, units: float, warned: str) -> str | None:
+def _note(slices: Slices, i: int, a: MetricSpec, found: Estimates, units: float, warned: str) -> str | None:
     if np.isnan(found.estimate[i]):
         return a.card.reason(slices.spectra[i], **a.params)
     return notes(warned, a.caution(float(found.estimate[i]), units))
 
 
-def chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:
+def chances(slices: Slices, amount: Amount, asked: Sequence[MetricSpec]) -> list[Any]:
     """What equal rates would give on counts of this size, for metrics that know it."""
     known = amount.integer and any(a.metric.has_chance for a in asked)
     found = [np.full(len(slices.labels), np.nan) for _ in asked]

@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand.audits.assemble import hidden_cells, notes, suppressed
 from evenhand.audits.outcome_contrast import Everybody, contrast_rows
-from evenhand.cards import REGISTRY, Ask, Floats, Metric, needing
+from evenhand.cards import REGISTRY, Floats, Metric, MetricSpec, needing
 from evenhand.findings import Row, row
 from evenhand.intervals.difference import holm, holm_by_family
 from evenhand.intervals.pooled import tested as tested_by_chance
@@ -104,7 +104,7 @@ def over_slices(rows: Sequence[Row]) -> list[Row]:
     return [{**r, "p_adjusted": found[i]} if i in found else r for i, r in enumerate(rows)]
 
 
-def chosen_rows(rows: Sequence[Row], asked: Sequence[Ask], tested: Binning, view: Outcomes) -> list[Row]:
+def chosen_rows(rows: Sequence[Row], asked: Sequence[MetricSpec], tested: Binning, view: Outcomes) -> list[Row]:
     """The metrics asked for: as the test has them, with their errors, or else the value on the tested bins."""
     said: dict[str, list[Row]] = {}
     for r in rows:
@@ -112,7 +112,7 @@ def chosen_rows(rows: Sequence[Row], asked: Sequence[Ask], tested: Binning, view
     return [r for a in asked for r in said.get(a.text) or _otherwise(a, tested, view)]
 
 
-def _otherwise(a: Ask, tested: Binning, view: Outcomes) -> list[Row]:
+def _otherwise(a: MetricSpec, tested: Binning, view: Outcomes) -> list[Row]:
     if a.card.needs is Moments:
         return _measured(a, tested, view)
     told = view.roles.treated is not None or view.threshold is not None
@@ -120,7 +120,7 @@ def _otherwise(a: Ask, tested: Binning, view: Outcomes) -> list[Row]:
     return [row({}, a.text, group=name, ideal=a.ideal, better=a.better, note=why) for name in view.names]
 
 
-def _measured(a: Ask, tested: Binning, view: Outcomes) -> list[Row]:
+def _measured(a: MetricSpec, tested: Binning, view: Outcomes) -> list[Row]:
     """A metric that is no part of the test: one value, one per group, or one per bin and group."""
     m = tested.moments
     at = {"reference": view.reference} if "reference" in a.metric.parameters else {}
@@ -139,7 +139,7 @@ def _measured(a: Ask, tested: Binning, view: Outcomes) -> list[Row]:
     return rows
 
 
-def nothing_rows(names: Sequence[str], why: str, asked: Sequence[Ask] | None = None) -> list[Row]:
+def nothing_rows(names: Sequence[str], why: str, asked: Sequence[MetricSpec] | None = None) -> list[Row]:
     """What is left to say where nothing can be compared."""
     if asked is not None:
         return [row({}, a.text, ideal=a.ideal, better=a.better, note=why) for a in asked]

@@ -36,7 +36,7 @@ from evenhand.audits.outcome_rows import (
     over_slices,
     without_few,
 )
-from evenhand.cards import Ask, Floats, asks
+from evenhand.cards import Floats, MetricSpec, parse_metrics
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row
 from evenhand.labels import whole as whole_labels
@@ -121,7 +121,7 @@ def outcome_test(
     >>> [round(gap, 6) for gap in found.only("pooled_gap").frame["estimate"]]
     [0.0, 0.5]
     """
-    asked = None if metrics is None else asks(metrics, askable())
+    asked = None if metrics is None else parse_metrics(metrics, askable())
     how, roles = roles_of(call.arguments)
     log.info("checking the table")
     checked = open_outcomes(table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
@@ -163,7 +163,7 @@ class _Plan:
     bins: Any
     how: Covariance
     level: float
-    asked: Sequence[Ask] | None
+    asked: Sequence[MetricSpec] | None
     words: Mapping[str, str]
 
 

@@ -26,7 +26,7 @@ from evenhand.audits.declare import (
 )
 from evenhand.audits.few import few_labels
 from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
-from evenhand.cards import Ask, Between, asks, needing, refuse_lacking
+from evenhand.cards import Between, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.errors import EvenhandError
 from evenhand.intervals.kinds import stream
 from evenhand.intervals.requests import Reduced, blocks
@@ -109,7 +109,7 @@ def pairwise(
     >>> pairwise(table, groups=side, relevance="relevance", protected="P", metrics="inter_acc").frame["estimate"][0]
     1.0
     """
-    asked = asks(metrics, needing(Pairs))
+    asked = parse_metrics(metrics, needing(Pairs))
     refuse_lacking(
         asked, {"relevance", "scores", "labels", "within", "between", *(["sides"] if protected is not None else [])}
     )
@@ -171,7 +171,7 @@ def _words(request: str, ledger: PairCounts) -> dict[str, str]:
     return {"unit": request, **({"versus": str(ledger.pairs.groups[versus])} if versus >= 0 else {})}
 
 
-def measured(a: Ask, ledger: PairCounts, average: Average) -> Iterator[Measured]:
+def measured(a: MetricSpec, ledger: PairCounts, average: Average) -> Iterator[Measured]:
     """The rows of a metric: one on the two sides, or one for every ordered pair of groups and each group against all."""
     t = ledger.pairs
     if a.card.per != "pair":
@@ -186,7 +186,7 @@ def measured(a: Ask, ledger: PairCounts, average: Average) -> Iterator[Measured]
         yield _of(a, cell, f"{t.groups[i]}>{other}", cell.pairs[..., 0, 0], ledger, average)
 
 
-def _of(a: Ask, t: Pairs, group: str | None, counts: Any, ledger: PairCounts, average: Average) -> Measured:
+def _of(a: MetricSpec, t: Pairs, group: str | None, counts: Any, ledger: PairCounts, average: Average) -> Measured:
     """A metric on wins and pairs; where requests count alike, on each one's shares."""
     tally = t.alike() if average == "macro" else t
     pairs = [float(counts[ledger.within.part(s)].sum()) for s in range(len(ledger.within.slices))]

@@ -30,7 +30,7 @@ from evenhand.audits.declare import (
 from evenhand.audits.few import few_labels
 from evenhand.audits.prefix_curves import curves_of
 from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
-from evenhand.cards import Ask, Floats, asks, needing, refuse_lacking
+from evenhand.cards import Floats, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.findings import slice_words
 from evenhand.intervals.kinds import stream
@@ -123,7 +123,9 @@ def prefix(
     >>> round(found.frame["estimate"][0], 4), round(found.frame["chance"][0], 4)
     (0.649, 0.766)
     """
-    asked = asks(metrics if metrics is not None else SIDED if protected is not None else MANY, needing(Placement))
+    asked = parse_metrics(
+        metrics if metrics is not None else SIDED if protected is not None else MANY, needing(Placement)
+    )
     draws = draws_of(chance)
     has = {"labels", *(["sides"] if protected is not None else [])}
     refuse_lacking(asked, has)
@@ -171,7 +173,7 @@ def prefix(
     )  # fmt: skip
 
 
-def _look(a: Ask) -> tuple[Any, ...]:
+def _look(a: MetricSpec) -> tuple[Any, ...]:
     """What decides how much of a ranking a metric sees: metrics alike in it share the placement."""
     return a.cutoff, None if a.cutoff is None else a.settled("reference")
 
@@ -200,14 +202,14 @@ class Ordered:
     orders : what random orders give; None where nobody asked, or where the metric cannot be taken on orders quickly.
     """
 
-    ask: Ask
+    ask: MetricSpec
     scores: Scores
     reasons: Any
     orders: Orders | None
     leaning: Leaning
 
     @classmethod
-    def all(cls, asked: Sequence[Ask], placement: Placement, draws: int, seed: int) -> list[Ordered]:
+    def all(cls, asked: Sequence[MetricSpec], placement: Placement, draws: int, seed: int) -> list[Ordered]:
         """Every metric; those that see the same of the rankings share what is common to them."""
         looks = {_look(a): looked_at(a, placement) for a in asked}
         if draws:

@@ -11,7 +11,7 @@ import numpy as np
 from evenhand.allocation.objectives import Welfare
 from evenhand.allocation.replay import Replayed
 from evenhand.audits.assemble import notes
-from evenhand.cards import REGISTRY, Ask, Floats, ask
+from evenhand.cards import REGISTRY, Floats, MetricSpec, parse_metric
 from evenhand.findings import Row, row
 from evenhand.intervals.jackknife import FEWEST, jackknife_ends
 from evenhand.tallies.sources import significant
@@ -37,7 +37,7 @@ class Meter:
 
     bucket: Any
     level: float | None
-    spread: Sequence[Ask]
+    spread: Sequence[MetricSpec]
     providers: Sequence[Any]
     welfare: tuple[str, Welfare] | None = None
     target: Floats | None = None
@@ -108,7 +108,7 @@ class Meter:
             units=int(known.sum()), also=some,
         )  # fmt: skip
 
-    def _of_exposure(self, labels: Mapping[str, Any], a: Ask, found: Replayed, why_not: str) -> Row:
+    def _of_exposure(self, labels: Mapping[str, Any], a: MetricSpec, found: Replayed, why_not: str) -> Row:
         whole = found.received
         estimate = _on(a, whole)
         without = (
@@ -131,7 +131,7 @@ class Meter:
         return row(labels, name, estimate=estimate, low=low, high=high, note=notes(also, why_not), **values)
 
 
-def _on(a: Ask, exposure: Floats) -> float:
+def _on(a: MetricSpec, exposure: Floats) -> float:
     return float(a.on(Spectrum.of(significant(np.maximum(exposure, 0.0)))))
 
 
@@ -143,7 +143,7 @@ def _shares(exposure: Floats) -> tuple[Floats, Floats]:
         return whole / whole.sum(), rest / rest.sum(1, keepdims=True)
 
 
-def spread_of(objective: Any) -> list[Ask]:
+def spread_of(objective: Any) -> list[MetricSpec]:
     """The inequality metrics of the frame: the two of every frontier, and the one that was optimised where it has a card."""
     more = [objective] if isinstance(objective, str) and objective.startswith("atkinson") else []
-    return [ask(text) for text in (*SPREAD, *more)]
+    return [parse_metric(text) for text in (*SPREAD, *more)]

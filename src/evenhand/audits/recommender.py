@@ -25,7 +25,7 @@ from evenhand.audits.declare import (
     hidden_sizes,
     log,
 )
-from evenhand.cards import Ask, Floats, asks, lacks, needing, parse_call, refuse_lacking
+from evenhand.cards import Floats, MetricSpec, lacks, needing, parse_call, parse_metrics, refuse_lacking
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row, slice_words
 from evenhand.intervals.crosstabs import (
@@ -60,7 +60,7 @@ class Served:
     """What a result was made of, for who measures its recommenders again, two by two."""
 
     parts: Sequence[Part]
-    asked: Sequence[Ask]
+    asked: Sequence[MetricSpec]
     sides: Sides
     fewest: int
     convention: str | None
@@ -271,7 +271,7 @@ class Tabulation:
 
 
 def _measured(
-    opened: Scores, part: Slice, codes: Ints, lists: UserLists, reading: Reading, beside: UserLists | None, asked: Sequence[Ask],
+    opened: Scores, part: Slice, codes: Ints, lists: UserLists, reading: Reading, beside: UserLists | None, asked: Sequence[MetricSpec],
     sides: Sides, deals: int, call: Call,
 ) -> Part:  # fmt: skip
     """The rows of a slice, with draws of its own; metrics that judge nothing read the lists `beside`, where there are any."""
@@ -338,7 +338,7 @@ def _show(opened: Scores, parts: Sequence[Part]) -> Any:
     return opened.shown(part.tabulation.lists for part in parts)
 
 
-def _asked(metrics: Any, convention: str | None, has: set[str]) -> tuple[Ask, ...]:
+def _asked(metrics: Any, convention: str | None, has: set[str]) -> tuple[MetricSpec, ...]:
     """The metrics asked for, or all that the input allows, under the convention asked for."""
     known = needing(Crosstab)
     conventions = {name for m in known.values() for name in m.conventions}
@@ -346,11 +346,11 @@ def _asked(metrics: Any, convention: str | None, has: set[str]) -> tuple[Ask, ..
         raise EvenhandError(f"convention={convention!r} is not known. Known: {listing(sorted(conventions), 40)}.")
     offered = [name for name, m in known.items() if convention is None or convention in m.conventions]
     if metrics is None:
-        asked = tuple(a for a in asks(offered, known) if not lacks(a, has))
+        asked = tuple(a for a in parse_metrics(offered, known) if not lacks(a, has))
         if not asked:
             raise EvenhandError("There is nothing to measure. Pass top or threshold (what is shown), or user_groups.")
     else:
-        asked = asks(metrics, known)
+        asked = parse_metrics(metrics, known)
         refuse_lacking(asked, has)
     for a in asked:
         if a.card.name not in offered and "convention" not in a.params:
@@ -372,10 +372,10 @@ def _under_convention(convention: str | None, reading: Reading, part: Slice) -> 
     return replace(reading, shown=shown, true=true, fill=last.top is not None)
 
 
-def _under(a: Ask, convention: str | None) -> Ask:
+def _under(a: MetricSpec, convention: str | None) -> MetricSpec:
     if convention is None or "convention" in a.params:
         return a
-    return Ask(a.text, a.metric, {**a.params, "convention": convention}, a.cutoff)
+    return MetricSpec(a.text, a.metric, {**a.params, "convention": convention}, a.cutoff)
 
 
 def _permutations(chance: str | None) -> int:
@@ -410,7 +410,7 @@ def _sides(opened: Scores, protected: Any, versus: Any) -> tuple[Sides, Ints]:
 
 
 def _rows(
-    found: Tabulation, asked: Sequence[Ask], sides: Sides, call: Call, again: ResampledLists | None,
+    found: Tabulation, asked: Sequence[MetricSpec], sides: Sides, call: Call, again: ResampledLists | None,
     by_chance: ResampledLists | None, cells: Mapping[str, Any],
 ) -> list[Row]:  # fmt: skip
     """A row per metric, and per pair of groups where the metric compares two."""
@@ -440,7 +440,7 @@ def _rows(
     return rows
 
 
-def _questions(asked: Sequence[Ask], sides: Sides) -> list[Question]:
+def _questions(asked: Sequence[MetricSpec], sides: Sides) -> list[Question]:
     return [Question(a, pair) for a in asked for pair in (sides.pairs if "users" in a.reads else (None,))]
 
 
@@ -451,7 +451,7 @@ def _labels(pair: tuple[int, int] | None, sides: Sides) -> dict[str, Any]:
     return {"group": f"{protected} vs {versus}", "protected": protected, "versus": versus}
 
 
-def _note(a: Ask, tally: Crosstab, estimate: float, found: Tabulation) -> str | None:
+def _note(a: MetricSpec, tally: Crosstab, estimate: float, found: Tabulation) -> str | None:
     if np.isnan(estimate):
         return a.card.reason(tally, **a.params)
     return notes("ties_at_cut" if found.tied and "shown" in a.reads else "", a.caution(estimate))
@@ -526,7 +526,7 @@ def _blank(total: Crosstab) -> int:
 
 
 def _refuse_long(
-    slices: Sequence[Slice], asked: Sequence[Ask], sides: Sides, reading: Reading, how: Interval, deals: int
+    slices: Sequence[Slice], asked: Sequence[MetricSpec], sides: Sides, reading: Reading, how: Interval, deals: int
 ) -> None:
     """Refuse more pairs of groups than can be compared in about a minute."""
     draws = 0 if how.kind == "none" else how.draws or NORMAL_DRAWS

@@ -10,7 +10,7 @@ from evenhand.audits.assemble import names_of, notes, suppressed
 from evenhand.audits.declare import OTHER_UNITS, Call, Count, Countable, Level, Metrics, Seed, audit, log
 from evenhand.audits.inequality import chances
 from evenhand.audits.units import By, Population, Units, units_of
-from evenhand.cards import Ask, ask
+from evenhand.cards import MetricSpec, parse_metric
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Row, label, row
 from evenhand.intervals.kinds import Estimates, Interval, stream
@@ -130,7 +130,7 @@ def _rows(
     slices: SourceSlices, whole: Units, amount: Amount, asked: Sequence[str], how: Interval, seed: int, fewest: int
 ) -> list[Row]:
     log.info("measuring %s slices", f"{len(slices.labels):,}")
-    gini, totals = ask("gini"), slices.totals
+    gini, totals = parse_metric("gini"), slices.totals
     streams = [("inequality", *where) for where in slices.labels]
     (index,) = estimates(totals.spectra, [gini], how, seed, streams)
     (chance,) = chances(totals, amount, [gini])
@@ -156,7 +156,7 @@ def _rows(
     return rows
 
 
-def _gini_row(cells: dict[str, Any], gini: Ask, found: Estimates, i: int, *, chance: float) -> list[Row]:
+def _gini_row(cells: dict[str, Any], gini: MetricSpec, found: Estimates, i: int, *, chance: float) -> list[Row]:
     ends = {"low": float(found.low[i]), "high": float(found.high[i]), "undefined_draws": int(found.undefined_draws[i])}
     estimate = float(found.estimate[i])
     return [row(cells, "gini", estimate=estimate, chance=chance, ideal=gini.ideal, better=gini.better, **ends)]
@@ -170,7 +170,7 @@ def _source_rows(
     found = _figures(parts)
     ends = _ends(tally, parts, how, seed, labels)
     alone = Spectra.of([tally.spectrum_of(k) for k in range(len(tally))])
-    gini = ask("gini")
+    gini = parse_metric("gini")
     (own,) = estimates(alone, [gini], how, seed, [(*labels, name) for name in tally.names])
     found["own_gini"] = own.estimate
     ends["own_gini"] = Ends(own.low, own.high, own.undefined_draws)

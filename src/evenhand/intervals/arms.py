@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenhand.cards import Ask, Floats
+from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.experiments import Contrast, lorenz_on_grid, mean_of_known, past_slope, spread_of_known
 from evenhand.intervals.kinds import DEFAULT_DRAWS, percentile_ends
 from evenhand.metrics.inequality import spread_of_mean
@@ -50,7 +50,7 @@ class Measured:
 def units_contrast(
     arm: PairedAmounts,
     control: PairedAmounts,
-    asks: Sequence[Ask],
+    asks: Sequence[MetricSpec],
     *,
     draws: int,
     level: float | None,
@@ -93,7 +93,7 @@ def units_contrast(
 
 
 def paired_contrast(
-    pairs: PairedAmounts, asks: Sequence[Ask], *, draws: int, level: float | None, rng: np.random.Generator
+    pairs: PairedAmounts, asks: Sequence[MetricSpec], *, draws: int, level: float | None, rng: np.random.Generator
 ) -> Contrast:
     """The same units on two occasions, first less second: each draw takes units with both of their amounts."""
     one = np.ones(len(asks))
@@ -127,7 +127,7 @@ def enough(*tallies: PairedAmounts) -> bool:
 
 
 def thinned(
-    found: Contrast, pairs: PairedAmounts, asks: Sequence[Ask], *, equal: bool, rng: np.random.Generator
+    found: Contrast, pairs: PairedAmounts, asks: Sequence[MetricSpec], *, equal: bool, rng: np.random.Generator
 ) -> Contrast:
     """What unequal volume alone gives: the occasion with more events, thinned to the volume of the other.
 
@@ -151,7 +151,7 @@ def thinned(
     return replace(found, chance=-shift, p=np.full(len(asks), np.nan), **sides, **moved)
 
 
-def measured(tally: PairedAmounts, counts: Floats, asks: Sequence[Ask], slope: Floats | None = None) -> Measured:
+def measured(tally: PairedAmounts, counts: Floats, asks: Sequence[MetricSpec], slope: Floats | None = None) -> Measured:
     """Every metric on both occasions for counts (draws, pairs), with the error of first less `slope` times second."""
     shape = (len(counts), len(asks))
     found = Measured(np.full(shape, np.nan), np.zeros(shape), np.full(shape, np.nan))
@@ -175,13 +175,13 @@ def measured(tally: PairedAmounts, counts: Floats, asks: Sequence[Ask], slope: F
     return found
 
 
-def _influence(a: Ask, s: Spectrum, estimate: Floats, cell: np.typing.NDArray[np.int64]) -> Floats | None:
+def _influence(a: MetricSpec, s: Spectrum, estimate: Floats, cell: np.typing.NDArray[np.int64]) -> Floats | None:
     """What one more unit does to the value, per pair; None where the card has no usable linearisation."""
     per_unit = a.linearised(s, estimate) if a.card.studentised else None
     return None if per_unit is None else np.broadcast_to(per_unit, s.counts.shape)[..., cell]
 
 
-def _bias(tally: PairedAmounts, asks: Sequence[Ask], slope: Floats) -> tuple[Floats, Floats]:
+def _bias(tally: PairedAmounts, asks: Sequence[MetricSpec], slope: Floats) -> tuple[Floats, Floats]:
     """What the number of units alone adds to a value (jackknife: each unit left out once), and to first less `slope` times second."""
     narrow = tally.binned()[0]
     found = []
@@ -203,7 +203,7 @@ def _bias(tally: PairedAmounts, asks: Sequence[Ask], slope: Floats) -> tuple[Flo
     return first, first - slope * np.nan_to_num(found[1]) if len(found) > 1 else first
 
 
-def _scale(error: Floats, asks: Sequence[Ask]) -> Floats:
+def _scale(error: Floats, asks: Sequence[MetricSpec]) -> Floats:
     """What differences are divided by: their own error, or nothing where the metric has none."""
     known = np.array([a.card.studentised for a in asks]) & ~np.isnan(error).all(0)
     return np.where(known, error, 1.0)
@@ -219,7 +219,7 @@ def tail_p(ratios: Floats) -> Floats:
 
 
 def _inverted(
-    gap: Floats, scale: Floats, ratios: Floats, level: float | None, asks: Sequence[Ask]
+    gap: Floats, scale: Floats, ratios: Floats, level: float | None, asks: Sequence[MetricSpec]
 ) -> tuple[Floats, Floats]:
     """Ends from ratios of differences to their errors: what was found, less the ratios' quantiles times its error."""
     nothing = np.full(len(gap), np.nan)

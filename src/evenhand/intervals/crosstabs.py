@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.cards import Ask, Floats
+from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.kinds import Interval, drawn_ends, stream, without_noise
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.resampled_lists import MOST_CELLS, ResampledLists, Times
@@ -181,7 +181,7 @@ _POISSON = _poisson_table()
 class Question:
     """A metric, and the groups it compares (None where it looks at all users together)."""
 
-    ask: Ask
+    ask: MetricSpec
     pair: tuple[int, int] | None
 
     def on(self, tally: Crosstab) -> Floats:

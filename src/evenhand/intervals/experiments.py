@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from evenhand.cards import Ask, Floats
+from evenhand.cards import Floats, MetricSpec
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.tallies.buckets import Buckets, Chosen
 from evenhand.tallies.spectrum import Spectrum
@@ -69,7 +69,7 @@ class Depth:
 
 def contrast(
     tally: Buckets,
-    asks: Sequence[Ask],
+    asks: Sequence[MetricSpec],
     *,
     arm: int,
     control: int,
@@ -111,7 +111,7 @@ def contrast(
     )  # fmt: skip
 
 
-def absent(asks: Sequence[Ask]) -> Contrast:
+def absent(asks: Sequence[MetricSpec]) -> Contrast:
     """What is known where an arm has nobody: nothing."""
     nothing = np.full(len(asks), np.nan)
     return Contrast(
@@ -145,12 +145,14 @@ def spread_of_known(found: Floats) -> Floats:
     return mean_of_known((found - mean_of_known(found)) ** 2)
 
 
-def values(tally: Buckets, asks: Sequence[Ask], chosen: Chosen) -> Floats:
+def values(tally: Buckets, asks: Sequence[MetricSpec], chosen: Chosen) -> Floats:
     """Every metric on what each draw's buckets give: (draws, metrics)."""
     return _values_and_curves(tally, asks, chosen, 0)[0]
 
 
-def _values_and_curves(tally: Buckets, asks: Sequence[Ask], chosen: Chosen, curves: int) -> tuple[Floats, Floats]:
+def _values_and_curves(
+    tally: Buckets, asks: Sequence[MetricSpec], chosen: Chosen, curves: int
+) -> tuple[Floats, Floats]:
     """The same, with the Lorenz curves of the first draws."""
     found, curve = np.full((len(chosen), len(asks)), np.nan), np.full((min(curves, len(chosen)), len(GRID)), np.nan)
     for at, spectrum in tally.spectra(chosen):
@@ -175,7 +177,7 @@ def lorenz_on_grid(spectrum: Spectrum) -> Floats:
     return np.asarray(np.interp(GRID, curve.population, curve.share))
 
 
-def differences(tally: Buckets, asks: Sequence[Ask], chosen: Chosen) -> Floats:
+def differences(tally: Buckets, asks: Sequence[MetricSpec], chosen: Chosen) -> Floats:
     """Every metric on the buckets chosen less the same on the others: (draws, metrics)."""
     found = np.full((len(chosen), len(asks)), np.nan)
     for at, first, second in tally.halves(chosen):
@@ -211,7 +213,12 @@ def volumes(pair: Buckets, treated: Chosen, equal: Literal["units", "amount"]) -
 
 
 def _at_depth(
-    arm: Buckets, asks: Sequence[Ask], share: float, rng: np.random.Generator, before: Buckets | None, slope: Floats
+    arm: Buckets,
+    asks: Sequence[MetricSpec],
+    share: float,
+    rng: np.random.Generator,
+    before: Buckets | None,
+    slope: Floats,
 ) -> tuple[Depth, Depth]:
     """An arm at a share of its randomised units, as it is and less what the past explains."""
     chosen, weight, left = subsets(arm, share, rng)
@@ -262,7 +269,7 @@ def _nearly_whole(arm: Buckets, wanted: float, everyone: float) -> tuple[Chosen,
 
 
 def _ends(
-    estimate: Floats, sides: Sequence[Depth], level: float | None, asks: Sequence[Ask]
+    estimate: Floats, sides: Sequence[Depth], level: float | None, asks: Sequence[MetricSpec]
 ) -> tuple[Floats, Floats, Floats]:
     """The estimate and a t quantile of its error to either side, inside what a difference of two values can be."""
     from scipy.special import stdtrit
@@ -292,7 +299,7 @@ def past_slope(moved: Floats, before: Floats) -> Floats:
 
 def detectable(
     tally: Buckets,
-    asks: Sequence[Ask],
+    asks: Sequence[MetricSpec],
     shares: tuple[float, float],
     *,
     draws: int,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenhand.cards import Ask, Floats
+from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.requests import picks
 from evenhand.tallies.group_exposure import GroupExposure
 from evenhand.tallies.item_sums import CrossedSums, ItemAttention
@@ -25,7 +25,7 @@ AT_ONCE = 16
 class ItemResampler:
     """A metric of attention item by item: a sparse table of requests and items, resampled a few draws at a time."""
 
-    ask: Ask
+    ask: MetricSpec
     table: ItemAttention
 
     def value(self, part: slice) -> float:

@@ -8,7 +8,7 @@ from math import ceil, log2, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.cards import Ask, Floats
+from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.kinds import stream
 from evenhand.tallies.exposure import Exposed
 from evenhand.tallies.exposure_policy import Policy
@@ -64,7 +64,9 @@ def _affordable(most: int, groups: int) -> int:
     return max(10, most * MANY_GROUPS // max(MANY_GROUPS, groups))
 
 
-def in_random_order(lists: SampledLists, ask: Ask, browsing: AttentionSpec, policy: Policy, target: Floats) -> Floats:
+def in_random_order(
+    lists: SampledLists, ask: MetricSpec, browsing: AttentionSpec, policy: Policy, target: Floats
+) -> Floats:
     """(m,) mean of the metric when the labels of each list are dealt again among its labelled ranks; `target` is (G,) or (m, G).
 
     Only labels move; ranks without one stay as they are. Lists whose labels have few arrangements are done in full, the
@@ -114,7 +116,7 @@ def _counts(kinds: Ints, group: Ints, groups: int) -> Ints:
     return np.bincount(row * groups + group[kinds[row, slot]], minlength=len(kinds) * groups).reshape(-1, groups)
 
 
-def _arranged(ask: Ask, counts: Ints, weights: Floats, target: Floats, policy: Policy) -> Floats:
+def _arranged(ask: MetricSpec, counts: Ints, weights: Floats, target: Floats, policy: Policy) -> Floats:
     """(m,) mean of the metric over arrangements of (m, G) labels on ranks with attention (m, n).
 
     Arrangements stand in the order of the alphabet. All of them are taken where they are no more than the orders that a list
@@ -156,7 +158,7 @@ class _Dealt:
         self.ends = np.zeros((self.present + 1, len(counts)), dtype=np.int16 if longest < 1 << 15 else np.int32)
         np.cumsum(np.take_along_axis(counts.T, self.groups, axis=0), axis=0, out=self.ends[1:])
 
-    def mean(self, ask: Ask, target: Floats, policy: Policy) -> Floats:
+    def mean(self, ask: MetricSpec, target: Floats, policy: Policy) -> Floats:
         """The mean of the metric over the arrangements of each list, of those where it exists."""
         total, there = np.zeros(len(target)), np.zeros(len(target))
         deepest = np.argsort(-self.depth, kind="stable")
@@ -214,7 +216,9 @@ def _dealt(rows: Floats, many: int, rng: np.random.Generator) -> tuple[Floats, I
     return np.moveaxis(dealt, 1, 2), np.argsort(rng.random((orders, n)), axis=-1)
 
 
-def _mean_over(ask: Ask, weights: Floats, shares: Floats, orders: Ints, target: Floats, policy: Policy) -> Floats:
+def _mean_over(
+    ask: MetricSpec, weights: Floats, shares: Floats, orders: Ints, target: Floats, policy: Policy
+) -> Floats:
     """(m,) mean of the metric over the deals (m, n, deals, G) in all orders (orders, n), of those where it exists."""
     m, n, deals, groups = shares.shape
     rows = shares.reshape(m, n, deals * groups)

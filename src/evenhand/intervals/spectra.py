@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.cards import Ask, Floats
+from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.kinds import Estimates, Interval, normal_ends, percentile_ends, stream, studentised_ends
 from evenhand.intervals.tails import grown, tail_units
 from evenhand.metrics.inequality import spread_of_mean
@@ -43,7 +43,7 @@ CLOSE = 1 << 15
 
 def estimates(
     spectra: Spectra,
-    asks: Sequence[Ask],
+    asks: Sequence[MetricSpec],
     interval: Interval,
     seed: int,
     labels: Sequence[tuple[Any, ...]],
@@ -91,7 +91,7 @@ def streams_of(cells: np.random.Generator) -> Streams:
     return cells, cells.spawn(1)[0]
 
 
-Asked = tuple[Ask, Estimates, Floats]
+Asked = tuple[MetricSpec, Estimates, Floats]
 """A metric, what is found of it, and its error in every slice."""
 
 
@@ -177,12 +177,12 @@ def _to_a_unit(low: Floats, high: Floats, units: Floats, span: tuple[float, floa
     return np.where(low - span[0] < near, span[0], low), np.where(span[1] - high < near, span[1], high)
 
 
-def _reads_error(a: Ask, interval: Interval) -> bool:
+def _reads_error(a: MetricSpec, interval: Interval) -> bool:
     """Whether the interval of a metric rests on its linearised error."""
     return interval.kind == "normal" or (interval.kind == "bootstrap" and a.card.studentised)
 
 
-def _errors(a: Ask, s: Spectrum, estimate: Floats) -> Floats:
+def _errors(a: MetricSpec, s: Spectrum, estimate: Floats) -> Floats:
     per_unit = a.moves(s, estimate)
     if per_unit is None:
         return np.full(estimate.shape, np.nan)
@@ -191,7 +191,7 @@ def _errors(a: Ask, s: Spectrum, estimate: Floats) -> Floats:
 
 
 def _draws(
-    batch: Spectrum, asks: Sequence[Ask], interval: Interval, streams: Sequence[Streams]
+    batch: Spectrum, asks: Sequence[MetricSpec], interval: Interval, streams: Sequence[Streams]
 ) -> tuple[list[Floats], list[Floats], list[Floats]]:
     """Every metric on draws of what the slices may be samples of: values, errors, and what the population drawn from has."""
     populations = grown(batch) if interval.kind == "bootstrap" else batch.spread_out()
@@ -224,7 +224,7 @@ def _lots(populations: Spectrum, many: Sequence[int]) -> Iterator[tuple[Spectrum
 
 
 def _draw(
-    batch: Spectrum, asks: Sequence[Ask], draws: int, streams: Sequence[Streams], *, errors_too: bool
+    batch: Spectrum, asks: Sequence[MetricSpec], draws: int, streams: Sequence[Streams], *, errors_too: bool
 ) -> tuple[list[Floats], list[Floats], list[Floats]]:
     """Every metric on so many draws of each population, a bounded number of cells at a time: values, errors, and its value there.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.cards import Floats, ask
+from evenhand.cards import Floats, parse_metric
 from evenhand.intervals.rules import FEW, FEWEST
 from evenhand.metrics import inequality as _inequality  # noqa: F401  (declares the Gini index)
 from evenhand.tallies.spectrum import Spectra, Spectrum
@@ -153,7 +153,7 @@ def few_receivers(spectra: Spectra) -> Any:
 
 def heaviest(s: Spectrum) -> Floats:
     """Share of the variance of the Gini index that one unit makes, the one that makes most of it."""
-    gini = ask("gini")
+    gini = parse_metric("gini")
     moves = gini.linearised(s, gini.on(s))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         centred = np.asarray(moves) - (s.sum_of(np.asarray(moves)) / s.size)[..., None]

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evenhand.cards import Ask, Floats
+from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.kinds import Interval, normal_ends
 from evenhand.tallies.buckets import Buckets
 
 
 def viewer_ends(
-    tally: Buckets, asks: Sequence[Ask], estimates: Sequence[float], interval: Interval
+    tally: Buckets, asks: Sequence[MetricSpec], estimates: Sequence[float], interval: Interval
 ) -> list[tuple[float, float]]:
     """Interval ends of every metric of one slice, for as many other viewers.
 
@@ -29,7 +29,7 @@ def viewer_ends(
     return [_ends(e, v, a, interval) for a, e, v in zip(asks, estimates, values, strict=True)]
 
 
-def _ends(estimate: float, values: Floats, a: Ask, interval: Interval) -> tuple[float, float]:
+def _ends(estimate: float, values: Floats, a: MetricSpec, interval: Interval) -> tuple[float, float]:
     many = len(values)
     if many < 2 or not np.isfinite(values).all():
         return np.nan, np.nan

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from evenhand.cards import Ask, Between, Floats
+from evenhand.cards import Between, Floats, MetricSpec
 from evenhand.metrics.decomposition import Index, parts
 from evenhand.metrics.inequality import mean
 from evenhand.tallies.partition import Partition
@@ -50,7 +50,7 @@ class Fact:
     note: str = ""
 
 
-def theoretical(a: Ask, s: Spectrum, rng: np.random.Generator) -> list[Fact]:
+def theoretical(a: MetricSpec, s: Spectrum, rng: np.random.Generator) -> list[Fact]:
     """Population, adjustability, scale and subgroups; transfer and added zeros as extras.
 
     A metric that zeros make undefined is checked on those who received something, and the note says so.
@@ -77,7 +77,7 @@ def _unchanged(criterion: str, base: float, others: Sequence[float]) -> Fact:
     return Fact(criterion, "yes" if apart <= SAME else "no", apart)
 
 
-def _adjustable(a: Ask, s: Spectrum) -> Fact:
+def _adjustable(a: MetricSpec, s: Spectrum) -> Fact:
     """Whether a number that the user chooses moves the metric, and always the same way."""
     grids = list(_grids(a))
     if not grids:
@@ -95,7 +95,7 @@ def _adjustable(a: Ask, s: Spectrum) -> Fact:
     return Fact("adjustable", "yes" if max(moved) > SAME else "no", max(moved))
 
 
-def _grids(a: Ask) -> Iterable[tuple[str, list[float]]]:
+def _grids(a: MetricSpec) -> Iterable[tuple[str, list[float]]]:
     """Values to try for each numeric parameter, inside the range that its annotation allows."""
     hints = typing.get_type_hints(a.metric.function, include_extras=True)
     for name in a.metric.parameters:
@@ -117,7 +117,7 @@ def split_in_two(s: Spectrum, rng: np.random.Generator) -> Partition:
     return Partition.joined(("first", "second"), [Spectrum(s.values, s.counts - second), Spectrum(s.values, second)])
 
 
-def _subgroups(a: Ask, s: Spectrum, rng: np.random.Generator) -> Fact:
+def _subgroups(a: MetricSpec, s: Spectrum, rng: np.random.Generator) -> Fact:
     """Whether an identity rebuilds the metric from subgroups, and how far it is off on these units."""
     identity = {
         "gini": "gini", "atkinson": "atkinson", "theil": "theil", "generalized_entropy": "ge", "mean": "", "herfindahl": ""
@@ -137,7 +137,7 @@ def _subgroups(a: Ask, s: Spectrum, rng: np.random.Generator) -> Fact:
     return _settled(float(abs(found.within + found.between - found.total)))
 
 
-def _weighted(a: Ask, p: Partition) -> float:
+def _weighted(a: MetricSpec, p: Partition) -> float:
     """The whole mean from group means, or the whole Herfindahl index from those of the groups."""
     own = np.array([float(a.on(p[g])) for g in range(len(p))])
     sizes, totals = (np.array([float(getattr(p[g], name)) for g in range(len(p))]) for name in ("size", "total"))
@@ -151,7 +151,7 @@ def _settled(apart: float, note: str = "") -> Fact:
     return Fact("subgroups", "yes" if apart <= SAME else "no", apart, note)
 
 
-def _transfer(a: Ask, s: Spectrum, base: float) -> Fact:
+def _transfer(a: MetricSpec, s: Spectrum, base: float) -> Fact:
     """Pigou and Dalton: what a richer unit gives to a poorer one, without trading places, must make it more even."""
     sign = _worse(a)
     if not sign:
@@ -178,7 +178,7 @@ def transfers(s: Spectrum) -> list[Spectrum]:
     return out
 
 
-def _zeros(a: Ask, s: Spectrum, base: float) -> Fact:
+def _zeros(a: MetricSpec, s: Spectrum, base: float) -> Fact:
     """As many units again that receive nothing must not look more even."""
     sign = _worse(a)
     if not sign:
@@ -190,7 +190,7 @@ def _zeros(a: Ask, s: Spectrum, base: float) -> Fact:
     return Fact("zeros", "no" if change < -tiny else "yes" if change > tiny else "weak", change)
 
 
-def _worse(a: Ask) -> int:
+def _worse(a: MetricSpec) -> int:
     """+1 where more of the metric is less even, -1 where it is more even, 0 where it has no direction."""
     return {"lower": 1, "higher": -1}.get(a.better, 0)
 

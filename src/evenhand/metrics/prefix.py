@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.cards import Ask, Between, Card, Floats, metric
+from evenhand.cards import Between, Card, Floats, MetricSpec, metric
 from evenhand.errors import unknown_name
 from evenhand.metrics import differences as f
 from evenhand.metrics.differences import Difference
@@ -48,12 +48,12 @@ BESIDE = (
 RANDOM = "A random order does not score 0: nDD of 10 items, 5 of them protected, is 0.56 by chance alone."
 
 
-def reading_of(of: Ask, p: Placement, draws: int = 0) -> Reading | None:
+def reading_of(of: MetricSpec, p: Placement, draws: int = 0) -> Reading | None:
     """The template behind a metric on these rankings, which so many random orders will be read with; None without one."""
     return Reading.of(TEMPLATES[of.card.name](p, **of.params), p, draws) if follows(of) else None
 
 
-def scores_of(of: Ask, p: Placement, reading: Reading | None = None, *, chance: bool) -> Scores:
+def scores_of(of: MetricSpec, p: Placement, reading: Reading | None = None, *, chance: bool) -> Scores:
     """A metric on every ranking, with what a random order would give; in one pass where it follows the template."""
     reading = reading or reading_of(of, p)
     if reading is not None:
@@ -63,7 +63,7 @@ def scores_of(of: Ask, p: Placement, reading: Reading | None = None, *, chance: 
     return Scores(np.broadcast_to(of.on(p), nothing.shape), nothing, np.broadcast_to(chances, nothing.shape))
 
 
-def reasons_of(of: Ask, p: Placement, values: Floats) -> Any:
+def reasons_of(of: MetricSpec, p: Placement, values: Floats) -> Any:
     """(R,) why a ranking has no value."""
     reading = reading_of(of, p)
     if reading is not None:
@@ -71,12 +71,12 @@ def reasons_of(of: Ask, p: Placement, values: Floats) -> Any:
     return of.card.reasons(p, np.isnan(values), **of.params)
 
 
-def follows(of: Ask) -> bool:
+def follows(of: MetricSpec) -> bool:
     """Whether a metric is an instance of the template, which knows its normaliser, chance level and random orders."""
     return of.card.name in TEMPLATES and "convention" not in of.params
 
 
-def looked_at(of: Ask, p: Placement) -> Placement:
+def looked_at(of: MetricSpec, p: Placement) -> Placement:
     """The rankings as a metric with a cutoff sees them: the first k ranks alone, or those as a part of the whole list."""
     if of.cutoff is None:
         return p

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.cards import asks, needing
+from evenhand.cards import needing, parse_metrics
 from evenhand.findings import Findings, row, tidy
 from evenhand.intervals.arms import paired_contrast, units_contrast
 from evenhand.intervals.experiments import contrast
@@ -28,7 +28,7 @@ from evenhand.tallies.spectrum import Spectrum
 SIZE = 60
 DRAWS = 199
 SURE = 0.05
-GINI = asks("gini", needing(Spectrum))
+GINI = parse_metrics("gini", needing(Spectrum))
 TITLE = "Did the change make it more even? False alarms and power, by design and analysis"
 NAIVE, RIGHT = "as two independent results", "by what was randomised"
 log = logging.getLogger("evenhand")

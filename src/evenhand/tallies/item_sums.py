@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.cards import Ask, Floats
+from evenhand.cards import Floats, MetricSpec
 from evenhand.tallies.exposure import Amortised
 from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure
 
@@ -32,7 +32,7 @@ class ItemAttention:
     def cells(self, part: slice) -> int:
         return int(self.attention[part].nnz + self.utility[part].nnz)
 
-    def each(self, ask: Ask) -> Floats:
+    def each(self, ask: MetricSpec) -> Floats:
         """(Q,) the metric of each request alone, over the items that the request shows or scores."""
         edges, found = self.attention.indptr, np.full(self.attention.shape[0], np.nan)
         start = 0

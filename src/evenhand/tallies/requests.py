@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.cards import Ask, Floats
+from evenhand.cards import Floats, MetricSpec
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Cells
@@ -86,7 +86,7 @@ class Measured:
     cells : further cells of the row of a slice, given its number and estimate.
     """
 
-    ask: Ask
+    ask: MetricSpec
     sums: Floats
     value: Callable[[Floats], Floats]
     values: Floats
@@ -119,7 +119,7 @@ def in_little(codes: Codes) -> Codes:
     return found
 
 
-def of_sums(ask: Ask, tally: Summable, *, each: Any = None, **fields: Any) -> Measured:
+def of_sums(ask: MetricSpec, tally: Summable, *, each: Any = None, **fields: Any) -> Measured:
     """A metric of sums over requests: totals are a tally again. `each` is the tally of single requests where it differs."""
     alone = tally if each is None else each
     values, sums = ask.on(alone), tally.stacked()
@@ -140,7 +140,7 @@ def of_sums(ask: Ask, tally: Summable, *, each: Any = None, **fields: Any) -> Me
 
 
 def of_rankings(
-    ask: Ask,
+    ask: MetricSpec,
     values: Floats,
     reasons: Codes,
     within: Requests,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evenhand.cards import REGISTRY, ask
+from evenhand.cards import REGISTRY, parse_metric
 from evenhand.findings import Findings, in_bins
 from evenhand.findings import number as read_number
 from evenhand.report.charts.drawing import (
@@ -150,7 +150,7 @@ def _family(metric: str, *, is_single: bool) -> _Family:
     card = card_of(metric)
     if card is None or not card.family:
         return _Family("overall" if is_single else metric_title(metric), is_share(metric), (0, 0))
-    return _Family(card.family, is_share(metric), ask(metric, REGISTRY).span)
+    return _Family(card.family, is_share(metric), parse_metric(metric, REGISTRY).span)
 
 
 def _dot(row: Mapping[str, Any], where: str, *, as_difference: bool = False) -> Dot:
@@ -274,7 +274,11 @@ def _axis(values: Sequence[float], metric: str, *, is_single: bool, turned: bool
         return Axis(title, form, (0, 1), ticks)
     if low >= 0 and high <= 1 and (high - low > NARROW or is_single):
         return Axis(format=form, domain=(0, 1))
-    if low > 0 and high / low >= WIDE and math.isinf(ask(metric, REGISTRY).span[1] if card_of(metric) else 0.0):
+    if (
+        low > 0
+        and high / low >= WIDE
+        and math.isinf(parse_metric(metric, REGISTRY).span[1] if card_of(metric) else 0.0)
+    ):
         return Axis("log scale", form, (low / 1.5, high * 1.5), decades(values), scale={"type": "log"})
     room = (high - low or abs(high) or 1.0) * 0.08
     first, last = (

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenhand.cards import REGISTRY, ask
+from evenhand.cards import REGISTRY, parse_metric
 from evenhand.findings import Findings, label
 from evenhand.findings import number as read_number
 from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, distinct, drawable, slice_labels
@@ -182,7 +182,7 @@ def _values(points: Sequence[Row], where: str) -> Panel:
 
 def _arrow(metric: str) -> str:
     """Which way is fairer, as the card says."""
-    return ARROWS.get(ask(metric).better, "") if metric.partition("(")[0].partition("@")[0] in REGISTRY else ""
+    return ARROWS.get(parse_metric(metric).better, "") if metric.partition("(")[0].partition("@")[0] in REGISTRY else ""
 
 
 def _agreement_in_words(rows: Sequence[Row]) -> str:

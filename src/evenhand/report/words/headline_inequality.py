@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from evenhand.cards import REGISTRY, ask
+from evenhand.cards import REGISTRY, parse_metric
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
 from evenhand.report.charts.drawing import holders, in_time, slice_labels, word
@@ -43,7 +43,7 @@ class _Held:
 def _inequality(findings: Findings) -> Verdict | None:
     """What the few at the top hold: where they hold most, and where least."""
     metric, amount, found = _shares(findings)
-    asked = ask(metric, REGISTRY)
+    asked = parse_metric(metric, REGISTRY)
     params = {n: p.default for n, p in asked.metric.parameters.items()} | dict(asked.params)
     part = float(params["p"])
     large = [h for h in found if not h.units < 1 / part] or found  # a top of less than one unit is no top
@@ -94,7 +94,7 @@ def _shares(findings: Findings) -> tuple[str, str, list[_Held]]:
         return metric, str(first).replace("_", " "), held
     units = dict(zip(labels, map(read_number, findings.columns["units"]), strict=True))
     named = dict(zip(labels, (slice_of(findings, r, without=("amount",)) for r in findings.rows()), strict=True))
-    top = float(ask(READ_OFF, REGISTRY).params["p"])
+    top = float(parse_metric(READ_OFF, REGISTRY).params["p"])
     held = [
         _Held(c.name, named.get(c.name, c.name), 1 - c.at(1 - top), units.get(c.name, math.nan))
         for c in curves(findings)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from evenhand.cards import Ask
+from evenhand.cards import MetricSpec
 from evenhand.report.words.text import number
 
 Means = Callable[[float, str, str], str]
@@ -34,12 +34,12 @@ def _moved(value: float, units: str, amount: str) -> str:
 MEANS: dict[str, Means] = {"gini": _gini, "hoover": _moved, "log_dp": _times, "log_eur": _times}
 
 
-def means(asked: Ask, value: float, units: str, amount: str) -> str:
+def means(asked: MetricSpec, value: float, units: str, amount: str) -> str:
     """What this value means, as a clause; nothing where the definition allows no plain one.
 
-    >>> from evenhand.cards import REGISTRY, ask
+    >>> from evenhand.cards import REGISTRY, parse_metric
     >>> from evenhand import metrics
-    >>> means(ask("gini", REGISTRY), 0.95, "authors", "impressions")
+    >>> means(parse_metric("gini", REGISTRY), 0.95, "authors", "impressions")
     'that the impressions of two authors drawn at random differ by 1.90 times the mean, on average'
     """
     found = MEANS.get(asked.card.name)

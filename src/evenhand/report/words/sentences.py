@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import evenhand.report.words
-from evenhand.cards import REGISTRY, Ask, ask
+from evenhand.cards import REGISTRY, MetricSpec, parse_metric
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings, label
 from evenhand.report.words.phrases import PHRASES
@@ -97,7 +97,7 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
     group = f"{label(row['group'])}: " if row.get("group") else ""
     lead = f"For {where}: " if where else ""
     try:
-        found: Ask | None = ask(row["metric"], REGISTRY)
+        found: MetricSpec | None = parse_metric(row["metric"], REGISTRY)
     except EvenhandError:
         found = None
     if found is None:
@@ -129,7 +129,7 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
     return f"{lead}{group}{said.removesuffix('.')}{chosen}{also}{overlap}"
 
 
-def chosen_words(found: Ask, template: str) -> str:
+def chosen_words(found: MetricSpec, template: str) -> str:
     """What was chosen and the template does not say, so that two choices never read alike."""
     unsaid = {n: v for n, v in found.params.items() if "{" + n not in template}
     names = {name: name.replace("_", " ") for name in unsaid}
@@ -140,13 +140,13 @@ def chosen_words(found: Ask, template: str) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _convention(found: Ask, row: Row) -> str:
+def _convention(found: MetricSpec, row: Row) -> str:
     """The convention that a number was computed by, where it is another tool's."""
     name = str(found.params.get("convention") or row.get("convention") or "")
     return name if name in found.metric.conventions else ""
 
 
-def _by_convention(found: Ask, row: Row) -> str:
+def _by_convention(found: MetricSpec, row: Row) -> str:
     """Whose number it is, what that tool does, and which way it points."""
     kept = found.metric.conventions[_convention(found, row)]
     does, sides = kept.does.rstrip("."), (row.get("versus"), row.get("protected"))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evenhand.cards import REGISTRY, Ask, ask
+from evenhand.cards import REGISTRY, MetricSpec, parse_metric
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
@@ -161,7 +161,7 @@ def terms(findings: Findings) -> list[tuple[str, str]]:
         card = card_of(metric)
         if card is None or card.title in found or is_share(metric):
             continue
-        asked = ask(metric, REGISTRY)
+        asked = parse_metric(metric, REGISTRY)
         low, high = asked.span
         runs = f"{_short(low)} to {_short(high)}; " if math.isfinite(low) and math.isfinite(high) else ""
         rule = f"{runs}{_direction(asked)}."
@@ -174,7 +174,7 @@ def terms(findings: Findings) -> list[tuple[str, str]]:
     return list(found.items())[:MOST_TERMS]
 
 
-def _direction(asked: Ask) -> str:
+def _direction(asked: MetricSpec) -> str:
     """Which way is more even; where it is towards the ideal, what that is."""
     ideal = "" if math.isnan(asked.ideal) else _short(asked.ideal)
     return f"{ideal} is even" if asked.better == "ideal" and ideal else DIRECTION.get(asked.better, "")
@@ -234,7 +234,7 @@ def said(findings: Findings, metric: str, value: str, group: Any = None) -> str:
     card = card_of(metric)
     if card is None or not card.says:
         return plainly
-    asked = ask(metric, REGISTRY)
+    asked = parse_metric(metric, REGISTRY)
     if "convention" in asked.params or (findings.provenance.get("convention") or "evenhand") != "evenhand":
         return plainly
     params = {n: p.default for n, p in asked.metric.parameters.items()} | dict(asked.params)
@@ -309,19 +309,19 @@ class CardFacts:
 
 def cards(findings: Findings) -> list[CardFacts]:
     """The card of every metric in the result, once each."""
-    found: dict[str, list[Ask]] = {}
+    found: dict[str, list[MetricSpec]] = {}
     for metric in findings.metrics():
         card = card_of(metric)
         if card is None:
             continue
         try:
-            found.setdefault(card.name, []).append(ask(metric, REGISTRY))
+            found.setdefault(card.name, []).append(parse_metric(metric, REGISTRY))
         except EvenhandError:
             continue
     return [_card(asked) for asked in found.values()]
 
 
-def _card(asked: list[Ask]) -> CardFacts:
+def _card(asked: list[MetricSpec]) -> CardFacts:
     card = asked[0].card
     spans = distinct(
         "any number"
