@@ -12,6 +12,7 @@ import importlib.util
 import os
 import re
 import shutil
+import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,6 +32,10 @@ def session(master: str | None = None) -> Any:
         raise EvenhandError(
             f"A Spark session on {running.sparkContext.master!r} runs already. Leave master={master!r} out, or stop it first."
         )
+    if (master or "local").startswith("local") and "PYSPARK_GATEWAY_PORT" not in os.environ:  # not by spark-submit
+        os.environ.setdefault(
+            "PYSPARK_PYTHON", sys.executable
+        )  # whole groups are tallied by Python, which needs evenhand
     builder = SparkSession.builder.appName("evenhand").config("spark.ui.showConsoleProgress", "false")
     try:
         with warnings.catch_warnings():
