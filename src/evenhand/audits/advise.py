@@ -81,24 +81,26 @@ def advise(
 
     Parameters
     ----------
-    table : your rankings, as for `eh.prefix`; left out, the advice goes by what is stated.
-    balance : how balanced protected and other items are: `"low"`, `"medium"` or `"high"`. Read off the table if given.
+    table : your rankings, as for `eh.prefix`; left out, the advice rests on what you state.
+    balance : how balanced protected and other items are: `"low"`, `"medium"` or `"high"`. Measured if a table is
+        passed.
     bias : how biased you expect the rankings to be, before looking at them.
-    viewpoints : number of labels; more than two without a protected side call for a metric of all labels.
-    goal : advice on exposure metrics instead (section 4 of Raj et al., 2022): is `"one_ranking"` representative, is exposure
-        even over many (`"parity"`), or even among the relevant (`"opportunity"`)? With a table, `groups` and `relevance` as
-        for `eh.exposure`, the kind of groups and the judgments are read off it.
-    sparse : relevance judgments are sparse.
+    viewpoints : number of labels; more than two without a protected group call for a metric of all labels.
+    goal : advise on exposure metrics instead (section 4 of Raj et al., 2022): is `"one_ranking"` representative, is
+        exposure even over many rankings (`"parity"`), or even among relevant items (`"opportunity"`)? The kind of
+        groups and judgments is read from the table, if there is one, and from `groups` and `relevance`, as for
+        `eh.exposure`.
+    sparse : few items have a relevance judgment.
     groups : with `goal`: groups of items, as for `eh.exposure`.
-    relevance : with `goal`: judgments, as for `eh.exposure`.
-    group : column of labels, or labels by item.
-    protected : label of the protected side; several are taken together.
-    request : column of the query or user.
-    item : column of the item; need not exist.
-    rank : column of the rank, 1 is best.
-    score : column of a score that orders instead, highest first.
-    ties : what equal ranks do: `"raise"`, or `"input_order"` takes them as they come.
-    unknown : what items without a label are, as for `eh.prefix`.
+    relevance : with `goal`: relevance judgments, as for `eh.exposure`.
+    group : column with the label (viewpoint, group) of each item, or labels by item.
+    protected : label of the protected group; several labels form one group.
+    request : column with the query or user id.
+    item : column with the item id; optional.
+    rank : column with the rank, 1 is best.
+    score : column with a score to order by instead of the rank, highest first.
+    ties : what to do with equal ranks: `"raise"` an error, or keep the order of the table (`"input_order"`).
+    unknown : what to do with items without a label, as for `eh.prefix`.
 
     >>> advise(balance="medium", bias="high").frame["metric"][0]
     'ndkl'

@@ -40,10 +40,10 @@ def agreement(
 
     Parameters
     ----------
-    results : one or more results with systems (of `eh.exposure`, `eh.prefix`, `eh.pairwise`), or paths of saved ones.
-        Several are put side by side by system; those that measured the same of the same systems are kept apart as
-        experiments, named by their file or their place.
-    draws : permutations for p beyond seven systems.
+    results : results with several systems (of `eh.exposure`, `eh.prefix`, `eh.pairwise`), or paths of saved ones.
+        Results are joined by system; those with the same metrics of the same systems count as separate experiments,
+        named by file or position.
+    draws : permutations for p-values with more than seven systems.
 
     Examples
     --------

@@ -48,12 +48,14 @@ def compare(
 
     Parameters
     ----------
-    a, b : results of the same question, or paths of saved ones.
+    a : the new result, or the path of a saved one; changes are `a` minus `b`.
+    b : the result to compare with, of the same audit, or its path; left out, the systems of `a` are compared.
     systems : which systems of `a` to compare (default: all of them).
-    independent : the two share no unit and no request (two platforms, different people), which only the caller can know.
-    paired : whether requests with the same id are the same request (default: yes where they are); False where requests were
-        assigned to the two at random.
-    draws : resamples and swaps (default: 999, and more swaps where p is small and pairs are many).
+    independent : the two results share no unit and no request (two platforms, different people), which only you can
+        know.
+    paired : whether requests with the same id are the same request (default: yes if ids match); False if requests
+        were randomly assigned to the two.
+    draws : resamples and permutations (default: 999, with more permutations if p is small and there are many pairs).
 
     Examples
     --------

@@ -84,11 +84,12 @@ def criteria(
 
     Parameters
     ----------
-    table, unit, amount, population, by, rng, nan_policy : as in `eh.inequality`; `effect` needs `by` or several amounts.
-    cutoffs : where medium and high begin, for `stable`, `undefined_draws`, `effect`, `dynamic_range`
-        (default: `evenhand.audits.criteria.CUTOFFS`).
-    draws : resampled populations per slice.
-    min_units : slices with fewer units are left out.
+    table, unit, amount, population, by, rng, nan_policy : as in `eh.inequality`; `effect` needs `by` or several
+        amounts.
+    cutoffs : where medium and high begin, for `stable`, `undefined_draws`, `effect`, `dynamic_range` (default:
+        `evenhand.audits.criteria.CUTOFFS`).
+    draws : bootstrap resamples per slice.
+    min_units : leave out slices with fewer units.
 
     Examples
     --------

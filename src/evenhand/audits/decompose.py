@@ -87,14 +87,16 @@ def decompose(
     Parameters
     ----------
     table, unit, amount, weight, by, interval, level, rng, nan_policy : as in `eh.inequality`.
-    group : column that says which group a unit belongs to, one group per unit; several columns are combined; or bins,
-        `eh.log_bins("followers", 5)`.
-    population : everyone who could have received something, and in which group: None for those seen,
-        `{group: number}`, or a table of units with the group column.
+    group : column with the group of each unit, one group per unit; several columns are combined;
+        `eh.log_bins("followers", 5)` groups by size.
+    population : everyone who could have received something, with their group: `{group: number}`, a table of units
+        with the group column, or None for the units seen in the table only.
     index : `"gini"`, `"theil"`, `"ge(alpha=2)"` or `"atkinson(epsilon=0.5)"`.
-    unknown : units without a group label are a group of their own ("group"), are left out of everything ("drop"), or raise.
-    alpha, epsilon : the parameter of the index, passed apart.
-    min_units : slices with fewer units that received anything are suppressed; groups with fewer are taken together.
+    unknown : what to do with units without a group label: make them a group ("group"), leave them out ("drop"), or
+        raise an error.
+    alpha : parameter of `ge`, if `index` does not state it.
+    epsilon : parameter of `atkinson`, if `index` does not state it.
+    min_units : suppress slices with fewer units that received anything, and merge groups with fewer.
     metrics : any of `total`, `within`, `between`, `overlap`, `index`, `share`, `population_share`.
 
     Examples

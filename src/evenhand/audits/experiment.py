@@ -105,21 +105,22 @@ def experiment(
     Parameters
     ----------
     table : as in `eh.inequality`: a log of who received what, with the arm of every row.
-    unit : column that says who receives.
+    unit : column with the id of who receives (an author, a seller).
     amount : as in `eh.inequality`.
-    arm : column that says which arm a row belongs to; None plans a test: the table is then a log without a change.
-    randomized : column whose values were assigned to arms at random: viewers, requests or sessions, or the unit itself;
-        None if nothing was (two periods, two sources), the same units being compared with themselves.
-    population : as in `eh.inequality`, the same for every arm; where units were randomised a table with the arm column, or
-        `{arm: number}`.
-    control : label of the arm that the others are compared with (default: "control").
+    arm : column with the arm of each row; None plans a test from a log without a change.
+    randomized : column whose values were randomly assigned to arms: viewers, requests, sessions, or the unit itself;
+        None if nothing was randomised (two periods, two sources), and each unit is compared with itself.
+    population : as in `eh.inequality`, the same for every arm; if units were randomised, a table with the arm column
+        or `{arm: number}`.
+    control : label of the control arm, which the others are compared with (default: "control").
     by, weight : as in `eh.inequality`.
-    before : the same log from before the change: what it explains is taken off, which narrows the interval.
-    shares : the intended split, `{arm: share}`: tested against the split found, or the split to plan for (default: halves).
-    equal : volume at which arms are compared: `"units"`, as many randomised units in each; `"amount"`, as much amount.
-    draws : re-assignments (or resamples) for the test; more of units where they are cheap.
-    interval : `"auto"`; `"jackknife"`, which leaves out buckets of what was randomised; None.
-    min_units : arms with fewer randomised units, or fewer units that received anything, are suppressed.
+    before : the same log from before the change; adjusting for it (as CUPED does) narrows the interval.
+    shares : the intended split, `{arm: share}`: tested against the observed split, or used to plan a test (default:
+        equal).
+    equal : what to equalise before arms are compared: the number of randomised `"units"`, or the total `"amount"`.
+    draws : re-assignments (or resamples) for the test; more if they are cheap.
+    interval : `"auto"`, `"jackknife"` (over buckets of what was randomised), or None.
+    min_units : suppress arms with fewer randomised units, or fewer units that received anything.
     nan_policy : as in `eh.inequality`.
 
     Examples

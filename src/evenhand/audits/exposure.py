@@ -133,36 +133,42 @@ def exposure(
 
     Parameters
     ----------
-    rankings : a table with one row per ranked item (any dataframe, or a path), TREC runs, `{request: {item: score}}`, or
-        a LensKit ItemListCollection. `"trec-fair:FILE"` is a run of the TREC Fair track, which names its own sample,
-        weight and system; the same word before a file of `groups` or `relevance` reads the track's other files.
-        `"tally:rows.csv"` are the rows of the query that `evenhand sql exposure` prints.
-    groups : column(s) of `rankings` (several are combined), `eh.shares("a", "b")` for columns of shares, `{item: group}`, a
-        table item -> group (or request, item -> group, as judgments), a table item x group with shares that add up to 1 (counts:
-        `eh.shares(of=table, counts=True)`), or `eh.rollup(...)`, also as text. Items without a group are unknown.
-    relevance : a table request, item, relevance, `{request: {item: relevance}}`, or a column of `rankings`.
-    protected, versus : the two sides of two-group metrics, a label or several taken together; `versus` may be
-        "*", all others, or be left out
-        where one other group exists.
-    attention : a browsing model for all metrics (default: each metric's own, table 1 of Raj et al.), such as
-        `"rbp(patience=0.8)"`; or one's own: a weight for each rank, `[1, 0.5, 0.3]`, or a function of the rank.
-    target : what awrf aims at: the groups' shares of all items, equality, of the ranked list, of the relevant items, or
-        `{group: share}`.
-    unknown : unlabelled items keep their rank and are left out of sums ("drop"), form a group, count as unprotected, or raise.
-    missing_relevance : a ranked item that nobody judged has relevance zero, is taken out of the list ("drop"), or raises.
-    sample, probability : which draw of a stochastic policy a row belongs to, and how likely the draw is (default: equal).
-    request, item : column of the query or user, column of the item.
-    weight : column with the weight of a request (default: equal).
-    rank : column of the rank, 1 is best; None where scores order.
-    score : column of the predicted utility, which iaa needs; without a rank it orders, highest first.
-    system : column of the system, where several ranked.
+    rankings : a table with one row per ranked item (any dataframe, or a path), TREC runs, `{request: {item: score}}`,
+        or a LensKit ItemListCollection. `"trec-fair:FILE"` is a run of the TREC Fair track, which brings its own
+        sample, weight and system; the same prefix works for files of `groups` and `relevance`. `"tally:rows.csv"`
+        holds the rows of the query that `evenhand sql exposure` prints.
+    groups : column(s) of `rankings` (several are combined); `eh.shares("a", "b")` for columns of shares; `{item:
+        group}`; a table with item and group (or request, item and group); a table with one row per item and one
+        column per group, of shares that add up to 1 (for counts: `eh.shares(of=table, counts=True)`); or
+        `eh.rollup(...)`. Items without a group are unknown.
+    relevance : a table with request, item and relevance; `{request: {item: relevance}}`; or a column of `rankings`.
+    protected : label of the protected group, for metrics that compare two groups; several labels form one group.
+    versus : label of the group that the protected one is compared with; "*" is everyone else, the default with two
+        groups.
+    attention : browsing model for all metrics, such as `"rbp(patience=0.8)"`; or a weight for each rank, `[1, 0.5,
+        0.3]`; or a function of the rank (default: the usual model of each metric, table 1 of Raj et al.).
+    target : the distribution that awrf aims at: group shares among all items (population), equal shares, shares in
+        the ranking, shares among relevant items, or `{group: share}`.
+    unknown : what to do with items without a group: keep their rank but leave them out of sums ("drop"), make them a
+        group, count them as unprotected, or raise an error.
+    missing_relevance : what to do with ranked items without a judgment: relevance zero, remove them from the list
+        ("drop"), or raise an error.
+    sample : column with the id of the draw, if rankings are drawn from a stochastic policy.
+    probability : column with the probability of each draw (default: equal).
+    request : column with the query or user id.
+    item : column with the item id.
+    weight : column with the weight of each request (default: equal).
+    rank : column with the rank, 1 is best; None to order by score.
+    score : column with the predicted utility, which iaa needs; without a rank, items are ordered by it, highest
+        first.
+    system : column with the name of the system, if there are several.
     by : column(s) to slice by.
-    ties : what ranks that tie do: `"raise"`, or keep the order of the table (`"input_order"`).
-    min_units : groups with fewer ranked items are taken together; slices with fewer requests, or fewer items of a group,
-        are suppressed.
-    nan_policy : a missing score raises, or counts as zero ("omit").
-    chance : whether to say what awrf and fair would be if each list stood in random order.
-    resample : what intervals are for: requests like these with these items, or requests and items like these.
+    ties : what to do with tied ranks: `"raise"` an error, or keep the order of the table (`"input_order"`).
+    min_units : merge groups with fewer ranked items, and suppress slices with fewer requests or fewer items of a
+        group.
+    nan_policy : what to do with a missing score: `"raise"` an error, or count it as zero (`"omit"`).
+    chance : also report what awrf and fair would be if every list were in random order.
+    resample : what intervals generalise to: other requests with the same items, or other requests and other items.
 
     Examples
     --------

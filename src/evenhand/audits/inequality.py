@@ -71,26 +71,28 @@ def inequality(
 
     Parameters
     ----------
-    table : a dataframe (pandas, Polars eager or lazy, PyArrow, DuckDB, PySpark, Ibis), or a path or glob of Parquet, CSV or JSON
-        lines. Rows of the same unit (and slice) are added up. `eh.read.tally("rows.csv")`, or `"tally:rows.csv"`, are the rows
-        of the query that `evenhand sql inequality` prints.
-    unit : column that says who receives; None if every row is a unit.
-    amount : column that says how much; several columns give a slice each; None counts rows.
-    population : everyone who could have received something. A log holds only those who did, so this has no default:
-        None means only those seen; a number holds for every slice; `{slice: number}`; or a table of units, which also
-        gives each slice its own units if it holds the `by` columns.
+    table : a dataframe (pandas, Polars eager or lazy, PyArrow, DuckDB, PySpark, Ibis), or a path or glob of Parquet,
+        CSV or JSON lines. Rows of the same unit (and slice) are added up. `eh.read.tally("rows.csv")`, or
+        `"tally:rows.csv"`, are the rows of the query that `evenhand sql inequality` prints.
+    unit : column with the id of who receives (an author, a seller); None if every row is a unit.
+    amount : column with how much is received (views, sales); several columns give one slice each; None counts rows.
+    population : everyone who could have received something, including those who got nothing. A log shows only those
+        who did, so there is no default: a number (the same for every slice), `{slice: number}`, a table of all units
+        (with the `by` columns, each slice gets its own), or None for the units seen in the table only.
     weight : column with the weight of each unit.
-    within : column of the viewer (account, session, day) that a row comes from. Intervals are then for these same units,
-        seen by as many other viewers, and not for other units; `interval` only switches them off. With the column of the
-        unit beside it, `within=["viewer_id", "author_id"]`, they are for other units and other viewers, wide rather than
-        too short.
-    by : column(s) to slice by, or `eh.log_bins(column, 20)` / `eh.quantile_bins(column, 10)` of a number each unit has.
+    within : column with the viewer (account, session, day) behind each row: intervals are then about the same units
+        seen by other viewers, not about other units. With the unit column too, `within=["viewer_id", "author_id"]`,
+        they cover other units and other viewers, and are conservative. `interval` can then only be switched off.
+    by : column(s) to slice by; `eh.log_bins(column, 20)` or `eh.quantile_bins(column, 10)` slice by a number that
+        each unit has.
     metrics : metric strings, for example `"top_share(p=0.01)"`.
-    interval : `"bootstrap(999)"` (studentised where the metric has a linearised error), `"percentile(999)"`, `"normal"`, None.
-    min_units : slices with fewer units that received anything are suppressed, and so are those of which as many figures are
-        asked as they have units. Curves, shares, percentiles and whatever reads the ends are of so many neighbours at their
-        mean. The number of rows is told only where nothing is hidden.
-    nan_policy : what a missing amount does: `"raise"`, `"omit"` the row, or `"propagate"` to its slice.
+    interval : `"bootstrap(999)"` (studentised if the metric has a standard error), `"percentile(999)"`, `"normal"` or
+        None.
+    min_units : suppress slices with fewer units that received anything, or with no more units than figures requested.
+        Curves, shares and percentiles are then averaged over that many neighbouring units, and row counts are shown
+        only if nothing is suppressed.
+    nan_policy : what to do with a missing amount: `"raise"` an error, `"omit"` the row, or `"propagate"` it to its
+        slice.
 
     Examples
     --------

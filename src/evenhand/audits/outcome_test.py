@@ -93,24 +93,27 @@ def outcome_test(
     ----------
     table : a dataframe or a path; one row per scored candidate. `"tally:rows.csv"` are the rows of the query that
         `evenhand sql outcome-test` prints.
-    score : column of the score; comparable between requests, not necessarily on the scale of the outcome.
-    outcome : column of what became of the candidate.
-    group : column of the group; a missing one is the group "unknown", and there may be 1,000 at most.
+    score : column with the score; it must be comparable between requests, but need not be on the scale of the
+        outcome.
+    outcome : column with the outcome of each candidate: 0 or 1, or an amount.
+    group : column with the group of each candidate, at most 1,000 groups; missing values form the group "unknown".
     reference : the group that others are compared with; None is the largest.
-    kind : "ranking" tests every bin of the scores that all groups share; "classification" tests the bin right above
+    kind : "ranking" tests every score bin that all groups share; "classification" tests the bin just above
         `threshold` and shows the others.
-    threshold : score from which candidates are treated (classification only); None is the lowest score seen.
-    bins : how many equally filled bins, or the scores at which one bin ends and the next begins.
-    request : column that says which query or job a row belongs to; its rows share shocks, so errors are then clustered.
-    treated : column that says (0 or 1) whose outcome could be observed; None means every row's.
-    covariance : "HC1", "classical" or "cluster"; None clusters where `cluster` or `request` is named, else HC1.
-    cluster : column to cluster by, if not `request`.
-    weight : column of a weight per row: least squares and means are weighted, bins are not. A weight of zero is no row.
-    by : columns to slice by (country, week): a test of its own for every slice, p adjusted over all of them.
-    metrics : metric strings; left out, all that the test says.
-    min_units : groups with fewer rows are left out before anything is measured; cells with fewer are suppressed, and the
-        next smallest of the group beside one alone.
-    nan_policy : what a missing score or outcome does: "raise", or "omit" the row.
+    threshold : score at which candidates are treated (classification only); None is the lowest score seen.
+    bins : number of score bins with equally many rows, or the scores that separate bins.
+    request : column with the query or job id; standard errors are then clustered by it.
+    treated : column (0 or 1) with whether the outcome could be observed; None means always.
+    covariance : "HC1", "classical" or "cluster"; None is cluster if `cluster` or `request` is passed, otherwise HC1.
+    cluster : column to cluster standard errors by, if not `request`.
+    weight : column with the weight of each row: regressions and means are weighted, bins are not; rows of weight zero
+        are left out.
+    by : column(s) to slice by (country, week); every slice has its own test, and p-values are adjusted over all
+        slices.
+    metrics : metric strings (default: all that the test reports).
+    min_units : leave out groups with fewer rows before anything is measured; suppress cells with fewer, and one more
+        cell of the group where a single one could be found by subtraction.
+    nan_policy : what to do with a missing score or outcome: "raise" an error, or "omit" the row.
 
     Examples
     --------

@@ -84,22 +84,25 @@ def pairwise(
 
     Parameters
     ----------
-    scores : one row per request and item that a model scored (any dataframe, or a path), a TREC run, or
-        `{request: {item: score}}`. Pass all that was scored: a list cut at rank 10 has few pairs left.
+    scores : one row per request and item that a model scored (any dataframe, or a path), a TREC run, or `{request:
+        {item: score}}`. Pass everything that was scored: a list cut at rank 10 has few pairs left.
     groups : as in `eh.exposure`; one label per item, or per request and item.
-    relevance : a table request, item, relevance, `{request: {item: relevance}}`, or a column of `scores`.
-    protected, versus : the two sides of intra_acc and inter_acc, a label or several taken together; versus "*" is all others.
+    relevance : a table with request, item and relevance; `{request: {item: relevance}}`; or a column of `scores`.
+    protected : label of the protected group, for intra_acc and inter_acc; several labels form one group.
+    versus : label of the group that the protected one is compared with; "*" is everyone else.
     request, item, system, by, min_units : as in `eh.exposure`.
-    score : column of the score, highest first; None where ranks order.
-    rank : column of ranks, 1 is best, to order by instead of the score; `"rank"` where there is no column of scores.
-    average : all pairs count alike (`"pooled"`), or all requests do (`"macro"`).
-    metrics : `intra_acc`, `inter_acc`, and `accuracy`: one row per ordered pair of groups, `group` `"P>U"`, and `"P>*"`
-        against all.
-    unknown : items without a group are left out, are a group, count as `versus`, or are refused.
-    missing_relevance : a scored item that nobody judged has relevance zero (a negative), is left out, or is refused.
-    negatives : draw that many less relevant items for each item, instead of counting every pair (the paper: 10,000). Draws
-        are apart from request to request, so the interval over requests holds their error too.
-    nan_policy : a missing score raises, or its row is left out and counted (`"omit"`).
+    score : column with the score, highest first; None to order by rank.
+    rank : column with the rank, 1 is best, to order by instead of the score; `"rank"` if there is no score column.
+    average : average over all pairs (`"pooled"`), or first within each request (`"macro"`).
+    metrics : `intra_acc`, `inter_acc`, and `accuracy`: one row per ordered pair of groups, `group` `"P>U"`, and
+        `"P>*"` against all.
+    unknown : what to do with items without a group: leave them out, make them a group, count them as `versus`, or
+        raise an error.
+    missing_relevance : what to do with scored items without a judgment: relevance zero (a negative), leave them out,
+        or raise an error.
+    negatives : number of less relevant items to draw for each item, instead of counting every pair (the paper:
+        10,000). Draws are independent between requests, so the interval includes their error.
+    nan_policy : what to do with a missing score: `"raise"` an error, or leave the row out and count it (`"omit"`).
 
     Examples
     --------

@@ -89,24 +89,30 @@ def prefix(
     Parameters
     ----------
     table : one row per ranked item (any dataframe, or a path), or TREC runs.
-    group : as `groups` of `eh.exposure`: column(s) of labels (several are combined), `eh.shares("a", "b")` for columns of
-        shares, `{item: label}`, a table or a file of labels (also in the form of TREC judgments), a table of shares, or
-        `eh.rollup(...)`. A missing label is unknown.
-    protected : a label, or several taken together, for metrics of two sides; None compares all labels.
-    request, item, rank : columns; `item` need not exist.
-    score : column of a score that orders instead of `rank`, highest first.
-    system, by : columns to slice by.
-    ties : `"raise"`, or `"input_order"` to keep tied rows in the order of the table.
-    unknown : unknown items keep their rank and count in no share (`"drop"`), are a label of their own (`"group"`), count
-        as unprotected (`"unprotected"`), or are refused (`"raise"`).
-    chance : random orders per composition, for `p`; None leaves chance levels out.
-    metrics : `ndd`, `ndkl` with `protected`, else `ndjs`; also `ndr`, `pref_nd`, `pref_rd`, `pref_kl`, with parameters;
-        `"ndd(target=0.3)"` holds tops against a share instead of the list's own, `"ndd@10"` takes the first ten ranks for
-        the whole list, `"ndd(reference='list')@10"` holds the tops of those ten against the whole list.
+    group : column(s) with the label of each item (several are combined); `eh.shares("a", "b")` for columns of shares;
+        `{item: label}`; a table or file of labels (also TREC judgments); a table of shares; or `eh.rollup(...)`, as
+        `groups` of `eh.exposure`. A missing label is unknown.
+    protected : label of the protected group, for metrics that compare two groups; several labels form one group; None
+        compares all labels.
+    request : column with the query or user id.
+    item : column with the item id; optional.
+    rank : column with the rank, 1 is best.
+    score : column with a score to order by instead of `rank`, highest first.
+    system : column with the name of the system, if there are several.
+    by : column(s) to slice by.
+    ties : what to do with tied ranks: `"raise"` an error, or keep the order of the table (`"input_order"`).
+    unknown : what to do with items without a label: keep their rank but leave them out of shares (`"drop"`), make
+        them a label (`"group"`), count them as `"unprotected"`, or `"raise"` an error.
+    chance : random orders per composition of a list, for `p`; None leaves chance levels out.
+    metrics : `ndd`, `ndkl` with `protected`, else `ndjs`; also `ndr`, `pref_nd`, `pref_rd`, `pref_kl`, with
+        parameters: `"ndd(target=0.3)"` compares each prefix with a share instead of the whole list, `"ndd@10"` takes
+        the first ten ranks as the list, `"ndd(reference='list')@10"` compares the prefixes of those ten with the
+        whole list.
     interval : `"bootstrap(999)"` over requests, or None.
-    min_units : groups with fewer ranked items are taken together; slices with fewer requests, or fewer items of a group,
-        are suppressed.
-    nan_policy : rows without a request, rank or score are refused, or left out and counted (`"omit"`).
+    min_units : merge groups with fewer ranked items, and suppress slices with fewer requests or fewer items of a
+        group.
+    nan_policy : what to do with rows without a request, rank or score: `"raise"` an error, or leave them out and
+        count them (`"omit"`).
 
     Returns
     -------

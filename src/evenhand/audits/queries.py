@@ -56,13 +56,15 @@ def sql(
     Parameters
     ----------
     audit : `"inequality"`, `"sources"`, `"exposure"` or `"outcome_test"`.
-    table : the table there: `"schema.table"`, or a Jinja expression such as `"{{ ref('events') }}"`.
-    dialect : whose SQL to write: duckdb, postgres, bigquery, snowflake, databricks, trino or clickhouse.
-    truth, whole, number : columns that hold true and false, whole numbers, or other numbers. Amounts, scores and the like are
-        numbers unless something else is said, and other columns are text.
-    population_by : slice columns that the table of all units holds too, where `population` names one of the same database.
-    tally : the rows of the queries before this one, where it depends on them.
-    roles : what the audit takes; what only says how to measure (`population` as a number, `rng`) may be left out.
+    table : the table in the warehouse: `"schema.table"`, or a Jinja expression such as `"{{ ref('events') }}"`.
+    dialect : SQL dialect: duckdb, postgres, bigquery, snowflake, databricks, trino or clickhouse.
+    truth, whole, number : columns that hold booleans, integers, or other numbers. Amounts, scores and the like are
+        numbers unless you say otherwise; other columns are text.
+    population_by : slice columns that the table of all units has too, if `population` names a table of the same
+        database.
+    tally : the rows of earlier queries that this one depends on.
+    roles : the arguments of the audit; those that only say how to measure (`population` as a number, `rng`) may be
+        left out.
 
     Examples
     --------

@@ -79,20 +79,22 @@ def rebalance(
     ----------
     scores : candidates: one row per request and item with a score of zero or more, a table or a path.
     top : length of the lists.
-    providers : who receives exposure: a column of `scores`, {item: provider}, a table of items and providers, `eh.rollup(...)`;
-        left out, every item is its own. An item without a provider is its own as well.
-    objective : what is evened out: `"gini"`, `"atkinson(epsilon=0.5)"`, `"welfare(epsilon=1)"`, or {provider: share}.
+    providers : who receives exposure: a column of `scores`, {item: provider}, a table of items and providers, or
+        `eh.rollup(...)`; items without a provider, or all if left out, are their own provider.
+    objective : what to make even: `"gini"`, `"atkinson(epsilon=0.5)"`, `"welfare(epsilon=1)"`, or {provider: share}.
     strength : weight of evenness against relevance, from 0 (as ranked) to 1; one or several.
-    attention : how attention falls with rank; the cascade depends on more than rank and is refused.
-    request : column of the request.
-    item : column of the item.
-    score : column of the score.
-    holdout : share of the requests that nothing is learned from.
-    iterations : steps at most for each strength.
-    relevance : judgments of request and item, a table or a column of `scores`: adds rows `ndcg_relevance`.
-    rankings : lists that are served now, a table of request, item and rank: `result.headroom` says what they leave unused.
-    interval : `"normal"`, with the error of a jackknife over held-out requests, or None.
-    nan_policy : rows without a score are refused, or left out and counted.
+    attention : browsing model: how attention falls with rank; the cascade depends on more than the rank and is
+        refused.
+    request : column with the request id.
+    item : column with the item id.
+    score : column with the score.
+    holdout : share of requests held out for evaluation.
+    iterations : maximum number of steps for each strength.
+    relevance : relevance judgments of request and item, a table or a column of `scores`: adds rows `ndcg_relevance`.
+    rankings : lists that are served now, a table with request, item and rank: `result.headroom` shows how far they
+        are from the frontier.
+    interval : `"normal"`, from a jackknife over held-out requests, or None.
+    nan_policy : what to do with rows without a score: raise an error, or leave them out and count them.
 
     Examples
     --------

@@ -39,7 +39,7 @@ class OutcomeRecalibrator:
 
     Parameters
     ----------
-    bins : how many equally filled score bins.
+    bins : number of score bins with equally many rows.
     reference : the group that gaps are measured from; None is the largest. It changes rounding, not the result.
 
     Examples

@@ -139,35 +139,39 @@ def recommender(
 
     Parameters
     ----------
-    scores : users x items array (NaN is missing), scipy sparse matrix (what is not stored is missing), long table of
-        user, item and score on any engine, or a path (.npz, .npy, Parquet, CSV, JSON lines). `score=None`: every row is shown.
-    user_groups : a label per row of a matrix, {user: label}, a table of users and groups, or a column of the long table. Its
-        users count even where they have no score.
-    protected : group of users that may be served worse, or several taken together (the source's group b); left out, every
-        pair of groups is compared.
-    versus : group that it is compared with, several taken together, or "*" for all others (the source's group a).
-    relevant : the truth, in the same form as the scores. Relevant is what `true_top` or `true_threshold` leave, or else
-        everything above 0.
-    top : the best so many scores of a user are shown. A missing score is never shown.
-    threshold : every score from here up is shown.
-    ties : which of the items tied at the last slot are shown: the first (lowest column or id), the last, or all in part.
-    true_top : relevant are the best so many of the truth.
-    true_threshold : relevant is what the truth has from here up.
-    normalize : bring scores and truth together to [0, 1] first.
-    convention : give another tool's numbers on purpose, for example `"holisticai"`; see `evenhand metrics gini --compare`.
-    items : the whole catalogue of a long table: how many items, their ids, or a table. Left out, only items seen count.
-    user : column of the user.
-    item : column of the item.
-    score : column of the score; None if every row is shown.
-    group : column of the group in a table of users and groups.
-    relevance : column of the relevance in the truth; left out, `relevance`, or the column of the score.
-    system : column of a long table that names the recommender, where several scored; each is measured apart.
-    by : column(s) of a long table to slice by, such as a country or a week. A slice has the users and items that have a row in it;
-        groups and truth are shared (where the truth has these columns, a slice has its own).
-    metrics : metric strings; left out, all that the input allows.
-    chance : what metrics of exposure are when user labels are dealt out at random: `"permutation(199)"`, or None.
-    interval : bootstrap over users within their groups; `"bootstrap(999)"`, `"percentile(999)"`, `"normal"` or None.
-    min_units : groups and slices with fewer users are suppressed.
+    scores : users x items array (NaN is missing), scipy sparse matrix (entries not stored are missing), long table
+        with user, item and score on any engine, or a path (.npz, .npy, Parquet, CSV, JSON lines). `score=None`: every
+        row is shown.
+    user_groups : a label per row of a matrix, {user: label}, a table of users and groups, or a column of the long
+        table. Users in it count even if they have no score.
+    protected : group of users that may be served worse (the source's group b); several labels form one group; left
+        out, every pair of groups is compared.
+    versus : group of users that it is compared with (the source's group a); several labels form one group; "*" is
+        everyone else.
+    relevant : the ground truth, in the same form as the scores. Relevant items are those of `true_top` or
+        `true_threshold`, otherwise those above 0.
+    top : show each user the items with the highest scores, this many. A missing score is never shown.
+    threshold : show each user the items with at least this score.
+    ties : which items tied at the last slot are shown: the first (lowest column or id), the last, or a fraction of
+        each.
+    true_top : number of items with the highest true value that are relevant, per user.
+    true_threshold : lowest true value that is relevant.
+    normalize : scale scores and ground truth jointly to [0, 1] first.
+    convention : reproduce another tool's numbers, for example `"holisticai"`; see `evenhand metrics gini --compare`.
+    items : the catalogue of a long table: number of items, their ids, or a table. Left out, only items seen count.
+    user : column with the user id.
+    item : column with the item id.
+    score : column with the score; None if every row is shown.
+    group : column with the group, in a table of users and groups.
+    relevance : column with the relevance, in the ground truth (default: `relevance`, or the name of the score
+        column).
+    system : column with the name of the recommender, in a long table with several; each is measured separately.
+    by : column(s) of a long table to slice by, such as country or week. A slice has the users and items with a row in
+        it; groups and ground truth are shared (a ground truth with these columns is sliced too).
+    metrics : metric strings (default: all that the input allows).
+    chance : level of exposure metrics under randomly permuted user labels: `"permutation(199)"`, or None.
+    interval : bootstrap over users within their groups: `"bootstrap(999)"`, `"percentile(999)"`, `"normal"` or None.
+    min_units : suppress groups and slices with fewer users.
 
     Examples
     --------

@@ -50,15 +50,17 @@ def rerank(
     scores : candidates: one row per request and item with a score, a table or a path.
     method : `"boosts"`, `"fa_star_ir(p=0.3, alpha=0.1)"`, `"det_const_sort"` or `"calibrated(strength=0.5)"`.
     top : length of the lists.
-    groups : group of each item (with boosts: its provider): a column of `scores`, {item: group}, a table of items and groups.
-    boosts : table of `provider` and `boost`, as `eh.rebalance` gives it, or {provider: boost}; who is not in it has 0.
-    protected : label(s) of the protected group, for fa_star_ir; items without a label count as not protected.
+    groups : group of each item (with boosts: its provider): a column of `scores`, {item: group}, or a table of items
+        and groups.
+    boosts : table of `provider` and `boost`, as `eh.rebalance` returns it, or {provider: boost}; other providers have
+        boost 0.
+    protected : label(s) of the protected group, for fa_star_ir; items without a label are not protected.
     target : {group: share} that det_const_sort and calibrated aim at.
-    attention : how attention falls with rank, for the ideal gain that boosts are added to.
-    request : column of the request.
-    item : column of the item.
-    score : column of the score.
-    nan_policy : rows without a score are refused, or left out.
+    attention : browsing model: how attention falls with rank, for the ideal gain that boosts are added to.
+    request : column with the request id.
+    item : column with the item id.
+    score : column with the score.
+    nan_policy : what to do with rows without a score: raise an error, or leave them out.
 
     Examples
     --------

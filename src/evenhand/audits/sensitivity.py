@@ -57,9 +57,10 @@ def sensitivity(call: Call, /, of: Of, table: Rankings, *, vary: Vary, rng: Seed
     Parameters
     ----------
     of : the audit to repeat, `eh.exposure`, `eh.prefix` or `eh.pairwise`, or its name.
-    table : what that audit reads; roles : what else it takes, `system` among them.
-    vary : by argument, the choices to try: `{"attention": ["log", "rbp(patience=0.8)"], "unknown": ["drop", "group"]}`.
-        Distances and cutoffs are choices of `metrics`: `{"metrics": ["awrf(distance='js')", "awrf@10"]}`.
+    table : the table that this audit reads.
+    roles : its other arguments, including `system`.
+    vary : choices to try, by argument: `{"attention": ["log", "rbp(patience=0.8)"], "unknown": ["drop", "group"]}`.
+        Distances and cut-offs are choices of `metrics`: `{"metrics": ["awrf(distance='js')", "awrf@10"]}`.
 
     Examples
     --------

@@ -71,8 +71,8 @@ def sources(
     Parameters
     ----------
     table, unit, amount, population, by, interval, level, rng, nan_policy : as in `eh.inequality`.
-    source : column that says where an amount came from; or bins of one, `eh.log_bins("followers", 5)`.
-    min_units : slices with fewer units that received anything are suppressed; sources with fewer are taken together.
+    source : column with the source of each amount, or bins of a number, `eh.log_bins("followers", 5)`.
+    min_units : suppress slices with fewer units that received anything, and merge sources with fewer.
     metrics : any of `gini`, `share`, `own_gini`, `correlation`, `contribution`, `marginal`.
 
     Examples
