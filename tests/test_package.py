@@ -102,3 +102,22 @@ def test_public_names_win_over_folders_of_the_same_name():
     code = "import evenhand.sources.engine, evenhand as eh; from evenhand import sources; print(callable(eh.sources), sources is eh.sources)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == ["True", "True"]
+
+
+FRAMES = r"^\s*(?:import|from) (?:polars|pandas|duckdb|narwhals|pyarrow|arro3|ibis|pyspark|sqlglot)\b"
+ASKING = r"\bis_(?:polars|pandas|duckdb|pyspark|ibis|modin|dask)\b"
+AT_THE_ENDS = (
+    "sources/",  # where tables come in
+    "results.py", "audits/rebalance_result.py", "cli/recalibrate.py", "report/files.py",  # where frames are handed out
+    "history/store.py",  # runs are kept as Parquet
+    "synthetic/", "studies/", "adapters/", "conformance/", "cli/demo.py",  # users of the library, who bring tables along
+)  # fmt: skip
+
+
+def test_only_the_two_ends_know_dataframes_and_engines():
+    root = ROOT / "src" / "evenhand"
+    texts = {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in root.rglob("*.py")}
+    frames = [name for name, text in texts.items() if re.search(FRAMES, text, re.MULTILINE)]
+    assert [name for name in frames if not name.startswith(AT_THE_ENDS)] == []
+    asking = [name for name, text in texts.items() if re.search(ASKING, text)]
+    assert [name for name in asking if not name.startswith("sources/")] == []

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import narwhals as nw
 import numpy as np
 
 from evenhand.audits.assemble import hidden, names_of, notes, suppressed
@@ -23,6 +22,7 @@ from evenhand.intervals.spectra import estimates
 from evenhand.intervals.tails import cautions
 from evenhand.metrics.decomposition import INDICES, TUNED, Index, Parts, checked_index, parts, parts_influence
 from evenhand.results import Result
+from evenhand.sources.columns import TEXT
 from evenhand.sources.labels import TOGETHER, combined
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.opening import open_table
@@ -170,7 +170,7 @@ def _together(table: Any, population: Any, group: By) -> tuple[Any, Any, Any]:
 
 def _with_combined(opened: Relation, columns: Sequence[str], name: str) -> Relation:
     """The table with one more column, of the labels that several columns make; missing where one of them is."""
-    return opened.with_column(name, combined(list(columns), opened, "group"), nw.String())
+    return opened.with_column(name, combined(list(columns), opened, "group"), TEXT)
 
 
 def _without_group(split: Mapping[Label, Partition]) -> int:

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-import narwhals as nw
-
 from evenhand.audits.declare import Takes, log, pairs
 from evenhand.audits.population import padded
 from evenhand.errors import EvenhandError
+from evenhand.sources.columns import INTEGERS
 from evenhand.sources.logs import Amount, Log, NanPolicy, open_log
 from evenhand.sources.opening import open_table
 from evenhand.sources.populations import open_population, varying, with_slices_of_units, with_text_ids
@@ -174,9 +173,9 @@ def _binned(read: Log, everyone: Any, bins: Sequence[Bins]) -> tuple[Log, Any, L
         units = _values_of_units(read, everyone if held else None, key, spec)
         values = read.engine.keep(f"SELECT {value} AS value FROM ({units}) AS units WHERE {value} IS NOT NULL")
         bin_edges = edges[spec.column] = Edges.from_values(read.engine, values, spec)
-        read = read.with_columns({key: bin_edges.code(quoted(key))}, {key: nw.Int64()})
+        read = read.with_columns({key: bin_edges.code(quoted(key))}, {key: INTEGERS})
         if held:
-            everyone = everyone.with_column(spec.column, bin_edges.code(everyone.number(spec.column)), nw.Int64())
+            everyone = everyone.with_column(spec.column, bin_edges.code(everyone.number(spec.column)), INTEGERS)
     return read, everyone, Legend(edges)
 
 

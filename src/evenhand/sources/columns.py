@@ -12,6 +12,9 @@ from evenhand.sources.sql import quoted
 
 Type = nw.dtypes.DType
 
+INTEGERS, TEXT = nw.Int64(), nw.String()
+"""Types of columns that are made here."""
+
 NESTED = (nw.List, nw.Struct, nw.Array)
 
 

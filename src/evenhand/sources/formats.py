@@ -164,10 +164,11 @@ def checked_text(path: str, delimiter: str) -> str:
         is_late = chunk[:1] in (b"\n", b"\r")  # DuckDB takes the first line for the header, whatever is in it
         while chunk:
             following = handle.read(BYTES_AT_ONCE)
-            if not quotes.is_right(chunk, following[:1] or b"\n"):
+            outside = quotes.outside(chunk, following[:1] or b"\n")
+            if outside is None:
                 raise _stray_quote(path)
             for end in ends:
-                ends[end] += (chunk + following[:1]).count(end) if end == b"\r\n" else chunk.count(end)
+                ends[end] += (outside + following[:1]).count(end) if end == b"\r\n" else outside.count(end)
             chunk = following
     if quotes.is_open:
         raise _stray_quote(path)
@@ -179,11 +180,12 @@ def _tidied(path: str) -> str:
     """The path of a copy whose lines end alike, and that begins with its header."""
     copy = lasting() / f"{Path(path).name.removesuffix(PACKED)}"
     with opened_bytes(path) as handle, copy.open("wb") as written:
-        has_begun = False
+        has_begun = is_quoted = False
         for line in handle:
             has_begun = has_begun or bool(line.removeprefix(codecs.BOM_UTF8).strip(b"\r\n"))
+            is_quoted ^= bool(line.count(b'"') % 2)
             if has_begun:
-                written.write(line[:-2] + b"\n" if line.endswith(b"\r\n") else line)
+                written.write(line[:-2] + b"\n" if line.endswith(b"\r\n") and not is_quoted else line)
     return str(copy)
 
 
@@ -196,18 +198,23 @@ class _QuoteCheck:
         self._edges[list(b'"\r\n' + delimiter.encode())] = True
         self._before = ord("\n")
 
-    def is_right(self, chunk: bytes, following: bytes) -> bool:
-        """Look at the next part of the text; `following` is the byte after it."""
+    def outside(self, chunk: bytes, following: bytes) -> bytes | None:
+        """What stands outside quotes in the next part of the text; None where a quote is not in its place."""
+        unquoted = b"" if self.is_open else chunk
         if b'"' in chunk:
             letters = np.frombuffer(chunk + following, dtype=np.uint8)
-            at = np.flatnonzero(letters[:-1] == ord('"'))
+            is_quote = letters[:-1] == ord('"')
+            at = np.flatnonzero(is_quote)
             before = np.where(at > 0, letters[at - 1], self._before)
             opens = (np.arange(len(at)) + self.is_open) % 2 == 0
             if not self._edges[np.where(opens, before, letters[at + 1])].all():
-                return False
+                return None
+            if b"\r" in chunk:
+                inside = (np.cumsum(is_quote, dtype=np.uint8) + np.uint8(self.is_open)) % 2
+                unquoted = letters[:-1][inside == 0].tobytes()
             self.is_open ^= bool(len(at) % 2)
         self._before = chunk[-1]
-        return True
+        return unquoted
 
 
 def only_carriage_returns(path: str) -> bool:

@@ -191,7 +191,11 @@ def _store_arrow(engine: DuckDBEngine, table: Any, role: str, choose: Choice) ->
     if not isinstance(table, (pa.Table, pa.RecordBatch)):
         return _store_stream(engine, table, role, choose)
     chosen = choose(list(table.schema.names))
-    frame = pl.from_arrow(table) if table.schema.names else pl.DataFrame({"none": [0] * table.num_rows})
+    names = list(table.schema.names)
+    if not names:
+        return _store_polars(engine, pl.DataFrame({"none": [0] * table.num_rows}), role, lambda _: chosen)
+    frame = pl.DataFrame(pl.from_arrow(table.rename_columns([f"c{i}" for i in range(len(names))])))
+    frame.columns = names  # Polars would give columns without a name another one
     return _store_polars(engine, frame, role, lambda _: chosen)
 
 

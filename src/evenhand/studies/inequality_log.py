@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import narwhals as nw
-
 from evenhand.audits.assemble import names_of
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.labels import in_order, match, matches, several
+from evenhand.sources.columns import INTEGERS, TEXT
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.opening import open_table
 from evenhand.sources.populations import units_with_several
@@ -117,7 +116,7 @@ class Log:
                 WHEN {self._is_one_of(outside)} THEN {text(called)}
                 ELSE {self._source_text} END
         """
-        return self.table.with_column(NETWORK, side, nw.String())
+        return self.table.with_column(NETWORK, side, TEXT)
 
     def reached(self) -> Relation:
         """The followers of every unit that got something from a source: a row for each of both."""
@@ -223,7 +222,7 @@ def _counting_rows(opened: Relation) -> tuple[Relation, tuple[str]]:
         raise EvenhandError(
             f"The table has a column {name!r}, and no amount= is named. Pass amount={name!r}, or rename it."
         )
-    return opened.with_column(name, "1", nw.Int64()), (name,)
+    return opened.with_column(name, "1", INTEGERS), (name,)
 
 
 def _with_amounts(opened: Relation, amounts: Sequence[str]) -> Relation:
