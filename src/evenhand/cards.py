@@ -218,8 +218,11 @@ class Metric:
         return self._attainable(tally, **params) if known and self._attainable else (math.nan, math.nan)
 
     def by_chance(self, tally: Any, **params: Any) -> Any:
-        """What no bias at all would give on this tally; NaN where nobody knows."""
-        if self._chance is None or "convention" in params:
+        """Chance level on this tally: the value without any bias; NaN where the metric declares none.
+
+        A convention has one only where the declared function takes it.
+        """
+        if self._chance is None or ("convention" in params and "convention" not in _names_of(self._chance)):
             return np.nan
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return self._chance(tally, **params)

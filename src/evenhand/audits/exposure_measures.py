@@ -13,8 +13,8 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.intervals.items import ItemResampler
 from evenhand.intervals.kinds import stream
-from evenhand.intervals.random_order import chosen_lists, in_random_order
 from evenhand.metrics.prefix import looked_at, reasons_of, scores_of
+from evenhand.metrics.random_orders import ShuffledLists, chosen_lists
 from evenhand.metrics.representation import Represented
 from evenhand.sources.judged_rankings import JudgedRankings
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure
@@ -283,7 +283,7 @@ def _slice_means(sums: GroupExposure, found: Measured, each: Floats) -> Floats:
 
 def _chances(asked: ExposureMetricSpec, t: ExposureTallies) -> Floats | None:
     """(slices,) the mean over lists of what each would score in random order, for metrics of single rankings' exposure."""
-    if not asked.needs(Exposed) or t.lists is None:
+    if not asked.needs(Exposed) or not asked.metric.has_chance or t.lists is None:
         return None
     sums, policy = t.sums, t.policy
     aim = targets(sums, policy, asked.target, t.sizes)
@@ -291,7 +291,7 @@ def _chances(asked: ExposureMetricSpec, t: ExposureTallies) -> Floats | None:
     for s, lists in enumerate(t.lists):
         at = lists.at
         own = aim if aim.ndim == 1 else aim[at if len(aim) == len(sums.probability) else sums.request_of[at]]
-        values = in_random_order(lists, asked, asked.browsing, policy, own)
+        values = asked.by_chance(ShuffledLists.from_lists(lists, asked.browsing, policy, own))
         rankings = sums.rankings_of(sums.part(s))
         everything = len(at) == rankings.stop - rankings.start
         weight = (sums.weight[sums.request_of] * sums.share)[at] if everything else np.ones(len(at))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -15,6 +13,7 @@ import numpy as np
 from evenhand.cards import Floats, is_whole, parse_call
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.intervals.rules import t_quantile, tail_share
+from evenhand.streams import stream as stream
 
 Kind = Literal["bootstrap", "percentile", "normal", "none"]
 KINDS = ("bootstrap", "percentile", "normal")
@@ -91,19 +90,6 @@ def seed_of(rng: int | np.random.Generator | np.random.SeedSequence | None) -> i
     if is_whole(rng, 0):
         return int(rng)
     raise EvenhandError(f"rng={rng!r} is not a seed. Pass a whole number of zero or more, a numpy Generator, or None.")
-
-
-def stream(seed: int, *labels: Any) -> np.random.Generator:
-    """The random stream of one slice: it depends on the seed and the labels only, never on what else is computed."""
-    digest = hashlib.blake2b(repr([_plain(label) for label in labels]).encode(), digest_size=8).digest()
-    return np.random.default_rng(np.random.SeedSequence([seed, int.from_bytes(digest, "big")]))
-
-
-def _plain(label: Any) -> Any:
-    """A label as every engine means it: the same moment has several names of its time zone."""
-    if isinstance(label, datetime) and label.tzinfo is not None:
-        return label.astimezone(UTC).isoformat()
-    return label.item() if isinstance(label, np.generic) else label
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from evenhand.cards import Card, Floats, Fraction, metric
 from evenhand.distances import BETWEEN, rd_of
 from evenhand.errors import EvenhandError
 from evenhand.metrics.chance import expected_terms
+from evenhand.metrics.random_orders import ShuffledLists
 from evenhand.metrics.terms import Terms
 from evenhand.tallies.exposure import Exposed
 from evenhand.tallies.placement import Placement
@@ -101,10 +102,16 @@ def awrf(
         raise EvenhandError(f"awrf(signed=True) has no meaning with distance={distance!r}. Use distance='nd'.")
     if distance in BETWEEN:
         return np.where(t.whole > 0, BETWEEN[distance](t.shares, t.target), np.nan)
-    ours, wanted = t.side(t.shares), t.side(t.target)
+    share, due = t.side(t.shares), t.side(t.target)
     if distance == "rd":
-        return rd_of((ours, t.others(t.shares)), (wanted, t.others(t.target)))
-    return ours - wanted if signed else np.abs(ours - wanted)
+        return rd_of((share, t.others(t.shares)), (due, t.others(t.target)))
+    return share - due if signed else np.abs(share - due)
+
+
+@awrf.chance
+def _(lists: ShuffledLists, convention: str | None = None, **params: Any) -> Floats:
+    """(m,) mean of awrf when the labels of each list are in random order among its labelled ranks."""
+    return lists.mean(lambda t: awrf.on(t, convention=convention, **params))
 
 
 @metric(

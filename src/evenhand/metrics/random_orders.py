@@ -1,0 +1,252 @@
+"""Chance levels of metrics of attention: their mean over all orders of each list's labels, or over a sample of orders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import permutations
+from math import ceil, log2, sqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.cards import Floats
+from evenhand.streams import stream
+from evenhand.tallies.exposure import Exposed
+from evenhand.tallies.exposure_policy import Policy
+from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure
+from evenhand.tallies.sampled_lists import SampledLists
+
+Ints = npt.NDArray[np.int64]
+
+MOST_LISTS = 1_000
+"""Rankings per slice that are put in random order; their mean stands for the slice."""
+
+MANY_GROUPS = 200
+"""Where there are more groups, fewer rankings and orders stand for a slice, since each takes as long as it has groups."""
+
+FEWEST_ORDERS, ORDERS = 40, 40_000
+"""Orders of each list, and of all lists of a slice together: their mean is what is told."""
+
+STRATIFIED = 4_000
+"""As many for each group do where they are drawn from strata, which leaves the less to chance the fewer groups there are."""
+
+AT_ONCE, MOST_CELLS = 1 << 13, 1 << 20
+"""Orders that are made together, so that their labels stay in the cache, and orders times groups."""
+
+MOST_ORDERED = 1 << 18
+"""Products of attention and labels at a time: they stay in the cache, and numpy starts no threads for them."""
+
+TAIL = 1e-4
+"""Of drawn orders, ranks with less than this share of the attention get the mean of what is left: of the error the square counts."""
+
+BELOW_ONE = 1 - 1e-12
+"""The last place: times a number of items it is less than that number, rounding and all."""
+
+BITS = 40
+"""How much of a place between 0 and 1 is read, before the rest is drawn anew."""
+
+FULL = 7
+"""Lists of up to this many items that belong to several groups in part are put in every order."""
+
+
+def chosen_lists(sums: GroupExposure, part: slice, rng: np.random.Generator) -> Ints:
+    """Rankings of a slice that stand for all of it: all, or a sample by their weight."""
+    at = np.arange(*sums.rankings_of(part).indices(len(sums.probability)))
+    most = _affordable(MOST_LISTS, sums.items.shape[1])
+    if len(at) <= most:
+        return at
+    weight = (sums.weight[sums.request_of] * sums.share)[at]
+    if not weight.sum() > 0:
+        return at[:0]
+    return np.sort(rng.choice(at, most, replace=True, p=weight / weight.sum()))
+
+
+def _affordable(most: int, groups: int) -> int:
+    return max(10, most * MANY_GROUPS // max(MANY_GROUPS, groups))
+
+
+@dataclass(frozen=True)
+class ShuffledLists:
+    """Lists whose labels are permuted among their labelled ranks; ranks without a label stay as they are.
+
+    Attributes
+    ----------
+    weights : (m, n) attention on the labelled ranks of each list, moved to the front; zeros behind.
+    kinds : (m, n) which row of `shares` each labelled item has; -1 behind.
+    shares : (K, G) shares of the groups in an item.
+    target : (m, G) share that each group should get.
+    protected, groups : as in `Exposed`.
+    """
+
+    weights: Floats
+    kinds: Ints
+    shares: Floats
+    target: Floats
+    protected: tuple[int, ...] | None
+    groups: tuple[Any, ...]
+
+    @classmethod
+    def from_lists(cls, lists: SampledLists, browsing: AttentionSpec, policy: Policy, target: Floats) -> ShuffledLists:
+        """Whole rankings under a browsing model; `target` is (G,) or (m, G)."""
+        shares = policy.settled(lists.shares)
+        inside = lists.ranks > 0
+        weights = np.asarray(browsing.attention.at(np.maximum(lists.ranks, 1)), dtype=np.float64)
+        if browsing.attention.needs_relevance:
+            weights = weights * browsing.attention.survival(lists.relevance)
+        seen = inside if browsing.cutoff is None else inside & (lists.ranks <= browsing.cutoff)
+        labelled = inside & (shares.sum(-1) > 0)[lists.kinds]
+        row = np.nonzero(labelled)[0]
+        slot = (labelled.cumsum(1) - 1)[labelled]
+        front, kinds = np.zeros(weights.shape), np.full(weights.shape, -1)
+        front[row, slot] = np.where(seen, weights, 0.0)[labelled]
+        kinds[row, slot] = lists.kinds[labelled]
+        target = np.broadcast_to(target, (len(lists.at), shares.shape[-1]))
+        return cls(front, kinds, shares, target, policy.protected, policy.labels)
+
+    def mean(self, metric: Callable[[Exposed], Floats]) -> Floats:
+        """(m,) mean of a metric over random orders of each list.
+
+        Lists whose labels have few arrangements are done in full, the others by draws that depend on nothing but the lists,
+        so that no seed moves a chance level.
+        """
+        means = np.full(len(self.kinds), np.nan)
+        size = (self.kinds >= 0).sum(1)
+        whole = np.append((self.shares == 1).sum(-1) == (self.shares > 0).sum(-1), True)[self.kinds].all(1)
+        at = np.flatnonzero(whole & (size > 0))
+        if len(at):
+            means[at] = self._mean_of_labels(at, metric)
+        for kind, n in enumerate(np.unique(size[~whole]).tolist()):
+            at = np.flatnonzero(~whole & (size == n))
+            rows = self.shares[self.kinds[at, :n]]
+            if n <= FULL:
+                rows, orders = rows[:, :, None], np.array(list(permutations(range(n))))
+            else:
+                draws = max(FEWEST_ORDERS, -(-_affordable(ORDERS, rows.shape[-1]) // len(means)))
+                rows, orders = _dealt(rows, draws, stream(0, "orders", len(at), n, *([kind] if kind else [])))
+            means[at] = self._mean_of_shares(at, rows, orders, metric)
+        return means
+
+    def _mean_of_labels(self, at: Ints, metric: Callable[[Exposed], Floats]) -> Floats:
+        """The mean over arrangements of the labels of these lists, whose items have one label each.
+
+        Arrangements are in lexicographic order. All of them are taken where they are no more than the orders that a list is
+        worth, and of the lists with the fewest while `ORDERS` last; otherwise one at random out of each of as many equal
+        strata. So the first ranks, which get most of the attention, hold each label as often as they should.
+        """
+        groups = self.shares.shape[-1]
+        row, slot = np.nonzero(self.kinds[at] >= 0)
+        label = self.shares.argmax(-1)[self.kinds[at][row, slot]]
+        counts = np.bincount(row * groups + label, minlength=len(at) * groups).reshape(-1, groups)
+        alike: dict[bytes, int] = {}
+        keys = np.concatenate([counts, self.weights[at], self.target[at]], axis=1)
+        which = np.array([alike.setdefault(key.tobytes(), len(alike)) for key in keys])
+        first, times = np.unique(which, return_index=True, return_counts=True)[1:]
+        enough = min(_affordable(ORDERS, groups), STRATIFIED * groups)
+        worth = times * -(-enough // len(counts))
+        counts, weights, target = counts[first], self.weights[at][first], self.target[at][first]
+        size = counts.sum(1)
+        logs = np.concatenate([[0.0], np.log(np.arange(1, size.max() + 1)).cumsum()])
+        ways = np.exp(np.minimum(logs[size] - logs[counts].sum(1), 40.0)).round().astype(np.int64)
+        full, fewest = ways <= worth, np.argsort(ways, kind="stable")
+        full[fewest[ways[fewest].cumsum(dtype=np.float64) <= _affordable(ORDERS, groups)]] = True
+        means = np.empty(len(first))
+        for some, orders, rng in ((full, ways, None), (~full, worth, stream(0, "arrangements", len(which)))):
+            arrangements = _Arrangements(counts[some], weights[some], orders[some], rng)
+            means[some] = arrangements.mean(target[some], lambda received, aim: metric(self._exposed(received, aim)))
+        return np.asarray(means[which])
+
+    def _mean_of_shares(self, at: Ints, shares: Floats, orders: Ints, metric: Callable[[Exposed], Floats]) -> Floats:
+        """The mean over the deals (m, n, deals, G) of these lists in all orders (orders, n), where the metric exists."""
+        m, n, deals, groups = shares.shape
+        rows, weights = shares.reshape(m, n, deals * groups), self.weights[at, :n]
+        total, defined = np.zeros(m), np.zeros(m)
+        weights = weights[:1] if (weights == weights[:1]).all() else weights
+        at_once = max(1, MOST_ORDERED // max(m * n, m * deals * groups, n * deals * groups))
+        for start in range(0, len(orders), at_once):
+            received = weights[:, orders[start : start + at_once]] @ rows
+            received = np.moveaxis(received.reshape(m, -1, deals, groups), 0, 2)
+            values = metric(self._exposed(received, self.target[at]))
+            exists = ~np.isnan(values)
+            total += np.where(exists, values, 0.0).sum((0, 1))
+            defined += exists.sum((0, 1))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return total / defined
+
+    def _exposed(self, received: Floats, target: Floats) -> Exposed:
+        return Exposed(received, target, np.ones(received.shape[:-1]), self.protected, self.groups)
+
+
+class _Arrangements:
+    """A number of arrangements of the labels of each list; without `rng` they are all that there are."""
+
+    def __init__(self, counts: Ints, weights: Floats, orders: Ints, rng: np.random.Generator | None) -> None:
+        self.rng, self.orders = rng, orders
+        left = weights[:, ::-1].cumsum(1)[:, ::-1]
+        self.depth = (left > (0.0 if rng is None else TAIL) * left[:, :1]).sum(1)
+        self.weights = np.ascontiguousarray(weights.T)
+        self.tail = np.append(left, np.zeros((len(left), 1)), axis=1)[np.arange(len(left)), self.depth]
+        self.present = int((counts > 0).sum(1).max(initial=1))
+        self.groups = np.argsort(counts == 0, axis=1, kind="stable")[:, : self.present].T
+        longest = int(counts.sum(1).max(initial=0))
+        self.ends = np.zeros((self.present + 1, len(counts)), dtype=np.int16 if longest < 1 << 15 else np.int32)
+        np.cumsum(np.take_along_axis(counts.T, self.groups, axis=0), axis=0, out=self.ends[1:])
+
+    def mean(self, target: Floats, value: Callable[[Floats, Floats], Floats]) -> Floats:
+        """Mean over the arrangements of each list, where it exists, of a function of attention and target, (P, G) each."""
+        lists, groups = target.shape
+        total, defined = np.zeros(lists), np.zeros(lists)
+        deepest = np.argsort(-self.depth, kind="stable")
+        of = np.repeat(deepest, self.orders[deepest])
+        starts = self.orders[deepest].cumsum() - self.orders[deepest]
+        number = np.arange(len(of)) - np.repeat(starts, self.orders[deepest])
+        at_once = max(1, min(AT_ONCE, MOST_CELLS // groups))
+        for start in range(0, len(of), at_once):
+            some = of[start : start + at_once]
+            inside = 0.5 if self.rng is None else self.rng.random(len(some))
+            present = self._received(some, (number[start : start + at_once] + inside) / self.orders[some])
+            received = np.zeros((groups, len(some)))
+            np.put_along_axis(received, self.groups.take(some, axis=1), present, axis=0)
+            values = value(received.T, target[some])
+            exists = ~np.isnan(values)
+            total += np.bincount(some, np.where(exists, values, 0.0), minlength=lists)
+            defined += np.bincount(some, exists, minlength=lists)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return total / defined
+
+    def _received(self, of: Ints, place: Floats) -> Floats:
+        """(groups, P) attention in the arrangements at these places between 0 and 1 of these lists, deepest first.
+
+        Rank by rank, what is left of each group divides the unit; the part that the place lies in is the label, and the next unit.
+        """
+        ends, depth, points = self.ends.take(of, axis=1), self.depth[of], np.arange(len(of))
+        received = np.zeros((self.present, len(of)))
+        reach = np.searchsorted(-depth, -np.arange(depth.max(initial=0)))  # how many look below each rank
+        for r, some in enumerate(reach.tolist()):
+            at = np.minimum(place[:some], BELOW_ONE) * ends[-1, :some]
+            below = (at.astype(ends.dtype) < ends[1:, :some]).view(np.int8)
+            label = (self.present - np.add.reduce(below, axis=0, dtype=ends.dtype)).astype(np.int64) * len(of) + points[
+                :some
+            ]
+            if self.rng is None or r * log2(max(2, self.present)) < BITS:
+                low, high = ends.reshape(-1).take(label), ends.reshape(-1).take(label + len(of))
+                place[:some] = (at - low) / (high - low)
+            else:
+                place[:some] = self.rng.random(some)
+            ends[1:, :some] -= below
+            received.reshape(-1)[label] += self.weights[r].take(of[:some])
+        return np.asarray(received + np.diff(ends, axis=0) * (self.tail[of] / np.maximum(ends[-1], 1)))
+
+
+def _dealt(rows: Floats, many: int, rng: np.random.Generator) -> tuple[Floats, Ints]:
+    """(m, n, deals, G) the rows of each list dealt at random a few times, and (orders, n) orders that serve all of them.
+
+    Deals times orders are at least `many`. Any two of these values are independent, since a deal says nothing about what
+    stands where after an order and the other way round: so their mean is as good as that of as many orders drawn for each.
+    """
+    m, n, _ = rows.shape
+    orders = min(many, ceil(sqrt(many * m)))
+    deals = np.argsort(rng.random((m, ceil(many / orders), n)), axis=-1)
+    dealt = np.take_along_axis(rows[:, None], deals[..., None], axis=2)
+    return np.moveaxis(dealt, 1, 2), np.argsort(rng.random((orders, n)), axis=-1)
