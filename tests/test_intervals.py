@@ -276,6 +276,15 @@ def test_memory_bounded_batches_change_no_number(monkeypatch):
         np.testing.assert_allclose(one.high, other.high, rtol=1e-12)
 
 
+def test_small_slices_drawn_at_once_have_the_draws_that_each_has_by_itself(monkeypatch):
+    parts = [sample(i, 5 + i) for i in range(12)]
+    usual = run(parts)
+    monkeypatch.setattr(module, "DRAWN_CELLS", 1)
+    for result, other in zip(run(parts), usual, strict=True):
+        np.testing.assert_array_equal(result.low, other.low)
+        np.testing.assert_array_equal(result.high, other.high)
+
+
 def test_an_undefined_slice_has_no_interval_and_disturbs_no_other():
     asked = parse_metrics(["gini"], KNOWN)
     found = run([Spectrum.of([0, 0]), sample(), Spectrum.of([])], asked=asked)[0]
@@ -310,7 +319,7 @@ def test_many_amounts_are_drawn_in_few_cells_with_an_exact_estimate_and_the_same
     for a, found in zip(asked, run([s], asked=asked, interval="percentile(199)"), strict=True):
         assert found.estimate[0] == pytest.approx(float(a.on(s)), rel=1e-13)
         assert found.low[0] < found.estimate[0] < found.high[0]
-        error = float(module._errors(a, s, a.on(s)))
+        error = float(module._standard_errors(a, s, a.on(s)))
         assert (found.high[0] - found.low[0]) / (2 * 1.96 * error) == pytest.approx(1, abs=0.3)
 
 
@@ -321,7 +330,9 @@ def test_fewer_cells_have_the_errors_of_all_of_them_and_the_same_tail():
         s = Spectrum.of(x)
         few = module._coarse(s)
         for a in asked:
-            assert module._errors(a, few, a.on(few)) == pytest.approx(module._errors(a, s, a.on(s)), rel=1e-3)
+            assert module._standard_errors(a, few, a.on(few)) == pytest.approx(
+                module._standard_errors(a, s, a.on(s)), rel=1e-3
+            )
         assert tail_exponents(few) == pytest.approx(tail_exponents(s), rel=1e-2)
         edge = float(s.units - tail_units(s.units))
         assert few.values[np.searchsorted(np.cumsum(few.counts), edge)] == np.sort(x)[int(edge) - 1]
@@ -450,7 +461,7 @@ def test_units_drawn_one_by_one_lie_in_the_cell_that_their_number_falls_in(weigh
     shares = np.array([*weights, 0.5]) / (sum(weights) + 0.5)
     shares = shares[shares > 0]
     sizes = np.array([size, 0, size + 1, 3])
-    counts = module._one_by_one(stream(1, "x"), sizes, shares)
+    counts = module._unit_by_unit(stream(1, "x"), sizes, shares)
     ends, rng = np.cumsum(shares), stream(1, "x").bit_generator
     ends = np.rint(ends / ends[-1] * 2**32) / 2**32
     for found, many in zip(counts, sizes, strict=True):

@@ -525,6 +525,15 @@ class Terms:
     def __neg__(self) -> Terms:
         return replace(self, terms=tuple((-times, quantity) for times, quantity in self.terms), constant=-self.constant)
 
+    def rows(self, chosen: Any) -> Terms:
+        """Some of the replicates."""
+        shape = chosen.shape
+        terms = tuple(
+            (np.broadcast_to(times, shape)[chosen], np.broadcast_to(x, (*shape, x.shape[-1]))[chosen])
+            for times, x in self.terms
+        )
+        return replace(self, terms=terms, constant=np.broadcast_to(self.constant, shape)[chosen])
+
     def spread(self, s: Spectrum) -> tuple[Floats, Any]:
         """Standard error of the mean over units without weights, and where too many digits of it cancel out."""
         pulls = [s.counts * x for _, x in self.terms[: self.apart]]
@@ -542,8 +551,15 @@ class Terms:
 def spread_of_mean(s: Spectrum, per_unit: Floats | Terms) -> Floats:
     """Standard error of a weighted mean of independent units whose influence is given per cell."""
     if isinstance(per_unit, Terms):
-        found, lost = (np.nan, np.True_) if s.weights is not None else per_unit.spread(s)
-        return np.where(lost, spread_of_mean(s, np.asarray(per_unit)), found) if lost.any() else np.asarray(found)
+        if s.weights is not None:
+            return spread_of_mean(s, np.asarray(per_unit))
+        error, lost = per_unit.spread(s)
+        if lost.all():
+            return spread_of_mean(s, np.asarray(per_unit))
+        if lost.any():  # hardly any draw is: only those are multiplied out
+            values = np.broadcast_to(s.values, s.counts.shape)
+            error[lost] = spread_of_mean(Spectrum(values[lost], s.counts[lost]), np.asarray(per_unit.rows(lost)))
+        return error
     weights = 1.0 if s.weights is None else s.weights
     centred = _centred(s, per_unit)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
