@@ -402,7 +402,7 @@ def test_bad_calls_say_what_is_wrong(change, said):
 
 
 def test_more_gaps_than_can_be_tested_together_are_refused(monkeypatch):
-    monkeypatch.setattr("evenhand.audits.outcome_bins.MOST_GAPS", 50)
+    monkeypatch.setattr("evenhand.audits.outcome.outcome_test.MOST_GAPS", 50)
     with pytest.raises(eh.EvenhandError, match="bins=10 makes up to 60 gaps of 3 groups, more than the 50"):
         eh.outcome_test(candidates(300), **ROLES, request="q")
 

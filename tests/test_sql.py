@@ -139,7 +139,7 @@ def answers(name, table):
 def direct(name):
     """What the table itself says where it is too large for its rows to be looked at one by one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(importlib.import_module("evenhand.audits.outcome_test"), "MOST_ROWS", 0)
+        patch.setattr(importlib.import_module("evenhand.audits.outcome.outcome_test"), "MOST_ROWS", 0)
         return answers(name, TABLES[ASKS[name][0]][1])
 
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.audits.rebalance import rebalance
+from evenhand.audits.rebalance.rebalance import rebalance
 from evenhand.cli import main
 from evenhand.studies import rebalance as module
 from evenhand.studies.rebalance import METHODS, discounted, running, study

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.metadata
-import importlib.util
 import inspect
 import logging
 import pkgutil
@@ -411,9 +410,10 @@ def _declare(
 
 
 def find(name: str) -> Audit:
-    """The audit of this name, loaded from the module that has its name."""
-    if name not in AUDITS and name.isidentifier() and importlib.util.find_spec(f"evenhand.audits.{name}"):
-        importlib.import_module(f"evenhand.audits.{name}")
+    """The audit of this name, loaded from the module that has its name, in whichever folder of this package."""
+    for module in _modules() if name not in AUDITS else ():
+        if module.rpartition(".")[2] == name:
+            importlib.import_module(module)
     if name not in AUDITS:
         raise unknown_name("audit", name, names(), what="an audit")
     return AUDITS[name]
@@ -421,8 +421,13 @@ def find(name: str) -> Audit:
 
 def names() -> list[str]:
     """Names of all audits there are; every module of this package is loaded for it."""
+    for module in _modules():
+        importlib.import_module(module)
+    return sorted(AUDITS)
+
+
+def _modules() -> list[str]:
+    """Dotted names of the modules of this package and of its folders."""
     from evenhand import audits
 
-    for module in pkgutil.iter_modules(audits.__path__):
-        importlib.import_module(f"evenhand.audits.{module.name}")
-    return sorted(AUDITS)
+    return [module.name for module in pkgutil.walk_packages(audits.__path__, f"{audits.__name__}.")]

@@ -38,8 +38,8 @@ from evenhand.audits.exposure_measures import (
     measured_on,
     placement_of,
 )
-from evenhand.audits.few import few_labels
 from evenhand.audits.requests import RankingResult, draws_wanted, held_of, interval_words, per_request, rows_of
+from evenhand.audits.small_groups import few_labels
 from evenhand.cards import Floats, refuse_lacking
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, slice_words

@@ -24,8 +24,8 @@ from evenhand.audits.declare import (
     audit,
     log,
 )
-from evenhand.audits.few import few_labels
 from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
+from evenhand.audits.small_groups import few_labels
 from evenhand.cards import Between, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.errors import EvenhandError
 from evenhand.intervals.kinds import stream

@@ -27,9 +27,9 @@ from evenhand.audits.declare import (
     audit,
     log,
 )
-from evenhand.audits.few import few_labels
 from evenhand.audits.prefix_curves import curves_of
 from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
+from evenhand.audits.small_groups import few_labels
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.findings import slice_words

@@ -21,7 +21,7 @@ def _audit() -> Any:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from evenhand.audits.counterfactual import CHARTS
+    from evenhand.audits.outcome.counterfactual import CHARTS
     from evenhand.cli.audit import add_audit
     from evenhand.cli.options import add_output
 

@@ -79,7 +79,7 @@ def _columns(args: argparse.Namespace, *roles: str) -> Any:
 
 
 def _learned(args: argparse.Namespace) -> int:
-    from evenhand.audits.recalibrator import OutcomeRecalibrator
+    from evenhand.audits.outcome.recalibrator import OutcomeRecalibrator
 
     frame = _columns(args, "score", "group", "outcome")
     model = OutcomeRecalibrator(bins=args.bins, reference=args.reference)
@@ -92,7 +92,7 @@ def _learned(args: argparse.Namespace) -> int:
 def _applied(args: argparse.Namespace) -> int:
     import polars as pl
 
-    from evenhand.audits.recalibrator import OutcomeRecalibrator
+    from evenhand.audits.outcome.recalibrator import OutcomeRecalibrator
     from evenhand.cli.ending import hand_over
     from evenhand.errors import EvenhandError
 

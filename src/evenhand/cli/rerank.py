@@ -15,8 +15,8 @@ from typing import Any
 
 
 def _declared() -> Any:
-    from evenhand.audits import rerank  # noqa: F401  (declares it)
     from evenhand.audits.declare import TOOLS
+    from evenhand.audits.rebalance import rerank  # noqa: F401  (declares it)
 
     return TOOLS["rerank"]
 

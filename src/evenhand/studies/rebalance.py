@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from evenhand.allocation.rerankers import boosted, calibrated, det_const_sort
-from evenhand.audits.rebalance import rebalance
-from evenhand.audits.rebalance_result import RebalanceResult, least_gini
+from evenhand.audits.rebalance.frontier import RebalanceResult, least_gini
+from evenhand.audits.rebalance.rebalance import rebalance
 from evenhand.cards import Floats
 from evenhand.metrics.inequality import gini
 from evenhand.studies.study import Claim, Figure, File, Study, Table

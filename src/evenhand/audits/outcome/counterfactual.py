@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand.audits.assemble import adjusted
 from evenhand.audits.declare import Call, log
-from evenhand.audits.outcome_rows import without_few
+from evenhand.audits.outcome.rows import without_few
 from evenhand.cards import Floats, is_whole
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings, Row, row, slice_words, tidy

@@ -1,7 +1,8 @@
-"""The outcome test's findings as rows of the frame."""
+"""Rows of an outcome test, what other measures see on the same data, and facts about the test itself."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -9,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import hidden_cells, notes, suppressed
-from evenhand.audits.outcome_contrast import Everybody, contrast_rows
+from evenhand.audits.assemble import hidden_cells, notes, suppressed, untold
 from evenhand.cards import REGISTRY, Floats, Metric, MetricSpec, needing
-from evenhand.findings import Row, row
+from evenhand.findings import Row, row, slice_words
 from evenhand.intervals.difference import holm, holm_by_family
+from evenhand.intervals.odds import Odds, odds_gaps, rate_gap
 from evenhand.intervals.pooled import tested as tested_by_chance
-from evenhand.metrics.outcome import Covariance, Gaps, critical, gaps, mean_errors, reasons
+from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance, Gaps, critical, gaps, mean_errors, reasons
 from evenhand.metrics.outcome_joint import (
     Effect,
     Wald,
@@ -356,3 +357,224 @@ def few_cells(tested: Binning, view: Outcomes, fewest: int) -> Cells:
     return frozenset(
         (b + 1, name) for b in range(len(inside)) for name, few in zip(view.names, hide[b], strict=True) if few
     )
+
+
+@dataclass(frozen=True)
+class Everybody:
+    """Rows one by one, whatever their score.
+
+    Attributes
+    ----------
+    seen : those whose outcome was observed; None where they are not held, as `unseen` says.
+    known : those whose outcome the table tells, also below the threshold or untreated, with who was treated; None where
+        everybody was, or outcomes are not 0 and 1.
+    thresholded : whether the table says who was treated.
+    """
+
+    seen: Rows | None
+    known: Rows | None
+    thresholded: bool
+    unseen: str = "too_many_rows"
+    """Why rows are not held one by one, where they are not."""
+
+
+ODDS = ("equalized_odds_gap", "equal_opportunity_gap")
+RATES = ("true_positive_rate_gap", "false_positive_rate_gap")
+"""Measures that read the rows one by one, which takes longer than all the rest: they are left out where nobody asks."""
+
+
+def contrast_rows(view: Outcomes, everybody: Everybody, level: float, wanted: AbstractSet[str]) -> list[Row]:
+    """What other measures see on the same rows; of those that read them one by one, the `wanted`."""
+    rows = []
+    for g, name in enumerate(view.names):
+        units, outcome = int(view.used[g]), view.outcome_sum[g] / view.mass[g]
+        average = "precision" if everybody.thresholded else "base_rate"
+        rows.append(row({}, average, group=name, estimate=float(outcome), units=units))
+        if on_outcome_scale(view):
+            gap = outcome - view.score_sum[g] / view.mass[g]
+            rows.append(
+                row({}, "calibration_gap", group=name, estimate=float(gap), ideal=0.0, better="ideal", units=units)
+            )
+    asked, seen = [metric for metric in ODDS if metric in wanted], everybody.seen
+    kinds = [metric == "equal_opportunity_gap" for metric in asked]
+    odds = {
+        g: odds_gaps(seen, g, view.reference, level, kinds)
+        for g in range(len(view.names))
+        if seen is not None and kinds and g != view.reference
+    }
+    for i, metric in enumerate(asked):
+        rows += [
+            _odds_row(metric, view, g, odds[g][i] if g in odds else None, everybody.unseen)
+            for g in range(len(view.names))
+        ]
+    return rows + [r for metric in RATES if metric in wanted for r in _rate_rows(view, everybody, metric, level)]
+
+
+def _odds_row(metric: str, view: Outcomes, g: int, found: Odds | None, unseen: str) -> Row:
+    home = g == view.reference
+    made = row(
+        {}, metric, group=view.names[g], ideal=0.0, better="lower", units=int(view.used[g]),
+        estimate=0.0 if home else np.nan, note="reference" if home else unseen,
+    )  # fmt: skip
+    if found is None:
+        return made
+    few = "few_given_outcome" if np.isnan(found.estimate) else "some_outcomes_skipped" if found.skipped else ""
+    ends = {"low": found.low, "high": found.high}
+    clusters = "too_few_clusters" if found.few_clusters else ""
+    return made | ends | {"estimate": found.estimate, "chance": found.chance, "note": notes(few, clusters)}
+
+
+def _rate_rows(view: Outcomes, everybody: Everybody, metric: str, level: float) -> list[Row]:
+    """Gaps of the rate at which those with a good outcome, or a bad one, are treated."""
+    known = everybody.known
+    if known is None:
+        return []
+    rows, at = [], known.outcome == (metric == RATES[0])
+    for g, name in enumerate(view.names):
+        found = rate_gap(known, at, g, view.reference, level)
+        home = g == view.reference and not np.isnan(found.estimate)
+        note = "zero_denominator" if np.isnan(found.estimate) else "few_given_outcome" if np.isnan(found.low) else None
+        rows.append(
+            row(
+                {}, metric, group=name, estimate=found.estimate, low=np.nan if home else found.low,
+                high=np.nan if home else found.high, ideal=0.0, better="ideal",
+                units=int(np.count_nonzero(at & (known.group == g))), note="reference" if home else note,
+            )
+        )  # fmt: skip
+    return rows
+
+
+def on_outcome_scale(view: Outcomes) -> bool:
+    """Whether scores can be read as predicted outcomes: they stay inside the range of the outcomes."""
+    low, high = view.outcome_ends
+    return bool(low <= view.low.min() and view.high.max() <= high and low < high)
+
+
+BIN_RULE = "right-closed; equal edges merged"
+SMALL_RULE = (
+    "left out of the joint test and the family of p-values, never out of the pooled gap: fewer than 30 rows, or fewer than 5 "
+    "outcomes above the lowest or below the highest, on either side"
+)
+_POOLED = "gaps weighted by the group's rows, over every bin that holds it and the reference; errors as if there were no gap, "
+POOLED_RULE = {
+    "cluster": f"{_POOLED}signs of whole clusters flipped, none with fewer than 10 clusters",
+    "classical": f"{_POOLED}one variance for all rows, t; labels permuted within bins where outcomes are few",
+    "HC1": f"{_POOLED}normal; labels permuted within bins where a group has fewer than 10 outcomes of a kind in all or a bin with "
+    "fewer than 5 rows of either side, exact where scores within a bin do not depend on the group",
+}
+WEIGHTED = (
+    "{!r}: least squares, means and the pooled gap are weighted; bins, small cells and degrees of freedom count rows"
+)
+CANNOT_SAY = (
+    "Whether people treat the groups differently once the algorithm has shown them: the test takes outcomes as given.",
+    "Anything about scores outside the range that all groups share, or about candidates whose outcome nobody saw.",
+    "Whether the outcome is the right one to predict, or why the scores are off.",
+    "Anything where scores cannot be compared between requests, as those of a listwise ranker.",
+)
+
+
+def facts_of(
+    view: Outcomes, tested: Binning, bins: int, kind: str, scope: tuple[float, float], left: Sequence[str], fewest: int
+) -> dict[str, Any]:
+    """What the test of one slice has to say of itself."""
+    how = tested.covariance
+    errors = {
+        "HC1": "heteroscedasticity-robust (HC1), normal",
+        "classical": "classical, t with rows minus coefficients",
+        "cluster": f"clustered by {view.roles.cluster!r} (CR1), t with clusters minus 1",
+    }[how]
+    names, inside = view.names, tested.moments.rows.sum(0)
+    ranking = kind == "ranking"
+    hide = dict.fromkeys(left, "suppressed")
+    outside = _counts(names, view.used - inside)
+    set_by = [names[int(view.low.argmax())], names[int(view.high.argmin())]] if ranking else None
+    scope_facts: dict[str, Any] = {
+        "low": scope[0],
+        "high": scope[1],
+        "rule": "scores that all groups share" if ranking else "at or above the threshold",
+        "set_by": set_by if fewest <= 1 else None,
+    }
+    if not untold(outside, fewest, ()):
+        scope_facts |= {
+            "rows": int(inside.sum()), "rows_outside": sum(outside.values()), "left_out": outside | hide,
+        }  # fmt: skip
+    rates = {"outcomes": "0 or 1"} if is_binary(tested.moments) and tuple(view.outcome_ends) == (0.0, 1.0) else {}
+    return {
+        "kind": kind,
+        **rates,
+        "reference": names[view.reference],
+        "groups": _counts(names, view.used) | hide,
+        "scope": scope_facts,
+        "bins": {
+            "asked": bins,
+            "made": len(tested.ends) - 1,
+            "edges": tested.ends[1:-1].tolist(),
+            "rule": BIN_RULE,
+        },
+        "errors": errors,
+        **({"weights": WEIGHTED.format(view.roles.weight)} if view.weighted else {}),
+        "clusters": tested.gaps.clusters,
+        "family": f"Holm over the {int(tested.gaps.tested.sum())} gaps (bins times groups) whose cells are not small",
+        "small_cell": SMALL_RULE + (", or fewer than 10 clusters" if how == "cluster" else ""),
+        "joint_test": _joint_rule(tested),
+        "pooled_gap": POOLED_RULE[how],
+        "detectable": "gap that the test would find with a chance of 80%",
+        "cannot_say": list(CANNOT_SAY),
+    }
+
+
+def _joint_rule(tested: Binning) -> str:
+    """Which gaps enter the joint test, and what it is referred to."""
+    found = tested.gaps
+    reference = {
+        "HC1": "chi-square, each bin first referred to Hotelling's T^2 with Welch's degrees of freedom",
+        "classical": "F with all bins' rows minus coefficients",
+        "cluster": f"Hotelling's T^2 with {found.total_freedom + 1:.1f} clusters of one size, which these are worth",
+    }[tested.covariance]
+    return (
+        f"Wald test of {int(found.jointly.sum())} gaps, those that are not small and whose cells would hold "
+        f"{FEWEST_EXPECTED} outcomes of either kind at the rate of their bin; {reference}"
+    )
+
+
+def _counts(names: Sequence[str], counts: Floats) -> dict[str, int]:
+    return dict(zip(names, counts.astype(int).tolist(), strict=True))
+
+
+def remedies(rows: Sequence[Row], by: Sequence[str], reference: str, level: float) -> dict[str, list[Any]]:
+    """Which team can fix which bias (section 5.1 of the source), and what this test found of each: a row per group and source.
+
+    The algorithm's bias is what the pooled gap tells of; of people's bias the test is silent. "found" is beyond chance once all
+    groups and slices are counted; "cannot tell" where there is no test.
+    """
+    names = ("group", "source", "found", "estimate", "low", "high", "p_adjusted", "change_scores", "change_product")
+    columns: dict[str, list[Any]] = {name: [] for name in (*by, *names)}
+    for r in rows:
+        if r["metric"] != "pooled_gap" or r["group"] in (None, reference):
+            continue
+        p = float(r.get("p_adjusted", math.nan))
+        told = "cannot tell" if math.isnan(p) else "found" if p < 1 - level else "not found"
+        gap = [r["estimate"], r["low"], r["high"], p]
+        nothing = [math.nan] * len(gap)
+        for made in (
+            [r["group"], "algorithm", told, *gap, "works", "does not work"],
+            [r["group"], "people", "not tested", *nothing, "does not work", "works"],
+        ):
+            for name, value in zip((*by, *names), [*(r[b] for b in by), *made], strict=True):
+                columns[name].append(value)
+    return columns
+
+
+OWN = ("scope", "groups", "bins", "clusters", "joint_test")
+"""What differs from slice to slice."""
+
+
+def of_slices(by: Sequence[str], labels: Sequence[Sequence[Any]], facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What all slices share, and what each has of its own; everything where there are no slices."""
+    if not by:
+        return dict(facts[0])
+    common = next((f for f in facts if "kind" in f), facts[0] if facts else {})
+    each = {slice_words(by, label): {k: f[k] for k in OWN if k in f} for label, f in zip(labels, facts, strict=True)}
+    shared = {k: v for k, v in common.items() if k not in OWN}
+    family = "Holm over the gaps of all slices whose cells are not small; joint tests and pooled gaps are families of their own"
+    return shared | {"family": family, "slices": each}

@@ -1,0 +1,1 @@
+"""Experiments: arms compared at equal volume, and power before a test."""

@@ -1,0 +1,1 @@
+"""Trading relevance for even exposure: the frontier, and re-rankers."""
