@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.metrics.catalogue import gini_of_random_lists
+from evenhand.metrics.random_lists import gini_of_random_lists
 
 
 def slow_gini(counts):
@@ -66,7 +66,7 @@ def test_deals_among_missing_scores_agree_with_the_exact_chance(monkeypatch):
     matrix = np.where(rng.random((12, 9)) < 0.4, np.nan, rng.random((12, 9)))
     call = {"top": 3, "metrics": "item_gini", "interval": None}
     exact = next(iter(eh.recommender(matrix, **call).findings.rows()))["chance"]
-    monkeypatch.setattr("evenhand.metrics.among.EXACT_STEPS", -1)
+    monkeypatch.setattr("evenhand.metrics.random_lists.EXACT_STEPS", -1)
     assert next(iter(eh.recommender(matrix, **call).findings.rows()))["chance"] == pytest.approx(exact, abs=0.005)
 
 
@@ -88,7 +88,7 @@ def test_a_side_that_nobody_belongs_to_is_refused(role):
 
 @pytest.mark.parametrize(("users", "items", "missing"), [(12, 9, 0.4), (3, 5, 0.3), (30, 40, 0.9)])
 def test_the_chance_among_missing_scores_is_that_of_every_pair_of_items_walked_by_itself(users, items, missing):
-    from evenhand.metrics.among import gini_of_lists_among
+    from evenhand.metrics.random_lists import gini_of_offered_lists
     from evenhand.tallies.shown import Ragged
 
     rng = np.random.default_rng(users)
@@ -104,7 +104,7 @@ def test_the_chance_among_missing_scores_is_that_of_every_pair_of_items_walked_b
             walk = np.convolve(walk, [down, 1 - up - down, up])
         apart += 2 * np.abs(np.arange(-users, users + 1)) @ walk
     odds = np.where(offered, (slots / np.maximum(offered.sum(1), 1))[:, None], np.nan)
-    assert gini_of_lists_among(Ragged.of(odds), items) == pytest.approx(apart / (2 * items * slots.sum()), abs=1e-12)
+    assert gini_of_offered_lists(Ragged.of(odds), items) == pytest.approx(apart / (2 * items * slots.sum()), abs=1e-12)
 
 
 def test_items_that_nobody_is_shown_are_in_every_draw_of_a_measure_that_reads_each():

@@ -85,8 +85,8 @@ class Attention:
         """Share of readers who did not stop at any item above: an exclusive product along the last axis."""
         going_on = np.ones(grades.shape)
         for grade, share in self.keeps().items():
-            here = grades > 0 if grade is None else grades == grade
-            going_on = np.where(here, share, going_on)
+            at_grade = grades > 0 if grade is None else grades == grade
+            going_on = np.where(at_grade, share, going_on)
         self.check_grades(grades)
         survival = np.ones(grades.shape)
         np.cumprod(going_on[..., :-1], axis=-1, out=survival[..., 1:])
@@ -94,10 +94,10 @@ class Attention:
 
     def check_grades(self, grades: Floats) -> None:
         """Refuse grades of relevance that a model with a stopping probability for each grade does not name."""
-        known = self.keeps()
-        if None in known:
+        shares = self.keeps()
+        if None in shares:
             return
-        missing = sorted(set(np.unique(grades[grades > 0]).tolist()) - {float(g) for g in known if g is not None})
+        missing = sorted(set(np.unique(grades[grades > 0]).tolist()) - {float(g) for g in shares if g is not None})
         if missing:
             listed = ", ".join(f"{g:g}" for g in missing[:10])
             raise EvenhandError(
@@ -166,11 +166,11 @@ class Cascade(Attention):
     def in_numbers(self, depth: int, grades: Floats) -> Attention:  # noqa: ARG002
         if not callable(self.stop):
             return self
-        known = np.unique(np.asarray(grades, dtype=np.float64))
-        found = {float(g): self.stop(float(g)) for g in known[known > 0]} or {
+        levels = np.unique(np.asarray(grades, dtype=np.float64))
+        stops = {float(g): self.stop(float(g)) for g in levels[levels > 0]} or {
             1.0: 0.0
         }  # nobody stops where nothing is relevant
-        return cascade(self.patience, found)
+        return cascade(self.patience, stops)
 
     def survival(self, grades: Floats) -> Floats:
         return super().survival(grades) if not callable(self.stop) else self.in_numbers(0, grades).survival(grades)
@@ -249,18 +249,18 @@ def curve(values: Sequence[float] | Callable[[int], float]) -> Attention:
     if callable(values):
         return Function(values)
     try:
-        found = [float(v) for v in values]
+        weights = [float(v) for v in values]
     except (TypeError, ValueError) as error:
         raise EvenhandError(f"attention={values!r} holds what is no number. Pass a weight for every rank.") from error
-    if not all(0 <= v < math.inf for v in found) or not found:
+    if not all(0 <= v < math.inf for v in weights) or not weights:
         raise EvenhandError(
             "attention holds negative, infinite or missing weights, or none. Pass numbers of zero or more."
         )
-    if len(found) > LONGEST:
+    if len(weights) > LONGEST:
         raise EvenhandError(
-            f"attention has {len(found):,} weights. Pass at most {LONGEST:,}: ranks behind the last have none."
+            f"attention has {len(weights):,} weights. Pass at most {LONGEST:,}: ranks behind the last have none."
         )
-    return Curve(tuple(found))
+    return Curve(tuple(weights))
 
 
 def geometric(stop: float = 0.5) -> Attention:
@@ -350,8 +350,8 @@ def parse(attention: Any) -> Attention:
     try:
         return MODELS[name](*args, **keywords)
     except TypeError as error:
-        asked = ", ".join(inspect.signature(MODELS[name]).parameters) or "none"
-        raise EvenhandError(f"attention={attention!r} does not fit. Parameters of {name}: {asked}.") from error
+        names = ", ".join(inspect.signature(MODELS[name]).parameters) or "none"
+        raise EvenhandError(f"attention={attention!r} does not fit. Parameters of {name}: {names}.") from error
 
 
 def target_weights(relevance: Any, attention: Attention, cutoff: int | None = None) -> Floats:

@@ -106,8 +106,8 @@ class Card:
 
     def reason(self, tally: Any, **params: Any) -> str:
         """The reason code for an undefined value on this tally."""
-        found = tally.reason() if hasattr(tally, "reason") else ""
-        return str(found or np.asarray(self._otherwise(tally, params)).reshape(-1)[0])
+        code = tally.reason() if hasattr(tally, "reason") else ""
+        return str(code or np.asarray(self._otherwise(tally, params)).reshape(-1)[0])
 
     def reasons(self, tally: Any, lost: npt.NDArray[np.bool_], **params: Any) -> npt.NDArray[Any]:
         """The reason code of every ranking or request of a tally where the value is `lost`, else nothing.
@@ -120,8 +120,8 @@ class Card:
         return np.where(lost, np.where(first == "", self._otherwise(tally, params), first), "")
 
     def _otherwise(self, tally: Any, params: Mapping[str, Any]) -> Any:
-        found = self.otherwise(tally, **params) if callable(self.otherwise) else self.otherwise
-        return "undefined" if isinstance(found, str) and not found else found
+        code = self.otherwise(tally, **params) if callable(self.otherwise) else self.otherwise
+        return "undefined" if isinstance(code, str) and not code else code
 
 
 NEEDS = {
@@ -261,7 +261,7 @@ class Metric:
     def linearised(self, tally: Any, estimate: Floats, params: Mapping[str, Any]) -> Floats | None:
         """The same as one number for each cell."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return None if (found := self.moves(tally, estimate, params)) is None else np.asarray(found)
+            return None if (influence := self.moves(tally, estimate, params)) is None else np.asarray(influence)
 
     def on(self, tally: Any, *, convention: Any = None, **params: Any) -> Floats:
         """The value on a tally; leading axes of the tally (replicates, slices) are kept."""
@@ -281,8 +281,8 @@ class Metric:
             )
         data = args[0] if args else keywords.pop(first)
         by_place = dict(zip(names, args[1:], strict=False))
-        if twice := by_place.keys() & keywords.keys():
-            raise EvenhandError(f"{self.card.name} was given {listing(twice)} twice. Give each parameter once.")
+        if repeated := by_place.keys() & keywords.keys():
+            raise EvenhandError(f"{self.card.name} was given {listing(repeated)} twice. Give each parameter once.")
         keywords.update(by_place)
         if keywords.get("convention", "") is None:
             del keywords["convention"]
@@ -305,8 +305,8 @@ class Metric:
             if name == "convention":
                 continue
             if name not in self.parameters:
-                known = listing(self.parameters) or "none"
-                raise EvenhandError(f"{self.card.name} has no parameter {name!r}. Its parameters: {known}.")
+                names = listing(self.parameters) or "none"
+                raise EvenhandError(f"{self.card.name} has no parameter {name!r}. Its parameters: {names}.")
             check_value(f"{self.card.name}({name}=", value, self._hints.get(name, Any))
         return dict(params) | (dict(self.conventions[convention].fixed) if convention is not None else {})
 
@@ -318,10 +318,10 @@ class Metric:
             raise unknown_name(
                 "convention", str(convention), sorted(self.conventions), what=f"a known convention of {name}"
             )
-        wanted = inspect.signature(self.conventions[convention].function).parameters
-        if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in wanted.values()):
+        accepted = inspect.signature(self.conventions[convention].function).parameters
+        if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values()):
             return
-        extra = [n for n in params if n != "convention" and n not in wanted]
+        extra = [n for n in params if n != "convention" and n not in accepted]
         if extra:
             raise EvenhandError(
                 f"{name}(convention={convention!r}) takes no {listing(extra)}: the tool has none. Leave it out."
@@ -331,13 +331,13 @@ class Metric:
         if not callable(what):
             return what
         defaults = {n: p.default for n, p in self.parameters.items()}
-        wanted = _names_of(what)
-        return what(**{n: v for n, v in {**defaults, **params}.items() if n in wanted})
+        names = _names_of(what)
+        return what(**{n: v for n, v in {**defaults, **params}.items() if n in names})
 
     def ideal(self, **params: Any) -> float:
-        theirs = self.conventions.get(params.get("convention", ""))
-        if theirs is not None and theirs.ideal is not None:
-            return theirs.ideal
+        convention = self.conventions.get(params.get("convention", ""))
+        if convention is not None and convention.ideal is not None:
+            return convention.ideal
         return float(self._resolved(self.card.ideal, params))
 
     def ideal_on(self, tally: Any, **params: Any) -> float:
@@ -348,9 +348,9 @@ class Metric:
             return float(self._ideal(tally, **params))
 
     def better(self, **params: Any) -> str:
-        theirs = self.conventions.get(params.get("convention", ""))
-        if theirs is not None and theirs.better is not None:
-            return theirs.better
+        convention = self.conventions.get(params.get("convention", ""))
+        if convention is not None and convention.better is not None:
+            return convention.better
         return str(self._resolved(self.card.better, params))
 
     def caution(self, estimate: float, units: float, **params: Any) -> str:
@@ -383,8 +383,8 @@ def metric(card: Card) -> Callable[[Callable[..., Any]], Metric]:
     """Declare a metric: the decorated function reads one tally and nothing else."""
 
     def declare(function: Callable[..., Any]) -> Metric:
-        known = REGISTRY.get(card.name)  # the same function again is its module run again, as doctests do
-        if known is not None and _place(known.function) != _place(function):
+        earlier = REGISTRY.get(card.name)  # the same function again is its module run again, as doctests do
+        if earlier is not None and _place(earlier.function) != _place(function):
             raise EvenhandError(f"The metric {card.name!r} is declared twice. Give one of them another name.")
         REGISTRY[card.name] = Metric(card, function)
         return REGISTRY[card.name]
@@ -470,8 +470,8 @@ class MetricSpec:
 
     def settled(self, name: str) -> Any:
         """A parameter as given, or by default; None where the metric has none of that name."""
-        known = self.metric.parameters.get(name)
-        return self.params.get(name, None if known is None else known.default)
+        parameter = self.metric.parameters.get(name)
+        return self.params.get(name, None if parameter is None else parameter.default)
 
     def by_chance(self, tally: Any) -> Any:
         return self.metric.by_chance(tally, **self.params)
@@ -483,28 +483,28 @@ class MetricSpec:
         return self.metric.linearised(tally, estimate, self.params)
 
 
-def parse_metric(text: str, known: Mapping[str, Metric] | None = None) -> MetricSpec:
+def parse_metric(text: str, metrics: Mapping[str, Metric] | None = None) -> MetricSpec:
     """Parse a metric string such as `"atkinson(epsilon=0.5)"` or `"awrf@10"`.
 
     `known` holds the metrics that fit the question at hand (default: all of them).
     """
-    metrics = REGISTRY if known is None else known
+    choices = REGISTRY if metrics is None else metrics
     if not isinstance(text, str):
         raise EvenhandError(f"metrics={text!r} is not text. Pass names such as 'gini' or 'top_share(p=0.01)'.")
     body, cutoff = text.strip(), None
-    if found := re.fullmatch(r"(.*)@(\d+)", body):
-        body, cutoff = found[1], int(found[2])
+    if cut := re.fullmatch(r"(.*)@(\d+)", body):
+        body, cutoff = cut[1], int(cut[2])
         if cutoff < 1:
             raise EvenhandError(f"metrics={text!r} cuts at rank 0. Cut at 1 or deeper.")
     name, args, keywords = parse_call(body, role="metrics", typed=text)
-    if name not in metrics:
+    if name not in choices:
         if name in REGISTRY:
             raise EvenhandError(
                 f"metrics={text!r} does not fit this question: it needs {REGISTRY[name].card.needs.__name__.lower()} data. "
-                f"Known here: {listing(sorted(metrics), 40)}."
+                f"Known here: {listing(sorted(choices), 40)}."
             )
-        raise unknown_name("metrics", text, sorted(metrics), what="a known metric")
-    chosen = metrics[name]
+        raise unknown_name("metrics", text, sorted(choices), what="a known metric")
+    chosen = choices[name]
     if cutoff is not None and chosen.card.per in ("population", "pair"):
         raise EvenhandError(f"metrics={text!r} cuts at rank {cutoff}, but {name} knows no ranks. Write {body!r}.")
     if len(args) > len(chosen.parameters):
@@ -512,38 +512,38 @@ def parse_metric(text: str, known: Mapping[str, Metric] | None = None) -> Metric
             f"metrics={text!r} has too many values. Its parameters: {listing(chosen.parameters) or 'none'}."
         )
     by_place = dict(zip(chosen.parameters, args, strict=False))
-    if twice := by_place.keys() & keywords.keys():
-        raise EvenhandError(f"metrics={text!r} gives {listing(twice)} twice. Give each parameter once.")
+    if repeated := by_place.keys() & keywords.keys():
+        raise EvenhandError(f"metrics={text!r} gives {listing(repeated)} twice. Give each parameter once.")
     params = by_place | keywords
     return MetricSpec(text, chosen, chosen.checked(params), cutoff)
 
 
-def parse_metrics(texts: str | Sequence[str], known: Mapping[str, Metric]) -> tuple[MetricSpec, ...]:
+def parse_metrics(texts: str | Sequence[str], metrics: Mapping[str, Metric]) -> tuple[MetricSpec, ...]:
     """Parse several metric strings; the same text twice is one row too many and refused."""
     listed: list[Any] = list(texts) if isinstance(texts, (list, tuple)) else [texts]
     if not listed:
-        raise EvenhandError(f"metrics is empty. Name at least one of: {listing(sorted(known), 40)}.")
-    parsed = tuple(parse_metric(text, known) for text in listed)
+        raise EvenhandError(f"metrics is empty. Name at least one of: {listing(sorted(metrics), 40)}.")
+    parsed = tuple(parse_metric(text, metrics) for text in listed)
     seen = [a.text for a in parsed]
-    twice = sorted({t for t in seen if seen.count(t) > 1})
-    if twice:
-        raise EvenhandError(f"metrics names {listing(map(repr, twice))} twice. Name each metric once.")
+    repeated = sorted({t for t in seen if seen.count(t) > 1})
+    if repeated:
+        raise EvenhandError(f"metrics names {listing(map(repr, repeated))} twice. Name each metric once.")
     return parsed
 
 
-def lacks(ask: MetricSpec, has: AbstractSet[str]) -> str:
+def lacks(spec: MetricSpec, has: AbstractSet[str]) -> str:
     """What is said of a metric that reads what there is not; nothing where all is there."""
-    missing = sorted(ask.reads - has, key=list(NEEDS).index)
+    missing = sorted(spec.reads - has, key=list(NEEDS).index)
     if not missing:
         return ""
     fact, remedy = NEEDS[missing[0]]
-    return f"metrics={ask.text!r} {fact}. Pass {remedy}, or leave the metric out."
+    return f"metrics={spec.text!r} {fact}. Pass {remedy}, or leave the metric out."
 
 
-def refuse_lacking(asked: Sequence[MetricSpec], has: AbstractSet[str]) -> None:
+def refuse_lacking(specs: Sequence[MetricSpec], has: AbstractSet[str]) -> None:
     """Refuse the first metric that reads what this call does not have: one text for all audits."""
-    for one in asked:
-        if problem := lacks(one, has):
+    for spec in specs:
+        if problem := lacks(spec, has):
             raise EvenhandError(problem)
 
 
@@ -586,9 +586,9 @@ def _parsed(text: str, role: str, typed: str) -> tuple[str, Sequence[Any], Mappi
     ):
         raise problem
 
-    given = [k.arg for k in node.keywords]
-    if twice := {k for k in given if given.count(k) > 1}:
-        raise EvenhandError(f"{role}={typed!r} gives {listing(twice)} twice. Give each parameter once.")
+    names = [k.arg for k in node.keywords]
+    if repeated := {k for k in names if names.count(k) > 1}:
+        raise EvenhandError(f"{role}={typed!r} gives {listing(repeated)} twice. Give each parameter once.")
 
     def value(part: ast.expr) -> Any:
         if isinstance(part, ast.Name) and part.id in ("inf", "infinity"):
@@ -629,8 +629,10 @@ def check_value(where: str, value: Any, hint: Any, *, end: str = ")") -> None:
         return
     elif typing.get_origin(hint) is Sequence:
         fits, expected = isinstance(value, (list, tuple, np.ndarray)), "a list"
-        for one in value if fits else ():
-            check_value(where, one.item() if isinstance(one, np.generic) else one, typing.get_args(hint)[0], end=end)
+        for element in value if fits else ():
+            check_value(
+                where, element.item() if isinstance(element, np.generic) else element, typing.get_args(hint)[0], end=end
+            )
     elif typing.get_origin(hint) is Mapping:
         fits, expected = isinstance(value, Mapping), "a mapping"
     elif hint is bool:

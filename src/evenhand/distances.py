@@ -84,10 +84,10 @@ def total(values: Floats) -> Floats:
     """
     if not 0 < values.shape[-1] < SHORT or values.ndim < 2:
         return np.asarray(values.sum(-1))
-    found = values[..., 0].copy()
+    sums = values[..., 0].copy()
     for i in range(1, values.shape[-1]):
-        found += values[..., i]
-    return found
+        sums += values[..., i]
+    return sums
 
 
 def kl_of(p: Floats, q: Floats) -> Floats:
@@ -97,8 +97,8 @@ def kl_of(p: Floats, q: Floats) -> Floats:
 def _kl_terms(p: Floats, q: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = p * np.log2(p / q)
-    there = p > 0
-    return terms if there.all() else np.where(there, terms, np.where(np.isnan(p + q), np.nan, 0.0))
+    positive = p > 0
+    return terms if positive.all() else np.where(positive, terms, np.where(np.isnan(p + q), np.nan, 0.0))
 
 
 def js_of(p: Floats, q: Floats) -> Floats:
@@ -148,20 +148,20 @@ def _shares(p: Any, q: Any) -> tuple[Floats, Floats]:
 
 
 def _share(name: str, x: Any) -> Floats:
-    found = _numbers(name, x)
-    if (found < 0).any() or (found > 1).any():
+    shares = _numbers(name, x)
+    if (shares < 0).any() or (shares > 1).any():
         raise EvenhandError(f"{name}={x!r} is outside [0, 1]. Pass the share of one group.")
-    return found
+    return shares
 
 
 def _numbers(name: str, x: Any) -> Floats:
     try:
-        found = np.asarray(x, dtype=np.float64)
+        numbers = np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise EvenhandError(f"{name} must be numbers. Pass shares between 0 and 1.") from error
-    if not np.isfinite(found).all():
+    if not np.isfinite(numbers).all():
         raise EvenhandError(f"{name} holds NaN or infinite numbers. Pass shares between 0 and 1.")
-    return found
+    return numbers
 
 
 def _number(x: Floats) -> Any:

@@ -126,22 +126,22 @@ def _cut(name: str) -> str:
     return name if len(name) <= LONGEST else name[: LONGEST - 3] + "..."
 
 
-def suggestion(typed: str, known: Iterable[str]) -> str:
+def suggestion(typed: str, choices: Iterable[str]) -> str:
     """The nearest known name as a question, or nothing.
 
     >>> suggestion("ginni", ["gini", "hoover"])
     "Did you mean 'gini'? "
     """
-    names = list(known)
+    names = list(choices)
     folded = {name.lower(): name for name in reversed(names)}
     close = difflib.get_close_matches(typed, names, n=1, cutoff=0.5)
     close = close or [folded[c] for c in difflib.get_close_matches(typed.lower(), list(folded), n=1, cutoff=0.5)]
     return f"Did you mean {_cut(close[0])!r}? " if close else ""
 
 
-def unknown_name(role: str, typed: str, known: Sequence[str], *, what: str) -> EvenhandError:
+def unknown_name(role: str, typed: str, choices: Sequence[str], *, what: str) -> EvenhandError:
     """An error for a name that is not one of `known`: what was typed, the nearest, and the rest."""
-    return EvenhandError(f"{role}={typed!r} is not {what}. {suggestion(typed, known)}Known: {listing(known, 40)}.")
+    return EvenhandError(f"{role}={typed!r} is not {what}. {suggestion(typed, choices)}Known: {listing(choices, 40)}.")
 
 
 def all_problems(problems: Sequence[str], *, where: str = "") -> EvenhandError:

@@ -94,11 +94,11 @@ class Findings:
 
     def only(self, *metrics: str) -> Findings:
         """The same findings with rows of these metrics only."""
-        known = self.metrics()
+        present = self.metrics()
         for name in metrics:
-            if name not in known:
+            if name not in present:
                 raise EvenhandError(
-                    f"{name!r} is not in this result. {suggestion(name, known)}It holds: {listing(known)}."
+                    f"{name!r} is not in this result. {suggestion(name, present)}It holds: {listing(present)}."
                 )
         keep = [i for i, name in enumerate(self.columns["metric"]) if name in metrics]
         return replace(self, columns={name: [column[i] for i in keep] for name, column in self.columns.items()})
@@ -203,18 +203,18 @@ def _is_table(columns: Any) -> bool:
     return plain_values and len({len(column) for column in columns.values()}) <= 1
 
 
-def apart(findings: Findings, within: Sequence[str] = ()) -> list[str]:
+def key_columns(findings: Findings, within: Sequence[str] = ()) -> list[str]:
     """The columns that tell rows of one metric from one another: slices, the group, and of the audit's own as few as it takes.
 
     Bins of a score, arms and strengths are such. `within` are columns within which rows are told apart.
 
     >>> rows = [row({}, "gap", bin=1), row({}, "gap", bin=2)]
-    >>> apart(Findings("outcome_test", "?", (), tidy(rows, (), ["bin"])))
+    >>> key_columns(Findings("outcome_test", "?", (), tidy(rows, (), ["bin"])))
     ['group', 'bin']
     """
     names = [*findings.slices, "group"]
-    held = [findings.columns[name] for name in dict.fromkeys([*within, *names, "metric"])]
-    keys: list[tuple[Any, ...]] = list(zip(*held, strict=True))
+    columns = [findings.columns[name] for name in dict.fromkeys([*within, *names, "metric"])]
+    keys: list[tuple[Any, ...]] = list(zip(*columns, strict=True))
     distinct = len(set(keys))
     for name, column in findings.columns.items():
         if distinct == len(keys):
@@ -275,14 +275,14 @@ def plan_hash(plan: Mapping[str, Any]) -> str:
     >>> plan_hash({"table": "log/2026-11-16.csv", "rng": 1}) == plan_hash({"table": "log/${DATE}.csv"})
     True
     """
-    kept = {name: _undated(plain(value)) for name, value in plan.items() if name != "rng"}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:12]
+    hashed = {name: _undated(plain(value)) for name, value in plan.items() if name != "rng"}
+    return hashlib.sha256(json.dumps(hashed, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:12]
 
 
 def hash_of(findings: Findings) -> str:
     """The hash of the plan that made these findings."""
-    known = findings.provenance.get("plan_hash")
-    return str(known) if known else plan_hash(findings.provenance.get("plan") or {"audit": findings.audit})
+    recorded = findings.provenance.get("plan_hash")
+    return str(recorded) if recorded else plan_hash(findings.provenance.get("plan") or {"audit": findings.audit})
 
 
 def _undated(value: Any) -> Any:

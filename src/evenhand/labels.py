@@ -56,10 +56,10 @@ def whole(labels: Sequence[Any]) -> list[Any]:
     >>> whole([1.0, None, 2.0]), whole([1.0, 0.5])
     ([1, None, 2], [1.0, 0.5])
     """
-    known = [v for v in labels if not missing(v)]
-    if not any(isinstance(v, float) for v in known) or not all(isinstance(v, (int, float)) for v in known):
+    values = [v for v in labels if not missing(v)]
+    if not any(isinstance(v, float) for v in values) or not all(isinstance(v, (int, float)) for v in values):
         return list(labels)
-    if not all(abs(v) <= EXACT and float(v).is_integer() for v in known):
+    if not all(abs(v) <= EXACT and float(v).is_integer() for v in values):
         return list(labels)
     return [None if missing(v) else int(v) for v in labels]
 
@@ -73,21 +73,21 @@ def one_or_several(side: Any) -> Any:
 
 def several(side: Any) -> list[Any]:
     """The labels that a side is made of, none where there is no side."""
-    found = one_or_several(side)
-    return found if isinstance(found, list) else [] if found is None else [found]
+    chosen = one_or_several(side)
+    return chosen if isinstance(chosen, list) else [] if chosen is None else [chosen]
 
 
 def listed(labels: Any) -> list[Any]:
     """Plain Python labels: PyArrow would hand out scalars, and pandas writes a missing text or category as NaN."""
     for unpack in ("to_pylist", "to_list", "tolist"):
         if hasattr(labels, unpack):
-            found = list(getattr(labels, unpack)())
+            values = list(getattr(labels, unpack)())
             break
     else:
-        found = list(labels)
-    lost = labels.isna() if hasattr(labels, "isna") and labels.dtype.kind != "f" else [False] * len(found)
+        values = list(labels)
+    lost = labels.isna() if hasattr(labels, "isna") and labels.dtype.kind != "f" else [False] * len(values)
     return [
-        None if gone or type(label).__name__ == "NAType" else label for label, gone in zip(found, lost, strict=True)
+        None if gone or type(label).__name__ == "NAType" else label for label, gone in zip(values, lost, strict=True)
     ]
 
 
@@ -116,29 +116,29 @@ def match(typed: Any, labels: Iterable[Any]) -> Any:
     >>> match("1", [0, 1]), match("true", [False, True]), match(2, ["1", "2"]), match("x", [0, 1])
     (1, True, '2', 'x')
     """
-    known, typed = list(labels), plain(typed)
-    if typed in known:
-        return known[known.index(typed)]
+    choices, typed = list(labels), plain(typed)
+    if typed in choices:
+        return choices[choices.index(typed)]
     words = set(spellings(typed))
-    return next((label for label in known if label is not None and words & set(spellings(label))), typed)
+    return next((label for label in choices if label is not None and words & set(spellings(label))), typed)
 
 
 def no_label(role: str, lost: Sequence[Any], labels: Iterable[Any], *, of: str = "the groups") -> str:
     """What is wrong with labels that nobody has: what was typed, the nearest, and the labels there are."""
-    known = sorted(labels, key=order)
-    near = suggestion(str(lost[0]), map(str, known)) if lost else ""
+    choices = sorted(labels, key=order)
+    near = suggestion(str(lost[0]), map(str, choices)) if lost else ""
     named = listing(map(repr, lost)) or "[]"
-    return f"{role}={named} is no label of {of}. {near}Labels: {listing(map(repr, known)) or 'none'}."
+    return f"{role}={named} is no label of {of}. {near}Labels: {listing(map(repr, choices)) or 'none'}."
 
 
 def matches(role: str, typed: Any, labels: Iterable[Any], *, of: str = "the groups") -> list[Any]:
     """The labels that a side was made of, as the table has them; one that is not there, or none at all, is an error."""
-    known = list(labels)
-    found = [match(label, known) for label in several(typed)]
-    lost = [label for label in found if label not in known]
-    if not found or lost:
-        raise EvenhandError(no_label(role, lost, known, of=of))
-    return found
+    choices = list(labels)
+    chosen = [match(label, choices) for label in several(typed)]
+    lost = [label for label in chosen if label not in choices]
+    if not chosen or lost:
+        raise EvenhandError(no_label(role, lost, choices, of=of))
+    return chosen
 
 
 OTHERS = "*"
@@ -151,10 +151,10 @@ def all_but(versus: Any, protected: Any, labels: Iterable[Any]) -> Any:
     >>> all_but("*", "f", ["f", "m", "x"]), all_but("m", "f", ["f", "m", "x"]), all_but("*", "f", ["f", "*"])
     (['m', 'x'], 'm', '*')
     """
-    known = [label for label in labels if not missing(label)]
-    if not (isinstance(versus, str) and versus == OTHERS) or OTHERS in known:
+    named = [label for label in labels if not missing(label)]
+    if not (isinstance(versus, str) and versus == OTHERS) or OTHERS in named:
         return versus
     if protected is None:
         raise EvenhandError("versus='*' is all but the protected, and none was named. Pass protected= with a label.")
-    ours = matches("protected", protected, known) if known else []
-    return [label for label in known if label not in ours] or None
+    protected_labels = matches("protected", protected, named) if named else []
+    return [label for label in named if label not in protected_labels] or None

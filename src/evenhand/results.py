@@ -62,7 +62,7 @@ class Result:
 
     def sentences(self) -> list[str]:
         """The findings in plain words."""
-        return [printable(said).replace("\n", " ") for said in tellers.sentences(self.findings)]
+        return [printable(sentence).replace("\n", " ") for sentence in tellers.sentences(self.findings)]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the tallies, ready for JSON."""
@@ -100,13 +100,13 @@ class Result:
         constants. A check whose interval reaches the other side is inconclusive: the estimate decides, with a warning, or
         `inconclusive="pass"` or `"fail"`.
         """
-        held = baseline if isinstance(baseline, Result) or baseline is None else load(baseline)
-        found = check(
-            self.findings, rules, baseline=() if held is None else (held.findings,), inconclusive=inconclusive
+        earlier = baseline if isinstance(baseline, Result) or baseline is None else load(baseline)
+        checks = check(
+            self.findings, rules, baseline=() if earlier is None else (earlier.findings,), inconclusive=inconclusive
         )
-        if doubt := found.doubt(inconclusive):
+        if doubt := checks.doubt(inconclusive):
             warnings.warn(doubt, DataWarning, stacklevel=2)
-        return found
+        return checks
 
     def compare(self, other: Result, *, independent: bool = False) -> Result:
         """This result minus another of the same question, row by row.
@@ -226,15 +226,16 @@ def difference_of(a: Findings, b: Findings, *, independent: bool) -> Findings:
         )
     bins = ("bin",) if in_bins(a) else ()  # bins of a score are slices in all but name
     slices = (*a.slices, *bins)
-    mine, theirs = _keyed(a, slices), _keyed(b, slices)
-    if not mine.keys() & theirs.keys():
+    rows_a, rows_b = _keyed(a, slices), _keyed(b, slices)
+    if not rows_a.keys() & rows_b.keys():
         raise EvenhandError("The results share no row. Compare results with the same metrics and slices.")
     level = float(a.provenance.get("level", 0.95))
     why = "" if independent else "unpaired" if a.audit in RANKED else "may_share_units"
     if not why and float(b.provenance.get("level", 0.95)) != level:
         why = "other_level"
     rows = [
-        _difference_row(slices, mine.get(key), theirs.get(key), level, why) for key in dict.fromkeys([*mine, *theirs])
+        _difference_row(slices, rows_a.get(key), rows_b.get(key), level, why)
+        for key in dict.fromkeys([*rows_a, *rows_b])
     ]
     adjusted = holm([r["p"] for r in rows])
     rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
@@ -253,20 +254,22 @@ def _difference_row(
     slices: tuple[str, ...], a: dict[str, Any] | None, b: dict[str, Any] | None, level: float, why: str
 ) -> Row:  # fmt: skip
     """The difference of two rows; `why` says what keeps its error from being known, or nothing."""
-    one = a if a is not None else b
-    if one is None:
+    present = a if a is not None else b
+    if present is None:
         raise EvenhandError("A row of neither result was asked for. This is a fault in evenhand.")
-    labels = {s: one[s] for s in slices}
+    labels = {s: present[s] for s in slices}
     if a is None or b is None:
         absent = "absent from b" if b is None else "absent from a"
-        return row(labels, one["metric"], group=one["group"], a=_estimate(a), b=_estimate(b), p=math.nan, note=absent)
+        return row(
+            labels, present["metric"], group=present["group"], a=_estimate(a), b=_estimate(b), p=math.nan, note=absent
+        )
     ends = [tuple(np.asarray(r[k], dtype=np.float64) for k in ("estimate", "low", "high")) for r in (a, b)]
     gap, low, high, p = (float(x) for x in difference(ends[0], ends[1], level))  # type: ignore[arg-type]
     if why or not _has_error(a) or not _has_error(b):
         low = high = p = math.nan
     notes = [*sorted({n for r in (a, b) for n in (r["note"] or "").split("; ") if n}), *([why] if why else [])]
     return row(
-        labels, one["metric"], group=one["group"], estimate=gap, low=low, high=high, ideal=0.0, better=one["better"],
+        labels, present["metric"], group=present["group"], estimate=gap, low=low, high=high, ideal=0.0, better=present["better"],
         a=_estimate(a), b=_estimate(b), p=p, note="; ".join(notes) or None,
     )  # fmt: skip
 
@@ -282,10 +285,10 @@ def _estimate(r: dict[str, Any] | None) -> float:
 
 def pivoted(findings: Findings, by: str, values: str) -> dict[str, list[Any]]:
     """Columns of labels, the one named first, then one column of values per metric."""
-    known = [*findings.slices, "group"]
-    if by not in known:
+    label_columns = [*findings.slices, "group"]
+    if by not in label_columns:
         raise EvenhandError(
-            f"by={by!r} is no column of labels of this result. {suggestion(str(by), known)}Known: {listing(known)}."
+            f"by={by!r} is no column of labels of this result. {suggestion(str(by), label_columns)}Known: {listing(label_columns)}."
         )
     if values not in NUMBERS:
         raise EvenhandError(f"values={values!r} is no column of numbers. Use one of: {listing(sorted(NUMBERS))}.")
@@ -294,7 +297,7 @@ def pivoted(findings: Findings, by: str, values: str) -> dict[str, list[Any]]:
         raise EvenhandError(
             f"No row of this result has a group. Pivot by one of: {listing(findings.slices) or 'none'}."
         )
-    keys = [by, *(k for k in known if k != by and any(r[k] is not None for r in rows))]
+    keys = [by, *(k for k in label_columns if k != by and any(r[k] is not None for r in rows))]
     metrics = list(dict.fromkeys(r["metric"] for r in rows))
     if both := set(keys) & set(metrics):
         raise EvenhandError(f"{listing(sorted(both))} names a slice and a metric. Rename the column of the table.")
@@ -369,17 +372,17 @@ def _label_dtype(column: Sequence[Any]) -> Any:
     """The type that holds every label; None leaves it to the library, since pandas has no missing boolean of that type."""
     import narwhals as nw
 
-    known = [v for v in column if v is not None]
-    gaps = len(known) < len(column)
-    kinds = {type(v.item() if isinstance(v, np.generic) else v) for v in known}
+    values = [v for v in column if v is not None]
+    gaps = len(values) < len(column)
+    kinds = {type(v.item() if isinstance(v, np.generic) else v) for v in values}
     if kinds == {bool}:
         return None if gaps else nw.Boolean
     if kinds == {int}:
-        return _whole_dtype(min(known), max(known), gaps=gaps)
+        return _whole_dtype(min(values), max(values), gaps=gaps)
     if kinds and kinds <= {int, float}:
         return nw.Float64
     if kinds == {datetime}:
-        zones = {getattr(v.tzinfo, "key", v.tzinfo) for v in known}
+        zones = {getattr(v.tzinfo, "key", v.tzinfo) for v in values}
         zone = zones.pop() if len(zones) == 1 else ""
         return nw.Datetime("us", zone) if zone is None or (zone and isinstance(zone, str)) else nw.String
     return nw.Date if kinds == {date} else nw.String

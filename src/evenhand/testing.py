@@ -39,9 +39,9 @@ def assert_within(
         raise EvenhandError("assert_within was given no rule. Pass at least one, such as 'gini <= 0.9'.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # told below, from the line of the test
-        found = result.check(*rules, baseline=baseline, inconclusive=inconclusive)
-    if not found.passed:
-        told = "\n".join(map(str, found.failed))
-        raise AssertionError(f"{len(found.failed):,} of {len(found.checks):,} checks failed.\n{told}")
-    if doubt := found.doubt(inconclusive):
+        checks = result.check(*rules, baseline=baseline, inconclusive=inconclusive)
+    if not checks.passed:
+        failures = "\n".join(map(str, checks.failed))
+        raise AssertionError(f"{len(checks.failed):,} of {len(checks.checks):,} checks failed.\n{failures}")
+    if doubt := checks.doubt(inconclusive):
         warnings.warn(doubt, DataWarning, stacklevel=2)

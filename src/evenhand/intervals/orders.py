@@ -204,7 +204,7 @@ class Random:
 def random_order_of(template: Template, p: Placement, draws: int, seed: int, tail: float = 0.05) -> Random:
     """Chance level and critical value of the first ranking; enough where all rankings hold the same items."""
     one = p.take(np.array([0]))
-    reading = Reading.of(template, one, draws)
+    reading = Reading.from_placement(template, one, draws)
     scores = reading.scores()
     (orders,) = random_orders([(reading, scores)], draws, seed)
     values = scores.chances if orders.kept is None else orders.kept[0].astype(np.float64)

@@ -40,8 +40,8 @@ def both_known(x: Any, y: Any) -> tuple[Floats, Floats]:
         raise EvenhandError("x and y must be numbers. Pass two lists with one number per system.") from error
     if a.shape != b.shape or a.ndim != 1:
         raise EvenhandError(f"x has {a.size:,} values and y has {b.size:,}. Pass two lists of the same length.")
-    kept = ~(np.isnan(a) | np.isnan(b))
-    return a[kept], b[kept]
+    complete = ~(np.isnan(a) | np.isnan(b))
+    return a[complete], b[complete]
 
 
 def tau_c(a: Floats, b: Floats) -> float:
@@ -62,14 +62,14 @@ def tau_c_p(a: Floats, b: Floats, draws: int, rng: np.random.Generator) -> float
     if math.isnan(tau_c(a, b)):
         return math.nan
     x, y = _signs(a), _signs(b)
-    seen = abs(float((x * y).sum()))
+    observed = abs(float((x * y).sum()))
     n = len(a)
     exact = n <= EXACT
     orders = (
         np.array(list(permutations(range(n)))) if exact else rng.permuted(np.tile(np.arange(n), (draws, 1)), axis=1)
     )
-    found = np.abs((x[None] * y[orders[:, :, None], orders[:, None, :]]).sum((1, 2)))
-    as_large = int((found >= seen - 1e-9).sum())
+    drawn = np.abs((x[None] * y[orders[:, :, None], orders[:, None, :]]).sum((1, 2)))
+    as_large = int((drawn >= observed - 1e-9).sum())
     return as_large / len(orders) if exact else (as_large + 1) / (draws + 1)
 
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import numpy as np
 
 from evenhand.cards import Between, Card, Floats, metric
-from evenhand.metrics.among import gini_of_lists_among
 from evenhand.metrics.inequality import gini, least_gini
+from evenhand.metrics.random_lists import gini_of_offered_lists, gini_of_random_lists
 from evenhand.metrics.recommender import SEED, SHOWN
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.tallies.crosstab import Crosstab
@@ -89,13 +89,13 @@ def item_gini(t: Crosstab, *, corrected: bool = False) -> Floats:
 
 @item_gini.chance
 def _(t: Crosstab, *, corrected: bool = False) -> float:
-    """What lists of the same lengths, filled at random with items that the user has a score for, would give."""
+    """Lists of the same lengths, filled at random with items that the user has a score for."""
     if not float(t.counts.sum()) or (corrected and t.items < 2):
         return math.nan
     scale = t.items / (t.items - 1) if corrected else 1.0
     if t.lengths is not None:
         return gini_of_random_lists(t.lengths, t.items) * scale
-    return math.nan if t.odds is None else gini_of_lists_among(t.odds, t.items) * scale
+    return math.nan if t.odds is None else gini_of_offered_lists(t.odds, t.items) * scale
 
 
 @item_gini.attainable
@@ -111,40 +111,6 @@ def _(t: Crosstab, *, corrected: bool = False) -> tuple[float, float]:
 def shown_items(t: Crosstab) -> Floats:
     """How many items are shown to anybody."""
     return t.spectrum.sum_of((t.spectrum.values > 0).astype(np.float64))
-
-
-def gini_of_random_lists(lengths: Floats, items: int) -> float:
-    r"""The Gini index that lists filled with items at random would give on average: exact.
-
-    Two items differ by a sum of one step per user, up or down with a chance of k(n - k)/(n(n - 1)) each, k the length of the
-    user's list. For whole numbers :math:`|d| = \frac1\pi \int_0^\pi (1 - \cos dt)/(1 - \cos t)\,dt`, and the mean of the
-    cosine is a product over users; the midpoint rule is exact with more points than users.
-
-    >>> round(gini_of_random_lists(np.array([0, 0, 0, 5.0]), 1_000), 4)
-    0.9852
-    """
-    k = np.flatnonzero(lengths)
-    k = k[k > 0]
-    slots, users = float(lengths @ np.arange(len(lengths))), float(lengths[k].sum())
-    if items < 2:
-        return 0.0
-    step = k * (items - k) / (items * (items - 1.0))
-    points = int(min(users + 1, MOST_POINTS))
-    away = 2 * np.sin((np.arange(points) + 0.5) * math.pi / (2 * points)) ** 2  # 1 - cos t
-    logs = np.zeros(points)
-    negative = np.zeros(points)
-    for chance, many in zip(step.tolist(), lengths[k].tolist(), strict=True):
-        factor = 1 - 2 * chance * away
-        with np.errstate(divide="ignore"):
-            logs += many * np.log(np.abs(factor))
-        negative += many * (factor < 0)
-    same = np.where(negative % 2 == 1, -1.0, 1.0) * np.exp(logs)
-    apart = float(((1 - same) / away).mean())
-    return (items - 1) * apart / (2 * slots)
-
-
-MOST_POINTS = 1 << 20
-"""Users up to which the chance level is exact; beyond, the integrand is smooth between so many points."""
 
 
 @metric(
@@ -189,9 +155,9 @@ def exposure_entropy(
     >>> exposure_entropy([[1, 1, 1, 1]], threshold=1, base=2)
     2.0
     """
-    held = t.spectrum
-    p = held.values / held.total[..., None]
-    nats = np.where(held.total > 0, -held.sum_of(np.where(p == 0, 0.0, p * np.log(p))), np.nan)
+    spectrum = t.spectrum
+    p = spectrum.values / spectrum.total[..., None]
+    nats = np.where(spectrum.total > 0, -spectrum.sum_of(np.where(p == 0, 0.0, p * np.log(p))), np.nan)
     unit = math.log(t.items) if normalized and t.items else math.log(base)
     return np.asarray(np.maximum(nats, 0.0) / np.float64(unit))
 
@@ -240,7 +206,9 @@ def lorenz_points(t: Crosstab, most: int = 400, *, fewest: int = 0) -> dict[str,
     corners = len(curve.population)
     if corners > most:
         even, top = np.linspace(0, 1, most // 2), 1 - np.geomspace(1 / corners, 1, most // 2)
-        kept = np.unique(np.append(np.searchsorted(curve.population, np.concatenate([even, top])), [0, corners - 1]))
+        shown_corners = np.unique(
+            np.append(np.searchsorted(curve.population, np.concatenate([even, top])), [0, corners - 1])
+        )
     else:
-        kept = np.arange(corners)
-    return {"population": curve.population[kept].tolist(), "share": curve.share[kept].tolist()}
+        shown_corners = np.arange(corners)
+    return {"population": curve.population[shown_corners].tolist(), "share": curve.share[shown_corners].tolist()}

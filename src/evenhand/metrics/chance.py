@@ -27,7 +27,7 @@ def expected_terms(terms: Terms, kind: int) -> Floats:
     [0.5, 0.0]
     """
     count, size = int(terms.counts[kind]), int(terms.sizes[kind])
-    found = np.empty(size)
+    means = np.empty(size)
     block = max(1, MOST_CELLS // (count + 1))
     for start in range(1, size + 1, block):
         k = np.arange(start, min(start + block, size + 1))[:, None]
@@ -36,8 +36,8 @@ def expected_terms(terms: Terms, kind: int) -> Floats:
         few = size * (count + 1) <= FEW_CELLS and count <= WIDE
         chance = _few_chances(count, size) if few else _hypergeometric(c, k, count, size)
         with np.errstate(invalid="ignore"):  # an infinite term that no order meets
-            found[start - 1 : start - 1 + len(k)] = np.where(chance > 0, chance * terms.at(c, k, kind), 0.0).sum(1)
-    return found
+            means[start - 1 : start - 1 + len(k)] = np.where(chance > 0, chance * terms.at(c, k, kind), 0.0).sum(1)
+    return means
 
 
 def _reach(k: np.typing.NDArray[np.int64], count: int, size: int) -> tuple[int, int]:
@@ -71,7 +71,7 @@ def _log_factorials(size: int) -> Floats:
     return np.asarray(gammaln(np.arange(size) + 1.0))
 
 
-def share_band(count: int, size: int, known: np.typing.NDArray[np.int64], level: float) -> tuple[Floats, Floats]:
+def share_band(count: int, size: int, seen: np.typing.NDArray[np.int64], level: float) -> tuple[Floats, Floats]:
     """Shares of a group among the first `known` items between which random orders lie with probability `level`.
 
     >>> low, high = share_band(1, 2, np.array([1, 2]), 0.95)
@@ -79,8 +79,8 @@ def share_band(count: int, size: int, known: np.typing.NDArray[np.int64], level:
     ([0.0, 0.5], [1.0, 0.5])
     """
     tail = (1 - level) / 2
-    low, high = np.zeros(len(known)), np.ones(len(known))
-    for i, k in enumerate(known.tolist()):
+    low, high = np.zeros(len(seen)), np.ones(len(seen))
+    for i, k in enumerate(seen.tolist()):
         if not k:
             continue
         c = np.arange(min(count, k) + 1)

@@ -46,8 +46,8 @@ def satisfied(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, 
     >>> satisfied([0, 0, 0, 1, 0, 0], protected=1, p=0.5)
     1.0
     """
-    found = first_violations(placed, p, alpha, adjusted=adjusted)
-    return np.where(placed.sides().known > 0, (found == 0).astype(np.float64), np.nan)
+    violations = first_violations(placed, p, alpha, adjusted=adjusted)
+    return np.where(placed.sides().known > 0, (violations == 0).astype(np.float64), np.nan)
 
 
 def _why_none(placed: Placement, **_: object) -> Any:
@@ -82,8 +82,8 @@ def fair_violation(placed: Placement, *, p: Share | None = None, alpha: Share = 
     >>> fair_violation([0, 0, 0, 0, 0, 1], protected=1, p=0.5, alpha=0.1)
     5.0
     """
-    found = first_violations(placed, p, alpha, adjusted=adjusted)
-    return np.where(found > 0, found, np.nan)
+    violations = first_violations(placed, p, alpha, adjusted=adjusted)
+    return np.where(violations > 0, violations, np.nan)
 
 
 def first_violations(placed: Placement, p: float | None, alpha: float, *, adjusted: bool) -> Floats:
@@ -91,7 +91,7 @@ def first_violations(placed: Placement, p: float | None, alpha: float, *, adjust
     if p is None:
         raise EvenhandError("fair_satisfied needs the share of the protected group. Pass p=, for example p=0.5.")
     sides = placed.sides()
-    found = np.zeros(len(sides))
+    violations = np.zeros(len(sides))
     for block in sides.batches():
         seen = np.broadcast_to(block.seen, block.codes.shape).astype(np.int64)
         labelled = block.known.sum(1)
@@ -101,8 +101,8 @@ def first_violations(placed: Placement, p: float | None, alpha: float, *, adjust
             needed[i, 1 : k + 1] = _table(k, p, alpha, adjusted)
         short = block.known & (block.held(0) < needed[which[:, None], seen])
         if short.shape[1]:
-            found[block.at] = np.where(short.any(1), short.argmax(1) + 1, 0)
-    return found
+            violations[block.at] = np.where(short.any(1), short.argmax(1) + 1, 0)
+    return violations
 
 
 @lru_cache(maxsize=4096)

@@ -111,5 +111,5 @@ def equalized_odds_gap(g: ScoredGroups) -> Floats:
     """
     if g.reason():
         return np.asarray(np.nan)
-    held = [mass for mass in (g.success, g.failure) if mass.any()]  # an outcome that nobody has constrains nothing
-    return np.asarray(np.max([np.ptp(mass / mass.sum(-1, keepdims=True), axis=0).max() for mass in held]))
+    outcomes = [mass for mass in (g.success, g.failure) if mass.any()]  # an outcome that nobody has constrains nothing
+    return np.asarray(np.max([np.ptp(mass / mass.sum(-1, keepdims=True), axis=0).max() for mass in outcomes]))

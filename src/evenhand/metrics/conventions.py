@@ -266,19 +266,19 @@ def compare(name: str) -> list[Comparison]:
     metric = REGISTRY[name]
     if not metric.conventions:
         raise EvenhandError(f"No other tool is known that computes {name} differently. See evenhand metrics {name}.")
-    ours = Comparison("evenhand", "this package", metric.card.asks, dict(_values(metric, None)))
+    evenhand = Comparison("evenhand", "this package", metric.card.asks, dict(_values(metric, None)))
     others = [
         Comparison(key, c.tool, c.does, dict(_values(metric, key))) for key, c in sorted(metric.conventions.items())
     ]
-    return [ours, *others]
+    return [evenhand, *others]
 
 
 def _values(metric: Metric, convention: str | None) -> Iterator[tuple[str, float]]:
     keywords: dict[str, Any] = {} if convention is None else {"convention": convention}
     if metric.card.needs is Crosstab:
         keywords |= _SHOWN
-        for need, given in _GIVEN.items():
-            keywords |= given if need in metric.reads() else {}
+        for need, arguments in _GIVEN.items():
+            keywords |= arguments if need in metric.reads() else {}
     if metric is generalized_entropy:
         keywords["alpha"] = 0.0
     for words, data in EXAMPLES.get(metric.card.needs, ()):

@@ -88,8 +88,10 @@ def predictor(s: Sums, reference: int, *, grouped: bool = True) -> Predictor:
     home = s.rows[..., reference, None] > 0
     level = np.where(s.rows > 0, level, level[..., reference, None])
     varies = _varies(s.rows.sum(-1), s.u.sum(-1), s.uu.sum(-1))
-    told = home[..., 0] & (_varies_within(s) | ~varies)
-    return Predictor(np.where(told[..., None], level, level_alike), np.where(told, slope, alike_slope[..., 0]))
+    separable = home[..., 0] & (_varies_within(s) | ~varies)
+    return Predictor(
+        np.where(separable[..., None], level, level_alike), np.where(separable, slope, alike_slope[..., 0])
+    )
 
 
 def _line(rows: Floats, u: Floats, uu: Floats, y: Floats, uy: Floats) -> tuple[Floats, Floats]:
@@ -156,8 +158,8 @@ class Reallocation:
         rows, u, uu = (x.sum(-1) for x in (s.rows, s.u, s.uu))
         mean = u / np.maximum(rows, 1)
         spread = np.where(uu - mean * u > FLAT * uu, uu - mean * u, np.inf)
-        own = self.fold[c.request] * c.shape[0] + c.bin
-        slope, level, rows, mean, spread = (x.ravel()[own] for x in (slope, level, rows, mean, spread))
+        fold_bin = self.fold[c.request] * c.shape[0] + c.bin
+        slope, level, rows, mean, spread = (x.ravel()[fold_bin] for x in (slope, level, rows, mean, spread))
         residual = np.where(c.fitted, c.outcome - level - slope * c.offset, 0.0)
         free = 1 - 1 / np.maximum(rows, 1) - (c.offset - mean) ** 2 / spread
         root = np.sqrt(np.maximum(free * (1 - self.folds / max(c.clusters, 2 * self.folds)), FLAT))
@@ -252,7 +254,7 @@ class Reallocation:
         """Rows in these places."""
         cell = self._cell.take(rows)
         weights = (None, self.candidates.offset.take(rows), place)
-        return Held(*(self._added(cell, one) for one in weights))
+        return Held(*(self._added(cell, weight) for weight in weights))
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,8 @@ def theoretical(a: MetricSpec, s: Spectrum, rng: np.random.Generator) -> list[Fa
 def _unchanged(criterion: str, base: float, others: Sequence[float]) -> Fact:
     if not math.isfinite(base):
         return Fact(criterion, "undefined")
-    apart = max(abs(x - base) / (abs(base) or 1.0) for x in others)
-    return Fact(criterion, "yes" if apart <= SAME else "no", apart)
+    difference = max(abs(x - base) / (abs(base) or 1.0) for x in others)
+    return Fact(criterion, "yes" if difference <= SAME else "no", difference)
 
 
 def _adjustable(a: MetricSpec, s: Spectrum) -> Fact:
@@ -128,27 +128,30 @@ def _subgroups(a: MetricSpec, s: Spectrum, rng: np.random.Generator) -> Fact:
     whole = float(a.on(s))
     if not identity:
         return _settled(abs(_weighted(a, p) - whole))
-    found = parts(p, typing.cast("Index", identity), **a.params)
+    decomposition = parts(p, typing.cast("Index", identity), **a.params)
     if identity == "gini":
-        overlap = float(found.total - found.within - found.between)
+        overlap = float(decomposition.total - decomposition.within - decomposition.between)
         return Fact("subgroups", "with overlap", overlap, "needs_overlap") if overlap > SAME else _settled(overlap)
     if identity == "atkinson":
-        return _settled(float(abs((1 - found.within) * (1 - found.between) - (1 - found.total))), "multiplicative")
-    return _settled(float(abs(found.within + found.between - found.total)))
+        return _settled(
+            float(abs((1 - decomposition.within) * (1 - decomposition.between) - (1 - decomposition.total))),
+            "multiplicative",
+        )
+    return _settled(float(abs(decomposition.within + decomposition.between - decomposition.total)))
 
 
 def _weighted(a: MetricSpec, p: Partition) -> float:
     """The whole mean from group means, or the whole Herfindahl index from those of the groups."""
-    own = np.array([float(a.on(p[g])) for g in range(len(p))])
+    values = np.array([float(a.on(p[g])) for g in range(len(p))])
     sizes, totals = (np.array([float(getattr(p[g], name)) for g in range(len(p))]) for name in ("size", "total"))
     weights = sizes / sizes.sum() if a.metric is mean else (totals / totals.sum()) ** 2
-    return float(np.where(weights > 0, weights * own, 0.0).sum())
+    return float(np.where(weights > 0, weights * values, 0.0).sum())
 
 
-def _settled(apart: float, note: str = "") -> Fact:
-    if math.isnan(apart):
+def _settled(difference: float, note: str = "") -> Fact:
+    if math.isnan(difference):
         return Fact("subgroups", "undefined", note=note)
-    return Fact("subgroups", "yes" if apart <= SAME else "no", apart, note)
+    return Fact("subgroups", "yes" if difference <= SAME else "no", difference, note)
 
 
 def _transfer(a: MetricSpec, s: Spectrum, base: float) -> Fact:

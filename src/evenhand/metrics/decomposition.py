@@ -75,16 +75,16 @@ def decompose(x: Any, groups: Any, *, index: Index = "gini", weights: Any = None
     """
     chosen = checked_index(index, params)
     tally = Partition.of(x, groups, weights)
-    found = parts(tally, chosen, **params)
-    if math.isnan(found.total):
+    figures = parts(tally, chosen, **params)
+    if math.isnan(figures.total):
         code = tally.reason()
         warnings.warn(UndefinedWarning(f"The {index} index is undefined: {code}.", code), stacklevel=2)
-    by_group = zip(found.index.tolist(), found.share.tolist(), found.population_share.tolist(), strict=True)
+    by_group = zip(figures.index.tolist(), figures.share.tolist(), figures.population_share.tolist(), strict=True)
     return Decomposition(
-        float(found.total),
-        float(found.within),
-        float(found.between),
-        float(found.overlap),
+        float(figures.total),
+        float(figures.within),
+        float(figures.between),
+        float(figures.overlap),
         {label: GroupPart(*part) for label, part in zip(tally.groups, by_group, strict=True)},
     )
 
@@ -103,24 +103,24 @@ def checked_index(index: str, params: Mapping[str, Any]) -> Index:
 
 def parts(p: Partition, index: Index, **params: float) -> Parts:
     """The decomposition of one partition, or of many replicates of it at once."""
-    of = INDICES[index]
-    own, sizes, totals = _per_group(p, of, params)
+    metric = INDICES[index]
+    group_index, sizes, totals = _per_group(p, metric, params)
     size, total = sizes.sum(-1, keepdims=True), totals.sum(-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         share, population_share = totals / total, sizes / size
         means = np.where(sizes > 0, totals / sizes, 0.0)
-        whole = of.on(p.pooled, **params)
+        whole = metric.on(p.pooled, **params)
         if index == "gini":
-            within = _summed(population_share * share * own, totals > 0)
+            within = _summed(population_share * share * group_index, totals > 0)
             between = gini.on(_at_means(means, sizes))
             overlap = np.maximum(whole - within - between, 0.0)
         elif index == "atkinson":
-            within = _summed(share * own, totals > 0)
-            between = atkinson.on(_at_means(np.where(totals > 0, means * (1 - own), 0.0), sizes), **params)
+            within = _summed(share * group_index, totals > 0)
+            between = atkinson.on(_at_means(np.where(totals > 0, means * (1 - group_index), 0.0), sizes), **params)
             overlap = np.zeros_like(whole)
         else:
             alpha = params.get("alpha", 1.0)
-            terms = population_share ** (1 - alpha) * share**alpha * own
+            terms = population_share ** (1 - alpha) * share**alpha * group_index
             within = _summed(terms, totals > 0)
             if alpha <= 0:
                 within = np.where(((sizes > 0) & (totals == 0)).any(-1), np.inf, within)
@@ -128,31 +128,31 @@ def parts(p: Partition, index: Index, **params: float) -> Parts:
             overlap = np.zeros_like(whole)
     undefined = np.isnan(whole)
     within, between, overlap = (np.where(undefined, np.nan, part) for part in (within, between, overlap))
-    return Parts(whole, within, between, overlap, own, share, population_share)
+    return Parts(whole, within, between, overlap, group_index, share, population_share)
 
 
-def _per_group(p: Partition, of: Metric, params: Mapping[str, float]) -> tuple[Floats, Floats, Floats]:
+def _per_group(p: Partition, metric: Metric, params: Mapping[str, float]) -> tuple[Floats, Floats, Floats]:
     """Each group's index, size and total: (..., G)."""
     if len(p) > MANY and p.counts.ndim == 1:
-        return _many_groups(p, of, params)
+        return _many_groups(p, metric, params)
     spectra = [p[g] for g in range(len(p))]
     lead = p.counts.shape[:-1]
     if not spectra:
         return np.zeros((*lead, 0)), np.zeros((*lead, 0)), np.zeros((*lead, 0))
-    own = np.stack([of.on(s, **params) for s in spectra], axis=-1)
-    return own, np.stack([s.size for s in spectra], axis=-1), np.stack([s.total for s in spectra], axis=-1)
+    group_index = np.stack([metric.on(s, **params) for s in spectra], axis=-1)
+    return group_index, np.stack([s.size for s in spectra], axis=-1), np.stack([s.total for s in spectra], axis=-1)
 
 
 MANY = 1_000
 """Groups beyond which one at a time takes too long."""
 
 
-def _many_groups(p: Partition, of: Metric, params: Mapping[str, float]) -> tuple[Floats, Floats, Floats]:
+def _many_groups(p: Partition, metric: Metric, params: Mapping[str, float]) -> tuple[Floats, Floats, Floats]:
     """The same, groups of similar width at a time."""
-    own, sizes, totals = np.zeros(len(p)), np.zeros(len(p)), np.zeros(len(p))
+    group_index, sizes, totals = np.zeros(len(p)), np.zeros(len(p)), np.zeros(len(p))
     for chosen, batch in Spectra(p.values, p.counts, p.starts, p.weights).batches(1 << 17):
-        own[chosen], sizes[chosen], totals[chosen] = of.on(batch, **params), batch.size, batch.total
-    return own, sizes, totals
+        group_index[chosen], sizes[chosen], totals[chosen] = metric.on(batch, **params), batch.size, batch.total
+    return group_index, sizes, totals
 
 
 def _summed(terms: Floats, counts: Any) -> Floats:
@@ -166,58 +166,61 @@ def _at_means(means: Floats, sizes: Floats) -> Spectrum:
     return Spectrum(np.take_along_axis(means, order, -1), np.take_along_axis(sizes, order, -1))
 
 
-def parts_influence(p: Partition, found: Parts, index: Index, **params: float) -> dict[str, Floats]:
+def parts_influence(p: Partition, figures: Parts, index: Index, **params: float) -> dict[str, Floats]:
     """What one more unit in each cell does to total, within, between and overlap, up to a constant: (C,) each.
 
     For one population, not for replicates.
     """
-    of, g = INDICES[index], p.cell_group
+    metric, g = INDICES[index], p.cell_group
     mean = float(p.pooled.total / p.pooled.size)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        total = p.unpooled(_linearised(of, p.pooled, found.total, params))
-        inside = [_linearised(of, p[i], found.index[i], params) for i in range(len(p))]
-        moves = {"total": total, "within": _within_moves(p, found, index, np.concatenate(inside), params)}
+        total = p.unpooled(_linearised(metric, p.pooled, figures.total, params))
+        inside = [_linearised(metric, p[i], figures.index[i], params) for i in range(len(p))]
+        moves = {"total": total, "within": _within_moves(p, figures, index, np.concatenate(inside), params)}
         if index == "gini":
-            moves["between"] = _between_gini_moves(found, g, p.values, mean)
+            moves["between"] = _between_gini_moves(figures, g, p.values, mean)
             moves["overlap"] = total - moves["within"] - moves["between"]
         elif index == "atkinson":
-            kept = 1 - found.within
-            moves["between"] = total / kept - (1 - found.total) * moves["within"] / kept**2
+            equal_within = 1 - figures.within
+            moves["between"] = total / equal_within - (1 - figures.total) * moves["within"] / equal_within**2
         else:
             moves["between"] = total - moves["within"]
     return moves
 
 
-def _within_moves(p: Partition, found: Parts, index: Index, own_moves: Floats, params: Mapping[str, float]) -> Floats:
+def _within_moves(p: Partition, figures: Parts, index: Index, own_moves: Floats, params: Mapping[str, float]) -> Floats:
     """A unit moves the weight of its group, its group's share, and its group's own index."""
     g, relative = p.cell_group, p.values / (p.pooled.total / p.pooled.size)
-    own, share, people = found.index[g], found.share[g], found.population_share[g]
+    group_index, share, people = figures.index[g], figures.share[g], figures.population_share[g]
     if index == "gini":
-        moves = own * (share + people * relative) + share * own_moves
-        fades = found.within * (1 + relative)
+        moves = group_index * (share + people * relative) + share * own_moves
+        fades = figures.within * (1 + relative)
     else:
         alpha = 1.0 if index in ("theil", "atkinson") else params.get("alpha", 1.0)
         ratio = share / people
-        moves = own * ((1 - alpha) * ratio**alpha + alpha * ratio ** (alpha - 1) * relative) + ratio**alpha * own_moves
-        fades = found.within * (1 - alpha + alpha * relative)
+        moves = (
+            group_index * ((1 - alpha) * ratio**alpha + alpha * ratio ** (alpha - 1) * relative)
+            + ratio**alpha * own_moves
+        )
+        fades = figures.within * (1 - alpha + alpha * relative)
     return np.where(share > 0, moves, 0.0) - fades
 
 
-def _between_gini_moves(found: Parts, g: Any, x: Floats, mean: float) -> Floats:
+def _between_gini_moves(figures: Parts, g: Any, x: Floats, mean: float) -> Floats:
     """The Gini index of group means moves with who is in which group and with each group's mean."""
-    people = found.population_share
-    means = np.where(people > 0, found.share / people, 0.0) * mean
+    people = figures.population_share
+    means = np.where(people > 0, figures.share / people, 0.0) * mean
     distinct, at = np.unique(means, return_inverse=True)
     mass = np.bincount(at, people)
-    below, held = np.cumsum(mass), np.cumsum(mass * distinct)
+    below, amount_below = np.cumsum(mass), np.cumsum(mass * distinct)
     rank = 2 * below - mass - 1  # 2 F - 1
-    joins = (2 * (distinct * below - held) - (found.between + 1) * distinct) / mean
-    moves: Floats = joins[at[g]] + (rank[at[g]] - found.between) * (x - means[g]) / mean
+    joins = (2 * (distinct * below - amount_below) - (figures.between + 1) * distinct) / mean
+    moves: Floats = joins[at[g]] + (rank[at[g]] - figures.between) * (x - means[g]) / mean
     return moves
 
 
-def _linearised(of: Metric, s: Spectrum, estimate: Floats, params: Mapping[str, float]) -> Floats:
-    moves = of.linearised(s, estimate, params)
+def _linearised(metric: Metric, s: Spectrum, estimate: Floats, params: Mapping[str, float]) -> Floats:
+    moves = metric.linearised(s, estimate, params)
     return np.full(s.values.shape, np.nan) if moves is None else moves
 
 
@@ -264,14 +267,14 @@ def decompose_sources(sources: Mapping[Any, Any]) -> SourceDecomposition:
     (0.40625, 0.4375)
     """
     tally = Sources.of(sources)
-    found = source_parts(tally)
-    if math.isnan(found.gini):
+    figures = source_parts(tally)
+    if math.isnan(figures.gini):
         code = tally.reason()
         warnings.warn(UndefinedWarning(f"The Gini index is undefined: {code}.", code), stacklevel=2)
-    columns = (found.share, found.own_gini, found.correlation, found.contribution, found.marginal)
+    columns = (figures.share, figures.own_gini, figures.correlation, figures.contribution, figures.marginal)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return SourceDecomposition(
-        float(found.gini), dict(zip(tally.names, (SourcePart(*row) for row in rows), strict=True))
+        float(figures.gini), dict(zip(tally.names, (SourcePart(*row) for row in rows), strict=True))
     )
 
 
@@ -284,13 +287,15 @@ def source_parts(s: Sources) -> SourceParts:
     F is the mid-rank of the unit's total over n, F_k that of its amount from source k.
     """
     units = s.units[..., None]
-    held = _over_units(s, s.counts)
+    amounts = _over_units(s, s.counts)
     tilted = _over_units(s, s.counts * _distance(s.counts, s.by_total))
-    own = [(s.counts * _distance(s.counts, rungs) * s.amounts[:, k]).sum(-1) for k, rungs in enumerate(s.by_source)]
-    own_tilted = np.stack(own, axis=-1)
-    total = held.sum(-1, keepdims=True)
+    ranked_amounts = [
+        (s.counts * _distance(s.counts, rungs) * s.amounts[:, k]).sum(-1) for k, rungs in enumerate(s.by_source)
+    ]
+    own_tilted = np.stack(ranked_amounts, axis=-1)
+    total = amounts.sum(-1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share, own_gini = held / total, own_tilted / (units * held)
+        share, own_gini = amounts / total, own_tilted / (units * amounts)
         contribution = np.where(own_tilted > 0, tilted, 0.0) / (units * total)
         correlation = np.where(own_tilted > 0, tilted / own_tilted, np.nan)
     index = np.asarray(contribution.sum(-1))
@@ -313,7 +318,7 @@ def _distance(counts: Floats, rungs: Ladder) -> Floats:
     return out
 
 
-def source_influence(s: Sources, found: SourceParts) -> dict[str, Floats]:
+def source_influence(s: Sources, figures: SourceParts) -> dict[str, Floats]:
     """What one more unit in each cell does to each figure, up to a constant: (C,) for the index, (C, K) per source.
 
     For one population, not for replicates.
@@ -325,18 +330,18 @@ def source_influence(s: Sources, found: SourceParts) -> dict[str, Floats]:
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = np.stack([_rank_moves(s, x[:, k], s.by_total) for k in range(len(s))], axis=-1)
         own_moved = np.stack([_rank_moves(s, x[:, k], rungs) for k, rungs in enumerate(s.by_source)], axis=-1)
-        contribution = (moved - found.contribution * totals) / mean
-        own = (own_moved - found.own_gini * x) / means
-        index = (_rank_moves(s, s.totals, s.by_total) - float(found.gini) * s.totals) / mean
-        share = (x - found.share * totals) / mean
-        both = found.share * found.own_gini
-        product = found.share * own + found.own_gini * share
-        correlation = (contribution - found.correlation * product) / both
-        marginal = contribution - found.share * index[:, None] - float(found.gini) * share
+        contribution = (moved - figures.contribution * totals) / mean
+        own_index = (own_moved - figures.own_gini * x) / means
+        index = (_rank_moves(s, s.totals, s.by_total) - float(figures.gini) * s.totals) / mean
+        share = (x - figures.share * totals) / mean
+        both = figures.share * figures.own_gini
+        product = figures.share * own_index + figures.own_gini * share
+        correlation = (contribution - figures.correlation * product) / both
+        marginal = contribution - figures.share * index[:, None] - float(figures.gini) * share
     return {
         "gini": index,
         "share": share,
-        "own_gini": own,
+        "own_gini": own_index,
         "correlation": correlation,
         "contribution": contribution,
         "marginal": marginal,
@@ -347,7 +352,7 @@ def _rank_moves(s: Sources, x: Floats, rungs: Ladder) -> Floats:
     """Influence of a unit on 2 cov(x, F), up to a constant: its own tilt, and how far it pushes the others' ranks."""
     units = float(s.units)
     tilt = x * _distance(s.counts, rungs) / units
-    held = np.add.reduceat((s.counts * x)[rungs.order], rungs.steps)
+    amounts = np.add.reduceat((s.counts * x)[rungs.order], rungs.steps)
     above = np.empty_like(x)
-    above[rungs.order] = (held.sum() - np.cumsum(held) + held / 2)[rungs.step]
+    above[rungs.order] = (amounts.sum() - np.cumsum(amounts) + amounts / 2)[rungs.step]
     return tilt + 2 * above / units

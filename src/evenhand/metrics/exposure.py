@@ -41,8 +41,8 @@ PER_RELEVANCE = frozenset({"sides", "relevance", "labels"})
 def _utility_reason(t: Exposure, **_: Any) -> Any:
     """(...,) a side without relevance; or nothing at all on either side."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        ours, theirs = t.both(t.utility)
-    lost = (t.weight > 0) & ~((ours > 0) & (theirs > 0))
+        protected, others = t.both(t.utility)
+    lost = (t.weight > 0) & ~((protected > 0) & (others > 0))
     return np.where(lost, "no_relevant_in_group", "zero_over_zero")
 
 
@@ -77,8 +77,8 @@ def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, atten
     >>> dp([1.5, 0.5])
     3.0
     """
-    ours, theirs = _exposures(t, per_item=per_item, epsilon=epsilon)
-    return ours / theirs
+    protected, others = _exposures(t, per_item=per_item, epsilon=epsilon)
+    return protected / others
 
 
 @metric(
@@ -109,8 +109,8 @@ def exposure_share(t: Exposure, *, attention: Model = LOG) -> Floats:
     >>> exposure_share([1.5, 0.5])
     0.75
     """
-    ours = t.received[..., list(t.protected or ())].sum(-1)
-    return np.asarray(ours / t.received.sum(-1))
+    protected = t.received[..., list(t.protected or ())].sum(-1)
+    return np.asarray(protected / t.received.sum(-1))
 
 
 @metric(
@@ -177,8 +177,8 @@ def eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, at
     >>> eur([1, 1], utility=[2, 1])
     0.5
     """
-    ours, theirs = _per_utility(t, t.received, as_printed=as_printed, epsilon=epsilon)
-    return ours / theirs
+    protected, others = _per_utility(t, t.received, as_printed=as_printed, epsilon=epsilon)
+    return protected / others
 
 
 @metric(
@@ -243,8 +243,8 @@ def rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, at
     >>> rur([1, 1], utility=[2, 1], gained=[1, 1])
     0.5
     """
-    ours, theirs = _per_utility(t, t.gained, as_printed=as_printed, epsilon=epsilon)
-    return ours / theirs
+    protected, others = _per_utility(t, t.gained, as_printed=as_printed, epsilon=epsilon)
+    return protected / others
 
 
 @metric(
@@ -282,20 +282,26 @@ def log_rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0
 
 def _exposures(t: Exposure, *, per_item: bool, epsilon: float) -> tuple[Floats, Floats]:
     """Exposure of the two sides, in all or per item."""
-    ours, theirs = t.both(t.received)
+    protected, others = t.both(t.received)
     if per_item:
         n, m = t.side_sizes()
-        ours, theirs = (ours / n if n else ours), (theirs / m if m else theirs)  # nobody there: nothing to divide
-    return ours + epsilon, theirs + epsilon
+        protected, others = (
+            (protected / n if n else protected),
+            (others / m if m else others),
+        )  # nobody there: nothing to divide
+    return protected + epsilon, others + epsilon
 
 
 def _per_utility(t: Exposure, achieved: Floats | None, *, as_printed: bool, epsilon: float) -> tuple[Floats, Floats]:
     """What the two sides achieve per unit of relevance; NaN where one of them has none."""
-    ours, theirs = t.both(achieved)
-    utility, other = t.both(t.utility)
+    protected, others = t.both(achieved)
+    protected_utility, other_utility = t.both(t.utility)
     n, m = t.side_sizes() if as_printed else (1.0, 1.0)
-    known = (utility > 0) & (other > 0)
-    sides = np.where(known, ours * n / utility, np.nan), np.where(known, theirs * m / other, np.nan)
+    relevant = (protected_utility > 0) & (other_utility > 0)
+    sides = (
+        np.where(relevant, protected * n / protected_utility, np.nan),
+        np.where(relevant, others * m / other_utility, np.nan),
+    )
     return sides[0] + epsilon, sides[1] + epsilon
 
 

@@ -88,14 +88,14 @@ def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
 
 
 @gini.influence
-def _(s: Spectrum, estimate: Floats, *, corrected: bool = False) -> Terms:
+def _(s: Spectrum, estimate: Floats, *, corrected: bool = False) -> Influence:
     """Z_i / mean with Z_i = -(G + 1) x_i + (2 / n) sum_j max(x_i - x_j, 0), centred."""
     size, mean = s.size, s.total / s.size
     correction = size / (size - 1) if corrected else np.ones_like(size)
     parts = [b.values * b.reach - b.held for b in s.walk()]
     above = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
     terms = (2 * correction / (size * mean), above), (-(estimate + correction) / mean, s.values)
-    return Terms(terms, correction - estimate, apart=1)
+    return Influence(terms, correction - estimate, varying=1)
 
 
 def gini_chance(mean: Floats) -> Floats:
@@ -125,8 +125,8 @@ def gini_chance(mean: Floats) -> Floats:
 @gini.chance
 def _(s: Spectrum, *, corrected: bool = False) -> Floats:
     """For counts: known where they are divided by n."""
-    known = (s.total > 0) & (not corrected)
-    return np.where(known, gini_chance(s.total / s.size), np.nan)
+    is_known = (s.total > 0) & (not corrected)
+    return np.where(is_known, gini_chance(s.total / s.size), np.nan)
 
 
 @gini.attainable
@@ -206,7 +206,7 @@ def atkinson(s: Spectrum, *, epsilon: Aversion = 0.5) -> Floats:
 
 
 @atkinson.influence
-def _(s: Spectrum, estimate: Floats, *, epsilon: float = 0.5) -> Floats | Terms:
+def _(s: Spectrum, estimate: Floats, *, epsilon: float = 0.5) -> Floats | Influence:
     """(1 - A) [(x / mean - 1) - (x^(1 - eps) / M - 1) / (1 - eps)], with M the mean of the powers."""
     if math.isinf(epsilon):
         return np.full(np.broadcast_shapes(s.counts.shape, s.values.shape), np.nan)
@@ -216,12 +216,12 @@ def _(s: Spectrum, estimate: Floats, *, epsilon: float = 0.5) -> Floats | Terms:
     relative = s.values / base
     if abs(power) < NEAR:
         logs = np.log(relative)
-        found = Terms(((left / mean, s.values), (-left, logs)), left * (s.sum_of(logs) / s.size - 1))
+        influence = Influence(((left / mean, s.values), (-left, logs)), left * (s.sum_of(logs) / s.size - 1))
     else:
         powers = relative**power
         terms = (left / mean, s.values), (-left / power / (s.sum_of(powers) / s.size), powers)
-        found = Terms(terms, left / power - left)
-    return np.where(lowest == 0, 0.0, np.asarray(found)) if epsilon >= 1 else found
+        influence = Influence(terms, left / power - left)
+    return np.where(lowest == 0, 0.0, np.asarray(influence)) if epsilon >= 1 else influence
 
 
 Alpha = Annotated[float, Between(-math.inf, math.inf, open_low=True, open_high=True)]
@@ -403,8 +403,8 @@ def _(s: Spectrum, estimate: Floats, *, normalized: bool = False) -> Floats:
     size = s.size[..., None]
     relative = s.values / (s.total / s.size)[..., None]
     second = (s.sum_of(relative**2) / s.size)[..., None]
-    found = (relative**2 - second - 2 * second * (relative - 1)) / size
-    return found / (1 - 1 / size) if normalized else found + 0 * estimate[..., None]
+    influence = (relative**2 - second - 2 * second * (relative - 1)) / size
+    return influence / (1 - 1 / size) if normalized else influence + 0 * estimate[..., None]
 
 
 @metric(
@@ -505,7 +505,7 @@ def standard_error(of: object, s: Spectrum, **params: object) -> float:
 
 
 @dataclass(frozen=True)
-class Terms:
+class Influence:
     """The influence of a unit as a sum of quantities per cell, each times a number per replicate, and of a constant.
 
     Its spread follows from sums of them and of their products, and what replicates share, all but the first `apart`, is never
@@ -514,18 +514,18 @@ class Terms:
 
     terms: tuple[tuple[Floats, Floats], ...]
     constant: Floats
-    apart: int = 0
+    varying: int = 0
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: FBT001
-        found: Any = self.constant[..., None]
+        influence: Any = self.constant[..., None]
         for times, quantity in self.terms:
-            found = found + times[..., None] * quantity
-        return found
+            influence = influence + times[..., None] * quantity
+        return influence
 
-    def __neg__(self) -> Terms:
+    def __neg__(self) -> Influence:
         return replace(self, terms=tuple((-times, quantity) for times, quantity in self.terms), constant=-self.constant)
 
-    def rows(self, chosen: Any) -> Terms:
+    def rows(self, chosen: Any) -> Influence:
         """Some of the replicates."""
         shape = chosen.shape
         terms = tuple(
@@ -536,21 +536,21 @@ class Terms:
 
     def spread(self, s: Spectrum) -> tuple[Floats, Any]:
         """Standard error of the mean over units without weights, and where too many digits of it cancel out."""
-        pulls = [s.counts * x for _, x in self.terms[: self.apart]]
+        pulls = [s.counts * x for _, x in self.terms[: self.varying]]
         mean, square, largest = np.zeros((3, *s.size.shape))
         for i, (times, x) in enumerate(self.terms):
-            mean += times * (dot(pulls[i]) if i < self.apart else s.total if x is s.values else dot(s.counts, x))
+            mean += times * (dot(pulls[i]) if i < self.varying else s.total if x is s.values else dot(s.counts, x))
             for j, (others, y) in enumerate(self.terms[: i + 1]):
-                both = times * others * (dot(pulls[j], x) if j < self.apart else dot(s.counts, x * y))
+                both = times * others * (dot(pulls[j], x) if j < self.varying else dot(s.counts, x * y))
                 square += both if i == j else 2 * both
                 largest += both if i == j else 0.0
         spread = square - mean**2 / s.size
         return np.sqrt(np.maximum(spread, 0.0)) / s.size, ~(spread > LOST * largest)
 
 
-def spread_of_mean(s: Spectrum, per_unit: Floats | Terms) -> Floats:
+def spread_of_mean(s: Spectrum, per_unit: Floats | Influence) -> Floats:
     """Standard error of a weighted mean of independent units whose influence is given per cell."""
-    if isinstance(per_unit, Terms):
+    if isinstance(per_unit, Influence):
         if s.weights is not None:
             return spread_of_mean(s, np.asarray(per_unit))
         error, lost = per_unit.spread(s)
@@ -564,18 +564,18 @@ def spread_of_mean(s: Spectrum, per_unit: Floats | Terms) -> Floats:
     centred = _centred(s, per_unit)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         pull = centred if s.weights is None else s.weights * centred
-        found = np.sqrt(dot(s.counts * pull, pull)) / s.size
-        if np.isfinite(found).all() and found.all():
-            return np.asarray(found)
+        error = np.sqrt(dot(s.counts * pull, pull)) / s.size
+        if np.isfinite(error).all() and error.all():
+            return np.asarray(error)
         centred = np.where(s.counts > 0, centred, 0.0)  # cells without units may hold anything
-        found = np.asarray(np.sqrt((s.counts * (weights * centred) ** 2).sum(-1)) / s.size)
+        error = np.asarray(np.sqrt((s.counts * (weights * centred) ** 2).sum(-1)) / s.size)
         top = np.abs(centred).max(-1, initial=0.0)  # squares of huge and tiny numbers leave the range of floats
-        lost = (np.isinf(found) | (found == 0)) & (top > 0) & np.isfinite(top)
+        lost = (np.isinf(error) | (error == 0)) & (top > 0) & np.isfinite(top)
         if not lost.any():
-            return found
+            return error
         unit = np.where(lost, top, 1.0)[..., None]
-        again = np.sqrt((s.counts * (weights * (centred / unit)) ** 2).sum(-1)) / s.size * unit[..., 0]
-    return np.asarray(np.where(lost, again, found))
+        rescaled = np.sqrt((s.counts * (weights * (centred / unit)) ** 2).sum(-1)) / s.size * unit[..., 0]
+    return np.asarray(np.where(lost, rescaled, error))
 
 
 def _centred(s: Spectrum, per_unit: Floats) -> Floats:

@@ -53,8 +53,8 @@ def jain_index(t: Crosstab) -> Floats:
     >>> jain_index([[1, 0, 0, 0], [1, 0, 0, 0]], threshold=0.5)
     0.25
     """
-    held = t.spectrum
-    return np.asarray(held.total**2 / (t.items * held.sum_of(held.values**2)))
+    spectrum = t.spectrum
+    return np.asarray(spectrum.total**2 / (t.items * spectrum.sum_of(spectrum.values**2)))
 
 
 @metric(
@@ -88,9 +88,9 @@ def satisfied_items(t: Crosstab) -> Floats:
     >>> satisfied_items([[1, 1, 0, 0], [1, 0, 1, 0]], threshold=0.5)
     0.75
     """
-    held = t.spectrum
-    enough = held.values.round(9) >= _dealt(held.total, t.items)[..., None]
-    return np.asarray(np.where(held.total > 0, held.sum_of(enough.astype(np.float64)) / t.items, np.nan))
+    spectrum = t.spectrum
+    enough = spectrum.values.round(9) >= _dealt(spectrum.total, t.items)[..., None]
+    return np.asarray(np.where(spectrum.total > 0, spectrum.sum_of(enough.astype(np.float64)) / t.items, np.nan))
 
 
 @metric(
@@ -124,12 +124,12 @@ def count_disparity(t: Crosstab) -> Floats:
     >>> round(count_disparity([[1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 1, 0]], threshold=0.5), 4)
     0.5833
     """
-    c, there = t.spectrum.values, t.spectrum.values > 0
-    mass = t.spectrum.counts * there
-    below, held = mass.cumsum(-1) - mass, (mass * c).cumsum(-1) - mass * c
-    apart = (mass * (below - held / np.where(there, c, 1.0))).sum(-1)
+    c, is_shown = t.spectrum.values, t.spectrum.values > 0
+    mass = t.spectrum.counts * is_shown
+    below, shown_below = mass.cumsum(-1) - mass, (mass * c).cumsum(-1) - mass * c
+    disparity = (mass * (below - shown_below / np.where(is_shown, c, 1.0))).sum(-1)
     many = mass.sum(-1)
-    return np.asarray(apart / (many * (many - 1) / 2))
+    return np.asarray(disparity / (many * (many - 1) / 2))
 
 
 @metric(

@@ -13,22 +13,22 @@ RELEVANCE = frozenset({"relevance", "gains", "dues"})
 LOOKS = {"ranking": "each ranking", "request": "all rankings together", "population": "all rankings together"}
 
 
-def lookup(known: Mapping[str, Metric] | None = None) -> list[dict[str, str]]:
+def lookup(metrics: Mapping[str, Metric] | None = None) -> list[dict[str, str]]:
     """A row for every metric of rankings: relevance, groups, soft groups, unlabelled items, what is compared, where it breaks.
 
     >>> next(row for row in lookup() if row["metric"] == "log_rur")["relevance"]
     'needed'
     """
-    metrics = REGISTRY if known is None else known
-    return [_row(metric) for _, metric in sorted(metrics.items()) if hasattr(metric.card.needs, "unlabelled")]
+    listed = REGISTRY if metrics is None else metrics
+    return [_row(metric) for _, metric in sorted(listed.items()) if hasattr(metric.card.needs, "unlabelled")]
 
 
 def _row(metric: Metric) -> dict[str, str]:
     card, tally = metric.card, metric.card.needs
     reads = metric.reads() | getattr(tally, "always", frozenset())
-    given = metric.parameters
+    parameters = metric.parameters
     relevance = "predicted scores" if "scores" in reads else "needed" if reads & RELEVANCE else "not needed"
-    if "target" in given and reads & RELEVANCE:
+    if "target" in parameters and reads & RELEVANCE:
         relevance += ", or a target"
     soft = "labels" not in reads and not ("sides" in reads and card.per == "ranking")
     return {
@@ -38,7 +38,7 @@ def _row(metric: Metric) -> dict[str, str]:
         "soft groups": "yes" if soft else "no",
         "unlabelled items": str(tally.unlabelled),  # type: ignore[attr-defined]
         "looks at": str(getattr(tally, "looks_at", "") or LOOKS[card.per]),
-        "target": "yours" if "target" in given or "p" in given else "built in",
-        "attention": "yours" if "attention" in given else "built in",
+        "target": "yours" if "target" in parameters or "p" in parameters else "built in",
+        "attention": "yours" if "attention" in parameters else "built in",
         "breaks when": card.undefined or "never, for well-formed input",
     }

@@ -34,9 +34,9 @@ def arranged(terms: Terms, weights: Floats, kinds: Ints, *, first: Any) -> Float
     """(U,) the sum over prefixes with all protected items first, or last; `first` for all, or (U, 1) for each."""
     k = np.arange(1, weights.shape[1] + 1)
     counts, sizes = (a[kinds, None].astype(np.int64) for a in (terms.counts, terms.sizes))
-    held = np.where(first, np.minimum(k, counts), np.maximum(0, k - (sizes - counts)))
-    found = terms.at(np.minimum(held, counts), np.minimum(k, sizes), kinds[:, None])
-    return np.asarray((np.where(k <= sizes, found, 0.0) * weights).sum(1))
+    seen = np.where(first, np.minimum(k, counts), np.maximum(0, k - (sizes - counts)))
+    values = terms.at(np.minimum(seen, counts), np.minimum(k, sizes), kinds[:, None])
+    return np.asarray((np.where(k <= sizes, values, 0.0) * weights).sum(1))
 
 
 def largest_of_sides(difference: Difference, terms: Terms, weights: Floats, kinds: Ints) -> Floats:
@@ -55,31 +55,31 @@ def largest_of_sides(difference: Difference, terms: Terms, weights: Floats, kind
     if difference.falling:
         return arranged(terms, weights, kinds, first=False)
     counts = terms.counts[kinds]
-    own = (terms.part[kinds] == counts) & (terms.whole[kinds] == terms.sizes[kinds])
-    if difference.plain and own.all() and (np.diff(weights, axis=1) <= 0).all():
+    against_itself = (terms.part[kinds] == counts) & (terms.whole[kinds] == terms.sizes[kinds])
+    if difference.plain and against_itself.all() and (np.diff(weights, axis=1) <= 0).all():
         return arranged(terms, weights, kinds, first=(2 * counts <= terms.sizes[kinds])[:, None])
     if _looked_at(weights) * (counts.max(initial=0) + 1) > MOST_STATES:
         return _larger_extreme(difference, terms, weights, kinds)
-    found = np.zeros(len(kinds))
+    maxima = np.zeros(len(kinds))
     order = np.argsort(-counts, kind="stable")
     start = 0
     while start < len(order):
         at = order[start : start + max(1, int(MOST_CELLS // (counts[order[start]] + 1)))]
-        found[at] = longest_paths(terms, weights[at], kinds[at])
+        maxima[at] = longest_paths(terms, weights[at], kinds[at])
         start += len(at)
-    return found
+    return maxima
 
 
 def longest_paths(terms: Terms, weights: Floats, kinds: Ints) -> Floats:
     """(U,) the largest sum over prefixes, going through all states."""
     counts, sizes = (a[kinds].astype(np.int64) for a in (terms.counts, terms.sizes))
     last = np.minimum(sizes, _looked_at(weights))  # what comes later adds nothing
-    held = np.arange(counts.max(initial=0) + 1)[:, None]
+    protected = np.arange(counts.max(initial=0) + 1)[:, None]
     # With fewer, more unprotected items would have been seen than there are.
-    possible = (held <= counts) & (held >= last - (sizes - counts))
-    found, ending = np.zeros(len(kinds)), set(last.tolist())
+    possible = (protected <= counts) & (protected >= last - (sizes - counts))
+    longest, ending = np.zeros(len(kinds)), set(last.tolist())
     # Counts by lists, for numpy is slow along a short axis; a row more than there are counts: nobody comes from below none.
-    best, after = (np.full((len(held) + 1, len(kinds)), -np.inf) for _ in range(2))
+    best, after = (np.full((len(protected) + 1, len(kinds)), -np.inf) for _ in range(2))
     best[1] = 0.0
     counted: npt.NDArray[np.bool_] = np.asarray(weights.any(0))
     most, step = int(last.max(initial=0)), max(1, MOST_CELLS // max(1, possible.size))
@@ -88,7 +88,9 @@ def longest_paths(terms: Terms, weights: Floats, kinds: Ints) -> Floats:
         some = k[counted[k - 1]]
         with np.errstate(invalid="ignore"):  # an infinite gain at a state that no order reaches
             gains = np.empty((len(some), *possible.shape))
-            np.multiply(terms.tables(len(held), some, kinds).transpose(1, 2, 0), weights.T[some - 1, None], out=gains)
+            np.multiply(
+                terms.tables(len(protected), some, kinds).transpose(1, 2, 0), weights.T[some - 1, None], out=gains
+            )
             gain = iter(gains)
             for i in k.tolist():
                 np.maximum(best[1:], best[:-1], out=after[1:])
@@ -96,8 +98,8 @@ def longest_paths(terms: Terms, weights: Floats, kinds: Ints) -> Floats:
                     after[1:] += next(gain)
                 best, after = after, best
                 if i in ending:
-                    found[last == i] = np.where(possible, best[1:], -np.inf).max(0)[last == i]
-    return found
+                    longest[last == i] = np.where(possible, best[1:], -np.inf).max(0)[last == i]
+    return longest
 
 
 def _looked_at(weights: Floats) -> int:
@@ -159,8 +161,8 @@ def _lattice(terms: Terms, weights: Floats, kinds: Ints, counts: Ints) -> float:
     weight = np.concatenate([[0.0], weights])[seen]
     looked_at = np.flatnonzero(weight)
     gain = np.zeros(len(seen))
-    for held, kind in zip(vectors, kinds, strict=True):
-        gain[looked_at] += terms.at(held[looked_at], seen[looked_at], kind)
+    for group_counts, kind in zip(vectors, kinds, strict=True):
+        gain[looked_at] += terms.at(group_counts[looked_at], seen[looked_at], kind)
     gain *= weight
     if np.isinf(gain).any():  # every vector lies on some path
         return float("inf")
@@ -169,11 +171,11 @@ def _lattice(terms: Terms, weights: Floats, kinds: Ints, counts: Ints) -> float:
     by_layer = np.argsort(seen, kind="stable")
     edges = np.searchsorted(seen[by_layer], np.arange(counts.sum() + 2))
     for k in range(1, int(counts.sum()) + 1):
-        here = by_layer[edges[k] : edges[k + 1]]
-        for held, stride in zip(vectors, strides, strict=True):
-            came = here[held[here] > 0]
+        layer = by_layer[edges[k] : edges[k + 1]]
+        for group_counts, stride in zip(vectors, strides, strict=True):
+            came = layer[group_counts[layer] > 0]
             best[came] = np.maximum(best[came], best[came - stride])
-        best[here] += gain[here]
+        best[layer] += gain[layer]
     return float(best[-1])
 
 
@@ -181,7 +183,7 @@ def _blocks(terms: Terms, weights: Floats, kinds: Ints, counts: Ints) -> float:
     """The sum over prefixes with the groups one after another."""
     k = np.arange(1, counts.sum() + 1)
     before = np.cumsum(counts) - counts
-    found = np.zeros(len(k))
+    values = np.zeros(len(k))
     for kind, count, start in zip(kinds, counts, before, strict=True):
-        found += terms.at(np.clip(k - start, 0, count), k, kind)
-    return float(found @ weights[: len(k)])
+        values += terms.at(np.clip(k - start, 0, count), k, kind)
+    return float(values @ weights[: len(k)])

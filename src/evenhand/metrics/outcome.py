@@ -118,15 +118,15 @@ class Gaps:
     @cached_property
     def tested(self) -> Bools:
         """Gaps that enter the family of tests: defined, not the reference's, and neither side's cell is small."""
-        found = np.isfinite(self.p) & ~(self.small | self.small[..., self.reference, None])
-        found[..., self.reference] = False
-        return found
+        mask = np.isfinite(self.p) & ~(self.small | self.small[..., self.reference, None])
+        mask[..., self.reference] = False
+        return mask
 
     @cached_property
     def jointly(self) -> Bools:
         """Gaps that enter the joint test: tested, and likely to be on both sides; all tested ones where none is likely."""
-        found = self.tested & self.likely & self.likely[..., self.reference, None]
-        return found if found.any() else self.tested
+        mask = self.tested & self.likely & self.likely[..., self.reference, None]
+        return mask if mask.any() else self.tested
 
     def half_width(self, level: float) -> Floats:
         """Half of the interval of each gap."""
@@ -135,9 +135,9 @@ class Gaps:
     def detectable(self, level: float) -> Floats:
         """The gap that the test would find with a chance of 80%: a smaller one is likely to stay unseen."""
         reach = critical(level, self.freedom[..., None]) + quantile(POWER, self.freedom[..., None])
-        found = np.asarray(reach * self.error)
-        found[..., self.reference] = np.nan
-        return found
+        gap = np.asarray(reach * self.error)
+        gap[..., self.reference] = np.nan
+        return gap
 
 
 def two_sided(ratio: Any, freedom: Any) -> Floats:
@@ -182,10 +182,10 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
     across, clusters, small = None, None, thin(rows, m.above, m.below)
     steady = np.full(rows.shape, np.inf)
     if covariance == "cluster":
-        held, across = _clustered(residual, flat, tilt, n, k)
+        per_bin, across = _clustered(residual, flat, tilt, n, k)
         block = np.stack([across[s, s] for s in _bin_slices(rows)])
         clusters = m.clusters.total if m.clusters is not None else 0
-        freedom, total = np.where(held > 1, held - 1.0, np.nan), _effective(m, flat, tilt) - 1.0
+        freedom, total = np.where(per_bin > 1, per_bin - 1.0, np.nan), _effective(m, flat, tilt) - 1.0
         small = small | (_clusters_per_cell(m) < FEWEST_CLUSTERS)
     else:
         block, freedom = _sandwich(residual, flat, tilt, n, k, covariance)
@@ -208,13 +208,13 @@ def _clustered(residual: Moments, flat: Floats, tilt: Floats, n: Floats, k: Floa
     if residual.clusters is None:
         raise ValueError("clustered errors need sums per cluster")
     bins, groups = residual.rows.shape
-    held = residual.clusters.per_bin()
+    per_bin = residual.clusters.per_bin()
     across = residual.clusters.products(flat.reshape(-1, groups), tilt.reshape(-1, groups), bins)
-    alone = np.diagonal(meat(residual.squared[..., :3, 2], flat, tilt), axis1=-2, axis2=-1)
-    rowwise = np.sqrt(np.maximum(alone, 0.0)).ravel()
+    row_variance = np.diagonal(meat(residual.squared[..., :3, 2], flat, tilt), axis1=-2, axis2=-1)
+    rowwise = np.sqrt(np.maximum(row_variance, 0.0)).ravel()
     across = settled(across, rowwise[:, None] * rowwise, n.sum())
-    root = np.repeat(np.sqrt(over(held, held - 1) * over(n - 1, n - k)), groups)
-    return held, across * root[:, None] * root
+    root = np.repeat(np.sqrt(over(per_bin, per_bin - 1) * over(n - 1, n - k)), groups)
+    return per_bin, across * root[:, None] * root
 
 
 def _effective(m: Moments, flat: Floats, tilt: Floats) -> float:
@@ -255,8 +255,8 @@ def _welch(weights: Floats, flat: Floats, tilt: Floats, rows: Floats) -> Floats:
     w = weights[..., None]
     parts = w[..., 0, :] * flat**2 + 2 * w[..., 1, :] * flat * tilt + w[..., 2, :] * tilt**2
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = parts.sum(-2) ** 2 / (parts**2 / np.maximum(rows - 1, 1)[..., None]).sum(-2)
-    return np.asarray(np.where(np.isfinite(found), found, np.inf))
+        freedom = parts.sum(-2) ** 2 / (parts**2 / np.maximum(rows - 1, 1)[..., None]).sum(-2)
+    return np.asarray(np.where(np.isfinite(freedom), freedom, np.inf))
 
 
 def _comparable(rows: Floats, fitted: Lines, reference: int) -> Bools:
@@ -283,8 +283,10 @@ def _influence(m: Moments, fitted: Lines, defined: Bools, reference: int) -> tup
     mass, offset = m.mass, np.nan_to_num(m.mean_offset)
     groups = mass.shape[-1]
     share = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
-    apart = offset - offset[..., reference, None]
-    lean = np.divide(apart, fitted.spread[..., None], out=np.zeros_like(apart), where=fitted.spread[..., None] > 0)
+    score_gap = offset - offset[..., reference, None]
+    lean = np.divide(
+        score_gap, fitted.spread[..., None], out=np.zeros_like(score_gap), where=fitted.spread[..., None] > 0
+    )
     tilt = np.where((m.low < m.high)[..., :, None], -lean[..., None, :], 0.0)
     flat = np.eye(groups) * share[..., None, :] - offset[..., :, None] * tilt
     flat[..., reference, :] -= share[..., reference, None]
@@ -292,10 +294,10 @@ def _influence(m: Moments, fitted: Lines, defined: Bools, reference: int) -> tup
     return np.where(keep, flat, 0.0), np.where(keep, tilt, 0.0)
 
 
-def influence(m: Moments, found: Gaps) -> tuple[Floats, Floats]:
+def influence(m: Moments, fitted: Gaps) -> tuple[Floats, Floats]:
     """What a residual e of a row of each cell, at offset u, adds to each gap of its bin: e * (flat + tilt * u) at [cell, gap]."""
-    defined = np.isfinite(found.estimate)
-    return _influence(m, found.lines, defined, found.reference)
+    defined = np.isfinite(fitted.estimate)
+    return _influence(m, fitted.lines, defined, fitted.reference)
 
 
 def _sandwich(
@@ -317,9 +319,9 @@ def meat(weights: Floats, flat: Floats, tilt: Floats) -> Floats:
     return np.asarray(across + np.swapaxes(across, -1, -2)) / 2  # alike on both sides to the last digit
 
 
-def reasons(m: Moments, found: Gaps) -> list[list[str]]:
+def reasons(m: Moments, fitted: Gaps) -> list[list[str]]:
     """Why a gap, or its error, does not exist: a code per bin and group, empty where all is well."""
-    rows, reference = m.rows, found.reference
+    rows, reference = m.rows, fitted.reference
     out = []
     for b in range(rows.shape[0]):
         present = rows[b] > 0
@@ -327,11 +329,11 @@ def reasons(m: Moments, found: Gaps) -> list[list[str]]:
             codes = ["reference_absent"] * len(present)
         elif present.sum() == 1:
             codes = ["one_group_only" if g == reference else "group_absent" for g in range(len(present))]
-        elif found.lines.collinear[b]:
+        elif fitted.lines.collinear[b]:
             codes = ["collinear" if p else "group_absent" for p in present]
         else:
-            short = np.isnan(found.error[b]) & present
-            single = found.clusters is not None and not found.freedom[b] > 0
+            short = np.isnan(fitted.error[b]) & present
+            single = fitted.clusters is not None and not fitted.freedom[b] > 0
             codes = [
                 "group_absent" if not p else ("single_member" if single else "too_short") if s else ""
                 for p, s in zip(present, short, strict=True)
@@ -347,11 +349,11 @@ def mean_errors(m: Moments, covariance: Covariance = "HC1") -> tuple[Floats, Flo
     varied = (m.above > 0) & (m.below > 0)
     squares = np.where(varied, centred.squared[..., 0, 2], 0.0)  # zero: all outcomes of the cell are one number
     if covariance == "cluster" and centred.clusters is not None:
-        held, square = (x.reshape(m.rows.shape) for x in (centred.clusters.per_cell(), centred.clusters.squares()))
+        clusters, square = (x.reshape(m.rows.shape) for x in (centred.clusters.per_cell(), centred.clusters.squares()))
         square = settled(square, squares, m.rows)
-        left = np.where(held > 1, held - 1.0, np.nan)
+        left = np.where(clusters > 1, clusters - 1.0, np.nan)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(squares > 0, np.sqrt(square * held / left), 0.0 * left) / m.mass, left
+            return np.where(squares > 0, np.sqrt(square * clusters / left), 0.0 * left) / m.mass, left
     left = np.where(m.rows > 1, m.rows - 1, np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.sqrt(squares / left * m.rows) / m.mass, left

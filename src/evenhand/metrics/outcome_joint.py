@@ -55,8 +55,11 @@ def wald(parts: Sequence[tuple[Floats, Floats]], freedom: float, clusters: int |
     scale = np.sqrt(np.concatenate([np.diagonal(covariance) for _, covariance in parts]))
     if not (scale > 0).all():  # outcomes that do not vary leave nothing to test with
         return NO_TEST
-    found = [_statistic(*part) for part in parts]
-    statistic, q = sum(one[0] for one in found), sum(one[1] for one in found)
+    statistics = [_statistic(*part) for part in parts]
+    statistic, q = (
+        sum(part_statistic[0] for part_statistic in statistics),
+        sum(part_statistic[1] for part_statistic in statistics),
+    )
     if not np.isfinite(freedom):
         return Wald(statistic, float(special.chdtrc(q, statistic)), q, freedom)
     left = freedom if clusters is None else freedom + 1 - q
@@ -73,55 +76,55 @@ def _statistic(estimate: Floats, covariance: Floats) -> tuple[float, int]:
     if len(matrix) == 1:  # two groups, as in most tests
         return float((estimate[0] / scale[0]) ** 2 / matrix[0, 0]), 1
     roots, axes = np.linalg.eigh(matrix)
-    kept = roots > RANK * roots.max()
-    return float((((estimate / scale) @ axes)[kept] ** 2 / roots[kept]).sum()), int(kept.sum())
+    spanned = roots > RANK * roots.max()
+    return float((((estimate / scale) @ axes)[spanned] ** 2 / roots[spanned]).sum()), int(spanned.sum())
 
 
-def bin_test(found: Gaps, b: int) -> Wald:
+def bin_test(fitted: Gaps, b: int) -> Wald:
     """Are all gaps of one bin zero? Small cells are left out."""
-    return wald([_part(found, b, found.tested)], float(found.freedom[b]), _clusters_in(found, b))
+    return wald([_part(fitted, b, fitted.tested)], float(fitted.freedom[b]), _clusters_in(fitted, b))
 
 
-def _part(found: Gaps, b: int, chosen: Bools) -> tuple[Floats, Floats]:
+def _part(fitted: Gaps, b: int, chosen: Bools) -> tuple[Floats, Floats]:
     """The chosen gaps of a bin, and their covariance."""
     at = np.flatnonzero(chosen[b])
-    return found.estimate[b].take(at), found.block[b].take(at, 0).take(at, 1)
+    return fitted.estimate[b].take(at), fitted.block[b].take(at, 0).take(at, 1)
 
 
-def _clusters_in(found: Gaps, b: int) -> int | None:
-    return None if found.clusters is None or not found.freedom[b] > 0 else int(found.freedom[b]) + 1
+def _clusters_in(fitted: Gaps, b: int) -> int | None:
+    return None if fitted.clusters is None or not fitted.freedom[b] > 0 else int(fitted.freedom[b]) + 1
 
 
-def joint_test(found: Gaps) -> Wald:
+def joint_test(fitted: Gaps) -> Wald:
     """Are the gaps of all groups in all bins zero? Small cells are left out.
 
     Robust errors of thin cells are themselves uncertain, and the chi-square of all bins adds that up to false alarms. So
     every bin's statistic is first referred to Hotelling's T^2 with the degrees of freedom of its errors (Welch's), and then
     replaced by the chi-square that is as unlikely; these add up over bins.
     """
-    if found.across is None:
-        parts = [_part(found, b, found.jointly) for b in np.flatnonzero(found.jointly.any(-1)).tolist()]
+    if fitted.across is None:
+        parts = [_part(fitted, b, fitted.jointly) for b in np.flatnonzero(fitted.jointly.any(-1)).tolist()]
     else:
-        chosen = found.jointly.ravel()
-        parts = [(found.estimate.ravel()[chosen], found.across[np.ix_(chosen, chosen)])]
-    plain = wald(parts, found.total_freedom, found.clusters)
-    if found.across is not None or not np.isfinite(found.steady).any() or not 0 < plain.p < 1:
+        chosen = fitted.jointly.ravel()
+        parts = [(fitted.estimate.ravel()[chosen], fitted.across[np.ix_(chosen, chosen)])]
+    plain = wald(parts, fitted.total_freedom, fitted.clusters)
+    if fitted.across is not None or not np.isfinite(fitted.steady).any() or not 0 < plain.p < 1:
         return plain
-    return replace(plain, p=_steadied(found))
+    return replace(plain, p=_steadied(fitted))
 
 
-def _steadied(found: Gaps) -> float:
+def _steadied(fitted: Gaps) -> float:
     """Chance of all bins' statistics together, each made as unlikely as its few degrees of freedom make it."""
     from scipy import special
 
     total, gaps = 0.0, 0
-    for b, chosen in enumerate(found.jointly):
+    for b, chosen in enumerate(fitted.jointly):
         if chosen.any():
-            freedom = float(found.steady[b][chosen].min())
-            one = wald([_part(found, b, found.jointly)], freedom, int(min(freedom, 1e15)) + 1)
-            few = np.isfinite(one.p)  # more groups than degrees of freedom: nothing better than the chi-square itself
-            total += float(special.chdtri(one.gaps, one.p) if few else one.statistic)
-            gaps += one.gaps
+            freedom = float(fitted.steady[b][chosen].min())
+            test = wald([_part(fitted, b, fitted.jointly)], freedom, int(min(freedom, 1e15)) + 1)
+            few = np.isfinite(test.p)  # more groups than degrees of freedom: nothing better than the chi-square itself
+            total += float(special.chdtri(test.gaps, test.p) if few else test.statistic)
+            gaps += test.gaps
     return float(special.chdtrc(gaps, total))
 
 
@@ -214,11 +217,11 @@ def _spline_design(m: Moments, reference: int, ends: Floats | None) -> tuple[Flo
     if len(knots) == 1:
         level[..., groups] = 1.0
         return level, turn
-    width, alone = knots[left + 1] - knots[left], least == most
-    b, start = np.arange(bins), np.where(alone, least, m.origin)
+    width, one_score = knots[left + 1] - knots[left], least == most
+    b, start = np.arange(bins), np.where(one_score, least, m.origin)
     for hat, where, sign in ((left, knots[left + 1], 1.0), (left + 1, knots[left], -1.0)):
         level[b, :, groups + hat] = (sign * (where - start) / width)[:, None]
-        turn[b, :, groups + hat] = np.where(alone, 0.0, -sign / width)[:, None]
+        turn[b, :, groups + hat] = np.where(one_score, 0.0, -sign / width)[:, None]
     return level, turn
 
 
@@ -227,10 +230,10 @@ def _pseudo_inverse(gram: Floats) -> tuple[Floats, Floats, int]:
     scale = np.sqrt(np.diagonal(gram))
     scale = np.where(scale > 0, scale, 1.0)
     roots, axes = np.linalg.eigh(gram / scale[:, None] / scale)
-    kept = roots > RANK * roots.max()
-    used = axes[:, kept]
-    inverse = (used / roots[kept]) @ used.T / scale[:, None] / scale
-    return inverse, (used @ used.T) * scale / scale[:, None], int(kept.sum())
+    spanned = roots > RANK * roots.max()
+    used = axes[:, spanned]
+    inverse = (used / roots[spanned]) @ used.T / scale[:, None] / scale
+    return inverse, (used @ used.T) * scale / scale[:, None], int(spanned.sum())
 
 
 @metric(

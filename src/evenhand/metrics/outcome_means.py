@@ -14,13 +14,13 @@ from evenhand.metrics.outcome_joint import joint_test as test_of_all
 from evenhand.tallies.moments import Moments
 
 
-def _card(name: str, title: str, asks: str, formula: str, **more: Any) -> Card:
+def _card(name: str, title: str, question: str, formula: str, **more: Any) -> Card:
     """What figures about bins of a score share."""
     usual: dict[str, Any] = {
         "symbol": name, "span": (-math.inf, math.inf), "ideal": math.nan, "better": "", "needs": Moments,
         "undefined": "the group has no rows", "otherwise": "group_absent", "references": ("yu2022",), "family": "outcome",
     }  # fmt: skip
-    return Card(name=name, title=title, asks=asks, formula=formula, **usual | more)
+    return Card(name=name, title=title, asks=question, formula=formula, **usual | more)
 
 
 @metric(
@@ -150,8 +150,8 @@ def in_bin(m: Moments, reference: int = 0) -> Floats:
     >>> in_bin.on(m).round(9).tolist()
     [[0.0]]
     """
-    found = gaps(m, reference)
-    return np.array([[test_of_bin(found, b).statistic] for b in range(m.rows.shape[0])])
+    fitted = gaps(m, reference)
+    return np.array([[test_of_bin(fitted, b).statistic] for b in range(m.rows.shape[0])])
 
 
 @metric(

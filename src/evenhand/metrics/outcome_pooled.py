@@ -82,20 +82,20 @@ class Pooled:
     @property
     def p(self) -> Floats:
         """Two-sided p-value of each gap; NaN where there is nothing to refer it to."""
-        found = np.where(self.small, np.nan, two_sided(self.ratio, self.freedom))
+        p_values = np.where(self.small, np.nan, two_sided(self.ratio, self.freedom))
         for g, sizes in self.drawn.items():
             beyond = np.count_nonzero(sizes >= abs(self.ratio[g]) * (1 - 1e-9))
-            found[g] = (1 + beyond) / (1 + len(sizes)) if len(sizes) and np.isfinite(self.ratio[g]) else np.nan
-        return found
+            p_values[g] = (1 + beyond) / (1 + len(sizes)) if len(sizes) and np.isfinite(self.ratio[g]) else np.nan
+        return p_values
 
     def critical(self, level: float) -> Floats:
         """How many errors a gap must lie away from the truth to be found."""
-        found = np.where(self.small, np.nan, critical(level, self.freedom))
+        values = np.where(self.small, np.nan, critical(level, self.freedom))
         for g, sizes in self.drawn.items():
             beyond = int((1 - level) * (1 + len(sizes)))  # so many may lie beyond, the gap's own included
             at = len(sizes) - beyond
-            found[g] = np.partition(sizes, at)[at] if 0 < beyond <= len(sizes) else np.nan
-        return found
+            values[g] = np.partition(sizes, at)[at] if 0 < beyond <= len(sizes) else np.nan
+        return values
 
     def ends(self, level: float) -> tuple[Floats, Floats]:
         """The truths that the test does not reject: where (gap - d)^2 is at most the squared critical value times the variance."""
@@ -105,30 +105,30 @@ class Pooled:
             lead, half = 1 - c, self.estimate + b / 2
             root = np.sqrt(half**2 - lead * (self.estimate**2 - a))
             low, high = (half - root) / lead, (half + root) / lead
-        kept = (lead > 0) & (a > 0)
-        return np.where(kept, low, np.nan), np.where(kept, high, np.nan)
+        bounded = (lead > 0) & (a > 0)
+        return np.where(bounded, low, np.nan), np.where(bounded, high, np.nan)
 
     def detectable(self, level: float) -> Floats:
         """The gap that the test would find with a chance of 80%."""
         return (self.critical(level) + quantile(POWER, self.freedom)) * np.where(self.error > 0, self.error, np.nan)
 
 
-def pooled(m: Moments, found: Gaps, covariance: Covariance = "HC1") -> Pooled:
+def pooled(m: Moments, fitted: Gaps, covariance: Covariance = "HC1") -> Pooled:
     """Gaps weighted by the group's rows in each bin, over every bin in which both groups have a row and can be told apart."""
     groups = m.rows.shape[-1]
-    usable = np.isfinite(found.estimate) & (np.arange(groups) != found.reference)
+    usable = np.isfinite(fitted.estimate) & (np.arange(groups) != fitted.reference)
     weight, rows = np.where(usable, m.mass, 0.0), np.where(usable, m.rows, 0.0).sum(0)
     share = np.divide(weight, weight.sum(0), out=np.zeros_like(weight), where=rows > 0)
-    estimate = np.where(rows > 0, (share * np.nan_to_num(found.estimate)).sum(0), np.nan)
-    estimate[found.reference] = 0.0
+    estimate = np.where(rows > 0, (share * np.nan_to_num(fitted.estimate)).sum(0), np.nan)
+    estimate[fitted.reference] = 0.0
     square, by_cluster = np.full((groups, 3), np.nan), {}
     step = (
         float(max(np.abs(np.nan_to_num(estimate)).max(), 1e-3 * np.nanmax(np.abs(m.mean_outcome), initial=0.0))) or 1.0
     )
-    few = np.asarray(_few(m, usable, found.reference) & (rows > 0) & (covariance != "cluster"))
-    flat, tilt = influence(m, found)
+    few = np.asarray(_few(m, usable, fitted.reference) & (rows > 0) & (covariance != "cluster"))
+    flat, tilt = influence(m, fitted)
     for g in np.flatnonzero(rows > 0).tolist():
-        null = Null(m, found, g, flat[..., g] * share[:, g, None], tilt[..., g] * share[:, g, None])
+        null = Null(m, fitted, g, flat[..., g] * share[:, g, None], tilt[..., g] * share[:, g, None])
         at = null.variances(np.array([0.0, step, -step]), "alike" if few[g] else covariance).tolist()
         parts = null.by_cluster() if covariance == "cluster" else None
         if at[0] <= 0:  # outcomes that do not vary around their lines
@@ -137,8 +137,10 @@ def pooled(m: Moments, found: Gaps, covariance: Covariance = "HC1") -> Pooled:
         square[g] = at[0], (at[1] - at[2]) / (2 * step), (at[1] + at[2] - 2 * at[0]) / (2 * step**2)
         if covariance == "cluster":
             by_cluster[g] = parts
-    square[found.reference] = 0.0
-    freedom = float(np.maximum(m.rows.sum() - found.lines.parameters.sum(), 1)) if covariance == "classical" else np.inf
+    square[fitted.reference] = 0.0
+    freedom = (
+        float(np.maximum(m.rows.sum() - fitted.lines.parameters.sum(), 1)) if covariance == "classical" else np.inf
+    )
     return Pooled(estimate, square, share, rows, usable.sum(0).astype(float), freedom, few, by_cluster)
 
 
@@ -159,7 +161,7 @@ class Null:
     """
 
     m: Moments
-    found: Gaps
+    fitted: Gaps
     group: int
     flat: Floats = field(default_factory=lambda: np.zeros(0))
     tilt: Floats = field(default_factory=lambda: np.zeros(0))
@@ -169,16 +171,16 @@ class Null:
 
         Several `d` are an axis before the bins.
         """
-        m, g, ref, lines = self.m, self.group, self.found.reference, self.found.lines
+        m, g, ref, lines = self.m, self.group, self.fitted.reference, self.fitted.lines
         d = np.asarray(d)[..., None]
         u, y = np.nan_to_num(m.mean_offset), np.nan_to_num(m.mean_outcome)
         y = np.broadcast_to(y, (*d.shape[:-1], *y.shape)).copy()
         y[..., g] -= d
         n, other = m.mass[:, g], m.mass[:, ref]
         both = np.where(n + other > 0, n + other, 1.0)
-        apart, between = u[:, g] - u[:, ref], n * other / both
-        along = lines.spread + between * apart**2
-        across = lines.slope * lines.spread + between * apart * (y[..., g] - y[..., ref])
+        score_gap, between = u[:, g] - u[:, ref], n * other / both
+        along = lines.spread + between * score_gap**2
+        across = lines.slope * lines.spread + between * score_gap * (y[..., g] - y[..., ref])
         slope = np.divide(across, along, out=np.zeros_like(across), where=lines.scored & (along > 0))
         level = y - slope[..., None] * u
         shared = (n * level[..., g] + other * level[..., ref]) / both
@@ -196,21 +198,23 @@ class Null:
         With few outcomes a row's own residual tells little: a group without any would have the smallest error of all.
         """
         if covariance == "cluster":
-            return np.array([self._clustered(one) for one in d.tolist()])
+            return np.array([self._clustered(gap) for gap in d.tolist()])
         residual = self.residuals(d)
         parts = residual.squared[..., :3, 2] if covariance == "HC1" else self.m.sums[..., :3, 0]
-        own = self._rowwise(parts)
-        n, left = self.m.rows.sum(-1), np.maximum(self.m.rows.sum(-1) - self.found.lines.parameters + 1, 1)
+        per_cell = self._rowwise(parts)
+        n, left = self.m.rows.sum(-1), np.maximum(self.m.rows.sum(-1) - self.fitted.lines.parameters + 1, 1)
         if covariance == "HC1":
-            return np.asarray((own.sum(-1) * n / left).sum(-1))
+            return np.asarray((per_cell.sum(-1) * n / left).sum(-1))
         squares = residual.sums[..., 0, 2].sum(-1)
         each = squares / left if covariance == "alike" else squares.sum(-1, keepdims=True) / left.sum()
-        return np.asarray((own.sum(-1) * each).sum(-1))
+        return np.asarray((per_cell.sum(-1) * each).sum(-1))
 
     def _rowwise(self, parts: Floats) -> Floats:
         """What single rows add to the variance, per cell, out of sums of w, wu and wu^2."""
-        found = parts[..., 0] * self.flat**2 + 2 * parts[..., 1] * self.flat * self.tilt + parts[..., 2] * self.tilt**2
-        return np.asarray(found)
+        variance = (
+            parts[..., 0] * self.flat**2 + 2 * parts[..., 1] * self.flat * self.tilt + parts[..., 2] * self.tilt**2
+        )
+        return np.asarray(variance)
 
     @cached_property
     def without_gap(self) -> Moments:
@@ -221,9 +225,9 @@ class Null:
         residual = self.residuals(d) if d else self.without_gap
         if residual.clusters is None:
             raise ValueError("clustered errors need sums per cluster")
-        found = residual.clusters.products(self.flat.reshape(-1, 1), self.tilt.reshape(-1, 1))[0, 0]
+        variance = residual.clusters.products(self.flat.reshape(-1, 1), self.tilt.reshape(-1, 1))[0, 0]
         rowwise = self._rowwise(residual.squared[..., :3, 2]).sum()
-        return float(settled(found, rowwise, self.m.rows.sum()))
+        return float(settled(variance, rowwise, self.m.rows.sum()))
 
     def by_cluster(self) -> Floats | None:
         """What each cluster's residuals add to the gap if there is none; nothing where clusters are many."""

@@ -28,28 +28,28 @@ def distance(a: Bools, b: Bools, weight: Floats, last: Bools) -> float:
     many, others = weight[a].sum(), weight[b].sum()
     if not many or not others:
         return 0.0
-    apart = np.cumsum(weight * (a / many - b / others))
-    return float(np.abs(apart[last]).max())
+    difference = np.cumsum(weight * (a / many - b / others))
+    return float(np.abs(difference[last]).max())
 
 
-def rates(rows: Rows, given: Bools, groups: tuple[int, int]) -> tuple[float, float]:
+def rates(rows: Rows, mask: Bools, groups: tuple[int, int]) -> tuple[float, float]:
     """Weighted shares of those treated among the rows of two groups; NaN where there are none."""
     if rows.treated is None:
         return math.nan, math.nan
-    sides = [given & (rows.group == g) for g in groups]
+    sides = [mask & (rows.group == g) for g in groups]
     first, second = (
         float(np.average(rows.treated[side], weights=rows.mass[side])) if side.any() else math.nan for side in sides
     )
     return first, second
 
 
-def _card(name: str, title: str, asks: str, formula: str, **more: Any) -> Card:
+def _card(name: str, title: str, question: str, formula: str, **more: Any) -> Card:
     usual: dict[str, Any] = {
         "symbol": name, "span": (-1.0, 1.0), "ideal": 0.0, "better": "ideal", "needs": Rows, "references": ("yu2022",),
         "undefined": "a group has no row with that outcome", "otherwise": "zero_denominator", "family": "outcome",
         "variants": ("It mixes scoring with how qualified the groups are, as equalised odds does.",),
     }  # fmt: skip
-    return Card(name=name, title=title, asks=asks, formula=formula, **usual | more)
+    return Card(name=name, title=title, asks=question, formula=formula, **usual | more)
 
 
 @metric(
@@ -85,8 +85,8 @@ def true_positive_rate_gap(r: Rows, which: int = 1, reference: int = 0) -> float
     >>> true_positive_rate_gap([1, 2, 3, 4], outcome=[1, 1, 1, 1], groups=[1, 1, 0, 0], treated=[0, 1, 1, 1])
     -0.5
     """
-    mine, theirs = rates(r, r.outcome == 1, (which, reference))
-    return mine - theirs
+    rate, reference_rate = rates(r, r.outcome == 1, (which, reference))
+    return rate - reference_rate
 
 
 @metric(
@@ -101,5 +101,5 @@ def false_positive_rate_gap(r: Rows, which: int = 1, reference: int = 0) -> floa
     >>> false_positive_rate_gap([1, 2, 3, 4], outcome=[0, 0, 0, 0], groups=[1, 1, 0, 0], treated=[0, 1, 0, 0])
     0.5
     """
-    mine, theirs = rates(r, r.outcome == 0, (which, reference))
-    return mine - theirs
+    rate, reference_rate = rates(r, r.outcome == 0, (which, reference))
+    return rate - reference_rate

@@ -48,39 +48,39 @@ BESIDE = (
 RANDOM = "A random order does not score 0: nDD of 10 items, 5 of them protected, is 0.56 by chance alone."
 
 
-def reading_of(of: MetricSpec, p: Placement, draws: int = 0) -> Reading | None:
+def reading_of(spec: MetricSpec, p: Placement, draws: int = 0) -> Reading | None:
     """The template behind a metric on these rankings, which so many random orders will be read with; None without one."""
-    return Reading.of(TEMPLATES[of.card.name](p, **of.params), p, draws) if follows(of) else None
+    return Reading.from_placement(TEMPLATES[spec.card.name](p, **spec.params), p, draws) if follows(spec) else None
 
 
-def scores_of(of: MetricSpec, p: Placement, reading: Reading | None = None, *, chance: bool) -> Scores:
+def scores_of(spec: MetricSpec, p: Placement, reading: Reading | None = None, *, chance: bool) -> Scores:
     """A metric on every ranking, with what a random order would give; in one pass where it follows the template."""
-    reading = reading or reading_of(of, p)
+    reading = reading or reading_of(spec, p)
     if reading is not None:
         return reading.scores(chance=chance)
     nothing = np.full(len(p), np.nan)
-    chances = of.metric.by_chance(p, **of.params) if chance else nothing
-    return Scores(np.broadcast_to(of.on(p), nothing.shape), nothing, np.broadcast_to(chances, nothing.shape))
+    chances = spec.metric.by_chance(p, **spec.params) if chance else nothing
+    return Scores(np.broadcast_to(spec.on(p), nothing.shape), nothing, np.broadcast_to(chances, nothing.shape))
 
 
-def reasons_of(of: MetricSpec, p: Placement, values: Floats) -> Any:
+def reasons_of(spec: MetricSpec, p: Placement, values: Floats) -> Any:
     """(R,) why a ranking has no value."""
-    reading = reading_of(of, p)
+    reading = reading_of(spec, p)
     if reading is not None:
         return reading.reasons(values)
-    return of.card.reasons(p, np.isnan(values), **of.params)
+    return spec.card.reasons(p, np.isnan(values), **spec.params)
 
 
-def follows(of: MetricSpec) -> bool:
+def follows(spec: MetricSpec) -> bool:
     """Whether a metric is an instance of the template, which knows its normaliser, chance level and random orders."""
-    return of.card.name in TEMPLATES and "convention" not in of.params
+    return spec.card.name in TEMPLATES and "convention" not in spec.params
 
 
-def looked_at(of: MetricSpec, p: Placement) -> Placement:
+def looked_at(spec: MetricSpec, p: Placement) -> Placement:
     """The rankings as a metric with a cutoff sees them: the first k ranks alone, or those as a part of the whole list."""
-    if of.cutoff is None:
+    if spec.cutoff is None:
         return p
-    return replace(p, depth=of.cutoff) if of.settled("reference") == "list" else p.cut(of.cutoff)
+    return replace(p, depth=spec.cutoff) if spec.settled("reference") == "list" else p.cut(spec.cutoff)
 
 
 def _fills(name: str) -> Callable[[Callable[..., Template]], Callable[..., Template]]:
@@ -542,18 +542,18 @@ def lean_and_spread(p: Placement) -> tuple[Floats, Floats]:
     >>> lean_and_spread(Placement.of(["p", "u"]))[1].round(3).tolist()
     [[0.5, 0.5]]
     """
-    found, spread = np.zeros((len(p), len(p.groups))), np.zeros((len(p), len(p.groups)))
+    leans, spread = np.zeros((len(p), len(p.groups))), np.zeros((len(p), len(p.groups)))
     for batch in p.batches():
-        lengths, known = (batch.lengths[:1], batch.known[:1]) if batch.complete else (batch.lengths, batch.known)
+        lengths, labelled = (batch.lengths[:1], batch.known[:1]) if batch.complete else (batch.lengths, batch.known)
         inside = np.arange(batch.width) < np.minimum(lengths, p.depth or batch.width)[:, None]  # complete: one for all
         seen = np.broadcast_to(batch.seen, inside.shape)
         weight = np.where(inside & (seen > 0), 1 / np.log2(np.arange(2.0, batch.width + 2)) / np.maximum(seen, 1), 0.0)
-        counts = np.cumsum(weight[:, ::-1], axis=1)[:, ::-1] * known
-        size = np.maximum(known.sum(1), 1)[:, None]
+        counts = np.cumsum(weight[:, ::-1], axis=1)[:, ::-1] * labelled
+        size = np.maximum(labelled.sum(1), 1)[:, None]
         mean = counts.sum(1, keepdims=True) / size
-        varied = np.where(known, (counts - mean) ** 2, 0.0).sum(1, keepdims=True)
+        varied = np.where(labelled, (counts - mean) ** 2, 0.0).sum(1, keepdims=True)
         share = p.counts[batch.where] / size
         for g in range(batch.groups):
-            found[batch.at, g] = ((batch.held(g) - seen * share[:, g : g + 1]) * weight).sum(1)
+            leans[batch.at, g] = ((batch.held(g) - seen * share[:, g : g + 1]) * weight).sum(1)
         spread[batch.at] = np.sqrt(varied * share * (1 - share) * size / np.maximum(size - 1, 1))
-    return found, spread
+    return leans, spread

@@ -14,13 +14,13 @@ from evenhand.tallies.reallocated import Change
 LARGEST = math.inf
 
 
-def _card(name: str, title: str, asks: str, formula: str, says: str = "", **more: Any) -> Card:
+def _card(name: str, title: str, question: str, formula: str, sentence: str = "", **more: Any) -> Card:
     """What the figures of a counterfactual share."""
     usual: dict[str, Any] = {
         "symbol": name, "span": (-LARGEST, LARGEST), "ideal": math.nan, "better": "", "undefined": "never", "needs": Change,
         "references": ("yu2022",), "family": "outcome", "example": "a group holds 10 slots, and 12 when they are given again",
     }  # fmt: skip
-    return Card(name=name, title=title, asks=asks, formula=formula, says=says, **usual | more)
+    return Card(name=name, title=title, asks=question, formula=formula, says=sentence, **usual | more)
 
 
 @metric(
@@ -80,8 +80,8 @@ def slots_relative_change(c: Change) -> Floats:
     >>> slots_relative_change.on(Change(Allocation.of([10, 5], [2, 3], 6.0), Allocation.of([12, 3], [2.5, 1], 6.6))).tolist()
     [0.2, -0.4]
     """
-    held = np.where(c.before.slots > 0, c.before.slots, np.nan)
-    return np.asarray((c.after.slots - held) / held)
+    before = np.where(c.before.slots > 0, c.before.slots, np.nan)
+    return np.asarray((c.after.slots - before) / before)
 
 
 @metric(

@@ -107,9 +107,9 @@ def exposure_tv(t: Crosstab) -> Floats:
     0.5
     """
     (a, b), (all_a, all_b) = t.exposure(), t.slots
-    apart = a / all_a[..., None]
-    apart -= b / all_b[..., None]
-    return _where_shown(t, 0.5 * np.abs(apart, out=apart).sum(-1))
+    difference = a / all_a[..., None]
+    difference -= b / all_b[..., None]
+    return _where_shown(t, 0.5 * np.abs(difference, out=difference).sum(-1))
 
 
 @metric(
@@ -188,21 +188,21 @@ def _why_ratio(mark: str, over: str, code: str, default: ZeroDivision = 0) -> Ca
     """
 
     def why(t: Crosstab, zero_division: ZeroDivision = default, **_: Any) -> str:
-        found = _without(t, over, code)
-        if found == code and zero_division == 0 and any(side.any() for side in t.sides(over)):
-            found = ""
-        return found or ("zero_denominator" if t.sides(mark)[1].any() else "zero_over_zero")
+        reason = _without(t, over, code)
+        if reason == code and zero_division == 0 and any(side.any() for side in t.sides(over)):
+            reason = ""
+        return reason or ("zero_denominator" if t.sides(mark)[1].any() else "zero_over_zero")
 
     return why
 
 
-def _opportunity(name: str, symbol: str, title: str, asks: str, formula: str, why: Callable[..., str]) -> Card:
+def _opportunity(name: str, symbol: str, title: str, question: str, formula: str, why: Callable[..., str]) -> Card:
     """The card of a ratio of mean precision, recall or F1 between two groups of users."""
     return Card(
         name=name,
         symbol=symbol,
         title=title,
-        asks=asks,
+        asks=question,
         needs=Crosstab,
         compact=True,
         span=(0.0, math.inf),

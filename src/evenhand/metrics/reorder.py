@@ -69,15 +69,15 @@ def rank_biased_overlap(t: Reordered, *, patience: Patience = 0.9) -> Floats:
     >>> round(rank_biased_overlap(["a", "b", "c"], before=["b", "a", "c"]), 4)
     0.9
     """
-    there = t.was > 0
+    listed = t.was > 0
     k = t.was.shape[1]
     depth = np.arange(1, k + 1)
     # An item is in both prefixes from the later of its two ranks on.
-    enters = np.where(there, np.minimum(np.maximum(t.was, depth), k + 1), k + 1)
+    enters = np.where(listed, np.minimum(np.maximum(t.was, depth), k + 1), k + 1)
     shared = np.zeros((len(t.was), k + 2))
     np.add.at(shared, (np.arange(len(t.was))[:, None], enters), 1.0)
     agreed = np.cumsum(shared, axis=1)[:, 1 : k + 1] / depth
-    weights = np.where(there, (1 - patience) * patience ** (depth - 1), 0.0)
+    weights = np.where(listed, (1 - patience) * patience ** (depth - 1), 0.0)
     last = np.maximum(t.lengths, 1)
     tail = agreed[np.arange(len(last)), last - 1] * patience**last if k else np.zeros(len(last))
     return np.where(t.lengths > 0, (agreed * weights).sum(1) + tail, np.nan)

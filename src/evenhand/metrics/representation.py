@@ -243,9 +243,9 @@ def fair_satisfied(labels: Sequence[Any], *, protected: Any, p: float, alpha: fl
     True
     """
     sides = Placement.of(labels, protected=protected).sides()
-    known = sides.codes[sides.codes >= 0]
-    table = fair_table(len(known), p, alpha, adjusted=adjusted).table if len(known) else []
-    return bool((np.cumsum(known == 0) >= np.array(table)).all())
+    labelled = sides.codes[sides.codes >= 0]
+    table = fair_table(len(labelled), p, alpha, adjusted=adjusted).table if len(labelled) else []
+    return bool((np.cumsum(labelled == 0) >= np.array(table)).all())
 
 
 def failure_probability(table: Any, p: float) -> float:
@@ -277,10 +277,10 @@ def _distribution(k: int, p: float) -> Floats:
 
     draws, most = np.arange(k + 1)[:, None], np.arange(k + 1)[None, :]
     inside = most < draws
-    found: Floats = np.ones((k + 1, k + 1))
-    found[inside] = bdtr(np.broadcast_to(most, found.shape)[inside], np.broadcast_to(draws, found.shape)[inside], p)
-    found.flags.writeable = False
-    return found
+    below: Floats = np.ones((k + 1, k + 1))
+    below[inside] = bdtr(np.broadcast_to(most, below.shape)[inside], np.broadcast_to(draws, below.shape)[inside], p)
+    below.flags.writeable = False
+    return below
 
 
 def _check_fair(k: Any, p: Any, alpha: Any) -> None:

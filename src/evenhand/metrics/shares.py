@@ -14,7 +14,7 @@ import numpy as np
 
 from evenhand.cards import Card, Floats, Fraction, metric
 from evenhand.errors import EvenhandError, UndefinedWarning
-from evenhand.metrics.inequality import Terms, spread_of_mean
+from evenhand.metrics.inequality import Influence, spread_of_mean
 from evenhand.tallies.spectrum import Spectrum, before, entries
 
 TINY = 1e-290
@@ -30,45 +30,45 @@ def lorenz_at(s: Spectrum, p: float | Floats) -> Floats:
     All below the cell that p lies in, and of that cell the part of its mass that lies below p.
     """
     bound = np.asarray(p * s.size)
-    found = np.full(s.size.shape, np.nan)
+    amount = np.full(s.size.shape, np.nan)
     for b in s.walk():
-        cell, there = b.crossed(b.reach, bound)
-        if there.any():
+        cell, reached = b.crossed(b.reach, bound)
+        if reached.any():
             part = (bound - before(b.reach, cell, b.reached)) * entries(b.values, cell)
-            found = np.where(np.isnan(found) & there, before(b.held, cell, b.before) + part, found)
-    return np.where(np.isnan(found) | (bound >= s.size), s.total, found) / s.total
+            amount = np.where(np.isnan(amount) & reached, before(b.held, cell, b.before) + part, amount)
+    return np.where(np.isnan(amount) | (bound >= s.size), s.total, amount) / s.total
 
 
 def population_at(s: Spectrum, share: Floats) -> Floats:
     """Share of the units, from the poorest up, who together hold `share` of the total (share > 0)."""
     bound = share * s.total
-    found = np.full(s.size.shape, np.nan)
+    units = np.full(s.size.shape, np.nan)
     for b in s.walk():
-        cell, there = b.crossed(b.held, bound)
-        if there.any():
+        cell, crossed = b.crossed(b.held, bound)
+        if crossed.any():
             part = (bound - before(b.held, cell, b.before)) / entries(b.values, cell)
-            found = np.where(np.isnan(found) & there, before(b.reach, cell, b.reached) + part, found)
-    reached = np.where(np.isnan(found), s.size, found)
-    return np.where(s.total > 0, np.minimum(reached / s.size, 1.0), np.nan)
+            units = np.where(np.isnan(units) & crossed, before(b.reach, cell, b.reached) + part, units)
+    below = np.where(np.isnan(units), s.size, units)
+    return np.where(s.total > 0, np.minimum(below / s.size, 1.0), np.nan)
 
 
 def quantile(s: Spectrum, p: float | Floats) -> Floats:
     """Smallest amount that at least a share `p` of the units do not exceed (inverted CDF)."""
     bound = np.maximum(p * s.size * (1 - ROUNDING), TINY)  # no cell without units is the first to get so far
-    found = np.full(s.size.shape, np.nan)
+    amount = np.full(s.size.shape, np.nan)
     for b in s.walk():
-        cell, there = b.crossed(b.reach, bound)
-        if there.any():
-            found = np.where(np.isnan(found) & there, entries(b.values, cell), found)
-    return found
+        cell, reached = b.crossed(b.reach, bound)
+        if reached.any():
+            amount = np.where(np.isnan(amount) & reached, entries(b.values, cell), amount)
+    return amount
 
 
-def lorenz_influence(s: Spectrum, p: float | Floats, share: Floats | None = None) -> Terms:
+def lorenz_influence(s: Spectrum, p: float | Floats, share: Floats | None = None) -> Influence:
     """[(x - q) 1(x <= q) + p q - L(p) x] / mean, with q the p-quantile; `share` is L(p) where it is known."""
     mean, q = s.total / s.size, quantile(s, p)
-    held = lorenz_at(s, p) if share is None else share
-    terms = (1 / mean, np.minimum(s.values, q[..., None])), (-held / mean, s.values)
-    return Terms(terms, (p * q - q) / mean, apart=1)
+    bottom = lorenz_at(s, p) if share is None else share
+    terms = (1 / mean, np.minimum(s.values, q[..., None])), (-bottom / mean, s.values)
+    return Influence(terms, (p * q - q) / mean, varying=1)
 
 
 TOP_UNITS = 5
@@ -115,7 +115,7 @@ def top_share(s: Spectrum, p: Fraction = 0.01) -> Floats:
 
 
 @top_share.influence
-def _(s: Spectrum, estimate: Floats, p: float = 0.01) -> Terms:
+def _(s: Spectrum, estimate: Floats, p: float = 0.01) -> Influence:
     return -lorenz_influence(s, 1 - p, 1 - estimate)
 
 
@@ -150,7 +150,7 @@ def bottom_share(s: Spectrum, p: Fraction = 0.1) -> Floats:
 
 
 @bottom_share.influence
-def _(s: Spectrum, estimate: Floats, p: float = 0.1) -> Terms:
+def _(s: Spectrum, estimate: Floats, p: float = 0.1) -> Influence:
     return lorenz_influence(s, p, estimate)
 
 
@@ -418,9 +418,9 @@ class Lorenz:
         if not isinstance(other, Lorenz):
             raise EvenhandError("A Lorenz curve is compared with another. Pass what eh.metrics.lorenz gives.")
         points = np.union1d(self.population, other.population)
-        mine = np.interp(points, self.population, self.share)
-        theirs = np.interp(points, other.population, other.share)
-        return bool((mine >= theirs - ROUNDING).all())
+        curve = np.interp(points, self.population, self.share)
+        other_curve = np.interp(points, other.population, other.share)
+        return bool((curve >= other_curve - ROUNDING).all())
 
 
 def lorenz(x: object, *, weights: object = None) -> Lorenz:
@@ -441,8 +441,8 @@ def lorenz_curve(s: Spectrum) -> Lorenz:
         return Lorenz(np.array([0.0, 1.0]), np.array([np.nan, np.nan]))
     blocks = list(s.walk())
     reach = np.concatenate([[0.0], *(b.reach for b in blocks)])
-    held = np.concatenate([[0.0], *(b.held for b in blocks)])
-    return Lorenz(reach / reach[-1], held / held[-1])
+    amount = np.concatenate([[0.0], *(b.held for b in blocks)])
+    return Lorenz(reach / reach[-1], amount / amount[-1])
 
 
 __all__ = [

@@ -68,18 +68,18 @@ class Template:
 
     def scores(self, p: Placement, *, chance: bool = True) -> Scores:
         """The metric on every ranking, its normaliser, and the value that a random order would have on average."""
-        return Reading.of(self, p).scores(chance=chance)
+        return Reading.from_placement(self, p).scores(chance=chance)
 
     def reasons(self, p: Placement, values: Floats) -> npt.NDArray[Any]:
         """(R,) reason codes where the value does not exist, else nothing."""
-        return Reading.of(self, p).reasons(values)
+        return Reading.from_placement(self, p).reasons(values)
 
     def weights(self, width: int) -> Floats:
         """(width,) 1 / discount at the ranks looked at, 0 elsewhere."""
         ranks = np.arange(1.0, width + 1)
         with np.errstate(divide="ignore"):
-            found = 1 / np.log2(ranks + (self.discount == "log2(i+1)"))
-        return np.where(ranks % self.step == 0, found, 0.0)
+            inverse = 1 / np.log2(ranks + (self.discount == "log2(i+1)"))
+        return np.where(ranks % self.step == 0, inverse, 0.0)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Reading:
     draws: int = 0
 
     @classmethod
-    def of(cls, template: Template, p: Placement, draws: int = 0) -> Reading:
+    def from_placement(cls, template: Template, p: Placement, draws: int = 0) -> Reading:
         target = template.target
         if template.difference.sided:
             return cls(template, p.sides(), None if target is None else _sides(target, p), draws)
@@ -122,10 +122,10 @@ class Reading:
     def reasons(self, values: Floats) -> npt.NDArray[Any]:
         """(R,) reason codes where the value does not exist, else nothing."""
         missing = np.isnan(values)
-        own = self.placement.reasons()
+        codes = self.placement.reasons()
         if self.shares is not None:
-            own = np.where(own == "one_group_only", "", own)  # that alone leaves a distance to a target
-        basic = np.where(missing, own, "")
+            codes = np.where(codes == "one_group_only", "", codes)  # that alone leaves a distance to a target
+        basic = np.where(missing, codes, "")
         lacking = self.shares is not None and bool((self.shares <= 0).any())
         short = self.placement.lengths < self.template.step
         later = np.where(short, "too_short", "no_common_support" if lacking else "zero_normalizer")
@@ -151,26 +151,26 @@ class Reading:
         if self.shares is not None:
             part, whole = self.shares[kinds.groups], np.ones(len(kinds.groups))
         uses = 0.0 if p.rows is not None else float(len(p.codes) * self.kinds.shape[1] + self.draws * kinds.sizes.sum())
-        return Terms.of(self.template.difference.term, kinds, part, whole, uses=uses)
+        return Terms.tabulated(self.template.difference.term, kinds, part, whole, uses=uses)
 
     def sums(self) -> Floats:
         """(R,) the sum over prefixes, not yet normalised."""
-        found = np.zeros(len(self.placement))
+        totals = np.zeros(len(self.placement))
         room = Room()
         for batch in self.placement.batches():
-            found[batch.where] = self._sums_of(batch, self.kinds[batch.where], room)
-        return found
+            totals[batch.where] = self._sums_of(batch, self.kinds[batch.where], room)
+        return totals
 
     def _sums_of(self, b: Batch, kinds: Ints, room: Room) -> Floats:
         ends = slice(self.template.step - 1, None, self.template.step)
-        weights, found = self.weights(b.width)[ends], np.zeros(len(b.codes))
+        weights, totals = self.weights(b.width)[ends], np.zeros(len(b.codes))
         for g in range(kinds.shape[1] if len(weights) else 0):
             terms = self.terms.along(b, g, kinds[:, g], ends, room)
             if not b.complete and self.shares is not None:  # against itself, a list is at 0 from its end on
                 terms = np.where(np.arange(1, b.width + 1)[ends] <= b.lengths[:, None], terms, 0.0)
             # Not a matrix product: its last bits would depend on the block and on the threads.
-            found += np.einsum("ij,j->i", terms, weights)
-        return found
+            totals += np.einsum("ij,j->i", terms, weights)
+        return totals
 
     def weights(self, width: int) -> Floats:
         """(width,) the template's weights; none past the ranks that are looked at."""
@@ -179,26 +179,26 @@ class Reading:
     @cached_property
     def _weights(self) -> Floats:
         p = self.placement
-        found = self.template.weights(int(p.lengths.max(initial=0)))
+        inverse = self.template.weights(int(p.lengths.max(initial=0)))
         if p.depth is not None:
-            found[p.depth :] = 0.0
-        return found
+            inverse[p.depth :] = 0.0
+        return inverse
 
     def settled(self, *, chance: bool) -> tuple[Floats, Floats]:
         """(R,) normalisers, NaN where the metric does not exist, and (R,) the sum that a random order has on average."""
         normalizers, chances = (np.full(len(self.placement), np.nan) for _ in range(2))
         means: dict[int, Floats] = {}
         for mix in self.placement.mixes:
-            there = np.flatnonzero(self._exists(mix))
-            weights = mix.weights(self.weights(mix.known.shape[1]))[there]
-            kinds = self.kinds[mix.first[there]]
-            found = np.full((2, len(mix.first)), np.nan)
+            defined = np.flatnonzero(self._exists(mix))
+            weights = mix.weights(self.weights(mix.known.shape[1]))[defined]
+            kinds = self.kinds[mix.first[defined]]
+            by_mix = np.full((2, len(mix.first)), np.nan)
             z = self._normalizers(weights, kinds)
-            found[0, there] = np.where((z > NOTHING) & np.isfinite(z), z, np.nan)
-            normalizers[mix.at] = found[0].take(mix.which)
+            by_mix[0, defined] = np.where((z > NOTHING) & np.isfinite(z), z, np.nan)
+            normalizers[mix.at] = by_mix[0].take(mix.which)
             if chance and self.placement.rows is None:
-                found[1, there] = self._expected(weights, kinds, means)
-                chances[mix.at] = found[1].take(mix.which)
+                by_mix[1, defined] = self._expected(weights, kinds, means)
+                chances[mix.at] = by_mix[1].take(mix.which)
         return normalizers, chances
 
     def _exists(self, mix: Mix) -> npt.NDArray[np.bool_]:
@@ -223,13 +223,13 @@ class Reading:
 
     def _expected(self, weights: Floats, kinds: Ints, means: dict[int, Floats]) -> Floats:
         """(U,) the sum over prefixes that a random order has on average; `means` remembers kinds met before."""
-        found = np.zeros(len(weights))
+        totals = np.zeros(len(weights))
         for i, row in enumerate(kinds.tolist()):
             for q in row:
                 if q not in means:
                     means[q] = expected_terms(self.terms, q)
-                found[i] += means[q] @ weights[i, : len(means[q])]
-        return found
+                totals[i] += means[q] @ weights[i, : len(means[q])]
+        return totals
 
 
 def _sides(target: Any, p: Placement) -> Floats:
@@ -238,8 +238,8 @@ def _sides(target: Any, p: Placement) -> Floats:
         if not 0 <= target <= 1:
             raise EvenhandError(f"target={target!r} is no share. Pass a number from 0 to 1, or {{group: share}}.")
         return np.array([float(target), 1 - float(target)])
-    ours = float(_shares(target, p.groups, p.groups)[list(p.protected or ())].sum())
-    return np.array([ours, 1 - ours])
+    protected = float(_shares(target, p.groups, p.groups)[list(p.protected or ())].sum())
+    return np.array([protected, 1 - protected])
 
 
 def _shares(target: Any, groups: tuple[Any, ...], among: tuple[Any, ...]) -> Floats:

@@ -66,7 +66,7 @@ class Terms:
     flat: Floats | None = None
 
     @classmethod
-    def of(cls, term: Term, kinds: Kinds, part: Floats, whole: Floats, *, uses: float) -> Terms:
+    def tabulated(cls, term: Term, kinds: Kinds, part: Floats, whole: Floats, *, uses: float) -> Terms:
         """Tabulate when the tables have fewer entries than there are `uses` of them."""
         plain = cls(term, kinds.counts, kinds.sizes, part, whole)
         if not 0 < len(kinds.counts) <= MOST_KINDS or kinds.cells > min(uses, MOST_CELLS):
@@ -88,8 +88,8 @@ class Terms:
     def _computed(self, c: npt.NDArray[Any], k: npt.NDArray[Any], kind: Any) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             seen = np.maximum(k, 1)
-            found = self.term(np.minimum(c, seen), seen, self.part[kind], self.whole[kind])
-        return found if np.min(k, initial=1) > 0 else np.where(k > 0, found, 0.0)
+            values = self.term(np.minimum(c, seen), seen, self.part[kind], self.whole[kind])
+        return values if np.min(k, initial=1) > 0 else np.where(k > 0, values, 0.0)
 
     def tables(self, wide: int, k: Ints, kinds: Ints) -> Floats:
         """(U, K, wide) F at 0, 1, ... items of the group among the first k, for lists of these kinds, also where they hold less."""
@@ -110,8 +110,8 @@ class Terms:
         places[:, 0] += self.kinds.offsets[kind]
         places[1:, 0] -= self.kinds.ends[kind[:-1]]
         np.cumsum(places.reshape(-1), out=places.reshape(-1))
-        here = places[:, ends]
-        return self.flat.take(here, out=room.values(here.shape), mode="clip")  # other modes make a copy
+        cells = places[:, ends]
+        return self.flat.take(cells, out=room.values(cells.shape), mode="clip")  # other modes make a copy
 
     def by_item(self, kind: int, weights: Floats) -> tuple[float, Floats]:
         """The weighted sum over all prefixes as a sum over the items of the group: a constant, and (count, size) gains.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evenhand.errors import EvenhandError, printable, unknown_name
-from evenhand.findings import Findings, apart, label
+from evenhand.findings import Findings, key_columns, label
 from evenhand.report.words.text import number
 
 Inconclusive = Literal["estimate", "pass", "fail"]
@@ -157,7 +157,7 @@ def check(
 
 def _held(findings: Findings, rule: Rule, baseline: Sequence[Findings], inconclusive: str) -> Iterator[Check]:
     rows = list(findings.only(rule.metric).rows())
-    names = apart(findings)
+    names = key_columns(findings)
     usual = _baselines(findings, rule, rows, baseline) if rule.relative else [math.nan] * len(rows)
     for row, before in zip(rows, usual, strict=True):
         where = ", ".join(
@@ -192,9 +192,9 @@ def _baselines(
     known: dict[tuple[str, ...], float] = {}
     for held in baseline:
         if "estimate" in held.columns:
-            names = apart(held)
+            names = key_columns(held)
             known = {_key(held, row, names): _number(row["estimate"]) for row in held.rows()} | known
-    names = apart(findings)
+    names = key_columns(findings)
     found = [known.get(_key(findings, row, names), math.nan) for row in rows]
     if all(map(math.isnan, found)):
         raise EvenhandError(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from evenhand.findings import Findings, apart, hash_of, label
+from evenhand.findings import Findings, hash_of, key_columns, label
 from evenhand.report.words.phrases import is_share, metric_title
 
 GAUGES = {
@@ -46,7 +46,7 @@ def _values(results: Sequence[Findings], column: str) -> Iterator[tuple[dict[str
     for findings in results:
         if "estimate" not in findings.columns:
             continue
-        plan, names = hash_of(findings), [name for name in apart(findings) if name != "group"]
+        plan, names = hash_of(findings), [name for name in key_columns(findings) if name != "group"]
         for row in findings.rows():
             value = row.get(column)
             if value is not None and not math.isnan(value):
@@ -105,7 +105,7 @@ def _legend(results: Sequence[Findings], audit: str) -> str:
         n: None
         for f in asked
         for row in f.rows()
-        for n in _labels(audit, [c for c in apart(f) if c != "group"], row, "")
+        for n in _labels(audit, [c for c in key_columns(f) if c != "group"], row, "")
         if n not in ("audit", "metric", "plan")
     }
     return " ".join(f"{{{{{name}}}}}" for name in names) or "{{metric}}"

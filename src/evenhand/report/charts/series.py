@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from evenhand.findings import Findings, apart
+from evenhand.findings import Findings, key_columns
 from evenhand.report.words.text import slice_names
 
 BESIDE = ("at", "plan", "audit")
@@ -37,7 +37,7 @@ class Line:
 
 def lines(findings: Findings) -> list[Line]:
     """Every line of a history, in the order of its rows on their first day."""
-    kept = [name for name in apart(findings, BESIDE) if name not in ("at", "group")]
+    kept = [name for name in key_columns(findings, BESIDE) if name not in ("at", "group")]
     rows = sorted(findings.rows(), key=lambda row: row["at"])
     names = slice_names(kept, {name: [row[name] for row in rows] for name in [*kept, "metric"]})
     found: dict[tuple[Any, ...], Line] = {}
