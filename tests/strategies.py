@@ -17,7 +17,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from evenhand.cards import REGISTRY, Between, Metric
-from evenhand.tallies.reordered import Gained, Reordered
+from evenhand.tallies.slates import Gained, Reordered
 from evenhand.tallies.spectrum import Spectrum
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from evenhand.metrics.representation import Represented
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure
-from evenhand.tallies.lists import Lists
 from evenhand.tallies.pairs import Pairs
 from evenhand.tallies.placement import Placement
 from evenhand.tallies.qualifications import Qualifications, ScoredGroups
+from evenhand.tallies.user_lists import Lists
 from strategies import FAMILIES, Family
 
 labels = st.lists(st.sampled_from(["p", "u", "u", None]), min_size=1, max_size=40)

@@ -18,8 +18,7 @@ from evenhand import EvenhandError
 from evenhand import metrics as m
 from evenhand.intervals import crosstabs as draws
 from evenhand.sources import engine, matrices
-from evenhand.tallies.crosstab import Crosstab
-from evenhand.tallies.resampled_lists import ResampledLists
+from evenhand.tallies.crosstab import Crosstab, ResampledLists
 from evenhand.tallies.shown import Cut, Ragged
 from evenhand.tallies.user_lists import tabulate
 from golden_cases import CASES, cases, holds, plain
@@ -154,7 +153,7 @@ def test_blocks_of_users_change_nothing(monkeypatch):
     large = eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)
     monkeypatch.setattr(draws, "AT_ONCE", 300)
     for name, size in (("MOST_CELLS", 500), ("FEWEST_DRAWS", 3), ("EXACT_SUM", 0)):
-        monkeypatch.setattr(f"evenhand.tallies.resampled_lists.{name}", size)
+        monkeypatch.setattr(f"evenhand.tallies.crosstab.{name}", size)
     same(columns(eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)), columns(large))
 
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from evenhand.allocation.rerankers import boosted, calibrated, det_const_sort, fa_star_ir
 from evenhand.metrics.reorder import least_promoted, ndcg, rank_biased_overlap
 from evenhand.metrics.representation import fair_satisfied, fair_table
-from evenhand.tallies.reordered import Reordered
-from evenhand.tallies.slates import Owners, Slates
+from evenhand.tallies.slates import Owners, Reordered, Slates
 from oracles import rebalance as slow
 
 

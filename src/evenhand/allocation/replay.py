@@ -13,8 +13,7 @@ from evenhand.allocation.serving import Server
 from evenhand.attention import log
 from evenhand.cards import Floats
 from evenhand.metrics.reorder import least_promoted, ndcg, rank_biased_overlap
-from evenhand.tallies.reordered import Gained, Reordered
-from evenhand.tallies.slates import Ints, Slates
+from evenhand.tallies.slates import Gained, Ints, Reordered, Slates
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,12 @@ from evenhand.sources.judged_rankings import JudgedRankings
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure
 from evenhand.tallies.exposure_policy import UNKNOWN_LABEL, Policy, amortised, exposed, exposure, targets
 from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure
-from evenhand.tallies.item_sums import CrossedSums, ItemAttention
 from evenhand.tallies.judged_requests import JudgedRequests, refuse_strangers
 from evenhand.tallies.placed import Placed
 from evenhand.tallies.placement import UNKNOWN, Placement
 from evenhand.tallies.ranked_lists import (
+    CrossedSums,
+    ItemAttention,
     ListSpec,
     ListSums,
     crossed_sums,

@@ -22,7 +22,7 @@ from evenhand.intervals.crosstabs import Resampled, Swapped, affordable, values
 from evenhand.intervals.difference import holm
 from evenhand.intervals.kinds import percentile_ends
 from evenhand.intervals.rules import ANYTHING
-from evenhand.tallies.resampled_lists import ResampledLists
+from evenhand.tallies.crosstab import ResampledLists
 from evenhand.tallies.shown import Ints
 from evenhand.tallies.user_lists import AT
 

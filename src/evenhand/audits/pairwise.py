@@ -34,8 +34,7 @@ from evenhand.sources.judgments import MissingRelevance, carried, open_judgments
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.rankings import as_table, open_scores, ranking_table, system_of
 from evenhand.tallies.exposure_policy import Unknown
-from evenhand.tallies.pair_counts import PairCounts, Sides
-from evenhand.tallies.pairs import Pairs
+from evenhand.tallies.pairs import PairCounts, Pairs, Sides
 from evenhand.tallies.requests import Measured, of_sums
 
 METRICS = ("intra_acc", "inter_acc", "accuracy")

@@ -45,10 +45,8 @@ from evenhand.labels import all_but, matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result
 from evenhand.sources.scores import Scores, Slice, SliceColumns, open_scores
-from evenhand.tallies.crosstab import Crosstab
-from evenhand.tallies.resampled_lists import ResampledLists, Weights
+from evenhand.tallies.crosstab import Crosstab, ResampledLists, Sides, Weights
 from evenhand.tallies.shown import Cut, Ints
-from evenhand.tallies.sides import Sides
 from evenhand.tallies.user_lists import Reading, UserLists
 
 MOST_DIFFERENCES = 30

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.kinds import Interval, drawn_ends, stream, without_noise
-from evenhand.tallies.crosstab import Crosstab
-from evenhand.tallies.resampled_lists import MOST_CELLS, ResampledLists, Times
+from evenhand.tallies.crosstab import MOST_CELLS, Crosstab, ResampledLists, Times
 from evenhand.tallies.shown import Ints
 
 CELLS = 1 << 25

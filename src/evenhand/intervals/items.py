@@ -10,7 +10,7 @@ import numpy as np
 from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.requests import picks
 from evenhand.tallies.group_exposure import GroupExposure
-from evenhand.tallies.item_sums import CrossedSums, ItemAttention
+from evenhand.tallies.ranked_lists import CrossedSums, ItemAttention
 from evenhand.tallies.requests import Measured
 
 MOST_WORK = 4_000_000_000

@@ -16,9 +16,8 @@ from functools import cached_property
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.tallies.candidates import Bools, Candidates
+from evenhand.tallies.candidates import Allocation, Bools, Candidates, Change
 from evenhand.tallies.moments import Ints
-from evenhand.tallies.reallocated import Allocation, Change
 
 DIGITS = 12
 """Predictions that agree to this many digits tie; the better score then goes first."""

@@ -14,8 +14,8 @@ from evenhand.metrics.catalogue import aggregate_diversity, exposure_entropy
 from evenhand.metrics.inequality import gini
 from evenhand.metrics.recommender import SHOWN
 from evenhand.tallies.crosstab import Crosstab
-from evenhand.tallies.lists import Lists
 from evenhand.tallies.spectrum import Spectrum
+from evenhand.tallies.user_lists import Lists
 
 SOURCE = ("rampisela2024",)
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from evenhand.cards import Card, Floats, metric
-from evenhand.tallies.reallocated import Allocation as Allocation  # (examples)
-from evenhand.tallies.reallocated import Change
+from evenhand.tallies.candidates import Allocation as Allocation  # (examples)
+from evenhand.tallies.candidates import Change
 
 LARGEST = math.inf
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 
 from evenhand.cards import Between, Card, Floats, metric
-from evenhand.tallies.reordered import Gained, Reordered
+from evenhand.tallies.slates import Gained, Reordered
 
 Patience = Annotated[float, Between(0, 1, open_low=True, open_high=True)]
 

@@ -1,4 +1,4 @@
-"""Scored candidates request by request: what a counterfactual allocation may see."""
+"""Scored candidates request by request, and the slots that they hold before and after a reallocation."""
 
 from __future__ import annotations
 
@@ -121,3 +121,43 @@ class Candidates:
     def given(self) -> Bools:
         """Places, in any order of the rows within their requests, that hold a slot."""
         return np.asarray(self.position <= self.slots[self.request])
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Who holds the slots, and what that is worth; leading axes are draws.
+
+    Attributes
+    ----------
+    slots : (..., G) slots of each group.
+    rank : (..., G) mean place of its slots; NaN where it has none.
+    outcome : (...) sum of the outcomes that are expected of those who hold them.
+    """
+
+    slots: Floats
+    rank: Floats
+    outcome: Floats
+
+    @classmethod
+    def of(cls, slots: Any, rank: Any, outcome: Any) -> Allocation:
+        return cls(*(np.asarray(x, dtype=np.float64) for x in (slots, rank, outcome)))
+
+
+@dataclass(frozen=True)
+class Change:
+    """Slots before and after."""
+
+    before: Allocation
+    after: Allocation
+
+    @classmethod
+    def of(cls, before: Allocation, after: Allocation) -> Change:
+        return cls(before, after)
+
+    @property
+    def outcome_change(self) -> Floats:
+        """Relative change of the outcome; NaN where there was none."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(
+                (self.after.outcome - self.before.outcome) / np.where(self.before.outcome, self.before.outcome, np.nan)
+            )

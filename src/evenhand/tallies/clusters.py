@@ -19,8 +19,7 @@ from evenhand.cards import Floats
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch
-    from evenhand.tallies.binned import Use
-    from evenhand.tallies.moments import Moments
+    from evenhand.tallies.moments import Moments, Use
 
 Ints = np.typing.NDArray[np.int64]
 Bools = np.typing.NDArray[np.bool_]

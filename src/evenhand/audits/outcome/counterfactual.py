@@ -20,9 +20,8 @@ from evenhand.metrics.counterfactual import Reallocation, folded
 from evenhand.metrics.outcome import FEWEST_ROWS
 from evenhand.results import Result, as_frame
 from evenhand.sources.outcomes import Outcomes
-from evenhand.tallies.candidates import Candidates
+from evenhand.tallies.candidates import Candidates, Change
 from evenhand.tallies.moments import Ints
-from evenhand.tallies.reallocated import Change
 
 QUESTION = "What would change without the bias?"
 EXTRA = ("p", "p_adjusted")

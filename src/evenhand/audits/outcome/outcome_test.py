@@ -44,9 +44,8 @@ from evenhand.metrics.outcome_joint import spline
 from evenhand.metrics.outcome_pooled import pooled
 from evenhand.sources.outcomes import NARROWEST, UNKNOWN, Checked, Missing, Outcomes, Roles, open_outcomes
 from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
-from evenhand.tallies.binned import BinnedMoments
-from evenhand.tallies.binned import Bins as ScoreBins
-from evenhand.tallies.moments import Ints, Moments
+from evenhand.tallies.moments import BinnedMoments, Ints, Moments
+from evenhand.tallies.moments import Bins as ScoreBins
 from evenhand.tallies.rows import Rows
 
 MOST_ROWS = 2_000_000
