@@ -1,19 +1,24 @@
-"""Write docs/metrics.md from the cards, and the schema of plans from the register: python docs/generate.py"""
+"""Write the pages of metrics from the cards, the schema of plans from the register, and the bundle of Vega: python docs/generate.py"""
 
 from __future__ import annotations
 
 import doctest
+import gzip
 import inspect
 import math
+import re
 import tomllib
 import warnings
 from pathlib import Path
+
+import vl_convert
 
 from evenhand import metrics  # noqa: F401  (fills the registry)
 from evenhand.cards import REGISTRY, Metric
 from evenhand.cli.schema import text as plan_schema
 from evenhand.errors import UndefinedWarning
 from evenhand.metrics.conventions import compare
+from evenhand.report.pages import ASSETS, VEGA_LITE
 from evenhand.report.words.text import number
 
 DOCS = Path(__file__).parent
@@ -34,6 +39,8 @@ FAMILIES = {
     "Gained": ("Another order of the same items", "`eh.rebalance`"),
     "Reordered": ("Another order of the same items", "`eh.rebalance`"),
     "Crosstab": ("Recommenders: groups of users, and items", "`eh.recommender`"),
+    "Lists": ("Recommenders: groups of users, and items", "`eh.recommender`"),
+    "Qualifications": ("The outcome test", "`eh.outcome_test`"),
 }
 BETTER = {"lower": "lower is more even", "higher": "higher is more even", "ideal": "closer to the ideal is more even"}
 HEAD = """\
@@ -45,25 +52,57 @@ Undefined is NaN with a reason code, never an invented number. "Differs from" gi
 """
 
 
-def metrics_page() -> str:
-    """The whole page."""
-    parts = [HEAD]
+PAGES = {
+    "Inequality of an amount over units": "metrics-inequality.md",
+    "Prefixes of one ranking, and attention on it": "metrics-ranking.md",
+    "Exposure over many rankings": "metrics-exposure.md",
+    "Pairs of items": "metrics-pairs.md",
+    "The outcome test": "metrics-outcome.md",
+    "What would change without the bias": "metrics-counterfactual.md",
+    "Another order of the same items": "metrics-rebalance.md",
+    "Recommenders: groups of users, and items": "metrics-recommender.md",
+}
+"""The page of each family of metrics."""
+
+
+def metrics_pages() -> dict[str, str]:
+    """The index of all metrics and a page of cards per family, by file name."""
     by_family: dict[tuple[str, str], list[Metric]] = {}
     for _, metric in sorted(REGISTRY.items()):
-        needs = metric.card.needs.__name__
-        by_family.setdefault(FAMILIES.get(needs, (needs, "")), []).append(metric)
-    order = [*dict.fromkeys(FAMILIES.values()), *by_family]
-    for family in dict.fromkeys(f for f in order if f in by_family):
-        title, asked = family
-        parts.append(f"## {title}\n" + (f"\nAsked by {asked}.\n" if asked else ""))
-        parts += [_section(metric) for metric in by_family[family]]
-    return "\n".join(parts)
+        by_family.setdefault(FAMILIES[metric.card.needs.__name__], []).append(metric)
+    index, pages = [HEAD], {}
+    for family in dict.fromkeys(f for f in FAMILIES.values() if f in by_family):
+        (title, audits), name = family, PAGES[family[0]]
+        cards = by_family[family]
+        lines = [f"| [`{m.card.name}`]({name}#{anchor(m)}) | {m.card.asks} |" for m in cards]
+        index += [f"## {title}\n\nMeasured by {audits}.\n", "| metric | question |", "|---|---|", *lines, ""]
+        pages[name] = "\n".join(
+            [f"# {title}\n\nMeasured by {audits}. [All metrics](metrics.md).\n", *map(_section, cards)]
+        )
+    return {"metrics.md": "\n".join(index), **pages}
+
+
+def page_of(metric: Metric) -> str:
+    """The file that holds the card of a metric."""
+    return PAGES[FAMILIES[metric.card.needs.__name__][0]]
+
+
+def anchor(metric: Metric) -> str:
+    """The link to a card within its page, as the site makes it of the heading."""
+    words = re.sub(
+        r"[^\w\s-]", "", f"{metric.card.name} {metric.card.title} {metric.card.symbol}".lower(), flags=re.ASCII
+    )
+    return re.sub(r"[-\s]+", "-", words)
+
+
+def _heading(metric: Metric) -> str:
+    return f"`{metric.card.name}` · {metric.card.title} ({metric.card.symbol})"
 
 
 def _section(metric: Metric) -> str:
     card, (low, high), ideal = metric.card, metric.span(), metric.ideal()
     parameters = ", ".join(f"`{n}={p.default!r}`" for n, p in metric.parameters.items())
-    lines = [f"### `{card.name}` · {card.title} ({card.symbol})", "", card.asks, ""]
+    lines = [f"## {_heading(metric)}", "", card.asks, ""]
     if card.formula:
         lines += [f"$${card.formula}$$", ""]
     direction = BETTER.get(metric.better(), "neither direction is better in itself")
@@ -154,9 +193,12 @@ def _citation(key: str) -> str:
 
 
 if __name__ == "__main__":
-    target = DOCS / "metrics.md"
-    target.write_text(metrics_page(), encoding="utf-8")
-    print(f"wrote {target.name}")
+    for name, content in metrics_pages().items():
+        (DOCS / name).write_text(content, encoding="utf-8")
+        print(f"wrote {name}")
     schema = DOCS.parent / "src" / "evenhand" / "plan.schema.json"
     schema.write_text(plan_schema(), encoding="utf-8")
     print(f"wrote {schema.name}")
+    vega = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
+    (ASSETS / "vega.js.gz").write_bytes(gzip.compress(vega.encode(), 9, mtime=0))
+    print("wrote vega.js.gz")

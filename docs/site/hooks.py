@@ -22,7 +22,7 @@ FORMULA = re.compile(r'<div class="arithmatex">\\\[(.*?)\\\]</div>', re.DOTALL)
 
 def on_files(files: Files, config, **_) -> Files:
     """Pages that are made from the package, and the repository's own pages that belong in the site."""
-    made = {"reference.md": reference.page()}
+    made = reference.pages()
     for name, path in PAGES.items():
         text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
         made[path] = LINK.sub(lambda found: f"]({PAGES[found[1]]}", text)

@@ -16,24 +16,28 @@ from evenhand.audits.declare import described, find, names
 HEAD = """\
 # Reference
 
-Every public name, as `import evenhand as eh` has it. Made from the docstrings when the site is built. What a metric means, its
-range and its edge cases are on [the cards](metrics.md).
+Every public name, as `import evenhand as eh` has it, made from the docstrings when the site is built: the audits here, then
+[functions](reference-functions.md), [classes](reference-classes.md) and [modules](reference-modules.md). What a metric means, its range and
+its edge cases are on [its card](metrics.md).
 """
 SECTION = re.compile(r"^(Parameters|Attributes|Examples|Returns|Raises|Notes)\n-+\n", re.MULTILINE)
 MODULES = ("attention", "distances", "read", "synthetic", "testing")
 
 
-def page() -> str:
-    """The whole page: audits, then what else is callable, then classes, then modules."""
+def pages() -> dict[str, str]:
+    """Audits, then what else is callable, then classes and modules: a page each, by file name."""
     audits = [n for n in sorted(names()) if hasattr(eh, n)]
     others = [n for n in eh.__all__ if n not in {*audits, *MODULES, "metrics", "__version__"}]
     classes = [n for n in others if inspect.isclass(getattr(eh, n))]
     functions = [n for n in others if n not in classes]
-    parts = [HEAD, "## Audits\n", *(_audit(n) for n in audits)]
-    parts += ["## Functions\n", *(_function(f"eh.{n}", getattr(eh, n), "###") for n in functions)]
-    parts += ["## Classes\n", *(_class(n) for n in classes)]
-    parts += [part for n in MODULES for part in _module(n)]
-    return "\n".join(parts)
+    return {
+        "reference.md": "\n".join([HEAD, "## Audits\n", *map(_audit, audits)]),
+        "reference-functions.md": "\n".join(
+            ["# Functions\n", *(_function(f"eh.{n}", getattr(eh, n), "##") for n in functions)]
+        ),
+        "reference-classes.md": "\n".join(["# Classes\n", *map(_class, classes)]),
+        "reference-modules.md": "\n".join(["# Modules\n", *(part for n in MODULES for part in _module(n))]),
+    }
 
 
 def _audit(name: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 from typing import get_args
 
 import evenhand as eh
@@ -12,6 +14,9 @@ from evenhand.audits.advise_goal import Goal
 from evenhand.cards import REGISTRY, Metric
 from evenhand.metrics.lookup import lookup
 from evenhand.report.words.text import DIRECTION, REASONS, number
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from generate import anchor, page_of  # docs/generate.py
 
 ASKED = re.compile(r"^<!-- table: (\w+)(?: ([\w, ]+))? -->$", re.MULTILINE)
 
@@ -28,7 +33,7 @@ def cards(*needs: str) -> str:
     if unknown:
         raise ValueError(f"no metric reads {', '.join(sorted(unknown))}")
     chosen = sorted((n, m) for n, m in REGISTRY.items() if m.card.needs.__name__ in needs)
-    lines = [f"| [`{n}`](metrics.md#{_anchor(m)}) | {m.card.asks} | {_reads(m)} | {_fair(m)} |" for n, m in chosen]
+    lines = [f"| [`{n}`]({page_of(m)}#{anchor(m)}) | {m.card.asks} | {_reads(m)} | {_fair(m)} |" for n, m in chosen]
     return "\n".join(["| metric | asks | beside the table | even at |", "|---|---|---|---|", *lines])
 
 
@@ -61,14 +66,6 @@ def notes() -> str:
     """Every code that may stand in the column `note`."""
     lines = [f"| `{code}` | {words} |" for code, words in sorted(REASONS.items())]
     return "\n".join(["| note | meaning |", "|---|---|", *lines])
-
-
-def _anchor(metric: Metric) -> str:
-    """Where the heading of a card stands on the page of cards; the build fails where it does not."""
-    words = re.sub(
-        r"[^\w\s-]", "", f"{metric.card.name} {metric.card.title} {metric.card.symbol}".lower(), flags=re.ASCII
-    )
-    return re.sub(r"[-\s]+", "-", words)
 
 
 def _reads(metric: Metric) -> str:
