@@ -94,7 +94,7 @@ def picture(findings: Findings) -> Picture:
     found = curves(findings)
     top_view = seen_from_the_top(found)
     drawn = from_the_top(findings) if top_view else lorenz(findings)
-    start = Reading.from_placement(found[-1], _start(_stops(findings, found)))
+    start = Reading.of(found[-1], _start(_stops(findings, found)))
     panel = drawn.panels[0]
     crowded = _line(found[-1], top_view=top_view) if len(found) > MOST_SERIES else [{"x": 1.0, "y": 1.0}]
     handle = _handle_on_top(crowded) if top_view else _handle(crowded)
@@ -191,7 +191,7 @@ def sentence(findings: Findings) -> str:
     """What is read where the handle stands first."""
     found = curves(findings)
     units, amount = holders(findings), word(findings, "amount", "amounts").replace("_", " ")
-    start = Reading.from_placement(found[-1], _start(_stops(findings, found)))
+    start = Reading.of(found[-1], _start(_stops(findings, found)))
     return start.sentence(found[-1].name, _units(findings, found)[-1], units, amount)
 
 
