@@ -139,8 +139,8 @@ def test_categories_are_text_durations_last_and_moments_keep_their_zone(kind, tm
     assert kind == "stream" or labels(table, "half") == [1.5, None, None]
 
 
-@pytest.mark.parametrize("kind", ["polars", "lazy", "arrow"])
-@pytest.mark.parametrize("value", [7, 2**100, -(2**100)])
+@pytest.mark.parametrize("kind", ["polars", "lazy", "arrow", "parquet"])
+@pytest.mark.parametrize("value", [7, -7, 2**100, -(2**100)])
 def test_whole_numbers_of_128_bits_stay_whole(value, kind, tmp_path):
     table = open_table(passed(kind, pl.DataFrame({"c": pl.Series([value, None], dtype=pl.Int128)}), tmp_path))
     assert table.schema["c"] == nw.Int128

@@ -26,7 +26,7 @@ class Column:
     ----------
     name : what its owner calls it; two columns may differ by case only, and a name may be empty.
     kind : its type, as narwhals calls it.
-    sql : its value, where `{}` stands for the column in the engine; NULL where DuckDB cannot hold what it holds, nothing where
+    sql : its value, where `{}` or `{0}` stands for the column in the engine; NULL where DuckDB cannot hold what it holds, nothing where
         nobody reads it.
     native : what its owner calls a type whose values no engine compares; such a column is refused as labels.
     """
@@ -39,7 +39,7 @@ class Column:
     @property
     def is_stored(self) -> bool:
         """Whether the engine holds its values."""
-        return "{}" in self.sql
+        return "{" in self.sql
 
 
 @dataclass(frozen=True, slots=True)

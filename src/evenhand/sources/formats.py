@@ -92,10 +92,18 @@ def _parquet_schema(path: str) -> Any:
     return pl.scan_parquet(path, glob=False).collect_schema()
 
 
+UNSIGNED_BYTES = "CAST('0x' || array_to_string(list_reverse(regexp_extract_all(hex({0}), '..')), '') AS UHUGEINT)"
+SIGNED_BYTES = (
+    f"CASE WHEN {UNSIGNED_BYTES} >> 127 = 0 THEN CAST({UNSIGNED_BYTES} AS HUGEINT) "
+    f"ELSE -CAST(CAST({2**128 - 1} AS UHUGEINT) - {UNSIGNED_BYTES} AS HUGEINT) - 1 END"
+)
+"""Whole numbers of 128 bits, which only Polars writes to Parquet: as 16 bytes, the lowest first."""
+
+
 def _parquet_column(name: str, kind: Any, native: Any, there: Any) -> Column:
     column = of_duckdb_type(name, there)
     if kind in (nw.Int128, nw.UInt128):
-        return Column(name, nw.Unknown(), "NULL", str(kind))  # only Polars writes these, as bytes
+        return Column(name, kind, SIGNED_BYTES if kind == nw.Int128 else UNSIGNED_BYTES)
     if kind == nw.Duration and column.kind == nw.Int64:
         return Column(name, kind, DURATIONS[native.time_unit])
     if kind == nw.Time:
