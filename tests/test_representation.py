@@ -13,7 +13,7 @@ from evenhand.attention import log, uniform
 from evenhand.errors import EvenhandError, UndefinedWarning
 from evenhand.metrics import awrf, fair, fair_satisfied, fair_table
 from evenhand.metrics.representation import failure_probability
-from evenhand.tallies.exposure import exposed
+from evenhand.tallies.exposure import Exposed
 from evenhand.tallies.placement import Placement
 from oracles import exposure as slow
 
@@ -100,7 +100,7 @@ def test_a_target_equal_to_the_exposure_gives_zero(ranking, model):
     name, params = model
     from evenhand.attention import parse
 
-    received = exposed(placed, parse(text(name, params)), np.zeros(len(placed.groups))).received[0]
+    received = Exposed.from_placement(placed, parse(text(name, params)), np.zeros(len(placed.groups))).received[0]
     if received.sum() == 0:
         return
     target = dict(zip(placed.groups, received / received.sum(), strict=True))
@@ -235,7 +235,7 @@ def test_many_rankings_at_once_equal_one_by_one():
     starts = np.concatenate([[0], np.cumsum(lengths)])
     placed = Placement(codes, starts, ("a", "b", "c"), (0,))
     target = np.array([0.2, 0.3, 0.5])
-    many = awrf.on(exposed(placed, log(), target))
+    many = awrf.on(Exposed.from_placement(placed, log(), target))
     fairs = fair.on(placed, p=0.3)
     for r in range(len(placed)):
         ranking = [None if c < 0 else "abc"[c] for c in codes[starts[r] : starts[r + 1]]]
@@ -246,4 +246,4 @@ def test_many_rankings_at_once_equal_one_by_one():
 
 def test_uniform_attention_only_counts():
     placed = Placement.of(["a", "b", "a", None])
-    assert exposed(placed, uniform(), np.array([0.5, 0.5])).received.tolist() == [[2, 1]]
+    assert Exposed.from_placement(placed, uniform(), np.array([0.5, 0.5])).received.tolist() == [[2, 1]]

@@ -6,9 +6,15 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from evenhand.errors import EvenhandError, listing, suggestion
+
+Unknown = Literal["drop", "group", "unprotected", "raise"]
+"""How items without a label are counted."""
+
+UNKNOWN_LABEL = "unknown"
+"""The group of items without a label, where they are one."""
 
 NUMERAL = r"-?[0-9]{1,15}(\.[0-9]{1,15})?"
 """Text that is a number, for the order of labels alone: 01 and 1 are two labels."""

@@ -14,12 +14,12 @@ from evenhand.cards import REGISTRY, Between
 from evenhand.errors import EvenhandError
 from evenhand.intervals.kinds import stream
 from evenhand.intervals.orders import random_order_of
+from evenhand.labels import Unknown
 from evenhand.metrics.prefix import TEMPLATES
 from evenhand.results import Result
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.rankings import Ties, open_rankings, ranking_table
 from evenhand.synthetic.viewpoints import viewpoint_codes
-from evenhand.tallies.exposure_policy import Unknown
 from evenhand.tallies.placed import Placed
 from evenhand.tallies.placement import Placement
 

@@ -46,14 +46,13 @@ from evenhand.findings import Row, slice_words
 from evenhand.intervals.items import crossed_draws
 from evenhand.intervals.kinds import stream
 from evenhand.intervals.requests import MANY, Reduced, blocks
-from evenhand.labels import all_but, match
+from evenhand.labels import Unknown, all_but, match
 from evenhand.sources.judged_rankings import JudgedRankings, open_judged_rankings
 from evenhand.sources.judgments import MissingRelevance
 from evenhand.sources.rankings import Ties
 from evenhand.sources.rollup import rollup
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure, side_codes, target_shares
-from evenhand.tallies.exposure_policy import Policy, Unknown, policy_for, unlabelled
-from evenhand.tallies.group_exposure import GroupExposure
+from evenhand.tallies.group_exposure import GroupExposure, Policy
 from evenhand.tallies.requests import Measured
 
 __all__ = ["exposure", "rollup"]
@@ -352,7 +351,7 @@ def _sides(
             )
     if ours and theirs and set(ours) & set(theirs):
         raise EvenhandError(f"protected={protected!r} and versus={versus!r} overlap. Pass two different groups.")
-    return policy_for(unknown, labels, ours, theirs)
+    return Policy.from_sides(unknown, labels, ours, theirs)
 
 
 MOST_NUMBERS = 1_000_000_000
@@ -393,7 +392,7 @@ def _group_counts(t: ExposureTallies, names: Sequence[str], small: Sequence[bool
     specs = {str(spec): spec for spec in sums.attended}
     share = {
         ", ".join(map(str, label)) or "all": {
-            name: unlabelled(sums, spec, sums.part(s)) for name, spec in specs.items()
+            name: sums.unlabelled_share(spec, sums.part(s)) for name, spec in specs.items()
         }
         for s, label in enumerate(sums.slices)
         if not small[s]

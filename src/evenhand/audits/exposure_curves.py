@@ -14,7 +14,7 @@ from evenhand.audits.requests import draws_wanted
 from evenhand.cards import Floats
 from evenhand.intervals.kinds import percentile_ends, stream
 from evenhand.intervals.requests import together
-from evenhand.tallies.exposure_policy import exposure, targets
+from evenhand.tallies.exposure import Exposure, targets
 
 
 def curves(
@@ -30,7 +30,7 @@ def curves(
         return {"exposure": {}}
     first = asked[0]
     browsing = first.browsing if first.browsing in sums.attended else next(iter(sums.attended))
-    tally = exposure(sums, policy, browsing, t.sizes)
+    tally = Exposure.from_sums(sums, policy, browsing, t.sizes)
     aim = targets(sums, policy, first.target, t.sizes)
     aim = np.broadcast_to(aim, (len(sums.requests), len(policy.labels))) if aim.ndim == 1 else aim
     aim = aim if len(aim) == len(sums.requests) else sums.expected(np.nan_to_num(aim))

@@ -13,13 +13,13 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.intervals.items import ItemResampler
 from evenhand.intervals.kinds import stream
+from evenhand.labels import UNKNOWN_LABEL
 from evenhand.metrics.prefix import looked_at, reasons_of, scores_of
 from evenhand.metrics.random_orders import ShuffledLists, chosen_lists
 from evenhand.metrics.representation import Represented
 from evenhand.sources.judged_rankings import JudgedRankings
-from evenhand.tallies.exposure import Amortised, Exposed, Exposure
-from evenhand.tallies.exposure_policy import UNKNOWN_LABEL, Policy, amortised, exposed, exposure, targets
-from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure
+from evenhand.tallies.exposure import Amortised, Exposed, Exposure, targets
+from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
 from evenhand.tallies.judged_requests import JudgedRequests, refuse_strangers
 from evenhand.tallies.placed import Placed
 from evenhand.tallies.placement import UNKNOWN, Placement
@@ -170,7 +170,7 @@ def measured_on(
     """A metric of exposure sums, or of single rankings' exposure."""
     group = _group(asked, policy)
     if asked.needs(Exposed):
-        seen = exposed(sums, policy, asked.browsing, targets(sums, policy, asked.target, sizes))
+        seen = Exposed.from_sums(sums, policy, asked.browsing, targets(sums, policy, asked.target, sizes))
         above = sums.expected(np.nan_to_num(seen.shares - seen.target)) * sums.weight[:, None]
         gaps = [above[sums.part(s)].sum(0) for s in range(len(sums.slices))]
         return _of_rankings(
@@ -179,7 +179,7 @@ def measured_on(
         )  # fmt: skip
     if asked.needs(Amortised):
         pooled = asked.settled("normalize") == "pooled"
-        return of_sums(asked, amortised(sums, policy, asked.browsing, pooled=pooled), group=group)
+        return of_sums(asked, Amortised.from_sums(sums, policy, asked.browsing, pooled=pooled), group=group)
     if sums.judged is None or not asked.reads & JUDGED:
         return of_sums(asked, _sums(asked, sums, policy, sizes), group=group)
     return _of_judged(asked, sums, of_sums(asked, _sums(asked, sums.of_judged(), policy, sizes), group=group))
@@ -189,7 +189,7 @@ def _sums(asked: ExposureMetricSpec, sums: GroupExposure, policy: Policy, sizes:
     """Exposure, with what was due by relevance or by the metric's own target."""
     own = asked.settled("target")
     shares = None if own is None else targets(sums, policy, own, sizes)
-    return exposure(sums, policy, asked.browsing, sizes, asked.norms, shares)
+    return Exposure.from_sums(sums, policy, asked.browsing, sizes, asked.norms, shares)
 
 
 def _of_judged(asked: ExposureMetricSpec, sums: GroupExposure, found: Measured) -> Measured:

@@ -30,10 +30,10 @@ from evenhand.cards import Between, MetricSpec, needing, parse_metrics, refuse_l
 from evenhand.errors import EvenhandError
 from evenhand.intervals.kinds import stream
 from evenhand.intervals.requests import Reduced, blocks
+from evenhand.labels import Unknown
 from evenhand.sources.judgments import MissingRelevance, carried, open_judgments
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.rankings import as_table, open_scores, ranking_table, system_of
-from evenhand.tallies.exposure_policy import Unknown
 from evenhand.tallies.pairs import PairCounts, Pairs, Sides
 from evenhand.tallies.requests import Measured, of_sums
 

@@ -36,13 +36,12 @@ from evenhand.findings import slice_words
 from evenhand.intervals.kinds import stream
 from evenhand.intervals.orders import Orders, draws_of, random_orders
 from evenhand.intervals.requests import Reduced
-from evenhand.labels import match, no_label, several
+from evenhand.labels import Unknown, match, no_label, several
 from evenhand.metrics.prefix import lean_and_spread, looked_at, reading_of, reasons_of, scores_of
 from evenhand.metrics.template import Scores
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.rankings import Rankings as RankingsView
 from evenhand.sources.rankings import Ties, open_rankings, ranking_table, system_of
-from evenhand.tallies.exposure_policy import Unknown
 from evenhand.tallies.placed import Placed
 from evenhand.tallies.placement import Placement
 from evenhand.tallies.requests import Measured, of_rankings

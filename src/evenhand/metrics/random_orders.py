@@ -14,8 +14,7 @@ import numpy.typing as npt
 from evenhand.cards import Floats
 from evenhand.streams import stream
 from evenhand.tallies.exposure import Exposed
-from evenhand.tallies.exposure_policy import Policy
-from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure
+from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
 from evenhand.tallies.sampled_lists import SampledLists
 
 Ints = npt.NDArray[np.int64]

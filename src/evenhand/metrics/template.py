@@ -21,7 +21,6 @@ from evenhand.metrics.chance import expected_terms
 from evenhand.metrics.differences import Difference
 from evenhand.metrics.normalizers import arranged, largest_of_groups, largest_of_sides
 from evenhand.metrics.terms import Room, Terms
-from evenhand.tallies.exposure import placed_among
 from evenhand.tallies.placement import Batch, Ints, Kinds, Mix, Placement
 
 Discount = Literal["log2(i)", "log2(i+1)"]
@@ -110,7 +109,7 @@ class Reading:
         seen = p.unsided()
         if isinstance(target, Mapping):  # groups that only the target names are missed in every list
             named = [match(g, p.groups) for g in target]
-            seen = placed_among(seen, tuple(dict.fromkeys([*p.groups, *named])))
+            seen = seen.with_groups(tuple(dict.fromkeys([*p.groups, *named])))
         return cls(template, seen, None if target is None else _shares(target, p.groups, seen.groups), draws)
 
     def scores(self, *, chance: bool = True) -> Scores:

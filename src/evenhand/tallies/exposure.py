@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from evenhand.cards import Floats
 from evenhand.distances import total
 from evenhand.errors import EvenhandError, listing
 from evenhand.labels import matches
+from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
 from evenhand.tallies.placement import MOST_CELLS, Placement
 
 NEAR = 1e-6
@@ -54,10 +55,44 @@ class Exposed:
         """
         placed = Placement.of(labels, groups=groups)
         wanted = target_shares(target, placed.groups)
-        placed = placed_among(placed, tuple(wanted))
-        found = exposed(placed, parse(attention), np.array(list(wanted.values())), relevance)
+        placed = placed.with_groups(tuple(wanted))
+        found = cls.from_placement(placed, parse(attention), np.array(list(wanted.values())), relevance)
         one_side = None if protected is None else side_codes("protected", protected, placed.groups)
         return replace(found, received=found.received[0], items=found.items[0], protected=one_side)
+
+    @classmethod
+    def from_placement(cls, placed: Placement, attention: Attention, target: Floats, relevance: Any = None) -> Exposed:
+        """Attention on each group in every ranking of a placement, a block of rankings at a time."""
+        received = np.zeros((len(placed.groups), len(placed))).T  # group by group, for numpy is slow along a short axis
+        deepest = int(placed.lengths.max(initial=0)) if placed.level is None else placed.level
+        base = None if attention.needs_relevance else attention.weights(deepest)
+        if base is None:
+            grades = np.zeros(len(placed.codes)) if relevance is None else np.asarray(relevance, dtype=np.float64)
+            if len(placed) > 1:
+                raise EvenhandError(f"{attention} over arrays takes one ranking at a time. Use eh.exposure for many.")
+            base = attention.weights(len(placed.codes), None if relevance is None else grades)
+        viewed = (
+            placed.rows is not None and placed.level is not None
+        )  # shares of lists of one length: nothing is copied
+        for block in placed.batches(max(1, len(placed.codes)) if viewed else MOST_CELLS):
+            weights = base[: block.width]
+            if block.rows is not None:
+                found = np.matmul(weights, block.rows)
+                if np.isnan(found).any():  # of a missing share
+                    found = np.matmul(weights, np.nan_to_num(block.rows))
+                received[block.where] = found
+                continue
+            for g in range(block.groups):
+                there = (block.codes == g).view(np.int8)  # bytes are cast faster than truth values
+                received[block.where, g] = there @ weights
+        return cls(received, target, placed.lengths.astype(np.float64), None, placed.groups)
+
+    @classmethod
+    def from_sums(cls, sums: GroupExposure, policy: Policy, attention: AttentionSpec, target: Floats) -> Exposed:
+        """One row per ranking, for metrics of single rankings; `target` is (G,), (Q, G) or (R, G)."""
+        aim = target[sums.request_of] if target.ndim == 2 and len(target) == len(sums.requests) else target
+        items = sums.items.sum(-1)
+        return cls(policy.settled(sums.attended[attention]), aim, items, policy.protected, policy.labels)
 
     @cached_property
     def whole(self) -> Floats:
@@ -97,31 +132,6 @@ class Exposed:
         )
 
 
-def exposed(placed: Placement, attention: Attention, target: Floats, relevance: Any = None) -> Exposed:
-    """Attention on each group in every ranking of a placement, a block of rankings at a time."""
-    received = np.zeros((len(placed.groups), len(placed))).T  # group by group, for numpy is slow along a short axis
-    deepest = int(placed.lengths.max(initial=0)) if placed.level is None else placed.level
-    base = None if attention.needs_relevance else attention.weights(deepest)
-    if base is None:
-        grades = np.zeros(len(placed.codes)) if relevance is None else np.asarray(relevance, dtype=np.float64)
-        if len(placed) > 1:
-            raise EvenhandError(f"{attention} over arrays takes one ranking at a time. Use eh.exposure for many.")
-        base = attention.weights(len(placed.codes), None if relevance is None else grades)
-    viewed = placed.rows is not None and placed.level is not None  # shares of lists of one length: nothing is copied
-    for block in placed.batches(max(1, len(placed.codes)) if viewed else MOST_CELLS):
-        weights = base[: block.width]
-        if block.rows is not None:
-            found = np.matmul(weights, block.rows)
-            if np.isnan(found).any():  # of a missing share
-                found = np.matmul(weights, np.nan_to_num(block.rows))
-            received[block.where] = found
-            continue
-        for g in range(block.groups):
-            there = (block.codes == g).view(np.int8)  # bytes are cast faster than truth values
-            received[block.where, g] = there @ weights
-    return Exposed(received, target, placed.lengths.astype(np.float64), None, placed.groups)
-
-
 def side_codes(role: str, labels: Any, groups: Sequence[Any]) -> tuple[int, ...]:
     """Where a label, or several taken together, stand among the groups; one that is nowhere is an error."""
     if not len(groups):
@@ -146,15 +156,6 @@ def target_shares(target: Any, groups: Sequence[Any]) -> dict[Any, float]:
             f"target={dict(target)!r} is not a distribution. Pass shares of zero or more that add up to 1."
         )
     return {g: shares.get(g, 0.0) for g in dict.fromkeys([*groups, *shares])}
-
-
-def placed_among(placed: Placement, groups: tuple[Any, ...]) -> Placement:
-    """The same rankings with groups that none of them shows added behind."""
-    if groups == placed.groups:
-        return placed
-    more = len(groups) - len(placed.groups)
-    rows = None if placed.rows is None else np.pad(placed.rows, ((0, 0), (0, more)))
-    return replace(placed, groups=groups, rows=rows)
 
 
 @dataclass(frozen=True)
@@ -205,6 +206,41 @@ class Exposure:
             raise EvenhandError(f"{listing(wrong)} and received differ in length. Pass one number per group in each.")
         sides = [(i,) if 0 <= i < length else () for i in (protected, versus)]
         return cls(np.array(1.0), protected=sides[0], versus=sides[1], **found)  # type: ignore[arg-type]
+
+    @classmethod
+    def from_sums(
+        cls, sums: GroupExposure, policy: Policy, attention: AttentionSpec, sizes: Floats, norms: Literal["group", "item"] | None = None,
+        shares: Floats | None = None,
+    ) -> Exposure:  # fmt: skip
+        """One row per request, weights applied: what a resample of requests adds up.
+
+        `norms` are those of each request. With `shares` (G,) a group is due its share of all labelled exposure of the request,
+        not what relevance says.
+        """
+        w = sums.weight[:, None]
+        received = sums.expected(policy.settled(sums.attended[attention]))
+        due = policy.settled(sums.due[attention]) if attention in sums.due else None
+        if shares is not None:
+            due = received.sum(-1, keepdims=True) * shares
+        squares = None
+        if norms is not None:
+            each = (
+                _item_norms(sums, attention)
+                if norms == "item"
+                else _group_norms(sums, policy, attention, received, due)
+            )
+            squares = np.column_stack([w * each, sums.weight**2 * each[:, 3]])
+        return cls(
+            weight=sums.weight,
+            received=w * received,
+            utility=None if sums.worth is None else w * policy.settled(sums.worth),
+            gained=w * sums.expected(policy.settled(sums.gained[attention])) if attention in sums.gained else None,
+            due=None if due is None else w * due,
+            norms=squares,
+            sizes=policy.settled(sizes),
+            protected=policy.protected,
+            versus=policy.versus,
+        )
 
     def both(self, of: Floats | None, what: str = "relevance") -> tuple[Floats, Floats]:
         """What the protected side and the other side hold of a quantity, per unit of request weight."""
@@ -282,6 +318,20 @@ class Amortised:
             raise EvenhandError("attention and utility differ in length. Pass one number per group in both.")
         return cls(given, worth, bool(given.any()))
 
+    @classmethod
+    def from_sums(cls, sums: GroupExposure, policy: Policy, attention: AttentionSpec, *, pooled: bool) -> Amortised:
+        """One row per request: attention and predicted utility of groups, as shares of each ranking unless `pooled`."""
+        received, utility = policy.settled(sums.attended[attention]), policy.settled(sums.scores)  # type: ignore[arg-type]
+        shown = bool(sums.attended[attention].any())
+        if not pooled:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                received = received / received.sum(-1, keepdims=True)
+                utility = utility / utility.sum(-1, keepdims=True)
+            whole = np.isfinite(received).all(-1) & np.isfinite(utility).all(-1)
+            received, utility = (np.where(whole[:, None], x, 0.0) for x in (received, utility))
+        w = sums.weight[:, None]
+        return cls(w * sums.expected(received), w * sums.expected(utility), shown)
+
     def reason(self) -> str:
         if not self.attention.shape[-1]:
             return "no_labelled_items" if self.shown else "empty"
@@ -300,6 +350,52 @@ class Amortised:
 
     def total(self) -> Amortised:
         return self.with_sums(self.stacked().sum(0))
+
+
+def targets(sums: GroupExposure, policy: Policy, target: Any, sizes: Floats) -> Floats:
+    """Shares to aim at: (G,) for the population, equality or given shares, (R, G) for each list's, (Q, G) for the relevant."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if isinstance(target, Mapping):
+            return np.array([float(target.get(g, 0.0)) for g in policy.labels])
+        if target == "equal":
+            return np.full(len(policy.labels), 1 / max(1, len(policy.labels)))
+        if target == "population":
+            amounts = policy.settled(sizes)
+        elif target == "ranking":
+            amounts = policy.settled(sums.items)
+        else:
+            amounts = policy.settled(sums.relevant)  # type: ignore[arg-type]
+        return np.asarray(amounts / amounts.sum(-1, keepdims=True))
+
+
+def _group_norms(
+    sums: GroupExposure, policy: Policy, attention: AttentionSpec, received: Floats, due: Floats | None
+) -> Floats:
+    """(Q, 4) |e|^2, e.e*, |e*|^2 over groups, and what few draws add to the first."""
+    target = np.zeros_like(received) if due is None else due
+    own = sums.expected((policy.settled(sums.attended[attention]) ** 2).sum(-1))
+    square = (received**2).sum(-1)
+    return np.column_stack([square, (received * target).sum(-1), (target**2).sum(-1), _excess(sums, own - square)])
+
+
+def _item_norms(sums: GroupExposure, attention: AttentionSpec) -> Floats:
+    """(Q, 4) the same over items."""
+    norms = sums.norms[attention]
+    square, product = norms[:, 0] / sums.mass**2, norms[:, 1] / sums.mass
+    own = norms[:, 2] / sums.mass  # with equal probabilities of 1: the mean over draws of a draw's square
+    target = sums.due_norms.get(attention, np.zeros(len(sums.requests)))
+    return np.column_stack([square, product, target, _excess(sums, own - square)])
+
+
+def _excess(sums: GroupExposure, spread: Floats) -> Floats:
+    """(Q,) how much |e|^2 of a mean of S draws exceeds that of the policy, on average: the variance over S.
+
+    Draws with known probabilities are the policy itself, and exceed nothing. A single draw says nothing: NaN.
+    """
+    if sums.known_probability:
+        return np.zeros_like(spread)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(sums.draws > 1, spread / (sums.draws - 1), np.nan)
 
 
 def _amounts(name: str, x: Any) -> Floats:

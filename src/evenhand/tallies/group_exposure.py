@@ -13,6 +13,7 @@ import numpy.typing as npt
 from evenhand.attention import Attention
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
+from evenhand.labels import UNKNOWN_LABEL, Unknown
 from evenhand.sources.sql import columns, exact_sum, select
 from evenhand.tallies.requests import Requests
 
@@ -212,6 +213,12 @@ class GroupExposure:
         share = self.share if values.ndim == 1 else self.share[:, None]
         return self.added(values * share)
 
+    def unlabelled_share(self, attention: AttentionSpec, part: slice) -> float:
+        """Share of all attention in a slice that went to items without a label."""
+        attended = self.expected(self.attended[attention])[part] * self.weight[part][:, None]
+        total = attended.sum()
+        return float(attended[:, -1].sum() / total) if total else 0.0
+
     def part(self, s: int) -> slice:
         """Requests of a slice."""
         return slice(int(self.slice_starts[s]), int(self.slice_starts[s + 1]))
@@ -219,6 +226,54 @@ class GroupExposure:
     def rankings_of(self, part: slice) -> slice:
         """Rankings of a run of requests."""
         return slice(int(self.request_starts[part.start]), int(self.request_starts[part.stop]))
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How unlabelled items are counted, and which groups are compared.
+
+    Attributes
+    ----------
+    labels : the groups that metrics see.
+    protected, versus : indices into them; None where no side was named.
+    onto : index of the group that unlabelled items count in, or None when they are left out.
+    """
+
+    unknown: Unknown
+    labels: tuple[Any, ...]
+    protected: tuple[int, ...] | None
+    versus: tuple[int, ...] | None
+    onto: int | None
+
+    def settled(self, values: Floats) -> Floats:
+        """(..., G) from (..., G + 1): the last column, of unlabelled items, is dropped, kept or added to a side."""
+        if self.unknown == "group":
+            return values
+        labelled = values[..., :-1]
+        if self.onto is None:
+            return labelled
+        labelled = labelled.copy()
+        labelled[..., self.onto] += values[..., -1]
+        return labelled
+
+    @classmethod
+    def from_sides(
+        cls,
+        unknown: Unknown,
+        labels: Sequence[Any],
+        protected: tuple[int, ...] | None,
+        versus: tuple[int, ...] | None,
+    ) -> Policy:
+        """The groups and where unlabelled items go, given the two sides."""
+        if unknown == "group":
+            return cls(unknown, (*labels, UNKNOWN_LABEL), protected, versus, None)
+        if unknown != "unprotected":
+            return cls(unknown, tuple(labels), protected, versus, None)
+        if protected is None or versus is None or len(versus) != 1:
+            raise EvenhandError(
+                "unknown='unprotected' needs to know which group that is. Pass protected=, and versus= where several groups are left."
+            )
+        return cls(unknown, tuple(labels), protected, versus, versus[0])
 
 
 def attention_table(specs: Sequence[AttentionSpec], depth: int) -> dict[str, Any]:

@@ -15,10 +15,9 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.labels import all_but, in_order
+from evenhand.labels import UNKNOWN_LABEL, Unknown, all_but, in_order
 from evenhand.sources.sql import columns
 from evenhand.tallies.exposure import side_codes
-from evenhand.tallies.exposure_policy import UNKNOWN_LABEL, Unknown
 from evenhand.tallies.requests import Requests
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
+from evenhand.labels import UNKNOWN_LABEL, Unknown
 from evenhand.sources.sql import columns
-from evenhand.tallies.exposure_policy import UNKNOWN_LABEL, Unknown
 from evenhand.tallies.placement import UNKNOWN, Ints, Placement
 from evenhand.tallies.requests import Requests
 

@@ -73,12 +73,15 @@ class Placement:
         if not wanted or None in wanted or not all(isinstance(label, Hashable) for label in wanted):
             raise EvenhandError(f"protected={protected!r} names no label. Pass one label, or several taken together.")
         groups = (*self.groups, *(label for label in dict.fromkeys(wanted) if label not in self.groups))
-        rows = self.rows
-        if rows is not None and len(groups) > len(self.groups):
-            rows = np.pad(rows, ((0, 0), (0, len(groups) - len(self.groups))))
-        return replace(
-            self, groups=groups, rows=rows, protected=tuple(sorted(groups.index(label) for label in set(wanted)))
-        )
+        protected_codes = tuple(sorted(groups.index(label) for label in set(wanted)))
+        return replace(self.with_groups(groups), protected=protected_codes)
+
+    def with_groups(self, groups: tuple[Any, ...]) -> Placement:
+        """These rankings with groups that none of them shows added behind its own."""
+        if groups == self.groups:
+            return self
+        rows = None if self.rows is None else np.pad(self.rows, ((0, 0), (0, len(groups) - len(self.groups))))
+        return replace(self, groups=groups, rows=rows)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
