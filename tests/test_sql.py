@@ -1,6 +1,6 @@
 """Queries of `evenhand sql`: their rows give what the table itself gives, on DuckDB and on a real PostgreSQL.
 
-DuckDB, PostgreSQL and Spark (tests/test_spark.py) run the queries; those for other databases are parsed only.
+DuckDB and PostgreSQL run the queries of every verb, Spark those of sources (tests/test_spark.py); those for other databases are parsed only.
 """
 
 import functools
@@ -409,6 +409,17 @@ def test_what_needs_single_rows_is_refused_before_a_query_is_printed(capsys):
     assert "a database rounds nothing" in said([*test, "--min-units", "5"], capsys)
     with pytest.raises(eh.EvenhandError, match="is not an audit that goes on from a query"):
         eh.sql("prefix", table="r", dialect="trino", group="side")
+
+
+def test_what_only_intervals_need_of_the_rows_is_refused_before_a_query_is_printed_and_of_a_tally(rows):
+    items = dict(**BY_QUERY, resample="requests_and_items")
+    with pytest.raises(eh.EvenhandError, match="needs the rows themselves, and a tally holds none"):
+        eh.sql("exposure", table="ranked", dialect="duckdb", **items)
+    viewers = CALL | dict(within="day")
+    with pytest.raises(eh.EvenhandError, match="within='day' needs the table: a tally holds no single viewers"):
+        eh.sql("inequality", table="log", dialect="duckdb", **viewers)
+    with pytest.raises(eh.EvenhandError, match="within='day' needs the table: a tally holds no single viewers"):
+        eh.inequality(eh.read.tally(rows), population=None, **viewers)
 
 
 WRONG_GRADES = {

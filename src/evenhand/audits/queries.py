@@ -19,7 +19,7 @@ from evenhand.sources.tally_files import AGAIN, Answers, Tally, mark_of, read_an
 from evenhand.sources.tally_files import tally as tally_from
 
 DIALECTS = ("duckdb", "postgres", "bigquery", "snowflake", "databricks", "trino", "clickhouse")
-"""Whose SQL is written; queries of the first two are run in the tests, the others are parsed."""
+"""Whose SQL is written. The tests run queries of the first two, and of databricks one verb on Spark; the others are parsed."""
 
 ASKABLE = ("inequality", "sources", "exposure", "outcome_test")
 """Audits that can go on from the rows of a query."""
@@ -86,6 +86,7 @@ def sql(
             "min_units rounds what could show single rows, and a database rounds nothing. Leave it out of the query, and pass it "
             "with the tally where the audit takes it."
         )
+    _refuse_viewers(given)
     kinds = _kinds(given, {"truth": truth, "whole": whole, "number": number})
     places = {"raw_table": table} | _population(given, dialect, population_by)
     before = None if tally is None else tally_of(tally) or tally_from(*(tally if isinstance(tally, list) else [tally]))
@@ -120,6 +121,14 @@ def sql(
             f"  {words.replace('evenhand ', 'evenhand sql ', 1)}",
         ]
     return _comment(title, *then) + text + "\n"
+
+
+def _refuse_viewers(given: Mapping[str, Any]) -> None:
+    """Refuse intervals over viewers: these are dealt into buckets here, with the seed of the call."""
+    if given.get("within") is not None:
+        raise EvenhandError(
+            f"within={given['within']!r} needs the table: a tally holds no single viewers. Leave it out."
+        )
 
 
 def _comment(*lines: str) -> str:
@@ -336,7 +345,6 @@ def _queries(
     errors: list[Exception | None] = []
     first, *_ = asked.parameters
     named = {**{name: None for name, p in asked.parameters.items() if p.required}, **roles}
-    named |= {"interval": None} if "interval" in asked.parameters else {}
     if "population" in named and not isinstance(named["population"], str):
         is_number = "population" not in roles or isinstance(roles["population"], int)
         named["population"] = EVERYBODY if is_number else None
@@ -363,6 +371,7 @@ def _queries(
 
 def refuse_other(held: Tally, asked: Audit, arguments: Mapping[str, Any]) -> None:
     """Refuse rows that answer another question, or the same of other columns."""
+    _refuse_viewers(arguments)
     answers = read_answers(held)
     made = answers.roles
     if made["verb"] != [asked.name]:
