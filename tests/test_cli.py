@@ -1,5 +1,6 @@
 """The command line: answers on stdout, the rest on stderr, exit codes of the contract."""
 
+import argparse
 import csv
 import io
 import json
@@ -10,7 +11,7 @@ import sys
 import polars as pl
 import pytest
 
-from evenhand.cli import VERBS, main
+from evenhand.cli import VERBS, main, options_of
 
 
 @pytest.fixture
@@ -121,6 +122,15 @@ def test_every_verb_has_help_with_an_example(verb, capsys):
     assert "example" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_option_has_a_description_of_its_own(verb):
+    texts = {id(action): action.help for action in options_of(verb).values() if action.help != argparse.SUPPRESS}
+    if verb == "sql":  # its verbs share options
+        texts = {text: text for text in texts.values()}
+    assert all(texts.values())
+    assert len(set(texts.values())) == len(texts)
+
+
 def test_an_unknown_verb_is_a_usage_error(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["inequalty"])
@@ -182,7 +192,7 @@ def test_long_work_shows_progress_on_stderr(capsys):
     from evenhand.cli import options
 
     with options.progress("counting sheep", quiet=False):
-        time.sleep(options.PATIENCE * 1.6)
+        time.sleep(options.QUIET_SECONDS * 1.6)
     assert "counting sheep" in capsys.readouterr().err
     with options.progress("counting sheep", quiet=True):
         time.sleep(0.1)

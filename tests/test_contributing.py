@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PASTED = re.compile(r"`src/(evenhand/[\w/]+\.pyi?)`:\n\n```python\n(.*?)```", re.DOTALL)
+VERB = re.compile(r"`VERBS` in `src/(evenhand/[\w/]+\.py)`[^`]*`evenhand --help`[^`]*```python\n(.*?)```", re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -22,14 +23,16 @@ def copy(tmp_path_factory):
     for folder in ("src", "tests", "docs"):
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", root)
-    blocks = PASTED.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
-    assert len(blocks) == 5
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    blocks = PASTED.findall(text)
+    assert len(blocks) == 4
     for name, block in blocks:
         file = root / "src" / name
         held = file.read_text(encoding="utf-8") if file.exists() else ""
         file.write_text(f"{held.rstrip()}\n\n\n{block}" if held else block, encoding="utf-8")
-    verbs = root / "src/evenhand/cli/__init__.py"
-    verbs.write_text(verbs.read_text(encoding="utf-8").replace('"inequality",', '"inequality", "coverage",', 1))
+    ((name, entry),) = VERB.findall(text)
+    verbs = root / "src" / name
+    verbs.write_text(verbs.read_text(encoding="utf-8").replace('    "sources": ', f'{entry}    "sources": ', 1))
     return root
 
 

@@ -17,7 +17,7 @@ import pytest
 import evenhand as eh
 from evenhand.audits.declare import AUDITS, names
 from evenhand.cli import main
-from evenhand.cli.plans import ENDINGS, WHOLE, days, load
+from evenhand.cli.plans import ANSWER_KEYS, PLAN_KEYS, days, load
 from evenhand.cli.schema import shipped, text
 from test_plans import CALLS
 
@@ -197,7 +197,7 @@ def test_a_mistake_in_a_plan_is_told_with_the_nearest_name(folder, capsys, chang
 
 def test_no_parameter_of_an_audit_is_called_like_a_key_of_whole_plans():
     for name in names():
-        assert not set(AUDITS[name].parameters) & {*WHOLE, *ENDINGS, "audit"} - {"baseline"}, name
+        assert not set(AUDITS[name].parameters) & {*PLAN_KEYS, *ANSWER_KEYS, "audit"} - {"baseline"}, name
 
 
 def test_all_days_are_walked_once(folder, capsys):

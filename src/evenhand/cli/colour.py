@@ -1,4 +1,4 @@
-"""Colour where a terminal shows it: the heads of tables, checks that failed, errors. Piped text has none of it."""
+"""Colour on a terminal: table headers, failed checks, errors. Piped text has none."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _RULE = re.compile(r"-+(  -+)*")
 
 
 def shows(stream: TextIO | None) -> bool:
-    """Whether a stream is a terminal that has colour, and nobody said that they want none (https://no-color.org)."""
+    """Whether a stream is a terminal with colour, and NO_COLOR is not set (https://no-color.org)."""
     if stream is None or os.environ.get("NO_COLOR") or os.environ.get("TERM", "") == "dumb":
         return False
     return stream.isatty()
 
 
 def painted(text: str, style: str, stream: TextIO | None) -> str:
-    """Text in a style, where the stream shows it."""
+    """Text in a style, if the stream shows colour."""
     return f"\033[{style}m{text}\033[0m" if shows(stream) else text
 
 
 def table(text: str, stream: TextIO | None) -> str:
-    """A table as text: the question and the heads stand out, what is said below it stands back."""
+    """A text table with bold question and headers, and dimmed notes below."""
     if not shows(stream):
         return text
     lines = text.split("\n")
@@ -38,7 +38,7 @@ def table(text: str, stream: TextIO | None) -> str:
 
 
 def checks(text: str, stream: TextIO | None) -> str:
-    """Checks, a line each: green where one holds, red where it does not."""
+    """Checks, a line each: passed in green, failed in red."""
     style = {"pass": GREEN, "FAIL": f"{BOLD};{RED}"}
     return "\n".join(
         re.sub(r"^(pass|FAIL)\b", lambda word: painted(word[0], style[word[0]], stream), line)

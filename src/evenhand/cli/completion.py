@@ -1,10 +1,4 @@
-"""Completion for bash, zsh and fish: verbs, options, their choices, and the columns of the files that were typed.
-
-example:
-  eval "$(evenhand completion bash)"           # in ~/.bashrc
-  eval "$(evenhand completion zsh)"            # in ~/.zshrc
-  evenhand completion fish | source            # in ~/.config/fish/config.fish
-"""
+"""Shell completion: scripts for bash, zsh and fish, and the candidates they ask for."""
 
 from __future__ import annotations
 
@@ -30,11 +24,11 @@ compdef _evenhand evenhand
 """,
     "fish": "complete -c evenhand -a '(evenhand completion --candidates (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'\n",
 }
-"""What a shell runs: it asks this verb for candidates, and completes files where there are none."""
+"""Shell code that asks this verb for candidates, and completes files if there are none."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", nargs="?", choices=sorted(SCRIPTS), help="print what this shell has to run")
+    parser.add_argument("shell", nargs="?", choices=sorted(SCRIPTS), help="print the completion script of this shell")
     parser.add_argument("--candidates", nargs=argparse.REMAINDER, metavar="WORD", help=argparse.SUPPRESS)
 
 
@@ -47,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def candidates(words: Sequence[str]) -> list[str]:
-    """What the last word may become: a verb, an option, a choice or a column; nothing where it may be a file.
+    """Completions of the last word: verbs, options, choices or columns; none where a file may stand.
 
     >>> candidates(["ineq"]), candidates(["inequality", "log.csv", "--engine", "p"])
     (['inequality'], ['polars'])
@@ -62,15 +56,14 @@ def candidates(words: Sequence[str]) -> list[str]:
     options = options_of(before[0])
     action = options.get(before[-1])
     if action is not None and action.nargs != 0:
-        known = list(map(str, action.choices)) if action.choices else []
-        if "COLUMN" in str(action.metavar):
-            known = columns(before[1:])
-        return [word for word in known if word.startswith(typed)]
+        takes_column = "COLUMN" in str(action.metavar)
+        choices = columns(before[1:]) if takes_column else map(str, action.choices or ())
+        return [word for word in choices if word.startswith(typed)]
     return sorted(o for o in options if o.startswith(typed)) if typed.startswith("-") else []
 
 
 def columns(words: Sequence[str]) -> list[str]:
-    """Names of the columns of the files among these words; none where they cannot be read."""
+    """The columns of the first file among these words; none if it cannot be read."""
     from evenhand.errors import EvenhandError
     from evenhand.sources.opening import open_table
 

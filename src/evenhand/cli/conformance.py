@@ -1,24 +1,14 @@
-"""Does an implementation compute what the definitions say? Golden vectors, and the score of any tool.
-
-examples:
-  evenhand conformance list                               metrics, how many vectors and laws each has, and the adapters there are
-  evenhand conformance list gini                          the vectors of one metric: input, exact value, why
-  evenhand conformance run --tool mypackage.check:adapter       score your own implementation
-  evenhand conformance run --tool lenskit --python .venv-lenskit/bin/python   a tool in an environment of its own
-
-An adapter is a Python function that takes {"metric": ..., "input": {...}, "parameters": {...}} and returns a number, NaN or None where
-there is none; it raises NotImplementedError for what the tool does not offer. docs/conformance.md has one in full.
-Exit codes: 0 all that the tool offers agrees, 1 something does not, 2 the tool cannot be asked.
-"""
+"""`evenhand conformance`: list the golden vectors, and score a tool with them."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from evenhand.cli.options import add_no_progress
 from evenhand.errors import EvenhandError, printable, unknown_name
 
 if TYPE_CHECKING:
@@ -26,22 +16,18 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("list", "run"), help="show the kit, or score a tool with it")
+    parser.add_argument("action", choices=("list", "run"), help="show the vectors and laws, or score a tool with them")
     parser.add_argument("metric", nargs="*", metavar="METRIC", help="names of metrics (default: all)")
-    parser.add_argument(
-        "--tool", metavar="MODULE:ADAPTER", help="adapter of the tool, or the name of one that comes along (see: list)"
-    )
-    parser.add_argument("--python", metavar="FILE", help="interpreter of the environment that holds the tool")
-    parser.add_argument(
-        "--tolerance", type=float, default=1e-9, help="relative distance at which numbers agree (default: 1e-9)"
-    )
-    parser.add_argument(
-        "--format", choices=("table", "json"), default="table", help="form of the answer (default: table)"
-    )
-    parser.add_argument(
-        "--differences", action="store_true", help="every vector and law that does not agree, below the table"
-    )
-    parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    text = "adapter of the tool, or the name of a bundled one (see: list)"
+    parser.add_argument("--tool", metavar="MODULE:ADAPTER", help=text)
+    parser.add_argument("--python", metavar="FILE", help="Python interpreter of the environment with the tool")
+    text = "relative difference up to which numbers agree (default: 1e-9)"
+    parser.add_argument("--tolerance", type=float, default=1e-9, help=text)
+    text = "format of the answer (default: table)"
+    parser.add_argument("--format", choices=("table", "json"), default="table", help=text)
+    text = "list every vector and law that does not agree below the table"
+    parser.add_argument("--differences", action="store_true", help=text)
+    add_no_progress(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,39 +39,24 @@ def run(args: argparse.Namespace) -> int:
         raise EvenhandError("run needs a tool. Pass --tool MODULE:ADAPTER, or a name of: evenhand conformance list.")
     if not 0 < args.tolerance < 1:
         raise EvenhandError(f"--tolerance {args.tolerance:g} is not between 0 and 1. Pass a small number such as 1e-9.")
-    from evenhand.conformance.kit import run as scored
+    from evenhand.conformance import kit
 
-    sys.path.insert(0, "")  # an adapter beside the user, as `python -m` would find it
+    def show_step(done: int, total: int) -> None:
+        print(f"\rasked {done} of {total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+
+    step = None if args.no_progress or not sys.stderr.isatty() else show_step
+    sys.path.insert(0, "")  # finds an adapter in the current folder, as `python -m` would
     try:
-        score = scored(
-            args.tool,
-            python=args.python,
-            only=args.metric,
-            tolerance=args.tolerance,
-            step=_steps(quiet=args.no_progress),
-        )
+        score = kit.run(args.tool, python=args.python, only=args.metric, tolerance=args.tolerance, step=step)
     finally:
         sys.path.remove("")
     if not score.offered():
         raise EvenhandError(f"{args.tool} offers none of these metrics. See: evenhand conformance list.")
-    print(
-        json.dumps(_plain(score), ensure_ascii=False, indent=1)
-        if args.format == "json"
-        else _text(score, args.differences)
-    )
+    if args.format == "json":
+        print(json.dumps(_plain(score), ensure_ascii=False, indent=1))
+    else:
+        print(_text(score, differences=args.differences))
     return 0 if score.conforms else 1
-
-
-def _steps(*, quiet: bool) -> Callable[[int, int], None] | None:
-    """A counter on standard error, where somebody looks."""
-    if quiet or not sys.stderr.isatty():
-        return None
-
-    def step(done: int, many: int) -> None:
-        end = "\n" if done == many else ""
-        print(f"\rasked {done} of {many}", end=end, file=sys.stderr, flush=True)
-
-    return step
 
 
 def _list(names: list[str], format: str) -> int:
@@ -125,47 +96,36 @@ def _exact(vector: dict[str, Any]) -> str:
     return f"undefined: {vector['undefined']}" if vector["value"] is None else str(vector["exact"])[:24]
 
 
-def _text(score: Score, differences: bool) -> str:  # noqa: FBT001
-    """A line per metric that the tool offers, and what it all comes to."""
+def _text(score: Score, *, differences: bool) -> str:
+    """A line per metric that the tool offers, and a summary."""
     from evenhand.report.table import aligned
 
     head = ["metric", "agrees", "differs", "fails", "not offered", "laws"]
     rows = []
     for name in score.offered():
         counts = [str(score.count(status, name)) for status in ("agrees", "differs", "fails", "absent")]
-        kept, broken = score.count("agrees", name, laws=True), _broken(score, name)
-        rows.append([name, *counts, f"{kept} of {kept + broken}" if kept + broken else ""])
+        obeyed = score.count("agrees", name, laws=True)
+        broken = score.count("differs", name, laws=True) + score.count("fails", name, laws=True)
+        rows.append([name, *counts, f"{obeyed} of {obeyed + broken}" if obeyed + broken else ""])
     lines = aligned(head, rows, right=[False, True, True, True, True, True])
     agreed = score.count("agrees")
-    asked = len(score.vectors) - score.count("absent")
-    known = sum(bool(c.reason) for c in score.vectors)
-    lines += ["", f"{score.version or score.tool}: {agreed} of {asked} vectors agree ({agreed / asked:.1%}), "
+    offered = len(score.vectors) - score.count("absent")
+    reasons = Counter(check.reason for check in score.vectors if check.reason)
+    lines += ["", f"{score.version or score.tool}: {agreed} of {offered} vectors agree ({agreed / offered:.1%}), "
               f"{len(score.offered())} of {len({c.metric for c in score.vectors})} metrics offered."]  # fmt: skip
-    if asked > agreed:
-        lines.append(f"{known} of the other {asked - agreed} are what a stated reason leads to.")
-        lines += [f"  {many} x {text}" for text, many in _reasons(score)]
+    if offered > agreed:
+        lines.append(f"{reasons.total()} of the other {offered - agreed} are what a stated reason leads to.")
+        lines += [f"  {count} x {reason}" for reason, count in reasons.most_common()]
     if differences:
         lines += ["", *(_line(c) for c in (*score.vectors, *score.laws) if c.status in ("differs", "fails"))]
     return printable("\n".join(lines))
 
 
-def _broken(score: Score, name: str) -> int:
-    return score.count("differs", name, laws=True) + score.count("fails", name, laws=True)
-
-
-def _reasons(score: Score) -> list[tuple[str, int]]:
-    found: dict[str, int] = {}
-    for check in score.vectors:
-        if check.reason:
-            found[check.reason] = found.get(check.reason, 0) + 1
-    return sorted(found.items(), key=lambda pair: -pair[1])
-
-
 def _line(check: Check) -> str:
     got = check.raised or check.got
-    ending = f" [{check.reason}]" if check.reason else ""
-    wanted = "undefined" if check.expected is None else check.expected
-    return f"{check.id}: expected {wanted}, got {'undefined' if got is None else got}; {check.why}{ending}"
+    reason = f" [{check.reason}]" if check.reason else ""
+    expected = "undefined" if check.expected is None else check.expected
+    return f"{check.id}: expected {expected}, got {'undefined' if got is None else got}; {check.why}{reason}"
 
 
 def _plain(score: Score) -> dict[str, Any]:
@@ -173,10 +133,10 @@ def _plain(score: Score) -> dict[str, Any]:
 
     from evenhand.conformance.kit import kit
 
-    asked = len(score.vectors) - score.count("absent")
     return {
         "tool": score.tool, "tool_version": score.version, "kit_version": kit()["version"], "tolerance": score.tolerance,
-        "conforms": score.conforms, "metrics_offered": score.offered(), "asked": asked, "agrees": score.count("agrees"),
+        "conforms": score.conforms, "metrics_offered": score.offered(),
+        "asked": len(score.vectors) - score.count("absent"), "agrees": score.count("agrees"),
         "differs": score.count("differs"), "fails": score.count("fails"), "not_offered": score.count("absent"),
         "laws_agree": score.count("agrees", laws=True),
         "laws_broken": score.count("differs", laws=True) + score.count("fails", laws=True),

@@ -1,23 +1,13 @@
-r"""Who would gain if slots went to the highest predicted outcomes? The outcome test's lines, used to give them again.
-
-examples:
-  evenhand counterfactual jobs.parquet --score score --outcome applied --group gender --treated notified --request job_id \
-      --kind classification --threshold 0.4 --seed 7
-  evenhand counterfactual feed.parquet --score score --outcome clicked --group gender --request viewer --html slots.html
-
-Options are those of outcome-test, which it asks first. Never read a gain without its band of chance (the ..._null rows).
-"""
+"""`evenhand counterfactual`: the outcome test, then the slots reallocated by predicted outcomes."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
+from evenhand.cli import audit_of
 
-def _audit() -> Any:
-    from evenhand.audits.declare import find
-
-    return find("outcome_test")
+AUDIT = "outcome-test"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,28 +15,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from evenhand.cli.audit import add_audit
     from evenhand.cli.options import add_output
 
-    add_audit(parser, _audit())
-    add_again(parser)
+    add_audit(parser, audit_of(AUDIT))
+    add_reallocation(parser)
     add_output(parser, CHARTS)
 
 
-def add_again(parser: argparse.ArgumentParser) -> None:
-    """How slots are given again."""
-    again = parser.add_argument_group("what would change without the bias")
-    again.add_argument("--folds", type=int, default=2, help="parts that predict for each other (default: 2)")
-    again.add_argument("--window", choices=("bin", "none"), default="bin", help="how far below the threshold to look")
-    again.add_argument(
-        "--baseline",
-        choices=("recalibrated", "none"),
-        default="none",
-        help="compare with predictions without group terms",
+def add_reallocation(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a reallocation of slots."""
+    group = parser.add_argument_group("reallocation of slots")
+    group.add_argument("--folds", type=int, default=2, help="number of cross-fitting folds (default: 2)")
+    group.add_argument(
+        "--window", choices=("bin", "none"), default="bin",
+        help="how far below the threshold a candidate may score: one bin width, or any distance (none) (default: bin)",
+    )  # fmt: skip
+    group.add_argument(
+        "--baseline", choices=("recalibrated", "none"), default="none",
+        help="compare with predictions that ignore the group (recalibrated), or with the slots as they were (default: none)",
+    )  # fmt: skip
+    group.add_argument(
+        "--null-draws", type=int, default=200, help="draws for the range expected by chance (default: 200)"
     )
-    again.add_argument("--null-draws", type=int, default=200, help="draws of the band by chance alone (default: 200)")
-    again.add_argument("--seed", type=int, default=None, help="seed of folds and draws (default: drawn and recorded)")
+    group.add_argument("--seed", type=int, default=None, help="seed of folds and draws (default: drawn and recorded)")
 
 
-def given_again(result: Any, args: argparse.Namespace) -> Any:
-    """The slots of an outcome test given again, as the options say."""
+def reallocate(result: Any, args: argparse.Namespace) -> Any:
+    """The counterfactual of an outcome test, as the options say."""
     window, baseline = (None if word == "none" else word for word in (args.window, args.baseline))
     return result.counterfactual(
         folds=args.folds, window=window, baseline=baseline, null_draws=args.null_draws, rng=args.seed
@@ -58,9 +51,10 @@ def run(args: argparse.Namespace) -> int:
     from evenhand.cli.options import finish, progress
     from evenhand.errors import EvenhandError
 
+    audit = audit_of(AUDIT)
     try:
         with progress("reading", quiet=args.no_progress):
-            result = given_again(call(_audit(), args), args)
+            result = reallocate(call(audit, args), args)
     except EvenhandError as error:
-        raise EvenhandError(in_flags(str(error), _audit())) from error
+        raise EvenhandError(in_flags(str(error), audit)) from error
     return finish(result, args)

@@ -1,8 +1,4 @@
-"""The audits on generated data: a report per question, an index of them all, the commands that made them.
-
-example:
-  evenhand demo --folder evenhand-demo
-"""
+"""`evenhand demo`: the audits on generated data, with an index of their reports."""
 
 from __future__ import annotations
 
@@ -12,16 +8,66 @@ import io
 import shlex
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from evenhand.cli.options import progress
+from evenhand.cli.options import finish, progress
 
 AUTHORS = 30_000
 MIX = {"in_network": 0.7, "misc": 0.15, "topics": 0.15}
 """Sources of the feed: three whose curves can be told apart by eye."""
-MOST_LINES = 20
+MAX_LINES = 20
+"""Lines of each answer that are printed: a screen."""
+
+
+QUESTIONS = (
+    (
+        "Who gets seen? Impressions of a month, per source of the feed.",
+        "inequality {folder}/engagements.parquet --unit author_id --amount impressions --population {folder}/authors.parquet "
+        "--by source -m gini -m 'top_share(p=0.01)' --seed {seed}",
+        "inequality",
+    ),
+    (
+        "Which source makes the skew?",
+        "sources {folder}/engagements.parquet --unit author_id --amount impressions --population {folder}/authors.parquet "
+        "--source source --interval 'percentile(199)' --seed {seed}",
+        "sources",
+    ),
+    (
+        "Do search results mirror the viewpoints there are? Two engines, stance of each result.",
+        "prefix {folder}/searches.parquet --request query --group stance --protected against --by engine --seed {seed}",
+        "prefix",
+    ),
+    (
+        "Who is exposed in the rankings of a shop? Two systems, small and large sellers.",
+        "exposure {folder}/rankings.parquet --groups {folder}/sellers.parquet --relevance {folder}/judgments.parquet "
+        "--system system --protected 'small seller' --seed {seed}",
+        "exposure",
+    ),
+    (
+        "Is some group held to a higher bar? Scores and answers of invitations.",
+        "outcome-test {folder}/invitations.parquet --score score --outcome accepted --group gender --reference male "
+        "--request viewer_id --bins 5 --sentences",
+        "outcome",
+    ),
+    (
+        "Does a recommender serve two groups of users alike?",
+        "recommender {folder}/scores.parquet --user-groups {folder}/users.parquet --top 10 --seed {seed}",
+        "recommender",
+    ),
+    (
+        "Did a change make it more even? An experiment on viewers.",
+        "experiment {folder}/trial.parquet --unit author --amount views --arm arm --randomized viewer --population none "
+        "-m gini -m 'top_share(p=0.01)' --seed {seed}",
+        "experiment",
+    ),
+    (
+        "What would a more even exposure cost in relevance?",
+        "rebalance {folder}/candidates.parquet --providers provider --top 10 --strength 0.05 --strength 0.1 --strength 0.3 "
+        "--seed {seed}",
+        "rebalance",
+    ),
+)
+"""A question, the command that answers it, and the name of its report."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from evenhand.cli import run_audit
     from evenhand.report.files import write_whole
     from evenhand.report.gallery import Tile, page
 
@@ -38,91 +85,31 @@ def run(args: argparse.Namespace) -> int:
     with progress("generating a platform, its feed and its log", quiet=False):
         _generate(folder, args.seed)
     tiles = []
-    for number, (title, words, report) in enumerate(stops(str(folder), str(args.seed)), start=1):
-        command = shlex.join(["evenhand", *words, "--html", report])
+    for number, (title, template, name) in enumerate(QUESTIONS, start=1):
+        words = [word.format(folder=folder, seed=args.seed) for word in shlex.split(template)]
+        words += ["--html", f"{folder}/{name}.html"]
+        command = shlex.join(["evenhand", *words])
         print(f"\n{number}. {title}\n\n   $ {command}\n", flush=True)
-        result, answer = _asked([*words, "--html", report])
-        lines = answer.splitlines()
-        print(*lines[:MOST_LINES], sep="\n")
-        if len(lines) > MOST_LINES:
-            print(f"... {len(lines) - MOST_LINES} more lines: run the command yourself, or open the report")
-        tiles.append(Tile(title, result.findings, Path(report).name, command))
-    index = write_whole(folder / "index.html", page(tiles, OWN))
+        parsed, result = run_audit(words)
+        with contextlib.redirect_stdout(io.StringIO()) as answer:
+            finish(result, parsed)
+        lines = answer.getvalue().splitlines()
+        print(*lines[:MAX_LINES], sep="\n")
+        if len(lines) > MAX_LINES:
+            print(f"... {len(lines) - MAX_LINES} more lines: run the command yourself, or open the report")
+        tiles.append(Tile(title, result.findings, f"{name}.html", command))
+    index = write_whole(folder / "index.html", page(tiles, NEXT_COMMANDS))
     print(f"\nDone in {time.monotonic() - started:.0f} s. All of it on one page that opens in any browser:\n  {index}")
-    print("\nFor your own data:", *(command for _, command in OWN), sep="\n  ")
+    print("\nFor your own data:", *(command for _, command in NEXT_COMMANDS), sep="\n  ")
     sys.stdout.flush()
     return 0
 
 
-OWN = (
+NEXT_COMMANDS = (
     ("What is in a file, and which questions can it answer?", "evenhand look FILE"),
     ("The most likely one at once, with a report like these:", "evenhand look FILE --run --html report.html"),
     ("What a number means:", "evenhand metrics gini"),
 )
-
-
-def _asked(words: Sequence[str]) -> tuple[Any, str]:
-    """The result of a command, and what it prints."""
-    from evenhand.cli import asked
-    from evenhand.cli.options import finish
-
-    args, result = asked(words)
-    with contextlib.redirect_stdout(io.StringIO()) as answer:
-        finish(result, args)
-    return result, answer.getvalue()
-
-
-def stops(folder: str, seed: str) -> list[tuple[str, list[str], str]]:
-    """Question, command, report."""
-    log, authors = f"{folder}/engagements.parquet", f"{folder}/authors.parquet"
-    who = ["--unit", "author_id", "--amount", "impressions", "--population", authors]
-    return [
-        (
-            "Who gets seen? Impressions of a month, per source of the feed.",
-            ["inequality", log, *who, "--by", "source", "-m", "gini", "-m", "top_share(p=0.01)", "--seed", seed],
-            f"{folder}/inequality.html",
-        ),
-        (
-            "Which source makes the skew?",
-            ["sources", log, *who, "--source", "source", "--interval", "percentile(199)", "--seed", seed],
-            f"{folder}/sources.html",
-        ),
-        (
-            "Do search results mirror the viewpoints there are? Two engines, stance of each result.",
-            ["prefix", f"{folder}/searches.parquet", "--request", "query", "--group", "stance", "--protected", "against",
-             "--by", "engine", "--seed", seed],
-            f"{folder}/prefix.html",
-        ),
-        (
-            "Who is exposed in the rankings of a shop? Two systems, small and large sellers.",
-            ["exposure", f"{folder}/rankings.parquet", "--groups", f"{folder}/sellers.parquet", "--relevance",
-             f"{folder}/judgments.parquet", "--system", "system", "--protected", "small seller", "--seed", seed],
-            f"{folder}/exposure.html",
-        ),
-        (
-            "Is some group held to a higher bar? Scores and answers of invitations.",
-            ["outcome-test", f"{folder}/invitations.parquet", "--score", "score", "--outcome", "accepted", "--group", "gender",
-             "--reference", "male", "--request", "viewer_id", "--bins", "5", "--sentences"],
-            f"{folder}/outcome.html",
-        ),
-        (
-            "Does a recommender serve two groups of users alike?",
-            ["recommender", f"{folder}/scores.parquet", "--user-groups", f"{folder}/users.parquet", "--top", "10", "--seed", seed],
-            f"{folder}/recommender.html",
-        ),
-        (
-            "Did a change make it more even? An experiment on viewers.",
-            ["experiment", f"{folder}/trial.parquet", "--unit", "author", "--amount", "views", "--arm", "arm", "--randomized",
-             "viewer", "--population", "none", "-m", "gini", "-m", "top_share(p=0.01)", "--seed", seed],
-            f"{folder}/experiment.html",
-        ),
-        (
-            "What would a more even exposure cost in relevance?",
-            ["rebalance", f"{folder}/candidates.parquet", "--providers", "provider", "--top", "10", "--strength", "0.05",
-             "--strength", "0.1", "--strength", "0.3", "--seed", seed],
-            f"{folder}/rebalance.html",
-        ),
-    ]  # fmt: skip
 
 
 def _generate(folder: Path, seed: int) -> None:
@@ -131,9 +118,9 @@ def _generate(folder: Path, seed: int) -> None:
     from evenhand.synthetic import market, platform, trial
     from evenhand.synthetic.tour import invitations, listeners, searches, shop
 
-    made = platform(AUTHORS, rng=seed, mix=MIX)
-    made.engagements.write_parquet(folder / "engagements.parquet")
-    made.authors.filter(pl.col("displays") > 0).write_parquet(folder / "authors.parquet")
+    feed = platform(AUTHORS, rng=seed, mix=MIX)
+    feed.engagements.write_parquet(folder / "engagements.parquet")
+    feed.authors.filter(pl.col("displays") > 0).write_parquet(folder / "authors.parquet")
     searches(rng=seed).write_parquet(folder / "searches.parquet")
     rankings, sellers, judgments = shop(rng=seed)
     rankings.write_parquet(folder / "rankings.parquet")

@@ -1,11 +1,4 @@
-"""The cards: what each number means, and what other tools print under the same name.
-
-examples:
-  evenhand metrics                   every metric, a line each, by the verb that measures it
-  evenhand metrics gini              one card, with what other tools compute under the same name
-  evenhand metrics gini --compare    every tool's number on the same tiny inputs
-  evenhand metrics --table           which metrics of rankings need relevance, take soft or several groups, and where they break
-"""
+"""`evenhand metrics`: metric cards, other tools' conventions, and the table of ranking metrics."""
 
 from __future__ import annotations
 
@@ -20,14 +13,12 @@ from evenhand.errors import EvenhandError, unknown_name
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="metric, e.g. gini")
-    parser.add_argument("--compare", action="store_true", help="the numbers of other tools beside ours")
-    parser.add_argument(
-        "--table",
-        action="store_true",
-        help="what each metric of rankings needs, takes and does not stand, side by side",
-    )
-    parser.add_argument("--format", choices=("table", "json"), default="table")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="metric, such as gini")
+    parser.add_argument("--compare", action="store_true", help="show other tools' numbers next to evenhand's")
+    text = "show what each ranking metric needs, takes and cannot handle, side by side"
+    parser.add_argument("--table", action="store_true", help=text)
+    text = "format of the answer (default: table)"
+    parser.add_argument("--format", choices=("table", "json"), default="table", help=text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,7 +50,7 @@ VERBS = {
     "outcome-test": ("Moments",),
     "recommender": ("Crosstab",),
 }
-"""Which tallies the metrics of a verb read; metrics of other tallies are plain functions."""
+"""The tallies that the metrics of a verb read; metrics of other tallies are plain functions."""
 
 
 def _by_verb(registry: Any) -> list[str]:
@@ -68,14 +59,14 @@ def _by_verb(registry: Any) -> list[str]:
     left = dict(registry)
     parts = []
     for verb, tallies in {**VERBS, "": ()}.items():
-        own = sorted(n for n, m in left.items() if not verb or m.card.needs.__name__ in tallies)
+        names = sorted(n for n, m in left.items() if not verb or m.card.needs.__name__ in tallies)
         head = f"evenhand {verb}" if verb else "plain functions of evenhand.metrics"
-        parts.append("\n".join([head, *(f"  {name.ljust(width)}  {left.pop(name).card.asks}" for name in own)]))
+        parts.append("\n".join([head, *(f"  {name.ljust(width)}  {left.pop(name).card.asks}" for name in names)]))
     return parts
 
 
 def _compare(name: str | None, format: str) -> int:
-    """Ours and every other tool's number under the same name."""
+    """Print evenhand's and every other tool's number under the same name."""
     from evenhand.cards import REGISTRY
     from evenhand.findings import plain
     from evenhand.metrics.conventions import compare
@@ -92,7 +83,9 @@ def _compare(name: str | None, format: str) -> int:
     inputs = list(rows[0].values)
     head = ["convention", "tool", *inputs, "what it does"]
     cells = [[r.convention, r.tool, *(_shown(r.values[i]) for i in inputs), r.does] for r in rows]
-    print(f"{card.title}: {_answers(len({tuple(row[2:-1]) for row in cells}))}\n" if inputs else card.title)
+    count = len({tuple(row[2:-1]) for row in cells})
+    answers = "one word, and one answer on these inputs." if count == 1 else f"one word, {count} different answers."
+    print(f"{card.title}: {answers}\n" if inputs else card.title)
     print("\n".join(aligned(head, cells)))
     print(
         f"\nevenhand gives the first line unless asked: {name}(x, convention={rows[-1].convention!r}) gives the last."
@@ -101,7 +94,7 @@ def _compare(name: str | None, format: str) -> int:
 
 
 def _table(name: str | None, format: str) -> int:
-    """Metrics of rankings by what they need and where they break."""
+    """Print what ranking metrics need and where they break."""
     from evenhand.cards import REGISTRY
     from evenhand.metrics.lookup import lookup
     from evenhand.report.table import aligned
@@ -115,10 +108,6 @@ def _table(name: str | None, format: str) -> int:
         widest = [18, 18, 10, 11, 22, 14, 8, 9, 46]
         print("\n".join(aligned(list(rows[0]), [list(row.values()) for row in rows], widest=widest)))
     return 0
-
-
-def _answers(many: int) -> str:
-    return "one word, and one answer on these inputs." if many == 1 else f"one word, {many} different answers."
 
 
 def _shown(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Options and endings that every audit verb shares."""
+"""Options of the answer that every audit verb shares, and the steps that deliver it."""
 
 from __future__ import annotations
 
@@ -19,82 +19,76 @@ from evenhand.cli import colour
 from evenhand.errors import EvenhandError, printable
 
 FORMATS = ("table", "csv", "tsv", "jsonl", "json", "markdown", "latex", "openmetrics", "grafana")
-ENDINGS = {
+FORMAT_OF_SUFFIX = {
     ".txt": "table", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "json", ".md": "markdown", ".tex": "latex",
     ".prom": "openmetrics",
 }  # fmt: skip
-"""Files of a plan's `outputs`, by how their names end; .html is the report."""
-PATIENCE = 2.0
-"""Seconds of silence before progress is shown."""
+"""Formats of the files in a plan's `outputs`; .html is the report."""
+QUIET_SECONDS = 2.0
+"""How long a command may be silent before progress is shown."""
 
 
 def add_output(parser: argparse.ArgumentParser, charts: Sequence[str] = (), *, gates: bool = True) -> None:
-    """Where the answer goes and in what form; `charts` are the kinds there are, nothing is drawn or checked without any."""
+    """Add where the answer goes and in what format; without `charts` nothing is drawn or checked."""
     out = parser.add_argument_group("output")
-    out.add_argument("--format", choices=FORMATS, default="table", help="form of the answer (default: table)")
+    out.add_argument("--format", choices=FORMATS, default="table", help="format of the answer (default: table)")
     out.add_argument(
-        "--raw",
-        action="store_true",
-        help="csv and tsv cells as they are, also text that a spreadsheet runs as a formula",
+        "--raw", action="store_true", help="leave csv and tsv cells as they are, even text that a spreadsheet would run"
     )
     out.add_argument("--output", metavar="FILE", help="write the answer to FILE instead of standard output")
     out.add_argument("--html", metavar="FILE", help="write a report that opens in any browser")
-    shown = bool(charts)
     kinds = f"write a chart (.svg, .png or .html); kinds: {', '.join(charts)}"
     out.add_argument(
-        "--plot", metavar="KIND=FILE", action="append", default=[], help=kinds if shown else argparse.SUPPRESS
+        "--plot", metavar="KIND=FILE", action="append", default=[], help=kinds if charts else argparse.SUPPRESS
     )
-    out.add_argument("--sentences", action="store_true", help="say the findings in words instead of the table")
-    out.add_argument("--no-progress", action="store_true", help="no progress on standard error")
-    _add_gates(parser, hidden=not (shown and gates))
+    out.add_argument("--sentences", action="store_true", help="print the findings as sentences instead of a table")
+    add_no_progress(out)
+    _add_checks(parser, hidden=not (charts and gates))
 
 
-def _add_gates(parser: argparse.ArgumentParser, *, hidden: bool) -> None:
-    """Rules that decide the exit code, and the file that keeps the numbers day by day."""
-    gates = parser.add_argument_group("checks and history")
+def add_no_progress(group: Any) -> None:
+    group.add_argument("--no-progress", action="store_true", help="show no progress on standard error")
 
+
+def _add_checks(parser: argparse.ArgumentParser, *, hidden: bool) -> None:
+    """Add the rules that decide the exit code, and the file that collects the numbers day by day."""
+    group = parser.add_argument_group("checks and history")
     taken = parser._option_string_actions  # noqa: SLF001  (no public list)
 
     def add(name: str, help: str, **more: Any) -> None:
-        if (
-            name in taken
-        ):  # the audit has an option of that name, and its own words come first; a plan has the key as well
+        if name in taken:  # an audit's own option of that name comes first; a plan still has the key
             parser.set_defaults(**{more["dest"]: more.get("default")})
         else:
-            gates.add_argument(name, help=argparse.SUPPRESS if hidden else help, **more)
+            group.add_argument(name, help=argparse.SUPPRESS if hidden else help, **more)
 
-    several: dict[str, Any] = {"action": "append", "default": []}
-    rule = "exit 1 unless it holds: a metric of the table, a sign and a number, as in 'gini <= 0.9'; may be repeated"
-    add("--check", rule, dest="check", metavar="RULE", **several)
-    last = "a saved result (--format json) for rules such as 'gini <= baseline + 0.01'; may be repeated"
-    add("--baseline", last, dest="against", metavar="FILE.json", **several)
-    open_ = "what decides a check whose interval reaches the other side (default: estimate, with a warning)"
-    add("--inconclusive", open_, dest="inconclusive", choices=("estimate", "pass", "fail"))
+    repeated: dict[str, Any] = {"action": "append", "default": []}
+    text = "exit with 1 unless this holds, such as 'gini <= 0.9' (a metric, a sign, a number); may be repeated"
+    add("--check", text, dest="check", metavar="RULE", **repeated)
+    text = "saved result (--format json) for rules such as 'gini <= baseline + 0.01'; may be repeated"
+    add("--baseline", text, dest="against", metavar="FILE.json", **repeated)
+    text = "what decides a check whose interval includes the limit (default: estimate, with a warning)"
+    add("--inconclusive", text, dest="inconclusive", choices=("estimate", "pass", "fail"))
     add("--junit", "write the checks as JUnit XML", dest="junit", metavar="FILE.xml")
-    add(
-        "--summary",
-        "write checks and findings as Markdown, as for $GITHUB_STEP_SUMMARY",
-        dest="summary",
-        metavar="FILE.md",
-    )
-    kept = "keep the numbers in this file, a row per day, plan, slice, metric and group"
-    add("--history", kept, dest="history", metavar="FILE.parquet")
-    add("--at", "the day that the numbers are for", dest="at", metavar="DATE")
-    again = "with --history: these numbers take the place of others for the same plan and day"
-    add("--replace", again, dest="replace", action="store_true", default=False)
+    text = "write checks and findings as Markdown, for example to $GITHUB_STEP_SUMMARY"
+    add("--summary", text, dest="summary", metavar="FILE.md")
+    text = "append the numbers to this file, a row per day, plan, slice, metric and group"
+    add("--history", text, dest="history", metavar="FILE.parquet")
+    add("--at", "date of the numbers", dest="at", metavar="DATE")
+    text = "with --history: replace earlier numbers of the same plan and day"
+    add("--replace", text, dest="replace", action="store_true", default=False)
 
 
 def add_systems(parser: argparse.ArgumentParser) -> None:
-    """The systems against each other, for verbs that rank."""
+    """Add the comparison of systems, for audits that take a column of systems."""
     parser.add_argument_group("systems").add_argument(
         "--systems", choices=("table", "markdown", "latex"),
-        help="instead of the answer, systems by metrics: letters say which differ on the same requests",
+        help="print systems by metrics instead; letters mark significant differences on the same requests",
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One answer, once it is there, and what is to become of it."""
+class Delivery:
+    """One result, its checks, and the files that it goes to."""
 
     name: str
     result: Any
@@ -107,24 +101,24 @@ class Asked:
 
 
 def finish(result: Any, args: argparse.Namespace) -> int:
-    """Hand one answer out."""
-    one = Asked(args.verb, result, args.check, baseline=args.against, inconclusive=args.inconclusive or "estimate")
-    return conclude([one], args)
+    """Deliver one result and return the exit code."""
+    inconclusive = args.inconclusive or "estimate"
+    return deliver([Delivery(args.verb, result, args.check, baseline=args.against, inconclusive=inconclusive)], args)
 
 
-def conclude(asked: Sequence[Asked], args: argparse.Namespace) -> int:
-    """Hand answers out: the history and files first, whole or not at all; then the checks decide the exit code."""
-    from evenhand.cli.ending import Ending, tell_build
+def deliver(deliveries: Sequence[Delivery], args: argparse.Namespace) -> int:
+    """Write history and files, whole or not at all, then print; checks decide the exit code."""
+    from evenhand.cli.outputs import Outputs, write_build_files
     from evenhand.report.files import write_whole
 
-    ending = Ending(asked, args)
-    files = outputs(args, asked)
-    made, answer = ending.files(), ending.answer()
-    ending.keep()
+    outputs = Outputs(deliveries, args)
+    files = output_files(args, deliveries)
+    writers, answer = outputs.writers(), outputs.answer()
+    outputs.append_history()
     with progress("writing", quiet=args.no_progress):
-        for write in made:
+        for write in writers:
             write()
-        tell_build(ending.gates, args)
+        write_build_files(outputs.gates, args)
         if args.output:
             write_whole(args.output, answer)
     if not args.output:
@@ -132,29 +126,30 @@ def conclude(asked: Sequence[Asked], args: argparse.Namespace) -> int:
         sys.stdout.write(answer if plain else colour.table(answer, sys.stdout))
     for path in files:
         print(f"wrote {path}", file=sys.stderr)
-    return ending.verdict()
+    return outputs.print_checks()
 
 
-def outputs(args: argparse.Namespace, asked: Sequence[Asked] = ()) -> list[str]:
-    """The files that will be written; one that cannot be, or that the command reads, is refused before any work is done."""
+def output_files(args: argparse.Namespace, deliveries: Sequence[Delivery] = ()) -> list[str]:
+    """The files to write; one that is unwritable, or an input, is refused before any work is done."""
     from evenhand.report.files import refuse_unwritable
 
-    plots = [*args.plot, *(plot for one in asked for plot in one.plots)]
-    own = [getattr(args, name) for name in getattr(args, "written", ())]
+    plots = [*args.plot, *(plot for delivery in deliveries for plot in delivery.plots)]
+    written = [getattr(args, name) for name in getattr(args, "written", ())]
     files = [
         *(path for _, path in map(chart_file, plots)),
-        *(path for one in asked for path in one.outputs),
-        *filter(None, [args.html, args.output, args.junit, args.summary, *own]),
+        *(path for delivery in deliveries for path in delivery.outputs),
+        *filter(None, [args.html, args.output, args.junit, args.summary, *written]),
     ]
     if args.history and not args.at and not getattr(args, "each", None):
         raise EvenhandError("--history keeps numbers by day, and no day was given. Add --at 2026-11-16.")
-    refuse_unwritable(files, [*inputs(args), *(path for one in asked for path in one.reads if os.path.isfile(path))])
+    reads = [path for delivery in deliveries for path in delivery.reads if os.path.isfile(path)]
+    refuse_unwritable(files, [*inputs(args), *reads])
     refuse_unwritable(filter(None, [args.history]))
     return files
 
 
 def inputs(args: argparse.Namespace) -> list[str]:
-    """Files that the words of this command name, patterns spelled out; an answer must not take their place."""
+    """The files that the command reads, globs expanded; an answer must not overwrite them."""
     from evenhand.sources.files import database_of, split_kind
 
     words: list[str] = []
@@ -163,12 +158,12 @@ def inputs(args: argparse.Namespace) -> list[str]:
         if name not in ("check", "of_metrics", "written", *written):
             words += [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)]
     words = [(database_of(path) or (path,))[0] for _, path in map(split_kind, words)]
-    found = [path for word in words for path in (glob.glob(word, recursive=True) or [word])]
-    return [path for path in found if os.path.isfile(path)]
+    paths = [path for word in words for path in (glob.glob(word, recursive=True) or [word])]
+    return [path for path in paths if os.path.isfile(path)]
 
 
 def chart_file(spec: str) -> tuple[str, str]:
-    """`KIND=FILE` in its parts."""
+    """Kind and path of `KIND=FILE`."""
     kind, equals, path = spec.partition("=")
     if not equals or not path:
         raise EvenhandError(f"--plot {spec!r} names no file. Write KIND=FILE.svg, for example lorenz=curve.svg.")
@@ -179,7 +174,7 @@ def chart_file(spec: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def progress(stage: str, *, quiet: bool) -> Iterator[None]:
-    """Say on standard error what is going on once it has taken a while; one line that is rewritten on a terminal."""
+    """Show the current stage on standard error once it takes a while; on a terminal, one line that is rewritten."""
     if quiet:
         yield
         return
@@ -190,15 +185,17 @@ def progress(stage: str, *, quiet: bool) -> Iterator[None]:
             latest[0] = printable(record.getMessage())
 
     def show() -> None:
-        terminal, said = sys.stderr.isatty(), ""
-        while not done.wait(0.5 if terminal else PATIENCE):
-            spent = time.monotonic() - started
-            if spent < PATIENCE or (latest[0] == said and not terminal):
+        is_terminal, shown = sys.stderr.isatty(), ""
+        while not done.wait(0.5 if is_terminal else QUIET_SECONDS):
+            seconds = time.monotonic() - started
+            if seconds < QUIET_SECONDS or (latest[0] == shown and not is_terminal):
                 continue
-            said = latest[0]
-            print(f"\r\033[K{said} ... {spent:.0f} s" if terminal else f"{said} ... {spent:.0f} s",
-                  end="" if terminal else "\n", file=sys.stderr, flush=True)  # fmt: skip
-        if terminal and said:
+            shown = latest[0]
+            line = f"{shown} ... {seconds:.0f} s"
+            print(
+                f"\r\033[K{line}" if is_terminal else line, end="" if is_terminal else "\n", file=sys.stderr, flush=True
+            )
+        if is_terminal and shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
     log, handler = logging.getLogger("evenhand"), Follow()

@@ -1,16 +1,9 @@
-"""A plan file for evenhand run, from the words of a command.
-
-examples:
-  evenhand plan inequality events.parquet --unit author_id --amount impressions --population none > plan.toml
-  evenhand run plan.toml
-  evenhand plan --schema > plan.schema.json     # for editors that check TOML; also shipped with the package
-"""
+"""`evenhand plan`: a plan file from a command, or the JSON Schema of plans."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
 from evenhand.errors import EvenhandError
 
@@ -18,8 +11,8 @@ HEAD = "# evenhand run plan.toml\n"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--schema", action="store_true", help="write the JSON Schema of plans instead")
-    parser.add_argument("words", metavar="VERB ...", nargs=argparse.REMAINDER, help="a command as for the verb itself")
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of plans instead")
+    parser.add_argument("words", metavar="VERB ...", nargs=argparse.REMAINDER, help="a verb with its options")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,32 +30,25 @@ def run(args: argparse.Namespace) -> int:
 
 
 def plan_of(words: list[str]) -> str:
-    """The plan file that asks what these words ask."""
+    """A command as a plan file."""
     from evenhand import cli
-    from evenhand.audits.declare import find
     from evenhand.cli.audit import bind
     from evenhand.report.reproduce import plan_file
 
     typed = cli.parse(words)
     if not cli.is_audit(typed.verb):
-        raise EvenhandError(
-            f"{typed.verb!r} is no audit, and a plan asks one. Write one of: {', '.join(cli.audit_verbs())}."
-        )
-    audit = find(typed.verb.replace("-", "_"))
-    by_place, by_name = bind(audit, typed)
-    asked, objects = audit.call(*by_place, **by_name).recorded
+        audits = ", ".join(verb for verb in cli.VERBS if cli.is_audit(verb))
+        raise EvenhandError(f"{typed.verb!r} is no audit, and a plan asks one. Write one of: {audits}.")
+    audit = cli.audit_of(typed.verb)
+    positional, by_name = bind(audit, typed)
+    recorded, objects = audit.call(*positional, **by_name).recorded
     if objects:
         raise EvenhandError(f"A plan cannot hold {', '.join(objects)}. Name files instead.")
     if "rng" not in by_name:
-        asked.pop("rng", None)
-    return plan_file({**asked, **_endings(typed)})
-
-
-def _endings(typed: argparse.Namespace) -> dict[str, Any]:
-    """What the command does with its answer, in the plan's words."""
-    files = [path for path in (typed.html, typed.output) if path]
-    found = {
-        "check": typed.check, "baseline": typed.against, "inconclusive": typed.inconclusive, "outputs": files,
-        "plot": typed.plot, "history": typed.history, "junit": typed.junit, "summary": typed.summary,
+        recorded.pop("rng", None)
+    answer = {
+        "check": typed.check, "baseline": typed.against, "inconclusive": typed.inconclusive,
+        "outputs": [path for path in (typed.html, typed.output) if path], "plot": typed.plot, "history": typed.history,
+        "junit": typed.junit, "summary": typed.summary,
     }  # fmt: skip
-    return {key: value for key, value in found.items() if value}
+    return plan_file({**recorded, **{key: value for key, value in answer.items() if value}})

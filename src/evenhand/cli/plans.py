@@ -1,11 +1,12 @@
-"""Plan files: what is asked, in TOML; variables filled in, keys checked against the register of audits.
+"""Plan files: TOML with variables filled in and keys checked against the audits' parameters.
 
-A plan asks one audit, with its parameters as keys of their own names, or several, each a table of `[[audits]]`; what stands
-above those holds for each of them that takes it. `ENDINGS` are the keys that say what becomes of the answer.
+A plan runs one audit, whose parameters are its keys, or several, each a table of `[[audits]]`; keys above those are shared by
+every audit that takes them. `ANSWER_KEYS` say what to do with the answer.
 """
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
@@ -17,70 +18,70 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.audits.declare import Audit, Call, find
-from evenhand.cli.audit import ENGINES, beside_table, from_plan, source
+from evenhand.cli.audit import ENGINES, from_plan, second_table, source
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
 from evenhand.report.checks import INCONCLUSIVE
 from evenhand.sources.files import split_kind
 from evenhand.sources.stores import scheme
 
-ENDINGS = {
+ANSWER_KEYS = {
     "name": "what to call this audit in a build",
     "check": "rules that must hold, such as 'gini <= 0.9' or 'gini <= baseline + 0.01'",
     "baseline": "saved result(s) that rules may name",
-    "inconclusive": "what decides a check whose interval reaches the other side: estimate, pass or fail",
+    "inconclusive": "what decides a check whose interval includes the limit: estimate, pass or fail",
     "outputs": "files to write; the ending decides: .html, .csv, .tsv, .jsonl, .json, .md, .tex, .txt or .prom",
     "plot": "charts to write, as KIND=FILE.svg",
-    "engine": "what reads the files: duckdb (polars means the same) or spark",
+    "engine": "engine that reads the files: duckdb (polars means the same) or spark",
     "master": "with spark: the cluster, such as spark://host:7077",
 }
-"""Keys of an audit beside its parameters; a parameter of the same name comes first."""
-WHOLE = {
+"""Keys of an audit that are not parameters; a parameter of the same name comes first."""
+PLAN_KEYS = {
     "audits": "several audits in one plan, each a table [[audits]]",
-    "history": "the file that keeps the numbers of every day",
+    "history": "file that collects the numbers of every day",
     "junit": "write the checks as JUnit XML",
     "summary": "write checks and findings as Markdown",
     "variables": "values of ${NAME} in this plan; --set NAME=VALUE overrides them",
 }
 """Keys of a whole plan."""
 FILES = frozenset({"baseline", "outputs", "plot", "history", "junit", "summary"})
-"""Keys that hold paths, which are relative to the plan."""
+"""Keys with paths, which are relative to the plan."""
 DATED = {"DATE": r"\d{4}-\d\d-\d\d", "YEAR": r"\d{4}", "MONTH": r"\d\d", "DAY": r"\d\d"}
-"""Variables that a day fills in, and what they look like."""
+"""Variables that a day fills in, and the pattern of their values."""
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 @dataclass(frozen=True)
 class Step:
-    """One audit of a plan: its arguments as typed, and what becomes of its answer."""
+    """One audit of a plan: its arguments as written, and the keys that say what to do with the answer."""
 
     audit: Audit
-    typed: Mapping[str, Any]
-    endings: Mapping[str, Any]
+    written: Mapping[str, Any]
+    answer: Mapping[str, Any]
     folder: Path
 
     @property
     def name(self) -> str:
-        return str(self.endings.get("name") or self.audit.name)
+        return str(self.answer.get("name") or self.audit.name)
 
     @property
     def hash(self) -> str:
-        """Tells this question from others, wherever the plan lies and whatever day it is asked of."""
-        made: Call = self.audit.call(**from_plan(self.audit, self.typed))
-        return made.hash
+        """Identifies the question, whatever the folder of the plan and the day."""
+        call: Call = self.audit.call(**from_plan(self.audit, self.written))
+        return call.hash
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What the audit takes; paths from the plan's folder."""
-        engine, master = self.endings.get("engine", ENGINES[0]), self.endings.get("master")
-        found = {name: beside(value, self.folder) for name, value in from_plan(self.audit, self.typed).items()}
-        for name, value in found.items():
+        """The arguments of the audit, with paths resolved from the plan's folder."""
+        engine, master = self.answer.get("engine", ENGINES[0]), self.answer.get("master")
+        arguments = {name: resolve(value, self.folder) for name, value in from_plan(self.audit, self.written).items()}
+        for name, value in arguments.items():
             parameter = self.audit.parameters.get(name)
             words = value if isinstance(value, list) else [value]
             if parameter and parameter.positional and parameter.takes.table and isinstance(words[0], str):
-                found[name] = source(words, engine, master)
+                arguments[name] = source(words, engine, master)
             elif parameter:
-                found[name] = beside_table(parameter, value, engine, master)
-        return found
+                arguments[name] = second_table(parameter, value, engine, master)
+        return arguments
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Plan:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The file as it is written."""
+    """The parsed TOML of a plan file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -101,45 +102,46 @@ def load(path: Path) -> dict[str, Any]:
         raise EvenhandError(f"{str(path)!r} is not TOML: {error}. See evenhand run --help for an example.") from error
 
 
-def plan(path: Path, raw: Mapping[str, Any], given: Mapping[str, str], at: date | None) -> Plan:
-    """The steps of a plan for a day."""
-    values = {**_variables(path, raw), **given, **(_dated(at) if at else {})}
+def plan(path: Path, raw: Mapping[str, Any], values: Mapping[str, str], at: date | None) -> Plan:
+    """The steps of a plan, with variables filled in for a day."""
+    dates = dict(zip(DATED, (at.isoformat(), *at.isoformat().split("-")), strict=True)) if at else {}
+    values = {**_variables(path, raw), **values, **dates}
     filled = {key: _fill(path, value, values) for key, value in raw.items() if key != "variables"}
-    whole = {key: _placed(key, filled[key], path.parent) for key in WHOLE if key in filled and key != "audits"}
-    rest = {key: value for key, value in filled.items() if key not in WHOLE}
-    asked = filled.get("audits")
-    if asked is None:
-        return Plan((_step(path, rest),), whole)
-    if not isinstance(asked, list) or not asked or not all(isinstance(one, Mapping) for one in asked):
+    whole = {key: _checked(key, filled[key], path.parent) for key in PLAN_KEYS if key in filled and key != "audits"}
+    shared = {key: value for key, value in filled.items() if key not in PLAN_KEYS}
+    tables = filled.get("audits")
+    if tables is None:
+        return Plan((_step(path, shared),), whole)
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
         raise EvenhandError(f"{str(path)!r} has audits that are no tables. Write each below a line [[audits]].")
-    if "audit" in rest:
+    if "audit" in shared:
         raise EvenhandError(f"{str(path)!r} names an audit above [[audits]]. Name each audit below a line [[audits]].")
-    named = [_named(path, one) for one in asked]
-    for key in rest:
-        if key not in ENDINGS and not any(key in audit.parameters for audit in named):
-            known = [*dict.fromkeys(n for audit in named for n in audit.parameters), *ENDINGS, *WHOLE]
+    audits = [_audit(path, table) for table in tables]
+    keys = [*dict.fromkeys(name for audit in audits for name in audit.parameters), *ANSWER_KEYS, *PLAN_KEYS]
+    for key in shared:
+        if key not in keys:
             raise EvenhandError(
-                f"{str(path)!r} has {key!r}, which no audit in it takes. {suggestion(key, known)}They take: {listing(known, 60)}."
+                f"{str(path)!r} has {key!r}, which no audit in it takes. {suggestion(key, keys)}They take: {listing(keys, 60)}."
             )
-    shared = [{k: v for k, v in rest.items() if k in ENDINGS or k in audit.parameters} for audit in named]
-    return Plan(tuple(_step(path, {**above, **one}) for above, one in zip(shared, asked, strict=True)), whole)
+    steps = []
+    for audit, table in zip(audits, tables, strict=True):
+        taken = {key: value for key, value in shared.items() if key in ANSWER_KEYS or key in audit.parameters}
+        steps.append(_step(path, {**taken, **table}))
+    return Plan(tuple(steps), whole)
 
 
 def _variables(path: Path, raw: Mapping[str, Any]) -> dict[str, str]:
-    held = raw.get("variables", {})
-    if not isinstance(held, Mapping) or any(isinstance(v, (Mapping, list)) for v in held.values()):
+    """The values below [variables], as text."""
+    table = raw.get("variables", {})
+    if not isinstance(table, Mapping) or any(isinstance(v, (Mapping, list)) for v in table.values()):
         raise EvenhandError(
             f"{str(path)!r} has variables that are no single values. Write [variables] and NAME = 'value' below it."
         )
-    return {str(name): str(value) for name, value in held.items()}
-
-
-def _dated(at: date) -> dict[str, str]:
-    return {"DATE": at.isoformat(), "YEAR": f"{at.year:04}", "MONTH": f"{at.month:02}", "DAY": f"{at.day:02}"}
+    return {str(name): str(value) for name, value in table.items()}
 
 
 def _fill(path: Path, value: Any, values: Mapping[str, str]) -> Any:
-    """A value with its variables filled in; one that is nothing but a variable may become a number."""
+    """A value with its variables filled in; a value that is one variable may become a number."""
     if isinstance(value, Mapping):
         return {k: _fill(path, v, values) for k, v in value.items()}
     if isinstance(value, list):
@@ -152,39 +154,42 @@ def _fill(path: Path, value: Any, values: Mapping[str, str]) -> Any:
             raise EvenhandError(
                 f"{str(path)!r} uses ${{{name}}}, which has no value. {suggestion(name, values)}{remedy}, or give it one below [variables]."
             )
-    filled = _VARIABLE.sub(lambda found: values[found[1]], value)
+    filled = _VARIABLE.sub(lambda match: values[match[1]], value)
     if _VARIABLE.fullmatch(value) and re.fullmatch(r"[-+]?\d+", filled):
         return int(filled)
-    return (
-        float(filled) if _VARIABLE.fullmatch(value) and re.fullmatch(r"[-+]?\d*\.\d+(e[-+]?\d+)?", filled) else filled
-    )
+    if _VARIABLE.fullmatch(value) and re.fullmatch(r"[-+]?\d*\.\d+(e[-+]?\d+)?", filled):
+        return float(filled)
+    return filled
 
 
-def _named(path: Path, asked: Mapping[str, Any]) -> Audit:
-    if "audit" not in asked:
+def _audit(path: Path, table: Mapping[str, Any]) -> Audit:
+    if "audit" not in table:
         raise EvenhandError(f"{str(path)!r} names no audit. Add a line such as audit = 'inequality'.")
-    return find(str(asked["audit"]).replace("-", "_"))  # as the verb is written
+    return find(str(table["audit"]).replace("-", "_"))  # as the verb is written
 
 
-def _step(path: Path, asked: Mapping[str, Any]) -> Step:
-    audit = _named(path, asked)
-    known = audit.taken(asked)
-    for key in asked:
-        if key not in known and key not in ENDINGS and key != "audit":
-            several = [*known, *ENDINGS, *WHOLE]
+def _step(path: Path, table: Mapping[str, Any]) -> Step:
+    audit = _audit(path, table)
+    parameters = audit.taken(table)
+    for key in table:
+        if key not in parameters and key not in ANSWER_KEYS and key != "audit":
+            keys = [*parameters, *ANSWER_KEYS, *PLAN_KEYS]
             raise EvenhandError(
-                f"{str(path)!r} has {key!r}, which {audit.name} does not take. {suggestion(key, several)}It takes: {listing(known, 40)}; "
-                f"a plan also: {listing([*ENDINGS, *WHOLE], 40)}."
+                f"{str(path)!r} has {key!r}, which {audit.name} does not take. {suggestion(key, keys)}It takes: {listing(parameters, 40)}; "
+                f"a plan also: {listing([*ANSWER_KEYS, *PLAN_KEYS], 40)}."
             )
-    lacking = [name for name, p in known.items() if p.required and name not in {**asked, **asked.get("vary", {})}]
-    if lacking:
-        raise EvenhandError(f"{str(path)!r} lacks {listing(lacking)}, which {audit.name} needs. Add a line for each.")
-    endings = {key: _placed(key, asked[key], path.parent) for key in ENDINGS if key in asked and key not in known}
-    return Step(audit, {k: v for k, v in asked.items() if k in known}, endings, path.parent)
+    passed = {**table, **table.get("vary", {})}
+    missing = [name for name, parameter in parameters.items() if parameter.required and name not in passed]
+    if missing:
+        raise EvenhandError(f"{str(path)!r} lacks {listing(missing)}, which {audit.name} needs. Add a line for each.")
+    answer = {
+        key: _checked(key, table[key], path.parent) for key in ANSWER_KEYS if key in table and key not in parameters
+    }
+    return Step(audit, {k: v for k, v in table.items() if k in parameters}, answer, path.parent)
 
 
-def _placed(key: str, value: Any, folder: Path) -> Any:
-    """A key that says what becomes of the answer; lists of texts may be a single text, and paths are the plan's."""
+def _checked(key: str, value: Any, folder: Path) -> Any:
+    """The value of an answer key: a single text may stand for a list, and paths are resolved."""
     many = key in ("check", "baseline", "outputs", "plot")
     listed = [value] if isinstance(value, str) else value
     if many and not (isinstance(listed, list) and all(isinstance(v, str) for v in listed)):
@@ -208,32 +213,30 @@ def _placed(key: str, value: Any, folder: Path) -> Any:
 _ENDS = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".gz", ".npz", ".npy", ".json", ".qrels", ".run")
 
 
-def beside(value: Any, folder: Path) -> Any:
-    """Paths in a plan are relative to the plan."""
+def resolve(value: Any, folder: Path) -> Any:
+    """A value of a plan; paths are relative to the plan."""
     if isinstance(value, str) and value.endswith(_ENDS):
         kind, path = split_kind(value)
         return value if scheme(path) or Path(path).is_absolute() else f"{kind}{folder / path}"
     if isinstance(value, list) and value and all(isinstance(v, str) and v.endswith(_ENDS) for v in value):
-        return [beside(v, folder) for v in value]
+        return [resolve(v, folder) for v in value]
     return value
 
 
-def days(path: Path, raw: Mapping[str, Any], given: Mapping[str, str]) -> list[date]:
-    """The days for which every dated file of a plan is there."""
-    values = {**_variables(path, raw), **given, **{name: f"${{{name}}}" for name in DATED}}
-    read = [_read(one) for one in (raw, *(raw.get("audits") or [])) if isinstance(one, Mapping)]
-    texts = [text for text in _texts(_fill(path, read, values)) if text.endswith(_ENDS)]
-    found = [
-        _days_of(split_kind(beside(text, path.parent))[1]) for text in texts if any(f"${{{n}}}" in text for n in DATED)
+def days(path: Path, raw: Mapping[str, Any], values: Mapping[str, str]) -> list[date]:
+    """The days for which every dated file of a plan exists."""
+    values = {**_variables(path, raw), **values, **{name: f"${{{name}}}" for name in DATED}}
+    tables = [table for table in (raw, *(raw.get("audits") or [])) if isinstance(table, Mapping)]
+    not_read = {*ANSWER_KEYS, *PLAN_KEYS}
+    arguments = [value for table in tables for key, value in table.items() if key not in not_read]
+    patterns = [
+        split_kind(resolve(text, path.parent))[1]
+        for text in _texts(_fill(path, arguments, values))
+        if text.endswith(_ENDS) and any(f"${{{name}}}" in text for name in DATED)
     ]
-    if not found:
+    if not patterns:
         raise EvenhandError(f"{str(path)!r} reads no file of a day. Write ${{DATE}} where the day stands in its path.")
-    return sorted(set.intersection(*found))
-
-
-def _read(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a plan, or an audit in it, what is read; the rest says what becomes of the answer."""
-    return {key: value for key, value in asked.items() if key not in ENDINGS and key not in WHOLE}
+    return sorted(set.intersection(*map(_days_of, patterns)))
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -245,41 +248,38 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _days_of(pattern: str) -> set[date]:
-    """The days whose files are there, by a path with variables in it and, perhaps, a glob's stars."""
-    names = glob.glob(_VARIABLE.sub("*", pattern), recursive=True)
-    shape = _shape(pattern)
-    found = set()
-    for name in names:
-        if parts := shape.fullmatch(name.replace(os.sep, "/")):
-            held = parts.groupdict()
-            text = held.get("DATE") or "-".join(held.get(n, "") for n in ("YEAR", "MONTH", "DAY"))
-            try:
-                found.add(date.fromisoformat(text))
-            except ValueError:  # 2026-02-31, or a path without a day in it
-                continue
-    return found
+    """The days whose files exist, by a path with variables and, perhaps, a glob's stars."""
+    regex = _regex(pattern)
+    dates = set()
+    for path in glob.glob(_VARIABLE.sub("*", pattern), recursive=True):
+        if match := regex.fullmatch(path.replace(os.sep, "/")):
+            parts = match.groupdict()
+            text = parts.get("DATE") or "-".join(parts.get(name, "") for name in ("YEAR", "MONTH", "DAY"))
+            with contextlib.suppress(ValueError):  # 2026-02-31, or a path without a day in it
+                dates.add(date.fromisoformat(text))
+    return dates
 
 
-def _shape(pattern: str) -> re.Pattern[str]:
-    """What paths of a dated pattern look like; a variable that comes again must say the same."""
+def _regex(pattern: str) -> re.Pattern[str]:
+    """A dated glob as a regular expression; a variable that occurs twice must have one value."""
     seen: set[str] = set()
 
-    def part(found: re.Match[str]) -> str:
-        if name := found[1]:
-            again = name in seen
+    def part(match: re.Match[str]) -> str:
+        if name := match[1]:
+            is_repeated = name in seen
             seen.add(name)
-            return f"(?P={name})" if again else f"(?P<{name}>{DATED[name]})"
-        return {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(found[0]) or re.escape(found[0])
+            return f"(?P={name})" if is_repeated else f"(?P<{name}>{DATED[name]})"
+        return {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(match[0]) or re.escape(match[0])
 
     return re.compile(re.sub(r"\$\{(\w+)\}|\*\*/|\*\*|\*|\?|[^*?$]+|\$", part, pattern.replace(os.sep, "/")))
 
 
 def variables(words: Sequence[str]) -> dict[str, str]:
-    """`--set NAME=VALUE`, as often as it was typed."""
-    found = {}
+    """The variables of `--set NAME=VALUE`, which may be repeated."""
+    values = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not re.fullmatch(r"\w+", name):
             raise EvenhandError(f"--set {word!r} names no variable. Write --set NAME=VALUE.")
-        found[name] = value
-    return found
+        values[name] = value
+    return values

@@ -1,4 +1,4 @@
-"""The JSON Schema of plan files, made from the register of audits; shipped as `plan.schema.json` for editors."""
+"""The JSON Schema of plan files, from the audits' declarations; shipped as `plan.schema.json` for editors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from evenhand.audits.declare import Audit, find, names
 from evenhand.audits.parameters import Parameter, options
 from evenhand.cards import Between
-from evenhand.cli.plans import ENDINGS, WHOLE
+from evenhand.cli.plans import ANSWER_KEYS, PLAN_KEYS
 
 KINDS: dict[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
 SEVERAL = ("check", "baseline", "outputs", "plot")
@@ -20,19 +20,20 @@ TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "stri
 
 
 def text() -> str:
-    """The schema as it is shipped."""
+    """The schema as JSON text."""
     return json.dumps(schema(), ensure_ascii=False, indent=1) + "\n"
 
 
 def shipped() -> str:
-    """The schema that came with this package."""
+    """The text of the schema that the package ships."""
     return (resources.files("evenhand") / "plan.schema.json").read_text(encoding="utf-8")
 
 
 def schema() -> dict[str, Any]:
-    """Plans of one audit, by its name, or of several."""
+    """The schema of plans with one audit, by its name, or with several."""
     audits = [find(name) for name in names()]
-    single = {a.name: _audit(a) for a in audits if _can_be_planned(a)}
+    plannable = [audit for audit in audits if next(iter(audit.parameters.values())).takes.table]
+    single = {audit.name: _audit(audit) for audit in plannable}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "evenhand plan",
@@ -42,33 +43,37 @@ def schema() -> dict[str, Any]:
     }
 
 
-def _can_be_planned(audit: Audit) -> bool:
-    """Whether its arguments can stand in a file; results and functions cannot."""
-    return next(iter(audit.parameters.values())).takes.table
-
-
 def _audit(audit: Audit) -> dict[str, Any]:
-    held = {name: _parameter(p) for name, p in audit.parameters.items()}
+    parameters = {name: _parameter(p) for name, p in audit.parameters.items()}
     words = sorted({audit.name, audit.name.replace("_", "-")})
     return {
         "type": "object",
         "description": audit.question,
-        "properties": {"audit": {"enum": words}, **held, **_endings(ENDINGS), **_endings(WHOLE)},
+        "properties": {"audit": {"enum": words}, **parameters, **_keys(ANSWER_KEYS), **_keys(PLAN_KEYS)},
         "required": ["audit", *(name for name, p in audit.parameters.items() if p.required)],
         "additionalProperties": False,
     }  # fmt: skip
 
 
 def _several(audits: Sequence[Audit]) -> dict[str, Any]:
-    """Each of the audits by itself is checked when it runs, since what stands above it may complete it."""
-    known: dict[str, Any] = {name: {} for audit in audits for name in audit.parameters}
-    one = {"type": "object", "properties": {"audit": {"enum": [a.name for a in audits]}, **known, **_endings(ENDINGS)}}
-    listed = {"type": "array", "minItems": 1, "items": {**one, "required": ["audit"], "additionalProperties": False}}
-    properties = {**known, **_endings(ENDINGS), **_endings(WHOLE), "audits": {**listed, "description": WHOLE["audits"]}}
-    return {"type": "object", "properties": properties, "required": ["audits"], "additionalProperties": False}
+    """A plan with [[audits]]; each is checked only when it runs, since shared keys may complete it."""
+    shared: dict[str, Any] = {name: {} for audit in audits for name in audit.parameters} | _keys(ANSWER_KEYS)
+    audit = {
+        "type": "object",
+        "properties": {"audit": {"enum": [a.name for a in audits]}, **shared},
+        "required": ["audit"],
+        "additionalProperties": False,
+    }
+    listed = {"type": "array", "minItems": 1, "items": audit, "description": PLAN_KEYS["audits"]}
+    return {
+        "type": "object",
+        "properties": {**shared, **_keys(PLAN_KEYS), "audits": listed},
+        "required": ["audits"],
+        "additionalProperties": False,
+    }
 
 
-def _endings(keys: Mapping[str, str]) -> dict[str, Any]:
+def _keys(keys: Mapping[str, str]) -> dict[str, Any]:
     special: dict[str, dict[str, Any]] = {
         "inconclusive": {"enum": ["estimate", "pass", "fail"]},
         "variables": {"type": "object"},
@@ -81,7 +86,7 @@ def _endings(keys: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
-    """What a plan may hold for a parameter: what its type hint says, or a text with a variable in it."""
+    """The schema of a parameter: its type hint, or text with a variable."""
     kinds = [] if parameter.takes.metavar else _kinds(parameter.hint)
     if kinds and parameter.says_none:
         kinds.append({"const": "none"})
@@ -89,31 +94,28 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         kinds.append({"type": "string", "pattern": r"\$\{\w+\}"})
     about = {"description": parameter.about} if parameter.about else {}
     default = parameter.default
-    shown = (
-        {}
-        if parameter.required or default is None
-        else {"default": list(default) if isinstance(default, tuple) else default}
-    )
-    return {**({} if not kinds else kinds[0] if len(kinds) == 1 else {"anyOf": kinds}), **about, **shown}
+    defaults = {}
+    if not parameter.required and default is not None:
+        defaults = {"default": list(default) if isinstance(default, tuple) else default}
+    return {**({} if not kinds else kinds[0] if len(kinds) == 1 else {"anyOf": kinds}), **about, **defaults}
 
 
 def _kinds(hint: Any) -> list[dict[str, Any]]:
-    """The schemas of a hint's alternatives; none where anything goes."""
-    found: list[dict[str, Any]] = []
+    """The schemas of a hint's alternatives; empty if anything is allowed."""
+    schemas: list[dict[str, Any]] = []
     for option in options(hint):
-        one = _kind(option)
-        if one is None:
+        alternatives = _kind(option)
+        if alternatives is None:
             return []
-        found += [o for o in one if o not in found]
-    return found
+        schemas += [schema for schema in alternatives if schema not in schemas]
+    return schemas
 
 
 def _kind(option: Any) -> list[dict[str, Any]] | None:
     if typing.get_origin(option) is Annotated:
         inner, *more = typing.get_args(option)
-        held = _kinds(inner)
-        bounds = next((m for m in more if isinstance(m, Between)), None)
-        return [{**one, **(_bounds(bounds) if bounds else {})} for one in held] or None
+        bounds = next((_bounds(m) for m in more if isinstance(m, Between)), {})
+        return [{**schema, **bounds} for schema in _kinds(inner)] or None
     if typing.get_origin(option) is Literal:
         return [{"enum": list(typing.get_args(option))}]
     if typing.get_origin(option) is Sequence:
@@ -130,9 +132,9 @@ def _kind(option: Any) -> list[dict[str, Any]] | None:
 
 def _bounds(between: Between) -> dict[str, Any]:
     low, high = float(between.low), float(between.high)
-    found: dict[str, Any] = {}
+    bounds: dict[str, Any] = {}
     if low != float("-inf"):
-        found["exclusiveMinimum" if between.open_low else "minimum"] = low
+        bounds["exclusiveMinimum" if between.open_low else "minimum"] = low
     if high != float("inf"):
-        found["exclusiveMaximum" if between.open_high else "maximum"] = high
-    return found
+        bounds["exclusiveMaximum" if between.open_high else "maximum"] = high
+    return bounds

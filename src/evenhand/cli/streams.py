@@ -1,4 +1,4 @@
-"""Standard output and standard error: an answer that cannot be written is an error, and engines keep their words to themselves."""
+"""Standard output and standard error: failed writes are errors, and engines cannot print."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evenhand.errors import EvenhandError
 
 
 class Answer(io.TextIOBase):
-    """Standard output. A reader that went away has read enough; a full disk or a closed output is told."""
+    """Standard output; a closed pipe is fine, a full disk or a closed output is an error."""
 
     def __init__(self, out: TextIO | None) -> None:
         super().__init__()
@@ -29,18 +29,18 @@ class Answer(io.TextIOBase):
     def write(self, text: str) -> int:
         if self.out is None:
             raise EvenhandError("Standard output is closed. Open it, or write to a file with --output.")
-        with self._told():
+        with self._errors_in_words():
             if not self.gone:
                 self.out.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with self._told():
+        with self._errors_in_words():
             if self.out is not None and not self.gone:
                 self.out.flush()
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors_in_words(self) -> Iterator[None]:
         try:
             yield
         except BrokenPipeError:
@@ -52,7 +52,7 @@ class Answer(io.TextIOBase):
             ) from error
 
     def _give_up(self) -> None:
-        """Nothing more is written; what is left in the buffer must not fail again when the process ends."""
+        """Write nothing more; what is left in the buffer must not fail when the process ends."""
         self.gone = True
         with contextlib.suppress(OSError, ValueError, AttributeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.fileno())  # type: ignore[union-attr]
@@ -60,32 +60,32 @@ class Answer(io.TextIOBase):
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
-    """Standard output as an `Answer`, and standard error for our own words only.
+    """Standard output as an `Answer`, and standard error for evenhand's messages only.
 
-    Engines in other languages write to file descriptor 2 by themselves (a panic of Rust fills a screen): while a command
-    runs, that leads nowhere, and `sys.stderr` to where it led before.
+    Engines in other languages write to file descriptor 2 themselves (a panic of Rust fills a screen): while a command runs,
+    that descriptor leads to /dev/null, and `sys.stderr` to where it led before.
     """
     out, err = sys.stdout, sys.stderr
     answer = Answer(out)
-    ours: TextIO | None = None
+    messages: TextIO | None = None
     sys.stdout = answer
     try:
         if err is None:
-            sys.stderr = ours = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+            sys.stderr = messages = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
         elif _is_descriptor_2(err):
             err.flush()
-            ours = os.fdopen(os.dup(2), "w", buffering=1, encoding=err.encoding, errors="backslashreplace")
+            messages = os.fdopen(os.dup(2), "w", buffering=1, encoding=err.encoding, errors="backslashreplace")
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            sys.stderr = ours
+            sys.stderr = messages
         yield
     finally:
         sys.stdout, sys.stderr = out, err
-        if ours is not None:
+        if messages is not None:
             with contextlib.suppress(OSError):
-                ours.flush()
+                messages.flush()
             if err is not None:
-                os.dup2(ours.fileno(), 2)
-            ours.close()
+                os.dup2(messages.fileno(), 2)
+            messages.close()
 
 
 def _is_descriptor_2(stream: TextIO) -> bool:

@@ -1,0 +1,170 @@
+"""Results as history, files, standard output and exit code."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from evenhand.cli import colour
+from evenhand.cli.options import FORMAT_OF_SUFFIX, Delivery, chart_file
+from evenhand.errors import EvenhandError, printable
+from evenhand.history.histories import day, history
+from evenhand.report.checks import Checks, check
+from evenhand.report.files import table_bytes, write_table, write_whole
+from evenhand.report.gates import Gate, junit, summary
+from evenhand.results import load
+
+MAX_SENTENCES = 10
+"""Sentences that --sentences prints of an audit that has key sentences, where it could print a hundred."""
+
+
+class Outputs:
+    """Everything that is made of results; nothing is written before all of it is made."""
+
+    def __init__(self, deliveries: Sequence[Delivery], args: argparse.Namespace) -> None:
+        self.args = args
+        self.at = None if args.at is None else day(args.at)
+        self.deliveries = [replace(delivery, result=self._dated(delivery.result)) for delivery in deliveries]
+        self.checks = [self._check(delivery) for delivery in self.deliveries]
+
+    def _dated(self, result: Any) -> Any:
+        if self.at is None:
+            return result
+        facts = {**result.findings.provenance, "at": self.at.isoformat()}
+        return replace(result, findings=replace(result.findings, provenance=facts))
+
+    @staticmethod
+    def _check(delivery: Delivery) -> Checks:
+        if not delivery.check:
+            return Checks(())
+        baselines = [load(path).findings for path in delivery.baseline]
+        return check(delivery.result.findings, delivery.check, baseline=baselines, inconclusive=delivery.inconclusive)
+
+    def append_history(self) -> None:
+        if self.args.history is None:
+            return
+        for delivery in self.deliveries:
+            try:
+                history(self.args.history).append(delivery.result, at=self.at or "", replace=self.args.replace)
+            except EvenhandError as error:
+                raise EvenhandError(str(error).replace("Pass replace=True", "Add --replace")) from error
+
+    def writers(self) -> list[Callable[[], Any]]:
+        """One function per file; errors in a result are raised here, before any of them writes."""
+        args = self.args
+        if (args.html or args.plot) and len(self.deliveries) > 1:
+            raise EvenhandError(
+                "--html and --plot take one audit, and the plan asks several. Give each its outputs in the plan."
+            )
+        writers: list[Callable[[], Any]] = []
+        for delivery in self.deliveries:
+            for kind, path in map(chart_file, [*args.plot, *delivery.plots]):
+                writers.append(functools.partial(_save, delivery.result.plot(kind), path))
+            paths = [*delivery.outputs, *filter(None, [args.html])]
+            writers += [self._writer(delivery.result, path) for path in paths]
+        return writers
+
+    @staticmethod
+    def _writer(result: Any, path: str) -> Callable[[], Any]:
+        suffix = Path(path).suffix.lower()
+        if suffix == ".html":
+            return functools.partial(result.report, path)
+        if suffix not in FORMAT_OF_SUFFIX:
+            suffixes = ", ".join([".html", *FORMAT_OF_SUFFIX])
+            raise EvenhandError(f"outputs={path!r} has an ending that is not known. End it in one of: {suffixes}.")
+        return functools.partial(write_whole, path, result.to_text(FORMAT_OF_SUFFIX[suffix]))
+
+    @property
+    def gates(self) -> list[Gate]:
+        """The checks of every result, named by audit and day."""
+        day = f" {self.at}" if self.at else ""
+        pairs = zip(self.deliveries, self.checks, strict=True)
+        return [Gate(f"{delivery.name}{day}", delivery.result.findings, checks) for delivery, checks in pairs]
+
+    def answer(self) -> str:
+        """The text for standard output, or for --output."""
+        args = self.args
+        results = [delivery.result for delivery in self.deliveries]
+        if len(results) == 1:
+            return _render(results[0], args)
+        if args.format in ("openmetrics", "grafana") and not args.sentences:
+            from evenhand.report import exporters
+
+            export = exporters.open_metrics if args.format == "openmetrics" else exporters.dashboard
+            return export([result.findings for result in results])
+        if args.format in ("csv", "tsv", "json") and not args.sentences:
+            raise EvenhandError(
+                f"--format {args.format} holds one table, and the plan asks several audits. Give each its outputs in the plan."
+            )
+        return "\n".join(_render(result, args) for result in results)
+
+    def print_checks(self) -> int:
+        """Print how the checks went, and return the exit code: 1 if one failed."""
+        lines = [str(checks) for checks in self.checks if checks.checks]
+        if lines:
+            print(colour.checks("\n".join(lines), sys.stderr), file=sys.stderr)
+        for delivery, checks in zip(self.deliveries, self.checks, strict=True):
+            if doubt := checks.doubt(delivery.inconclusive):
+                text = doubt.replace("inconclusive='pass' or 'fail'", "--inconclusive pass or fail")
+                print(f"evenhand: {text}", file=sys.stderr)
+        return 0 if all(checks.passed for checks in self.checks) else 1
+
+
+def write_build_files(gates: Sequence[Gate], args: argparse.Namespace) -> None:
+    """Write the checks as JUnit XML and Markdown, where options ask for them."""
+    if args.junit:
+        write_whole(args.junit, junit(gates))
+    if args.summary:
+        write_whole(args.summary, _earlier_summary(args.summary) + summary(gates))
+
+
+def in_sentences(result: Any) -> list[str]:
+    """The findings as sentences: all of them, or the ten that matter if the audit knows which."""
+    from evenhand.report.words.sentences import teller
+
+    every = list(dict.fromkeys(result.sentences()))
+    first = teller(result.findings).headlines(result.findings)
+    if len(every) <= MAX_SENTENCES or not first:
+        return every
+    shown = list(dict.fromkeys([*first, *every]))
+    rest = len(shown) - MAX_SENTENCES
+    return [*shown[:MAX_SENTENCES], f"{rest:,} more: see the table (without --sentences) or a report (--html)."]
+
+
+def _render(result: Any, args: argparse.Namespace) -> str:
+    if getattr(args, "systems", None):
+        from evenhand.audits.compare import compare
+
+        compared: Any = compare(result, rng=result.provenance["seed"])
+        return str(compared.systems(args.systems))
+    if args.sentences:
+        return printable("".join(f"{sentence}\n" for sentence in in_sentences(result)))
+    return str(result.to_text(args.format, raw=args.raw))
+
+
+def _save(chart: Any, path: str) -> None:
+    from evenhand.report.charts import drawn as charts  # Altair is slow to load, and most commands draw nothing
+
+    charts.save(chart, path)
+
+
+def _earlier_summary(path: str) -> str:
+    """The summary so far: GitHub has one file for all commands of a build step."""
+    step_summary = os.environ.get("GITHUB_STEP_SUMMARY") or os.devnull
+    is_shared = os.path.realpath(path) == os.path.realpath(step_summary) and os.path.isfile(path)
+    return Path(path).read_text(encoding="utf-8") if is_shared else ""
+
+
+def write_table_or_print(frame: Any, path: str | None) -> None:
+    """Write a table to a file, or print it as CSV."""
+    if path:
+        write_table(path, frame)
+        print(f"wrote {path}", file=sys.stderr)
+    else:
+        sys.stdout.write(table_bytes(frame, ".csv").decode())
