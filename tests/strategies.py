@@ -53,7 +53,7 @@ amounts = counts | sparse | continuous
 def spectra(draw: Any) -> Spectrum:
     x = draw(amounts)
     weighted = draw(st.booleans())
-    return Spectrum.of(
+    return Spectrum.from_arrays(
         x, weights=draw(st.lists(st.integers(1, 9), min_size=len(x), max_size=len(x))) if weighted else None
     )
 
@@ -61,19 +61,19 @@ def spectra(draw: Any) -> Spectrum:
 @st.composite
 def replicated(draw: Any) -> tuple[Spectrum, Spectrum]:
     x, times = draw(amounts), draw(st.integers(2, 7))
-    return Spectrum.of(x), Spectrum.of(np.tile(x, times))
+    return Spectrum.from_arrays(x), Spectrum.from_arrays(np.tile(x, times))
 
 
 @st.composite
 def scaled(draw: Any) -> tuple[Spectrum, Spectrum]:
     x, factor = draw(amounts), draw(st.sampled_from([1e-9, 0.01, 3, 1000, 1e12]))
-    return Spectrum.of(x), Spectrum.of(np.asarray(x) * factor)
+    return Spectrum.from_arrays(x), Spectrum.from_arrays(np.asarray(x) * factor)
 
 
 @st.composite
 def reordered(draw: Any) -> tuple[Spectrum, Spectrum]:
     x = draw(amounts)
-    return Spectrum.of(x), Spectrum.of(draw(st.permutations(x)))
+    return Spectrum.from_arrays(x), Spectrum.from_arrays(draw(st.permutations(x)))
 
 
 @st.composite
@@ -85,7 +85,7 @@ def transferred(draw: Any) -> tuple[Spectrum, Spectrum]:
     given = draw(st.integers(1, (x[rich] - x[poor]) // 2))
     after = list(x)
     after[rich], after[poor] = x[rich] - given, x[poor] + given
-    return Spectrum.of(x), Spectrum.of(after)
+    return Spectrum.from_arrays(x), Spectrum.from_arrays(after)
 
 
 @st.composite
@@ -97,13 +97,13 @@ def batched(draw: Any) -> tuple[Spectrum, list[Spectrum]]:
 @st.composite
 def sharded(draw: Any) -> tuple[Spectrum, Spectrum, Spectrum]:
     x, y = draw(amounts), draw(amounts)
-    return Spectrum.of(x), Spectrum.of(y), Spectrum.of([*x, *y])
+    return Spectrum.from_arrays(x), Spectrum.from_arrays(y), Spectrum.from_arrays([*x, *y])
 
 
 @st.composite
 def new_orders(draw: Any) -> Reordered:
     before = draw(st.permutations(range(9)))
-    return Reordered.of(draw(st.permutations(range(11)))[: draw(st.integers(1, 9))], before=before)
+    return Reordered.from_arrays(draw(st.permutations(range(11)))[: draw(st.integers(1, 9))], before=before)
 
 
 gains = st.lists(st.integers(0, 9), min_size=1, max_size=9).filter(any)
@@ -111,22 +111,22 @@ gains = st.lists(st.integers(0, 9), min_size=1, max_size=9).filter(any)
 FAMILIES: dict[type, Family] = {
     Reordered: Family(
         tallies=new_orders(),
-        even=st.builds(lambda n: Reordered.of(range(n), before=range(n)), st.integers(1, 9)),
+        even=st.builds(lambda n: Reordered.from_arrays(range(n), before=range(n)), st.integers(1, 9)),
         undefined={"empty": Reordered(np.zeros((1, 0), dtype=np.int64))},
     ),
     Gained: Family(
-        tallies=gains.map(Gained.of),
-        even=gains.map(lambda found: Gained.of(sorted(found, reverse=True))),
-        undefined={"zero_utility": Gained.of([0, 0])},
+        tallies=gains.map(Gained.from_arrays),
+        even=gains.map(lambda found: Gained.from_arrays(sorted(found, reverse=True))),
+        undefined={"zero_utility": Gained.from_arrays([0, 0])},
     ),
     Spectrum: Family(
         tallies=spectra(),
-        even=st.builds(lambda v, n: Spectrum.of([v] * n), st.floats(1e-6, 1e9), st.integers(2, 40)),
+        even=st.builds(lambda v, n: Spectrum.from_arrays([v] * n), st.floats(1e-6, 1e9), st.integers(2, 40)),
         undefined={
-            "empty": Spectrum.of([]),
-            "zero_total": Spectrum.of([0, 0, 0]),
-            "zero_weight": Spectrum.of([1, 2], weights=[0, 0]),
-            "nan_in_data": Spectrum.of([1, math.nan], nan_policy="propagate"),
+            "empty": Spectrum.from_arrays([]),
+            "zero_total": Spectrum.from_arrays([0, 0, 0]),
+            "zero_weight": Spectrum.from_arrays([1, 2], weights=[0, 0]),
+            "nan_in_data": Spectrum.from_arrays([1, math.nan], nan_policy="propagate"),
         },
         batch=batched(),
         shards=sharded(),

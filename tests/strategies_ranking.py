@@ -44,7 +44,7 @@ def exposures(draw: Any) -> Exposure:
     groups = draw(st.integers(2, 4))
     received, utility, gained, due = (draw(amounts(groups)) for _ in range(4))
     sizes = draw(st.lists(st.integers(1, 9), min_size=groups, max_size=groups))
-    return Exposure.of(received, utility, gained, due, sizes)
+    return Exposure.from_arrays(received, utility, gained, due, sizes)
 
 
 def sides_swapped(t: Exposure) -> tuple[Exposure, Exposure]:
@@ -62,7 +62,7 @@ def matrices(draw: Any) -> tuple[list[list[float]], list[str], list[list[int]]]:
 
 def crosstab(of: tuple[Any, Any, Any], protected: str = "b") -> Crosstab:
     scores, groups, truth = of
-    return Crosstab.of(
+    return Crosstab.from_arrays(
         scores, groups, protected, "b" if protected == "a" else "a", relevant=truth, threshold=0.3, true_threshold=0.5
     )
 
@@ -72,7 +72,7 @@ def judged_pairs(draw: Any) -> Pairs:
     n = draw(st.integers(2, 15))
     scores, relevance = (draw(st.lists(st.integers(0, 4), min_size=n, max_size=n)) for _ in range(2))
     groups = draw(st.lists(st.sampled_from("PU"), min_size=n, max_size=n).filter(lambda g: len(set(g)) == 2))
-    return Pairs.of(scores, relevance, groups, protected="P")
+    return Pairs.from_arrays(scores, relevance, groups, protected="P")
 
 
 masses = st.dictionaries(st.sampled_from([0.2, 0.4, 0.6, 0.8, 1.0]), st.integers(0, 5), min_size=1)
@@ -84,42 +84,46 @@ scored = st.lists(
 
 FAMILIES |= {
     Placement: Family(
-        tallies=st.builds(lambda x: Placement.of(x, protected="p"), labels),
+        tallies=st.builds(lambda x: Placement.from_arrays(x, protected="p"), labels),
         undefined={
-            "empty": Placement.of([], protected="p"),
-            "no_labelled_items": Placement.of([None, None], protected="p"),
-            "one_group_only": Placement.of(["p", "p"], protected="p"),
+            "empty": Placement.from_arrays([], protected="p"),
+            "no_labelled_items": Placement.from_arrays([None, None], protected="p"),
+            "one_group_only": Placement.from_arrays(["p", "p"], protected="p"),
         },
         batch=rankings_together(),
     ),
     Represented: Family(
-        tallies=st.builds(lambda x: Represented.of(x, protected="p"), labels),
-        undefined={"empty": Represented.of([], protected="p")},
+        tallies=st.builds(lambda x: Represented.from_arrays(x, protected="p"), labels),
+        undefined={"empty": Represented.from_arrays([], protected="p")},
     ),
     Exposed: Family(
         tallies=st.builds(
-            lambda x, p: Exposed.of(x, target={"p": p / 10, "u": 0.5 - p / 20, "v": 0.5 - p / 20}, protected="p"),
+            lambda x, p: Exposed.from_arrays(
+                x, target={"p": p / 10, "u": 0.5 - p / 20, "v": 0.5 - p / 20}, protected="p"
+            ),
             several,
             st.integers(1, 9),
         ),
-        undefined={"no_labelled_items": Exposed.of([None], target={"p": 0.5, "u": 0.5}, protected="p")},
+        undefined={"no_labelled_items": Exposed.from_arrays([None], target={"p": 0.5, "u": 0.5}, protected="p")},
     ),
     Exposure: Family(
         tallies=exposures(),
         changes={"antisymmetric": exposures().map(sides_swapped), "two-sided": exposures().map(sides_swapped)},
     ),
-    Amortised: Family(tallies=st.integers(2, 4).flatmap(lambda g: st.builds(Amortised.of, amounts(g), amounts(g)))),
+    Amortised: Family(
+        tallies=st.integers(2, 4).flatmap(lambda g: st.builds(Amortised.from_arrays, amounts(g), amounts(g)))
+    ),
     Crosstab: Family(
         tallies=matrices().map(crosstab),
         changes={"symmetric": matrices().map(lambda m: (crosstab(m, "a"), crosstab(m, "b")))},
     ),
     Lists: Family(
         tallies=st.lists(st.permutations(range(5)).map(lambda row: row[:3]), min_size=1, max_size=6).map(
-            lambda rows: Lists.of(rows, items=5)
+            lambda rows: Lists.from_arrays(rows, items=5)
         ),
-        undefined={"empty": Lists.of([], items=3)},
+        undefined={"empty": Lists.from_arrays([], items=3)},
     ),
     Pairs: Family(tallies=judged_pairs()),
-    Qualifications: Family(tallies=masses.map(Qualifications.of)),
-    ScoredGroups: Family(tallies=st.builds(lambda x, y: ScoredGroups.of({"O": x, "X": y}), scored, scored)),
+    Qualifications: Family(tallies=masses.map(Qualifications.from_arrays)),
+    ScoredGroups: Family(tallies=st.builds(lambda x, y: ScoredGroups.from_arrays({"O": x, "X": y}), scored, scored)),
 }

@@ -111,7 +111,7 @@ def test_all_ways_from_rankings_in_parquet_to_the_same_awrf_agree(tmp_path):
 @pytest.mark.parametrize("world", coverage.WORLDS, ids=lambda world: world.name)
 def test_the_truth_that_intervals_must_hold_is_that_of_a_huge_sample(world):
     rng = np.random.default_rng(5)
-    sample = Spectrum.of(world.draw(rng, 400_000))
+    sample = Spectrum.from_arrays(world.draw(rng, 400_000))
     found = [float(a.on(sample)) for a in parse_metrics(coverage.METRICS, needing(Spectrum))]
     heavy = world.name.startswith(("Pareto", "lognormal 2"))
     assert world.truth() == pytest.approx(found, rel=0.1 if heavy else 0.02)

@@ -271,7 +271,7 @@ def test_declaring_a_metric_takes_a_card_and_a_function():
             return times * (s.values[..., -1] - s.values[..., 0]) if s.values.size else np.array(np.nan)
 
         assert spread([3, 9, 4]) == 6
-        assert parse_metric("test_range(times=2)").on(Spectrum.of([3, 9])) == 12
+        assert parse_metric("test_range(times=2)").on(Spectrum.from_arrays([3, 9])) == 12
         assert card in list(metrics.cards())
         with pytest.warns(UndefinedWarning) as caught:
             assert math.isnan(spread([]))
@@ -301,7 +301,7 @@ def test_a_metric_introduces_itself():
 
 
 def test_a_tally_may_be_passed_in_place_of_amounts():
-    assert metrics.gini(Spectrum.of([0, 0, 0, 10])) == 0.75
+    assert metrics.gini(Spectrum.from_arrays([0, 0, 0, 10])) == 0.75
     with pytest.raises(EvenhandError):
         metrics.gini("gini")
 

@@ -32,7 +32,7 @@ def first_by_definition(labels, p, alpha, adjusted):
 
 @given(st.lists(lists, min_size=1, max_size=5), st.sampled_from([0.2, 0.5, 0.7]), levels, st.booleans())
 def test_many_rankings_at_once_equal_one_by_one(rankings, p, alpha, adjusted):
-    placed = [Placement.of(r, protected=1) for r in rankings]
+    placed = [Placement.from_arrays(r, protected=1) for r in rankings]
     for one, labels in zip(placed, rankings, strict=True):
         expected = first_by_definition(labels, p, alpha, adjusted)
         assert first_violations(one, p, alpha, adjusted=adjusted).tolist() == [expected]

@@ -33,7 +33,7 @@ def verdicts(result, column="measured"):
 
 def facts(metric, x, seed=1):
     (asked,) = parse_metrics(metric, needing(Spectrum))
-    return {f.criterion: f for f in theoretical(asked, Spectrum.of(x), np.random.default_rng(seed))}
+    return {f.criterion: f for f in theoretical(asked, Spectrum.from_arrays(x), np.random.default_rng(seed))}
 
 
 def test_published_is_table_2_of_the_paper():
@@ -116,7 +116,7 @@ def test_transfers_make_strict_indices_more_even_and_may_leave_shares_alone():
 
 
 def test_a_transfer_keeps_the_total_and_the_number_of_units():
-    s = Spectrum.of([0, 0, 1, 2, 2, 5, 9, 40])
+    s = Spectrum.from_arrays([0, 0, 1, 2, 2, 5, 9, 40])
     after = transfers(s)
     assert len(after) > 5
     for one in after:

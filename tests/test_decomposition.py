@@ -243,9 +243,9 @@ def test_totals_that_differ_by_rounding_alone_tie():
 @given(rows, st.integers(0, 12))
 def test_shards_of_sources_merge_in_any_order(table, cut):
     sources = as_sources(table)
-    whole = Sources.of(sources)
-    first = Sources.of({name: x[:cut] for name, x in sources.items()})
-    second = Sources.of({name: x[cut:] for name, x in sources.items()})
+    whole = Sources.from_arrays(sources)
+    first = Sources.from_arrays({name: x[:cut] for name, x in sources.items()})
+    second = Sources.from_arrays({name: x[cut:] for name, x in sources.items()})
     for merged in (first.merge(second), second.merge(first)):
         np.testing.assert_array_equal(merged.amounts, whole.amounts)
         np.testing.assert_array_equal(merged.counts, whole.counts)
@@ -254,8 +254,8 @@ def test_shards_of_sources_merge_in_any_order(table, cut):
 @given(units, st.integers(0, 14))
 def test_shards_of_a_partition_merge_in_any_order(members, cut):
     x, groups = zip(*members, strict=True)
-    whole = Partition.of(x, groups)
-    first, second = Partition.of(x[:cut], groups[:cut]), Partition.of(x[cut:], groups[cut:])
+    whole = Partition.from_arrays(x, groups)
+    first, second = Partition.from_arrays(x[:cut], groups[:cut]), Partition.from_arrays(x[cut:], groups[cut:])
     for merged in (first.merge(second), second.merge(first)):
         assert merged.groups == whole.groups
         np.testing.assert_array_equal(merged.values, whole.values)
@@ -265,7 +265,7 @@ def test_shards_of_a_partition_merge_in_any_order(members, cut):
 @every_index
 def test_a_batch_of_partitions_equals_a_loop(index, params):
     rng = np.random.default_rng(3)
-    tally = Partition.of(rng.poisson(2, 40), rng.choice(list("abc"), 40))
+    tally = Partition.from_arrays(rng.poisson(2, 40), rng.choice(list("abc"), 40))
     counts = rng.multinomial(40, tally.counts / 40, 6).astype(float)
     counts[0] = 0
     batch = parts(tally.with_counts(counts), index, **params)
@@ -277,7 +277,7 @@ def test_a_batch_of_partitions_equals_a_loop(index, params):
 
 def test_a_batch_of_sources_equals_a_loop():
     rng = np.random.default_rng(3)
-    tally = Sources.of({"a": rng.poisson(1, 40), "b": rng.poisson(3, 40)})
+    tally = Sources.from_arrays({"a": rng.poisson(1, 40), "b": rng.poisson(3, 40)})
     drawn = tally.resample(6, rng)
     batch = source_parts(drawn)
     for i, one in enumerate(drawn.counts):
@@ -309,7 +309,7 @@ def centred(counts, per_cell):
 
 @pytest.mark.parametrize(("index", "params"), [i for i in INDICES if i[1].get("epsilon") != math.inf], ids=str)
 def test_the_influence_by_group_is_the_derivative(index, params):
-    tally = Partition.of([1, 2, 2, 3, 7, 4, 4, 9, 5, 1, 30, 6], list("aabbabcccabb"))
+    tally = Partition.from_arrays([1, 2, 2, 3, 7, 4, 4, 9, 5, 1, 30, 6], list("aabbabcccabb"))
     moves = parts_influence(tally, parts(tally, index, **params), index, **params)
     for name, per_cell in moves.items():
         numeric = slopes(tally.counts, lambda c, n=name: getattr(parts(tally.with_counts(c), index, **params), n))
@@ -318,7 +318,7 @@ def test_the_influence_by_group_is_the_derivative(index, params):
 
 
 def test_the_influence_by_source_is_the_derivative():
-    tally = Sources.of({"a": [1, 2, 2, 3, 7, 4], "b": [4, 0, 0, 9, 5, 1], "c": [1, 0, 1, 1, 0, 1]})
+    tally = Sources.from_arrays({"a": [1, 2, 2, 3, 7, 4], "b": [4, 0, 0, 9, 5, 1], "c": [1, 0, 1, 1, 0, 1]})
     for name, per_cell in source_influence(tally, source_parts(tally)).items():
         numeric = slopes(tally.counts, lambda c, n=name: getattr(source_parts(tally.with_counts(c)), n))
         found = centred(tally.counts, per_cell)

@@ -84,7 +84,7 @@ def test_any_choice_of_buckets_gives_the_spectrum_of_its_rows(amounts, weighted)
                 there = Spectrum(
                     *(None if x is None else x[k - at.start] for x in (found.values, found.counts, found.weights))
                 )
-                exact = Spectrum.of(np.concatenate([picked @ whole, zeros]), more)
+                exact = Spectrum.from_arrays(np.concatenate([picked @ whole, zeros]), more)
                 assert np.allclose(
                     [a.on(there) for a in ASKED], [a.on(exact) for a in ASKED], rtol=1e-9, equal_nan=True
                 )
@@ -324,9 +324,9 @@ def test_units_randomised_finds_what_linkedins_public_example_finds():
     call = {"unit": "id", "amount": "income", "arm": "arm", "randomized": "id", "population": None, "rng": 1}
     found = one(eh.experiment(table, **call, metrics="atkinson(epsilon=0.2)"), "atkinson(epsilon=0.2)")
     metric = parse_metrics("atkinson(epsilon=0.2)", needing(Spectrum))[0]
-    values = {a: float(metric.on(Spectrum.of(x.round()))) for a, x in arms.items()}
+    values = {a: float(metric.on(Spectrum.from_arrays(x.round()))) for a, x in arms.items()}
     assert found["raw"] == pytest.approx(values["treatment"] - values["control"])
-    errors = [standard_error(metric.metric, Spectrum.of(x.round()), epsilon=0.2) for x in arms.values()]
+    errors = [standard_error(metric.metric, Spectrum.from_arrays(x.round()), epsilon=0.2) for x in arms.values()]
     reach = 1.96 * math.hypot(*errors)
     assert found["low"] == pytest.approx(found["raw"] - reach, abs=0.15 * reach)
     assert found["high"] == pytest.approx(found["raw"] + reach, abs=0.15 * reach)

@@ -91,7 +91,7 @@ def test_lists_of_few_arrangements_are_put_in_all_of_them_however_many_lists_the
 def test_the_chance_of_fair_is_the_mean_over_all_orders(labels):
     known = [x for x in labels if x is not None]
     wanted = np.mean([slow.fair(order, 1, 0.3) for order in itertools.permutations(known)])
-    assert fair_chance(Placement.of(labels, protected=1), 0.3)[0] == pytest.approx(wanted)
+    assert fair_chance(Placement.from_arrays(labels, protected=1), 0.3)[0] == pytest.approx(wanted)
 
 
 def test_prefix_metrics_and_fair_come_through_the_same_door():

@@ -556,12 +556,14 @@ def jackknife(found, x):
 def test_the_linearised_error_agrees_with_the_jackknife(text):
     x = np.random.default_rng(5).lognormal(0, 0.7, 400)
     found = parse_metric(text)
-    assert standard_error(found.metric, Spectrum.of(x), **found.params) == pytest.approx(jackknife(found, x), rel=0.08)
+    assert standard_error(found.metric, Spectrum.from_arrays(x), **found.params) == pytest.approx(
+        jackknife(found, x), rel=0.08
+    )
 
 
 @pytest.mark.parametrize("text", LINEARISED)
 def test_the_linearised_error_agrees_with_the_bootstrap(text):
-    tally = Spectrum.of(np.random.default_rng(7).lognormal(0, 0.7, 1500))
+    tally = Spectrum.from_arrays(np.random.default_rng(7).lognormal(0, 0.7, 1500))
     found = parse_metric(text)
     draws = found.on(tally.resample(800, np.random.default_rng(1)))
     assert standard_error(found.metric, tally, **found.params) == pytest.approx(draws.std(), rel=0.12)
@@ -570,7 +572,7 @@ def test_the_linearised_error_agrees_with_the_bootstrap(text):
 @pytest.mark.parametrize("text", LINEARISED)
 def test_a_batch_of_influences_equals_a_loop(text):
     found = parse_metric(text)
-    draws = Spectrum.of([1, 2, 2, 5, 9, 14, 30, 3, 3, 8]).resample(5, np.random.default_rng(2))
+    draws = Spectrum.from_arrays([1, 2, 2, 5, 9, 14, 30, 3, 3, 8]).resample(5, np.random.default_rng(2))
     batch = found.linearised(draws, found.on(draws))
     for i, drawn in enumerate(draws.counts):
         one = Spectrum(draws.values, drawn)
@@ -586,7 +588,9 @@ def test_a_batch_of_influences_equals_a_loop(text):
 def test_equal_amounts_have_no_error():
     for text in LINEARISED:
         found = parse_metric(text)
-        assert standard_error(found.metric, Spectrum.of([3, 3, 3, 3]), **found.params) == pytest.approx(0, abs=1e-12)
+        assert standard_error(found.metric, Spectrum.from_arrays([3, 3, 3, 3]), **found.params) == pytest.approx(
+            0, abs=1e-12
+        )
 
 
 # --- chance -----------------------------------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ def test_requests_and_items_resampled_hold_their_own_estimate():
 
 def test_a_fitted_tail_goes_on_beyond_the_largest_amount_and_keeps_units():
     x = np.random.default_rng(2).pareto(2, 400) + 1
-    s = Spectrum.of(x)
+    s = Spectrum.from_arrays(x)
     exponent, start = tail_exponents(s), np.sort(x)[-21]
     tailed = with_tail(s, exponent)
     assert float(tailed.units) == pytest.approx(400)
@@ -157,19 +157,19 @@ def test_a_fitted_tail_goes_on_beyond_the_largest_amount_and_keeps_units():
     beyond = tailed.counts[tailed.values > 2 * start].sum()
     assert beyond == pytest.approx(20 * 2**-exponent, rel=0.15)
     for light in (np.arange(1.0, 5.0), 1000 + np.random.default_rng(1).random(400)):
-        assert grown(Spectrum.of(light)).values.max(-1).tolist() == [light.max()] * 9
+        assert grown(Spectrum.from_arrays(light)).values.max(-1).tolist() == [light.max()] * 9
 
 
 def test_tails_are_as_uncertain_as_their_few_units_leave_them():
-    few, many = (grown(Spectrum.of(pareto(n))).values.max(-1).tolist() for n in (30, 30_000))
+    few, many = (grown(Spectrum.from_arrays(pareto(n))).values.max(-1).tolist() for n in (30, 30_000))
     assert sorted(few, reverse=True) == few  # from the heaviest tail to the lightest
     assert few[0] / few[-1] > 20 * many[0] / many[-1]
     assert len(few) == len(many) == 9
 
 
 def test_a_slice_is_drawn_from_the_same_tails_whatever_slices_stand_beside_it():
-    slices = [Spectrum.of(pareto(n)) for n in (40, 38)]
-    (_, stacked), *_ = Spectra.of(slices).batches(10_000)
+    slices = [Spectrum.from_arrays(pareto(n)) for n in (40, 38)]
+    (_, stacked), *_ = Spectra.from_spectra(slices).batches(10_000)
     one, both = grown(slices[0]), grown(stacked)
     held, there = one.counts > 0, both.counts[0] > 0
     assert np.array_equal(one.counts[held], both.counts[0][there])
@@ -194,7 +194,7 @@ def test_the_tail_makes_intervals_of_heavy_tailed_amounts_wider_upwards():
 )
 def test_heavy_tail_fires_where_intervals_are_short_and_rarely_elsewhere(draw, least, most):
     rng = np.random.default_rng(11)
-    fired = heavy_tails(Spectra.of([Spectrum.of(draw(rng)) for _ in range(60)])).mean()
+    fired = heavy_tails(Spectra.from_spectra([Spectrum.from_arrays(draw(rng)) for _ in range(60)])).mean()
     assert least <= fired <= most
 
 
@@ -268,7 +268,7 @@ def test_intervals_within_viewers_are_the_jackknife_over_viewers():
     found = eh.inequality(log, **call, within="viewer", rng=1)
     row = found.frame.row(0, named=True)
     left = [
-        float(parse_metric("gini").on(Spectrum.of(np.bincount(d["author"], d["views"], 40))))
+        float(parse_metric("gini").on(Spectrum.from_arrays(np.bincount(d["author"], d["views"], 40))))
         for d in (log.filter(pl.col("viewer") != v) for v in range(30))
     ]
     error = math.sqrt(29 / 30 * np.sum((np.array(left) - np.mean(left)) ** 2))

@@ -219,12 +219,12 @@ ASKED = parse_metrics(
 
 
 def sample(seed=0, n=400):
-    return Spectrum.of(np.round(np.random.default_rng(seed).lognormal(1, 1, n), 1))
+    return Spectrum.from_arrays(np.round(np.random.default_rng(seed).lognormal(1, 1, n), 1))
 
 
 def run(parts, asked=ASKED, interval="bootstrap(199)", seed=5, labels=None):
     return estimates(
-        Spectra.of(parts), asked, Interval.parse(interval), seed, labels or [(i,) for i in range(len(parts))]
+        Spectra.from_spectra(parts), asked, Interval.parse(interval), seed, labels or [(i,) for i in range(len(parts))]
     )
 
 
@@ -287,14 +287,14 @@ def test_small_slices_drawn_at_once_have_the_draws_that_each_has_by_itself(monke
 
 def test_an_undefined_slice_has_no_interval_and_disturbs_no_other():
     asked = parse_metrics(["gini"], KNOWN)
-    found = run([Spectrum.of([0, 0]), sample(), Spectrum.of([])], asked=asked)[0]
+    found = run([Spectrum.from_arrays([0, 0]), sample(), Spectrum.from_arrays([])], asked=asked)[0]
     assert np.isnan(found.estimate[[0, 2]]).all()
     assert np.isnan(found.low[[0, 2]]).all()
     assert found.low[1] < found.estimate[1] < found.high[1]
 
 
 def test_draws_that_are_undefined_are_counted():
-    few_hold = Spectrum.of([0] * 9 + [1])
+    few_hold = Spectrum.from_arrays([0] * 9 + [1])
     found = run([few_hold], asked=parse_metrics(["gini"], KNOWN), interval="percentile(999)")[0]
     nobody = 0.9**10  # chance that a draw of ten units has nobody who holds
     assert found.undefined_draws[0] == pytest.approx(999 * nobody, abs=4 * math.sqrt(999 * nobody * (1 - nobody)))
@@ -303,9 +303,9 @@ def test_draws_that_are_undefined_are_counted():
 def test_intervals_by_resampling_the_spectrum_agree_with_resampling_the_units():
     x = np.round(np.random.default_rng(8).lognormal(1, 1, 300), 1)
     rng = np.random.default_rng(9)
-    naive = [float(parse_metric("gini").on(Spectrum.of(rng.choice(x, 300)))) for _ in range(2000)]
+    naive = [float(parse_metric("gini").on(Spectrum.from_arrays(rng.choice(x, 300)))) for _ in range(2000)]
     low, high = np.quantile(naive, [0.025, 0.975])
-    found = run([Spectrum.of(x)], asked=parse_metrics(["gini"], KNOWN), interval="percentile(1999)")[0]
+    found = run([Spectrum.from_arrays(x)], asked=parse_metrics(["gini"], KNOWN), interval="percentile(1999)")[0]
     assert found.low[0] == pytest.approx(low, abs=0.01)
     assert found.high[0] == pytest.approx(high, abs=0.01)
 
@@ -313,7 +313,7 @@ def test_intervals_by_resampling_the_spectrum_agree_with_resampling_the_units():
 @pytest.mark.parametrize("spread", [1.0, 1e-6])
 def test_many_amounts_are_drawn_in_few_cells_with_an_exact_estimate_and_the_same_spread(spread):
     x = 10 * np.exp(np.random.default_rng(4).normal(0, spread, 10 * MANY))
-    s = Spectrum.of(x)
+    s = Spectrum.from_arrays(x)
     assert len(module._coarse(s).values) < MANY
     asked = parse_metrics(["gini", "top_share(p=0.1)", "equal_share", "generalized_entropy(alpha=2)"], KNOWN)
     for a, found in zip(asked, run([s], asked=asked, interval="percentile(199)"), strict=True):
@@ -327,7 +327,7 @@ def test_fewer_cells_have_the_errors_of_all_of_them_and_the_same_tail():
     rng = np.random.default_rng(5)
     asked = parse_metrics(["gini", "atkinson(epsilon=0.5)", "theil", "generalized_entropy(alpha=0)"], KNOWN)
     for x in (rng.lognormal(0, 2, 20_000), rng.pareto(1.2, 20_000) + 1, rng.geometric(1e-4, 20_000)):
-        s = Spectrum.of(x)
+        s = Spectrum.from_arrays(x)
         few = module._coarse(s)
         for a in asked:
             assert module._standard_errors(a, few, a.on(few)) == pytest.approx(
@@ -340,8 +340,10 @@ def test_fewer_cells_have_the_errors_of_all_of_them_and_the_same_tail():
 
 def test_a_percentile_is_drawn_from_all_amounts_and_moves_no_other_metric():
     x = np.random.default_rng(6).permutation(2 * MANY).astype(float)
-    alone = run([Spectrum.of(x)], asked=parse_metrics(["gini"], KNOWN), interval="percentile(49)")[0]
-    both = run([Spectrum.of(x)], asked=parse_metrics(["percentile(p=0.5)", "gini"], KNOWN), interval="percentile(49)")
+    alone = run([Spectrum.from_arrays(x)], asked=parse_metrics(["gini"], KNOWN), interval="percentile(49)")[0]
+    both = run(
+        [Spectrum.from_arrays(x)], asked=parse_metrics(["percentile(p=0.5)", "gini"], KNOWN), interval="percentile(49)"
+    )
     assert {float(both[0].low[0]), float(both[0].high[0])} <= set(x)
     assert (both[1].low[0], both[1].high[0]) == (alone.low[0], alone.high[0])
 
@@ -349,7 +351,7 @@ def test_a_percentile_is_drawn_from_all_amounts_and_moves_no_other_metric():
 @pytest.mark.parametrize("p", [0.001, 0.2, 0.5, 0.9, 0.999])
 def test_draws_of_a_percentile_have_the_law_of_order_statistics(p):
     n, draws = 6 * MANY, 4_000
-    s = Spectrum.of(np.random.default_rng(3).lognormal(0, 1, n))
+    s = Spectrum.from_arrays(np.random.default_rng(3).lognormal(0, 1, n))
     few = module._coarse(s, [p])
     assert len(few.values) < len(s.values) / 2
     drawn = few.resample(draws, np.random.default_rng(7))
@@ -364,7 +366,7 @@ def test_draws_of_a_percentile_have_the_law_of_order_statistics(p):
 
 def test_weighted_spectra_have_intervals_too():
     rng = np.random.default_rng(2)
-    s = Spectrum.of(rng.lognormal(0, 1, 300), weights=rng.integers(1, 4, 300))
+    s = Spectrum.from_arrays(rng.lognormal(0, 1, 300), weights=rng.integers(1, 4, 300))
     for found in run([s], asked=ASKED[:3]):
         assert found.low[0] < found.estimate[0] < found.high[0]
 
@@ -375,7 +377,7 @@ def test_intervals_cover_the_truth_of_tame_data_as_often_as_they_say(interval):
     worlds, n, sigma = 400, 1000, 0.5
     truth = math.erf(sigma / 2)  # Gini of a lognormal
     rng = np.random.default_rng(12)
-    parts = [Spectrum.of(rng.lognormal(0, sigma, n)) for _ in range(worlds)]
+    parts = [Spectrum.from_arrays(rng.lognormal(0, sigma, n)) for _ in range(worlds)]
     found = run(parts, asked=parse_metrics(["gini"], KNOWN), interval=interval)[0]
     covered = ((found.low <= truth) & (truth <= found.high)).mean()
     assert 0.95 - 3 * math.sqrt(0.95 * 0.05 / worlds) <= covered
@@ -510,7 +512,7 @@ def test_all_ways_of_drawing_populations_have_the_same_law(often, monkeypatch):
 @pytest.mark.parametrize("most", [1, 700, 9 * 112 * 40 + 5, 9 * 111 * 40, 1 << 20])
 def test_ends_are_the_same_however_many_cells_are_handled_at_a_time(most, monkeypatch):
     rng = np.random.default_rng(2)
-    spectra = Spectra.of([Spectrum.of(rng.poisson(mean, 60)) for mean in (2, 3, 20, 3000)])
+    spectra = Spectra.from_spectra([Spectrum.from_arrays(rng.poisson(mean, 60)) for mean in (2, 3, 20, 3000)])
     asked, labels = (
         parse_metrics(["gini", "top_share(p=0.1)", "equal_share"], needing(Spectrum)),
         [(i,) for i in range(4)],

@@ -21,7 +21,7 @@ def every_filling(items, lengths):
 
 
 def crosstab(chosen, items):
-    return Crosstab.of([[int(j in row) for j in range(items)] for row in chosen], threshold=0.5)
+    return Crosstab.from_arrays([[int(j in row) for j in range(items)] for row in chosen], threshold=0.5)
 
 
 SLOW = {

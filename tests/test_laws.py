@@ -280,5 +280,5 @@ def test_a_card_says_all_that_a_reader_must_know(card):
 
 def test_laws_find_a_wrong_denominator():
     """The replication law alone would catch a Gini that divides by n - 1."""
-    small, large = Spectrum.of([1, 2, 3]), Spectrum.of([1, 2, 3] * 5)
+    small, large = Spectrum.from_arrays([1, 2, 3]), Spectrum.from_arrays([1, 2, 3] * 5)
     assert not same(metrics.gini.on(small, corrected=True), metrics.gini.on(large, corrected=True))

@@ -34,7 +34,9 @@ def moments(seed, bins=6, groups=3, size=300):
     rng = np.random.default_rng(seed)
     b, g = np.sort(rng.integers(0, bins, size)), rng.integers(0, groups, size)
     y, w = rng.normal(size=size) + 0.1 * g, rng.gamma(2, 1, size)
-    return Moments.of(b + rng.random(size), y, b, g, shape=(bins, groups), cluster=rng.integers(0, 25, size), weight=w)
+    return Moments.from_arrays(
+        b + rng.random(size), y, b, g, shape=(bins, groups), cluster=rng.integers(0, 25, size), weight=w
+    )
 
 
 def halves(listed):

@@ -111,7 +111,7 @@ def test_the_ranks_of_the_formula_book():
 
 def test_a_group_that_gains_a_slot_may_fall_in_mean_rank():
     """Formula book F5.4: F .9, M .8, M .7, F .65 with three impressed and F under-scored by .06."""
-    c = Candidates.of(
+    c = Candidates.from_arrays(
         ["q"] * 4, [0.9, 0.8, 0.7, 0.65], [0, 1, 1, 0], [0.96, 0.8, 0.7, 0.0], [True, True, True, False],
         edges=np.zeros(0), groups=2, reference=1, scope=(0, 1),
     )  # fmt: skip
@@ -229,7 +229,7 @@ def test_draws_give_slots_in_the_order_of_the_data():
     n = 3_000
     score, group = np.round(rng.normal(size=n), 1), rng.integers(0, 3, n)
     edges = np.quantile(score, [0.25, 0.5, 0.75])
-    c = Candidates.of(
+    c = Candidates.from_arrays(
         rng.integers(0, 60, n), score, group, rng.random(n), rng.random(n) < 0.4,
         edges=edges, groups=3, reference=0, scope=(-np.inf, np.inf),
     )  # fmt: skip
@@ -329,7 +329,7 @@ def test_a_rise_is_claimed_in_5_percent_of_unbiased_worlds():
         bar = np.quantile(score, 0.75)
         inner = np.quantile(score[score >= bar], np.arange(1, 10) / 10, method="inverted_cdf")
         near = score >= 2 * bar - inner[0]
-        c = Candidates.of(
+        c = Candidates.from_arrays(
             request[near], score[near], group[near], outcome[near], score[near] >= bar,
             edges=inner, groups=int(group.max()) + 1, reference=1, scope=(bar, np.inf),
         )  # fmt: skip

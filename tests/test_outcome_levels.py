@@ -71,7 +71,7 @@ def test_a_fair_score_is_called_unfair_in_5_percent_of_worlds():
     for _ in range(WORLDS // at_once):
         s, y, g = independent(rng, at_once)
         b = np.stack([binned(row) for row in s]) + BINS * np.arange(at_once)[:, None]
-        m = Moments.of(s.ravel(), y.ravel(), b.ravel(), g.ravel(), shape=(at_once * BINS, 2))
+        m = Moments.from_arrays(s.ravel(), y.ravel(), b.ravel(), g.ravel(), shape=(at_once * BINS, 2))
         found = gaps(m, 0)
         alarms += [alarms_of(part(found, world)) for world in range(at_once)]
     assert len(alarms) == WORLDS
@@ -84,7 +84,7 @@ def test_the_same_with_outcomes_that_share_shocks():
     rng, alarms = np.random.default_rng(21), []
     for _ in range(WORLDS):
         s, y, g, q = clustered(rng)
-        m = Moments.of(s, y, binned(s), g, shape=(BINS, 2), cluster=q)
+        m = Moments.from_arrays(s, y, binned(s), g, shape=(BINS, 2), cluster=q)
         alarms.append(alarms_of(gaps(m, 0, "cluster")) | {"spline": spline(m, 0, "cluster").p[1] < 0.05})
     for name, rate in rates(alarms).items():
         assert 0.042 <= rate <= 0.058, name
@@ -95,7 +95,7 @@ def test_ignoring_the_clusters_raises_the_false_alarms():
     rng, alarms = np.random.default_rng(3), []
     for _ in range(300):
         s, y, g, q = clustered(rng, shock=4.0)
-        m = Moments.of(s, y, binned(s), g, shape=(BINS, 2), cluster=q)
+        m = Moments.from_arrays(s, y, binned(s), g, shape=(BINS, 2), cluster=q)
         alarms.append(pooled(m, gaps(m, 0)).p[1] < 0.05)
     assert np.mean(alarms) > 0.1
 
@@ -111,7 +111,7 @@ def rare(rng, rows, mine, rate, shift):
 
 def pooled_p(s, y, g):
     b = binned(s)
-    m = Moments.of(s, y, b, g, shape=(BINS, 2))
+    m = Moments.from_arrays(s, y, b, g, shape=(BINS, 2))
     found = gaps(m, 0)
     return held_against_chance(m, found, pooled(m, found), lambda: Rows(s, y, b, g))
 

@@ -45,7 +45,7 @@ def world(seed, rows=400, groups=3, bins=4, outcome="binary", scores="uniform", 
 
 
 def tally(s, y, b, g, c):
-    return Moments.of(s, y, b, g, shape=(b.max() + 1, g.max() + 1), cluster=c)
+    return Moments.from_arrays(s, y, b, g, shape=(b.max() + 1, g.max() + 1), cluster=c)
 
 
 def by_statsmodels(s, y, g, c, covariance, design):
@@ -122,7 +122,7 @@ def test_clusters_of_one_size_count_in_full_and_lopsided_ones_for_less(sizes, wo
     c = np.repeat(np.arange(len(sizes)), sizes)
     g = np.arange(len(c)) % 2
     y = np.random.default_rng(4).random(len(c))
-    m = Moments.of(np.ones(len(c)), y, np.zeros(len(c)), g, shape=(1, 2), cluster=c)
+    m = Moments.from_arrays(np.ones(len(c)), y, np.zeros(len(c)), g, shape=(1, 2), cluster=c)
     assert module.gaps(m, 0, "cluster").total_freedom == pytest.approx(worth - 1)
 
 
@@ -130,7 +130,7 @@ def test_few_rows_on_one_side_leave_few_degrees_of_freedom_to_the_joint_test():
     """Constant scores: the gap is a difference of means, and its degrees of freedom are Welch's."""
     rng = np.random.default_rng(6)
     y, g = rng.normal(size=340), np.repeat([0, 1], [300, 40])
-    found = module.gaps(Moments.of(np.ones(340), y, np.zeros(340), g, shape=(1, 2)), 0)
+    found = module.gaps(Moments.from_arrays(np.ones(340), y, np.zeros(340), g, shape=(1, 2)), 0)
     parts = np.array([y[g == k].var() / (g == k).sum() for k in (0, 1)])
     freedom = parts.sum() ** 2 / (parts**2 / [299, 39]).sum()
     assert found.steady[0, 1] == pytest.approx(freedom)
@@ -144,10 +144,10 @@ def test_a_cell_enters_the_joint_test_by_the_events_that_it_lets_expect():
     y = np.concatenate([np.arange(100) < 30, np.arange(40) < 6]) * 1.0  # 6 events seen, 10.3 expected
     g = np.repeat([0, 1], [100, 40])
     s = np.tile(np.linspace(0, 1, 20), 7)
-    one_bin = Moments.of(s, y, np.zeros(140), g, shape=(1, 2))
+    one_bin = Moments.from_arrays(s, y, np.zeros(140), g, shape=(1, 2))
     assert module.gaps(one_bin, 0).jointly[0, 1]
     rarer = np.concatenate([np.arange(100) < 20, np.arange(40) < 6]) * 1.0  # 7.4 expected
-    two_bins = Moments.of(
+    two_bins = Moments.from_arrays(
         np.tile(s, 2), np.concatenate([y, rarer]), np.repeat([0, 1], 140), np.tile(g, 2), shape=(2, 2)
     )
     found = module.gaps(two_bins, 0)
@@ -209,8 +209,8 @@ def test_gaps_scale_with_the_outcome_and_ignore_the_scale_of_the_score(rows, shi
     s, y, g = (np.array(column, float) for column in zip(*rows, strict=True))
     g = g.astype(int)
     zero = np.zeros(len(s), int)
-    plain_gaps = module.gaps(Moments.of(s, y, zero, g, shape=(1, 3)), 0)
-    moved = module.gaps(Moments.of(factor * s + shift, factor * y + shift, zero, g, shape=(1, 3)), 0)
+    plain_gaps = module.gaps(Moments.from_arrays(s, y, zero, g, shape=(1, 3)), 0)
+    moved = module.gaps(Moments.from_arrays(factor * s + shift, factor * y + shift, zero, g, shape=(1, 3)), 0)
     np.testing.assert_allclose(moved.estimate, factor * plain_gaps.estimate, atol=1e-9)
     np.testing.assert_allclose(moved.error, factor * plain_gaps.error, atol=1e-9)
 
@@ -219,7 +219,7 @@ def test_gaps_scale_with_the_outcome_and_ignore_the_scale_of_the_score(rows, shi
 def test_swapping_two_groups_flips_the_sign(rows):
     s, y, g = (np.array(column, float) for column in zip(*rows, strict=True))
     g = g.astype(int) % 2
-    m = Moments.of(s, y, np.zeros(len(s), int), g, shape=(1, 2))
+    m = Moments.from_arrays(s, y, np.zeros(len(s), int), g, shape=(1, 2))
     one, other = module.gaps(m, 0), module.gaps(m, 1)
     np.testing.assert_allclose(one.estimate[0, 1], -other.estimate[0, 0], atol=1e-12)
     np.testing.assert_allclose(one.error[0, 1], other.error[0, 0], atol=1e-12)
@@ -228,14 +228,14 @@ def test_swapping_two_groups_flips_the_sign(rows):
 @given(rows_strategy)
 def test_residuals_add_up_to_zero_in_every_cell(rows):
     s, y, g = (np.array(column, float) for column in zip(*rows, strict=True))
-    m = Moments.of(s, y, np.zeros(len(s), int), g.astype(int), shape=(1, 3))
+    m = Moments.from_arrays(s, y, np.zeros(len(s), int), g.astype(int), shape=(1, 3))
     fitted = module.lines(m)
     residual = m.measured_from(np.nan_to_num(fitted.level), fitted.slope[..., None])
     np.testing.assert_allclose(residual.sums[..., 0, 1], 0, atol=1e-9)
 
 
 def one_bin(s, y, g, reference=0, covariance="HC1", groups=2):
-    m = Moments.of(s, y, np.zeros(len(s), int), g, shape=(1, groups), cluster=np.arange(len(s)) // 2)
+    m = Moments.from_arrays(s, y, np.zeros(len(s), int), g, shape=(1, groups), cluster=np.arange(len(s)) // 2)
     found = module.gaps(m, reference, covariance)
     return found, module.reasons(m, found)[0]
 
@@ -278,7 +278,7 @@ def test_as_many_rows_as_coefficients_give_a_gap_without_an_error():
 
 
 def test_one_cluster_gives_no_clustered_error():
-    m = Moments.of([1, 2, 3, 4.0], [0, 1, 1, 0], [0] * 4, [0, 0, 1, 1], shape=(1, 2), cluster=[7] * 4)
+    m = Moments.from_arrays([1, 2, 3, 4.0], [0, 1, 1, 0], [0] * 4, [0, 0, 1, 1], shape=(1, 2), cluster=[7] * 4)
     found = module.gaps(m, 0, "cluster")
     assert np.isnan(found.error[0, 1])
     assert module.reasons(m, found)[0] == ["single_member"] * 2
@@ -309,7 +309,7 @@ def test_a_small_cell_stays_out_of_the_joint_test_and_never_out_of_the_pooled_ga
     b = np.repeat([0, 1], 200)
     g = np.concatenate([rng.integers(0, 2, 200), (np.arange(200) < 10) * 1])
     y[(b == 1) & (g == 1)] += 100
-    m = Moments.of(s, y, b, g, shape=(2, 2))
+    m = Moments.from_arrays(s, y, b, g, shape=(2, 2))
     found = module.gaps(m, 0)
     assert found.tested[:, 1].tolist() == [True, False]
     assert joint.joint_test(found).gaps == 1

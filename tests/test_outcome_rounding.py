@@ -88,7 +88,7 @@ def test_clusters_whose_rows_cancel_out_have_no_error():
 
 def test_residuals_of_a_cell_of_one_outcome_are_none_however_many_rows():
     n = 300_000
-    m = Moments.of(np.zeros(n), np.where(np.arange(n) % 2, 0.3, 7.7), np.zeros(n), np.arange(n) % 2, shape=(1, 2),
+    m = Moments.from_arrays(np.zeros(n), np.where(np.arange(n) % 2, 0.3, 7.7), np.zeros(n), np.arange(n) % 2, shape=(1, 2),
                    around=(np.zeros(1), np.full((1, 2), 3.1), np.zeros((1, 2))))  # fmt: skip
     assert not m.residuals(m.mean_outcome, m.slope).sums[..., 0, 2].any()
 
@@ -109,7 +109,7 @@ def test_a_spline_is_that_of_the_rows_also_with_empty_bins(errors):
         inside, inner = made.filter(pl.col("s").is_between(low, high)), np.array([e for e in edges if low <= e < high])
         arrays = {name: inside[name].to_numpy() for name in "sgcwy"}
         reference = int(np.bincount(made["g"].to_numpy()).argmax())
-        m = Moments.of(
+        m = Moments.from_arrays(
             arrays["s"], arrays["y"], np.searchsorted(inner, arrays["s"]), arrays["g"], shape=(len(inner) + 1, 3),
             cluster=arrays["c"] if "cluster" in errors else None, weight=arrays["w"] if "weight" in errors else None,
         )  # fmt: skip
@@ -127,7 +127,7 @@ def test_weighted_rows_in_bins_of_one_score_are_joined_as_they_are(seed):
     """Means of weighted scores end in other digits than the scores: what that makes of their squares is no spread to fit a line to."""
     rng = np.random.default_rng(seed)
     s, g, w, y = rng.integers(0, 12, 1_500), rng.integers(0, 3, 1_500), rng.random(1_500) + 0.1, rng.normal(size=1_500)
-    joined = gaps(Moments.of(s, y, s, g, shape=(12, 3), weight=w).merged(np.arange(12) // 3), 0)
-    at_once = gaps(Moments.of(s, y, s // 3, g, shape=(4, 3), weight=w), 0)
+    joined = gaps(Moments.from_arrays(s, y, s, g, shape=(12, 3), weight=w).merged(np.arange(12) // 3), 0)
+    at_once = gaps(Moments.from_arrays(s, y, s // 3, g, shape=(4, 3), weight=w), 0)
     assert joined.estimate == pytest.approx(at_once.estimate, rel=1e-9)
     assert joined.error == pytest.approx(at_once.error, rel=1e-9)

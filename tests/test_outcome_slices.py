@@ -34,7 +34,7 @@ def weighted(seed, **options):
 
 
 def tally(s, y, b, g, c, w):
-    return Moments.of(s, y, b, g, shape=(b.max() + 1, g.max() + 1), cluster=c, weight=w)
+    return Moments.from_arrays(s, y, b, g, shape=(b.max() + 1, g.max() + 1), cluster=c, weight=w)
 
 
 def fitted(x, y, w, c, covariance):
@@ -357,7 +357,7 @@ def test_the_interval_of_a_distance_holds_the_truth_also_where_there_is_none(shi
     for seed in range(60):
         rng = np.random.default_rng([seed, int(100 * shift)])
         g = rng.integers(0, 2, 400)
-        rows = Rows.of(rng.random(400) + shift * g, outcome=rng.integers(0, 2, 400), groups=g)
+        rows = Rows.from_arrays(rng.random(400) + shift * g, outcome=rng.integers(0, 2, 400), groups=g)
         found = odds.odds_gaps(rows, 1, 0, 0.95, [False])[0]
         held += found.low <= truth <= found.high
     assert held >= 54
@@ -383,7 +383,7 @@ def test_noise_moves_a_distribution_function_as_summed_row_by_row():
 def test_a_distance_is_the_same_asked_for_alone_or_beside_another():
     rng = np.random.default_rng(8)
     g, y = rng.integers(0, 2, 900), rng.integers(0, 3, 900)
-    rows = Rows.of(rng.integers(0, 40, 900) + g, outcome=y, groups=g, weight=rng.integers(1, 4, 900))
+    rows = Rows.from_arrays(rng.integers(0, 40, 900) + g, outcome=y, groups=g, weight=rng.integers(1, 4, 900))
     both = odds.odds_gaps(rows, 1, 0, 0.95, [False, True])
     assert both == [*odds.odds_gaps(rows, 1, 0, 0.95, [False]), *odds.odds_gaps(rows, 1, 0, 0.95, [True])]
     assert both[1].estimate == pytest.approx(
@@ -482,7 +482,7 @@ def _saved(result, folder):
 def test_the_chance_of_odds_gaps_from_rows_spread_over_the_scores_is_that_of_all_rows(rare, monkeypatch):
     rng, many = np.random.default_rng(5), 12_000
     outcome = (rng.random(many) < (0.05 if rare else 0.5)).astype(float)
-    rows = Rows.of(rng.normal(size=many), outcome=outcome, groups=(rng.random(many) < 0.3).astype(int))
+    rows = Rows.from_arrays(rng.normal(size=many), outcome=outcome, groups=(rng.random(many) < 0.3).astype(int))
     whole = odds.odds_gaps(rows, 1, 0, 0.95, [False, True])
     monkeypatch.setattr(odds, "SPREAD", 2_000)
     monkeypatch.setattr(odds, "FEWEST_SPREAD", 200)

@@ -104,7 +104,7 @@ def test_cases_of_the_book(case):
             assert intra_acc(score, **named) == pytest.approx(expect["IntraAcc"], abs=case["tol"])
             assert inter_acc(score, **named) == pytest.approx(expect["InterAcc"], abs=case["tol"])
         return
-    found = Pairs.of(score, relevance, group, requests=request)
+    found = Pairs.from_arrays(score, relevance, group, requests=request)
     above = found.groups.index(args["g1"])
     if args["g2"] is None:
         value = found.wins[above].sum() / found.pairs[above].sum()

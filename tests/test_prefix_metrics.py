@@ -170,7 +170,7 @@ def test_metrics_of_many_groups_are_their_definition(labels, gap):
 def test_the_chance_level_is_the_mean_over_every_order(metric, difference, labels):
     template = TEMPLATES[metric.func.card.name]
     keywords = {k: v for k, v in metric.keywords.items() if k != "protected"}
-    p = Placement.of(labels, protected=1)
+    p = Placement.from_arrays(labels, protected=1)
     found = template(p, normalizer=None, **keywords).scores(p).chances[0]
     assert found == pytest.approx(oracle.expected(labels, difference), abs=1e-12)
 
@@ -178,14 +178,14 @@ def test_the_chance_level_is_the_mean_over_every_order(metric, difference, label
 @given(labels=several)
 @settings(max_examples=25)
 def test_the_chance_level_of_many_groups_is_the_mean_over_every_order(labels):
-    p = Placement.of([None, *labels])
+    p = Placement.from_arrays([None, *labels])
     found = TEMPLATES["ndjs"](p, normalizer=None).scores(p).chances[0]
     assert found == pytest.approx(oracle.expected([None, *labels], oracle.mix_jensen_shannon), abs=1e-12)
 
 
 @pytest.mark.parametrize(("size", "ours", "level"), [(10, 5, 0.56), (20, 6, 0.36), (700, 300, 0.09)])
 def test_chance_levels_are_those_the_book_states(size, ours, level):
-    p = Placement.of([1] * ours + [0] * (size - ours), protected=1)
+    p = Placement.from_arrays([1] * ours + [0] * (size - ours), protected=1)
     assert TEMPLATES["ndd"](p).scores(p).chances[0] == pytest.approx(level, abs=0.005)
 
 
@@ -385,9 +385,11 @@ def test_several_labels_together_are_one_side():
 
 
 def test_the_sign_says_who_is_favoured():
-    assert lean(Placement.of(list("aabb"), protected="a"))[0].tolist() == pytest.approx([0.8988, -0.8988], abs=1e-4)
-    assert np.isnan(lean(Placement.of([None]))).sum() == 0
-    gap = lean(Placement.of([None, "a", "b"]))[0]
+    assert lean(Placement.from_arrays(list("aabb"), protected="a"))[0].tolist() == pytest.approx(
+        [0.8988, -0.8988], abs=1e-4
+    )
+    assert np.isnan(lean(Placement.from_arrays([None]))).sum() == 0
+    gap = lean(Placement.from_arrays([None, "a", "b"]))[0]
     assert gap[0] == pytest.approx(0.5 / math.log2(3))
 
 
@@ -465,7 +467,7 @@ def test_a_cut_looks_at_the_first_ranks_only():
 def test_the_hypergeometric_window_of_long_lists_changes_nothing(monkeypatch):
     from evenhand.metrics import chance
 
-    p = Placement.of([1, 0, 0] * 300, protected=1)
+    p = Placement.from_arrays([1, 0, 0] * 300, protected=1)
     whole = TEMPLATES["ndd"](p).scores(p).chances[0]
     monkeypatch.setattr(chance, "WIDE", 10)
     monkeypatch.setattr(chance, "MOST_CELLS", 1 << 12)
@@ -516,7 +518,7 @@ def looked(metric, labels, *, depth=None, **params):
     """One list as an audit hands it to a metric with a cutoff."""
     written = ", ".join(f"{k}={v!r}" for k, v in params.items())
     asked = parse_metric(f"{metric}({written})" + (f"@{depth}" if depth else ""))
-    p = looked_at(asked, Placement.of(labels, protected=None if metric == "ndjs" else 1))
+    p = looked_at(asked, Placement.from_arrays(labels, protected=None if metric == "ndjs" else 1))
     return scores_of(asked, p, chance=True)
 
 

@@ -24,13 +24,13 @@ def instance(seed, requests=5, candidates=6, top=3, providers=4, shared=False):
     items[0, :providers] = np.arange(providers)  # everybody somewhere
     items[0, providers:] = np.arange(providers, candidates)
     score = rng.gamma(1.0, size=items.shape) * (1 + 2 * (own[items] == 0))
-    owners = Owners.of(own)
+    owners = Owners.from_arrays(own)
     if shared:
         item, provider = np.append(owners.item, [0, 1]), np.append(owners.provider, [1, 2])
         share = np.where(item < 2, 0.5, 1.0)
         owners = Owners(item, provider, share, owners.items, owners.providers)
     request = np.repeat(np.arange(requests), candidates)
-    return Slates.of(request, items.ravel(), score.ravel(), owners, top, 1 / np.log2(np.arange(2, top + 2)))
+    return Slates.from_arrays(request, items.ravel(), score.ravel(), owners, top, 1 / np.log2(np.arange(2, top + 2)))
 
 
 def found(slates, objective, strength, iterations=200):
@@ -125,8 +125,13 @@ def test_lists_are_those_of_a_full_sort_however_the_boosts_moved_before(seed):
     sizes = rng.integers(1, 30, 12)
     request = np.repeat(np.arange(12), sizes)
     item = np.concatenate([rng.permutation(40)[:n] for n in sizes])
-    slates = Slates.of(
-        request, item, rng.random(len(item)).round(1), Owners.of(np.arange(40) % 7), 5, np.ones(5) / np.arange(1, 6)
+    slates = Slates.from_arrays(
+        request,
+        item,
+        rng.random(len(item)).round(1),
+        Owners.from_arrays(np.arange(40) % 7),
+        5,
+        np.ones(5) / np.arange(1, 6),
     )
     server = Server(slates)
     boosts = np.zeros(7)
@@ -141,7 +146,9 @@ def test_lists_are_those_of_a_full_sort_however_the_boosts_moved_before(seed):
 
 
 def test_ranks_of_equal_attention_are_filled_best_score_first():
-    slates = Slates.of([0] * 4, [0, 1, 2, 3], [4.0, 3.0, 2.0, 1.0], Owners.of([0, 1, 2, 3]), 3, np.ones(3))
+    slates = Slates.from_arrays(
+        [0] * 4, [0, 1, 2, 3], [4.0, 3.0, 2.0, 1.0], Owners.from_arrays([0, 1, 2, 3]), 3, np.ones(3)
+    )
     assert Server(slates).fill(np.array([0.0, 0.0, 0.0, 9.0])).tolist() == [[0, 1, 3]]
 
 

@@ -311,7 +311,7 @@ def test_a_list_of_recommendations_without_scores():
 
 
 def test_shares_of_slots_are_drawn_like_times_shown_where_lists_are_of_one_length():
-    lists = tabulate(Ragged.of(np.random.default_rng(1).random((6, 5))), None, Cut(3), Cut(), 5)
+    lists = tabulate(Ragged.from_matrix(np.random.default_rng(1).random((6, 5))), None, Cut(3), Cut(), 5)
     codes = np.zeros(6, dtype=np.int64)
     total = Crosstab.from_lists(lists, codes, 1, 5, cut=True, everywhere=True)
     (again,) = ResampledLists(((lists, draws.Resampled(codes, ["all"], 9, 1)),)).crosstabs(total)
@@ -411,7 +411,7 @@ def test_replicates_of_weight_one_are_the_tally_itself():
             yield codes, np.ones((len(codes), stop - start), dtype=np.uint8)
 
     codes = np.array(["abc".index(g) for g in groups])
-    lists = tabulate(Ragged.of(matrix), Ragged.of(truth), Cut(4), Cut(threshold=0.5), matrix.shape[1])
+    lists = tabulate(Ragged.from_matrix(matrix), Ragged.from_matrix(truth), Cut(4), Cut(threshold=0.5), matrix.shape[1])
     total = Crosstab.from_lists(lists, codes, 3, matrix.shape[1], cut=True, everywhere=False)
     (again,) = ResampledLists(((lists, Once()),)).crosstabs(total)
     np.testing.assert_allclose(again.counts[1], total.counts)
@@ -605,7 +605,7 @@ def test_plain_functions_and_the_audit_agree():
     found = eh.recommender(matrix, **call, **QUICK).frame
     for name, estimate in zip(found["metric"], found["estimate"], strict=True):
         assert estimate == pytest.approx(getattr(m, name)(matrix, **call)), name
-    assert isinstance(Crosstab.of(matrix, groups, top=4), Crosstab)
+    assert isinstance(Crosstab.from_arrays(matrix, groups, top=4), Crosstab)
     assert set(OPPORTUNITY) == {"precision", "recall", "f1"}
 
 

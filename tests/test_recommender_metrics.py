@@ -51,7 +51,7 @@ def test_worked_cases(case):
 def test_what_is_shown_in_the_worked_case():
     (case,) = [c for c in CASES if c["fn"] == "shown"]
     cut = Cut(top=case["args"]["top"], ties=case["args"]["ties"])
-    rows, tied = cut.shown(Ragged.of(np.array(case["args"]["mat"])))
+    rows, tied = cut.shown(Ragged.from_matrix(np.array(case["args"]["mat"])))
     assert rows.items.tolist() == [0, 1, 2]
     assert rows.values == pytest.approx([2 / 3] * 3)
     assert tied.tolist() == [True]
@@ -110,7 +110,7 @@ def test_every_measure_agrees_with_its_definition(audit):
 @given(audits())
 def test_no_more_than_top_is_shown_and_a_missing_score_never_is(audit):
     matrix, _, _, _, _, ties = audit
-    rows, tied = Cut(top=2, ties=ties).shown(Ragged.of(np.array(matrix, dtype=float)))
+    rows, tied = Cut(top=2, ties=ties).shown(Ragged.from_matrix(np.array(matrix, dtype=float)))
     slots = rows.sums(rows.values)
     held = np.array([sum(v is not None for v in row) for row in matrix])
     assert slots == pytest.approx(np.minimum(held, 2))
@@ -165,8 +165,8 @@ def test_fractional_ties_do_not_depend_on_the_order_of_items(audit):
 @given(audits())
 def test_a_batch_of_replicates_equals_a_loop(audit):
     matrix, truth, groups, cut, true, ties = audit
-    one = Crosstab.of(matrix, groups, "b", "a", truth, ties=ties, **cut, **true)
-    two = Crosstab.of(matrix[::-1], groups[::-1], "b", "a", truth, ties=ties, **cut, **true)
+    one = Crosstab.from_arrays(matrix, groups, "b", "a", truth, ties=ties, **cut, **true)
+    two = Crosstab.from_arrays(matrix[::-1], groups[::-1], "b", "a", truth, ties=ties, **cut, **true)
     both = Crosstab(
         np.stack([one.counts, two.counts]),
         np.stack([one.spread, two.spread]),

@@ -96,7 +96,7 @@ def test_awrf_follows_its_definition(distance, ranking, target, model):
 @pytest.mark.filterwarnings("ignore::evenhand.errors.UndefinedWarning")
 @given(ranking=labels | soft_rows, model=models)
 def test_a_target_equal_to_the_exposure_gives_zero(ranking, model):
-    placed = Placement.of(ranking)
+    placed = Placement.from_arrays(ranking)
     name, params = model
     from evenhand.attention import parse
 
@@ -245,5 +245,5 @@ def test_many_rankings_at_once_equal_one_by_one():
 
 
 def test_uniform_attention_only_counts():
-    placed = Placement.of(["a", "b", "a", None])
+    placed = Placement.from_arrays(["a", "b", "a", None])
     assert Exposed.from_placement(placed, uniform(), np.array([0.5, 0.5])).received.tolist() == [[2, 1]]

@@ -20,11 +20,11 @@ def drawn(seed):
     sizes, top, groups = rng.integers(1, 12, 4), int(rng.integers(1, 9)), int(rng.integers(2, 5))
     item = np.concatenate([rng.permutation(14)[:n] for n in sizes])
     target = rng.dirichlet(np.ones(groups)).round(2)
-    slates = Slates.of(
+    slates = Slates.from_arrays(
         np.repeat(np.arange(4), sizes),
         item,
         rng.random(len(item)).round(1),
-        Owners.of(np.arange(14)),
+        Owners.from_arrays(np.arange(14)),
         top,
         np.ones(top),
     )
@@ -71,14 +71,16 @@ def test_fa_star_ir_takes_the_best_unless_too_few_protected_stand_above(seed):
 
 
 def test_fa_star_ir_favours_the_protected_and_not_the_others():
-    slates = Slates.of([0] * 6, range(6), [6.0, 5, 4, 3, 2, 1], Owners.of(range(6)), 4, np.ones(4))
+    slates = Slates.from_arrays([0] * 6, range(6), [6.0, 5, 4, 3, 2, 1], Owners.from_arrays(range(6)), 4, np.ones(4))
     side = np.array([1, 1, 1, 1, 0, 0])  # the protected have the lowest scores
     lists = fa_star_ir(slates, side, lambda k: np.array(fair_table(k, 0.6, 0.2, adjusted=False).table))
     assert (side[slates.item[lists[0]]] == 0).sum() >= 1
 
 
 def test_boosts_are_added_to_the_score_over_the_ideal_gain_of_the_request():
-    slates = Slates.of([0, 0, 1, 1], [0, 1, 0, 1], [2.0, 1.0, 20.0, 10.0], Owners.of([0, 1]), 1, np.ones(1))
+    slates = Slates.from_arrays(
+        [0, 0, 1, 1], [0, 1, 0, 1], [2.0, 1.0, 20.0, 10.0], Owners.from_arrays([0, 1]), 1, np.ones(1)
+    )
     assert boosted(slates, np.array([0.0, 0.49])).tolist() == [[0], [2]]
     assert boosted(slates, np.array([0.0, 0.51])).tolist() == [[1], [3]]
 

@@ -40,7 +40,7 @@ def ascending(s):
 
 @given(amounts)
 def test_counting_units_per_amount_is_what_a_counter_does(x):
-    s = Spectrum.of(x)
+    s = Spectrum.from_arrays(x)
     assert cells(s) == {(float(v), 1.0): c for v, c in Counter(x).items()}
     assert ascending(s)
     assert s.units == len(x)
@@ -52,19 +52,21 @@ def test_units_without_weight_are_left_out_and_equal_ones_joined(pairs):
     x, w = [a for a, _ in pairs], [b for _, b in pairs]
     if not any(w):
         return
-    assert cells(Spectrum.of(x, weights=w)) == {(float(a), float(b)): c for (a, b), c in Counter(pairs).items() if b}
+    assert cells(Spectrum.from_arrays(x, weights=w)) == {
+        (float(a), float(b)): c for (a, b), c in Counter(pairs).items() if b
+    }
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint64, np.float32, np.float64])
 def test_every_number_type_counts_the_same(dtype):
-    assert cells(Spectrum.of(np.array([3, 0, 0, 3, 1], dtype=dtype))) == {(0, 1): 2, (1, 1): 1, (3, 1): 2}
+    assert cells(Spectrum.from_arrays(np.array([3, 0, 0, 3, 1], dtype=dtype))) == {(0, 1): 2, (1, 1): 1, (3, 1): 2}
 
 
 @pytest.mark.parametrize("n", [BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
 @pytest.mark.parametrize("step", [1, 3], ids=["distinct", "ties"])
 def test_large_populations_are_counted_like_small_ones(n, step):
     x = (np.arange(n) // step).astype(float)
-    s = Spectrum.of(np.random.default_rng(0).permutation(x))
+    s = Spectrum.from_arrays(np.random.default_rng(0).permutation(x))
     assert (s.units, s.total) == (n, x.sum())
     assert bool((np.diff(s.values) >= 0).all())
     reach = np.concatenate([block.reach for block in s.walk()])
@@ -74,7 +76,7 @@ def test_large_populations_are_counted_like_small_ones(n, step):
 
 
 def test_a_cell_that_nobody_is_in_changes_nothing():
-    full, sparse = Spectrum.of([1, 1, 5]), Spectrum(np.array([0.0, 1, 3, 5, 9]), np.array([0.0, 2, 0, 1, 0]))
+    full, sparse = Spectrum.from_arrays([1, 1, 5]), Spectrum(np.array([0.0, 1, 3, 5, 9]), np.array([0.0, 2, 0, 1, 0]))
     texts = ["gini", "theil", "hoover", "palma", "equal_share", "percentile", "top_share", "mean"]
     texts += [f"atkinson(epsilon={e})" for e in (0, 0.5, 1, 2, math.inf)]
     texts += [f"generalized_entropy(alpha={a})" for a in (-1, 0, 0.3, 2)]
@@ -83,10 +85,10 @@ def test_a_cell_that_nobody_is_in_changes_nothing():
 
 
 def test_a_spectrum_tells_why_nothing_can_be_said():
-    assert Spectrum.of([]).reason() == "empty"
-    assert Spectrum.of([0]).reason() == "zero_total"
-    assert Spectrum.of([1], weights=[0]).reason() == "zero_weight"
-    assert Spectrum.of([1]).reason() == ""
+    assert Spectrum.from_arrays([]).reason() == "empty"
+    assert Spectrum.from_arrays([0]).reason() == "zero_total"
+    assert Spectrum.from_arrays([1], weights=[0]).reason() == "zero_weight"
+    assert Spectrum.from_arrays([1]).reason() == ""
 
 
 # --- merging and padding ----------------------------------------------------------------------------------------------
@@ -94,31 +96,31 @@ def test_a_spectrum_tells_why_nothing_can_be_said():
 
 @given(amounts, amounts)
 def test_merging_is_exact_and_does_not_care_for_order(x, y):
-    one, other = Spectrum.of(x), Spectrum.of(y)
-    assert cells(one.merge(other)) == cells(other.merge(one)) == cells(Spectrum.of([*x, *y]))
+    one, other = Spectrum.from_arrays(x), Spectrum.from_arrays(y)
+    assert cells(one.merge(other)) == cells(other.merge(one)) == cells(Spectrum.from_arrays([*x, *y]))
     assert ascending(one.merge(other))
 
 
 @given(amounts, amounts, amounts)
 def test_shards_may_be_merged_in_any_grouping(x, y, z):
-    a, b, c = map(Spectrum.of, (x, y, z))
+    a, b, c = map(Spectrum.from_arrays, (x, y, z))
     assert cells(a.merge(b).merge(c)) == cells(a.merge(b.merge(c)))
 
 
 @given(some, some)
 def test_weighted_and_unweighted_shards_merge(x, y):
-    merged = Spectrum.of(x, weights=[2.0] * len(x)).merge(Spectrum.of(y))
+    merged = Spectrum.from_arrays(x, weights=[2.0] * len(x)).merge(Spectrum.from_arrays(y))
     assert merged.size == 2 * len(x) + len(y)
-    assert cells(merged) == cells(Spectrum.of(x, weights=[2.0] * len(x))) | cells(Spectrum.of(y))
+    assert cells(merged) == cells(Spectrum.from_arrays(x, weights=[2.0] * len(x))) | cells(Spectrum.from_arrays(y))
 
 
 @given(amounts, st.integers(0, 40))
 def test_padding_adds_units_that_received_nothing(x, zeros):
-    assert cells(Spectrum.of(x).padded(zeros)) == cells(Spectrum.of([*x, *[0] * zeros]))
+    assert cells(Spectrum.from_arrays(x).padded(zeros)) == cells(Spectrum.from_arrays([*x, *[0] * zeros]))
 
 
 def test_padding_to_the_size_of_a_platform_keeps_every_unit():
-    s = Spectrum.of([1, 2, 3]).padded(10**8 - 3)
+    s = Spectrum.from_arrays([1, 2, 3]).padded(10**8 - 3)
     assert s.units == 10**8
     n = 10**8  # sum of (2i - n - 1) x_i over n times the total, with the last three units the only ones that hold
     assert metrics.gini.on(s) == pytest.approx(((n - 5) * 1 + (n - 3) * 2 + (n - 1) * 3) / (6 * n), rel=1e-15)
@@ -138,7 +140,7 @@ def test_collapsing_cells_in_any_order_sums_their_units(rows):
 
 @given(st.lists(st.floats(0, 1e300).filter(lambda v: v == 0 or v > 1e-290), min_size=1, max_size=40))
 def test_bins_keep_units_and_total_and_move_no_amount_far(x):
-    s = Spectrum.of(x)
+    s = Spectrum.from_arrays(x)
     binned = s.binned()
     assert binned.units == s.units
     assert binned.total == pytest.approx(s.total, rel=1e-12)
@@ -151,7 +153,7 @@ def test_bins_keep_units_and_total_and_move_no_amount_far(x):
 
 def test_binning_hardly_moves_any_metric():
     x = np.random.default_rng(1).lognormal(0, 1.5, 50_000)
-    s = Spectrum.of(x)
+    s = Spectrum.from_arrays(x)
     assert len(s.binned().values) < len(s.values)
     for name, tolerance in (
         ("gini", 1e-7),
@@ -166,17 +168,17 @@ def test_binning_hardly_moves_any_metric():
 def test_bins_bound_the_size_of_a_spectrum():
     x = np.random.default_rng(2).lognormal(0, 2, 300_000)
     decades = math.log2(x.max() / x.min()) + 2
-    assert len(Spectrum.of(x).binned().values) <= decades / BIN_WIDTH
+    assert len(Spectrum.from_arrays(x).binned().values) <= decades / BIN_WIDTH
 
 
 def test_weighted_cells_are_not_binned():
-    s = Spectrum.of([1.0, 1.0001], weights=[1, 2])
+    s = Spectrum.from_arrays([1.0, 1.0001], weights=[1, 2])
     assert s.binned() is s
 
 
 @given(st.lists(st.floats(1e-300, 1e300) | st.integers(0, 9), min_size=1, max_size=60), st.integers(2, 32))
 def test_gathered_cells_keep_units_and_total_and_span_little(x, parts):
-    s = Spectrum.of([float(v) for v in x])
+    s = Spectrum.from_arrays([float(v) for v in x])
     found = s.gathered(parts)
     assert found.units == s.units
     assert found.total == pytest.approx(s.total, rel=1e-12)
@@ -193,14 +195,14 @@ def test_gathered_cells_keep_units_and_total_and_span_little(x, parts):
 
 def test_who_holds_most_or_stands_at_a_given_rank_shares_a_cell_with_nobody():
     x = np.arange(1.0, 2001.0)
-    found = Spectrum.of(x).gathered(32, apart=1500)
+    found = Spectrum.from_arrays(x).gathered(32, apart=1500)
     assert {1, 2, 1500, 1999, 2000} <= set(found.values[found.counts == 1])
     assert len(found.values) < 150
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=300), st.floats(-20, 320), st.floats(0, 40))
 def test_amounts_near_a_rank_share_a_cell_with_no_other(x, rank, far):
-    s = Spectrum.of([v**2 for v in x])
+    s = Spectrum.from_arrays([v**2 for v in x])
     found = s.gathered(2, near=[(rank - far, rank + far)])
     assert found.units == s.units
     assert found.total == pytest.approx(s.total)
@@ -214,7 +216,7 @@ def test_amounts_near_a_rank_share_a_cell_with_no_other(x, rank, far):
 
 
 def test_a_draw_keeps_the_number_of_units_and_the_amounts():
-    s = Spectrum.of([0, 0, 1, 5, 5, 9])
+    s = Spectrum.from_arrays([0, 0, 1, 5, 5, 9])
     drawn = s.resample(50, np.random.default_rng(0))
     assert drawn.counts.shape == (50, 4)
     assert (drawn.units == 6).all()
@@ -224,7 +226,7 @@ def test_a_draw_keeps_the_number_of_units_and_the_amounts():
 def test_resampling_the_spectrum_has_the_law_of_resampling_the_units():
     x = np.array([0, 0, 0, 1, 2, 2, 7, 10, 10, 30])
     rng = np.random.default_rng(4)
-    by_cell = Spectrum.of(x).resample(20_000, rng).counts
+    by_cell = Spectrum.from_arrays(x).resample(20_000, rng).counts
     picked = rng.choice(x, (20_000, 10))
     by_unit = np.stack([(picked == v).sum(1) for v in np.unique(x)], axis=1)
     np.testing.assert_allclose(by_cell.mean(0), by_unit.mean(0), atol=0.05)
@@ -235,13 +237,13 @@ def test_resampling_the_spectrum_has_the_law_of_resampling_the_units():
 
 
 def test_weights_travel_with_the_units_that_are_drawn():
-    s = Spectrum.of([1, 2, 3], weights=[1, 2, 4])
+    s = Spectrum.from_arrays([1, 2, 3], weights=[1, 2, 4])
     drawn = s.resample(20, np.random.default_rng(0))
     np.testing.assert_array_equal(drawn.size, drawn.counts @ s.weights)
 
 
 def test_nobody_can_be_resampled_as_nobody():
-    assert Spectrum.of([]).resample(3, np.random.default_rng(0)).counts.shape == (3, 0)
+    assert Spectrum.from_arrays([]).resample(3, np.random.default_rng(0)).counts.shape == (3, 0)
 
 
 # --- many slices ------------------------------------------------------------------------------------------------------
@@ -251,24 +253,24 @@ slices = st.lists(amounts, min_size=1, max_size=8)
 
 @given(slices)
 def test_slices_end_to_end_come_apart_again(parts):
-    together = Spectra.of([Spectrum.of(x) for x in parts])
+    together = Spectra.from_spectra([Spectrum.from_arrays(x) for x in parts])
     assert len(together) == len(parts)
-    assert [cells(together[i]) for i in range(len(parts))] == [cells(Spectrum.of(x)) for x in parts]
+    assert [cells(together[i]) for i in range(len(parts))] == [cells(Spectrum.from_arrays(x)) for x in parts]
     assert together.units.tolist() == [len(x) for x in parts]
 
 
 @given(slices, st.data())
 def test_padding_slices_at_once_equals_padding_each(parts, data):
     zeros = data.draw(st.lists(st.integers(0, 20), min_size=len(parts), max_size=len(parts)))
-    padded = Spectra.of([Spectrum.of(x) for x in parts]).padded(np.array(zeros, dtype=float))
+    padded = Spectra.from_spectra([Spectrum.from_arrays(x) for x in parts]).padded(np.array(zeros, dtype=float))
     for i, (x, z) in enumerate(zip(parts, zeros, strict=True)):
-        assert cells(padded[i]) == cells(Spectrum.of([*x, *[0] * z]))
+        assert cells(padded[i]) == cells(Spectrum.from_arrays([*x, *[0] * z]))
         assert ascending(padded[i])
 
 
 @given(slices, st.sampled_from([1, 4, 16, 10_000]))
 def test_batches_hold_every_slice_once_and_give_its_numbers(parts, most_cells):
-    together = Spectra.of([Spectrum.of(x) for x in parts])
+    together = Spectra.from_spectra([Spectrum.from_arrays(x) for x in parts])
     seen = []
     for chosen, batch in together.batches(most_cells):
         assert batch.counts.ndim == 2
@@ -282,20 +284,20 @@ def test_batches_hold_every_slice_once_and_give_its_numbers(parts, most_cells):
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 3)), min_size=1, max_size=12), some)
 def test_weighted_slices_keep_their_weights_in_a_batch(pairs, x):
-    weighted = Spectrum.of([a for a, _ in pairs], weights=[b for _, b in pairs])
-    together = Spectra.of([weighted, Spectrum.of(x)])
+    weighted = Spectrum.from_arrays([a for a, _ in pairs], weights=[b for _, b in pairs])
+    together = Spectra.from_spectra([weighted, Spectrum.from_arrays(x)])
     for chosen, batch in together.batches(10_000):
         for i, value in zip(chosen, metrics.mean.on(batch), strict=True):
-            assert value == pytest.approx(float(metrics.mean.on([weighted, Spectrum.of(x)][int(i)])))
+            assert value == pytest.approx(float(metrics.mean.on([weighted, Spectrum.from_arrays(x)][int(i)])))
 
 
 def test_no_slices_at_all_are_no_trouble():
-    assert len(Spectra.of([])) == 0
-    assert list(Spectra.of([]).batches(100)) == []
+    assert len(Spectra.from_spectra([])) == 0
+    assert list(Spectra.from_spectra([]).batches(100)) == []
 
 
 def test_padding_keeps_the_weights_of_a_weighted_slice():
-    weighted = Spectra.of([Spectrum.of([1, 2], weights=[3, 4])])
+    weighted = Spectra.from_spectra([Spectrum.from_arrays([1, 2], weights=[3, 4])])
     assert weighted.padded(np.array([0.0]))[0].size == 7
     assert cells(weighted.padded(np.array([5.0]))[0]) == {(0, 1): 5, (1, 3): 1, (2, 4): 1}
 
@@ -311,26 +313,26 @@ def hill(x):
 
 def test_the_tail_exponent_is_hills_from_the_top_root_n():
     x = np.random.default_rng(0).pareto(1.5, 2500) + 1
-    assert tail_exponents(Spectrum.of(x)) == pytest.approx(hill(x))
+    assert tail_exponents(Spectrum.from_arrays(x)) == pytest.approx(hill(x))
 
 
 def test_ties_do_not_disturb_the_tail_exponent():
     x = np.round(np.random.default_rng(0).pareto(1.5, 2500) * 10) + 1
-    assert tail_exponents(Spectrum.of(x)) == pytest.approx(hill(x))
+    assert tail_exponents(Spectrum.from_arrays(x)) == pytest.approx(hill(x))
 
 
 def test_heavy_tails_are_told_from_light_ones_slice_by_slice():
     rng = np.random.default_rng(3)
     heavy, light = rng.pareto(1.2, 4000) + 1, rng.lognormal(0, 0.4, 4000)
     flat, few, none = np.ones(4000), np.array([1.0, 1e9]), np.zeros(0)
-    together = Spectra.of([Spectrum.of(x) for x in (heavy, light, flat, few, none)])
+    together = Spectra.from_spectra([Spectrum.from_arrays(x) for x in (heavy, light, flat, few, none)])
     assert heavy_tails(together).tolist() == [True, False, False, False, False]
 
 
 @pytest.mark.parametrize("bad", [[[1, 2]], [None], ["x"], [math.inf], [-1]])
 def test_amounts_that_cannot_be_counted_are_refused(bad):
     with pytest.raises(EvenhandError):
-        Spectrum.of(bad)
+        Spectrum.from_arrays(bad)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint64])
@@ -341,7 +343,7 @@ def test_long_whole_numbers_are_counted_in_pieces_as_at_once(dtype, late):
     if late == "many" and dtype is not np.int8:  # found only in the last piece: all is then sorted at once
         x[-spectrum.SORTED :] = rng.integers(0, 2**30, spectrum.SORTED)
     values, counts = np.unique(x, return_counts=True)
-    found = Spectrum.of(x)
+    found = Spectrum.from_arrays(x)
     assert found.values.tolist() == values.tolist()
     assert found.counts.tolist() == counts.tolist()
 
@@ -351,7 +353,7 @@ def test_long_whole_numbers_are_counted_in_pieces_as_at_once(dtype, late):
 def test_long_whole_numbers_of_which_many_differ_are_counted_right(dtype, sigma):
     x = np.random.default_rng(4).lognormal(11, sigma, 4 * spectrum.LOW + 9).clip(0, 2**31 - 1).astype(dtype)
     values, counts = np.unique(x, return_counts=True)
-    found = Spectrum.of(x)
+    found = Spectrum.from_arrays(x)
     assert np.array_equal(found.values, values)
     assert np.array_equal(found.counts, counts)
 
@@ -360,14 +362,14 @@ def test_a_negative_number_among_many_different_ones_is_refused():
     x = np.random.default_rng(4).lognormal(11, 1, 4 * spectrum.LOW + 9).astype(np.int32)
     x[-1] = -1
     with pytest.raises(EvenhandError, match="1 amounts are negative"):
-        Spectrum.of(x)
+        Spectrum.from_arrays(x)
 
 
 def test_negative_numbers_in_any_piece_are_counted():
     x = np.ones(2 * spectrum.SORTED + 5, dtype=np.int64)
     x[[0, spectrum.SORTED + 1, -1]] = -2
     with pytest.raises(EvenhandError, match=r"^3 amounts are negative"):
-        Spectrum.of(x)
+        Spectrum.from_arrays(x)
 
 
 def test_long_fractions_are_counted_like_short_ones():
@@ -375,7 +377,7 @@ def test_long_fractions_are_counted_like_short_ones():
     x = np.where(rng.random(200_000) < 0.5, 0.0, rng.lognormal(0, 2, 200_000))
     x[:7] = -0.0
     values, counts = np.unique(x, return_counts=True)
-    found = Spectrum.of(x)
+    found = Spectrum.from_arrays(x)
     assert found.values.tolist() == values.tolist()
     assert found.counts.tolist() == counts.tolist()
     for bad, said in (
@@ -385,12 +387,12 @@ def test_long_fractions_are_counted_like_short_ones():
     ):
         x[100_000] = bad
         with pytest.raises(EvenhandError, match=said):
-            Spectrum.of(x)
+            Spectrum.from_arrays(x)
 
 
 @given(some, st.integers(1, 5))
 def test_a_row_sums_to_the_same_bits_whatever_stands_beside_it(x, more):
-    s = Spectrum.of(x)
+    s = Spectrum.from_arrays(x)
     drawn = np.vstack([s.counts, np.random.default_rng(more).random((more, len(s.counts)))])
     together, alone = Spectrum(s.values, drawn), Spectrum(s.values, s.counts)
     for of in ("gini", "top_share(p=0.3)", "equal_share", "atkinson(epsilon=0.5)"):

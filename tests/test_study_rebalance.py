@@ -38,7 +38,9 @@ def test_a_method_below_the_frontier_would_be_told(monkeypatch):
 
 
 def test_methods_that_are_compared_do_what_they_say():
-    slates = Slates.of([0, 0, 1, 1], [0, 1, 0, 1], [1.0, 0.9, 1.0, 0.9], Owners.of([0, 1]), 1, np.ones(1))
+    slates = Slates.from_arrays(
+        [0, 0, 1, 1], [0, 1, 0, 1], [1.0, 0.9, 1.0, 0.9], Owners.from_arrays([0, 1]), 1, np.ones(1)
+    )
     assert running(slates, 0.0).tolist() == [[0], [2]]
     assert running(slates, 1.0).tolist() == [[0], [3]]  # the second request makes up for the first
     assert discounted(slates, 1.0).tolist() == [[1], [3]]

@@ -104,7 +104,9 @@ def test_the_chance_among_missing_scores_is_that_of_every_pair_of_items_walked_b
             walk = np.convolve(walk, [down, 1 - up - down, up])
         apart += 2 * np.abs(np.arange(-users, users + 1)) @ walk
     odds = np.where(offered, (slots / np.maximum(offered.sum(1), 1))[:, None], np.nan)
-    assert gini_of_offered_lists(Ragged.of(odds), items) == pytest.approx(apart / (2 * items * slots.sum()), abs=1e-12)
+    assert gini_of_offered_lists(Ragged.from_matrix(odds), items) == pytest.approx(
+        apart / (2 * items * slots.sum()), abs=1e-12
+    )
 
 
 def test_items_that_nobody_is_shown_are_in_every_draw_of_a_measure_that_reads_each():

@@ -186,7 +186,7 @@ class Metric:
 
     @functools.cached_property
     def _tally_arguments(self) -> list[str]:
-        return list(inspect.signature(self.card.needs.of).parameters)  # type: ignore[attr-defined]
+        return list(inspect.signature(self.card.needs.from_arrays).parameters)  # type: ignore[attr-defined]
 
     def influence(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Register the linearisation: what one more unit in each cell does to the value (mean zero)."""
@@ -289,7 +289,7 @@ class Metric:
         params = self.checked({k: v for k, v in keywords.items() if k in names or k not in others})
         both = keywords | params
         for_tally = {name: both[name] for name in others if name in both}  # `attention` goes to both
-        tally = data if isinstance(data, self.card.needs) else self.card.needs.of(data, **for_tally)  # type: ignore[attr-defined]
+        tally = data if isinstance(data, self.card.needs) else self.card.needs.from_arrays(data, **for_tally)  # type: ignore[attr-defined]
         value = float(self.on(tally, **params).item())
         if math.isnan(value):
             code = self.card.reason(tally, **params)

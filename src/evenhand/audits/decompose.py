@@ -244,7 +244,9 @@ class _Measure:
         log.info("measuring %s slices", f"{len(tallies):,}")
         small = {where: self._small(tally) for where, tally in tallies.items()}
         found, tallies = tallies, {where: self._shown(tally, small[where]) for where, tally in tallies.items()}
-        pooled = Spectra.of([collapse(p.pooled.values, p.pooled.counts, p.pooled.weights) for p in tallies.values()])
+        pooled = Spectra.from_spectra(
+            [collapse(p.pooled.values, p.pooled.counts, p.pooled.weights) for p in tallies.values()]
+        )
         (totals,) = estimates(pooled, [self.ask], self.how, self.seed, [(*self.labels, *where) for where in tallies])
         warned = cautions(pooled) if self.how.kind != "none" else [""] * len(pooled)
         rows: list[Row] = []
@@ -286,7 +288,7 @@ class _Measure:
         if self.how.kind == "bootstrap":  # only the total is drawn from tails that go on beyond what was seen
             for part in ends.keys() & set(WHOLE[1:]):
                 ends[part] = ends[part].in_proportion(found[part], float(found["total"]), low, high)
-        groups = Spectra.of([tally[g] for g in range(len(tally))])
+        groups = Spectra.from_spectra([tally[g] for g in range(len(tally))])
         streams = [(*self.labels, *where, name) for name in tally.groups]
         (own,) = estimates(groups, [self.ask], self.how, self.seed, streams)
         ends["index"] = Ends(own.low, own.high, own.undefined_draws)

@@ -404,7 +404,7 @@ def _sides(opened: Scores, protected: Any, versus: Any) -> tuple[Sides, Ints]:
         matches(role, several(side), known, of="user_groups") if len(known) > 1 and side is not None else several(side)
         for role, side in (("protected", protected), ("versus", versus))
     )
-    sides = Sides.of(known, protected, versus)
+    sides = Sides.from_labels(known, protected, versus)
     if sides.rows.keys() and set(protected) & set(versus):
         raise EvenhandError("protected and versus share a group. Put each group on one side.")
     rows = np.array([*(sides.rows.get(label, sides.unknown) for label in known), sides.unknown], dtype=np.int64)

@@ -169,7 +169,7 @@ def _source_rows(
     parts = source_parts(tally)
     found = _figures(parts)
     ends = _ends(tally, parts, how, seed, labels)
-    alone = Spectra.of([tally.spectrum_of(k) for k in range(len(tally))])
+    alone = Spectra.from_spectra([tally.spectrum_of(k) for k in range(len(tally))])
     gini = parse_metric("gini")
     (own,) = estimates(alone, [gini], how, seed, [(*labels, name) for name in tally.names])
     found["own_gini"] = own.estimate

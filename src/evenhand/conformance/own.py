@@ -34,7 +34,7 @@ def adapter(question: Mapping[str, Any]) -> float:
             return _among_rows(metric, given)
         if metric.card.needs is Change:
             sides = [[given[when][name] for name in ("slots", "rank", "outcome")] for when in ("before", "after")]
-            return float(metric.on(Change(*(Allocation.of(*side) for side in sides))))
+            return float(metric.on(Change(*(Allocation.from_arrays(*side) for side in sides))))
         return float(metric(*_data(given), **_named(given), **parameters))
 
 
@@ -60,7 +60,7 @@ def _gap(metric: Any, given: Mapping[str, Any]) -> float:
     """One cell of what the outcome test gives for every bin and group."""
     groups = sorted(set(given["group"]))
     codes = [groups.index(g) for g in given["group"]]
-    tally = Moments.of(
+    tally = Moments.from_arrays(
         given["score"], given["outcome"], given["bin"], codes, shape=(max(given["bin"]) + 1, len(groups))
     )
     found = metric.on(
@@ -75,7 +75,7 @@ def _gap(metric: Any, given: Mapping[str, Any]) -> float:
 def _among_rows(metric: Any, given: Mapping[str, Any]) -> float:
     """One group against the reference, row by row."""
     groups = sorted(set(given["group"]))
-    rows = Rows.of(
+    rows = Rows.from_arrays(
         given["score"], outcome=given["outcome"], groups=[groups.index(g) for g in given["group"]], treated=given.get("treated")
     )  # fmt: skip
     return float(metric.on(rows, which=groups.index(given["of"]), reference=groups.index(given["reference"])))

@@ -140,7 +140,7 @@ def thinned(
     amounts = np.repeat((pairs.first, pairs.second)[larger], pairs.counts.astype(np.int64)).astype(np.int64)
     thin = np.empty((THINNINGS, len(asks)))
     for k in range(THINNINGS):
-        spectrum = Spectrum.of(rng.binomial(amounts, min(totals) / max(totals)))
+        spectrum = Spectrum.from_arrays(rng.binomial(amounts, min(totals) / max(totals)))
         thin[k] = [float(a.on(spectrum)) for a in asks]
     less = thin.mean(0) - (found.treatment, found.control)[larger]
     shift = less if larger == 0 else -less  # what thinning adds to the difference

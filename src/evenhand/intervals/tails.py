@@ -76,7 +76,7 @@ def grown(s: Spectrum) -> Spectrum:
     tail are fractions: how many units each of its cells is expected to hold. Leading axes are slices. Units with weights are
     one population, as they are.
 
-    >>> found = grown(Spectrum.of(np.arange(1.0, 101.0) ** 2))
+    >>> found = grown(Spectrum.from_arrays(np.arange(1.0, 101.0) ** 2))
     >>> found.units.round(6).tolist() == [100.0] * EXPONENTS
     True
     >>> bool(found.values[0].max() > found.values[-1].max() >= 100**2)

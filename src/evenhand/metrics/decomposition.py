@@ -74,7 +74,7 @@ def decompose(x: Any, groups: Any, *, index: Index = "gini", weights: Any = None
     (0.25, 0.0, 0.25, 0.0)
     """
     chosen = checked_index(index, params)
-    tally = Partition.of(x, groups, weights)
+    tally = Partition.from_arrays(x, groups, weights)
     figures = parts(tally, chosen, **params)
     if math.isnan(figures.total):
         code = tally.reason()
@@ -266,7 +266,7 @@ def decompose_sources(sources: Mapping[Any, Any]) -> SourceDecomposition:
     >>> found.total, found.sources["out_of_network"].contribution
     (0.40625, 0.4375)
     """
-    tally = Sources.of(sources)
+    tally = Sources.from_arrays(sources)
     figures = source_parts(tally)
     if math.isnan(figures.gini):
         code = tally.reason()

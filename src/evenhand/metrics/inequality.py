@@ -487,7 +487,7 @@ def gini_se(x: object, *, weights: object = None) -> float:
     >>> round(gini_se([1, 2, 3, 4, 10]), 4)
     0.0735
     """
-    return standard_error(gini, Spectrum.of(x, weights=weights))
+    return standard_error(gini, Spectrum.from_arrays(x, weights=weights))
 
 
 def standard_error(of: object, s: Spectrum, **params: object) -> float:

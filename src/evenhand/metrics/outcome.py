@@ -381,7 +381,7 @@ def mean_errors(m: Moments, covariance: Covariance = "HC1") -> tuple[Floats, Flo
 def outcome_gap(m: Moments, reference: int = 0) -> Floats:
     """Gap of every group to the reference in every bin.
 
-    >>> m = Moments.of([1, 2, 3, 1, 2, 3], [1, 2, 3, 1.5, 2.5, 3.5], [0] * 6, [0, 0, 0, 1, 1, 1], shape=(1, 2))
+    >>> m = Moments.from_arrays([1, 2, 3, 1, 2, 3], [1, 2, 3, 1.5, 2.5, 3.5], [0] * 6, [0, 0, 0, 1, 1, 1], shape=(1, 2))
     >>> outcome_gap.on(m).round(9).tolist()
     [[0.0, 0.5]]
     """

@@ -257,7 +257,7 @@ def _pseudo_inverse(gram: Floats) -> tuple[Floats, Floats, int]:
 def spline_gap(m: Moments, reference: int = 0) -> Floats:
     """One gap per group over all scores.
 
-    >>> m = Moments.of([1, 2, 3, 1, 2, 3], [1, 2, 3, 1.5, 2.5, 3.5], [0] * 6, [0, 0, 0, 1, 1, 1], shape=(1, 2))
+    >>> m = Moments.from_arrays([1, 2, 3, 1, 2, 3], [1, 2, 3, 1.5, 2.5, 3.5], [0] * 6, [0, 0, 0, 1, 1, 1], shape=(1, 2))
     >>> spline_gap.on(m).round(9).tolist()
     [0.0, 0.5]
     """

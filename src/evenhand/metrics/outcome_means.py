@@ -34,7 +34,7 @@ def _card(name: str, title: str, question: str, formula: str, **more: Any) -> Ca
 def mean_outcome(m: Moments) -> Floats:
     """Mean outcome of every group in every bin (figures 4 and 6 of the source).
 
-    >>> m = Moments.of([1, 2, 3, 1], [0, 1, 1, 0], [0] * 4, [0, 0, 0, 1], shape=(1, 2))
+    >>> m = Moments.from_arrays([1, 2, 3, 1], [0, 1, 1, 0], [0] * 4, [0, 0, 0, 1], shape=(1, 2))
     >>> mean_outcome.on(m).round(3).tolist()
     [[0.667, 0.0]]
     """
@@ -52,7 +52,7 @@ def mean_outcome(m: Moments) -> Floats:
 def base_rate(m: Moments) -> Floats:
     """Mean outcome of each group over all scores.
 
-    >>> base_rate.on(Moments.of([1, 2, 3, 1], [0, 1, 1, 0], [0] * 4, [0, 0, 0, 1], shape=(1, 2))).round(3).tolist()
+    >>> base_rate.on(Moments.from_arrays([1, 2, 3, 1], [0, 1, 1, 0], [0] * 4, [0, 0, 0, 1], shape=(1, 2))).round(3).tolist()
     [0.667, 0.0]
     """
     return _over_bins(m, m.mean_outcome)
@@ -71,7 +71,7 @@ def base_rate(m: Moments) -> Floats:
 def precision(m: Moments) -> Floats:
     """Mean outcome of each group among those treated: a base rate of rows that somebody chose.
 
-    >>> precision.on(Moments.of([1, 2, 3, 1], [0, 1, 1, 0], [0] * 4, [0, 0, 0, 1], shape=(1, 2))).round(3).tolist()
+    >>> precision.on(Moments.from_arrays([1, 2, 3, 1], [0, 1, 1, 0], [0] * 4, [0, 0, 0, 1], shape=(1, 2))).round(3).tolist()
     [0.667, 0.0]
     """
     return _over_bins(m, m.mean_outcome)
@@ -87,7 +87,7 @@ def precision(m: Moments) -> Floats:
 def calibration_gap(m: Moments) -> Floats:
     """Mean outcome less mean score of each group.
 
-    >>> calibration_gap.on(Moments.of([0.3, 0.5, 0.2], [0, 1, 0], [0] * 3, [0, 0, 1], shape=(1, 2))).round(9).tolist()
+    >>> calibration_gap.on(Moments.from_arrays([0.3, 0.5, 0.2], [0, 1, 0], [0] * 3, [0, 0, 1], shape=(1, 2))).round(9).tolist()
     [0.1, -0.2]
     """
     return _over_bins(m, m.mean_outcome - m.mean_score)
@@ -103,7 +103,7 @@ def calibration_gap(m: Moments) -> Floats:
 def lowest_bin(m: Moments) -> Floats:
     """Number of the bin, from 1, whose outcomes are the lowest; the first of those that tie.
 
-    >>> float(lowest_bin.on(Moments.of([1, 2, 3, 4], [1, 1, 0, 0], [0, 0, 1, 1], [0, 1, 0, 1], shape=(2, 2))))
+    >>> float(lowest_bin.on(Moments.from_arrays([1, 2, 3, 4], [1, 1, 0, 0], [0, 0, 1, 1], [0, 1, 0, 1], shape=(2, 2))))
     2.0
     """
     mass = m.mass.sum(-1)
@@ -129,7 +129,7 @@ def joint(m: Moments, reference: int = 0) -> Floats:
     """Wald statistic of all gaps whose cells are not small.
 
     >>> rows = np.arange(80.0)
-    >>> m = Moments.of(0 * rows, rows % 4 < 2, 0 * rows, rows % 2, shape=(1, 2))
+    >>> m = Moments.from_arrays(0 * rows, rows % 4 < 2, 0 * rows, rows % 2, shape=(1, 2))
     >>> round(float(joint.on(m)), 9)
     0.0
     """
@@ -146,7 +146,7 @@ def in_bin(m: Moments, reference: int = 0) -> Floats:
     """Wald statistic of the gaps of every bin.
 
     >>> rows = np.arange(80.0)
-    >>> m = Moments.of(0 * rows, rows % 4 < 2, 0 * rows, rows % 2, shape=(1, 2))
+    >>> m = Moments.from_arrays(0 * rows, rows % 4 < 2, 0 * rows, rows % 2, shape=(1, 2))
     >>> in_bin.on(m).round(9).tolist()
     [[0.0]]
     """
@@ -164,7 +164,7 @@ def at_margin(m: Moments, reference: int = 0) -> Floats:
     """Wald statistic of the gaps of the lowest bin: the test that decides for a threshold.
 
     >>> rows = np.arange(80.0)
-    >>> m = Moments.of(0 * rows, rows % 4 < 2, 0 * rows, rows % 2, shape=(1, 2))
+    >>> m = Moments.from_arrays(0 * rows, rows % 4 < 2, 0 * rows, rows % 2, shape=(1, 2))
     >>> round(float(at_margin.on(m)), 9)
     0.0
     """

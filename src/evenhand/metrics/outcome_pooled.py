@@ -260,7 +260,7 @@ class Null:
 def pooled_gap(m: Moments, reference: int = 0) -> Floats:
     """Gaps of every group, weighted by its rows in each bin.
 
-    >>> m = Moments.of([1, 2, 3, 1, 2, 3], [1, 2, 3, 1.5, 2.5, 3.5], [0] * 6, [0, 0, 0, 1, 1, 1], shape=(1, 2))
+    >>> m = Moments.from_arrays([1, 2, 3, 1, 2, 3], [1, 2, 3, 1.5, 2.5, 3.5], [0] * 6, [0, 0, 0, 1, 1, 1], shape=(1, 2))
     >>> pooled_gap.on(m).round(9).tolist()
     [0.0, 0.5]
     """

@@ -527,7 +527,7 @@ def lean(p: Placement) -> Floats:
     The sum over prefixes of (share among the first i - share of the list) / log2(i + 1): the sign says who is favoured,
     which no prefix metric does. Under random orders its mean is 0.
 
-    >>> lean(Placement.of(["p", "u"])).round(3).tolist()
+    >>> lean(Placement.from_arrays(["p", "u"])).round(3).tolist()
     [[0.5, -0.5]]
     """
     return lean_and_spread(p)[0]
@@ -539,7 +539,7 @@ def lean_and_spread(p: Placement) -> tuple[Floats, Floats]:
     The lean adds up, over the labelled items of a group, how much the rank of each counts: b = sum of 1 / (k log2(i + 1))
     over the prefixes that hold it, k being the labelled items in the prefix.
 
-    >>> lean_and_spread(Placement.of(["p", "u"]))[1].round(3).tolist()
+    >>> lean_and_spread(Placement.from_arrays(["p", "u"]))[1].round(3).tolist()
     [[0.5, 0.5]]
     """
     leans, spread = np.zeros((len(p), len(p.groups))), np.zeros((len(p), len(p.groups)))

@@ -62,7 +62,7 @@ def gini_of_offered_lists(odds: Ragged, items: int) -> float:
 
     `odds` has a row per user: the items offered and, the same for each of them, the length of the list over their number.
 
-    >>> round(gini_of_offered_lists(Ragged.of(np.array([[0.5, 0.5, np.nan], [np.nan, 1.0, 1.0]])), 3), 4)
+    >>> round(gini_of_offered_lists(Ragged.from_matrix(np.array([[0.5, 0.5, np.nan], [np.nan, 1.0, 1.0]])), 3), 4)
     0.2222
     """
     offered, at = np.unique(odds.items, return_inverse=True)

@@ -32,7 +32,7 @@ def _card(name: str, title: str, question: str, formula: str, sentence: str = ""
 def slots_before(c: Change) -> Floats:
     """Slots of each group.
 
-    >>> slots_before.on(Change(Allocation.of([10, 5], [2, 3], 6.0), Allocation.of([12, 3], [2.5, 1], 6.6))).tolist()
+    >>> slots_before.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))).tolist()
     [10.0, 5.0]
     """
     return c.before.slots
@@ -47,7 +47,7 @@ def slots_before(c: Change) -> Floats:
 def slots_after(c: Change) -> Floats:
     """Slots of each group when they go to the highest predicted outcomes.
 
-    >>> slots_after.on(Change(Allocation.of([10, 5], [2, 3], 6.0), Allocation.of([12, 3], [2.5, 1], 6.6))).tolist()
+    >>> slots_after.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))).tolist()
     [12.0, 3.0]
     """
     return c.after.slots
@@ -62,7 +62,7 @@ def slots_after(c: Change) -> Floats:
 def slots_gained(c: Change) -> Floats:
     """Slots that each group gains.
 
-    >>> slots_gained.on(Change(Allocation.of([10, 5], [2, 3], 6.0), Allocation.of([12, 3], [2.5, 1], 6.6))).tolist()
+    >>> slots_gained.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))).tolist()
     [2.0, -2.0]
     """
     return np.asarray(c.after.slots - c.before.slots)
@@ -77,7 +77,8 @@ def slots_gained(c: Change) -> Floats:
 def slots_relative_change(c: Change) -> Floats:
     """Slots gained over slots held (the source's N%Δ, as a fraction).
 
-    >>> slots_relative_change.on(Change(Allocation.of([10, 5], [2, 3], 6.0), Allocation.of([12, 3], [2.5, 1], 6.6))).tolist()
+    >>> before, after = Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6)
+    >>> slots_relative_change.on(Change(before, after)).tolist()
     [0.2, -0.4]
     """
     before = np.where(c.before.slots > 0, c.before.slots, np.nan)
@@ -94,7 +95,7 @@ def slots_relative_change(c: Change) -> Floats:
 def mean_rank_before(c: Change) -> Floats:
     """Mean place of each group's slots.
 
-    >>> mean_rank_before.on(Change(Allocation.of([10, 5], [2, 3], 6.0), Allocation.of([12, 3], [2.5, 1], 6.6))).tolist()
+    >>> mean_rank_before.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))).tolist()
     [2.0, 3.0]
     """
     return c.before.rank
@@ -110,7 +111,7 @@ def mean_rank_before(c: Change) -> Floats:
 def mean_rank_after(c: Change) -> Floats:
     """Mean place of each group's slots when they are given again.
 
-    >>> mean_rank_after.on(Change(Allocation.of([10, 5], [2, 3], 6.0), Allocation.of([12, 3], [2.5, 1], 6.6))).tolist()
+    >>> mean_rank_after.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))).tolist()
     [2.5, 1.0]
     """
     return c.after.rank
@@ -126,7 +127,7 @@ def mean_rank_after(c: Change) -> Floats:
 def mean_rank_change(c: Change) -> Floats:
     """How far each group's mean place moves; negative is up.
 
-    >>> mean_rank_change.on(Change(Allocation.of([10, 5], [2, 3], 6.0), Allocation.of([12, 3], [2.5, 1], 6.6))).tolist()
+    >>> mean_rank_change.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))).tolist()
     [0.5, -2.0]
     """
     return np.asarray(c.after.rank - c.before.rank)
@@ -141,7 +142,7 @@ def mean_rank_change(c: Change) -> Floats:
 def outcome_before(c: Change) -> Floats:
     """Outcomes that are expected of those who hold the slots, added up.
 
-    >>> float(outcome_before.on(Change(Allocation.of([10, 5], [2, 3], 6.0), Allocation.of([12, 3], [2.5, 1], 6.6))))
+    >>> float(outcome_before.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))))
     6.0
     """
     return c.before.outcome
@@ -156,7 +157,7 @@ def outcome_before(c: Change) -> Floats:
 def outcome_after(c: Change) -> Floats:
     """The same when the slots are given again.
 
-    >>> float(outcome_after.on(Change(Allocation.of([10, 5], [2, 3], 6.0), Allocation.of([12, 3], [2.5, 1], 6.6))))
+    >>> float(outcome_after.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))))
     6.6
     """
     return c.after.outcome
@@ -175,7 +176,7 @@ def outcome_after(c: Change) -> Floats:
 def outcome_relative_change(c: Change) -> Floats:
     """Change of the outcome over what it was (the source's Y%Δ, as a fraction).
 
-    >>> round(float(outcome_relative_change.on(Change(Allocation.of([10], [2], 6.0), Allocation.of([10], [2], 6.6)))), 9)
+    >>> round(float(outcome_relative_change.on(Change(Allocation.from_arrays([10], [2], 6.0), Allocation.from_arrays([10], [2], 6.6)))), 9)
     0.1
     """
     return c.outcome_change
@@ -193,7 +194,7 @@ def _null(name: str, of: str) -> Card:
 def slots_gained_null(c: Change) -> Floats:
     """Median over draws (the first axis) of the slots gained where groups do not differ.
 
-    >>> held, given = Allocation.of([[10], [10], [10]], 1, 0), Allocation.of([[9], [11], [12]], 1, 0)
+    >>> held, given = Allocation.from_arrays([[10], [10], [10]], 1, 0), Allocation.from_arrays([[9], [11], [12]], 1, 0)
     >>> slots_gained_null.on(Change(held, given)).tolist()
     [1.0]
     """
@@ -204,7 +205,7 @@ def slots_gained_null(c: Change) -> Floats:
 def mean_rank_change_null(c: Change) -> Floats:
     """Median over draws of the change of the mean rank where groups do not differ.
 
-    >>> held, given = Allocation.of(0, [[2], [2], [2]], 0), Allocation.of(0, [[2], [3], [3]], 0)
+    >>> held, given = Allocation.from_arrays(0, [[2], [2], [2]], 0), Allocation.from_arrays(0, [[2], [3], [3]], 0)
     >>> mean_rank_change_null.on(Change(held, given)).tolist()
     [1.0]
     """
@@ -215,7 +216,7 @@ def mean_rank_change_null(c: Change) -> Floats:
 def outcome_relative_change_null(c: Change) -> Floats:
     """Median over draws of the change of the outcome where groups do not differ.
 
-    >>> float(outcome_relative_change_null.on(Change(Allocation.of(0, 0, [4, 4, 4]), Allocation.of(0, 0, [4, 5, 6]))))
+    >>> float(outcome_relative_change_null.on(Change(Allocation.from_arrays(0, 0, [4, 4, 4]), Allocation.from_arrays(0, 0, [4, 5, 6]))))
     0.25
     """
     return np.asarray(np.nanmedian(c.outcome_change, axis=0))

@@ -171,7 +171,7 @@ def fair_chance(placed: Placement, p: float, looked: Floats | None = None) -> Fl
 
     `looked` is how many labelled items of each whole ranking are looked at; all where it is left out.
 
-    >>> fair_chance(Placement.of([0, 1], protected=1), 0.5).tolist()
+    >>> fair_chance(Placement.from_arrays([0, 1], protected=1), 0.5).tolist()
     [0.75]
     """
     sides = placed.sides()
@@ -242,7 +242,7 @@ def fair_satisfied(labels: Sequence[Any], *, protected: Any, p: float, alpha: fl
     >>> fair_satisfied([0, 0, 0, 1, 0, 0], protected=1, p=0.5, alpha=0.1, adjusted=False)
     True
     """
-    sides = Placement.of(labels, protected=protected).sides()
+    sides = Placement.from_arrays(labels, protected=protected).sides()
     labelled = sides.codes[sides.codes >= 0]
     table = fair_table(len(labelled), p, alpha, adjusted=adjusted).table if len(labelled) else []
     return bool((np.cumsum(labelled == 0) >= np.array(table)).all())

@@ -397,7 +397,7 @@ def top_share_se(x: object, p: float = 0.01, *, weights: object = None) -> float
     """Linearised standard error of a top share. Unreliable where `1 - p` sits at the edge of a block of ties."""
     from evenhand.metrics.inequality import standard_error
 
-    return standard_error(top_share, Spectrum.of(x, weights=weights), **top_share.checked({"p": p}))
+    return standard_error(top_share, Spectrum.from_arrays(x, weights=weights), **top_share.checked({"p": p}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,7 +429,7 @@ def lorenz(x: object, *, weights: object = None) -> Lorenz:
     >>> round(lorenz([1, 2, 3, 4, 10]).at(0.5), 4)
     0.225
     """
-    spectrum = x if isinstance(x, Spectrum) else Spectrum.of(x, weights=weights)
+    spectrum = x if isinstance(x, Spectrum) else Spectrum.from_arrays(x, weights=weights)
     if code := spectrum.reason():
         warnings.warn(UndefinedWarning(f"The Lorenz curve is undefined: {code}.", code), stacklevel=2)
     return lorenz_curve(spectrum)

@@ -73,7 +73,7 @@ class Terms:
             return plain
         flat = np.zeros(kinds.cells)
         for block in kinds.blocks:
-            tables, step = block.of(flat), max(1, AT_ONCE // (block.tall * block.wide))
+            tables, step = block.tables(flat), max(1, AT_ONCE // (block.tall * block.wide))
             for i in range(0, len(tables), step):
                 some = np.arange(block.first + i, min(block.first + i + step, block.last))
                 tables[i : i + step, 1:] = plain.tables(block.wide, np.arange(1, block.tall), some)
@@ -94,7 +94,7 @@ class Terms:
     def tables(self, wide: int, k: Ints, kinds: Ints) -> Floats:
         """(U, K, wide) F at 0, 1, ... items of the group among the first k, for lists of these kinds, also where they hold less."""
         if self.flat is not None and self.kinds is not None and (block := self.kinds.block(kinds)) is not None:
-            return block.of(self.flat)[kinds[:, None] - block.first, k, :wide]
+            return block.tables(self.flat)[kinds[:, None] - block.first, k, :wide]
         return self._computed(np.arange(wide), k[:, None], kinds[:, None, None])
 
     def along(self, b: Batch, group: int, kind: Ints, ends: slice, room: Room) -> Floats:

@@ -94,7 +94,7 @@ def periods(effect: float, rng: np.random.Generator, *, authors: int) -> tuple[f
 
 def independent_p(a: Any, b: Any) -> float:
     """How likely two inequality results are alike (p) if their errors are independent: what comparing two audits takes."""
-    sides = [Spectrum.of(x) for x in (a, b)]
+    sides = [Spectrum.from_arrays(x) for x in (a, b)]
     values = [float(GINI[0].on(s)) for s in sides]
     errors = [standard_error(GINI[0].metric, s) for s in sides]
     return math.erfc(abs(values[0] - values[1]) / math.hypot(*errors) / math.sqrt(2))

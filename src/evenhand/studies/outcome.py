@@ -181,14 +181,14 @@ def _verdicts(setting: Mapping[str, Any], seed: list[int]) -> tuple[bool, bool, 
     female = (data["group"] == "female").to_numpy()
     inner = np.quantile(s, np.arange(1, 10) / 10, method="inverted_cdf")
     b, g, success = np.searchsorted(inner, s), female.astype(np.int64), (y > 0).astype(np.float64)
-    tested = gaps(Moments.of(s, y, b, g, shape=(10, 2), cluster=data["request"].to_numpy()), 0, "cluster")
+    tested = gaps(Moments.from_arrays(s, y, b, g, shape=(10, 2), cluster=data["request"].to_numpy()), 0, "cluster")
     means = [y[female == side] for side in (True, False)]
     error = np.sqrt(sum(m.var(ddof=1) / len(m) for m in means))
     return (
         joint_test(tested).p < 0.05,
         bool(tested.p[0, 1] < 0.05),
         abs(means[0].mean() - means[1].mean()) > 1.96 * error,
-        _odds_differ(Moments.of(s, success, b, g, shape=(10, 2)), b, g, success, draw),
+        _odds_differ(Moments.from_arrays(s, success, b, g, shape=(10, 2)), b, g, success, draw),
     )
 
 

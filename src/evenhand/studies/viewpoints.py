@@ -210,7 +210,7 @@ def _points(
 def _worst(counts: Mapping[Any, int]) -> float:
     """The largest value that any order reaches: blocks of ascending size."""
     ordered = sorted(counts, key=lambda g: counts[g])
-    p = Placement.of([g for g in ordered for _ in range(counts[g])])
+    p = Placement.from_arrays([g for g in ordered for _ in range(counts[g])])
     return float(TEMPLATES["ndjs"](p).values(p)[0])
 
 

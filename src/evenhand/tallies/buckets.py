@@ -343,7 +343,7 @@ class BucketSlices:
     @property
     def pooled(self) -> Slices:
         """The slices with all arms together."""
-        return Slices(self.labels, Spectra.of([tally.whole() for tally in self.tallies]), self.broken)
+        return Slices(self.labels, Spectra.from_spectra([tally.whole() for tally in self.tallies]), self.broken)
 
     def among(self, everyone: Slices) -> BucketSlices:
         """The same with units that nobody saw: `everyone` says how many each slice has in all."""

@@ -55,13 +55,13 @@ class Candidates:
         A new allocation needs the candidates of a request side by side, treated or not; a table without requests is one.
         """
         rows = view.candidates(lowest)
-        return cls.of(
+        return cls.from_arrays(
             rows["request"], rows["score"], rows["code"], rows["outcome"], rows["used"], edges=edges, groups=len(view.labels),
             reference=view.reference, scope=scope,
         )  # fmt: skip
 
     @classmethod
-    def of(
+    def from_arrays(
         cls,
         request: Any,
         score: Any,
@@ -139,7 +139,7 @@ class Allocation:
     outcome: Floats
 
     @classmethod
-    def of(cls, slots: Any, rank: Any, outcome: Any) -> Allocation:
+    def from_arrays(cls, slots: Any, rank: Any, outcome: Any) -> Allocation:
         return cls(*(np.asarray(x, dtype=np.float64) for x in (slots, rank, outcome)))
 
 
@@ -151,7 +151,7 @@ class Change:
     after: Allocation
 
     @classmethod
-    def of(cls, before: Allocation, after: Allocation) -> Change:
+    def from_arrays(cls, before: Allocation, after: Allocation) -> Change:
         return cls(before, after)
 
     @property

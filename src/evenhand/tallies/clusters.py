@@ -55,7 +55,9 @@ class Clusters:
     groups: int
 
     @classmethod
-    def of(cls, cluster: Any, cell: Ints, u: Floats, v: Floats, shape: tuple[int, int], weight: Any = None) -> Clusters:
+    def from_arrays(
+        cls, cluster: Any, cell: Ints, u: Floats, v: Floats, shape: tuple[int, int], weight: Any = None
+    ) -> Clusters:
         """Tally rows with their cluster and cell, of so many bins and groups."""
         bins, groups = shape
         codes = np.unique(cluster, return_inverse=True)[1].reshape(-1)
@@ -336,7 +338,7 @@ class ClusterLoop:
         clusters = Clusters.from_sorted(cluster - cluster[0], cell, u, v, self.fine.rows.shape, weight)
         fine = replace(self.fine, clusters=clusters)
         return [
-            _answered(use.of(fine).clusters, questions, replace(ids, first=int(cluster[0])))
+            _answered(use.merge_bins(fine).clusters, questions, replace(ids, first=int(cluster[0])))
             for use, questions in zip(self.uses, self.questions, strict=True)
         ]
 

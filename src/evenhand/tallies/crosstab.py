@@ -69,7 +69,7 @@ class Crosstab:
     for_each: Floats | float = 1.0
 
     @classmethod
-    def of(
+    def from_arrays(
         cls,
         scores: Any,
         user_groups: Any = None,
@@ -85,7 +85,7 @@ class Crosstab:
     ) -> Crosstab:
         """Tally a dense users x items array (NaN is missing), with one group label per row.
 
-        >>> Crosstab.of([[0.9, 0.2], [0.1, 0.8]], ["a", "b"], top=1).counts[:2].tolist()
+        >>> Crosstab.from_arrays([[0.9, 0.2], [0.1, 0.8]], ["a", "b"], top=1).counts[:2].tolist()
         [[1.0, 0.0], [0.0, 1.0]]
         """
         matrix = matrix_of("scores", scores)
@@ -101,7 +101,11 @@ class Crosstab:
             Cut.checked(true_top, true_threshold, ties, prefix="true_"),
         )
         lists = tabulate(
-            Ragged.of(matrix), None if truth is None else Ragged.of(truth), shown_by, true_by, matrix.shape[1]
+            Ragged.from_matrix(matrix),
+            None if truth is None else Ragged.from_matrix(truth),
+            shown_by,
+            true_by,
+            matrix.shape[1],
         )
         codes, groups, pair = np.zeros(len(matrix), dtype=np.int64), 1, None
         if user_groups is not None:
@@ -280,7 +284,7 @@ def _user_labels(user_groups: Any, users: int) -> list[Any]:
 
 
 def _one_pair(labels: list[Any], protected: Any, versus: Any) -> Sides:
-    sides = Sides.of(labels, protected, versus)
+    sides = Sides.from_labels(labels, protected, versus)
     if len(sides.pairs) > 1:
         raise EvenhandError(
             f"There are {len(sides.names)} groups of users: {listing(sides.names)}. Pass protected and versus."
@@ -316,12 +320,12 @@ class Sides:
         return len(self.names) + 2
 
     @classmethod
-    def of(cls, labels: Iterable[Any], protected: Any = None, versus: Any = None) -> Sides:
+    def from_labels(cls, labels: Iterable[Any], protected: Any = None, versus: Any = None) -> Sides:
         """Every pair of groups, or those that `protected` and `versus` (a label, or several taken together) leave.
 
         Left to themselves, the first of two groups in order is `versus` and the second `protected`, as in the seed.
 
-        >>> Sides.of(["a", "b", "c"], protected="c").pairs
+        >>> Sides.from_labels(["a", "b", "c"], protected="c").pairs
         ((0, 2), (1, 2))
         """
         known = in_order({label for label in labels if not missing(label)})

@@ -44,16 +44,16 @@ class Exposed:
     groups: tuple[Any, ...] = ()
 
     @classmethod
-    def of(
+    def from_arrays(
         cls, labels: Any, target: Any = None, attention: Any = "geometric(stop=0.5)", protected: Any = None, groups: Any = None,
         relevance: Any = None,
     ) -> Exposed:  # fmt: skip
         """One ranking: labels in rank order (None is unknown), or one `{group: share}` per rank, or an (n, g) array.
 
-        >>> Exposed.of(["m", "f", None], target={"f": 0.5, "m": 0.5}).received.tolist()
+        >>> Exposed.from_arrays(["m", "f", None], target={"f": 0.5, "m": 0.5}).received.tolist()
         [0.25, 0.5]
         """
-        placed = Placement.of(labels, groups=groups)
+        placed = Placement.from_arrays(labels, groups=groups)
         wanted = target_shares(target, placed.groups)
         placed = placed.with_groups(tuple(wanted))
         found = cls.from_placement(placed, parse(attention), np.array(list(wanted.values())), relevance)
@@ -189,13 +189,13 @@ class Exposure:
     versus: tuple[int, ...] | None = (1,)
 
     @classmethod
-    def of(
+    def from_arrays(
         cls, received: Any, utility: Any = None, gained: Any = None, due: Any = None, sizes: Any = None,
         protected: int = 0, versus: int = 1,
     ) -> Exposure:  # fmt: skip
         """Expected attention per group (or per item), with what else a metric needs, in the same order.
 
-        >>> Exposure.of([1.5, 0.5]).received.tolist()
+        >>> Exposure.from_arrays([1.5, 0.5]).received.tolist()
         [1.5, 0.5]
         """
         arrays = {"received": received, "utility": utility, "gained": gained, "due": due, "sizes": sizes}
@@ -307,10 +307,10 @@ class Amortised:
     shown: bool = True
 
     @classmethod
-    def of(cls, attention: Any, utility: Any) -> Amortised:
+    def from_arrays(cls, attention: Any, utility: Any) -> Amortised:
         """Attention and predicted utility, in the same order of groups or items.
 
-        >>> Amortised.of([2, 1], [4, 2]).utility.tolist()
+        >>> Amortised.from_arrays([2, 1], [4, 2]).utility.tolist()
         [4.0, 2.0]
         """
         given, worth = _amounts("attention", attention), _amounts("utility", utility)

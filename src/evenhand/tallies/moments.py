@@ -225,7 +225,7 @@ class Moments:
         )  # fmt: skip
 
     @classmethod
-    def of(
+    def from_arrays(
         cls,
         score: Any,
         outcome: Any,
@@ -261,7 +261,7 @@ class Moments:
         ends = ends or ((y.min(), y.max()) if len(y) else (0.0, 0.0))
         sides = ((y > ends[0]).astype(np.float64), (y < ends[1]).astype(np.float64))
         above, below = (np.asarray(np.bincount(cell, one, size), dtype=np.float64).reshape(shape) for one in sides)
-        clusters = None if cluster is None else Clusters.of(np.asarray(cluster), cell, u, v, shape, weight)
+        clusters = None if cluster is None else Clusters.from_arrays(np.asarray(cluster), cell, u, v, shape, weight)
         range_ = (low.reshape(shape), high.reshape(shape))
         more = {}
         if weight is not None:
@@ -353,7 +353,7 @@ class Use:
         into = np.concatenate([np.searchsorted(bins.edges, fine_edges[first:last]), [len(bins.edges)]])
         return cls(int(first), int(last) + 1, into.astype(np.int64))
 
-    def of(self, fine: Moments) -> Moments:
+    def merge_bins(self, fine: Moments) -> Moments:
         """The moments of this binning."""
         return fine.part(self.first, self.last).merged(self.into)
 
@@ -388,7 +388,7 @@ class BinnedMoments:
         shape = (len(edges) + 1, len(view.labels))
         around = (_origins(edges, low, high), np.full(shape, view.outcome_mean), np.zeros(shape))
         fine = _summed(view, rows, edges, *around)
-        if clustered or any(_loses_digits(use.of(fine)) for use in uses):
+        if clustered or any(_loses_digits(use.merge_bins(fine)) for use in uses):
             better = fine.shifted(_mean_scores(fine))
             fine = _summed(view, rows, edges, better.origin, *_fitted(better))
         return cls(view, rows, edges, fine, uses)
@@ -396,7 +396,7 @@ class BinnedMoments:
     @property
     def moments(self) -> list[Moments]:
         """The moments of every binning."""
-        return [use.of(self.fine) for use in self.uses]
+        return [use.merge_bins(self.fine) for use in self.uses]
 
     def with_clusters(self, ask: Callable[[Sequence[Moments]], None]) -> list[Moments]:
         """The moments of every binning, with clusters that answer what `ask` asks of them: all rows are read once, by cluster."""

@@ -225,7 +225,7 @@ class PairedSlices:
     def pooled(self) -> Slices:
         """The slices by their first amounts; how many units each has is what counts."""
         spectra = [tally.sides[0].spectrum(tally.counts) for tally in self.tallies]
-        return Slices(self.labels, Spectra.of(spectra), self.broken)
+        return Slices(self.labels, Spectra.from_spectra(spectra), self.broken)
 
     def among(self, everyone: Slices) -> PairedSlices:
         """The same with units that nobody saw: `everyone` says how many each slice has in all."""

@@ -61,12 +61,12 @@ class Pairs:
     versus: int = -1
 
     @classmethod
-    def of(
+    def from_arrays(
         cls, scores: Any, relevance: Any, groups: Any, protected: Any = None, versus: Any = None, requests: Any = None
     ) -> Pairs:
         """Tally plain arrays, one entry per item; `requests` tells lists apart.
 
-        >>> found = Pairs.of([4, 3, 2, 1], [1, 0, 1, 0], ["U", "U", "P", "P"], protected="P")
+        >>> found = Pairs.from_arrays([4, 3, 2, 1], [1, 0, 1, 0], ["U", "U", "P", "P"], protected="P")
         >>> found.wins.tolist(), found.pairs.tolist()
         ([[1.0, 0.0], [1.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]])
         """
@@ -156,7 +156,7 @@ def counted_pairs(request: Ints, score: Floats, relevance: Floats, group: Ints, 
     if not len(request):
         return wins, pairs
     order, rank = _by_score(request, score), _graded(request, relevance)
-    packed = _Packed.of(int(np.bincount(request).max()), groups)
+    packed = _Packed.for_lists(int(np.bincount(request).max()), groups)
     request, score, group, rank = request.take(order), score.take(order), group.take(order), rank.take(order)
     for level in range(int(rank.max()).bit_length()):
         bit, family = ((rank >> level) & 1).astype(bool), rank >> (level + 1)
@@ -228,7 +228,7 @@ class _Packed:
     words: Ints
 
     @classmethod
-    def of(cls, longest: int, groups: int) -> _Packed:
+    def for_lists(cls, longest: int, groups: int) -> _Packed:
         """For requests of at most so many items: of n items, n * n / 4 pairs at most are of different relevance."""
         bits = int(max(2 * longest, longest * longest // 2)).bit_length()
         each = max(1, 53 // bits)

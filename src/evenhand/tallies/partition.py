@@ -44,10 +44,10 @@ class Partition:
     weights: Floats | None = None
 
     @classmethod
-    def of(cls, x: Any, groups: Any, weights: Any = None) -> Partition:
+    def from_arrays(cls, x: Any, groups: Any, weights: Any = None) -> Partition:
         """Tally plain amounts, one per unit, with the group of each.
 
-        >>> Partition.of([3, 0, 0, 3], ["b", "a", "b", "b"]).counts
+        >>> Partition.from_arrays([3, 0, 0, 3], ["b", "a", "b", "b"]).counts
         array([1., 1., 2.])
         """
         labels, code = coded(groups)
@@ -64,12 +64,14 @@ class Partition:
         order = np.argsort(code, kind="stable")
         edges = np.searchsorted(code[order], np.arange(len(labels) + 1))
         members = [order[low:high] for low, high in pairwise(edges)]
-        return cls.joined(labels, [Spectrum.of(amounts[m], None if every is None else every[m]) for m in members])
+        return cls.joined(
+            labels, [Spectrum.from_arrays(amounts[m], None if every is None else every[m]) for m in members]
+        )
 
     @classmethod
     def joined(cls, groups: Sequence[Any], spectra: Sequence[Spectrum]) -> Partition:
         """One spectrum per group, put end to end."""
-        every = Spectra.of(list(spectra))
+        every = Spectra.from_spectra(list(spectra))
         return cls(tuple(groups), every.values, every.counts, every.starts, every.weights)
 
     def __getitem__(self, g: int) -> Spectrum:

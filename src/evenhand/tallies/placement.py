@@ -51,12 +51,12 @@ class Placement:
     depth: int | None = None
 
     @classmethod
-    def of(cls, labels: Any, protected: Any = None, groups: Any = None) -> Placement:
+    def from_arrays(cls, labels: Any, protected: Any = None, groups: Any = None) -> Placement:
         """One ranking from its labels in rank order; None is unknown.
 
         Rows that share an item out, `{group: share}` or an (n, g) array with `groups`, are taken too.
 
-        >>> Placement.of(["a", None, "b"], protected="a").codes.tolist()
+        >>> Placement.from_arrays(["a", None, "b"], protected="a").codes.tolist()
         [0, -1, 1]
         """
         found = _soft_rows(labels, groups)
@@ -140,12 +140,12 @@ class Placement:
     @cached_property
     def kinds(self) -> Kinds:
         """The kind of list that each ranking is for every group."""
-        return Kinds.of(self, self.counts)
+        return Kinds.from_placement(self, self.counts)
 
     @cached_property
     def first_kinds(self) -> Kinds:
         """The same for the first group alone: the protected side, where there are two."""
-        return Kinds.of(self, self.counts[:, :1])
+        return Kinds.from_placement(self, self.counts[:, :1])
 
     def sides(self) -> Placement:
         """The same rankings with two groups: 0 protected, 1 not."""
@@ -389,7 +389,7 @@ class Kinds:
     groups: Ints
 
     @classmethod
-    def of(cls, p: Placement, held: Floats, *, apart: bool = False) -> Kinds:
+    def from_placement(cls, p: Placement, held: Floats, *, apart: bool = False) -> Kinds:
         """From (R, G) items of each group; `apart` tells groups apart that hold as many. Shares are a kind per list."""
         one, makeup = (np.arange(len(p)),) * 2 if p.rows is not None else p.makeups
         of, held = total(p.counts[one]), held[one]
@@ -457,7 +457,7 @@ class Block:
     def end(self) -> int:
         return self.start + (self.last - self.first) * self.tall * self.wide
 
-    def of(self, flat: Floats) -> Floats:
+    def tables(self, flat: Floats) -> Floats:
         """(kinds, k, c) its tables, of all that stand end to end."""
         return flat[self.start : self.end].reshape(-1, self.tall, self.wide)
 

@@ -27,10 +27,10 @@ class Qualifications:
     mass: Floats
 
     @classmethod
-    def of(cls, masses: Any) -> Qualifications:
+    def from_arrays(cls, masses: Any) -> Qualifications:
         """Tally `{qualification: mass}`.
 
-        >>> Qualifications.of({1.0: 1, 0.6: 2}).values.tolist()
+        >>> Qualifications.from_arrays({1.0: 1, 0.6: 2}).values.tolist()
         [0.6, 1.0]
         """
         if not isinstance(masses, Mapping):
@@ -57,7 +57,7 @@ class ScoredGroups:
     failure: Floats
 
     @classmethod
-    def of(cls, groups: Any) -> ScoredGroups:
+    def from_arrays(cls, groups: Any) -> ScoredGroups:
         """Tally `{group: [(mass, score, chance of outcome 1), ...]}`."""
         if not isinstance(groups, Mapping):
             raise EvenhandError(

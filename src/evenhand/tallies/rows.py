@@ -30,7 +30,7 @@ class Rows:
     treated: np.typing.NDArray[np.bool_] | None = None
 
     @classmethod
-    def of(cls, score: Any, *, outcome: Any, groups: Any, treated: Any = None, weight: Any = None) -> Rows:
+    def from_arrays(cls, score: Any, *, outcome: Any, groups: Any, treated: Any = None, weight: Any = None) -> Rows:
         """Rows from arrays; groups are codes from 0."""
         s, y = np.asarray(score, dtype=np.float64), np.asarray(outcome, dtype=np.float64)
         g = np.asarray(groups, dtype=np.int64)

@@ -36,10 +36,10 @@ class Ragged:
     values: Floats
 
     @classmethod
-    def of(cls, matrix: Floats) -> Ragged:
+    def from_matrix(cls, matrix: Floats) -> Ragged:
         """The cells of a dense matrix that are there: NaN and -inf mark the missing ones.
 
-        >>> Ragged.of(np.array([[0.5, np.nan], [np.nan, np.nan]])).starts.tolist()
+        >>> Ragged.from_matrix(np.array([[0.5, np.nan], [np.nan, np.nan]])).starts.tolist()
         [0, 1, 1]
         """
         missing = np.isnan(matrix) | (matrix == -np.inf)
@@ -59,7 +59,7 @@ class Ragged:
     def filled(self, top: int, items: int) -> Ragged:
         """Rows shorter than `top` with the last items that they lack, at minus infinity: as many as that takes, and one that ties.
 
-        >>> Ragged.of(np.array([[0.5, np.nan, np.nan, 0.1, np.nan]])).filled(3, 5).items.tolist()
+        >>> Ragged.from_matrix(np.array([[0.5, np.nan, np.nan, 0.1, np.nan]])).filled(3, 5).items.tolist()
         [0, 2, 3, 4]
         """
         first = max(0, items - top - 1)  # a row lacks more of those from here on than it has slots left
@@ -163,7 +163,7 @@ class Cut:
     def shown(self, scores: Ragged) -> tuple[Ragged, npt.NDArray[np.bool_]]:
         """How much of each item each user is shown (1, or less where tied items share slots), and which users had ties.
 
-        >>> Cut(top=2, ties="fractional").shown(Ragged.of(np.array([[0.5, 0.5, 0.5, 0.1]])))[0].values.round(2).tolist()
+        >>> Cut(top=2, ties="fractional").shown(Ragged.from_matrix(np.array([[0.5, 0.5, 0.5, 0.1]])))[0].values.round(2).tolist()
         [0.67, 0.67, 0.67]
         """
         keep, tied = self._weights(scores, self.ties)
@@ -176,7 +176,7 @@ class Cut:
         keep: npt.NDArray[Any] = np.ones(len(scores.values), dtype=np.float64 if ties == "fractional" else np.bool_)
         tied = np.zeros(len(scores.starts) - 1, dtype=bool)
         for rows, cells in _batches(scores, self.top):
-            weight, tied[rows] = _best(cells.of(scores.values), cells.inside, self.top, ties)
+            weight, tied[rows] = _best(cells.padded(scores.values), cells.inside, self.top, ties)
             cells.put(keep, weight)
         return keep, tied
 
@@ -199,7 +199,7 @@ class _Cells(NamedTuple):
     at: Ints
     inside: npt.NDArray[np.bool_] | None
 
-    def of(self, values: Floats) -> Floats:
+    def padded(self, values: Floats) -> Floats:
         """Values (rows, width); what is outside is below all."""
         found = values.take(self.at)
         if self.inside is not None:

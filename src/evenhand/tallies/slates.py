@@ -42,7 +42,7 @@ class Owners:
     providers: int
 
     @classmethod
-    def of(cls, provider: Any) -> Owners:
+    def from_arrays(cls, provider: Any) -> Owners:
         """Every item has one provider: (items,) codes."""
         codes = np.asarray(provider, dtype=np.int64)
         many = int(codes.max(initial=-1)) + 1
@@ -82,7 +82,7 @@ class Slates:
     relevance: Floats | None = None
 
     @classmethod
-    def of(
+    def from_arrays(
         cls, request: Any, item: Any, score: Any, owners: Owners, top: int, attention: Any, relevance: Any = None
     ) -> Slates:
         """Sort rows into requests. `request` and `item` are codes from 0, so that their order is not that of the table."""
@@ -218,7 +218,7 @@ class Reordered:
     was: Ints
 
     @classmethod
-    def of(cls, after: Sequence[Any], *, before: Sequence[Any]) -> Reordered:
+    def from_arrays(cls, after: Sequence[Any], *, before: Sequence[Any]) -> Reordered:
         """One list, best first, and the same list before; items are compared by equality."""
         for name, items in (("after", after), ("before", before)):
             if isinstance(items, str) or len(set(items)) < len(items):
@@ -248,7 +248,7 @@ class Gained:
     ideal: Floats
 
     @classmethod
-    def of(cls, gains: Any, *, candidates: Any = None, attention: Any = "log(offset=1)") -> Gained:
+    def from_arrays(cls, gains: Any, *, candidates: Any = None, attention: Any = "log(offset=1)") -> Gained:
         """One list: the gain at each rank, and those of all candidates where they are more than the list."""
         shown = sound_relevance(gains)
         best = np.sort(shown if candidates is None else sound_relevance(candidates))[::-1][: len(shown)]

@@ -89,14 +89,14 @@ class Slices:
             return self
         every = (*self.labels, *absent)
         return replace(
-            self, labels=every, spectra=Spectra.of([*self.spectra.separate(), *[NOBODY] * len(absent)])
+            self, labels=every, spectra=Spectra.from_spectra([*self.spectra.separate(), *[NOBODY] * len(absent)])
         ).in_order(rows_in_order(every))
 
     def in_order(self, places: Sequence[int]) -> Slices:
         """The slices at these places."""
         each = self.spectra.separate()
         labels = tuple(self.labels[i] for i in places)
-        return replace(self, labels=labels, spectra=Spectra.of([each[i] for i in places]))
+        return replace(self, labels=labels, spectra=Spectra.from_spectra([each[i] for i in places]))
 
     def padded(self, sizes: Mapping[Label, int]) -> Slices:
         """The same with the units that nobody saw: each slice has as many units as `sizes` says, which must cover all slices."""

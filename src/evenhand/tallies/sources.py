@@ -52,10 +52,10 @@ class Sources:
     counts: Floats
 
     @classmethod
-    def of(cls, sources: Mapping[Any, Any]) -> Sources:
+    def from_arrays(cls, sources: Mapping[Any, Any]) -> Sources:
         """Tally plain amounts: for each source one amount per unit, in the same order of units.
 
-        >>> Sources.of({"a": [1, 0, 1], "b": [2, 0, 2]}).counts
+        >>> Sources.from_arrays({"a": [1, 0, 1], "b": [2, 0, 2]}).counts
         array([1., 2.])
         """
         if not isinstance(sources, Mapping) or not sources:
@@ -247,7 +247,7 @@ class SourceSlices:
     @property
     def totals(self) -> Slices:
         """The units' totals, as the inequality audit sees them."""
-        return Slices(self.labels, Spectra.of([t.spectrum for t in self.tallies]), self.broken)
+        return Slices(self.labels, Spectra.from_spectra([t.spectrum for t in self.tallies]), self.broken)
 
     def padded(self, totals: Slices) -> SourceSlices:
         """The same units as in `totals`, whose slices also hold those nobody saw."""

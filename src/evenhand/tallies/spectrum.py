@@ -96,10 +96,12 @@ class Spectrum:
     weights: Floats | None = None
 
     @classmethod
-    def of(cls, x: Any, weights: Any = None, nan_policy: Literal["raise", "omit", "propagate"] = "raise") -> Spectrum:
+    def from_arrays(
+        cls, x: Any, weights: Any = None, nan_policy: Literal["raise", "omit", "propagate"] = "raise"
+    ) -> Spectrum:
         """Tally plain amounts, one per unit.
 
-        >>> Spectrum.of([3, 0, 0, 3, 1])
+        >>> Spectrum.from_arrays([3, 0, 0, 3, 1])
         Spectrum(values=array([0., 1., 3.]), counts=array([2., 1., 2.]), weights=None)
         """
         if nan_policy not in ("raise", "omit", "propagate"):
@@ -256,11 +258,11 @@ class Spectrum:
 
         Replicates are each taken by themselves.
 
-        >>> Spectrum.of([0, 1, 2, 3, 5, 5, 6]).coarse(2).values.tolist()
+        >>> Spectrum.from_arrays([0, 1, 2, 3, 5, 5, 6]).coarse(2).values.tolist()
         [0.0, 1.5, 4.0, 5.5]
         """
         if lead := self._lead():
-            made = Spectra.of([one.coarse(fewest) for one in self._each(lead)]).stacked()
+            made = Spectra.from_spectra([one.coarse(fewest) for one in self._each(lead)]).stacked()
             weights = None if made.weights is None else made.weights.reshape(*lead, -1)
             return Spectrum(made.values.reshape(*lead, -1), made.counts.reshape(*lead, -1), weights)
         above = self.values > 0
@@ -323,7 +325,7 @@ class Spectrum:
         amounts that differ little, stay apart. The amount of the unit of rank `apart` shares its bin with no other, nor does
         any between two ranks of `near`.
 
-        >>> Spectrum.of([1, 2, *range(1000, 1010), 9000]).gathered(4).values.tolist()
+        >>> Spectrum.from_arrays([1, 2, *range(1000, 1010), 9000]).gathered(4).values.tolist()
         [1.0, 2.0, 1000.0, 1002.0, 1005.0, 1007.5, 1009.0, 9000.0]
         """
         if self.weights is not None:
@@ -402,7 +404,7 @@ class Spectra:
     weights: Floats | None = None
 
     @classmethod
-    def of(cls, spectra: list[Spectrum]) -> Spectra:
+    def from_spectra(cls, spectra: list[Spectrum]) -> Spectra:
         starts = np.concatenate([[0], np.cumsum([len(s.values) for s in spectra])]).astype(np.int64)
         weighted = any(s.weights is not None for s in spectra)
         return cls(
@@ -440,12 +442,14 @@ class Spectra:
 
     def only(self, chosen: np.typing.NDArray[np.bool_]) -> Spectra:
         """Some of the slices."""
-        return self if chosen.all() else Spectra.of([self[i] for i in np.flatnonzero(chosen).tolist()])
+        return self if chosen.all() else Spectra.from_spectra([self[i] for i in np.flatnonzero(chosen).tolist()])
 
     def each(self, made: Callable[[Spectrum], Spectrum], chosen: np.typing.NDArray[np.bool_] | None = None) -> Spectra:
         """Every slice, or those `chosen`, made into another."""
         at = np.ones(len(self), dtype=bool) if chosen is None else chosen
-        return Spectra.of([made(self[i]) if at[i] else self[i] for i in range(len(self))]) if at.any() else self
+        return (
+            Spectra.from_spectra([made(self[i]) if at[i] else self[i] for i in range(len(self))]) if at.any() else self
+        )
 
     def coarse(self, fewest: int) -> Spectra:
         """Every slice with so many neighbours at their mean."""
@@ -454,7 +458,7 @@ class Spectra:
     def padded(self, zeros: Floats) -> Spectra:
         """Add to each slice its units that received nothing: one more cell at the front, at amount zero."""
         if self.weights is not None:
-            return Spectra.of([self[i].padded(float(z)) for i, z in enumerate(zeros)])
+            return Spectra.from_spectra([self[i].padded(float(z)) for i, z in enumerate(zeros)])
         lengths = np.diff(self.starts)
         starts = self.starts + np.arange(len(self) + 1)
         fronts = starts[:-1]

@@ -373,10 +373,10 @@ class Lists:
     square: float
 
     @classmethod
-    def of(cls, lists: Any, items: Any = None, attention: Any = "rbp(patience=0.8)") -> Lists:
+    def from_arrays(cls, lists: Any, items: Any = None, attention: Any = "rbp(patience=0.8)") -> Lists:
         """Of each user, the numbers of the items shown (from 0), best first; `items` is how many there are.
 
-        >>> Lists.of([[0, 1], [1]], items=3, attention="rbp(patience=0.5)").received.tolist()
+        >>> Lists.from_arrays([[0, 1], [1]], items=3, attention="rbp(patience=0.5)").received.tolist()
         [0.5, 0.75, 0.0]
         """
         if not is_whole(items, least=0):

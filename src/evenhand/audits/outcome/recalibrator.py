@@ -203,7 +203,7 @@ def _tally(s: Floats, y: Floats, codes: Ints, bins: int, groups: int) -> Moments
     ordered = np.sort(s)
     inner = np.unique(ordered[ranks])
     inner = inner[inner < ordered[-1]]
-    return Moments.of(s, y, np.searchsorted(inner, s), codes, shape=(len(inner) + 1, groups))
+    return Moments.from_arrays(s, y, np.searchsorted(inner, s), codes, shape=(len(inner) + 1, groups))
 
 
 def _curves(m: Moments, home: int) -> tuple[Floats, Floats, Floats]:

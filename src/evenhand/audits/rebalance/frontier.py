@@ -153,7 +153,7 @@ class Frontier:
         many = int(tenth.max(initial=0)) + 1
         for one in self.found:
             after = self.shares(one.strength)
-            curve = lorenz_curve(Spectrum.of(after))
+            curve = lorenz_curve(Spectrum.from_arrays(after))
             kept = corners(curve.population, curve.share, MOST_CORNERS, ())
             lorenz["strength"] += [one.strength] * len(kept)
             lorenz["population"] += curve.population[kept].tolist()

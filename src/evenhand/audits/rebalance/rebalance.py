@@ -355,7 +355,7 @@ class Meter:
             if not why_not and self.level is not None
             else np.empty(0)
         )
-        also = a.card.reason(Spectrum.of(whole), **a.params) if np.isnan(estimate) else a.caution(estimate)
+        also = a.card.reason(Spectrum.from_arrays(whole), **a.params) if np.isnan(estimate) else a.caution(estimate)
         return self._row(labels, a.text, estimate, without, a.span, why_not, ideal=a.ideal, better=a.better, also=also)
 
     def _row(
@@ -371,7 +371,7 @@ class Meter:
 
 
 def _on(a: MetricSpec, exposure: Floats) -> float:
-    return float(a.on(Spectrum.of(significant(np.maximum(exposure, 0.0)))))
+    return float(a.on(Spectrum.from_arrays(significant(np.maximum(exposure, 0.0)))))
 
 
 def _shares(exposure: Floats) -> tuple[Floats, Floats]:
