@@ -13,8 +13,8 @@ from evenhand import metrics
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings
 from evenhand.report.charts.drawing import MOST_POINTS, Kind, Panel, Picture, records
-from evenhand.report.charts.drawn import KINDS, draw, kinds_for, picture, save
 from evenhand.report.charts.lorenz_curves import FINE, Curve, corners, curves, stops
+from evenhand.report.charts.registry import KINDS, draw, kinds_for, picture, save
 from evenhand.report.charts.shapes import MOST_ROWS
 from made_findings import (
     HOSTILE,
@@ -76,7 +76,7 @@ def test_every_kind_that_fits_draws_valid_json_with_few_points(shape):
             spec = panel.chart.to_dict()  # Altair checks it against the schema of Vega-Lite
             assert json.dumps(spec, allow_nan=False)
             assert len(data_of(spec)) <= 2 * MOST_POINTS, kind.name
-        assert drawn.says
+        assert drawn.text
         assert len({len(column) for column in drawn.table.values()}) == 1, "a table of one length"
         assert all(panel.height <= 1600 for panel in drawn.panels), kind.name
 

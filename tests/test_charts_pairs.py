@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.report.charts.drawn import picture
+from evenhand.report.charts.registry import picture
 from evenhand.synthetic import Maker
 
 
@@ -79,7 +79,7 @@ def test_a_constant_metric_is_an_empty_square(result):
     columns["estimate"] = [0.1] * len(columns["estimate"])
     flat = eh.agreement(replace(result, findings=replace(result.findings, columns=columns)))
     drawn(flat, "agreement")
-    assert "No two metrics" in picture(flat.findings, None)[1].says
+    assert "No two metrics" in picture(flat.findings, None)[1].text
 
 
 def test_pairs_need_the_table_of_groups(made):

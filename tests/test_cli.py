@@ -218,7 +218,7 @@ def test_the_demo_asks_every_question_and_leaves_a_report_for_each(tmp_path, cap
 
 def test_the_charts_that_an_audit_names_are_those_that_there_are():
     from evenhand.audits.declare import AUDITS, names
-    from evenhand.report.charts.drawn import KINDS
+    from evenhand.report.charts.registry import KINDS
 
     assert names()
     for audit in AUDITS.values():

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.report import page as report
-from evenhand.report.charts import drawn as charts
+from evenhand.report.charts import registry as charts
 
 FEW = 10
 CALL = {"unit": "u", "amount": "v", "interval": None, "rng": 1, "min_units": FEW}

@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 import evenhand as eh
 from evenhand.cli import main
-from evenhand.report.words.sentences import teller
+from evenhand.report.words.sentences import writer_for
 from golden_cases import CASES
 from oracles import outcome as oracle
 
@@ -212,7 +212,7 @@ def test_classification_tests_the_bin_right_above_the_threshold():
     assert marginal["p"] == first["p"] < 0.01
     assert one(result, "outcome_gap", bin=1, group="f")["bin_low"] >= 0.4
     assert result.provenance["scope"]["rows"] == frame.filter(pl.col("s") >= 0.4).height
-    assert "right above the threshold" in " ".join(teller(result.findings).headlines(result.findings))
+    assert "right above the threshold" in " ".join(writer_for(result.findings).key_sentences(result.findings))
 
 
 def test_outcomes_below_the_threshold_need_not_be_known():
@@ -264,7 +264,7 @@ def test_a_gap_is_found_with_its_sign_and_size():
         row = one(result, metric, group="f")
         assert row["low"] < 0.1 < row["high"]
         assert one(result, metric, group="u")["p_adjusted"] > 0.05
-    assert "the score under-rates f" in " ".join(teller(result.findings).headlines(result.findings))
+    assert "the score under-rates f" in " ".join(writer_for(result.findings).key_sentences(result.findings))
 
 
 def test_p_is_adjusted_over_the_gaps_that_are_tested():
@@ -292,7 +292,7 @@ def test_outcomes_that_do_not_rise_with_the_score_are_reported():
     frame = candidates().with_columns((1 - pl.col("s")).alias("s"))
     result = eh.outcome_test(frame, **ROLES)
     assert one(result, "lowest_bin")["note"] == "not_rising"
-    assert "do not rise with the score" in " ".join(teller(result.findings).headlines(result.findings))
+    assert "do not rise with the score" in " ".join(writer_for(result.findings).key_sentences(result.findings))
     assert one(eh.outcome_test(candidates(), **ROLES), "lowest_bin")["estimate"] == 1
 
 
@@ -522,7 +522,7 @@ def test_the_picture_of_gaps_has_a_panel_for_every_group_but_the_reference():
 
 def test_who_can_fix_what_stands_beside_the_findings():
     found = eh.outcome_test(candidates(), **ROLES).findings
-    first, second = teller(found).asides(found)
+    first, second = writer_for(found).side_tables(found)
     assert len(first.rows) == 2
     assert len(first.head) == 3
     assert any("people treat the groups differently" in row[0] for row in second.rows)

@@ -17,7 +17,7 @@ from evenhand.intervals.orders import draws_of, random_orders
 from evenhand.metrics import ndd, ndjs, ndkl
 from evenhand.metrics.prefix import TEMPLATES, lean, lean_and_spread
 from evenhand.metrics.template import Reading
-from evenhand.report.charts.drawn import KINDS
+from evenhand.report.charts.registry import KINDS
 from evenhand.tallies.placement import Placement
 from golden_cases import cases
 from oracles import prefix as oracle
@@ -340,7 +340,7 @@ def test_the_result_survives_saving(tmp_path):
 def test_the_picture_of_requests_says_which_is_the_furthest_from_even():
     lists = {19: list("aabbbb"), 7: list("babbab")}
     found = eh.prefix(table(lists), group="stance", protected="a", rng=1).findings
-    assert KINDS["requests"].draw(found).says == (
+    assert KINDS["requests"].draw(found).text == (
         "request 19 is the furthest from even: nDD 1 (the largest possible) and nDKL 1 (the largest possible). "
         "Less even than a random order of their items would be on average: 1 of 2 requests by nDD, 1 of 2 requests by nDKL."
     )

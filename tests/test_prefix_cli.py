@@ -11,7 +11,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli import main
-from evenhand.report.charts.drawn import draw, kinds_for, picture
+from evenhand.report.charts.registry import draw, kinds_for, picture
 from ranked_tables import table
 
 HOSTILE = "</script><img src=x onerror=alert(1)> a.b[0]"
@@ -125,7 +125,7 @@ def test_every_picture_that_fits_is_valid_and_says_something(shape):
     assert kinds
     for kind in kinds:
         drawn = kind.draw(found)
-        assert drawn.says
+        assert drawn.text
         assert len({len(column) for column in drawn.table.values()}) == 1
         for panel in drawn.panels:
             assert json.dumps(panel.chart.to_dict(), allow_nan=False)

@@ -8,7 +8,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.report import page as report
-from evenhand.report.charts import drawn as charts
+from evenhand.report.charts import registry as charts
 
 EVIL = [
     "<script>alert(1)</script>", "]]>", "</script><img src=x onerror=alert(1)>", "\u202eRTL\u202c", "x" * 300, "😀",

@@ -19,7 +19,7 @@ from evenhand.report import page as report
 from evenhand.report import reproduce as again
 from evenhand.report.pages import vega
 from evenhand.report.words import summary
-from evenhand.report.words.headlines import verdict
+from evenhand.report.words.headlines import headline_for
 from evenhand.report.words.text import percent
 from made_findings import HOSTILE, amounts, audited, binned, decomposed, findings_of, hostile, sources, undefined
 
@@ -139,7 +139,7 @@ def test_the_verdict_counts_the_units_of_the_top_and_names_both_ends():
     found = audited().findings
     held = {r["source"]: r["estimate"] for r in found.rows() if r["metric"] == "top_share(p=0.01)"}
     most, least = max(held, key=held.get), min(held, key=held.get)
-    says = verdict(found).says
+    says = headline_for(found).text
     assert says.startswith(
         f"For source {most}, the top 1% of authors (4 of 400) get {held[most]:.0%} of all impressions"
     )
@@ -149,13 +149,13 @@ def test_the_verdict_counts_the_units_of_the_top_and_names_both_ends():
 def test_without_a_share_of_the_top_the_verdict_reads_it_off_the_curve():
     found = audited(None, metrics=("gini",)).findings
     share = eh.metrics.top_share(amounts(400, seed=0, spread=1), 0.01)
-    assert verdict(found).says == f"The top 1% of authors (4 of 400) get {share:.0%} of all impressions."
+    assert headline_for(found).text == f"The top 1% of authors (4 of 400) get {share:.0%} of all impressions."
 
 
 def test_few_findings_are_all_said_and_many_are_summed_up():
     few, many = audited(None), audited()
-    assert summary.headlines(few.findings) == few.sentences()
-    lines = summary.headlines(many.findings)
+    assert summary.key_sentences(few.findings) == few.sentences()
+    lines = summary.key_sentences(many.findings)
     assert len(lines) == 6
     share = [r["estimate"] for r in many.findings.rows() if r["metric"] == "top_share(p=0.01)"]
     top = next(line for line in lines if line.startswith("The top 1% of authors"))
@@ -167,7 +167,7 @@ def test_few_findings_are_all_said_and_many_are_summed_up():
 def test_amounts_do_not_share_a_range():
     rows = [{"amount": a, "day": d, "metric": "gini", "estimate": e} for a, e0 in (("stars", 0.9), ("forks", 0.2))
             for d, e in enumerate((e0, e0 + 0.01, e0 + 0.02, e0 + 0.03, e0 + 0.04))]  # fmt: skip
-    first, second = summary.headlines(findings_of("inequality", rows, slices=("amount", "day")))
+    first, second = summary.key_sentences(findings_of("inequality", rows, slices=("amount", "day")))
     assert "of stars over" in first
     assert "0.9000 (day 0) to 0.9400 (day 4)" in first
     assert "of forks over" in second
@@ -176,7 +176,7 @@ def test_amounts_do_not_share_a_range():
 
 def test_warnings_say_how_many_numbers_they_concern():
     rows = [{"metric": "gini", "estimate": 0.5, "note": "heavy_tail"}, {"metric": "hoover", "estimate": 0.5}]
-    lines = [line for _, line in summary.caution(findings_of("inequality", rows))]
+    lines = [line for _, line in summary.cautions(findings_of("inequality", rows))]
     assert any("1 of 2 numbers" in line and "too short" in line for line in lines)
     assert any("There are no intervals" in line for line in lines)
 
@@ -189,14 +189,14 @@ def test_two_results_are_compared_in_words():
     top = said["top_share(p=0.01)"]
     assert top.startswith(f"Share of the top 1% is {percent(first)} in a and {percent(second)} in b")
     assert "points (95% interval" in top
-    assert summary.headlines(result.findings) == result.sentences()
+    assert summary.key_sentences(result.findings) == result.sentences()
 
 
 def test_many_compared_numbers_are_summed_up_with_the_surest_first():
     rows = [{"by": str(i), "metric": "gini", "estimate": 0.1, "a": 0.5, "b": 0.4, "p": i / 20, "p_adjusted": i / 20}
             for i in range(20)]  # fmt: skip
     found = findings_of("compare", rows, slices=("by",), extra=("a", "b", "p", "p_adjusted"))
-    first, second, *_ = summary.headlines(found)
+    first, second, *_ = summary.key_sentences(found)
     assert first == "1 of 20 numbers differ by more than chance (p below 5% after Holm's adjustment)."
     assert second.startswith("For by 0: Gini index is 0.5000 in a and 0.4000 in b")
 
@@ -465,7 +465,7 @@ def test_the_printed_page_shows_every_row_of_the_table(browser, written, tmp_pat
 
 @pytest.mark.browser
 def test_a_chart_saved_as_html_is_silent_too(browser, tmp_path):
-    from evenhand.report.charts.drawn import draw, save
+    from evenhand.report.charts.registry import draw, save
 
     path = save(draw(hostile(), "intervals"), tmp_path / "chart.html")
     with visit(browser, path) as seen:

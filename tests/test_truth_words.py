@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.report.words.summary import headlines
+from evenhand.report.words.summary import key_sentences
 from evenhand.report.words.text import counted, number, percent, plural
 
 
@@ -99,7 +99,7 @@ def test_a_range_over_slices_does_not_rest_on_tiny_or_infinite_ones():
     found = eh.inequality(
         pl.DataFrame(rows), unit="author", amount="views", by="day", population=None, metrics="gini", interval=None
     )
-    said = " ".join(headlines(found.findings))
+    said = " ".join(key_sentences(found.findings))
     assert "day 99" not in said
     assert "with fewer than 20 units" in said
 

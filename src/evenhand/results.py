@@ -29,7 +29,7 @@ from evenhand.report import table as tables
 from evenhand.report.checks import Checks, Inconclusive, check
 from evenhand.report.files import write_whole
 from evenhand.report.tracked import tracked
-from evenhand.report.words import sentences as tellers
+from evenhand.report.words.sentences import sentences
 
 RANKED = frozenset({"exposure", "pairwise", "prefix"})
 """Audits whose units are requests, which two results may share."""
@@ -62,7 +62,7 @@ class Result:
 
     def sentences(self) -> list[str]:
         """The findings in plain words."""
-        return [printable(sentence).replace("\n", " ") for sentence in tellers.sentences(self.findings)]
+        return [printable(sentence).replace("\n", " ") for sentence in sentences(self.findings)]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the tallies, ready for JSON."""
@@ -120,7 +120,7 @@ class Result:
     @property
     def kinds(self) -> list[str]:
         """Names of the kinds of chart that `.plot(kind)` can draw of this result; the first is what `.plot()` draws."""
-        from evenhand.report.charts import drawn as charts
+        from evenhand.report.charts import registry as charts
 
         return [kind.name for kind in charts.kinds_for(self.findings)]
 
@@ -130,7 +130,7 @@ class Result:
         A notebook shows it without a network; `.save("chart.svg")` (or .png, .html) writes it.
         """
         from evenhand.report import notebook
-        from evenhand.report.charts import drawn as charts
+        from evenhand.report.charts import registry as charts
 
         return notebook.offline(charts.draw(self.findings, kind))
 

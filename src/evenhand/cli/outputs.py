@@ -126,10 +126,10 @@ def write_build_files(gates: Sequence[Gate], args: argparse.Namespace) -> None:
 
 def in_sentences(result: Any) -> list[str]:
     """The findings as sentences: all of them, or the ten that matter if the audit knows which."""
-    from evenhand.report.words.sentences import teller
+    from evenhand.report.words.sentences import writer_for
 
     every = list(dict.fromkeys(result.sentences()))
-    first = teller(result.findings).headlines(result.findings)
+    first = writer_for(result.findings).key_sentences(result.findings)
     if len(every) <= MAX_SENTENCES or not first:
         return every
     shown = list(dict.fromkeys([*first, *every]))
@@ -149,7 +149,7 @@ def _render(result: Any, args: argparse.Namespace) -> str:
 
 
 def _save(chart: Any, path: str) -> None:
-    from evenhand.report.charts import drawn as charts  # Altair is slow to load, and most commands draw nothing
+    from evenhand.report.charts import registry as charts  # Altair is slow to load, and most commands draw nothing
 
     charts.save(chart, path)
 

@@ -16,7 +16,7 @@ from evenhand.errors import EvenhandError
 from evenhand.findings import COLUMNS, Findings, hash_of
 from evenhand.history import store
 from evenhand.intervals.alarms import Watch, watch
-from evenhand.report.charts.series import BESIDE, Line, lines
+from evenhand.report.charts.series import HISTORY_COLUMNS, Line, lines
 from evenhand.results import Result
 
 RATE = 0.05
@@ -201,7 +201,9 @@ def day(at: Any) -> date:
 
 def _filled(rows: Any, slices: Sequence[str]) -> list[str]:
     """Columns beside those of every result in which anything stands."""
-    return [n for n in rows.columns if n not in {*BESIDE, *COLUMNS, *slices} and rows[n].null_count() < rows.height]
+    return [
+        n for n in rows.columns if n not in {*HISTORY_COLUMNS, *COLUMNS, *slices} and rows[n].null_count() < rows.height
+    ]
 
 
 def _findings(stored: store.Stored) -> Findings:

@@ -131,15 +131,15 @@ def parse(text: str) -> Rule:
     >>> parse("top_share(p=0.01) <= 50%").bound, parse("gini <= baseline + 0.01").at(0.8)
     (0.5, 0.81)
     """
-    found = _RULE.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    match = _RULE.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         raise EvenhandError(
             f"check={text!r} cannot be read. Write a metric, a sign and a number, as in 'gini <= 0.9' or 'gini <= baseline + 0.01'."
         )
-    bound = math.nan if found["bound"] is None else float(found["bound"]) / (100 if found["percent"] else 1)
-    step = found["step"] or ""
-    by = float(found["by"]) / (100 if found["share"] else 1) if step else 0.0
-    return Rule(text.strip(), found["metric"], _SIGNS[found["sign"]], bound, step, by)
+    bound = math.nan if match["bound"] is None else float(match["bound"]) / (100 if match["percent"] else 1)
+    step = match["step"] or ""
+    by = float(match["by"]) / (100 if match["share"] else 1) if step else 0.0
+    return Rule(text.strip(), match["metric"], _SIGNS[match["sign"]], bound, step, by)
 
 
 def check(
@@ -189,18 +189,18 @@ def _baselines(
     """What the baseline has for each row; NaN for rows that are new."""
     if not baseline:
         raise EvenhandError(f"check={rule.text!r} needs a baseline. Pass baseline= a saved result.")
-    known: dict[tuple[str, ...], float] = {}
-    for held in baseline:
-        if "estimate" in held.columns:
-            names = key_columns(held)
-            known = {_key(held, row, names): _number(row["estimate"]) for row in held.rows()} | known
+    estimates: dict[tuple[str, ...], float] = {}
+    for result in baseline:
+        if "estimate" in result.columns:
+            names = key_columns(result)
+            estimates = {_key(result, row, names): _number(row["estimate"]) for row in result.rows()} | estimates
     names = key_columns(findings)
-    found = [known.get(_key(findings, row, names), math.nan) for row in rows]
-    if all(map(math.isnan, found)):
+    usual = [estimates.get(_key(findings, row, names), math.nan) for row in rows]
+    if all(map(math.isnan, usual)):
         raise EvenhandError(
             f"The baseline has no number for {rule.metric!r} in any of these slices. Save one with the same audit, metrics and slices."
         )
-    return found
+    return usual
 
 
 def _key(findings: Findings, row: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:

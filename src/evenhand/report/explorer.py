@@ -32,9 +32,9 @@ HUGGING = 0.3
 HEIGHT = 300
 
 
-def seen_from_the_top(found: Sequence[Curve]) -> bool:
+def seen_from_the_top(drawn: Sequence[Curve]) -> bool:
     """Whether the curves are so close to the corner that they are better seen from the top."""
-    return all(curve.at(0.9) < HUGGING for curve in found)
+    return all(curve.at(0.9) < HUGGING for curve in drawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +91,12 @@ def chosen(share: float) -> str:
 
 def picture(findings: Findings) -> Picture:
     """The chart with a handle on it; the page moves the handle through the parameters `top`, `held`, `equal`."""
-    found = curves(findings)
-    top_view = seen_from_the_top(found)
+    polygons = curves(findings)
+    top_view = seen_from_the_top(polygons)
     drawn = from_the_top(findings) if top_view else lorenz(findings)
-    start = Reading.of(found[-1], _start(_stops(findings, found)))
+    start = Reading.of(polygons[-1], _start(_stops(findings, polygons)))
     panel = drawn.panels[0]
-    crowded = _line(found[-1], top_view=top_view) if len(found) > MOST_SERIES else [{"x": 1.0, "y": 1.0}]
+    crowded = _line(polygons[-1], top_view=top_view) if len(polygons) > MOST_SERIES else [{"x": 1.0, "y": 1.0}]
     handle = _handle_on_top(crowded) if top_view else _handle(crowded)
     handled = alt.layer(panel.chart, *handle).add_params(*_params(start))
     return replace(drawn, panels=(replace(panel, chart=handled, height=HEIGHT),))
@@ -135,7 +135,7 @@ def _handle(line: Sequence[dict[str, float]]) -> list[Any]:
     """The top as a band, the point where it begins, and the point below which the others hold as much."""
     where = _where()
     left = {"align": "right", "dx": -14, "fontSize": 13, "fontWeight": 600, "baseline": "middle"}
-    said = [
+    texts = [
         where.mark_text(**left, style=style).encode(x=f"{x}:Q", y=f"{y}:Q", text=f"{text}:N")
         for x, y, text in (("equal", "held", "equal_text"), ("x", "y", "top_text"))
         for style in ("halo", "value")
@@ -145,7 +145,7 @@ def _handle(line: Sequence[dict[str, float]]) -> list[Any]:
         where.mark_rect(style="gap", opacity=0.18).encode(x="x:Q", x2="end:Q"),
         where.mark_rule(style="reference").encode(x="x:Q"),
         _chosen_line(line),
-        *said,
+        *texts,
         where.mark_point(style="matched").encode(x="equal:Q", y="held:Q", opacity=hidden),
         where.mark_point(style="handle").encode(x="x:Q", y="y:Q"),
     ]
@@ -155,7 +155,7 @@ def _handle_on_top(line: Sequence[dict[str, float]]) -> list[Any]:
     """A line at the size of the top, and the point where it meets the curve; its name stands where there is room."""
     where = _where()
     side = {"align": {"expr": "top > 0.05 ? 'right' : 'left'"}, "dx": {"expr": "top > 0.05 ? -12 : 12"}, "dy": 12}
-    said = [
+    texts = [
         where.mark_text(**side, fontSize=13, fontWeight=600, style=style).encode(
             x="top:Q", y="held:Q", text="top_text:N"
         )
@@ -164,22 +164,22 @@ def _handle_on_top(line: Sequence[dict[str, float]]) -> list[Any]:
     return [
         where.mark_rule(style="reference").encode(x="top:Q"),
         _chosen_line(line),
-        *said,
+        *texts,
         where.mark_point(style="handle").encode(x="top:Q", y="held:Q"),
     ]
 
 
 def data(findings: Findings) -> dict[str, Any]:
     """What the page computes with: the corners of every polygon, the stops of the handle, the words of the sentence."""
-    found = curves(findings)
-    sizes, units = _stops(findings, found), _units(findings, found)
+    polygons = curves(findings)
+    sizes, units = _stops(findings, polygons), _units(findings, polygons)
     return {
         "curves": [
             {"name": c.name, "many": n, "population": _plain(c.population.tolist()), "share": _plain(c.share.tolist())}
-            for c, n in zip(found, units, strict=True)
+            for c, n in zip(polygons, units, strict=True)
         ],
-        "crowded": len(found) > MOST_SERIES,
-        "fromTheTop": seen_from_the_top(found),
+        "crowded": len(polygons) > MOST_SERIES,
+        "fromTheTop": seen_from_the_top(polygons),
         "stops": sizes,
         "start": sizes.index(_start(sizes)),
         "units": holders(findings),
@@ -189,25 +189,25 @@ def data(findings: Findings) -> dict[str, Any]:
 
 def sentence(findings: Findings) -> str:
     """What is read where the handle stands first."""
-    found = curves(findings)
+    polygons = curves(findings)
     units, amount = holders(findings), word(findings, "amount", "amounts").replace("_", " ")
-    start = Reading.of(found[-1], _start(_stops(findings, found)))
-    return start.sentence(found[-1].name, _units(findings, found)[-1], units, amount)
+    start = Reading.of(polygons[-1], _start(_stops(findings, polygons)))
+    return start.sentence(polygons[-1].name, _units(findings, polygons)[-1], units, amount)
 
 
 def _plain(values: Sequence[float]) -> list[Any]:
     return [drawable(v) for v in values]
 
 
-def _units(findings: Findings, found: Sequence[Curve]) -> list[float]:
+def _units(findings: Findings, polygons: Sequence[Curve]) -> list[float]:
     """How many units each curve runs over; those of a curve that no row counts have its finest step."""
     sizes = dict(zip(slice_labels(findings), findings.columns.get("units", ()), strict=False))
     if "items" in findings.provenance and "holder" in findings.words:  # a recommender's curve runs over its items
         sizes = _items(findings, list(sizes))
-    known = [read_number(sizes.get(c.name)) for c in found]
+    counts = [read_number(sizes.get(c.name)) for c in polygons]
     return [
         float(n) if n == n else float(round(1 / (c.population[1] - c.population[0])))
-        for n, c in zip(known, found, strict=True)
+        for n, c in zip(counts, polygons, strict=True)
     ]
 
 
@@ -217,12 +217,12 @@ def _items(findings: Findings, names: Sequence[str]) -> dict[str, Any]:
     if not isinstance(items, Mapping):
         return dict.fromkeys(names, items)
     where = zip(*(findings.columns[s] for s in findings.slices), strict=True)
-    words = [slice_words(findings.slices, one) for one in where]
-    return {name: items.get(one) for name, one in zip(slice_labels(findings), words, strict=True)}
+    words = [slice_words(findings.slices, labels) for labels in where]
+    return {name: items.get(labels) for name, labels in zip(slice_labels(findings), words, strict=True)}
 
 
-def _stops(findings: Findings, found: Sequence[Curve]) -> list[float]:
-    return list(stops(len(set(slice_labels(findings))), min(_units(findings, found))))
+def _stops(findings: Findings, polygons: Sequence[Curve]) -> list[float]:
+    return list(stops(len(set(slice_labels(findings))), min(_units(findings, polygons))))
 
 
 def _start(sizes: Sequence[float]) -> float:
@@ -231,15 +231,15 @@ def _start(sizes: Sequence[float]) -> float:
 
 def markup(findings: Findings) -> str:
     """Slider, choice of slice, and the sentence, which screen readers announce as it changes."""
-    found = curves(findings)
-    names = "".join(f'<option value="{i}">{escape(c.name)}</option>' for i, c in enumerate(found))
-    last = len(found) - 1
+    polygons = curves(findings)
+    names = "".join(f'<option value="{i}">{escape(c.name)}</option>' for i, c in enumerate(polygons))
+    last = len(polygons) - 1
     choose = (
         f'<label class="pick">{escape(slices_in_words(findings))} <select id="which" data-start="{last}">{names}</select></label>'
-        if len(found) > 1
+        if len(polygons) > 1
         else ""
     )
-    sizes = _stops(findings, found)
+    sizes = _stops(findings, polygons)
     shown = "".join(f"<span>{escape(chosen(s))}</span>" for s in (sizes[0], sizes[-1]))
     return (
         f'<div class="explorer"><div class="scripted" hidden>{choose}<label class="slide" for="top">Size of the top</label>'

@@ -32,9 +32,9 @@ def open_metrics(results: Sequence[Findings]) -> str:
     """
     lines: list[str] = []
     for column, help in GAUGES.items():
-        found = [_sample(f"evenhand_{column}", labels, value) for labels, value in _values(results, column)]
-        if found:
-            lines += [f"# HELP evenhand_{column} {help}", f"# TYPE evenhand_{column} gauge", *found]
+        samples = [_sample(f"evenhand_{column}", labels, value) for labels, value in _values(results, column)]
+        if samples:
+            lines += [f"# HELP evenhand_{column} {help}", f"# TYPE evenhand_{column} gauge", *samples]
     days = [(f, f.provenance["at"]) for f in results if f.provenance.get("at")]
     if days:
         lines += [f"# HELP {DAY} The day that the numbers of a plan are for.", f"# TYPE {DAY} gauge"]
@@ -67,9 +67,9 @@ def _labels(audit: str, names: Sequence[str], row: Mapping[str, Any], plan: str)
 
 
 def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
-    held = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+    pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
     shown = {math.inf: "+Inf", -math.inf: "-Inf"}.get(value) or repr(value)
-    return f"{name}{{{held}}} {shown}"
+    return f"{name}{{{pairs}}} {shown}"
 
 
 def _escaped(text: str) -> str:
@@ -87,8 +87,8 @@ def _seconds(at: str) -> float:
 
 def dashboard(results: Sequence[Findings]) -> str:
     """A Grafana dashboard, as JSON to import: a panel per metric with its intervals, for the gauges of `open_metrics`."""
-    wanted = dict.fromkeys((f.audit, metric) for f in results if "estimate" in f.columns for metric in f.metrics())
-    panels = [_panel(i, audit, metric, _legend(results, audit)) for i, (audit, metric) in enumerate(wanted)]
+    metrics = dict.fromkeys((f.audit, metric) for f in results if "estimate" in f.columns for metric in f.metrics())
+    panels = [_panel(i, audit, metric, _legend(results, audit)) for i, (audit, metric) in enumerate(metrics)]
     board = {
         "title": "evenhand", "uid": "evenhand", "schemaVersion": 39, "editable": True, "refresh": "1h", "timezone": "utc",
         "tags": ["evenhand"], "time": {"from": "now-90d", "to": "now"},
@@ -100,10 +100,10 @@ def dashboard(results: Sequence[Findings]) -> str:
 
 def _legend(results: Sequence[Findings], audit: str) -> str:
     """The labels that tell the lines of one metric apart, as Grafana writes them."""
-    asked = [f for f in results if f.audit == audit]
+    of_audit = [f for f in results if f.audit == audit]
     names = {
         n: None
-        for f in asked
+        for f in of_audit
         for row in f.rows()
         for n in _labels(audit, [c for c in key_columns(f) if c != "group"], row, "")
         if n not in ("audit", "metric", "plan")
@@ -115,7 +115,7 @@ def _panel(place: int, audit: str, metric: str, legend: str) -> dict[str, Any]:
     chosen = f'audit="{_escaped(audit)}",metric="{_escaped(metric)}"'
     source = {"type": "prometheus", "uid": "${source}"}
     ends = {"low": f"{legend} low", "high": f"{legend} high"}
-    asked = {"estimate": legend, **ends}
+    queries = {"estimate": legend, **ends}
     hidden = [
         {"id": "custom.lineWidth", "value": 0},
         {"id": "custom.hideFrom", "value": {"legend": True, "tooltip": False, "viz": False}},
@@ -136,6 +136,6 @@ def _panel(place: int, audit: str, metric: str, legend: str) -> dict[str, Any]:
         },
         "targets": [
             {"refId": "ABC"[i], "datasource": source, "expr": f"evenhand_{name}{{{chosen}}}", "legendFormat": text}
-            for i, (name, text) in enumerate(asked.items())
+            for i, (name, text) in enumerate(queries.items())
         ],
     }  # fmt: skip

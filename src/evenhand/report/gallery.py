@@ -1,4 +1,4 @@
-"""One page over several reports: every question with its answer in a sentence, a picture, and what to type."""
+"""One page over several reports: every question with its headline, a chart, and the command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STYLE = """
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A question that was asked: its title, the findings, the file of the report, the command that made it."""
+    """A question: its title, the findings, the file of the report, the command that made it."""
 
     title: str
     findings: Findings
@@ -31,10 +31,10 @@ class Tile:
     command: str
 
 
-def page(tiles: Sequence[Tile], own: Sequence[tuple[str, str]]) -> str:
-    """The page; `own` says what to type for one's own data, as pairs of a sentence and a command."""
+def page(tiles: Sequence[Tile], next_steps: Sequence[tuple[str, str]]) -> str:
+    """The page; `next_steps` are pairs of a sentence and a command to try on one's own data."""
     shown = "".join(_tile(tile, number) for number, tile in enumerate(tiles, start=1))
-    typed = "".join(f"<p>{escape(said)}</p><pre>{escape(command)}</pre>" for said, command in own)
+    typed = "".join(f"<p>{escape(text)}</p><pre>{escape(command)}</pre>" for text, command in next_steps)
     body = [
         '<div class="page"><main><header><h1>evenhand: a tour</h1>',
         '<p class="verdict">Who gets seen, and is it even-handed? The same questions, asked of made-up data.</p></header>',
@@ -46,8 +46,8 @@ def page(tiles: Sequence[Tile], own: Sequence[tuple[str, str]]) -> str:
 
 
 def _tile(tile: Tile, number: int) -> str:
-    says, drawn = report.thumbnail(tile.findings, f"tile-{number}")
-    described = escape(f"{tile.title} {says}")
+    headline, drawn = report.thumbnail(tile.findings, f"tile-{number}")
+    described = escape(f"{tile.title} {headline}")
     picture = (
         f'<div role="img" aria-label="{described}"><div class="draw" aria-hidden="true">{drawn}</div></div>'
         if drawn
@@ -55,5 +55,5 @@ def _tile(tile: Tile, number: int) -> str:
     )
     return (
         f'<article class="tile"><h2><a href="{escape(tile.link)}">{escape(tile.title)}</a></h2>'
-        f'<p class="verdict">{escape(says)}</p>{picture}<pre>{escape(tile.command)}</pre></article>'
+        f'<p class="verdict">{escape(headline)}</p>{picture}<pre>{escape(tile.command)}</pre></article>'
     )

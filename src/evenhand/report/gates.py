@@ -1,4 +1,4 @@
-"""Checks for those who read them in a build: JUnit XML for its test page, Markdown for its summary."""
+"""Checks as reports of a build: JUnit XML for its test page, Markdown for its summary."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from xml.sax.saxutils import escape, quoteattr
 from evenhand.findings import Findings
 from evenhand.report import table as tables
 from evenhand.report.checks import Check, Checks
+from evenhand.report.words.intervals import interval_text
 from evenhand.report.words.sentences import sentences
 from evenhand.report.words.text import number
 
@@ -64,40 +65,24 @@ def _text(text: str) -> str:
 
 
 def summary(gates: Sequence[Gate]) -> str:
-    """What a build found, in Markdown: the verdicts, then the numbers."""
+    """The checks and then the sentences of every result, in Markdown."""
     return "\n".join(part for gate in gates for part in _section(gate))
 
 
 def _section(gate: Gate) -> list[str]:
-    held = gate.checks.checks
+    checks = gate.checks.checks
     lines = [f"## {tables.escape_markdown(gate.name)}: {tables.escape_markdown(gate.findings.question)}", ""]
-    if held:
+    if checks:
         failed, open_ = len(gate.checks.failed), len(gate.checks.inconclusive)
-        verdict = (
-            f"**{failed:,} of {len(held):,} checks failed.**" if failed else f"**All {len(held):,} checks passed.**"
-        )
-        doubt = (
-            f" {open_:,} {'is' if open_ == 1 else 'are'} inconclusive: the data are too few to say." if open_ else ""
-        )
-        rows = [
-            [_mark(c), f"`{c.rule}`", tables.escape_markdown(c.where), number(c.estimate), _interval(c)] for c in held
-        ]
-        head = ["", "rule", "for", "estimate", "interval"]
-        lines += [verdict + doubt, "", *_table(head, rows), ""]
-    said = list(dict.fromkeys(sentences(gate.findings)))
-    lines += [f"- {tables.escape_markdown(line)}" for line in said[:MOST_ROWS]]
-    lines += [f"- and {len(said) - MOST_ROWS:,} more"] if len(said) > MOST_ROWS else []
+        verdict = f"{failed:,} of {len(checks):,} checks failed." if failed else f"All {len(checks):,} checks passed."
+        doubt = f" {open_:,} {'is' if open_ == 1 else 'are'} inconclusive: the data are too few to say."
+        rows = [["", "rule", "for", "estimate", "interval"], ["---"] * 5]
+        for c in checks:
+            mark = f"{'pass' if c.passed else '**FAIL**'}{'' if c.certain else ' (inconclusive)'}"
+            where = tables.escape_markdown(c.where)
+            rows.append([mark, f"`{c.rule}`", where, number(c.estimate), interval_text(c.low, c.high)])
+        lines += [f"**{verdict}**{doubt if open_ else ''}", "", *(f"| {' | '.join(row)} |" for row in rows), ""]
+    unique = list(dict.fromkeys(sentences(gate.findings)))
+    lines += [f"- {tables.escape_markdown(line)}" for line in unique[:MOST_ROWS]]
+    lines += [f"- and {len(unique) - MOST_ROWS:,} more"] if len(unique) > MOST_ROWS else []
     return [*lines, ""]
-
-
-def _mark(check: Check) -> str:
-    word = "pass" if check.passed else "**FAIL**"
-    return word if check.certain else f"{word} (inconclusive)"
-
-
-def _interval(check: Check) -> str:
-    return "" if check.low != check.low or check.high != check.high else f"{number(check.low)} to {number(check.high)}"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows)]

@@ -1,40 +1,36 @@
-"""A result as a notebook shows it, with or without a network: the sentence, the picture, the table, what its notes mean."""
+"""A result in a notebook, without a network: headline, chart, table, and the meaning of its notes."""
 
 from __future__ import annotations
 
+import contextlib
 from html import escape
 from typing import Any
 
 from evenhand.errors import EvenhandError, MissingExtraError
 from evenhand.findings import Findings
-from evenhand.report.charts import drawn as charts
-from evenhand.report.charts.drawing import speakable
+from evenhand.report.charts import registry as charts
+from evenhand.report.charts.drawing import drawable_labels
 from evenhand.report.pages import VEGA_LITE, chart_page
 from evenhand.report.static import can_draw
 from evenhand.report.table import html_table
 from evenhand.report.words import summary
-from evenhand.report.words.headlines import verdict
+from evenhand.report.words.headlines import headline_for
 
 
 def shown(findings: Findings) -> str:
     """HTML for a notebook's cell; every label is escaped, nothing is fetched."""
-    findings = speakable(findings)
-    told = verdict(findings)
-    lead = (
-        f"<p><strong>{escape(told.says)}</strong>{f' ({escape(told.sure)})' if told.sure else ''}</p>" if told else ""
-    )
-    notes = "".join(f"<li>{escape(line)}</li>" for line in summary.codes(findings))
-    return f"{lead}{_picture(findings)}{html_table(findings)}{f'<ul>{notes}</ul>' if notes else ''}"
+    findings = drawable_labels(findings)
+    lead = picture = ""
+    if headline := headline_for(findings):
+        uncertainty = f" ({escape(headline.uncertainty)})" if headline.uncertainty else ""
+        lead = f"<p><strong>{escape(headline.text)}</strong>{uncertainty}</p>"
+    with contextlib.suppress(EvenhandError):  # not every result can be drawn
+        picture = f"<div>{as_svg(charts.draw(findings))}</div>"
+    notes = "".join(f"<li>{escape(line)}</li>" for line in summary.explained_notes(findings))
+    return f"{lead}{picture}{html_table(findings)}{f'<ul>{notes}</ul>' if notes else ''}"
 
 
-def _picture(findings: Findings) -> str:
-    try:
-        return f"<div>{still(charts.draw(findings))}</div>"
-    except EvenhandError:  # not every result can be drawn
-        return ""
-
-
-def still(chart: Any) -> str:
+def as_svg(chart: Any) -> str:
     """An Altair chart as SVG."""
     if not can_draw():
         raise MissingExtraError("vl-convert-python", "report")
@@ -49,7 +45,7 @@ class Offline:
     def _repr_mimebundle_(self, *_: Any, **__: Any) -> dict[str, Any]:
         words = "<evenhand chart; save it with .save('chart.html')>"
         if can_draw():
-            return {"image/svg+xml": still(self), "text/plain": words}
+            return {"image/svg+xml": as_svg(self), "text/plain": words}
         page = escape(chart_page(self.to_dict()))  # type: ignore[attr-defined]
         return {
             "text/html": f'<iframe srcdoc="{page}" width="100%" height="420" frameborder="0"></iframe>',
@@ -58,8 +54,8 @@ class Offline:
 
 
 def offline(chart: Any) -> Any:
-    """The same Altair chart, which needs no network to be seen in a notebook."""
-    found = chart.copy(deep=False)
+    """A copy of an Altair chart that a notebook shows without a network."""
+    copied = chart.copy(deep=False)
     kind = type(type(chart).__name__, (Offline, type(chart)), {})
-    object.__setattr__(found, "__class__", kind)  # Altair would keep it in the chart as one of its properties
-    return found
+    object.__setattr__(copied, "__class__", kind)  # Altair would keep it in the chart as one of its properties
+    return copied

@@ -15,19 +15,17 @@ from typing import Any
 
 from evenhand import __version__
 from evenhand.findings import Findings, label
-from evenhand.report import explorer
-from evenhand.report import reproduce as again
-from evenhand.report import static as still
+from evenhand.report import explorer, reproduce, static
 from evenhand.report import table as tables
-from evenhand.report.charts.drawing import Kind, Panel, Picture, dated, speakable
-from evenhand.report.charts.drawn import kinds_for
+from evenhand.report.charts.drawing import Kind, Panel, Picture, dated, drawable_labels
 from evenhand.report.charts.lorenz_curves import curves
+from evenhand.report.charts.registry import kinds_for
 from evenhand.report.charts.theme import FAINTEST, MOST_SERIES, PAGE, theme
 from evenhand.report.pages import asset, document, packed, packed_vega, script
 from evenhand.report.words import summary
-from evenhand.report.words.headlines import Verdict, verdict
+from evenhand.report.words.headlines import Headline, headline_for
 from evenhand.report.words.phrases import card_of, is_share, metric_title
-from evenhand.report.words.sentences import teller
+from evenhand.report.words.sentences import writer_for
 from evenhand.report.words.text import left_out, number, percent
 
 MOST_TABLE_ROWS = 500
@@ -58,17 +56,18 @@ SWITCH = (
 
 def html(findings: Findings) -> str:
     """The report on these findings, as one HTML file."""
-    findings = speakable(findings)
+    findings = drawable_labels(findings)
     specs: dict[str, Any] = {}
     pictures = {kind: kind.draw(findings) for kind in kinds_for(findings) if kind.reported}
-    told = verdict(findings)
-    leads = [p.says for kind, p in pictures.items() if p.lead and not (told and told.tells == kind.name)]
-    first, rest = _lead(findings, pictures, specs)
+    headline = headline_for(findings)
+    leads = [p.text for kind, p in pictures.items() if p.lead and not (headline and headline.repeats == kind.name)]
+    first, rest = _first_chart(findings, pictures, specs)
+    cautions = (f'<p class="{kind or "plain"}">{escape(line)}</p>' for kind, line in summary.cautions(findings))
     sections = {
-        "answer": ("Answer", _answer(findings, told, leads, first)),
-        "sure": ("How sure are we?", _sure(findings)),
+        "answer": ("Answer", _answer(findings, headline, leads, first)),
+        "sure": ("How sure are we?", "".join(cautions)),
         "pictures": ("Pictures", "".join(rest)),
-        "act": ("What to do, and what this cannot say", _asides(findings)),
+        "act": ("What to do, and what this cannot say", _side_tables(findings)),
         "table": ("All numbers", _table(findings) + _cards(findings)),
         "dropped": ("What was left out, and why", _dropped(findings)),
         "provenance": ("How it was made", _provenance(findings)),
@@ -89,21 +88,19 @@ def html(findings: Findings) -> str:
 
 
 def thumbnail(findings: Findings, name: str) -> tuple[str, str]:
-    """The sentence and the first picture of a report, which stands still (nothing where there is none)."""
-    findings = speakable(findings)
+    """The headline and the first chart of a report as SVG (empty where there is none)."""
+    findings = drawable_labels(findings)
     pictures = {kind: kind.draw(findings) for kind in kinds_for(findings) if kind.reported}
-    told = verdict(findings)
-    says = (
-        told.says
-        if told
-        else next(iter(summary.headlines(findings, [p.says for p in pictures.values() if p.lead])), "")
-    )
+    headline = headline_for(findings)
+    if headline is None:
+        lines = summary.key_sentences(findings, [p.text for p in pictures.values() if p.lead])
+        headline = Headline(lines[0] if lines else "")
     first = explorer.picture(findings) if _led_by_lorenz(findings) else next(iter(pictures.values()), None)
     if first is None:
-        return says, ""
-    panel = first.panels[-1] if told and told.where and told.where in first.panels[-1].title else first.panels[0]
+        return headline.text, ""
+    panel = first.panels[-1] if headline.where and headline.where in first.panels[-1].title else first.panels[0]
     spec, legend = _spec(replace(panel, height=min(panel.height, THUMB)))
-    return says, f"{legend}{still.svg(spec, LEAD_WIDTH, name)}"
+    return headline.text, f"{legend}{static.svg(spec, LEAD_WIDTH, name)}"
 
 
 def _led_by_lorenz(findings: Findings) -> bool:
@@ -118,38 +115,34 @@ def _section(name: str, title: str, inside: str) -> str:
 
 
 def _scripts(specs: Mapping[str, Any]) -> list[str]:
-    held = json.dumps({**specs, "theme": theme(PAGE)}, allow_nan=False, separators=(",", ":"))
-    drawn = [packed("data", held), packed_vega()] if specs else []
+    data = json.dumps({**specs, "theme": theme(PAGE)}, allow_nan=False, separators=(",", ":"))
+    drawn = [packed("data", data), packed_vega()] if specs else []
     return [*drawn, script(asset("report.js"))]
 
 
-def _answer(findings: Findings, told: Verdict | None, leads: Sequence[str], lead: str) -> str:
-    """The first screen: the one sentence, the one picture that shows it, at most three more to quote, and how sure they are."""
-    every = summary.headlines(findings, leads, told)
-    found = told or Verdict(every[0] if every else "The result holds no numbers.")
-    more = [line for line in every if line != found.says]
+def _answer(findings: Findings, headline: Headline | None, leads: Sequence[str], chart: str) -> str:
+    """The first screen: the headline with its interval, the first chart, at most three more sentences, a glossary."""
+    every = summary.key_sentences(findings, leads, headline)
+    headline = headline or Headline(every[0] if every else "The result holds no numbers.")
+    more = [line for line in every if line != headline.text]
     facts = " · ".join(escape(fact) for fact in summary.facts(findings))
-    sure = f'<p class="interval">{escape(found.sure)}.</p>' if found.sure else ""
-    lines = "".join(f"<li>{escape(line)}</li>" for line in summary.said_once(more[:SHORT]))
+    sure = f'<p class="interval">{escape(headline.uncertainty)}.</p>' if headline.uncertainty else ""
+    lines = "".join(f"<li>{escape(line)}</li>" for line in summary.without_repeated_remarks(more[:SHORT]))
     short = f'<h2>In short</h2><ul class="answer">{lines}</ul>' if lines else ""
-    terms = "".join(f"<p><dfn>{escape(title)}</dfn> {escape(said)}</p>" for title, said in summary.terms(findings))
+    terms = "".join(f"<p><dfn>{escape(title)}</dfn> {escape(text)}</p>" for title, text in summary.glossary(findings))
     rest = list(dict.fromkeys([*more[SHORT:], *summary.every_sentence(findings, MOST_SENTENCES)]))
     listed = "".join(f"<li>{escape(line)}</li>" for line in rest)
     folded = f"<details><summary>Every finding as a sentence</summary><ul>{listed}</ul></details>" if rest else ""
+    texts = f'<div class="said">{short}<div class="terms">{terms}</div>{folded}</div>'
     return (
         f'<header><h1>{escape(findings.question)}</h1><p class="lede">{facts}</p></header>'
-        f'<p class="verdict">{escape(found.says)}</p>{sure}'
-        f'<div class="first{"" if lead else " alone"}"><div class="said">{short}<div class="terms">{terms}</div>{folded}</div>{lead}</div>'
+        f'<p class="verdict">{escape(headline.text)}</p>{sure}'
+        f'<div class="first{"" if chart else " alone"}">{texts}{chart}</div>'
     )
 
 
-def _sure(findings: Findings) -> str:
-    """How far to trust the numbers."""
-    return "".join(f'<p class="{kind or "plain"}">{escape(line)}</p>' for kind, line in summary.caution(findings))
-
-
-def _lead(findings: Findings, pictures: Mapping[Kind, Picture], specs: dict[str, Any]) -> tuple[str, list[str]]:
-    """The picture of the first screen, and all others."""
+def _first_chart(findings: Findings, pictures: Mapping[Kind, Picture], specs: dict[str, Any]) -> tuple[str, list[str]]:
+    """The chart of the first screen, and all others."""
     explored = _explorer(findings, specs) if curves(findings) else ""
     if _led_by_lorenz(findings):
         return explored, [_figure(kind, picture, specs) for kind, picture in pictures.items()]
@@ -162,7 +155,7 @@ def _lead(findings: Findings, pictures: Mapping[Kind, Picture], specs: dict[str,
 
 
 def _lower(picture: Picture) -> Picture:
-    """The same picture, so low that it ends above the fold: rows of it move together."""
+    """A picture made so low that it ends above the fold of the page."""
     rows = 1 if _stacked(picture) else math.ceil(len(picture.panels) / 2)
     most = (FOLD - (rows - 1) * 60) // rows
     heights = [p.height if _stacked(picture) else min(p.height, most) for p in picture.panels]
@@ -178,7 +171,7 @@ def _explorer(findings: Findings, specs: dict[str, Any]) -> str:
     specs["lorenz-data"] = explorer.data(findings)
     picture = explorer.picture(findings)
     specs["spec-explorer"], legend = _spec(picture.panels[0])
-    drawn = _place("spec-explorer", escape(picture.says), specs["spec-explorer"], EXPLORER_WIDTH)
+    drawn = _place("spec-explorer", escape(picture.text), specs["spec-explorer"], EXPLORER_WIDTH)
     return (
         '<figure id="explorer"><h2>Who holds how much?</h2>'
         f'<div class="panel">{legend}{drawn}</div>'
@@ -188,7 +181,7 @@ def _explorer(findings: Findings, specs: dict[str, Any]) -> str:
 
 def _figure(kind: Kind, picture: Picture, specs: dict[str, Any], *, leading: bool = False) -> str:
     stacked = len(picture.panels) == 1 or (leading and _stacked(picture))
-    width = (LEAD_WIDTH if leading else still.WIDTH) if stacked else LEAD_WIDTH // 2 if leading else still.HALF
+    width = (LEAD_WIDTH if leading else static.WIDTH) if stacked else LEAD_WIDTH // 2 if leading else static.HALF
     panels = "".join(
         _panel(panel, picture, f"spec-{kind.name}-{i}", specs, width) for i, panel in enumerate(picture.panels)
     )
@@ -201,21 +194,18 @@ def _figure(kind: Kind, picture: Picture, specs: dict[str, Any], *, leading: boo
 def _panel(panel: Panel, picture: Picture, name: str, specs: dict[str, Any], width: int) -> str:
     specs[name], legend = _spec(panel)
     title = f"<h3>{escape(panel.title)}</h3>" if panel.title else ""
-    described = escape(": ".join(filter(None, [panel.title, picture.says])))
+    described = escape(": ".join(filter(None, [panel.title, picture.text])))
     square = " square" if panel.square else ""
     drawn = _place(name, described, specs[name], min(width, SQUARE) if panel.square else width)
     return f'<div class="panel{square}">{title}{legend}{drawn}</div>'
 
 
 def _place(name: str, described: str, spec: Mapping[str, Any], width: int) -> str:
-    """A chart that stands still, until scripts draw it again where it stands; the description is on what is around it.
-
-    What a hand can move stands below: a picture holds nothing to be moved.
-    """
+    """A static chart that scripts replace by a live one; controls such as sliders go below it."""
     bound = f'<div id="{name}-bound"></div>' if any("bind" in p for p in spec.get("params", [])) else ""
     return (
         f'<div role="img" aria-label="{described}"><div class="draw" aria-hidden="true" id="{name}-chart" data-spec="{name}">'
-        f"{still.svg(spec, width, name)}</div></div>{bound}"
+        f"{static.svg(spec, width, name)}</div></div>{bound}"
     )
 
 
@@ -257,12 +247,12 @@ def _take_legends(part: Any, names: dict[str, None], signs: set[str]) -> None:
 
 def _behind(picture: Picture, title: str) -> str:
     """Caption and table of a chart."""
-    told = picture.note or ("" if picture.lead else picture.says)  # what a lead says stands at the top of the page
-    said = f"<figcaption><p>{escape(told)}</p></figcaption>" if told else ""
+    text = picture.note or ("" if picture.lead else picture.text)  # a lead is printed at the top of the page
+    caption = f"<figcaption><p>{escape(text)}</p></figcaption>" if text else ""
     head, rows = list(picture.table), list(zip(*picture.table.values(), strict=True))
     metrics = picture.table.get("metric", [""] * len(rows))
     cells = [[_cell(v, m) for v in row] for row, m in zip(rows, metrics, strict=True)]
-    return f"{said}<details><summary>The numbers behind this chart</summary>{table(head, cells, title)}</details>"
+    return f"{caption}<details><summary>The numbers behind this chart</summary>{table(head, cells, title)}</details>"
 
 
 def _cell(value: Any, metric: str = "") -> str:
@@ -278,15 +268,15 @@ def table(
 ) -> str:
     """A table that scrolls in its own box, by the name of `title`; columns of numbers are set to the right.
 
-    Cells that are a key of `hints` tell what it says to the pointer.
+    Cells that are a key of `hints` show its value as a tooltip.
     """
-    told = {cell: f'<abbr title="{escape(hint)}">{escape(cell)}</abbr>' for cell, hint in (hints or {}).items()}
+    hinted = {cell: f'<abbr title="{escape(hint)}">{escape(cell)}</abbr>' for cell, hint in (hints or {}).items()}
     shown = rows[:MOST_TABLE_ROWS]
     right = [bool(shown) and all(_numeric(row[i]) for row in shown) for i in range(len(head))]
 
     def line(tag: str, cells: Sequence[str]) -> str:
         marked = (
-            f"<{tag}{' class=n' if r else ''}>{told.get(c, escape(c))}</{tag}>"
+            f"<{tag}{' class=n' if r else ''}>{hinted.get(c, escape(c))}</{tag}>"
             for c, r in zip(cells, right, strict=True)
         )
         return f"<tr>{''.join(marked)}</tr>"
@@ -306,18 +296,18 @@ def _numeric(text: str) -> bool:
     return not text or text[0] in "0123456789-−+." or text in ("undefined", "infinite")
 
 
-def _asides(findings: Findings) -> str:
+def _side_tables(findings: Findings) -> str:
     """Tables that help to act on the findings: who can fix what, what the test cannot say."""
     return "".join(
-        f"<h3>{escape(aside.title)}</h3>{table(aside.head, aside.rows, aside.title) if aside.rows else ''}"
-        + "".join(f'<p class="note">{escape(line)}</p>' for line in aside.says)
-        for aside in teller(findings).asides(findings)
+        f"<h3>{escape(side.title)}</h3>{table(side.head, side.rows, side.title) if side.rows else ''}"
+        + "".join(f'<p class="note">{escape(line)}</p>' for line in side.notes)
+        for side in writer_for(findings).side_tables(findings)
     )
 
 
 def _table(findings: Findings) -> str:
     head, rows = tables.readable(findings)
-    reasons = "".join(f'<p class="note">{escape(line)}</p>' for line in summary.codes(findings))
+    reasons = "".join(f'<p class="note">{escape(line)}</p>' for line in summary.explained_notes(findings))
     hints = {
         metric: f"{metric_title(metric)}: {card.asks}" for metric in findings.metrics() if (card := card_of(metric))
     }
@@ -330,14 +320,14 @@ def _cards(findings: Findings) -> str:
 
 
 def _card(facts: summary.CardFacts) -> str:
-    rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(said)}</dd>" for term, said in facts.terms.items())
+    rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in facts.terms.items())
     others = "".join(f"<li>{escape(line)}</li>" for line in facts.variants)
     differ = f"<details><summary>How other tools differ</summary><ul>{others}</ul></details>" if others else ""
     return f'<div class="card"><h4>{escape(facts.title)}</h4><p>{escape(facts.asks)}</p><dl>{rows}</dl>{differ}</div>'
 
 
 def _dropped(findings: Findings) -> str:
-    """What was left out and why."""
+    """The rows that were left out, by reason."""
     dropped = findings.provenance.get("dropped") or {}
     lost = (
         table(["why", "rows"], [[label(why), number(float(many))] for why, many in dropped.items()], "Rows left out")
@@ -350,10 +340,10 @@ def _dropped(findings: Findings) -> str:
 
 
 def _provenance(findings: Findings) -> str:
-    """What was read, and how to make the same numbers again."""
+    """How to reproduce the numbers, and their provenance."""
     facts = "".join(
-        f"<dt>{escape(term)}</dt><dd>{escape(said)}</dd>" for term, said in summary.origin(findings).items()
+        f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in summary.origin(findings).items()
     )
-    commands = "".join(f"<p>{escape(intro)}</p><pre>{escape(text)}</pre>" for intro, text in again.ways(findings))
-    made_again = f'<h3 id="again">Make it again</h3>{commands}' if commands else ""
-    return f'{made_again}<h3>Where the numbers come from</h3><dl class="facts">{facts}</dl>'
+    commands = "".join(f"<p>{escape(intro)}</p><pre>{escape(text)}</pre>" for intro, text in reproduce.ways(findings))
+    remake = f'<h3 id="again">Make it again</h3>{commands}' if commands else ""
+    return f'{remake}<h3>Where the numbers come from</h3><dl class="facts">{facts}</dl>'

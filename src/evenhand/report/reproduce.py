@@ -36,12 +36,12 @@ def ways(findings: Findings) -> list[tuple[str, str]]:
         parts += [f"{name} holds sizes that are suppressed here" for name in lost]
         lead = f"In Python, where {' and '.join(parts)}:"
         return [(lead, python(audit, plan, {*objects, *lost}, placed) + after)]
-    given = findings.provenance.get("command")
+    typed_command = findings.provenance.get("command")
     reading = dict(findings.provenance.get("reading") or {})  # how files were read that may be in nobody else's reach
     typed = {**plan, **then, **reading} if then else {**plan, **reading}
     typed = {findings.provenance.get("options", {}).get(name, name): value for name, value in typed.items()}
-    found = [
-        ("On the command line:", str(given or command("counterfactual" if then else audit, typed, placed))),
+    texts = [
+        ("On the command line:", str(typed_command or command("counterfactual" if then else audit, typed, placed))),
         ("In Python:", python(audit, plan, placed=placed) + after),
     ]
     if reading:
@@ -49,12 +49,12 @@ def ways(findings: Findings) -> list[tuple[str, str]]:
         files = named if isinstance(named, list) else [named]
         where = f", of a session on {reading['master']}" if "master" in reading else ""
         if any(TEXT.search(file.lower()) for file in files):  # which Spark alone reads in another way
-            found[1] = ("In Python, on this machine:", found[1][1])
+            texts[1] = ("In Python, on this machine:", texts[1][1])
         else:
             read = f"spark.read.parquet({', '.join(map(repr, files))})"
-            found[1] = (f"In Python, where {table} is {read}{where}:", python(audit, plan, {table}, placed) + after)
+            texts[1] = (f"In Python, where {table} is {read}{where}:", python(audit, plan, {table}, placed) + after)
     filed = plan_file({"audit": audit, **plan, **reading})
-    return found if then else [*found, ("As a plan for `evenhand run plan.toml`:", filed)]
+    return texts if then else [*texts, ("As a plan for `evenhand run plan.toml`:", filed)]
 
 
 def _suppressed(value: Any) -> bool:

@@ -38,13 +38,13 @@ def svg(spec: Mapping[str, Any], width: int, name: str) -> str:
     import vl_convert
 
     sized = {**spec, "width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
-    made = vl_convert.vegalite_to_svg(
+    image = vl_convert.vegalite_to_svg(
         json.dumps(sized, ensure_ascii=True), vl_version=VEGA_LITE, config=theme(PAGE), allowed_base_urls=[]
     )
     numbers: dict[str, str] = {}
-    made = _CLIP.sub(lambda found: numbers.setdefault(found[0], f"{name}-clip-{len(numbers)}"), made)
+    image = _CLIP.sub(lambda match: numbers.setdefault(match[0], f"{name}-clip-{len(numbers)}"), image)
     return "".join(
-        _smaller(part) if part.startswith("<") else part for part in re.split(r"(<[^>]*>)", _UNSEEN.sub("", made))
+        _smaller(part) if part.startswith("<") else part for part in re.split(r"(<[^>]*>)", _UNSEEN.sub("", image))
     )
 
 
@@ -54,4 +54,4 @@ def can_draw() -> bool:
 
 
 def _smaller(tag: str) -> str:
-    return _FINE.sub(lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), _SAID_ELSEWHERE.sub("", tag))
+    return _FINE.sub(lambda match: f"{float(match[0]):.1f}".removesuffix(".0"), _SAID_ELSEWHERE.sub("", tag))

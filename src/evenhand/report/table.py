@@ -15,8 +15,9 @@ from typing import Any
 from evenhand.errors import listing, printable, unknown_name, unprintable_escaped
 from evenhand.findings import COLUMNS, Findings, label, plain
 from evenhand.report.exporters import dashboard, open_metrics
+from evenhand.report.words.intervals import interval_text
 from evenhand.report.words.sentences import sentences
-from evenhand.report.words.text import REASONS, left_out, number
+from evenhand.report.words.text import REASONS, left_out, note_codes, number
 
 MOST_ROWS = 60
 WIDEST = 120
@@ -27,7 +28,7 @@ ARROWS = {"lower": "↓", "higher": "↑", "ideal": "→", "": ""}
 
 
 def render(findings: Findings, format: str, *, raw: bool = False) -> str:
-    """The frame in one of the formats of `--format`; `raw` leaves cells of csv and tsv as they are.
+    """The frame as text in a format of `--format`; `raw` leaves cells of csv and tsv as they are.
 
     Escape sequences are left out, or escaped where JSON can hold them; text that a spreadsheet would run as a formula is
     marked as text.
@@ -48,23 +49,23 @@ def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
     """Head and cells for people: interval beside the estimate, columns without any content left out."""
     if "estimate" not in findings.columns:
         head = list(findings.columns)
-        rows = [[_cell(findings, name, row) for name in row] for row in _each_pair_once(findings)]
-        kept = [i for i, name in enumerate(head) if name == "metric" or any(row[i] for row in rows)]
-        return [head[i] for i in kept], [[row[i] for i in kept] for row in rows]
+        rows = [[_cell(findings, name, row) for name in row] for row in _unordered_pairs(findings)]
+        filled = [i for i, name in enumerate(head) if name == "metric" or any(row[i] for row in rows)]
+        return [head[i] for i in filled], [[row[i] for i in filled] for row in rows]
     extra = [c for c in findings.columns if c not in findings.slices and c not in COLUMNS]
     head = [*findings.slices, "metric", "group", "estimate", "interval", *extra, "chance", "ideal", "units", "note"]
     rows = [[_cell(findings, name, row) for name in head] for row in findings.rows()]
     idle = {"undefined": ("", "0")}  # requests without a value, where there are none
-    kept = [
+    filled = [
         i
         for i, name in enumerate(head)
         if name in ("metric", "estimate") or any(row[i] not in idle.get(name, ("",)) for row in rows)
     ]
-    return [head[i] for i in kept], [[row[i] for i in kept] for row in rows]
+    return [head[i] for i in filled], [[row[i] for i in filled] for row in rows]
 
 
-def _each_pair_once(findings: Findings) -> list[dict[str, Any]]:
-    """The rows; of two metrics set against each other both ways round, the first."""
+def _unordered_pairs(findings: Findings) -> list[dict[str, Any]]:
+    """The rows; of a pair of metrics in both orders, the first."""
     rows = list(findings.rows())
     if "other" not in findings.columns:
         return rows
@@ -79,8 +80,7 @@ def _cell(findings: Findings, name: str, row: Mapping[str, Any]) -> str:
     if name in findings.slices:
         return label(row[name])
     if name == "interval":
-        low, high = row["low"], row["high"]
-        return "" if _absent(low) or _absent(high) else f"{number(low)} to {number(high)}"
+        return interval_text(row["low"], row["high"])
     if name == "ideal":
         return "" if _absent(row["ideal"]) else f"{number(row['ideal'])} {ARROWS.get(row['better'], '')}".strip()
     value = row[name]
@@ -102,21 +102,19 @@ def _text(findings: Findings) -> str:
     if not len(findings):
         return "\n".join([findings.question, "", *sentences(findings)]) + "\n"
     head, rows = readable(findings)
-    told = "estimate" not in findings.columns
-    shown = [[cell if told else _on_one_line(cell) for cell in row] for row in rows[:MOST_ROWS]]
+    prose = "estimate" not in findings.columns
+    shown = [[cell if prose else _on_one_line(cell) for cell in row] for row in rows[:MOST_ROWS]]
     head = [_on_one_line(name) for name in head]
     right = [name in ("estimate", "chance", "units") for name in head]
-    widest = [PROSE] * len(head) if told else None
+    widest = [PROSE] * len(head) if prose else None
     lines = [findings.question, "", *aligned(head, shown, right=right, widest=widest)]
     if len(rows) > len(shown):
         lines.append(f"... {len(rows) - len(shown):,} more rows; --format csv or result.frame has them all")
-    notes = dict.fromkeys(
-        code for note in findings.columns.get("note", ()) for code in (note or "").split("; ") if code
-    )
+    notes = dict.fromkeys(code for note in findings.columns.get("note", ()) for code in note_codes(note))
     below = [f"{code}: {REASONS[code]}." for code in notes if code in REASONS]
     if "chance" in head:
-        said = findings.words.get("chance", "what no bias at all would give on data of this size")
-        below.append(f"chance: {said}.")
+        meaning = findings.words.get("chance", "what no bias at all would give on data of this size")
+        below.append(f"chance: {meaning}.")
     if left := left_out(findings):
         below.append(left)
     below += dropped(findings)
@@ -168,23 +166,22 @@ def _on_one_line(cell: str) -> str:
     >>> _on_one_line("a\nb")
     'a b'
     """
-    said = "".join(c if c.isprintable() else " " for c in cell)
-    return said if len(said) <= WIDEST else said[: WIDEST - 1] + "…"
+    line = "".join(c if c.isprintable() else " " for c in cell)
+    return line if len(line) <= WIDEST else line[: WIDEST - 1] + "…"
 
 
 def _separated(findings: Findings, delimiter: str, text: Callable[[str], str] = str) -> str:
-    """Exact cells; `text` is what becomes of those that are no numbers."""
+    """The frame with all digits; `text` converts cells that are not numbers."""
+
+    def exact(value: Any) -> str:
+        return repr(value) if isinstance(value, float) else str(value) if isinstance(value, int) else text(value)
+
     out = io.StringIO()
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
     writer.writerow(map(text, findings.columns))
     for row in findings.rows():
-        writer.writerow(["" if _absent(v) else _exact(v, text) for v in row.values()])
+        writer.writerow(["" if _absent(v) else exact(plain(v)) for v in row.values()])
     return out.getvalue()
-
-
-def _exact(value: Any, text: Callable[[str], str]) -> str:
-    value = plain(value)
-    return repr(value) if isinstance(value, float) else str(value) if isinstance(value, int) else text(value)
 
 
 def _no_formula(text: str) -> str:

@@ -23,21 +23,21 @@ def tracked(findings: Findings, prefix: str = "") -> dict[str, float]:
     >>> tracked(Findings("inequality", "", ("source",), tidy(rows, ["source"])))
     {'top_share_p_0.01/source_a_b': 0.7}
     """
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for r in findings.rows():
-        name = _free(legal(prefix, r, findings.slices), found)
+        name = _free(legal(prefix, r, findings.slices), numbers)
         ends = {name: r["estimate"], f"{name}_low": r["low"], f"{name}_high": r["high"]}
-        kept = {k: float(v) for k, v in ends.items() if k == name or not math.isnan(v)}
-        found |= {k: v for k, v in kept.items() if not math.isinf(v)}
-    return found
+        finite = {k: float(v) for k, v in ends.items() if k == name or not math.isnan(v)}
+        numbers |= {k: v for k, v in finite.items() if not math.isinf(v)}
+    return numbers
 
 
 def legal(prefix: str, r: dict[str, Any], slices: tuple[str, ...]) -> str:
     """The name of a row, in letters, digits, `_`, `-`, `.` and slashes between its parts."""
     parts = [r["metric"], *(f"{s} {label(r[s])}" for s in slices)]
     parts += [r["group"]] if r["group"] is not None else []
-    made = [re.sub(r"[^\w.\-]+", "_", str(p)).strip("_.") or "_" for p in parts]
-    return (prefix + "/".join(made))[:LONGEST]
+    names = [re.sub(r"[^\w.\-]+", "_", str(p)).strip("_.") or "_" for p in parts]
+    return (prefix + "/".join(names))[:LONGEST]
 
 
 def _free(name: str, taken: dict[str, float]) -> str:

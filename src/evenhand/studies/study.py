@@ -198,7 +198,7 @@ class Study:
 
     def write(self, folder: str | Path) -> list[Path]:
         """The findings, every figure as .svg, and `index.html` with all of it; each file whole or not at all."""
-        from evenhand.report.charts import drawn as charts
+        from evenhand.report.charts import registry as charts
 
         target = Path(folder)
         try:
@@ -215,7 +215,7 @@ class Study:
 
     def to_html(self) -> str:
         """All of it on one page, figures included, which needs no other file."""
-        from evenhand.report.charts import drawn as charts
+        from evenhand.report.charts import registry as charts
 
         return self._html({f.name: charts.as_svg(f.draw()) for f in self.figures})
 

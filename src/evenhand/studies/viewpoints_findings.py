@@ -236,7 +236,7 @@ def figures(points: Mapping[tuple[str, str, float], Any]) -> tuple[Figure, ...]:
     """Figures 1 and 2 of the paper."""
 
     def draw(*metrics: str) -> Any:
-        from evenhand.report.charts import drawn as charts
+        from evenhand.report.charts import registry as charts
 
         return charts.draw(as_findings(points, metrics), "bias")
 

@@ -1,4 +1,4 @@
-"""What every chart is made of: the registry of kinds, fixed field names, one theme, numbers as people read them.
+"""How a kind of chart is declared, and what chart functions share: panels, pictures, data, labels.
 
 A kind of chart is a function from Findings to a Picture, declared with `@chart`:
 
@@ -6,10 +6,10 @@ A kind of chart is a function from Findings to a Picture, declared with `@chart`
     def slots(findings: Findings) -> Picture:
         rows = [{"label": r["group"], "x": r["estimate"]} for r in findings.rows() if r["metric"] == "slots_gained"]
         panel = in_rows(rows, "dot", x=Axis("slots gained"), tips={"label": "group", "x": "slots gained"})
-        return Picture((panel,), table={"group": ..., "slots gained": ...}, says="One sentence for the blind.")
+        return Picture((panel,), table={"group": ..., "slots gained": ...}, text="One sentence for screen readers.")
 
-`charts.py` imports every module of this folder called `charts_*`. Which kinds suit an audit is said where it is declared
-(`@audit(..., charts=("slots",))`) and comes with the findings; a report shows them in that order.
+`registry.py` imports every module of this folder. The kinds of an audit are listed where it is declared
+(`@audit(..., charts=("slots",))`) and come with the findings; a report shows them in that order.
 
 Words of the user's data (column names, labels) go into values and titles, never into field names or expressions: Vega
 reads `a.b` and `a[0]` as paths. Colours are never written out either: marks name a style (`style="reference"`) or a
@@ -46,20 +46,20 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What a chart function returns.
+    """A chart as its function returns it.
 
     Attributes
     ----------
     panels : one or more sets of axes, drawn side by side where there is room.
     table : the same numbers as columns; every chart in a report is followed by it.
-    says : the picture in one sentence, for those who cannot see it.
-    note : what the reader must know to read it, if anything (rows left out, a log axis).
-    lead : whether what it says is a finding, to be told at the top of the page.
+    text : the picture in one sentence, for those who cannot see it.
+    note : a caption on how to read it, if needed (rows left out, a log axis).
+    lead : whether `text` is a finding for the top of the page.
     """
 
     panels: tuple[Panel, ...]
     table: Mapping[str, Sequence[Any]]
-    says: str
+    text: str
     note: str = ""
     lead: bool = True
 
@@ -69,7 +69,7 @@ Unless = Callable[[Findings], str]
 
 
 def always(_: Findings) -> str:
-    """For `unless`: nothing stands in the way."""
+    """For `unless`: the chart fits all findings."""
     return ""
 
 
@@ -124,7 +124,7 @@ def without_metric(name: str) -> Unless:
     return lambda findings: "" if name in findings.metrics() else f"it holds no {name}"
 
 
-_UNSPEAKABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
+_NOT_DRAWABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
 
 _INHERITED = frozenset(
@@ -133,40 +133,42 @@ _INHERITED = frozenset(
         "__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__",
     }
 )  # fmt: skip
-"""What every object of JavaScript has."""
+"""Properties that every JavaScript object has."""
 
 
-def speakable(findings: Findings) -> Findings:
-    """The same findings with labels that a chart can hold.
+def drawable_labels(findings: Findings) -> Findings:
+    """Findings whose labels a chart can hold.
 
     Inside an expression of Vega a Unicode line separator ends the string, and what XML does not allow (control characters)
-    aborts the process that writes a picture. A label that is called like something that every object of JavaScript has is
-    looked up there: a space of no width makes it another name that reads the same.
+    aborts the process that writes a picture. A label that is the name of a property of every JavaScript object is looked up
+    there: a zero-width space makes it another name that reads the same.
     """
 
-    def plain(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    def columns_with(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
         return {
-            _spoken(name): [_spoken(v) for v in column] if any(isinstance(v, str) for v in column) else column
+            _drawable_label(name): [_drawable_label(v) for v in column]
+            if any(isinstance(v, str) for v in column)
+            else column
             for name, column in columns.items()
         }
 
     return replace(
-        findings, slices=tuple(map(_spoken, findings.slices)), columns=plain(findings.columns),
-        curves={name: plain(points) for name, points in findings.curves.items()},
-        words={role: _spoken(text) for role, text in findings.words.items()},
+        findings, slices=tuple(map(_drawable_label, findings.slices)), columns=columns_with(findings.columns),
+        curves={name: columns_with(points) for name, points in findings.curves.items()},
+        words={role: _drawable_label(text) for role, text in findings.words.items()},
     )  # fmt: skip
 
 
-def _spoken(value: Any) -> Any:
+def _drawable_label(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     parts = value.split(">")  # a pair of groups is taken apart by who draws it
     escaped = [f"{part}\u200b" if part in _INHERITED else part for part in parts]
-    return _UNSPEAKABLE.sub(" ", ">".join(escaped))
+    return _NOT_DRAWABLE.sub(" ", ">".join(escaped))
 
 
 def drawable(value: Any) -> Any:
-    """A value that a chart can hold: NaN and infinities become nothing."""
+    """A value that a chart can hold: None for NaN and infinities."""
     if hasattr(value, "item"):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -243,17 +245,17 @@ def long_table(findings: Findings, *metrics: str) -> dict[str, list[Any]]:
 
 
 def slices_in_words(findings: Findings) -> str:
-    """What the slices are called, for axis titles and legends."""
+    """The names of the slice columns, for axis titles and legends."""
     return ", ".join(findings.slices)
 
 
 def word(findings: Findings, role: str, otherwise: str = "") -> str:
-    """What a role is called in the user's data."""
+    """The name that a role has in the user's data."""
     return str(findings.words.get(role) or otherwise or role)
 
 
 def holders(findings: Findings) -> str:
-    """Those a Lorenz curve runs over: the units, but for a recommender the items and not its users."""
+    """The noun for those a Lorenz curve runs over: the units; for a recommender the items, not its users."""
     return plural(word(findings, "holder", word(findings, "unit")))
 
 

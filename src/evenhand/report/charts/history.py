@@ -12,7 +12,9 @@ from evenhand.findings import Findings
 from evenhand.report.charts.drawing import Panel, Picture, chart, distinct, drawable, records
 from evenhand.report.charts.series import Line, lines
 from evenhand.report.charts.shapes import axis_format
-from evenhand.report.words.phrases import metric_title, value_text
+from evenhand.report.words.intervals import interval_text
+from evenhand.report.words.phrases import metric_title, value_format, value_text
+from evenhand.report.words.text import counted
 
 MOST_PANELS = 24
 HEIGHT = 150
@@ -25,31 +27,35 @@ def trend(findings: Findings) -> Picture:
     Panels of one metric share their scale. Those with alarms come first where there are too many to draw.
     """
     raised: dict[int, list[tuple[Any, Any]]] = {}
-    held = findings.curves.get("alarms") or {"line": [], "at": [], "since": []}
-    for place, at, since in zip(held["line"], held["at"], held["since"], strict=True):
+    alarms = findings.curves.get("alarms") or {"line": [], "at": [], "since": []}
+    for place, at, since in zip(alarms["line"], alarms["at"], alarms["since"], strict=True):
         raised.setdefault(place, []).append((at, since))
     drawn = lines(findings)
     panels: dict[tuple[str, str], list[int]] = {}
     for place, line in enumerate(drawn):
         panels.setdefault((line.metric, line.label), []).append(place)
-    order = (
-        sorted(panels, key=lambda key: not any(p in raised for p in panels[key]))
-        if len(panels) > MOST_PANELS
-        else list(panels)
-    )
-    shown = order[:MOST_PANELS]
-    made = tuple(
+    order = list(panels)
+    if len(panels) > MOST_PANELS:
+        order = sorted(panels, key=lambda key: not any(p in raised for p in panels[key]))[:MOST_PANELS]
+    charts = tuple(
         _panel(
             [drawn[p] for p in panels[key]], [a for p in panels[key] for a in raised.get(p, [])], _span(drawn, key[0])
         )
-        for key in shown
+        for key in order
     )
     note = "The band is the interval of each day." + (
         " A dashed line is an alarm; the shade before it, since when." if raised else ""
     )
     if len(panels) > MOST_PANELS:
         note += f" {MOST_PANELS} of {len(panels):,} quantities are drawn, those with alarms first; the table has all."
-    return Picture(made, _table(drawn), _says(drawn, raised), note, lead=False)
+    days, metrics = (
+        sorted({day for line in drawn for day in line.at}),
+        distinct(metric_title(line.metric) for line in drawn),
+    )
+    count = sum(map(len, raised.values()))
+    many = counted(count, "alarm") if count else "no alarm"
+    text = f"{', '.join(metrics)} from {days[0]} to {days[-1]}, {len(drawn):,} lines, {many}."
+    return Picture(charts, _table(drawn), text, note, lead=False)
 
 
 def _span(drawn: Sequence[Line], metric: str) -> list[float] | None:
@@ -71,10 +77,7 @@ def _panel(parts: Sequence[Line], alarms: Sequence[tuple[Any, Any]], span: list[
     ]
     days, ys, lows, highs, plans = (list(column) for column in zip(*rows, strict=True))
     texts = [value_text(y, metric) for y in ys]
-    ranges = [
-        "" if math.isnan(a) or math.isnan(b) else f"{value_text(a, metric)} to {value_text(b, metric)}"
-        for a, b in zip(lows, highs, strict=True)
-    ]
+    ranges = [interval_text(a, b, value_format(metric)) for a, b in zip(lows, highs, strict=True)]
     base = alt.Chart(records(day=days, y=ys, low=lows, high=highs, plan=plans, value_text=texts, range_text=ranges))
     x = alt.X("day:T", title=None, scale=alt.Scale(type="utc"), axis=alt.Axis(format="%-d %b %y", tickCount=4))
     scale = alt.Scale(domain=span, zero=False) if span else alt.Scale(zero=False)
@@ -99,17 +102,17 @@ def _panel(parts: Sequence[Line], alarms: Sequence[tuple[Any, Any]], span: list[
 
 
 def _marks(alarms: Sequence[tuple[Any, Any]], x: Any) -> list[Any]:
-    """Where alarms were raised, and since when they say."""
+    """The days of the alarms, and the stretch from the day that each dates the change to."""
     if not alarms:
         return []
-    told = alt.Chart(records(day=[str(at) for at, _ in alarms], since=[str(since) for _, since in alarms]))
+    base = alt.Chart(records(day=[str(at) for at, _ in alarms], since=[str(since) for _, since in alarms]))
     tips = [
         alt.Tooltip("day:T", title="alarm of", format="%Y-%m-%d"),
         alt.Tooltip("since:T", title="since about", format="%Y-%m-%d"),
     ]
     return [
-        told.mark_rect(style="gap").encode(x=alt.X("since:T", title=None, scale=alt.Scale(type="utc")), x2="day:T"),
-        told.mark_rule(style="reference").encode(x=x, tooltip=tips),
+        base.mark_rect(style="gap").encode(x=alt.X("since:T", title=None, scale=alt.Scale(type="utc")), x2="day:T"),
+        base.mark_rule(style="reference").encode(x=x, tooltip=tips),
     ]
 
 
@@ -123,13 +126,5 @@ def _table(drawn: Sequence[Line]) -> dict[str, list[Any]]:
     rows.sort(key=lambda row: row[0], reverse=True)
     columns = zip(*rows, strict=True) if rows else ([] for _ in range(6))
     named = dict(zip(("at", "metric", "of", "estimate", "low", "high"), (list(c) for c in columns), strict=True))
-    kept = {n: [drawable(v) for v in c] for n, c in named.items()}
-    return {n: [str(v) if n == "at" else v for v in c] for n, c in kept.items() if n != "of" or any(c)}
-
-
-def _says(drawn: Sequence[Line], raised: dict[int, Any]) -> str:
-    days = sorted({day for line in drawn for day in line.at})
-    metrics = distinct(metric_title(line.metric) for line in drawn)
-    alarms = sum(map(len, raised.values()))
-    many = f"{alarms:,} alarm{'s' * (alarms != 1)}" if alarms else "no alarm"
-    return f"{', '.join(metrics)} from {days[0]} to {days[-1]}, {len(drawn):,} lines, {many}."
+    named["at"] = list(map(str, named["at"]))
+    return {n: [drawable(v) for v in c] for n, c in named.items() if n != "of" or any(c)}

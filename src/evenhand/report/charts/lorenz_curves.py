@@ -45,8 +45,8 @@ def corners(population: Floats, share: Floats, most: int, exact_at: Sequence[flo
     if last < most:
         return np.arange(last + 1)
     tops = 1 - np.asarray(exact_at)
-    held = 1 - np.interp(tops, population, share)
-    edges = np.concatenate([np.searchsorted(population, tops), np.searchsorted(share, held)]).astype(np.intp)
+    top_shares = 1 - np.interp(tops, population, share)
+    edges = np.concatenate([np.searchsorted(population, tops), np.searchsorted(share, top_shares)]).astype(np.intp)
     even = np.linspace(0, 1, most // 2)
     crowding = 1 - np.geomspace(max(1 - population[-2], 1e-12), 1, most - most // 2)
     rise = np.searchsorted(share, 0.0, side="right") - 1
@@ -66,11 +66,11 @@ class Curve:
         """Share of everything that the bottom `p` hold."""
         return float(np.interp(p, self.population, self.share))
 
-    def point(self, held: float) -> float:
+    def point(self, share: float) -> float:
         """How many from the bottom hold this share together; where nobody below holds anything, the first who do."""
         rises = np.flatnonzero(np.diff(self.share) > 0)
         corners = np.append(rises, rises[-1] + 1)
-        return float(np.interp(held, self.share[corners], self.population[corners]))
+        return float(np.interp(share, self.share[corners], self.population[corners]))
 
     @property
     def area(self) -> float:
@@ -89,10 +89,10 @@ class Curve:
 
     def bent(self) -> Curve:
         """The same polygon with corners ever closer to zero, for axes on which its straight lines are not straight."""
-        held = np.geomspace(1e-8, 1, 120)
-        more = np.array([self.point(h) for h in held])
+        shares = np.geomspace(1e-8, 1, 120)
+        more = np.array([self.point(h) for h in shares])
         population, order = np.unique(np.append(self.population, more), return_index=True)
-        return Curve(self.name, population, np.append(self.share, held)[order])
+        return Curve(self.name, population, np.append(self.share, shares)[order])
 
 
 def curves(findings: Findings) -> list[Curve]:
@@ -105,5 +105,5 @@ def curves(findings: Findings) -> list[Curve]:
     where: dict[str, list[int]] = {}
     for i in np.flatnonzero(np.isfinite(share)).tolist():
         where.setdefault(names[i], []).append(i)
-    found = [Curve(name, population[rows], share[rows]) for name, rows in where.items() if len(rows) > 1]
-    return sorted(found, key=lambda curve: -curve.area)
+    polygons = [Curve(name, population[rows], share[rows]) for name, rows in where.items() if len(rows) > 1]
+    return sorted(polygons, key=lambda curve: -curve.area)

@@ -35,9 +35,11 @@ def systems(findings: Findings) -> Picture:
     """
     cells: list[dict[str, Any]] = []
     for metric in findings.metrics()[:MOST_METRICS]:
-        own = [(w, r) for w, r in zip(slice_labels(findings), findings.rows(), strict=True) if r["metric"] == metric]
-        heading = f"{metric} {ARROWS.get(own[0][1]['better'], '')}".strip()
-        for (where, row), place in zip(own, places([r for _, r in own]), strict=True):
+        of_metric = [
+            (w, r) for w, r in zip(slice_labels(findings), findings.rows(), strict=True) if r["metric"] == metric
+        ]
+        heading = f"{metric} {ARROWS.get(of_metric[0][1]['better'], '')}".strip()
+        for (where, row), place in zip(of_metric, places([r for _, r in of_metric]), strict=True):
             text = "–" if math.isnan(read_number(row["estimate"])) else value_text(row["estimate"], metric)
             cells.append(
                 {
@@ -48,8 +50,8 @@ def systems(findings: Findings) -> Picture:
     names, headings = distinct(c["system"] for c in cells), distinct(c["heading"] for c in cells)
     table: dict[str, list[Any]] = {"slice": list(names)}
     for heading in headings:
-        found = {c["system"]: c["estimate"] for c in cells if c["heading"] == heading}
-        table[heading] = [drawable(found.get(name)) for name in names]
+        estimates = {c["system"]: c["estimate"] for c in cells if c["heading"] == heading}
+        table[heading] = [drawable(estimates.get(name)) for name in names]
     shown = names[:MOST_ROWS]
     down, across = (headings, shown) if len(names) <= FEW else (shown, headings)
     drawn = [
@@ -69,9 +71,9 @@ def systems(findings: Findings) -> Picture:
 def places(rows: Sequence[Row]) -> list[float]:
     """Place of each row from 0 (least fair) to 1 (fairest) among those with a number; 0 where there is none."""
     fair = [_fairness(r) for r in rows]
-    known = sorted({f for f in fair if not math.isnan(f)})
-    span = max(1, len(known) - 1)
-    return [0.0 if math.isnan(f) else 1.0 if len(known) == 1 else known.index(f) / span for f in fair]
+    levels = sorted({f for f in fair if not math.isnan(f)})
+    span = max(1, len(levels) - 1)
+    return [0.0 if math.isnan(f) else 1.0 if len(levels) == 1 else levels.index(f) / span for f in fair]
 
 
 def _fairness(row: Row) -> float:
@@ -143,8 +145,8 @@ def comparison(findings: Findings) -> Picture:
     experiments = distinct(findings.slice_label(r) for r in rows)
     panels = []
     for where in experiments[: MOST_PANELS // 2]:
-        own = [p for p in each if findings.slice_label(p) == where]
-        panels += [_values(own, where), _taus(findings, rows, where)]
+        of_slice = [p for p in each if findings.slice_label(p) == where]
+        panels += [_values(of_slice, where), _taus(findings, rows, where)]
     note = f"↓ lower is fairer, ↑ higher is fairer, → nearer the ideal is fairer. {_few(rows, len(experiments))}"
     return Picture(tuple(panels), points, _agreement_in_words(rows), note)
 
@@ -158,10 +160,10 @@ def _values(points: Sequence[Row], where: str) -> Panel:
     cells = []
     metrics = distinct(p["metric"] for p in points)
     for metric in metrics:
-        own = [p for p in points if p["metric"] == metric]
-        known = sorted({p["fairness"] for p in own if not math.isnan(p["fairness"])})
-        for p in own:
-            place = known.index(p["fairness"]) / max(1, len(known) - 1) if p["fairness"] in known else 0.0
+        of_metric = [p for p in points if p["metric"] == metric]
+        levels = sorted({p["fairness"] for p in of_metric if not math.isnan(p["fairness"])})
+        for p in of_metric:
+            place = levels.index(p["fairness"]) / max(1, len(levels) - 1) if p["fairness"] in levels else 0.0
             short = f"{p['value']:.3f}" if abs(p["value"]) < 1 else f"{p['value']:.3g}"
             text = short if len(metrics) > NARROW else value_text(p["value"], metric)
             text = "–" if math.isnan(p["value"]) else text
@@ -186,15 +188,15 @@ def _arrow(metric: str) -> str:
 
 
 def _agreement_in_words(rows: Sequence[Row]) -> str:
-    known = [r for r in rows if not math.isnan(read_number(r["tau_c"]))]
-    if not known:
+    defined = [r for r in rows if not math.isnan(read_number(r["tau_c"]))]
+    if not defined:
         return "No two metrics can be compared: too few systems, or values that never vary."
-    best, worst = (pick(known, key=lambda r: read_number(r["tau_c"])) for pick in (max, min))
-    opposed = sum(read_number(r["tau_c"]) < 0 for r in known)
-    said = f"{best['metric']} and {best['other']} order the systems most alike (tau-c {number(best['tau_c'])})"
+    best, worst = (pick(defined, key=lambda r: read_number(r["tau_c"])) for pick in (max, min))
+    opposed = sum(read_number(r["tau_c"]) < 0 for r in defined)
+    most = f"{best['metric']} and {best['other']} order the systems most alike (tau-c {number(best['tau_c'])})"
     return (
-        f"{said}, {worst['metric']} and {worst['other']} least ({number(worst['tau_c'])}); "
-        f"{percent(opposed / len(known))} of the pairs of metrics are opposed."
+        f"{most}, {worst['metric']} and {worst['other']} least ({number(worst['tau_c'])}); "
+        f"{percent(opposed / len(defined))} of the pairs of metrics are opposed."
     )
 
 
@@ -225,25 +227,25 @@ def pairs(findings: Findings) -> Picture:
                 title=where.replace("=", " "),
             )
         )  # fmt: skip
-    known = [r for r in rows if not math.isnan(read_number(r["estimate"]))]
-    says = "There is no pair of different relevance."
-    if known:
-        worst = min(known, key=lambda r: read_number(r["estimate"]))
+    defined = [r for r in rows if not math.isnan(read_number(r["estimate"]))]
+    text = "There is no pair of different relevance."
+    if defined:
+        worst = min(defined, key=lambda r: read_number(r["estimate"]))
         lead = ", ".join(label(worst[name]) for name in findings.slices)
-        says = (
+        text = (
             f"{f'In {lead}, ' if lead else ''}{worst['group']} has the smallest share of pairs in the right order, "
             f"{percent(worst['estimate'])}."
         )
     table = columns_of(rows, *findings.slices, "metric", "group", "estimate", "low", "high")
     note = "Half of the pairs in the right order is what random scores give: the stronger the colour, the further from that."
-    return Picture(tuple(panels), table, says, note)
+    return Picture(tuple(panels), table, text, note)
 
 
 def _pair(row: Row) -> dict[str, Any]:
     above, below = str(row["group"]).rsplit(">", 1)
     share = read_number(row["estimate"])
-    known = not math.isnan(share)
+    defined = not math.isnan(share)
     return {
-        "label": above, "column": "anyone" if below == "*" else below, "strength": min(1.0, abs(2 * share - 1)) if known else 0.0,
-        "series": "below chance" if share < 0.5 else "right order", "text": percent(share) if known else "none",
+        "label": above, "column": "anyone" if below == "*" else below, "strength": min(1.0, abs(2 * share - 1)) if defined else 0.0,
+        "series": "below chance" if share < 0.5 else "right order", "text": percent(share) if defined else "none",
     }  # fmt: skip

@@ -43,11 +43,11 @@ ADDS_UP = 1e-6
 
 
 def _by_slice(findings: Findings) -> Slices:
-    found: Slices = {}
+    slices: Slices = {}
     for where, row in zip(slice_labels(findings), findings.rows(), strict=True):
         group = "" if row["group"] is None else str(row["group"])
-        found.setdefault(where, {}).setdefault(str(row["metric"]), {})[group] = row
-    return found
+        slices.setdefault(where, {}).setdefault(str(row["metric"]), {})[group] = row
+    return slices
 
 
 def _value(row: Row | None) -> float:
@@ -105,21 +105,21 @@ def _open(row: Row) -> bool:
 
 def _sources_in_words(slices: Slices) -> str:
     where, rows = next(iter(slices.items()))
-    known = {n: _value(r) for n, r in rows["contribution"].items() if math.isfinite(_value(r))}
-    if not known:
+    contributions = {n: _value(r) for n, r in rows["contribution"].items() if math.isfinite(_value(r))}
+    if not contributions:
         return "No contribution is defined."
-    largest = max(known, key=lambda n: known[n])
+    largest = max(contributions, key=lambda n: contributions[n])
     lead = f"In {where}, " if where else ""
-    said = f"{lead}{largest} contributes most to the Gini index: {number(known[largest])}"
+    text = f"{lead}{largest} contributes most to the Gini index: {number(contributions[largest])}"
     total = _value(rows.get("gini", {}).get(""))
-    said += f" of {number(total)}" if math.isfinite(total) else ""
+    text += f" of {number(total)}" if math.isfinite(total) else ""
     growing = {n: _value(r) for n, r in rows.get("marginal", {}).items() if math.isfinite(_value(r)) and not _open(r)}
     worst, best = (choose(growing, key=lambda n: growing[n], default="") for choose in (max, min))
     if worst and growing[worst] > 0:
-        said += f"; a little more of {worst} would raise it most"
+        text += f"; a little more of {worst} would raise it most"
     if best and growing[best] < 0:
-        said += f"; a little more of {best} would lower it most"
-    return said + "."
+        text += f"; a little more of {best} would lower it most"
+    return text + "."
 
 
 MEANING = {
@@ -169,9 +169,9 @@ def _stack(where: str, parts: Mapping[str, float], total: float, *, adding: bool
     start = 0.0
     for part, size in parts.items():
         share = f"{size / total:.0%}" if size > 0.1 * total > 0 else ""
-        told = number(size) + (f" ({percent(size / total)})" if adding and total > 0 else "")
+        size_text = number(size) + (f" ({percent(size / total)})" if adding and total > 0 else "")
         ends = {"low": start, "high": start + size, "inside": share} if adding else {"x": size}
-        rows.append({"label": where or "total", "series": part, "size_text": told, **ends})
+        rows.append({"label": where or "total", "series": part, "size_text": size_text, **ends})
         start += size
     return rows
 
@@ -191,11 +191,11 @@ def _share_panel(rows: dict[str, dict[str, Row]], where: str, findings: Findings
 
 def _parts_in_words(slices: Slices) -> str:
     where, rows = next(iter(slices.items()))
-    total, known = _value(rows["total"].get("")), _parts(rows)
-    if not known or math.isnan(total):
+    total, sizes = _value(rows["total"].get("")), _parts(rows)
+    if not sizes or math.isnan(total):
         return "The total is undefined."
     lead = f"In {where}, of" if where else "Of"
-    parts = ", ".join(f"{number(v)} {MEANING[part]}" for part, v in known.items())
+    parts = ", ".join(f"{number(v)} {MEANING[part]}" for part, v in sizes.items())
     return f"{lead} the total of {number(total)}, {parts}."
 
 
@@ -213,8 +213,8 @@ def edges(value: Any) -> tuple[float, float] | None:
     >>> edges("[10, 1,000)"), edges("likes")
     ((10.0, 1000.0), None)
     """
-    found = _INTERVAL.fullmatch(str(value))
-    return (float(found[1].replace(",", "")), float(found[2].replace(",", ""))) if found else None
+    match = _INTERVAL.fullmatch(str(value))
+    return (float(match[1].replace(",", "")), float(match[2].replace(",", ""))) if match else None
 
 
 def middle(low: float, high: float) -> float:
@@ -230,7 +230,7 @@ def _places(findings: Findings, name: str) -> list[float]:
     if f"{name}_low" in columns and f"{name}_high" in columns:
         pairs = zip(columns[f"{name}_low"], columns[f"{name}_high"], strict=True)
         return [math.nan if None in pair else middle(float(pair[0]), float(pair[1])) for pair in pairs]
-    return [middle(*found) if (found := edges(value)) else math.nan for value in columns[name]]
+    return [middle(*limits) if (limits := edges(value)) else math.nan for value in columns[name]]
 
 
 def _binned_slice(findings: Findings) -> str:
@@ -276,15 +276,17 @@ def _in_order(findings: Findings, name: str) -> list[dict[str, Any]]:
 
 def _wide_axis(title: str, values: Sequence[float], metric: str = "") -> Axis:
     """A log axis where values spread over orders of magnitude (zeros stand at its foot), a plain one elsewhere."""
-    known = [v for v in values if math.isfinite(v)]
-    positive = [v for v in known if v > 0]
-    form = axis_format(known, metric)
-    if not positive or min(known) < 0 or max(positive) / min(positive) <= WIDE:
+    finite = [v for v in values if math.isfinite(v)]
+    positive = [v for v in finite if v > 0]
+    form = axis_format(finite, metric)
+    if not positive or min(finite) < 0 or max(positive) / min(positive) <= WIDE:
         return Axis(title or None, form, scale={"zero": False, "padding": 10})
-    zeros = len(positive) < len(known)
+    zeros = len(positive) < len(finite)
     kind = {"type": "symlog", "constant": min(positive) / 2} if zeros else {"type": "log"}
-    said = ", ".join(filter(None, [title, "log scale"]))
-    return Axis(said, form, ticks=[*([0.0] * zeros), *decades(positive)], scale={"nice": False, "padding": 10, **kind})
+    full_title = ", ".join(filter(None, [title, "log scale"]))
+    return Axis(
+        full_title, form, ticks=[*([0.0] * zeros), *decades(positive)], scale={"nice": False, "padding": 10, **kind}
+    )
 
 
 def _along(rows: Sequence[Row], metric: str, name: str, series: Sequence[str]) -> Panel:
@@ -311,10 +313,10 @@ def _units(rows: Sequence[Row], name: str, unit: str, series: Sequence[str]) -> 
 
 
 def _ends_in_words(rows: Sequence[Row], metric: str, name: str) -> str:
-    known = [r for r in rows if r["metric"] == metric and math.isfinite(r["y"])]
-    if not known:
+    defined = [r for r in rows if r["metric"] == metric and math.isfinite(r["y"])]
+    if not defined:
         return f"{metric_title(metric)} is undefined in every bin of {name}."
-    first, last = known[0], known[-1]
+    first, last = defined[0], defined[-1]
     return (
         f"{metric_title(metric)} goes from {value_text(first['y'], metric)} where {name} is {in_words(first['label'])} "
         f"to {value_text(last['y'], metric)} where it is {in_words(last['label'])}."

@@ -23,7 +23,7 @@ from evenhand.report.charts.drawing import (
 )
 from evenhand.report.charts.shapes import SHARE, Axis, series_colour, series_shape, shares, tooltips
 from evenhand.report.charts.theme import MOST_SERIES
-from evenhand.report.words.sentences_rebalance import UNEVEN, aimed_at
+from evenhand.report.words.sentences_rebalance import UNEVEN, evenness_metric
 from evenhand.report.words.text import number, percent
 
 SIDE = 420
@@ -36,18 +36,18 @@ NAMES = {
 
 def _points(findings: Findings) -> list[dict[str, Any]]:
     """Where each policy stands: relevance kept and Gini index, with its strength."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    uneven = aimed_at(findings)
+    by_policy: dict[tuple[Any, ...], dict[str, Any]] = {}
+    uneven = evenness_metric(findings)
     for row in findings.rows():
         if row["metric"] in ("ndcg", uneven):
             key = (row["strength"], row["on"], row["by_means"])
-            point = found.setdefault(
+            point = by_policy.setdefault(
                 key, {"series": NAMES[key[1], key[2]], "strength": row["strength"], "served": key[2] == "served"}
             )
             point["x" if row["metric"] == "ndcg" else "y"] = read_number(row["estimate"])
     order = list(NAMES.values())
     return sorted(
-        (p for p in found.values() if {"x", "y"} <= p.keys()),
+        (p for p in by_policy.values() if {"x", "y"} <= p.keys()),
         key=lambda p: (order.index(p["series"]), p["strength"] or 0),
     )
 
@@ -60,11 +60,13 @@ def frontier(findings: Findings) -> Picture:
     fields = {name: [p[name] for p in points] for name in ("series", "strength", "x", "y")}
     place = {
         "x": Axis("relevance kept (nDCG)", ".4~p", scale={"zero": False}).on(alt.X, "x"),
-        "y": Axis(UNEVEN[aimed_at(findings)], ".3~g", scale={"zero": True}).on(alt.Y, "y"),
+        "y": Axis(UNEVEN[evenness_metric(findings)], ".3~g", scale={"zero": True}).on(alt.Y, "y"),
         "color": series_colour(names),
     }
     base = alt.Chart(records(**fields))
-    tips = tooltips({"series": "lists", "strength": "strength", "x": "relevance kept", "y": UNEVEN[aimed_at(findings)]})
+    tips = tooltips(
+        {"series": "lists", "strength": "strength", "x": "relevance kept", "y": UNEVEN[evenness_metric(findings)]}
+    )
     layers = [
         base.mark_line().encode(**place, order="strength:Q"),
         base.mark_point().encode(**place, shape=series_shape(names), tooltip=tips),
@@ -72,18 +74,18 @@ def frontier(findings: Findings) -> Picture:
     on = "held_out" if any("held-out" in p["series"] for p in points) else "learned"
     judged = [p for p in points if p["series"] == NAMES[on, "policy"]]
     first, last = judged[0], judged[-1]
-    said = UNEVEN[aimed_at(findings)]
-    says = (
-        f"From strength 0 to {last['strength']:g} the {said} goes from {number(first['y'])} to {number(last['y'])} while "
+    uneven = UNEVEN[evenness_metric(findings)]
+    text = (
+        f"From strength 0 to {last['strength']:g} the {uneven} goes from {number(first['y'])} to {number(last['y'])} while "
         f"{percent(last['x'])} of the relevance is kept."
     )
     table = {
         "lists": fields["series"],
         "strength": fields["strength"],
         "relevance kept": fields["x"],
-        said: fields["y"],
+        uneven: fields["y"],
     }
-    return Picture((Panel(alt.layer(*layers), height=320),), table, says, lead=False)
+    return Picture((Panel(alt.layer(*layers), height=320),), table, text, lead=False)
 
 
 def _strengths(curve: Mapping[str, Any]) -> list[float]:
@@ -113,7 +115,7 @@ def before_after(findings: Findings) -> Picture:
     }
     base = alt.Chart(data)
     picked = _slider(strengths)
-    told = records(
+    captions = records(
         k=list(range(len(strengths))),
         x=[0.04] * len(strengths),
         y=[0.96] * len(strengths),
@@ -122,13 +124,13 @@ def before_after(findings: Findings) -> Picture:
     layers = [
         base.transform_filter("datum.k == 0").mark_line(style="reference").encode(**place, order="x:Q"),
         base.transform_filter("datum.k == picked").mark_line().encode(**place, order="x:Q"),
-        alt.Chart(told)
+        alt.Chart(captions)
         .transform_filter("datum.k == picked")
         .mark_text(style="aside", align="left")
         .encode(x="x:Q", y="y:Q", text="text:N"),
     ]
     halves = {s: _below(curve, s, 0.5) for s in strengths}
-    says = (
+    text = (
         f"The half of {holders(findings)} with least holds {percent(halves[strengths[0]])} of all exposure as ranked and "
         f"{percent(halves[strengths[-1]])} at strength {strengths[-1]:g}."
     )
@@ -137,7 +139,7 @@ def before_after(findings: Findings) -> Picture:
         "held by the bottom half": [percent(halves[s]) for s in strengths],
     }
     panel = Panel(alt.layer(*layers).add_params(picked), height=SIDE, square=True)
-    return Picture((panel,), table, says, "Dashed: as ranked. The handle below moves the strength.")
+    return Picture((panel,), table, text, "Dashed: as ranked. The handle below moves the strength.")
 
 
 def _below(curve: Mapping[str, Any], strength: float, p: float) -> float:
@@ -181,10 +183,10 @@ def movers(findings: Findings) -> Picture:
         base.mark_point().encode(**place, shape=series_shape(names), tooltip=tips),
     ]
     last = [r for r in rows if r["strength"] == strengths[-1]]
-    says = (
+    text = (
         f"At strength {strengths[-1]:g} the part with most goes from {percent(last[-1]['before'])} to {percent(last[-1]['after'])} of all "
         f"exposure, the part with least from {percent(last[0]['before'])} to {percent(last[0]['after'])}."
     )
     return Picture(
-        (Panel(alt.layer(*layers), height=300),), columns_of(rows, "strength", "tenth", "before", "after"), says
+        (Panel(alt.layer(*layers), height=300),), columns_of(rows, "strength", "tenth", "before", "after"), text
     )

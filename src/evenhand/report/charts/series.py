@@ -8,10 +8,11 @@ from datetime import date
 from typing import Any
 
 from evenhand.findings import Findings, key_columns
+from evenhand.findings import number as read_number
 from evenhand.report.words.text import slice_names
 
-BESIDE = ("at", "plan", "audit")
-"""Columns of a history that are not the audit's own."""
+HISTORY_COLUMNS = ("at", "plan", "audit")
+"""Columns that a history adds to those of the audits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,26 +31,26 @@ class Line:
     labels: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def known(self) -> list[tuple[date, float]]:
-        """The days on which there is a number."""
+    def defined(self) -> list[tuple[date, float]]:
+        """The days on which there is a number, with it."""
         return [(day, x) for day, x in zip(self.at, self.estimate, strict=True) if not math.isnan(x)]
 
 
 def lines(findings: Findings) -> list[Line]:
     """Every line of a history, in the order of its rows on their first day."""
-    kept = [name for name in key_columns(findings, BESIDE) if name not in ("at", "group")]
+    slices = [name for name in key_columns(findings, HISTORY_COLUMNS) if name not in ("at", "group")]
     rows = sorted(findings.rows(), key=lambda row: row["at"])
-    names = slice_names(kept, {name: [row[name] for row in rows] for name in [*kept, "metric"]})
-    found: dict[tuple[Any, ...], Line] = {}
+    names = slice_names(slices, {name: [row[name] for row in rows] for name in [*slices, "metric"]})
+    by_key: dict[tuple[Any, ...], Line] = {}
     for row, name in zip(rows, names, strict=True):
-        key = tuple(row[n] for n in ("plan", "metric", "group", *kept))
-        if key not in found:
+        key = tuple(row[n] for n in ("plan", "metric", "group", *slices))
+        if key not in by_key:
             where = [part for part in name.split(", ") if part != "(missing)"]  # slices of other plans
             label = ", ".join([*where, *([] if row["group"] is None else [str(row["group"])])])
-            labels = {n: row[n] for n in kept}
-            found[key] = Line(row["plan"], row["audit"], row["metric"], row["group"], label, labels=labels)
-        line = found[key]
+            labels = {n: row[n] for n in slices}
+            by_key[key] = Line(row["plan"], row["audit"], row["metric"], row["group"], label, labels=labels)
+        line = by_key[key]
         line.at.append(row["at"])
-        for held, value in ((line.estimate, "estimate"), (line.low, "low"), (line.high, "high")):
-            held.append(math.nan if row[value] is None else float(row[value]))
-    return list(found.values())
+        for values, name in ((line.estimate, "estimate"), (line.low, "low"), (line.high, "high")):
+            values.append(read_number(row[name]))
+    return list(by_key.values())

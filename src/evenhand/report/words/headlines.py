@@ -1,8 +1,8 @@
-"""The answer in one sentence that somebody can repeat in a meeting, and how sure it is.
+"""The headline of a result: its answer in one sentence that people can repeat in a meeting, and its uncertainty.
 
-An audit whose answer takes more than its first sentence has a judge in a module of this folder called `verdict_*`, declared
-with `@judges("name")`. Shares are rounded to what people say (92%, not 92.37%): the numbers themselves stand below, with
-their intervals.
+An audit whose answer takes more than the first sentence of its summary declares a headline in a module of this folder called
+`headline_*`, with `@headline("audit")`. Shares are rounded to what people say (92%, not 92.37%); the exact numbers and their
+intervals are in the table.
 """
 
 from __future__ import annotations
@@ -17,55 +17,60 @@ from typing import Any
 import evenhand.report.words
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
+from evenhand.report.words.intervals import interval_text
 from evenhand.report.words.phrases import is_share
 from evenhand.report.words.text import in_words, number, percent, short_percent
 
 Row = Mapping[str, Any]
-Show = Callable[[float], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What to say, and the interval or the doubt that belongs to it (nothing where there is none).
+class Headline:
+    """The answer as a sentence.
 
-    `tells` : the metric, or the kind of chart, whose own sentence says no more than this one; `row` : the same for a single row;
-    `where` : the slice it is about.
+    Attributes
+    ----------
+    text : the sentence.
+    uncertainty : its interval or what is doubtful about it, if anything.
+    repeats : the metric, or the kind of chart, whose own sentence would only repeat it.
+    where : the label of the slice it is about.
+    row : the row whose sentence would only repeat it.
     """
 
-    says: str
-    sure: str = ""
-    tells: str = ""
+    text: str
+    uncertainty: str = ""
+    repeats: str = ""
     where: str = ""
     row: Row | None = None
 
 
-Judge = Callable[[Findings], Verdict | None]
-JUDGES: dict[str, Judge] = {}
+HeadlineWriter = Callable[[Findings], Headline | None]
+HEADLINES: dict[str, HeadlineWriter] = {}
 
 
-def judges(audit: str) -> Callable[[Judge], Judge]:
-    """Declare who sums up the findings of an audit; None leaves it to the first sentence of the summary."""
+def headline(audit: str) -> Callable[[HeadlineWriter], HeadlineWriter]:
+    """Declare the headline of an audit; a function that returns None leaves it to the first sentence of the summary."""
 
-    def declare(judge: Judge) -> Judge:
-        JUDGES[audit] = judge
-        return judge
+    def declare(write: HeadlineWriter) -> HeadlineWriter:
+        HEADLINES[audit] = write
+        return write
 
     return declare
 
 
-def verdict(findings: Findings) -> Verdict | None:
-    """The one sentence of these findings; None where the first of the summary is as good."""
+def headline_for(findings: Findings) -> Headline | None:
+    """The headline of these findings; None where the first sentence of the summary is as good."""
     for module in pkgutil.iter_modules(evenhand.report.words.__path__):
         if module.name.startswith("headline_"):
             importlib.import_module(f"evenhand.report.words.{module.name}")
-    judge = JUDGES.get(findings.audit)
-    return judge(findings) if judge and len(findings) else None
+    write = HEADLINES.get(findings.audit)
+    return write(findings) if write and len(findings) else None
 
 
-def brief(share: float) -> str:
-    """A share as people say it: whole percents, finer only where a whole one would say all or nothing.
+def rounded_percent(share: float) -> str:
+    """A share in whole percent; finer only where that would round to 0% or 100%.
 
-    >>> brief(0.9237), brief(0.0042), brief(0.9962), brief(1.0), brief(0.99998)
+    >>> rounded_percent(0.9237), rounded_percent(0.0042), rounded_percent(0.9962), rounded_percent(1.0), rounded_percent(0.99998)
     ('92%', '0.42%', '99.6%', '100%', '99.998%')
     """
     if not 0 < share < 1:
@@ -75,53 +80,52 @@ def brief(share: float) -> str:
     return f"{100 * share:.{digits}f}%"
 
 
-def side_by_side(metric: str, *values: float) -> list[str]:
-    """Values of a metric with the few digits that tell them apart.
+def distinct_texts(metric: str, *values: float) -> list[str]:
+    """Values of a metric with as few digits as distinguish them.
 
-    >>> side_by_side("gini", 0.534, 0.6762), side_by_side("gini", 0.9940, 0.9946), side_by_side("top_share(p=0.1)", 0.372, 0.51)
+    >>> distinct_texts("gini", 0.534, 0.6762), distinct_texts("gini", 0.9940, 0.9946), distinct_texts("top_share(p=0.1)", 0.372, 0.51)
     (['0.53', '0.68'], ['0.994', '0.995'], ['37%', '51%'])
     """
-    share = is_share(metric)
-    tries: list[Show] = [brief, percent] if share else [lambda v, d=d: _few(v, d) for d in (2, 3, 4)]  # type: ignore[misc]
-    shown = [number(v) for v in values]
-    for show in tries:
-        shown = [show(v) for v in values]
-        if len(set(shown)) == len(set(values)):
+
+    def fixed(digits: int) -> Callable[[float], str]:
+        return lambda v: f"{v:.{digits}f}" if abs(v) < 100 and v != round(v) else number(v)
+
+    formats: list[Callable[[float], str]] = (
+        [rounded_percent, percent] if is_share(metric) else [fixed(2), fixed(3), fixed(4)]
+    )
+    texts: list[str] = []
+    for show in formats:
+        texts = [show(v) for v in values]
+        if len(set(texts)) == len(set(values)):
             break
-    return shown
+    return texts
 
 
-def _few(value: float, digits: int) -> str:
-    return f"{value:.{digits}f}" if abs(value) < 100 and value != round(value) else number(value)
-
-
-def is_known(value: Any) -> bool:
+def is_finite(value: Any) -> bool:
     """Whether there is a finite number."""
     return math.isfinite(read_number(value))
 
 
-def level_of(findings: Findings) -> float:
-    """The coverage of the intervals."""
-    return float(findings.provenance.get("level", 0.95))
+def interval(row: Row, level: float, show: Callable[[float], str] = rounded_percent) -> str:
+    """The interval of a row in rounded numbers; empty where an end is missing or infinite."""
+    return interval_text(row["low"], row["high"], show, level=level) if has_interval(row) else ""
 
 
-def interval(row: Row, level: float, show: Show = brief) -> str:
-    """The interval of a row, or nothing."""
-    if not (is_known(row["low"]) and is_known(row["high"])):
-        return ""
-    return f"{short_percent(level)} interval {show(row['low'])} to {show(row['high'])}"
+def has_interval(row: Row) -> bool:
+    """Whether both ends of the interval of a row are finite."""
+    return is_finite(row["low"]) and is_finite(row["high"])
 
 
 def intervals(rows: Mapping[str, Row], level: float) -> str:
-    """The intervals of a few rows by name."""
-    known = {name: row for name, row in rows.items() if interval(row, level)}
-    if len(known) < 2:
-        return next((interval(row, level) for row in known.values()), "")
-    listed = (f"{name} {brief(row['low'])} to {brief(row['high'])}" for name, row in known.items())
-    return f"{short_percent(level)} intervals: {', '.join(listed)}"
+    """The intervals of a few rows, each after its name."""
+    bounded = {name: row for name, row in rows.items() if has_interval(row)}
+    if len(bounded) < 2:
+        return "".join(interval(row, level) for row in bounded.values())
+    texts = (f"{name} {interval_text(row['low'], row['high'], rounded_percent)}" for name, row in bounded.items())
+    return f"{short_percent(level)} intervals: {', '.join(texts)}"
 
 
-def slice_of(findings: Findings, row: Row, *, without: tuple[str, ...] = ()) -> str:
-    """Which slice a row or a point is about, by the names of its columns: "source likes"."""
-    named = [name for name in findings.slices if name not in without]
-    return ", ".join(f"{name.replace('_', ' ')} {in_words(row[name])}" for name in named)
+def named_slice(findings: Findings, row: Row, *, without: tuple[str, ...] = ()) -> str:
+    """The slice of a row or a point, with the names of its columns: "source likes"."""
+    names = [name for name in findings.slices if name not in without]
+    return ", ".join(f"{name.replace('_', ' ')} {in_words(row[name])}" for name in names)

@@ -1,6 +1,6 @@
-"""What a value of a metric means, for those who meet the metric for the first time: "0.95 means: ...".
+"""The meaning of a value for readers new to the metric ("0.95 means ..."), as it follows from the definition.
 
-Only what follows from the definition is said, in the units of the data; a metric that has no entry is explained by its card.
+A metric that has no entry is explained by its card.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from evenhand.cards import MetricSpec
 from evenhand.report.words.text import number
 
-Means = Callable[[float, str, str], str]
-"""From a value and the words for units and amount to a clause, or nothing where the value is no case for it."""
+Meaning = Callable[[float, str, str], str]
+"""From a value and the words for units and amount to a clause; empty where there is no plain one."""
 
 
 def _gini(value: float, units: str, amount: str) -> str:
@@ -31,17 +31,17 @@ def _moved(value: float, units: str, amount: str) -> str:
     )
 
 
-MEANS: dict[str, Means] = {"gini": _gini, "hoover": _moved, "log_dp": _times, "log_eur": _times}
+MEANS: dict[str, Meaning] = {"gini": _gini, "hoover": _moved, "log_dp": _times, "log_eur": _times}
 
 
-def means(asked: MetricSpec, value: float, units: str, amount: str) -> str:
-    """What this value means, as a clause; nothing where the definition allows no plain one.
+def means(metric: MetricSpec, value: float, units: str, amount: str) -> str:
+    """The meaning of a value as a clause; empty where the definition allows no plain one.
 
     >>> from evenhand.cards import REGISTRY, parse_metric
     >>> from evenhand import metrics
     >>> means(parse_metric("gini", REGISTRY), 0.95, "authors", "impressions")
     'that the impressions of two authors drawn at random differ by 1.90 times the mean, on average'
     """
-    found = MEANS.get(asked.card.name)
-    odd = asked.params.get("corrected") or asked.params.get("convention", "evenhand") != "evenhand"
-    return found(value, units, amount) if found and math.isfinite(value) and not odd else ""
+    meaning = MEANS.get(metric.card.name)
+    variant = metric.params.get("corrected") or metric.params.get("convention", "evenhand") != "evenhand"
+    return meaning(value, units, amount) if meaning and math.isfinite(value) and not variant else ""

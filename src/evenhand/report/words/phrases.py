@@ -1,14 +1,15 @@
-"""What a metric is called, how its values read, and the sentence that tells it: its card's, or a phrase for what has none."""
+"""The title of a metric, the format of its values, and sentences for figures that have no card."""
 
 from __future__ import annotations
 
 import functools
-import math
+from collections.abc import Callable
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.cards import REGISTRY, Card, parse_call
 from evenhand.errors import EvenhandError
-from evenhand.report.words.text import REASONS, number, percent, short_percent
+from evenhand.findings import number as read_number
+from evenhand.report.words.text import first_reason, number, percent, short_percent
 
 PHRASES: dict[tuple[str, str], str] = {
     ("sources", "share"): "{group} brings {estimate:percent} of all {amount}{interval}.",
@@ -59,8 +60,8 @@ def metric_title(metric: str) -> str:
     params = dict(zip(REGISTRY[card.name].parameters, args, strict=False)) | named
     point = params.pop("p", None)
     title = f"{card.title} {short_percent(point)}" if isinstance(point, float) else card.title
-    said = [f"{name} {value}" for name, value in params.items()]
-    return " ".join([title, *([f"({', '.join(said)})"] if said else []), *([f"at {cutoff}"] if cutoff else [])])
+    chosen = [f"{name} {value}" for name, value in params.items()]
+    return " ".join([title, *([f"({', '.join(chosen)})"] if chosen else []), *([f"at {cutoff}"] if cutoff else [])])
 
 
 _PERCENT_PARTS = frozenset(name for (_, name), phrase in PHRASES.items() if "{estimate:percent}" in phrase)
@@ -72,17 +73,21 @@ def is_share(metric: str) -> bool:
     return metric in _PERCENT_PARTS if card is None else "{estimate:percent}" in card.says
 
 
-def value_text(value: float | None, metric: str = "", beside: float | None = None) -> str:
+def value_format(metric: str) -> Callable[[float], str]:
+    """How values of a metric are printed: in percent where people say percent."""
+    return percent if is_share(metric) else number
+
+
+def value_text(value: float | None, metric: str = "", digits_of: float | None = None) -> str:
     """An estimate as a label in a chart: in percent where people say percent.
 
     >>> value_text(0.8123), value_text(0.8123, "top_share(p=0.01)")
     ('0.8123', '81.2%')
     """
-    found = math.nan if value is None else value
-    return percent(found, beside) if is_share(metric) else number(found)
+    estimate = read_number(value)
+    return percent(estimate, digits_of) if is_share(metric) else number(estimate)
 
 
 def reason_text(note: str | None) -> str:
     """Why there is no number, in words."""
-    code = (note or "").split(";")[0].strip()
-    return f"undefined: {REASONS.get(code, code)}" if code else "undefined"
+    return f"undefined: {reason}" if (reason := first_reason(note)) else "undefined"

@@ -1,4 +1,4 @@
-"""The outcome test and its counterfactual in plain words: who is held to a higher bar, who would gain, and what neither can say."""
+"""Sentences of the outcome test and its counterfactual: gaps at equal score, who would gain, and the limits of both."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from typing import Any
 
 from evenhand.findings import Findings, slice_words
 from evenhand.findings import number as read_number
-from evenhand.report.words.sentences import Aside, Row, Teller
-from evenhand.report.words.text import REASONS, counted, in_words, interval_words, number, percent, short_percent
+from evenhand.report.words.intervals import interval_in_brackets, interval_text
+from evenhand.report.words.sentences import Row, SentenceWriter, SideTable, slice_lead
+from evenhand.report.words.text import (
+    capitalized,
+    confidence_level,
+    counted,
+    first_reason,
+    note_codes,
+    number,
+    percent,
+    short_percent,
+)
 
-UNCERTAIN = "this cannot be told from no gap"
-ALONE = "beyond chance on its own, but not once all the gaps that were tested are counted"
-
-
-def _slice(findings: Findings, row: Row, said: str) -> str:
-    """A sentence about one slice names it first."""
-    where = ", ".join(f"{name} {in_words(row[name])}" for name in findings.slices)
-    return f"For {where}: {said}" if where else said
+NOT_SIGNIFICANT = "this cannot be told from no gap"
+NOT_ADJUSTED = "beyond chance on its own, but not once all the gaps that were tested are counted"
 
 
 def _absent(value: Any) -> bool:
@@ -26,20 +30,7 @@ def _absent(value: Any) -> bool:
 
 
 def _why(row: Row) -> str:
-    code = (row["note"] or "undefined").split(";")[0].strip()
-    return REASONS.get(code, code)
-
-
-def _lead(row: Row) -> str:
-    where = f"In bin {int(row['bin'])}" if not _absent(row["bin"]) else ""
-    group = f" for {row['group']}" if row["group"] else ""
-    lead = f"{where}{group}".lstrip()
-    return f"{lead[0].upper()}{lead[1:]}: " if lead else ""
-
-
-def _chance(p: Any) -> str:
-    p = read_number(p)
-    return "p below 0.0001" if p < 1e-4 else f"p = {p:.4f}".rstrip("0")
+    return first_reason(row["note"], "undefined")
 
 
 def _test(findings: Findings, row: Row, level: float) -> str:
@@ -49,14 +40,13 @@ def _test(findings: Findings, row: Row, level: float) -> str:
     support = ""
     if "narrow_support" in (row["note"] or ""):
         support = " Less than half of the rows have a score that every group reaches; the others were left out."
-    if _absent(row["p"]):
+    p = read_number(row["p"])
+    if math.isnan(p):
         return f"{at}, nothing can be tested: {_why(row)}.{support}"
-    if read_number(row["p"]) < 1 - level:
-        return f"{at}, the groups' outcomes differ ({_chance(row['p'])}).{support}"
-    return (
-        f"{at}, no difference between the groups' outcomes was found ({_chance(row['p'])}). "
-        f"That is no proof of none.{support}"
-    )
+    p_value = "p below 0.0001" if p < 1e-4 else f"p = {p:.4f}".rstrip("0")
+    if p < 1 - level:
+        return f"{at}, the groups' outcomes differ ({p_value}).{support}"
+    return f"{at}, no difference between the groups' outcomes was found ({p_value}). That is no proof of none.{support}"
 
 
 def _bin(row: Row) -> str:
@@ -64,7 +54,7 @@ def _bin(row: Row) -> str:
 
 
 def gap_size(findings: Findings, value: float, *, few: bool = False) -> str:
-    """A gap without its unit: of outcomes that are 0 or 1 in percentage points; `few` digits where people repeat it."""
+    """A gap without its unit, which is percentage points for outcomes of 0 and 1; `few` digits for a headline."""
     if findings.provenance.get("outcomes"):
         return f"{100 * value:.{1 if few else 2}f}" if abs(value) >= 5e-5 or not value else f"{100 * value:.1g}"
     return f"{value:.2f}" if few and 0.01 <= abs(value) < 100 else number(value)
@@ -79,40 +69,33 @@ def gap_text(findings: Findings, value: float, *, few: bool = False) -> str:
     return gap_size(findings, value, few=few) + (" percentage points" if findings.provenance.get("outcomes") else "")
 
 
-def _interval(findings: Findings, row: Row, level: float) -> str:
-    if _absent(row["low"]) or _absent(row["high"]):
-        return ""
-    ends = (gap_size(findings, row[end]) for end in ("low", "high"))
-    return f" ({short_percent(level)} interval {' to '.join(ends)})"
-
-
 def _gap(findings: Findings, row: Row, level: float) -> str:
-    """A gap, its direction in words, and what a gap that cannot be told from zero might still hide."""
+    """A gap, its direction in words, and the detectable gap where it is not significant."""
     reference = findings.words.get("reference", "the reference")
     if row["group"] == reference:
         return f"{reference} is the group that the others are compared with."
-    side = "higher" if row["estimate"] > 0 else "lower"
-    found = (
-        f"{_where(row)}, outcomes of {row['group']} are {gap_text(findings, abs(row['estimate']))} {side} than those of {reference} "
-        f"at equal score{_interval(findings, row, level)}"
+    side, rated = ("higher", "under-rates") if row["estimate"] > 0 else ("lower", "over-rates")
+    interval = interval_in_brackets(row, level, lambda v: gap_size(findings, v))
+    gap = (
+        f"{_compared_rows(row)}, outcomes of {row['group']} are {gap_text(findings, abs(row['estimate']))} {side} than those of "
+        f"{reference} at equal score{interval}"
     )
-    if _absent(row["low"]) or _absent(row["high"]) or "small_cell" in (row["note"] or ""):
-        return f"{found}."
+    if not interval or "small_cell" in (row["note"] or ""):
+        return f"{gap}."
     if row["low"] <= 0 <= row["high"]:
-        seen = row.get("detectable")
-        least = "" if _absent(seen) else gap_text(findings, read_number(seen))
-        hidden = f"; only a gap of {least} or more was likely to be found" if least else ""
-        return f"{found}: {UNCERTAIN}{hidden}."
+        least = read_number(row.get("detectable"))
+        power = f"; only a gap of {gap_text(findings, least)} or more was likely to be found"
+        return f"{gap}: {NOT_SIGNIFICANT}{'' if math.isnan(least) else power}."
     if not read_number(row["p_adjusted"]) < 1 - level:
-        return f"{found}: {ALONE}."
-    judged = "under-rates" if row["estimate"] > 0 else "over-rates"
-    return f"{found}: the score {judged} {row['group']}."
+        return f"{gap}: {NOT_ADJUSTED}."
+    return f"{gap}: the score {rated} {row['group']}."
 
 
-def _where(row: Row) -> str:
+def _compared_rows(row: Row) -> str:
+    """The bins, or the range of scores, that a gap is about."""
     name, _, rest = str(row["metric"]).partition("(")
     if name == "outcome_gap":
-        return f"In bin {_bin(row)} ({number(row['bin_low'])} to {number(row['bin_high'])})"
+        return f"In bin {_bin(row)} ({interval_text(row['bin_low'], row['bin_high'])})"
     if rest == "support='all')":
         return "Over all scores, also those that not every group reaches"
     if name == "spline_gap":
@@ -147,12 +130,12 @@ def _odds(findings: Findings, row: Row, level: float) -> str:
     if row["group"] == reference:
         return f"{reference} is the group whose scores, given the outcome, the others' are compared with."
     chance = read_number(row.get("chance"))
-    alone = "" if math.isnan(chance) else f", where dealing the labels at random would give {number(chance)}"
+    by_chance = "" if math.isnan(chance) else f", where dealing the labels at random would give {number(chance)}"
     among, name = _AMONG[str(row["metric"])]
     return (
         f"Among those {among}, the shares of {row['group']} and of {reference} below a score differ by up to "
-        f"{number(row['estimate'])}{interval_words(row, level)}{alone} ({name}); this mixes scoring with how qualified the "
-        "groups are."
+        f"{number(row['estimate'])}{interval_in_brackets(row, level)}{by_chance} ({name}); this mixes scoring with how qualified "
+        "the groups are."
     )
 
 
@@ -166,21 +149,16 @@ def _rate(findings: Findings, row: Row, level: float) -> str:
     reference = findings.words.get("reference", "the reference")
     if row["group"] == reference:
         return f"{reference} is the group that the others' rates are compared with."
-    whom = "have the outcome" if str(row["metric"]).startswith("true") else "do not have the outcome"
-    side = "more" if row["estimate"] > 0 else "less"
+    have = "have the outcome" if str(row["metric"]).startswith("true") else "do not have the outcome"
+    side, low, high = ("more", row["low"], row["high"]) if row["estimate"] > 0 else ("less", -row["high"], -row["low"])
+    interval = interval_in_brackets({"low": low, "high": high}, level)  # of the difference without its sign
     return (
-        f"Of those who {whom}, {row['group']} are treated {side} often than {reference}, by "
-        f"{number(abs(row['estimate']))}{_turned(row, level)} ({str(row['metric']).replace('_', ' ')})."
+        f"Of those who {have}, {row['group']} are treated {side} often than {reference}, by "
+        f"{number(abs(row['estimate']))}{interval} ({str(row['metric']).replace('_', ' ')})."
     )
 
 
-def _turned(row: Row, level: float) -> str:
-    """The interval of a difference that is told without its sign."""
-    low, high = (row["low"], row["high"]) if row["estimate"] > 0 else (-row["high"], -row["low"])
-    return interval_words({**row, "low": low, "high": high}, level)
-
-
-_TELL: dict[str, Callable[[Findings, Row, float], str]] = {
+_SENTENCES: dict[str, Callable[[Findings, Row, float], str]] = {
     "joint_test": _test,
     "marginal_test": _test,
     "bin_test": _test,
@@ -196,7 +174,7 @@ _TELL: dict[str, Callable[[Findings, Row, float], str]] = {
 }
 
 
-_THIN = {
+_FEW_ROWS = {
     "small_cell": " Too few rows or events for the error to be trusted.",
     "few_outcomes": " There are too few outcomes of one kind for a test or an interval.",
     "no_variation": " Its outcomes do not vary, so there is no interval.",
@@ -205,39 +183,41 @@ _THIN = {
 }
 
 
-class OutcomeTeller(Teller, audit="outcome_test"):
+class OutcomeSentences(SentenceWriter, audit="outcome_test"):
     """Gaps with their direction and what they might hide, tests, and whether outcomes rise with the score."""
 
-    def headlines(self, findings: Findings) -> list[str]:
-        """The answer: the test that decides, the gap of each group, and whether outcomes rise with the score."""
-        level = float(findings.provenance.get("level", 0.95))
+    def key_sentences(self, findings: Findings) -> list[str]:
+        """The deciding test, the gap of each group, and whether outcomes rise with the score."""
+        level = confidence_level(findings)
         decisive = "marginal_test" if "marginal_test" in findings.columns["metric"] else "joint_test"
         reference = findings.words.get("reference")
-        wanted = [
-            row
+        return [
+            self.sentence(findings, row, level)
             for row in findings.rows()
             if row["metric"] == decisive
             or (row["metric"] == "pooled_gap" and row["group"] != reference)
             or (row["metric"] == "lowest_bin" and "not_rising" in (row["note"] or ""))
         ]
-        return [self.sentence(findings, row, level) for row in wanted]
 
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
-        """What one row says; by its card or phrase where there is no more to say."""
-        name = str(row["metric"]).partition("(")[0]
+        """One row as a sentence; by its card or phrase where it has no other one here."""
+        name, lead = str(row["metric"]).partition("(")[0], slice_lead(findings, row)
         if _absent(row["estimate"]) and name not in ("joint_test", "marginal_test", "bin_test"):
-            return _slice(findings, row, f"{_lead(row)}{name.replace('_', ' ')} is undefined: {_why(row)}.")
-        if name not in _TELL:
+            where = "" if _absent(row["bin"]) else f"in bin {int(row['bin'])}"
+            group = f"for {row['group']}" if row["group"] else ""
+            cell = capitalized(" ".join(filter(None, [where, group])))
+            return f"{lead}{f'{cell}: ' if cell else ''}{name.replace('_', ' ')} is undefined: {_why(row)}."
+        if name not in _SENTENCES:
             return super().sentence(findings, row, level)
-        said = _slice(findings, row, _TELL[name](findings, row, level))
+        text = lead + _SENTENCES[name](findings, row, level)
         if name.endswith("_test") or row["group"] == findings.words.get("reference", ""):
-            return said
-        return said + "".join(more for code, more in _THIN.items() if code in (row["note"] or "").split("; "))
+            return text
+        return text + "".join(more for code, more in _FEW_ROWS.items() if code in note_codes(row["note"]))
 
-    def asides(self, findings: Findings) -> list[Aside]:
-        """What to do about a finding, by its source (section 5.1 of the source), and what the test cannot say."""
-        level = short_percent(float(findings.provenance.get("level", 0.95)))
-        remedy = Aside(
+    def side_tables(self, findings: Findings) -> list[SideTable]:
+        """Remedies by the source of the bias (section 5.1 of the paper), and the limits of the test."""
+        level = short_percent(confidence_level(findings))
+        remedy = SideTable(
             "Who can fix what",
             ("source of the bias", "change the scores", "change the product"),
             (
@@ -252,10 +232,13 @@ class OutcomeTeller(Teller, audit="outcome_test"):
                     "Works: give more relevant information, such as where a candidate stands among the applicants",
                 ),
             ),
-            (_found(findings), "A gap found here belongs to the team that owns the scores; a bias of people does not."),
+            (
+                _algorithm_bias(findings),
+                "A gap found here belongs to the team that owns the scores; a bias of people does not.",
+            ),
         )
         cannot = tuple((line,) for line in findings.provenance.get("cannot_say", ()))
-        limits = Aside(
+        limits = SideTable(
             "What this test cannot say",
             ("limit",),
             cannot,
@@ -264,50 +247,50 @@ class OutcomeTeller(Teller, audit="outcome_test"):
         return [remedy, limits]
 
 
-def _found(findings: Findings) -> str:
-    """What the test says of the first source of bias, group by group; the second it cannot see."""
+def _algorithm_bias(findings: Findings) -> str:
+    """The result of the test for each group; a bias of people cannot be tested."""
     table = findings.curves.get("remedies", {})
     columns = [table.get(name, ()) for name in (*findings.slices, "group", "source", "found")]
-    told: dict[str, list[str]] = {}
-    for *where, group, source, found in zip(*columns, strict=True):
+    groups: dict[str, list[str]] = {}
+    for *where, group, source, result in zip(*columns, strict=True):
         if source == "algorithm":
             at = slice_words(findings.slices, where, whole="")
-            told.setdefault(found, []).append(f"{group} ({at})" if at else str(group))
-    said = "; ".join(f"{found} for {', '.join(groups)}" for found, groups in told.items())
-    return f"Here, bias of the algorithm was {said}." if said else "Here nothing could be tested."
+            groups.setdefault(result, []).append(f"{group} ({at})" if at else str(group))
+    text = "; ".join(f"{result} for {', '.join(names)}" for result, names in groups.items())
+    return f"Here, bias of the algorithm was {text}." if text else "Here nothing could be tested."
 
 
-class CounterfactualTeller(Teller, audit="counterfactual"):
-    """A change always with what chance alone would give, which is another row."""
+class CounterfactualSentences(SentenceWriter, audit="counterfactual"):
+    """A change beside the change that chance alone would give, which is another row."""
 
-    def headlines(self, findings: Findings) -> list[str]:
+    def key_sentences(self, findings: Findings) -> list[str]:
         """The change of the outcome against chance, and the slots that each group would gain."""
-        wanted = ("outcome_relative_change", "slots_gained", "mean_rank_change")
-        chosen = wanted if findings.provenance.get("kind") == "ranking" else wanted[:2]
-        return [self.sentence(findings, row, 0.0) for row in findings.rows() if row["metric"] in chosen]
+        metrics = ["outcome_relative_change", "slots_gained"]
+        metrics += ["mean_rank_change"] if findings.provenance.get("kind") == "ranking" else []
+        return [self.sentence(findings, row, 0.0) for row in findings.rows() if row["metric"] in metrics]
 
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
-        """What one row says; by its card or phrase where there is no more to say."""
-        name, value = row["metric"], read_number(row["estimate"])
+        """One row as a sentence; by its card or phrase where it has no other one here."""
+        name, value, lead = row["metric"], read_number(row["estimate"]), slice_lead(findings, row)
         group = row["group"] or ""
         whose = f" of {group}" if group else ""
         if math.isnan(value):
-            return _slice(findings, row, f"{name.replace('_', ' ')}{whose} is undefined: {_why(row)}.")
+            return f"{lead}{name.replace('_', ' ')}{whose} is undefined: {_why(row)}."
         if name.endswith("_null"):
             show = percent if name.startswith("outcome") else number
             what = name.removesuffix("_null").replace("_", " ")
             band = f"between {show(row['low'])} and {show(row['high'])}"
-            return _slice(findings, row, f"By chance alone the {what}{whose} would lie {band}.")
+            return f"{lead}By chance alone the {what}{whose} would lie {band}."
         if name == "outcome_relative_change":
-            return _slice(findings, row, _outcome(findings, row))
+            return lead + _outcome_change(findings, row)
         if name == "slots_relative_change":
-            return _slice(findings, row, f"The slots of {group} would change by {percent(value)}.")
+            return f"{lead}The slots of {group} would change by {percent(value)}."
         if name in ("slots_gained", "mean_rank_change"):
-            return _slice(findings, row, _moved(findings, row))
+            return lead + _group_change(findings, row)
         return super().sentence(findings, row, level)
 
-    def asides(self, findings: Findings) -> list[Aside]:
-        """How the thought experiment was made, and what it cannot promise."""
+    def side_tables(self, findings: Findings) -> list[SideTable]:
+        """The steps of the counterfactual, and its limits."""
         facts = findings.provenance
         names = ("compared_with", "predicted", "folds", "window", "null", "band")
         rows = tuple((name.replace("_", " "), str(facts[name])) for name in names if name in facts)
@@ -321,34 +304,37 @@ class CounterfactualTeller(Teller, audit="counterfactual"):
             "Who is shown changes what people do; nothing of that is in these numbers.",
         )
         return [
-            Aside("How the slots were given again", ("step", "rule"), rows),
-            Aside("What this cannot promise", ("limit",), tuple((line,) for line in limits)),
+            SideTable("How the slots were given again", ("step", "rule"), rows),
+            SideTable("What this cannot promise", ("limit",), tuple((line,) for line in limits)),
         ]
 
 
 def _band(findings: Findings, row: Row) -> Row | None:
-    wanted, same = f"{row['metric']}_null", ("group", *findings.slices)
-    return next((r for r in findings.rows() if r["metric"] == wanted and all(r[k] == row[k] for k in same)), None)
+    """The row with the interval of changes by chance alone; None where there is none."""
+    null, same = f"{row['metric']}_null", ("group", *findings.slices)
+    bands = (r for r in findings.rows() if r["metric"] == null and all(r[k] == row[k] for k in same))
+    band = next(bands, None)
+    return None if band is None or _absent(band["low"]) else band
 
 
 def beyond_chance(findings: Findings, row: Row) -> bool:
-    """Whether a change lies outside the band that chance alone gives."""
+    """Whether a change lies outside the interval of changes by chance alone."""
     band = _band(findings, row)
-    return band is not None and not _absent(band["low"]) and not band["low"] <= row["estimate"] <= band["high"]
+    return band is not None and not band["low"] <= row["estimate"] <= band["high"]
 
 
-def _outcome(findings: Findings, row: Row) -> str:
+def _outcome_change(findings: Findings, row: Row) -> str:
     value, band = read_number(row["estimate"]), _band(findings, row)
     change = f"With the slots given again the outcome would change by {percent(value)}"
     if findings.provenance.get("counterfactual", {}).get("folds") == 1:
         change += " (predicted and valued with the same rows, so it cannot be below zero)"
     facts = findings.provenance
-    own = facts.get("slices", {}).get(slice_words(findings.slices, [row[n] for n in findings.slices]), facts)
-    if own.get("candidates") == own.get("slots"):
+    of_slice = facts.get("slices", {}).get(slice_words(findings.slices, [row[n] for n in findings.slices]), facts)
+    if of_slice.get("candidates") == of_slice.get("slots"):
         return f"{change}, for there is nobody without a slot whom it could go to (only the order can change)."
-    if band is None or _absent(band["low"]):
+    if band is None:
         return f"{change}; without a band of changes by chance this says little."
-    chance = f"without any group difference chance alone gives {percent(band['low'])} to {percent(band['high'])}"
+    chance = f"without any group difference chance alone gives {interval_text(band['low'], band['high'], percent)}"
     if value > max(band["high"], 0):
         return f"{change}; {chance}, so this is a rise beyond chance."
     if value > band["high"]:
@@ -356,17 +342,16 @@ def _outcome(findings: Findings, row: Row) -> str:
     return f"{change}; {chance}, so no rise can be told."
 
 
-def _moved(findings: Findings, row: Row) -> str:
+def _group_change(findings: Findings, row: Row) -> str:
     value, band, group = read_number(row["estimate"]), _band(findings, row), row["group"]
     if row["metric"] == "slots_gained":
-        said = f"{group} would {'gain' if value >= 0 else 'lose'} {number(abs(value))} slot{'' if abs(value) == 1 else 's'}"
+        text = f"{group} would {'gain' if value >= 0 else 'lose'} {number(abs(value))} slot{'' if abs(value) == 1 else 's'}"
     else:
         way = "further down" if value > 0 else "further up"
-        said = f"The mean rank of {group} would be {number(abs(value))} places {way}, over other candidates than before"
-    if band is None or _absent(band["low"]):
-        return f"{said}."
+        text = f"The mean rank of {group} would be {number(abs(value))} places {way}, over other candidates than before"
+    if band is None:
+        return f"{text}."
     if "small_cell" in (row["note"] or ""):
-        said += f" ({number(row['units'])} slots before, too few to build on)"
-    inside = not beyond_chance(findings, row)
-    chance = f"chance alone gives {number(band['low'])} to {number(band['high'])}"
-    return f"{said}; {chance}, so this {'can be chance' if inside else 'is more than chance'}."
+        text += f" ({number(row['units'])} slots before, too few to build on)"
+    so = "is more than chance" if beyond_chance(findings, row) else "can be chance"
+    return f"{text}; chance alone gives {interval_text(band['low'], band['high'])}, so this {so}."

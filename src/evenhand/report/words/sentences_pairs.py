@@ -1,4 +1,4 @@
-"""Pairs in plain words: two results set side by side, and two metrics that order systems alike or not."""
+"""Sentences of comparisons: two results side by side, and pairs of metrics that order systems alike or not."""
 
 from __future__ import annotations
 
@@ -8,11 +8,23 @@ from typing import Any
 
 from evenhand.findings import Findings, label
 from evenhand.findings import number as read_number
-from evenhand.report.words.phrases import is_share, metric_title
-from evenhand.report.words.sentences import Row, Teller
-from evenhand.report.words.text import REASONS, in_words, number, percent, short_percent, signed
+from evenhand.report.words.intervals import interval_text
+from evenhand.report.words.phrases import metric_title, value_format
+from evenhand.report.words.sentences import Row, SentenceWriter
+from evenhand.report.words.text import (
+    confidence_level,
+    first_reason,
+    in_words,
+    number,
+    p_text,
+    percent,
+    percent_like,
+    short_percent,
+    signed,
+)
 
 FEW = 8
+"""Rows that are all printed; of more, the `MOST` with the smallest p."""
 MOST = 5
 UNPAIRED = (
     "These differences have no interval: a saved result holds no requests, so whether the two share any is not known. Pass both "
@@ -27,32 +39,33 @@ MAY_SHARE = (
 SAMPLES = "The two rest on different requests and are compared as two samples of them."
 
 
-class CompareTeller(Teller, audit="compare"):
+class CompareSentences(SentenceWriter, audit="compare"):
     """Two results set side by side."""
 
     def sentences(self, findings: Findings) -> list[str]:
         """One sentence per row, and one more where the comparison could not be paired."""
         return [*super().sentences(findings), *_for_all(findings)]
 
-    def headlines(self, findings: Findings) -> list[str]:
-        """All sentences where there are few; elsewhere how many differ by more than chance, and the surest of them."""
-        told, rows = self.sentences(findings), list(findings.rows())
+    def key_sentences(self, findings: Findings) -> list[str]:
+        """All sentences where there are few; else how many differences are significant, and the smallest p."""
+        every, rows = self.sentences(findings), list(findings.rows())
         if len(rows) <= FEW:
-            return told
-        bound = round(1 - float(findings.provenance.get("level", 0.95)), 12)
-        sure = sorted((_p(row), i) for i, row in enumerate(rows) if _p(row) < bound)
+            return every
+        bound = round(1 - confidence_level(findings), 12)
+        p_values = ((read_number(row.get("p_adjusted")), i) for i, row in enumerate(rows))
+        significant = sorted((p, i) for p, i in p_values if p < bound)
         rule = f"p below {short_percent(bound)} after Holm's adjustment"
         return [
-            f"{len(sure):,} of {len(rows):,} numbers differ by more than chance ({rule}).",
-            *(told[i] for _, i in sure[:MOST]),
+            f"{len(significant):,} of {len(rows):,} numbers differ by more than chance ({rule}).",
+            *(every[i] for _, i in significant[:MOST]),
             *_for_all(findings),
         ]
 
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
-        """What both say, how far apart they are, and whether chance alone would do it."""
+        """Both values, their difference with its interval, and whether it is significant."""
         metric = row["metric"]
-        show = shown(metric)
-        one, other = sides_of(findings, row)
+        show = value_format(metric)
+        a_name, b_name = side_names(findings, row)
         paired = ("system", "versus") if "versus" in findings.slices else ()
         where = ", ".join(
             [
@@ -64,97 +77,81 @@ class CompareTeller(Teller, audit="compare"):
         name = metric_title(metric)
         a, b, difference = (read_number(row[k]) for k in ("a", "b", "estimate"))
         if math.isnan(difference):
-            code = (row["note"] or "").split(";")[0].strip()
-            why = f": {REASONS.get(code, code)}" if code else ""
-            return f"{lead}{name} cannot be compared{why}."
-        sides = f"{show(a)} in {one} and {show(b)} in {other}"
+            why = first_reason(row["note"])
+            return f"{lead}{name} cannot be compared{f': {why}' if why else ''}."
         if difference == 0:
-            return f"{lead}{name} is the same in {one} and in {other}, {show(a)}."
-        verdict = ""
-        if (p := row.get("p_adjusted")) is not None and not math.isnan(p):
-            verdict = ", more than chance gives" if p < round(1 - level, 12) else ", which chance may give too"
-        return f"{lead}{name} is {sides}: a difference of {signed(difference, show)}{doubt(row, level, show)}{verdict}."
+            return f"{lead}{name} is the same in {a_name} and in {b_name}, {show(a)}."
+        significance = ""
+        if not math.isnan(p := read_number(row.get("p_adjusted"))):
+            significance = ", more than chance gives" if p < round(1 - level, 12) else ", which chance may give too"
+        sides = f"{show(a)} in {a_name} and {show(b)} in {b_name}"
+        doubt = interval_and_p(row, level, show)
+        return f"{lead}{name} is {sides}: a difference of {signed(difference, show)}{doubt}{significance}."
 
 
 def _for_all(findings: Findings) -> list[str]:
-    """Why there are no intervals, or what they rest on where that is not plain."""
+    """Why there are no intervals, or that they are those of two samples."""
     notes = "; ".join(note or "" for note in findings.columns["note"])
-    said = [text for code, text in (("unpaired", UNPAIRED), ("may_share_units", MAY_SHARE)) if code in notes]
-    return said or ([SAMPLES] if findings.provenance.get("paired") is False else [])
+    reasons = [text for code, text in (("unpaired", UNPAIRED), ("may_share_units", MAY_SHARE)) if code in notes]
+    return reasons or ([SAMPLES] if findings.provenance.get("paired") is False else [])
 
 
-def _p(row: Row) -> float:
-    found = row.get("p_adjusted")
-    return 1.0 if found is None or math.isnan(found) else float(found)
-
-
-def shown(metric: str) -> Callable[..., str]:
-    """How values of a metric read: in percent where people say percent."""
-    return percent if is_share(metric) else number
-
-
-def sides_of(findings: Findings, row: Row) -> tuple[str, str]:
-    """What the two that are compared are called: two systems, two files, or the arguments a and b."""
+def side_names(findings: Findings, row: Row) -> tuple[str, str]:
+    """The names of the two that are compared: two systems, two files, or the arguments a and b."""
     if "versus" in findings.slices:
         return in_words(row["system"]), in_words(row["versus"])
     return str(findings.words.get("a", "a")), str(findings.words.get("b", "b"))
 
 
-def doubt(row: Row, level: float, show: Callable[..., str]) -> str:
+def interval_and_p(row: Row, level: float, show: Callable[[float], str]) -> str:
     """The interval of a difference and its p, in brackets."""
-    low, high, p = (read_number(row[k]) for k in ("low", "high", "p_adjusted"))
-    parts = []
-    if not (math.isnan(low) or math.isnan(high)):
-        digits = abs(read_number(row["estimate"]))
-        alike = (lambda v: percent(v, digits)) if show is percent else show
-        first = signed(low, alike).removesuffix(" points")
-        parts.append(f"{short_percent(level)} interval {first} to {signed(high, alike)}")
-    if not math.isnan(p):
-        parts.append("adjusted p below 0.0001" if p < 1e-4 else f"adjusted p {number(p)}")
-    return f" ({'; '.join(parts)})" if parts else ""
+    size = percent_like(abs(read_number(row["estimate"]))) if show is percent else show
+    parts = [interval_text(row["low"], row["high"], lambda v: signed(v, size), level=level)]
+    if not math.isnan(p := read_number(row["p_adjusted"])):
+        parts.append(f"adjusted p {p_text(p)}")
+    text = "; ".join(filter(None, parts))
+    return f" ({text})" if text else ""
 
 
-SURE = 0.05
-HIGH = 0.5
+SIGNIFICANT = 0.05
+ALIKE = 0.5
+"""Metrics with a tau-c of this size or more are said to agree."""
 
 
-class AgreementTeller(Teller, audit="agreement"):
-    """Which metrics order the systems alike, and whether chance alone would do it."""
+class AgreementSentences(SentenceWriter, audit="agreement"):
+    """Which metrics order the systems alike, and whether chance alone gives as much."""
 
     def sentences(self, findings: Findings) -> list[str]:
         """One sentence for every two metrics, and what few systems can show."""
-        rows = _once(findings)
-        return [*(_pair(findings, row) for row in rows), *_few(rows)]
+        rows = _unordered_pairs(findings)
+        return [*(_pair(findings, row) for row in rows), *_few_systems(rows)]
 
-    def headlines(self, findings: Findings) -> list[str]:
-        """The most and the least alike, how many agree, and how many of them by more than chance."""
-        rows = _once(findings)
-        known = [row for row in rows if not math.isnan(_tau(row))]
-        if len(known) <= 3:
+    def key_sentences(self, findings: Findings) -> list[str]:
+        """The most and the least alike, how many agree, and how many significantly."""
+        rows = _unordered_pairs(findings)
+        defined = [row for row in rows if not math.isnan(_tau(row))]
+        if len(defined) <= 3:
             return self.sentences(findings)
-        most, least = max(known, key=_tau), min(known, key=_tau)
-        alike, apart = (sum(sign * _tau(row) >= HIGH for row in known) for sign in (1, -1))
-        sure = sum(float(row["p"]) < SURE for row in known)
-        lost = f" {len(rows) - len(known):,} pairs cannot be compared." if len(known) < len(rows) else ""
+        most, least = max(defined, key=_tau), min(defined, key=_tau)
+        alike, opposed = (sum(sign * _tau(row) >= ALIKE for row in defined) for sign in (1, -1))
+        significant = sum(float(row["p"]) < SIGNIFICANT for row in defined)
+        lost = f" {len(rows) - len(defined):,} pairs cannot be compared." if len(defined) < len(rows) else ""
         return [
-            f"{alike:,} of {len(known):,} pairs of metrics order the systems alike (tau-c {HIGH} or more), {apart:,} the other way "
-            f"round ({-HIGH} or less); {sure:,} differ from chance at 5%, before any adjustment for so many pairs.{lost}",
+            f"{alike:,} of {len(defined):,} pairs of metrics order the systems alike (tau-c {ALIKE} or more), {opposed:,} the other "
+            f"way round ({-ALIKE} or less); {significant:,} differ from chance at 5%, before any adjustment for so many pairs.{lost}",
             f"Most alike: {_pair(findings, most)}",
             f"Least alike: {_pair(findings, least)}",
-            *_few(rows),
+            *_few_systems(rows),
         ]
 
 
-def _once(findings: Findings) -> Sequence[Row]:
-    """Every two metrics once: the frame has both orders."""
-    seen: set[tuple[Any, ...]] = set()
-    found = []
+def _unordered_pairs(findings: Findings) -> Sequence[Row]:
+    """The first of the two rows of every pair of metrics: the frame has both orders."""
+    pairs: dict[tuple[Any, ...], Row] = {}
     for row in findings.rows():
         where = tuple(row[s] for s in findings.slices)
-        if (where, row["other"], row["metric"]) not in seen:
-            seen.add((where, row["metric"], row["other"]))
-            found.append(row)
-    return found
+        pairs.setdefault((where, frozenset((row["metric"], row["other"]))), row)
+    return list(pairs.values())
 
 
 def _tau(row: Row) -> float:
@@ -166,26 +163,20 @@ def _pair(findings: Findings, row: Row) -> str:
     lead = f"For {where}: " if where else ""
     pair, tau = f"{row['metric']} and {row['other']}", _tau(row)
     if math.isnan(tau):
-        code = (row["note"] or "").split(";")[0]
-        return f"{lead}{pair} cannot be compared: {REASONS.get(code, code)}."
-    return f"{lead}{pair} {_order(tau, int(row['systems']))} (tau-c {tau:.2f}, p {number(float(row['p']))})."
-
-
-def _order(tau: float, systems: int) -> str:
-    """What a tau-c says.
-
-    >>> _order(1.0, 4), _order(0.2, 4), _order(-0.7, 4)
-    ('order all 4 systems alike', 'hardly agree on the order of 4 systems', 'mostly disagree on the order of 4 systems')
-    """
+        return f"{lead}{pair} cannot be compared: {first_reason(row['note'])}."
+    systems = int(row["systems"])
     if abs(tau) >= 1 - 1e-9:
-        return f"order all {systems} systems {'alike' if tau > 0 else 'the other way round'}"
-    said = "hardly agree" if abs(tau) < HIGH else "mostly agree" if tau > 0 else "mostly disagree"
-    return f"{said} on the order of {systems} systems"
+        order = f"order all {systems} systems {'alike' if tau > 0 else 'the other way round'}"
+    else:
+        agree = "hardly agree" if abs(tau) < ALIKE else "mostly agree" if tau > 0 else "mostly disagree"
+        order = f"{agree} on the order of {systems} systems"
+    return f"{lead}{pair} {order} (tau-c {tau:.2f}, p {number(float(row['p']))})."
 
 
-def _few(rows: Sequence[Row]) -> list[str]:
+def _few_systems(rows: Sequence[Row]) -> list[str]:
+    """The smallest p that this few systems allow, where no agreement can be significant."""
     fewest = min((int(row["systems"]) for row in rows if not math.isnan(_tau(row))), default=0)
-    if fewest < 2 or 2 / math.factorial(fewest) <= SURE:
+    if fewest < 2 or 2 / math.factorial(fewest) <= SIGNIFICANT:
         return []
     least = number(2 / math.factorial(fewest))
     return [f"With {fewest} systems p cannot fall below {least}: here no agreement can be told from chance at 5%."]

@@ -1,4 +1,4 @@
-"""A frontier in plain words: what evenness costs, on requests that nothing was learned from."""
+"""Sentences of a rebalancing: what more even exposure costs, on held-out requests where there are some."""
 
 from __future__ import annotations
 
@@ -7,105 +7,101 @@ from dataclasses import dataclass
 
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
-from evenhand.report.words.sentences import Row, Teller, sentence
-from evenhand.report.words.text import interval_words, number, percent
+from evenhand.report.words.intervals import interval_in_brackets
+from evenhand.report.words.sentences import Row, SentenceWriter, sentence
+from evenhand.report.words.text import number, percent, percent_like
 
-ON = {"learned": "the requests it was learned from", "held_out": "held-out requests"}
-
+REQUESTS = {"learned": "the requests it was learned from", "held_out": "held-out requests"}
 
 UNEVEN = {"gini": "Gini index of exposure", "target_distance": "distance from the target shares"}
-"""What evenness is measured by, in words."""
+"""Metrics of evenness in words."""
 
 
-def aimed_at(findings: Findings) -> str:
-    """The metric that says how far from even: the distance from target shares where there are some, else the Gini index."""
+def evenness_metric(findings: Findings) -> str:
+    """The metric of evenness: the distance from target shares where there are some, else the Gini index."""
     return "target_distance" if "target_distance" in findings.metrics() else "gini"
 
 
-def where(row: Row) -> str:
-    """Which lists a row is about."""
-    on = ON.get(str(row["on"]), str(row["on"]))
+def _lead(row: Row) -> str:
+    """The lists that a row is about."""
+    requests = REQUESTS.get(str(row["on"]), str(row["on"]))
     if row["by_means"] == "served":
-        return f"As served, on {on}: "
+        return f"As served, on {requests}: "
     strength = read_number(row["strength"])
     if strength == 0:
-        return f"As ranked, on {on}: "
-    return f"With the {row['by_means']} of strength {strength:g}, on {on}: "
+        return f"As ranked, on {requests}: "
+    return f"With the {row['by_means']} of strength {strength:g}, on {requests}: "
 
 
-class RebalanceTeller(Teller, audit="rebalance"):
-    """What evenness costs."""
+class RebalanceSentences(SentenceWriter, audit="rebalance"):
+    """What more even exposure costs."""
 
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
-        """What one row says, led by the lists that it is about."""
-        estimate = read_number(row["estimate"])
-        if row["metric"] == "duality_gap" and not math.isnan(estimate):
-            caution = (
-                " (the search has not converged: pass more iterations)"
-                if "not_converged" in (row["note"] or "")
-                else ""
-            )
-            return f"{where(row)}no policy is better by more than {number(estimate)} in what is maximised{caution}."
-        if row["metric"] == "attainable_gini" and not math.isnan(estimate):
-            return where(row) + _room(estimate, _served_gini(findings))
-        if row["metric"] == "target_distance" and not math.isnan(estimate):
-            reach = (
-                "; the candidates do not allow the target, and this is the nearest found"
-                if "out_of_reach" in (row["note"] or "")
-                else ""
-            )
-            return f"{where(row)}shares of exposure are {number(estimate)} away from the target{interval_words(row, level)}{reach}."
-        if row["metric"] == "share" and not math.isnan(estimate):
-            reach = "; more than the candidates allow" if "out_of_reach" in (row["note"] or "") else ""
-            return (
-                f"{where(row)}{row['group']} gets {percent(estimate)} of all exposure{interval_words(row, level, as_percent=True)}; "
-                f"{percent(read_number(row['ideal']))} was aimed at{reach}."
-            )
-        kinds = {"ndcg_standard": " (standard nDCG)", "ndcg_relevance": " by judgments"}
-        if row["metric"] in kinds and not math.isnan(estimate):
-            said = interval_words(row, level, as_percent=True)
-            return (
-                f"{where(row)}lists keep {percent(estimate)} of the gain of the best order{kinds[row['metric']]}{said}."
-            )
+        """One row as a sentence that begins with the lists it is about."""
+        if not math.isnan(read_number(row["estimate"])) and (text := _own_sentence(findings, row, level)):
+            return _lead(row) + text
         words = {**findings.words, "unit": findings.words.get("holder", "provider")}  # who holds the exposure
-        plain = Findings(findings.audit, findings.question, (), findings.columns, words=words)
-        told = sentence(plain, row, level)
-        return where(row) + told[0].lower() + told[1:]
+        text = sentence(Findings(findings.audit, findings.question, (), findings.columns, words=words), row, level)
+        return _lead(row) + text[0].lower() + text[1:]
 
-    def headlines(self, findings: Findings) -> list[str]:
-        """For each strength, what is kept and what is gained."""
+    def key_sentences(self, findings: Findings) -> list[str]:
+        """For each strength, the relevance that is kept and the evenness that is gained."""
         lines = []
         served = [r for r in findings.rows() if r["by_means"] == "served" and r["metric"] == "attainable_gini"]
         if served:
-            lines.append(f"As served: {_room(read_number(served[-1]['estimate']), _served_gini(findings))}")
-        found, uneven = frontier(findings), UNEVEN[aimed_at(findings)]
+            lines.append(f"As served: {_attainable(read_number(served[-1]['estimate']), _served_gini(findings))}")
+        steps, uneven = frontier(findings), UNEVEN[evenness_metric(findings)]
         return lines + [
-            f"Strength {step.strength:g} keeps {percent(step.kept)} of the relevance and moves the {uneven} from "
-            f"{number(found[0].uneven)} to {number(step.uneven)}, on {step.on}."
-            for step in found[1:]
+            f"Strength {step.strength:g} keeps {percent(step.relevance)} of the relevance and moves the {uneven} from "
+            f"{number(steps[0].uneven)} to {number(step.uneven)}, on {step.requests}."
+            for step in steps[1:]
         ]
+
+
+def _own_sentence(findings: Findings, row: Row, level: float) -> str:
+    """The sentence of a metric that has another one here than on its card; empty for the others."""
+    metric, estimate, note = row["metric"], read_number(row["estimate"]), row["note"] or ""
+    interval = interval_in_brackets(row, level, number if metric == "target_distance" else percent_like(estimate))
+    if metric == "duality_gap":
+        caution = " (the search has not converged: pass more iterations)" if "not_converged" in note else ""
+        return f"no policy is better by more than {number(estimate)} in what is maximised{caution}."
+    if metric == "attainable_gini":
+        return _attainable(estimate, _served_gini(findings))
+    if metric == "target_distance":
+        nearest = "; the candidates do not allow the target, and this is the nearest found"
+        reach = nearest if "out_of_reach" in note else ""
+        return f"shares of exposure are {number(estimate)} away from the target{interval}{reach}."
+    if metric == "share":
+        reach = "; more than the candidates allow" if "out_of_reach" in note else ""
+        aim = percent(read_number(row["ideal"]))
+        return f"{row['group']} gets {percent(estimate)} of all exposure{interval}; {aim} was aimed at{reach}."
+    kinds = {"ndcg_standard": " (standard nDCG)", "ndcg_relevance": " by judgments"}
+    if metric in kinds:
+        return f"lists keep {percent(estimate)} of the gain of the best order{kinds[metric]}{interval}."
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One policy: the relevance it keeps, how uneven it leaves exposure, and the requests that say so."""
+    """One policy: the relevance it keeps, how uneven it leaves exposure, and on which requests."""
 
     strength: float
-    kept: float
+    relevance: float
     uneven: float
-    on: str
+    requests: str
 
 
 def frontier(findings: Findings) -> list[Step]:
-    """The policies from "as ranked" to the strongest, on requests that nothing was learned from where there are some."""
+    """The policies from "as ranked" to the strongest, on held-out requests where there are some."""
     rows = {(r["strength"], r["on"], r["by_means"], r["metric"]): r for r in findings.rows()}
-    on, uneven = "held_out" if any(key[1] == "held_out" for key in rows) else "learned", aimed_at(findings)
-    found = []
+    on, metric = "held_out" if any(key[1] == "held_out" for key in rows) else "learned", evenness_metric(findings)
+    steps = []
     for strength in sorted({key[0] for key in rows if key[0] is not None}):
-        kept, left = rows.get((strength, on, "policy", "ndcg")), rows.get((strength, on, "policy", uneven))
-        if kept is not None and left is not None:
-            found.append(Step(strength, read_number(kept["estimate"]), read_number(left["estimate"]), ON[on]))
-    return found if found and found[0].strength == 0 else []
+        ndcg, uneven = rows.get((strength, on, "policy", "ndcg")), rows.get((strength, on, "policy", metric))
+        if ndcg is not None and uneven is not None:
+            step = Step(strength, read_number(ndcg["estimate"]), read_number(uneven["estimate"]), REQUESTS[on])
+            steps.append(step)
+    return steps if steps and steps[0].strength == 0 else []
 
 
 def _served_gini(findings: Findings) -> float:
@@ -113,10 +109,8 @@ def _served_gini(findings: Findings) -> float:
     return next((read_number(r["estimate"]) for r in rows), math.nan)
 
 
-def _room(attainable: float, now: float) -> str:
-    """What the same relevance allows, beside what there is."""
-    if not attainable < now - 5e-4:
-        return (
-            f"no policy found is more even at the same relevance than the Gini index of {number(now)} that is served."
-        )
-    return f"the same relevance allows a Gini index of {number(attainable)} where it is {number(now)}."
+def _attainable(attainable: float, served: float) -> str:
+    """The Gini index that the same relevance allows, beside the one served."""
+    if not attainable < served - 5e-4:
+        return f"no policy found is more even at the same relevance than the Gini index of {number(served)} that is served."
+    return f"the same relevance allows a Gini index of {number(attainable)} where it is {number(served)}."

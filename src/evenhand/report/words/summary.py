@@ -1,7 +1,8 @@
-"""The words of a report: what was found, how far to trust it, what the numbers mean, where they come from."""
+"""The texts of a report: key sentences, cautions, glossary, cards of the metrics, provenance."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import string
@@ -15,16 +16,20 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
 from evenhand.report.charts.drawing import are_differences, distinct, row_labels, slice_labels, slices_in_words
-from evenhand.report.words.headlines import Verdict
+from evenhand.report.words.headlines import Headline
 from evenhand.report.words.meaning import means
 from evenhand.report.words.phrases import card_of, is_share, metric_title, value_text
-from evenhand.report.words.sentences import chosen_words, plain_sentence, sentence, sentences, teller
+from evenhand.report.words.sentences import Row, plain_sentence, sentence, sentences, unnamed_choices, writer_for
 from evenhand.report.words.text import (
     DIRECTION,
     REASONS,
-    aside,
+    bracketed,
+    capitalized,
+    confidence_level,
+    counted,
     fill,
     left_out,
+    note_codes,
     number,
     plural,
     short_percent,
@@ -32,7 +37,7 @@ from evenhand.report.words.text import (
 )
 
 FEW = 8
-"""Findings that are all said at the top of the page; more are summed up."""
+"""Rows whose sentences are all at the top of the page; more are summed up."""
 
 MOST_TERMS = 2
 """Metrics explained on the first screen; the cards below explain all."""
@@ -51,14 +56,14 @@ WARNINGS = (
     "ties_at_edge",
     "suppressed",
 )
-"""Notes that a reader must know before quoting a number; the others are explained below the table."""
+"""Notes to read before quoting a number; the others are explained below the table."""
 
 
 def facts(findings: Findings) -> list[str]:
-    """The size of the matter, for the line below the title."""
-    if own := teller(findings).facts(findings):
-        return own
-    found = []
+    """The size of the data, for the line below the title: units, amount, slices, rows read."""
+    if of_audit := writer_for(findings).facts(findings):
+        return of_audit
+    parts = []
     groups = findings.columns.get("group", [None] * len(findings))
     sizes = list(zip(findings.columns.get("units", []), groups, strict=False))
     whole = [u for u, group in sizes if u is not None and group is None]
@@ -69,175 +74,168 @@ def facts(findings: Findings) -> list[str]:
         largest, smallest = max(units), min(units)
         many = f"{int(largest):,}" if largest == smallest else f"{int(smallest):,} to {int(largest):,}"
         each = " in each slice" if findings.slices else ""
-        found.append(f"{many} {plural(words.get('counted') or words['unit'])}{each}")
+        parts.append(f"{many} {plural(words.get('counted') or words['unit'])}{each}")
     if "amount" in words:
-        found.append(str(words["amount"]).replace("_", " "))
+        parts.append(str(words["amount"]).replace("_", " "))
     if findings.slices:
-        slices = len(set(slice_labels(findings)))
-        found.append(f"{slices:,} slice{'s' * (slices != 1)} by {slices_in_words(findings)}")
+        parts.append(f"{counted(len(set(slice_labels(findings))), 'slice')} by {slices_in_words(findings)}")
     if rows := findings.provenance.get("rows"):
-        found.append(f"{int(rows):,} rows read")
-    return found
+        parts.append(f"{int(rows):,} rows read")
+    return parts
 
 
-def headlines(findings: Findings, leads: Sequence[str] = (), told: Verdict | None = None) -> list[str]:
-    """All findings where there are few; elsewhere a sentence per metric, from its lowest to its highest.
+def key_sentences(findings: Findings, leads: Sequence[str] = (), headline: Headline | None = None) -> list[str]:
+    """A sentence per row where there are few; else one per metric, with its lowest and its highest value.
 
-    `leads` are what the charts made for this audit say; they come first, and then metrics that have no sentence of their
-    own are left to the table. `told` is the sentence above them: what it says is not
-    said again, and its slice comes first.
+    `leads` are the sentences of the charts made for this audit: they come first, and metrics without a template are then left
+    to the table. Sentences that would repeat the `headline` are left out, and its slice comes first.
     """
-    spoken = told.tells if told else ""
-    if own := teller(findings).headlines(findings):
-        level, row = float(findings.provenance.get("level", 0.95)), told.row if told else None
-        return [line for line in own if row is None or line != teller(findings).sentence(findings, row, level)]
+    headline = headline or Headline("")
+    writer = writer_for(findings)
+    if of_audit := writer.key_sentences(findings):
+        repeated = headline.row and writer.sentence(findings, headline.row, confidence_level(findings))
+        return [line for line in of_audit if line != repeated]
     rows = list(findings.rows())
     if len(findings) <= FEW:
-        return [*leads, *_numbers_first(findings, rows, told)]
+        return [*leads, *_numbers_first(findings, rows, headline)]
     if "estimate" not in findings.columns:  # what was measured and what was published, where they differ
         odd = [r for r in rows if r.get("published") and r.get("measured") not in (None, r["published"])]
         return [plain_sentence(r) for r in (odd or rows[:FEW])]
     parts = _by_amount(findings) if "amount" in findings.slices else [findings]  # stars and forks do not share a range
-    return [*leads, *(line for part in parts for line in _ranges(part, spoken, worded_only=bool(leads)))]
-
-
-def _ranges(findings: Findings, spoken: str, *, worded_only: bool) -> list[str]:
-    """A sentence per metric, from its lowest to its highest."""
-    worded = [m for m in findings.metrics() if (card := card_of(m)) is not None and card.says]
-    metrics, rows = worded if worded_only else findings.metrics(), list(findings.rows())
-    return [_range(findings, metric, rows) for metric in metrics if metric != spoken]
+    metrics = [m for m in findings.metrics() if m != headline.repeats]
+    if leads:
+        metrics = [m for m in metrics if (card := card_of(m)) is not None and card.says]
+    return [*leads, *(_range(part, m) for part in parts for m in metrics if m in part.metrics())]
 
 
 def _by_amount(findings: Findings) -> list[Findings]:
-    """The findings of each amount apart, in its own words."""
+    """The findings split by amount."""
     amounts = findings.columns["amount"]
     parts = []
     for amount in distinct(amounts):
-        kept = [i for i, other in enumerate(amounts) if other == amount]
-        columns = {name: [column[i] for i in kept] for name, column in findings.columns.items() if name != "amount"}
+        rows = [i for i, other in enumerate(amounts) if other == amount]
+        columns = {name: [column[i] for i in rows] for name, column in findings.columns.items() if name != "amount"}
         slices = tuple(name for name in findings.slices if name != "amount")
         parts.append(replace(findings, slices=slices, columns=columns, words={**findings.words, "amount": str(amount)}))
     return parts
 
 
-def _numbers_first(findings: Findings, rows: list[dict[str, Any]], told: Verdict | None) -> list[str]:
-    """Sentences of rows with a number before those that say why there is none; the slice of the verdict first."""
-    spoken = sentences(findings)
-    if len(spoken) != len(rows):
-        return spoken
-    metric, slice_ = (told.tells, told.where) if told else ("", "")
+def _numbers_first(findings: Findings, rows: Sequence[Row], headline: Headline) -> list[str]:
+    """Sentences of rows with a number before those without one; the slice of the headline first."""
+    every = sentences(findings)
+    if len(every) != len(rows):
+        return every
     order = [
-        (not math.isfinite(read_number(row.get("estimate", 0.0))), bool(slice_) and where != slice_, i)
+        (not math.isfinite(read_number(row.get("estimate", 0.0))), bool(headline.where) and where != headline.where, i)
         for i, (row, where) in enumerate(zip(rows, slice_labels(findings), strict=True))
-        if row["metric"] != metric
+        if row["metric"] != headline.repeats
     ]
-    return [spoken[i] for *_, i in sorted(order)]
+    return [every[i] for *_, i in sorted(order)]
 
 
 _REMARK = re.compile(r" \([A-Z](?:[^()]|\([^()]*\))*\.\)")
 
 
-def said_once(lines: Sequence[str]) -> list[str]:
-    """Sentences that stand together: a remark in brackets that one of them has made is not made again.
+def without_repeated_remarks(lines: Sequence[str]) -> list[str]:
+    """Sentences in which a remark in brackets is left out where an earlier one has it.
 
-    >>> said_once(["a is 1. (Few rows.)", "b is 2. (Few rows.)"])
+    >>> without_repeated_remarks(["a is 1. (Few rows.)", "b is 2. (Few rows.)"])
     ['a is 1. (Few rows.)', 'b is 2.']
     """
-    made: set[str] = set()
-    told = []
+    seen: set[str] = set()
+    shorter = []
     for line in lines:
-        told.append(_REMARK.sub(lambda remark: "" if remark[0] in made else remark[0], line))
-        made.update(_REMARK.findall(line))
-    return told
+        shorter.append(_REMARK.sub(lambda remark: "" if remark[0] in seen else remark[0], line))
+        seen.update(_REMARK.findall(line))
+    return shorter
 
 
-def terms(findings: Findings) -> list[tuple[str, str]]:
-    """What the first metrics are, in a line each, with what their first value means; shares explain themselves."""
-    found: dict[str, str] = {}
+def glossary(findings: Findings) -> list[tuple[str, str]]:
+    """A line on each of the first metrics: what it is and the meaning of its first value; shares need none."""
+    lines: dict[str, str] = {}
     if "estimate" not in findings.columns:
         return []
     units = plural(findings.words.get("unit", "unit"))
     for metric in findings.metrics():
         card = card_of(metric)
-        if card is None or card.title in found or is_share(metric):
+        if card is None or card.title in lines or is_share(metric):
             continue
-        asked = parse_metric(metric, REGISTRY)
-        low, high = asked.span
-        runs = f"{_short(low)} to {_short(high)}; " if math.isfinite(low) and math.isfinite(high) else ""
-        rule = f"{runs}{_direction(asked)}."
+        request = parse_metric(metric, REGISTRY)
+        low, high = request.span
+        span = f"{_short(low)} to {_short(high)}; " if math.isfinite(low) and math.isfinite(high) else ""
+        rule = capitalized(f"{span}{_direction(request)}.")
         value = next((r["estimate"] for r in findings.rows() if r["metric"] == metric), math.nan)
         amount = str(findings.words.get("amount", "amounts")).replace("_", " ")
         levels = "amount" not in findings.slices and not are_differences(findings)
-        clause = means(asked, read_number(value), units, amount) if levels else ""
+        clause = means(request, read_number(value), units, amount) if levels else ""
         example = f" {number(value, 2)} means {clause}." if clause else ""
-        found[card.title] = f"{_of(units, card.asks)} {rule[0].upper()}{rule[1:]}{example}"
-    return list(found.items())[:MOST_TERMS]
+        lines[card.title] = f"{_with_units(units, card.asks)} {rule}{example}"
+    return list(lines.items())[:MOST_TERMS]
 
 
-def _direction(asked: MetricSpec) -> str:
-    """Which way is more even; where it is towards the ideal, what that is."""
-    ideal = "" if math.isnan(asked.ideal) else _short(asked.ideal)
-    return f"{ideal} is even" if asked.better == "ideal" and ideal else DIRECTION.get(asked.better, "")
+def _direction(metric: MetricSpec) -> str:
+    """Which way is more even; the ideal where it is towards one."""
+    ideal = "" if math.isnan(metric.ideal) else _short(metric.ideal)
+    return f"{ideal} is even" if metric.better == "ideal" and ideal else DIRECTION.get(metric.better, "")
 
 
-def _of(units: str, text: str) -> str:
-    """A card's words with the reader's own word for units."""
+def _with_units(units: str, text: str) -> str:
+    """A card's text with the noun of the data for "units"."""
     return re.sub(r"\bunits\b", units, text)
 
 
-def _range(findings: Findings, metric: str, rows: list[dict[str, Any]]) -> str:
-    card = card_of(metric)
-    told = card is not None and "{who}" in card.says and len({r["group"] for r in rows if r["metric"] == metric}) == 1
-    labels = slice_labels(findings) if told and findings.slices else row_labels(findings)
-    mine = [(row, where) for row, where in zip(rows, labels, strict=True) if row["metric"] == metric]
-    if len(mine) == 1:
-        return sentence(findings, mine[0][0], float(findings.provenance.get("level", 0.95)))
-    there = [(row, where) for row, where in mine if row["estimate"] is not None and row["estimate"] == row["estimate"]]
-    if not there:
+def _range(findings: Findings, metric: str) -> str:
+    """The lowest and the highest value of a metric over the slices, and how many have none."""
+    rows, card = list(findings.rows()), card_of(metric)
+    groups = {r["group"] for r in rows if r["metric"] == metric}
+    names_group = card is not None and "{who}" in card.says and len(groups) == 1
+    labels = slice_labels(findings) if names_group and findings.slices else row_labels(findings)
+    of_metric = [(row, where) for row, where in zip(rows, labels, strict=True) if row["metric"] == metric]
+    if len(of_metric) == 1:
+        return sentence(findings, of_metric[0][0], confidence_level(findings))
+    defined = [(row, where) for row, where in of_metric if not math.isnan(read_number(row["estimate"]))]
+    if not defined:
         return f"{metric_title(metric)} is undefined throughout."
-    finite = [(row, where) for row, where in there if math.isfinite(row["estimate"])]
+    finite = [(row, where) for row, where in defined if math.isfinite(row["estimate"])]
     if not finite:
         return f"{metric_title(metric)} is infinite wherever it is defined."
-    told_of, beside = _of_enough(finite)
-    known = sorted((row["estimate"], where) for row, where in told_of)
-    (low, first), (high, last) = known[0], known[-1]
-    lost, endless = len(mine) - len(there), len(there) - len(finite)
-    missing = beside + (f" It is undefined for {lost:,} of {len(mine):,}." if lost else "")
-    missing += f" It is infinite for {endless:,} of {len(mine):,}." if endless else ""
-    value = (
-        f"{value_text(low, metric)} {aside(first)} to {value_text(high, metric, beside=low)} {aside(last)}"
-        if low < high
-        else value_text(low, metric)
-    )
-    return said(findings, metric, value, mine[0][0]["group"] if told else None) + missing
+    large, remarks = _without_small_slices(finite)
+    values = sorted((row["estimate"], where) for row, where in large)
+    (low, first), (high, last) = values[0], values[-1]
+    for what, lost in (("undefined", len(of_metric) - len(defined)), ("infinite", len(defined) - len(finite))):
+        remarks += f" It is {what} for {lost:,} of {len(of_metric):,}." if lost else ""
+    value = value_text(low, metric)
+    if low < high:
+        value += f" {bracketed(first)} to {value_text(high, metric, digits_of=low)} {bracketed(last)}"
+    return _sentence_with_value(findings, metric, value, groups.pop() if names_group else None) + remarks
 
 
 FEW_UNITS = 20
-"""A range over slices does not rest on slices smaller than this where there are others."""
+"""A range over slices leaves out slices smaller than this where there are others."""
 
 
-def _of_enough(rows: list[tuple[dict[str, Any], str]]) -> tuple[list[tuple[dict[str, Any], str]], str]:
-    """The rows that a range may rest on, and what must be said about the small ones."""
-    small = [one for one in rows if one[0].get("units") is not None and one[0]["units"] < FEW_UNITS]
-    large = [one for one in rows if one not in small]
+def _without_small_slices(rows: Sequence[tuple[Row, str]]) -> tuple[Sequence[tuple[Row, str]], str]:
+    """The rows of large slices, and a remark on the small ones; all rows where fewer than two slices are large."""
+    small = [pair for pair in rows if pair[0].get("units") is not None and pair[0]["units"] < FEW_UNITS]
+    large = [pair for pair in rows if pair not in small]
     if not small:
         return rows, ""
     if len(large) < 2:
-        fewest = min(one[0]["units"] for one in small)
+        fewest = min(row["units"] for row, _ in small)
         return rows, f" Some of these rest on few units, down to {fewest:,}."
     return large, f" Left out of this range: {len(small):,} of {len(rows):,} with fewer than {FEW_UNITS} units."
 
 
-def said(findings: Findings, metric: str, value: str, group: Any = None) -> str:
-    """The sentence on a metric's card with a text where its number would stand; what only a row knows is left out."""
+def _sentence_with_value(findings: Findings, metric: str, value: str, group: Any = None) -> str:
+    """The sentence on a metric's card with `value` in place of its estimate; without the parts that need a row."""
     plainly = f"{metric_title(metric)}: {value}."
     card = card_of(metric)
     if card is None or not card.says:
         return plainly
-    asked = parse_metric(metric, REGISTRY)
-    if "convention" in asked.params or (findings.provenance.get("convention") or "evenhand") != "evenhand":
+    request = parse_metric(metric, REGISTRY)
+    if "convention" in request.params or (findings.provenance.get("convention") or "evenhand") != "evenhand":
         return plainly
-    params = {n: p.default for n, p in asked.metric.parameters.items()} | dict(asked.params)
+    params = {n: p.default for n, p in request.metric.parameters.items()} | dict(request.params)
     template = re.sub(r"\[[^\[\]]*\]", "", re.sub(r"{estimate:\w+}", "{value}", card.says.replace("{interval}", "")))
     words = {"unit": "unit", "amount": "amount", **findings.words}
     words |= {"units": plural(words["unit"]), "amount": words["amount"].replace("_", " "), "value": value}
@@ -245,61 +243,59 @@ def said(findings: Findings, metric: str, value: str, group: Any = None) -> str:
     blanks = {name for _, name, _, _ in string.Formatter().parse(template) if name}
     if not blanks <= {*params, *words}:
         return plainly
-    return f"{fill(template, params, {**params, **words}).removesuffix('.')}{chosen_words(asked, template)}."
+    return f"{fill(template, params, {**params, **words}).removesuffix('.')}{unnamed_choices(request, template)}."
 
 
 def every_sentence(findings: Findings, most: int) -> list[str]:
-    """Every finding as a sentence where the top of the page only sums them up."""
+    """A sentence per row, at most `most`, where the top of the page only sums them up."""
     if len(findings) <= FEW:
         return []
-    found = sentences(findings)
-    rest = len(found) - most
-    return found[:most] + ([f"{rest:,} more are in the table and in the saved result."] if rest > 0 else [])
+    every = sentences(findings)
+    rest = len(every) - most
+    return every[:most] + ([f"{rest:,} more are in the table and in the saved result."] if rest > 0 else [])
 
 
-def caution(findings: Findings) -> list[tuple[str, str]]:
-    """How sure we are: the kind of interval, every warning with the number of rows it concerns, what is undefined."""
+def cautions(findings: Findings) -> list[tuple[str, str]]:
+    """The kind of interval, every warning with the number of rows it concerns, and how many numbers are undefined."""
     if "estimate" not in findings.columns:
         return []
-    level = short_percent(float(findings.provenance.get("level", 0.95)))
+    level = short_percent(confidence_level(findings))
     how = ", ".join(re.split("[:;]", str(findings.provenance.get("interval") or ""))[0].split(", ")[:2])
-    known = [not (e is None or math.isnan(e)) for e in findings.columns["estimate"]]
-    bounded = [v is not None and not math.isnan(v) for v in findings.columns["low"]]
+    defined = [not math.isnan(read_number(e)) for e in findings.columns["estimate"]]
+    bounded = [not math.isnan(read_number(v)) for v in findings.columns["low"]]
     if not any(bounded):
         lines = [("", "There are no intervals: the numbers describe these data and nothing beyond them.")]
     else:
-        everywhere = all(b for b, k in zip(bounded, known, strict=True) if k)
-        who = "Every number has" if everywhere else "Numbers that allow one have"
-        lines = [("", f"{who} a {level} interval{f': {how}' if how else ''}.")]
+        everywhere = all(b for b, d in zip(bounded, defined, strict=True) if d)
+        which = "Every number has" if everywhere else "Numbers that allow one have"
+        lines = [("", f"{which} a {level} interval{f': {how}' if how else ''}.")]
         if meant := findings.provenance.get("interval_for"):
             lines.append(("", str(meant)))
-    counts = _codes(findings)
+    counts = _note_counts(findings)
     for code in WARNINGS:
         if many := counts.get(code, 0):
-            who = "All numbers" if many == len(findings) else f"{many:,} of {len(findings):,} numbers"
-            lines.append(("care", f"Take care. {who}: {REASONS.get(code, code)}."))
+            which = "All numbers" if many == len(findings) else f"{many:,} of {len(findings):,} numbers"
+            lines.append(("care", f"Take care. {which}: {REASONS.get(code, code)}."))
     if outside := left_out(findings):
         lines.append(("care", outside))
-    if lost := known.count(False) - counts.get("suppressed", 0):
+    if lost := defined.count(False) - counts.get("suppressed", 0):
         lines.append(("care", f"{lost:,} of {len(findings):,} numbers are undefined; the table says why."))
     units = plural(findings.words.get("unit", "unit"))
-    return [(kind, _of(units, line)) for kind, line in lines]
+    return [(kind, _with_units(units, line)) for kind, line in lines]
 
 
-def _codes(findings: Findings) -> Counter[str]:
-    return Counter(
-        code.strip() for note in findings.columns.get("note", ()) for code in (note or "").split(";") if code.strip()
-    )
+def _note_counts(findings: Findings) -> Counter[str]:
+    return Counter(code for note in findings.columns.get("note", ()) for code in note_codes(note))
 
 
-def codes(findings: Findings) -> list[str]:
-    """What the codes in the column `note` stand for."""
-    return [f"{code}: {REASONS[code]}." for code in _codes(findings) if code in REASONS]
+def explained_notes(findings: Findings) -> list[str]:
+    """The codes in the column `note`, each with its meaning."""
+    return [f"{code}: {REASONS[code]}." for code in _note_counts(findings) if code in REASONS]
 
 
 @dataclass(frozen=True, slots=True)
 class CardFacts:
-    """A metric's card as a reader of the report meets it."""
+    """The parts of a metric's card that a report prints."""
 
     title: str
     asks: str
@@ -309,30 +305,24 @@ class CardFacts:
 
 def cards(findings: Findings) -> list[CardFacts]:
     """The card of every metric in the result, once each."""
-    found: dict[str, list[MetricSpec]] = {}
+    variants: dict[str, list[MetricSpec]] = {}
     for metric in findings.metrics():
-        card = card_of(metric)
-        if card is None:
-            continue
-        try:
-            found.setdefault(card.name, []).append(parse_metric(metric, REGISTRY))
-        except EvenhandError:
-            continue
-    return [_card(asked) for asked in found.values()]
+        with contextlib.suppress(EvenhandError):
+            if card := card_of(metric):
+                variants.setdefault(card.name, []).append(parse_metric(metric, REGISTRY))
+    return [_card(metrics) for metrics in variants.values()]
 
 
-def _card(asked: list[MetricSpec]) -> CardFacts:
-    card = asked[0].card
+def _card(variants: Sequence[MetricSpec]) -> CardFacts:
+    card = variants[0].card
     spans = distinct(
-        "any number"
-        if math.isinf(a.span[0]) and math.isinf(a.span[1])
-        else f"{_short(a.span[0])} to {_short(a.span[1])}"
-        for a in asked
+        "any number" if all(map(math.isinf, m.span)) else f"{_short(m.span[0])} to {_short(m.span[1])}"
+        for m in variants
     )
-    ideals = distinct(_short(a.ideal) for a in asked if not math.isnan(a.ideal))
+    ideals = distinct(_short(m.ideal) for m in variants if not math.isnan(m.ideal))
     terms = {
-        "asked as": listing(a.text for a in asked),
-        "range": f"{' or '.join(spans)}; {_direction(asked[0])}",
+        "asked as": listing(m.text for m in variants),
+        "range": f"{' or '.join(spans)}; {_direction(variants[0])}",
         "ideal": " or ".join(ideals),
         "example": card.example.replace("->", "→"),
         "undefined": f"when {card.undefined}" if card.undefined else "",
@@ -350,29 +340,25 @@ def _short(value: float) -> str:
 
 
 def origin(findings: Findings) -> dict[str, str]:
-    """Provenance as terms and words; what a reader has seen elsewhere on the page is left out."""
+    """Provenance as terms and words, without what is elsewhere on the page."""
     shown: dict[str, str] = {}
     for name, value in findings.provenance.items():
-        if (
-            name in ("dropped", "plan", "command", "by_place")
-            or value is None
-            or value == {}
-            or (name == "rows" and not value)
-        ):
-            continue
-        shown[NAMES.get(name, str(name).replace("_", " "))] = short_percent(value) if name == "level" else _said(value)
+        empty = value is None or value == {} or (name == "rows" and not value)
+        if name not in ("dropped", "plan", "command", "by_place") and not empty:
+            term = NAMES.get(name, str(name).replace("_", " "))
+            shown[term] = short_percent(value) if name == "level" else _plain_text(value)
     for name, value in dict(findings.provenance.get("plan") or {}).items():
         term = NAMES.get(name, str(name).replace("_", " "))
         if term not in shown:
-            shown[term] = _said(value)
+            shown[term] = _plain_text(value)
     return shown
 
 
-def _said(value: Any) -> str:
+def _plain_text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{k} {_said(v)}" for k, v in value.items())
+        return ", ".join(f"{k} {_plain_text(v)}" for k, v in value.items())
     if isinstance(value, (list, tuple)):
-        return listing(map(_said, value), 40)
+        return listing(map(_plain_text, value), 40)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     return f"{value:,}" if isinstance(value, int) else _short(value)

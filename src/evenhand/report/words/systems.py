@@ -1,4 +1,4 @@
-"""Systems by metrics, as papers print them: an arrow says which way is fairer, letters say who can be told apart."""
+"""A table of systems by metrics, as papers print them: arrows say which way is fairer, letters which systems differ."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Findings
+from evenhand.findings import number as read_number
 from evenhand.report.charts.drawing import word
 from evenhand.report.table import ARROWS, aligned, escape_latex, escape_markdown
 from evenhand.report.words.text import number, plural
@@ -30,8 +31,7 @@ def render(findings: Findings, format: str) -> str:
 
 def cells(points: Mapping[str, Sequence[Any]]) -> tuple[list[str], list[list[tuple[str, str]]]]:
     """Head, and (text, letters) of every cell; the first cells of a row are its labels."""
-    own = ("metric", "group", "better", "system", "value", "letters")
-    others = [name for name in points if name not in own]
+    slices = [name for name in points if name not in ("metric", "group", "better", "system", "value", "letters")]
     rows = [dict(zip(points, row, strict=True)) for row in zip(*points.values(), strict=True)]
     several = {m for m in {r["metric"] for r in rows} if len({r["group"] for r in rows if r["metric"] == m}) > 1}
 
@@ -40,36 +40,35 @@ def cells(points: Mapping[str, Sequence[Any]]) -> tuple[list[str], list[list[tup
         return f"{name} {ARROWS.get(r['better'], '')}".strip()
 
     columns = list(dict.fromkeys(map(column, rows)))
-    keys = list(dict.fromkeys((*(r[o] for o in others), r["system"]) for r in rows))
-    found = {((*(r[o] for o in others), r["system"]), column(r)): r for r in rows}
-    body = [[*((str(part), "") for part in key), *(_cell(found.get((key, name))) for name in columns)] for key in keys]
-    return [*others, "system", *columns], body
-
-
-def _cell(r: Mapping[str, Any] | None) -> tuple[str, str]:
-    if r is None:
-        return "", ""
-    value = math.nan if r["value"] is None else float(r["value"])
-    return number(value), "" if math.isnan(value) else r["letters"]
+    by_key: dict[tuple[Any, ...], dict[str, tuple[str, str]]] = {}
+    for r in rows:
+        value = read_number(r["value"])
+        cell = number(value), "" if math.isnan(value) else r["letters"]
+        by_key.setdefault((*(r[name] for name in slices), r["system"]), {})[column(r)] = cell
+    body = [
+        [*((str(part), "") for part in key), *(row.get(name, ("", "")) for name in columns)]
+        for key, row in by_key.items()
+    ]
+    return [*slices, "system", *columns], body
 
 
 def _text(head: list[str], rows: list[list[tuple[str, str]]], read: str) -> str:
-    told = [[f"{value} {letters}".strip() for value, letters in row] for row in rows]
-    return "\n".join([*aligned(head, told), "", read]) + "\n"
+    cells = [[f"{value} {letters}".strip() for value, letters in row] for row in rows]
+    return "\n".join([*aligned(head, cells), "", read]) + "\n"
 
 
 def _markdown(head: list[str], rows: list[list[tuple[str, str]]], read: str) -> str:
-    told = [
+    cells = [
         [f"{escape_markdown(value)} <sup>{x}</sup>" if x else escape_markdown(value) for value, x in row]
         for row in rows
     ]
-    lines = [[escape_markdown(h) for h in head], ["---"] * len(head), *told]
+    lines = [[escape_markdown(h) for h in head], ["---"] * len(head), *cells]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{read}\n"
 
 
 def _latex(head: list[str], rows: list[list[tuple[str, str]]], read: str) -> str:
-    told = [[escape_latex(value) + (f"$^{{\\mathrm{{{x}}}}}$" if x else "") for value, x in row] for row in rows]
-    lines = [" & ".join(line) + r" \\" for line in told]
+    cells = [[escape_latex(value) + (f"$^{{\\mathrm{{{x}}}}}$" if x else "") for value, x in row] for row in rows]
+    lines = [" & ".join(line) + r" \\" for line in cells]
     return "\n".join([
         r"\begin{tabular}{" + "l" * len(head) + "}", r"\hline", " & ".join(map(escape_latex, head)) + r" \\", r"\hline",
         *lines, r"\hline", r"\end{tabular}", "% " + read,

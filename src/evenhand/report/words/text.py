@@ -127,24 +127,29 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}f}" if abs(value) < 1 else f"{value:.{digits}g}"
 
 
-def percent(value: float, beside: float | None = None) -> str:
-    """A share in per cent, with digits that matter near 0 and near 100; or with the digits of the one it stands beside.
+def percent(value: float, digits_of: float | None = None) -> str:
+    """A share in percent, with more digits near 0 and near 100; with `digits_of`, with as many as that share has.
 
     >>> percent(0.71), percent(0.01), percent(0.99498), percent(1.0), percent(0.0)
     ('71.0%', '1.00%', '99.498%', '100%', '0%')
-    >>> percent(0.92671, beside=0.885), percent(0.99998, beside=0.885)
+    >>> percent(0.92671, digits_of=0.885), percent(0.99998, digits_of=0.885)
     ('92.7%', '99.998%')
     """
     if value is None or math.isnan(value) or math.isinf(value):
         return number(value)
     value = float(f"{value:.12g}") + 0.0  # so that 0.5825 reads the same however its last bits came about
-    own = f"{100 * value:.{_percent_digits(value)}f}%"
-    own = own.removeprefix("-") if not own.strip("-0.%") else own
-    if beside is None or not math.isfinite(beside) or not _percent_digits(beside):
-        return own
-    first, last = _percent_digits(beside), _percent_digits(value)
-    shown = (f"{100 * value:.{n}f}" for n in range(first, max(first, last) + 1))
-    return next((f"{text}%" for text in shown if float(text) not in (0, 100)), own)
+    text = f"{100 * value:.{_percent_digits(value)}f}%"
+    text = text.removeprefix("-") if not text.strip("-0.%") else text
+    if digits_of is None or not math.isfinite(digits_of) or not _percent_digits(digits_of):
+        return text
+    first, last = _percent_digits(digits_of), _percent_digits(value)
+    tries = (f"{100 * value:.{n}f}" for n in range(first, max(first, last) + 1))
+    return next((f"{digits}%" for digits in tries if float(digits) not in (0, 100)), text)
+
+
+def percent_like(share: float) -> Callable[[float], str]:
+    """A formatter of shares in percent, with the digits of this one."""
+    return lambda value: percent(value, share)
 
 
 def _percent_digits(value: float) -> int:
@@ -159,8 +164,8 @@ def signed(value: float, show: Callable[[float], str]) -> str:
     ('+2.00 points', '-0.5000')
     """
     sign = "+" if value > 0 else "-"
-    said = str(show(abs(value)))
-    return f"{sign}{said.removesuffix('%')} points" if said.endswith("%") else f"{sign}{said}"
+    size = str(show(abs(value)))
+    return f"{sign}{size.removesuffix('%')} points" if size.endswith("%") else f"{sign}{size}"
 
 
 def p_text(p: float) -> str:
@@ -187,10 +192,10 @@ class _Words(string.Formatter):
     def format_field(self, value: Any, spec: str) -> Any:
         if spec.startswith("?"):
             return spec[1:] if value else ""
-        return _SAID[spec](value) if spec in _SAID else super().format_field(value, spec)
+        return _FORMATS[spec](value) if spec in _FORMATS else super().format_field(value, spec)
 
 
-_SAID: dict[str, Callable[[Any], str]] = {
+_FORMATS: dict[str, Callable[[Any], str]] = {
     "percent": percent,
     "chosen": short_percent,
     "number": lambda value: number(float(value)),
@@ -200,13 +205,18 @@ _SAID: dict[str, Callable[[Any], str]] = {
 }
 
 
+def singular(unit: str) -> str:
+    """The noun for one unit, from a column name."""
+    return re.sub(r"[_ ]?(id|key|uuid)$", "", unit, flags=re.IGNORECASE).replace("_", " ").strip() or "unit"
+
+
 def plural(unit: str) -> str:
     """The noun for several units, from a column name.
 
     >>> plural("author_id"), plural("query"), plural("units"), plural("search")
     ('authors', 'queries', 'units', 'searches')
     """
-    noun = re.sub(r"[_ ]?(id|key|uuid)$", "", unit, flags=re.IGNORECASE).replace("_", " ").strip() or "unit"
+    noun = singular(unit)
     if noun.endswith("s") and not noun.endswith("ss"):
         return noun
     if noun.endswith(("ch", "sh", "x", "z", "ss")):
@@ -215,24 +225,28 @@ def plural(unit: str) -> str:
 
 
 def counted(many: int, unit: str) -> str:
-    """So many units, in the number that fits.
+    """A count of units with its noun.
 
     >>> counted(1, "author_id"), counted(1200, "search")
     ('1 author', '1,200 searches')
     """
-    noun = re.sub(r"[_ ]?(id|key|uuid)$", "", unit, flags=re.IGNORECASE).replace("_", " ").strip() or "unit"
-    return f"{many:,} {noun if many == 1 else plural(unit)}"
+    return f"{many:,} {singular(unit) if many == 1 else plural(unit)}"
 
 
 def slice_names(slices: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> list[str]:
-    """One short name per row: the labels of its slice; a bare number is told whose number it is.
+    """One short name per row: the labels of its slice; a bare number comes with the name of its column.
 
     >>> slice_names(("by", "day"), {"by": ["likes", None], "day": [2, 3]})
     ['likes, day 2', '(missing), day 3']
     """
+
+    def part(name: str, value: Any) -> str:
+        bare = isinstance(value, (int, float)) or (isinstance(value, str) and value.replace(".", "", 1).isdigit())
+        return f"{name} {value}" if bare else in_words(value)
+
     named = [(name, columns[name]) for name in slices if name in columns]
     size = len(next(iter(columns.values()), []))
-    return [", ".join(_part_name(name, column[i]) for name, column in named) for i in range(size)]
+    return [", ".join(part(name, column[i]) for name, column in named) for i in range(size)]
 
 
 _BIN = re.compile(r"[\[(]([-+.\d]+(?:e[-+]?\d+)?), ([-+.\d]+(?:e[-+]?\d+)?|inf)\]")
@@ -248,58 +262,60 @@ def in_words(value: Any) -> str:
     return f"{number(float(ends[1]))} to {number(float(ends[2]))}" if ends else label(value)
 
 
-def aside(name: str) -> str:
-    """A name in brackets, unless it has its own.
+def bracketed(name: str) -> str:
+    """A name in brackets, unless it has some already.
 
-    >>> aside("likes"), aside("(missing)")
+    >>> bracketed("likes"), bracketed("(missing)")
     ('(likes)', '(missing)')
     """
     return name if name.startswith("(") and name.endswith(")") else f"({name})"
 
 
-def _part_name(name: str, value: Any) -> str:
-    bare = isinstance(value, (int, float)) or (isinstance(value, str) and value.replace(".", "", 1).isdigit())
-    return f"{name} {value}" if bare else in_words(value)
+def capitalized(text: str) -> str:
+    """Text with its first letter in upper case; the others stay as they are."""
+    return text[:1].upper() + text[1:]
 
 
-def interval_words(row: Mapping[str, Any], level: float, *, as_percent: bool = False) -> str:
-    """The interval in brackets, or nothing."""
-    low, high = row["low"], row["high"]
-    if low is None or high is None or math.isnan(low) or math.isnan(high):
-        return ""
-    first, last = (percent(v, row["estimate"]) if as_percent else number(v) for v in (low, high))
-    return f" ({short_percent(level)} interval {first} to {last})"
+def confidence_level(findings: Findings) -> float:
+    """The level of the intervals, 0.95 unless the audit was asked for another."""
+    return float(findings.provenance.get("level", 0.95))
+
+
+def note_codes(note: str | None) -> list[str]:
+    """The codes in a cell of the column `note`."""
+    return [code.strip() for code in (note or "").split(";") if code.strip()]
+
+
+def first_reason(note: str | None, otherwise: str = "") -> str:
+    """The first code of a note in words."""
+    code = next(iter(note_codes(note)), otherwise)
+    return REASONS.get(code, code)
 
 
 def fill(template: str, params: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
-    """A card's sentence with its blanks filled; what somebody chose (`params`) is said without trailing zeros.
+    """A card's sentence with its blanks filled; parameters (`params`) are printed without trailing zeros.
+
+    A part in square brackets is left out where one of its fields is missing.
 
     >>> fill("The top {p:percent} get {estimate:percent}.", {"p": 0.5}, {"p": 0.5, "estimate": 0.71})
     'The top 50% get 71.0%.'
+    >>> fill("a[, {x}][, {y}]", {}, {"x": 1, "y": None})
+    'a, 1'
     """
     for name in params:
         template = template.replace("{" + name + ":percent}", "{" + name + ":chosen}")
         template = template.replace("{" + name + ":number}", "{" + name + ":.10g}")
-    return _Words().vformat(_with_what_is_known(template, fields), (), fields)
 
+    def part(optional: re.Match[str]) -> str:
+        values = [fields.get(name) for name in re.findall(r"{(\w+)", optional[1])]
+        missing = any(v is None or (isinstance(v, float) and math.isnan(v)) for v in values)
+        return "" if missing else optional[1]
 
-def _with_what_is_known(template: str, fields: Mapping[str, Any]) -> str:
-    """Parts of a sentence in square brackets stand only where all that they say is there.
-
-    >>> _with_what_is_known("a[, {x}][, {y}]", {"x": 1, "y": None})
-    'a, {x}'
-    """
-
-    def part(found: re.Match[str]) -> str:
-        values = [fields.get(name) for name in re.findall(r"{(\w+)", found[1])]
-        absent = any(v is None or (isinstance(v, float) and math.isnan(v)) for v in values)
-        return "" if absent else found[1]
-
-    return re.sub(r"\[([^\[\]]*)\]", part, template)
+    return _Words().vformat(re.sub(r"\[([^\[\]]*)\]", part, template), (), fields)
 
 
 def left_out(findings: Findings) -> str:
-    """What took no part in the numbers and why: rows outside the scores of a test, ranked items without a label."""
+    """Which rows or items are not in the numbers and why: scores outside those tested, items without a label."""
     shares = findings.provenance.get("unlabelled_share") or {}
     if most := max(shares.values(), default=0.0):
         where = "" if len(shares) == 1 else "up to "
@@ -308,19 +324,13 @@ def left_out(findings: Findings) -> str:
     lost = int(scope.get("rows_outside") or 0)
     if not lost:
         return ""
-    at = f"{number(scope['low'])} to {number(scope['high'])}"
-    set_by = scope.get("set_by") or []
-    by = f", set by {' and '.join(dict.fromkeys(map(str, set_by)))}" if set_by else ""
-    rule = str(scope["rule"])
-    return (
-        f"{lost:,} of {lost + int(scope['rows']):,} rows are left out: their scores are not {_scoped(rule)} ({at}{by})."
-    )
-
-
-def _scoped(rule: str) -> str:
-    return f"among the {rule}" if rule.startswith("scores") else rule
+    set_by = dict.fromkeys(map(str, scope.get("set_by") or []))
+    by = f", set by {' and '.join(set_by)}" if set_by else ""
+    rule = f"among the {scope['rule']}" if str(scope["rule"]).startswith("scores") else scope["rule"]
+    ends = f"{number(scope['low'])} to {number(scope['high'])}"
+    return f"{lost:,} of {lost + int(scope['rows']):,} rows are left out: their scores are not {rule} ({ends}{by})."
 
 
 def who(group: Any) -> str:
-    """The group that a sentence is about."""
+    """The name of the group that a sentence is about."""
     return label(group) if group else "the protected group"

@@ -1,6 +1,6 @@
-"""Charts by name: `draw` makes one from Findings, `save` writes it to a file.
+"""All kinds of charts by name: `draw` makes one from Findings, `save` writes it to a file.
 
-The kinds live in the modules beside this one; importing this module collects them in KINDS.
+Importing this module imports the others of this folder, which declare their kinds in KINDS.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import altair as alt
 import evenhand.report.charts
 from evenhand.errors import EvenhandError, MissingExtraError, unknown_name
 from evenhand.findings import Findings
-from evenhand.report.charts.drawing import KINDS, Kind, Panel, Picture, speakable
+from evenhand.report.charts.drawing import KINDS, Kind, Picture, drawable_labels
 from evenhand.report.charts.theme import LIGHT, theme
 from evenhand.report.files import write_whole
 from evenhand.report.pages import chart_page
@@ -31,47 +31,46 @@ COLUMNS = 2
 
 
 def kinds_for(findings: Findings) -> list[Kind]:
-    """The kinds that can draw these findings: those that the audit names, in its order; else those that fit any result."""
+    """The kinds that can draw these findings: those of the audit, in its order; else those that fit any result."""
     named = findings.charts or [kind.name for kind in KINDS.values() if kind.general]
     return [KINDS[name] for name in named if name in KINDS and not KINDS[name].problem(findings)]
 
 
 def picture(findings: Findings, kind: str | None = None) -> tuple[Kind, Picture]:
-    """The kind that was chosen and what it draws."""
-    findings = speakable(findings)
+    """The chosen kind (the first that fits, without one) and its picture."""
+    findings = drawable_labels(findings)
     names = [k.name for k in kinds_for(findings)]
     if not names:
         raise EvenhandError(f"No chart fits this {findings.audit} result. Read its frame instead.")
-    wanted = names[0] if kind is None else kind
-    if wanted not in KINDS:
-        raise unknown_name("kind", wanted, names, what="a kind of chart for this result")
-    if problem := KINDS[wanted].problem(findings):
+    name = names[0] if kind is None else kind
+    if name not in KINDS:
+        raise unknown_name("kind", name, names, what="a kind of chart for this result")
+    if problem := KINDS[name].problem(findings):
         raise EvenhandError(f"kind={kind!r} cannot draw this result: {problem}. Kinds that can: {', '.join(names)}.")
-    return KINDS[wanted], KINDS[wanted].draw(findings)
+    return KINDS[name], KINDS[name].draw(findings)
 
 
 def draw(findings: Findings, kind: str | None = None) -> Any:
-    """An Altair chart of these findings; without a kind, the one that suits the audit best."""
+    """An Altair chart of these findings; without a kind, the first that fits."""
     chosen, drawn = picture(findings, kind)
-    panels = [_sized(panel) for panel in drawn.panels]
-    together = {"color": "independent", "shape": "independent"}
-    whole = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=COLUMNS).resolve_scale(**together)
+    panels = [
+        panel.chart.properties(
+            width=panel.height if panel.square else WIDTH, height=panel.height, **({"title": panel.title} if panel.title else {})
+        )
+        for panel in drawn.panels
+    ]  # fmt: skip
+    scales = {"color": "independent", "shape": "independent"}
+    whole = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=COLUMNS).resolve_scale(**scales)
     lines = [line for part in drawn.note.splitlines() for line in textwrap.wrap(part, WIDTH // 7)]
     title = alt.TitleParams(chosen.title, **({"subtitle": lines} if lines else {}))
     return whole.properties(title=title).configure(**theme(LIGHT))
-
-
-def _sized(panel: Panel) -> Any:
-    width = panel.height if panel.square else WIDTH
-    title = {"title": panel.title} if panel.title else {}
-    return panel.chart.properties(width=width, height=panel.height, **title)
 
 
 FORMATS = (".svg", ".png", ".html")
 
 
 def save(chart: Any, path: str | Path) -> Path:
-    """Write a chart as .svg, .png or .html (offline, one file): whole or not at all."""
+    """Write a chart atomically as .svg, .png or .html (one file that needs no network)."""
     target = Path(path)
     kind = target.suffix.lower()
     if kind not in FORMATS:

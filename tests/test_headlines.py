@@ -8,10 +8,10 @@ import pytest
 
 import evenhand as eh
 from evenhand.report import page as report
-from evenhand.report.charts.drawn import KINDS
+from evenhand.report.charts.registry import KINDS
 from evenhand.report.charts.theme import SHAPES
 from evenhand.report.words import summary
-from evenhand.report.words.headlines import verdict
+from evenhand.report.words.headlines import headline_for
 from made_findings import findings_of
 
 ARMS = ("arm", "treatment", "control_value", "raw", "chance", "volume_ratio", "p", "p_adjusted")
@@ -50,13 +50,13 @@ def drawn(findings, kind):
     ],
 )
 def test_an_experiment_says_whether_the_change_made_it_more_even(estimate, p, says):
-    told = verdict(arms(estimate, p))
-    assert told.says == says
-    assert f"difference of {estimate:+.4f} (95% interval" in told.sure
+    told = headline_for(arms(estimate, p))
+    assert told.text == says
+    assert f"difference of {estimate:+.4f} (95% interval" in told.uncertainty
 
 
 def test_a_difference_is_not_explained_as_if_it_were_a_level():
-    assert all("means" not in said for _, said in summary.terms(arms(-0.142, 0.005)))
+    assert all("means" not in said for _, said in summary.glossary(arms(-0.142, 0.005)))
 
 
 def test_two_saved_results_are_called_by_their_files(tmp_path):
@@ -69,7 +69,7 @@ def test_two_saved_results_are_called_by_their_files(tmp_path):
     one, other = found.frame.select("a", "b").row(0)
     assert found.sentences()[0].startswith(f"Gini index is {one:.4f} in friday and {other:.4f} in monday:")
     assert (
-        verdict(found.findings).says
+        headline_for(found.findings).text
         == f"The two differ by more than chance gives: Gini index is {one:.2f} in friday and {other:.2f} in monday."
     )
 
@@ -88,12 +88,12 @@ def test_gaps_of_outcomes_that_are_0_or_1_are_told_in_percentage_points():
     call = {"score": "score", "group": "gender", "reference": "male", "bins": 3}
     rates = eh.outcome_test(table, outcome="accepted", **call).findings
     gap = next(r for r in rates.rows() if r["metric"] == "pooled_gap" and r["group"] == "female")
-    assert verdict(rates).says.startswith(
+    assert headline_for(rates).text.startswith(
         f"At equal score, the accepted rate is {100 * gap['estimate']:.1f} percentage points higher"
     )
     days = eh.outcome_test(table.with_columns(days=pl.col("accepted") * 12), outcome="days", **call).findings
-    assert verdict(days).says.startswith("At equal score, days is ")
-    assert "percentage" not in verdict(days).says
+    assert headline_for(days).text.startswith("At equal score, days is ")
+    assert "percentage" not in headline_for(days).text
 
 
 def test_amounts_of_several_kinds_do_not_share_a_sentence():
@@ -103,8 +103,8 @@ def test_amounts_of_several_kinds_do_not_share_a_sentence():
     found = eh.inequality(
         log, unit="u", amount=["stars", "forks"], by="s", population=None, metrics="top_share(p=0.1)", interval=None
     )
-    assert "stars" in verdict(found.findings).says
-    assert "forks" not in verdict(found.findings).says
+    assert "stars" in headline_for(found.findings).text
+    assert "forks" not in headline_for(found.findings).text
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def test_series_have_a_shape_beside_their_colour(days, two, kind):
 
 def test_a_remark_that_stands_above_is_not_made_again():
     lines = ["a is 1. (So few (3) rows.)", "b is 2. (So few (3) rows.)", "c is 3. (Ties.)"]
-    assert summary.said_once(lines) == ["a is 1. (So few (3) rows.)", "b is 2.", "c is 3. (Ties.)"]
+    assert summary.without_repeated_remarks(lines) == ["a is 1. (So few (3) rows.)", "b is 2.", "c is 3. (Ties.)"]
 
 
 def test_stretches_of_several_series_differ_in_more_than_colour():

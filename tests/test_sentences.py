@@ -8,10 +8,10 @@ import pytest
 
 from evenhand.cards import REGISTRY, Card, metric
 from evenhand.report import table as tables
-from evenhand.report.charts.drawn import draw
+from evenhand.report.charts.registry import draw
 from evenhand.report.words import summary
 from evenhand.report.words.phrases import PHRASES, card_of, metric_title
-from evenhand.report.words.sentences import Teller, sentences, teller
+from evenhand.report.words.sentences import SentenceWriter, sentences, writer_for
 from evenhand.tallies.spectrum import Spectrum
 from made_findings import decomposed, findings_of
 
@@ -64,7 +64,7 @@ def test_every_phrase_can_be_filled(phrase):
 
 def test_tellers_are_only_for_audits_that_say_more_than_their_rows():
     plain = findings_of("inequality", [{"metric": "gini", "estimate": 0.5}])
-    teller(plain)
+    writer_for(plain)
     known = {
         "",
         "agreement",
@@ -76,9 +76,9 @@ def test_tellers_are_only_for_audits_that_say_more_than_their_rows():
         "outcome_test",
         "rebalance",
     }
-    assert set(Teller.known) == known
-    assert teller(plain).headlines(plain) == []
-    assert teller(plain).asides(plain) == []
+    assert set(SentenceWriter.registry) == known
+    assert writer_for(plain).key_sentences(plain) == []
+    assert writer_for(plain).side_tables(plain) == []
 
 
 def test_an_undefined_row_says_why():
