@@ -119,9 +119,9 @@ def advise(
     log.info("weighing the metrics")
     rows = []
     for name, advice, reason in advice_for(situation):
-        chance, found = _odds(name, situation, call.seed)
+        chance, power = _odds(name, situation, call.seed)
         symbol = REGISTRY[name].card.symbol
-        rows.append((name, symbol, advice, chance, found, f"{symbol}: {reason}"))
+        rows.append((name, symbol, advice, chance, power, f"{symbol}: {reason}"))
     columns: dict[str, list[Any]] = {name: [r[i] for r in rows] for i, name in enumerate(COLUMNS)}
     columns["reason"] = _with_evidence(columns)
     facts |= {"thresholds_of_balance": list(EDGES), "bias_in_simulation": ALPHAS}
@@ -130,10 +130,10 @@ def advise(
 
 def _with_evidence(columns: dict[str, list[Any]]) -> list[str]:
     """Where another metric stands out from chance more often than the recommended one, say so."""
-    symbols, found, reasons = columns["symbol"], columns["found"], list(columns["reason"])
-    best = int(np.nanargmax(found)) if not np.isnan(found).all() else 0
-    if best and found[best] > found[0] + CLEARLY:
-        shares = f"{100 * found[best]:.0f}% against {100 * found[0]:.0f}%"
+    symbols, power, reasons = columns["symbol"], columns["found"], list(columns["reason"])
+    best = int(np.nanargmax(power)) if not np.isnan(power).all() else 0
+    if best and power[best] > power[0] + CLEARLY:
+        shares = f"{100 * power[best]:.0f}% against {100 * power[0]:.0f}%"
         reasons[best] += (
             f" On lists like yours it stands out from random orders more often than {symbols[0]} ({shares})."
         )
@@ -241,7 +241,7 @@ def _odds(metric: str, s: Situation, seed: int) -> tuple[float, float]:
     if s.bias is None:
         return randomly.mean, float("nan")
     counts = {g: int(n) for g, n in enumerate(p.counts[0]) if n > 0}
-    found = []
+    detected = []
     for sign in (-1, 1):
         codes = viewpoint_codes(
             counts, alpha=sign * ALPHAS[s.bias], lists=LISTS, favoured=[0] if p.protected is not None else 1,
@@ -249,5 +249,5 @@ def _odds(metric: str, s: Situation, seed: int) -> tuple[float, float]:
         )  # fmt: skip
         places = np.array(list(counts))[codes]
         drawn = Placement(places.ravel(), np.arange(LISTS + 1) * places.shape[1], p.groups, p.protected)
-        found.append(float((TEMPLATES[metric](drawn).values(drawn) > randomly.cut).mean()))
-    return randomly.mean, float(np.mean(found))
+        detected.append(float((TEMPLATES[metric](drawn).values(drawn) > randomly.cut).mean()))
+    return randomly.mean, float(np.mean(detected))

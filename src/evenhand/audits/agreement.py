@@ -53,28 +53,30 @@ def agreement(
     >>> eh.agreement(both).frame["note"][0]
     'constant_input'
     """
-    given = [r for one in results for r in ([one] if isinstance(one, (Result, str, Path)) else one)]
-    read = [opened(r) for r in given]
+    sources = [
+        r for standing in results for r in ([standing] if isinstance(standing, (Result, str, Path)) else standing)
+    ]
+    read = [opened(r) for r in sources]
     if not read:
         raise EvenhandError("No result was given. Pass a result with systems.")
-    others, found = standings(read, named(given))
+    others, experiments = standings(read, named(sources))
     names = (*others, *COLUMNS)
     columns: dict[str, list[Any]] = {name: [] for name in names}
-    for one in found:
-        for row in _pairs(one, draws, call.seed):
-            for name, value in zip(names, (*one.where, *row), strict=True):
+    for standing in experiments:
+        for row in _pairs(standing, draws, call.seed):
+            for name, value in zip(names, (*standing.where, *row), strict=True):
                 columns[name].append(value)
     if not columns["metric"]:
         raise EvenhandError("The result holds fewer than two metrics with a direction. Ask for two or more.")
     columns["p_adjusted"] = _adjusted(columns)
-    systems = sorted({str(s) for one in found for s in one.systems})
+    systems = sorted({str(s) for standing in experiments for s in standing.systems})
     facts = {
         "systems": systems, "p": f"exact up to {EXACT} systems, else {draws:,} permutations with the +1 rule",
         "least_p": {str(n): 2 / math.factorial(n) for n in sorted(set(columns["systems"])) if 2 <= n <= EXACT},
         "of": [dict(r.findings.provenance.get("plan", {})) for r in read],
     }  # fmt: skip
     return call.result(
-        columns, backend=read[0].backend, slices=others, curves={"systems": _values(others, found)}, facts=facts
+        columns, backend=read[0].backend, slices=others, curves={"systems": _values(others, experiments)}, facts=facts
     )
 
 
@@ -84,23 +86,23 @@ def _adjusted(columns: Mapping[str, Sequence[Any]]) -> list[float]:
     others = [name for name in columns if name not in COLUMNS]
     keys = list(zip(*(columns[name] for name in others), pairs, strict=True))
     first = {key: i for i, key in reversed(list(enumerate(keys)))}
-    found = dict(zip(first, holm([columns["p"][i] for i in first.values()]).tolist(), strict=True))
-    return [found[key] for key in keys]
+    adjusted = dict(zip(first, holm([columns["p"][i] for i in first.values()]).tolist(), strict=True))
+    return [adjusted[key] for key in keys]
 
 
-def _pairs(one: Standing, draws: int, seed: int) -> list[tuple[Any, ...]]:
+def _pairs(standing: Standing, draws: int, seed: int) -> list[tuple[Any, ...]]:
     """Both orders of every two metrics that have a direction."""
-    metrics = [j for j in range(len(one.metrics)) if not np.isnan(one.fairness[:, j]).all()]
+    metrics = [j for j in range(len(standing.metrics)) if not np.isnan(standing.fairness[:, j]).all()]
     rows: dict[tuple[int, int], tuple[Any, ...]] = {}
     for i in metrics:
         for j in metrics:
             if i < j:
-                a, b = both_known(one.fairness[:, i], one.fairness[:, j])
-                rng = stream(seed, "agreement", *one.where, one.metrics[i], one.metrics[j])
+                a, b = both_known(standing.fairness[:, i], standing.fairness[:, j])
+                rng = stream(seed, "agreement", *standing.where, standing.metrics[i], standing.metrics[j])
                 tau, p = tau_c(a, b), tau_c_p(a, b, draws, rng)
                 note = _note(len(a), tau)
-                rows[i, j] = (one.metrics[i], one.metrics[j], tau, p, p, len(a), note)
-                rows[j, i] = (one.metrics[j], one.metrics[i], tau, p, p, len(a), note)
+                rows[i, j] = (standing.metrics[i], standing.metrics[j], tau, p, p, len(a), note)
+                rows[j, i] = (standing.metrics[j], standing.metrics[i], tau, p, p, len(a), note)
     return [rows[i, j] for i in metrics for j in metrics if i != j]
 
 
@@ -110,13 +112,19 @@ def _note(systems: int, tau: float) -> str | None:
     return "few_systems" if 2 / math.factorial(min(systems, EXACT)) > SURE else None
 
 
-def _values(others: tuple[str, ...], found: list[Standing]) -> dict[str, list[Any]]:
+def _values(others: tuple[str, ...], experiments: list[Standing]) -> dict[str, list[Any]]:
     """The systems' values as points, for pictures."""
     points: dict[str, list[Any]] = {name: [] for name in (*others, "system", "metric", "value", "fairness")}
-    for one in found:
-        for i, system in enumerate(one.systems):
-            for j, metric in enumerate(one.metrics):
-                cells = (*one.where, str(system), metric, float(one.values[i, j]), float(one.fairness[i, j]))
+    for standing in experiments:
+        for i, system in enumerate(standing.systems):
+            for j, metric in enumerate(standing.metrics):
+                cells = (
+                    *standing.where,
+                    str(system),
+                    metric,
+                    float(standing.values[i, j]),
+                    float(standing.fairness[i, j]),
+                )
                 for name, value in zip(points, cells, strict=True):
                     points[name].append(value)
     return points

@@ -48,8 +48,8 @@ class _Rules(NamedTuple):
 @functools.lru_cache(maxsize=512)
 def _rules_of(text: str, of: Metric | None) -> _Rules:
     """Rules for a metric as it is written; `of` is the one that goes by that name."""
-    asked = None if of is None else card_of(text)
-    return _Rules() if asked is None else _Rules(max(FEW, asked.fewest), asked.span, asked.certain)
+    spec = None if of is None else card_of(text)
+    return _Rules() if spec is None else _Rules(max(FEW, spec.fewest), spec.span, spec.certain)
 
 
 def _bounded(r: Row, rules: _Rules, over: str) -> Row:
@@ -90,10 +90,10 @@ def adjusted(rows: Sequence[Row], extra: Sequence[str]) -> list[Row]:
     if "p_adjusted" not in extra:
         return list(rows)
     open_ones = [i for i, r in enumerate(rows) if "p_adjusted" not in r]
-    own = len(open_ones) < len(rows)
-    families = [str(rows[i]["metric"]).partition("(")[0] if own else "" for i in open_ones]
-    found = dict(zip(open_ones, holm_by_family([rows[i].get("p") for i in open_ones], families).tolist(), strict=True))
-    return [{**r, "p_adjusted": found[i]} if i in found else r for i, r in enumerate(rows)]
+    has_families = len(open_ones) < len(rows)
+    families = [str(rows[i]["metric"]).partition("(")[0] if has_families else "" for i in open_ones]
+    by_row = dict(zip(open_ones, holm_by_family([rows[i].get("p") for i in open_ones], families).tolist(), strict=True))
+    return [{**r, "p_adjusted": by_row[i]} if i in by_row else r for i, r in enumerate(rows)]
 
 
 def hidden(
@@ -127,17 +127,17 @@ def hidden_cells(units: Sequence[Sequence[float]], fewest: int) -> list[list[boo
     >>> hidden_cells([[50, 3], [40, 60], [70, 80]], fewest=5)
     [[True, True], [True, True], [False, False]]
     """
-    found = [[False] * len(row) for row in units]
+    suppressed_cells = [[False] * len(row) for row in units]
     while True:
-        along = [hidden(row, fewest, already=hide) for row, hide in zip(units, found, strict=True)]
+        along = [hidden(row, fewest, already=hide) for row, hide in zip(units, suppressed_cells, strict=True)]
         columns = [
             hidden(column, fewest, already=hide)
             for column, hide in zip(zip(*units, strict=True), zip(*along, strict=True), strict=True)
         ]
-        made = [list(row) for row in zip(*columns, strict=True)]
-        if made == found:
-            return found
-        found = made
+        updated = [list(row) for row in zip(*columns, strict=True)]
+        if updated == suppressed_cells:
+            return suppressed_cells
+        suppressed_cells = updated
 
 
 def untold(counts: Any, fewest: int, rows: Any) -> bool:
@@ -155,14 +155,14 @@ def untold(counts: Any, fewest: int, rows: Any) -> bool:
 
 def _counts_few(counts: Any, fewest: int) -> bool:
     if isinstance(counts, Mapping):
-        return any(_counts_few(one, fewest) for one in counts.values())
+        return any(_counts_few(part, fewest) for part in counts.values())
     whole = isinstance(counts, int) or (isinstance(counts, float) and counts > 1)  # shares are none
     return whole and 0 < counts < fewest
 
 
-def enough(fewest: int, asked: Sequence[MetricSpec], *, arms: int = 1) -> int:
+def enough(fewest: int, metrics: Sequence[MetricSpec], *, arms: int = 1) -> int:
     """`min_units`, and more where more figures of all units are asked: so many equations would give single units away."""
-    exact = arms * sum(not a.local for a in asked)
+    exact = arms * sum(not a.local for a in metrics)
     return fewest if fewest <= 1 else max(fewest, exact + 2)
 
 

@@ -65,23 +65,25 @@ def compare(
     >>> round(eh.compare(result, rng=1).frame["estimate"][0], 3)
     1.386
     """
-    one, other = opened(a), None if b is None else opened(b)
-    if other is None and isinstance(one, RecommenderResult):
-        return compare_recommenders(call, one, systems, draws)
-    if other is None:
-        return compare_systems(call, one, systems, draws)
+    first, second = opened(a), None if b is None else opened(b)
+    if second is None and isinstance(first, RecommenderResult):
+        return compare_recommenders(call, first, systems, draws)
+    if second is None:
+        return compare_systems(call, first, systems, draws)
     if systems is not None:
         raise EvenhandError(
             "systems chooses among the systems of one result, and two were given. Leave b or systems out."
         )
-    if paired is not None and not (isinstance(one, RankingResult) and isinstance(other, RankingResult)):
+    if paired is not None and not (isinstance(first, RankingResult) and isinstance(second, RankingResult)):
         raise EvenhandError(
             "paired says how requests are compared, and a saved or other result holds none. Leave it out, or pass two results of "
             "a ranking audit made in this session."
         )
-    called = sides([a, b or ""], [dict(r.findings.provenance.get("plan") or {}) for r in (one, other)])
-    if isinstance(one, RankingResult):
-        return compare_results(call, one, other, draws, called, independent=independent, paired=paired)
-    apart = difference_of(one.findings, other.findings, independent=independent)
-    words = {**apart.words, **called}
-    return call.result(apart.columns, backend=one.backend, slices=apart.slices, words=words, facts=apart.provenance)
+    called = sides([a, b or ""], [dict(r.findings.provenance.get("plan") or {}) for r in (first, second)])
+    if isinstance(first, RankingResult):
+        return compare_results(call, first, second, draws, called, independent=independent, paired=paired)
+    difference = difference_of(first.findings, second.findings, independent=independent)
+    words = {**difference.words, **called}
+    return call.result(
+        difference.columns, backend=first.backend, slices=difference.slices, words=words, facts=difference.provenance
+    )

@@ -46,8 +46,8 @@ def cutoffs_of(words: list[str]) -> dict[str, tuple[float, ...]]:
     try:
         if words[0].lstrip().startswith("{"):
             return {name: tuple(map(float, pair)) for name, pair in json.loads(words[0]).items()}
-        found = [word.partition("=") for word in words]
-        return {name.strip(): tuple(float(x) for x in pair.split(",")) for name, _, pair in found}
+        parts = [word.partition("=") for word in words]
+        return {name.strip(): tuple(float(x) for x in pair.split(",")) for name, _, pair in parts}
     except (ValueError, TypeError, AttributeError) as error:
         raise EvenhandError(
             f"--cutoffs {listing(words)!r} cannot be read. Write CRITERION=MEDIUM,HIGH, such as stable=0.1,0.02."
@@ -99,33 +99,33 @@ def criteria(
     >>> r.frame.row(0, named=True)["measured"], r.frame.row(0, named=True)["published"]
     ('yes', 'no')
     """
-    asked = parse_metrics(metrics, needing(Spectrum))
+    specs = parse_metrics(metrics, needing(Spectrum))
     limits = _limits(cutoffs)
     seed = call.seed
     prepared = units_of(table, unit=unit, amount=amount, population=population, by=by, nan_policy=nan_policy)
     slices = []
-    for one in prepared.log.amounts:
-        log.info("adding up %s", one.name or "rows")
-        slices += _spectra(prepared.slices(one), one.name)
+    for column in prepared.log.amounts:
+        log.info("adding up %s", column.name or "rows")
+        slices += _spectra(prepared.slices(column), column.name)
     if not slices:
         raise EvenhandError("The table has no units to measure. Pass a table with rows.")
-    kept = [one for one in slices if one[1].receivers >= call.fewest]
-    if not kept:
+    large = [column for column in slices if column[1].receivers >= call.fewest]
+    if not large:
         raise EvenhandError(f"No slice has min_units={min_units} units. Lower it, or slice by fewer columns.")
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    for n, a in enumerate(asked, 1):
-        log.info("checking %s: metric %s of %s", a.text, n, len(asked))
-        _add(columns, a, _facts(a, kept, limits, draws, seed))
+    for n, a in enumerate(specs, 1):
+        log.info("checking %s: metric %s of %s", a.text, n, len(specs))
+        _add(columns, a, _facts(a, large, limits, draws, seed))
     read = prepared.log
     facts = {
-        "population": prepared.population_words, "slices": len(kept), "slices_left_out": len(slices) - len(kept),
-        "theoretical_criteria_on": f"the {min(len(kept), MOST_SLICES)} largest slices",
+        "population": prepared.population_words, "slices": len(large), "slices_left_out": len(slices) - len(large),
+        "theoretical_criteria_on": f"the {min(len(large), MOST_SLICES)} largest slices",
         "published": "Lazovich et al. (2022), Table 2", "cutoffs": limits,
     }  # fmt: skip
     words = {"unit": unit or "row", "amount": "rows" if amount is None else str(amount)}
     return call.result(
         columns, backend=read.backend, read=read.rows, dropped=read.dropped, words=words, facts=facts,
-        hides=len(kept) < len(slices),
+        hides=len(large) < len(slices),
     )  # fmt: skip
 
 
@@ -145,12 +145,12 @@ def _limits(cutoffs: Mapping[str, Sequence[float]] | None) -> dict[str, tuple[fl
 
 def _spectra(slices: Slices, amount: str | None) -> list[tuple[tuple[Any, ...], Spectrum]]:
     """The slices that hold units, with their labels."""
-    found = []
+    spectra = []
     for i, label in enumerate(slices.labels):
         s = slices.spectra[i]
         if s.units > 0 and label not in slices.broken:
-            found.append(((amount, *label), s.binned() if len(s.values) > WIDE else s))
-    return found
+            spectra.append(((amount, *label), s.binned() if len(s.values) > WIDE else s))
+    return spectra
 
 
 def _facts(
@@ -160,13 +160,13 @@ def _facts(
     draws: int,
     seed: int,
 ) -> dict[str, Fact]:
-    largest = sorted(slices, key=lambda one: -float(one[1].units))[:MOST_SLICES]
+    largest = sorted(slices, key=lambda labelled: -float(labelled[1].units))[:MOST_SLICES]
     checked = [theoretical(a, s, stream(seed, "criteria", *label)) for label, s in largest]
-    found = {same[0].criterion: worst(same) for same in zip(*checked, strict=True)}
+    facts = {same[0].criterion: worst(same) for same in zip(*checked, strict=True)}
     estimates = np.array([float(a.on(s)) for _, s in slices])
     drawn = np.stack([_draws(a, s, draws, stream(seed, "criteria draws", *label)) for label, s in slices])
-    found |= {f.criterion: f for f in (*_stability(drawn, limits), *_effect(estimates, drawn, limits))}
-    return found | {name: Fact(name, None, note="judgement") for name in ("user", "interpretable")}
+    facts |= {f.criterion: f for f in (*_stability(drawn, limits), *_effect(estimates, drawn, limits))}
+    return facts | {name: Fact(name, None, note="judgement") for name in ("user", "interpretable")}
 
 
 def _draws(a: MetricSpec, s: Spectrum, draws: int, rng: np.random.Generator) -> Floats:
@@ -178,9 +178,9 @@ def _draws(a: MetricSpec, s: Spectrum, draws: int, rng: np.random.Generator) -> 
 
 def _stability(drawn: Floats, limits: dict[str, tuple[float, float]]) -> tuple[Fact, Fact]:
     """How much a slice's value wobbles from one population to the next, at the median slice; how often there is none."""
-    known = np.isfinite(drawn)
-    undefined = 1 - float(known.mean())
-    several = [row[ok] for row, ok in zip(drawn, known, strict=True) if ok.sum() > 1 and row[ok].any()]
+    defined = np.isfinite(drawn)
+    undefined = 1 - float(defined.mean())
+    several = [row[ok] for row, ok in zip(drawn, defined, strict=True) if ok.sum() > 1 and row[ok].any()]
     spread = [values.std() / abs(values.mean()) for values in several]
     wobble = float(np.median(spread)) if spread else math.nan
     gaps = Fact("undefined_draws", _level(undefined, limits["undefined_draws"]), undefined)
@@ -191,13 +191,13 @@ def _stability(drawn: Floats, limits: dict[str, tuple[float, float]]) -> tuple[F
 
 def _effect(estimates: Floats, drawn: Floats, limits: dict[str, tuple[float, float]]) -> tuple[Fact, Fact]:
     """How far apart the slices are: in pooled standard errors, and as largest over smallest."""
-    known = np.isfinite(estimates)
+    defined = np.isfinite(estimates)
     if len(estimates) < 2:
         return Fact("effect", None, note="needs_slices"), Fact("dynamic_range", None, note="needs_slices")
-    if known.sum() < 2:
+    if defined.sum() < 2:
         return Fact("effect", "undefined"), Fact("dynamic_range", "undefined")
-    top, bottom = estimates[known].max(), estimates[known].min()
-    variances = [row[np.isfinite(row)].var() for row in drawn[known] if np.isfinite(row).sum() > 1]
+    top, bottom = estimates[defined].max(), estimates[defined].min()
+    variances = [row[np.isfinite(row)].var() for row in drawn[defined] if np.isfinite(row).sum() > 1]
     error = math.sqrt(float(np.mean(variances))) if variances else math.nan
     gap = (top - bottom) / error if error > 0 else math.inf if top > bottom else 0.0
     ratio = top / bottom if bottom > 0 else math.inf if top > 0 else 1.0
@@ -211,14 +211,14 @@ def _level(value: float, limits: tuple[float, float]) -> str:
     return LEVELS[sum(sign * value >= sign * limit for limit in limits)]
 
 
-def _lower(one: str, other: str) -> str:
-    return LEVELS[min(LEVELS.index(one), LEVELS.index(other))]
+def _lower(first: str, second: str) -> str:
+    return LEVELS[min(LEVELS.index(first), LEVELS.index(second))]
 
 
-def _add(columns: dict[str, list[Any]], a: MetricSpec, found: Mapping[str, Fact]) -> None:
+def _add(columns: dict[str, list[Any]], a: MetricSpec, facts: Mapping[str, Fact]) -> None:
     judged = PUBLISHED.get(a.card.name, {})
     for criterion in ORDER:
-        fact = found[criterion]
+        fact = facts[criterion]
         published = judged.get(criterion) if criterion in CRITERIA else None
         note = fact.note
         if criterion == "population" and published == "no" and fact.measured == "yes":

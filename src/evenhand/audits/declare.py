@@ -93,8 +93,8 @@ class Audit:
     @functools.cached_property
     def signature(self) -> inspect.Signature:
         """The signature that callers see: the call itself is not theirs to pass."""
-        own = inspect.signature(self.function)
-        return own.replace(parameters=list(own.parameters.values())[1:])
+        full = inspect.signature(self.function)
+        return full.replace(parameters=list(full.parameters.values())[1:])
 
     @functools.cached_property
     def parameters(self) -> dict[str, Parameter]:
@@ -117,9 +117,9 @@ class Audit:
         """Its parameters; of an audit that repeats another, those of the other as well."""
         if not self.repeats:
             return self.parameters
-        own = {name: p for name, p in self.parameters.items() if name != self.repeats}
+        declared = {name: p for name, p in self.parameters.items() if name != self.repeats}
         other = find(in_words(arguments["of"])).parameters if "of" in arguments else {}
-        return {**own, **{name: p for name, p in other.items() if name not in own and not p.positional}}
+        return {**declared, **{name: p for name, p in other.items() if name not in declared and not p.positional}}
 
     @property
     def about(self) -> str:
@@ -127,30 +127,30 @@ class Audit:
         return (inspect.getdoc(self.function) or "").partition("\n")[0]
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        made = self.call(*args, **keywords)
+        call = self.call(*args, **keywords)
         by_place: list[Any] = []
         by_name: dict[str, Any] = {}
-        by_name |= {name: value for name, value in made.arguments.items() if name not in self.parameters}  # handed on
+        by_name |= {name: value for name, value in call.arguments.items() if name not in self.parameters}  # handed on
         for name, p in self.signature.parameters.items():
             if name == self.repeats:
                 continue
-            value = made.arguments[name]
+            value = call.arguments[name]
             if p.kind is inspect.Parameter.VAR_POSITIONAL:
                 by_place += value
             elif p.kind is inspect.Parameter.KEYWORD_ONLY:
                 by_name[name] = value
             else:
                 by_place.append(value)
-        held = tally_of(by_place[0]) if by_place else None
-        if held is None:
-            return self.function(made, *by_place, **by_name)
+        tally = tally_of(by_place[0]) if by_place else None
+        if tally is None:
+            return self.function(call, *by_place, **by_name)
         from evenhand.audits.queries import refuse_other, unanswered
 
-        refuse_other(held, self, made.arguments)
+        refuse_other(tally, self, call.arguments)
         try:
-            return self.function(made, *by_place, **by_name)
+            return self.function(call, *by_place, **by_name)
         except UnansweredError as error:
-            raise unanswered(held, self, made.arguments) from error
+            raise unanswered(tally, self, call.arguments) from error
 
     def _explained(self, error: TypeError) -> TypeError:
         """What Python says of arguments that do not fit, and where one is missing, what it is for."""
@@ -178,17 +178,17 @@ class Audit:
             word = value.as_word() if hasattr(type(value), "as_word") else value
             if not self.parameters[name].takes.label:
                 refuse_keys(name, *(word if isinstance(word, (list, tuple)) else [word]))
-            for one in value if name == several else [value]:
-                self.parameters[name].check(as_python(one))
+            for element in value if name == several else [value]:
+                self.parameters[name].check(as_python(element))
             bound.arguments[name] = as_python(value)
         bound.apply_defaults()
-        given = bound.arguments
+        values = bound.arguments
         return Call(
             self,
-            given | given.pop(self.repeats, {}),
-            Interval.parse(given["interval"] if self._resamples else "normal", given.get("level", 0.95)),
-            seed_of(given["rng"]) if "rng" in given else None,
-            int(given.get("min_units") or 0),
+            values | values.pop(self.repeats, {}),
+            Interval.parse(values["interval"] if self._resamples else "normal", values.get("level", 0.95)),
+            seed_of(values["rng"]) if "rng" in values else None,
+            int(values.get("min_units") or 0),
         )
 
 
@@ -199,17 +199,17 @@ def described(function: Callable[..., Any]) -> dict[str, str]:
     """
     doc = inspect.getdoc(function) or ""
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|^>>> |\Z)", doc, re.DOTALL | re.MULTILINE)
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for names, text in re.findall(
         r"^(\w[\w, ]*?) : (.*?)(?=^\w[\w, ]*? : |\Z)", section[1] if section else "", re.DOTALL | re.MULTILINE
     ):
         words = " ".join(text.split())
         for name in (n.strip() for n in names.split(",")):
-            found[name] = words
+            texts[name] = words
             if same := re.match(r"as in `eh\.(\w+)`", words):
-                there = find(same[1]).parameters.get(name)
-                found[name] = there.about if there else words
-    return found
+                parameter = find(same[1]).parameters.get(name)
+                texts[name] = parameter.about if parameter else words
+    return texts
 
 
 @dataclass(frozen=True)
@@ -256,9 +256,9 @@ class Call:
         for name, value in self.arguments.items():
             parameter = self.parameters[name]
             if parameter.required or not same(value, parameter.default):
-                told = in_words(value, table=parameter.takes.table)
-                data = parameter.takes.table and not (told is None or isinstance(told, (str, list)))
-                plan[name] = "data" if data or isinstance(told, Object) else told
+                word = in_words(value, table=parameter.takes.table)
+                data = parameter.takes.table and not (word is None or isinstance(word, (str, list)))
+                plan[name] = "data" if data or isinstance(word, Object) else word
         return plan_hash(plan)
 
     def provenance(
@@ -279,26 +279,28 @@ class Call:
         counted = {"rows": read, "dropped": dict(dropped), **counts}
         if hides or untold(counted, self.fewest, rows):
             counted = {"rows": None, "withheld": WITHHELD}
-        told = {**counted, "seed": self.seed}
+        facts_of_call = {**counted, "seed": self.seed}
         if "level" in self.arguments:
-            told["level"] = self.arguments["level"]
+            facts_of_call["level"] = self.arguments["level"]
         if self.audit.stands_for and self.interval.kind != "none":
-            told["interval_for"] = self.audit.stands_for.format(units=plural(self.arguments.get("unit") or "unit"))
-        told |= dict(facts)
-        if isinstance(told.get("population"), Mapping):
-            told["population"] = hidden_sizes(told["population"], self.fewest, parts="group" in plan)
+            facts_of_call["interval_for"] = self.audit.stands_for.format(
+                units=plural(self.arguments.get("unit") or "unit")
+            )
+        facts_of_call |= dict(facts)
+        if isinstance(facts_of_call.get("population"), Mapping):
+            facts_of_call["population"] = hidden_sizes(facts_of_call["population"], self.fewest, parts="group" in plan)
         files = [value for value in self.arguments.values() if hasattr(type(value), "reading")]
         if files and files[0].reading:
-            told["reading"] = files[0].reading
+            facts_of_call["reading"] = files[0].reading
         if objects:
-            told["needed_again"] = objects
+            facts_of_call["needed_again"] = objects
         parameters = self.parameters
         placed = [name for name in plan if name != "audit" and parameters[name].positional]
         if placed != list(plan)[1:2]:  # not simply the first of them, as of most audits
-            told["by_place"] = placed
+            facts_of_call["by_place"] = placed
         if named := {n: parameters[n].takes.option for n in plan if n in parameters and parameters[n].takes.option}:
-            told["options"] = named
-        return {**told, "versions": versions(), "plan": plan, "plan_hash": self.hash}
+            facts_of_call["options"] = named
+        return {**facts_of_call, "versions": versions(), "plan": plan, "plan_hash": self.hash}
 
     def result(
         self,
@@ -339,13 +341,13 @@ class Call:
 @functools.cache
 def versions() -> dict[str, str]:
     """What the numbers were made with."""
-    found = {"python": platform.python_version()}
+    by_package = {"python": platform.python_version()}
     for package in ("evenhand", "numpy", "narwhals", "polars"):
         try:
-            found[package] = importlib.metadata.version(package)
+            by_package[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return by_package
 
 
 def hidden_sizes(sizes: Mapping[str, Any], fewest: int, *, parts: bool = False) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def decompose(
     [('total', 0.25), ('within', 0.0), ('between', 0.25), ('overlap', 0.0)]
     """
     chosen, params = _index(index, alpha, epsilon)
-    asked = _checked(metrics, chosen)
+    chosen_metrics = _checked(metrics, chosen)
     table, population, split_by = _together(table, population, group)
     prepared = units_of(
         table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy,
@@ -133,10 +133,10 @@ def decompose(
             f"{left_out:,} units have no group. Give them one, or pass unknown='group' or unknown='drop'."
         )
     if unknown == "drop":
-        split = {where: one.without(None) for where, one in split.items()}
+        split = {where: partition.without(None) for where, partition in split.items()}
     if not split and not prepared.whole().by:
         split = {(): Partition.joined((), ())}  # every amount was left out
-    rows = measured.rows(split, prepared.whole(), asked, broken)
+    rows = measured.rows(split, prepared.whole(), chosen_metrics, broken)
     facts = {
         "interval": _interval_words(call.interval), "population": prepared.population_words,
         "missing_slice_labels": "shown as a slice or group of their own", "unknown": unknown,
@@ -175,7 +175,9 @@ def _with_combined(opened: Relation, columns: Sequence[str], name: str) -> Relat
 
 def _without_group(split: Mapping[Label, Partition]) -> int:
     """Units whose group label is missing."""
-    return sum(int(one[one.groups.index(None)].units) for one in split.values() if None in one.groups)
+    return sum(
+        int(partition[partition.groups.index(None)].units) for partition in split.values() if None in partition.groups
+    )
 
 
 def _index(text: str, alpha: float | None, epsilon: float | None) -> tuple[Index, dict[str, float]]:
@@ -239,28 +241,26 @@ class _Measure:
         return int(self.call.seed)
 
     def rows(
-        self, tallies: Mapping[Label, Partition], whole: Units, asked: Sequence[str], broken: set[Label]
+        self, tallies: Mapping[Label, Partition], whole: Units, metrics: Sequence[str], broken: set[Label]
     ) -> list[Row]:
         log.info("measuring %s slices", f"{len(tallies):,}")
         small = {where: self._small(tally) for where, tally in tallies.items()}
-        found, tallies = tallies, {where: self._shown(tally, small[where]) for where, tally in tallies.items()}
-        pooled = Spectra.from_spectra(
-            [collapse(p.pooled.values, p.pooled.counts, p.pooled.weights) for p in tallies.values()]
-        )
+        originals, tallies = tallies, {where: self._shown(tally, small[where]) for where, tally in tallies.items()}
+        pooled = Spectra.of([collapse(p.pooled.values, p.pooled.counts, p.pooled.weights) for p in tallies.values()])
         (totals,) = estimates(pooled, [self.ask], self.how, self.seed, [(*self.labels, *where) for where in tallies])
         warned = cautions(pooled) if self.how.kind != "none" else [""] * len(pooled)
         rows: list[Row] = []
         for i, (where, tally) in enumerate(tallies.items()):
-            made = self._slice(tally, where, whole.cells(where), asked, totals, i)
-            names = [label(found[where].groups[g]) for g in small[where]]
-            figures = [(name, figure) for name in names for figure in PER_GROUP if figure in asked]
+            slice_rows = self._slice(tally, where, whole.cells(where), metrics, totals, i)
+            names = [label(originals[where].groups[g]) for g in small[where]]
+            figures = [(name, figure) for name in names for figure in PER_GROUP if figure in metrics]
             few = pooled.receivers[i] < self.call.fewest
-            for one in made:
-                known = not math.isnan(one["estimate"])
-                one["note"] = notes(*dict.fromkeys([one["note"] or "", warned[i] if known else ""]))
+            for r in slice_rows:
+                defined = not math.isnan(r["estimate"])
+                r["note"] = notes(*dict.fromkeys([r["note"] or "", warned[i] if defined else ""]))
                 if where in broken:
-                    one |= dict.fromkeys(("estimate", "low", "high"), math.nan) | {"note": "nan_in_data"}
-                rows.append(suppressed(one) if few else one)
+                    r |= dict.fromkeys(("estimate", "low", "high"), math.nan) | {"note": "nan_in_data"}
+                rows.append(suppressed(r) if few else r)
             rows += [suppressed(row(whole.cells(where), figure, group=name)) for name, figure in figures]
         return rows
 
@@ -277,40 +277,40 @@ class _Measure:
         return joined.coarse(self.call.fewest) if self.ask.local and self.call.fewest > 1 else joined
 
     def _slice(
-        self, tally: Partition, where: Label, cells: dict[str, Any], asked: Sequence[str], totals: Estimates, i: int
+        self, tally: Partition, where: Label, cells: dict[str, Any], metrics: Sequence[str], totals: Estimates, i: int
     ) -> list[Row]:
         """The rows of one slice: the whole first, then each group."""
         split = parts(tally, self.index, **self.ask.params)
-        found = {name: getattr(split, name) for name in METRICS}
-        ends = self._ends(tally, split, found, where)
+        values = {name: getattr(split, name) for name in METRICS}
+        ends = self._ends(tally, split, values, where)
         low, high = float(totals.low[i]), float(totals.high[i])
         ends["total"] = Ends(totals.low[i], totals.high[i], totals.undefined_draws[i])
         if self.how.kind == "bootstrap":  # only the total is drawn from tails that go on beyond what was seen
             for part in ends.keys() & set(WHOLE[1:]):
-                ends[part] = ends[part].in_proportion(found[part], float(found["total"]), low, high)
-        groups = Spectra.from_spectra([tally[g] for g in range(len(tally))])
+                ends[part] = ends[part].in_proportion(values[part], float(values["total"]), low, high)
+        groups = Spectra.of([tally[g] for g in range(len(tally))])
         streams = [(*self.labels, *where, name) for name in tally.groups]
-        (own,) = estimates(groups, [self.ask], self.how, self.seed, streams)
-        ends["index"] = Ends(own.low, own.high, own.undefined_draws)
+        (index,) = estimates(groups, [self.ask], self.how, self.seed, streams)
+        ends["index"] = Ends(index.low, index.high, index.undefined_draws)
         even = {"ideal": self.ask.ideal, "better": self.ask.better}
-        reason, made, units = tally.reason(), [], groups.units.tolist()
+        reason, rows, units = tally.reason(), [], groups.units.tolist()
         warned = cautions(groups) if self.how.kind != "none" else [""] * len(tally)
-        for name in (m for m in WHOLE if m in asked):
-            code = reason or ("zero_over_zero" if np.isnan(found[name]) else "")
-            more = _numbers(found[name], ends[name], ()) | (even if name == "total" else {})
-            alone = len(tally) == 1 and name in NOTHING_BETWEEN
-            made.append(
+        for name in (m for m in WHOLE if m in metrics):
+            code = reason or ("zero_over_zero" if np.isnan(values[name]) else "")
+            more = _numbers(values[name], ends[name], ()) | (even if name == "total" else {})
+            certain = len(tally) == 1 and name in NOTHING_BETWEEN
+            rows.append(
                 row(
-                    cells, name, units=int(tally.pooled.units), note=code or None, span=self.ask.span, certain=alone,
+                    cells, name, units=int(tally.pooled.units), note=code or None, span=self.ask.span, certain=certain,
                     **more,
                 )
             )  # fmt: skip
         for g, name in enumerate(tally.groups):
-            for figure in (m for m in PER_GROUP if m in asked):
-                more = _numbers(found[figure], ends[figure], (g,)) | (even if figure == "index" else {})
+            for figure in (m for m in PER_GROUP if m in metrics):
+                more = _numbers(values[figure], ends[figure], (g,)) | (even if figure == "index" else {})
                 why = groups[g].reason() if figure == "index" else reason
                 code = why if math.isnan(more["estimate"]) else warned[g] if figure == "index" else ""
-                made.append(
+                rows.append(
                     row(
                         cells,
                         figure,
@@ -322,16 +322,16 @@ class _Measure:
                         **more,
                     )
                 )
-        return made
+        return rows
 
-    def _ends(self, tally: Partition, split: Parts, found: Mapping[str, Any], where: Label) -> dict[str, Ends]:
+    def _ends(self, tally: Partition, split: Parts, values: Mapping[str, Any], where: Label) -> dict[str, Ends]:
         """Percentile bootstrap over units (wide tallies on bins), never shorter than Student's t unless percentiles were asked
         for; normal with the linearised error on request.
         """
         names = [n for n in METRICS if n not in ("total", "index") and (self.index == "gini" or n != "overlap")]
-        chosen = {n: found[n] for n in names}
+        chosen = {n: values[n] for n in names}
         if self.how.kind == "none" or tally.reason():
-            return blank({n: found[n] for n in METRICS})
+            return blank({n: values[n] for n in METRICS})
         drawable = tally.binned() if len(tally.values) > BINNED else tally
         if self.how.kind == "normal" or len(drawable.values) > WIDE:
             return self._linearised(tally, split, chosen)
@@ -348,10 +348,10 @@ class _Measure:
 
     def _linearised(self, tally: Partition, split: Parts, chosen: Mapping[str, Any]) -> dict[str, Ends]:
         moves: dict[str, Any] = parts_influence(tally, split, self.index, **self.ask.params)
-        mine = np.arange(len(tally))[:, None] == tally.cell_group
+        in_group = np.arange(len(tally))[:, None] == tally.cell_group
         mean = float(tally.pooled.total / tally.pooled.size)
-        moves["population_share"] = mine.astype(np.float64)
-        moves["share"] = (mine - split.share[:, None]) * tally.values / mean
+        moves["population_share"] = in_group.astype(np.float64)
+        moves["share"] = (in_group - split.share[:, None]) * tally.values / mean
         spans = {n: SHARES if "share" in n else self.ask.span for n in chosen}
         units = Spectrum(tally.values, tally.counts, tally.weights)
         return linearised_ends(units, {n: moves[n] for n in chosen}, chosen, spans, self.how.level)

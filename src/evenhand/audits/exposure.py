@@ -39,7 +39,7 @@ from evenhand.audits.exposure_measures import (
     placement_of,
 )
 from evenhand.audits.requests import RankingResult, draws_wanted, held_of, interval_words, per_request, rows_of
-from evenhand.audits.small_groups import few_labels
+from evenhand.audits.small_groups import merge_small_groups
 from evenhand.cards import Floats, refuse_lacking
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, slice_words
@@ -190,11 +190,14 @@ def exposure(
     if any(a.browsing.attention.is_function for a in asked):
         asked, call = _in_numbers(asked, tables, call)
     tables.refuse_grades(a.browsing.attention for a in asked)
-    few = few_labels(
+    few = merge_small_groups(
         tables.items_by_label, tables.slices, call.fewest, protected=protected, versus=versus, unknown=unknown
     )
     protected, versus = few.side(protected), few.side(versus)
-    asked = [few.asked(replace(a, target=few.shares(a.target)) if isinstance(a.target, Mapping) else a) for a in asked]
+    asked = [
+        few.rename_target(replace(a, target=few.shares(a.target)) if isinstance(a.target, Mapping) else a)
+        for a in asked
+    ]
     tables = tables.renamed(few.called)
     sizes = tables.group_sizes(unknown=unknown in ("group", "unprotected"))
     labels, sizes, asked = _with_target_groups(tables.labels.labels, sizes, asked)

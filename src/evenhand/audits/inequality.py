@@ -101,7 +101,7 @@ def inequality(
     >>> inequality(log, unit="author", amount="views", population=4, metrics="gini", interval=None).frame["estimate"][0]
     0.5961538461538461
     """
-    asked = parse_metrics(metrics, needing(Spectrum))
+    specs = parse_metrics(metrics, needing(Spectrum))
     viewer, both = _sides(within, unit)
     prepared = units_of(
         table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy,
@@ -113,12 +113,12 @@ def inequality(
     rows: list[Row] = []
     curves: dict[str, list[Any]] = {}
     wide = 0
-    for one in read.amounts:
-        log.info("adding up %s", one.name or "rows")
-        slices = prepared.slices(one)
-        extra = {"amount": one.name} if several else {}
-        small = hidden(slices.spectra.receivers.tolist(), enough(call.fewest, asked), total_shown=False)
-        rows += _rows(slices, one, prepared, asked, call, small, extra, seen(one), both=both)
+    for column in read.amounts:
+        log.info("adding up %s", column.name or "rows")
+        slices = prepared.slices(column)
+        extra = {"amount": column.name} if several else {}
+        small = hidden(slices.spectra.receivers.tolist(), enough(call.fewest, specs), total_shown=False)
+        rows += _rows(slices, column, prepared, specs, call, small, extra, seen(column), both=both)
         _add_curves(curves, slices, read.by, extra, small, len(read.amounts), call.fewest)
         wide += int(slices.spectra.wider(MANY).sum())
     amounts = ("amount",) if several else ()
@@ -141,7 +141,7 @@ def _rows(
     slices: Slices,
     amount: Amount,
     prepared: Units,
-    asked: Sequence[MetricSpec],
+    metrics: Sequence[MetricSpec],
     call: Call,
     small: Sequence[bool],
     extra: Mapping[str, Any],
@@ -153,48 +153,50 @@ def _rows(
     log.info("measuring %s slices", f"{len(slices.labels):,}")
     streams = [("inequality", *label) for label in slices.labels]
     sampled = call.interval.kind != "none" and (seen is None or both)  # units stand for others like them
-    found = _estimates(slices.spectra, asked, call, call.interval if sampled else NONE, streams)
+    measured = _estimates(slices.spectra, metrics, call, call.interval if sampled else NONE, streams)
     units = slices.spectra.units
     for i, label in enumerate(slices.labels):
         if seen is not None and label in seen:
-            ends = viewer_ends(seen[label], asked, [float(e.estimate[i]) for e in found], call.interval)
-            for estimate, own in zip(found, ends, strict=True):
-                other = (float(estimate.low[i]), float(estimate.high[i]))
-                estimate.low[i], estimate.high[i] = both_ends(float(estimate.estimate[i]), own, other) if both else own
+            ends = viewer_ends(seen[label], metrics, [float(e.estimate[i]) for e in measured], call.interval)
+            for estimate, by_viewer in zip(measured, ends, strict=True):
+                by_unit = (float(estimate.low[i]), float(estimate.high[i]))
+                estimate.low[i], estimate.high[i] = (
+                    both_ends(float(estimate.estimate[i]), by_viewer, by_unit) if both else by_viewer
+                )
     warned = cautions(slices.spectra) if sampled else [""] * len(units)
-    by_chance = chances(slices, amount, asked)
+    by_chance = chances(slices, amount, metrics)
     counted = amount.name is None and slices.spectra.weights is None  # whole rows, which no rule can divide
     rows = []
-    wanted = [(a.ideal, a.better) for a in asked]
+    directions = [(a.ideal, a.better) for a in metrics]
     for i, label in enumerate(slices.labels):
         labels = {**prepared.cells(label), **extra}
-        for a, estimate, chance, (ideal, better) in zip(asked, found, by_chance, wanted, strict=True):
-            made = row(
+        for a, estimate, chance, (ideal, better) in zip(metrics, measured, by_chance, directions, strict=True):
+            cells = row(
                 labels, a.text, estimate=float(estimate.estimate[i]), low=float(estimate.low[i]), high=float(estimate.high[i]),
                 chance=float(chance[i]), ideal=ideal, better=better, units=int(units[i]),
                 undefined_draws=int(estimate.undefined_draws[i]), note=_note(slices, i, a, estimate, float(units[i]), warned[i]),
             )  # fmt: skip
             if counted:
                 least, most = a.metric.attainable_on(slices.spectra[i], **a.params)
-                made |= {"least": float(least), "most": float(most)}
+                cells |= {"least": float(least), "most": float(most)}
             if seen is not None:
-                made |= _rests_on(viewers(seen[label]) if label in seen else 0, int(units[i]) if both else None)
-                if both and units[i] < a.fewest and not np.isnan(made["estimate"]):
-                    made["note"] = notes(made["note"] or "", "few_units")
+                cells |= _rests_on(viewers(seen[label]) if label in seen else 0, int(units[i]) if both else None)
+                if both and units[i] < a.fewest and not np.isnan(cells["estimate"]):
+                    cells["note"] = notes(cells["note"] or "", "few_units")
             if label in slices.broken:
-                made |= dict.fromkeys(("estimate", "low", "high", "chance"), np.nan) | {"note": "nan_in_data"}
-            rows.append(suppressed(made) if small[i] else made)
+                cells |= dict.fromkeys(("estimate", "low", "high", "chance"), np.nan) | {"note": "nan_in_data"}
+            rows.append(suppressed(cells) if small[i] else cells)
     return rows
 
 
 def _estimates(
-    spectra: Spectra, asked: Sequence[MetricSpec], call: Call, how: Interval, streams: Sequence[tuple[Any, ...]]
+    spectra: Spectra, metrics: Sequence[MetricSpec], call: Call, how: Interval, streams: Sequence[tuple[Any, ...]]
 ) -> list[Estimates]:
     """Every metric on every slice; with `min_units`, what reads single places sees nothing finer than so many units."""
-    local = [a for a in asked if a.local] if call.fewest > 1 else []
+    local = [a for a in metrics if a.local] if call.fewest > 1 else []
     near = iter(estimates(spectra.coarse(call.fewest), local, how, call.seed, streams) if local else ())
-    whole = iter(estimates(spectra, [a for a in asked if a not in local], how, call.seed, streams))
-    return [next(near) if a in local else next(whole) for a in asked]
+    whole = iter(estimates(spectra, [a for a in metrics if a not in local], how, call.seed, streams))
+    return [next(near) if a in local else next(whole) for a in metrics]
 
 
 def _sides(within: Columns, unit: str | None) -> tuple[str | None, bool]:
@@ -204,12 +206,12 @@ def _sides(within: Columns, unit: str | None) -> tuple[str | None, bool]:
         return None, False
     if unit is None:
         raise EvenhandError(f"within={within!r} needs units that several viewers see. Pass unit= with their column.")
-    apart = [name for name in names if name != unit]
-    if len(apart) != 1 or len(names) > 2:
+    others = [name for name in names if name != unit]
+    if len(others) != 1 or len(names) > 2:
         raise EvenhandError(
             f"within={', '.join(names)!r} is not one column of viewers. Pass it alone, or with unit={unit!r} beside it to resample both."
         )
-    return apart[0], len(names) == 2
+    return others[0], len(names) == 2
 
 
 def _rests_on(seen_by: int, units: int | None) -> dict[str, Any]:
@@ -235,20 +237,22 @@ def _viewers(prepared: Units, within: str | None, call: Call) -> Callable[[Amoun
     return by_viewer
 
 
-def _note(slices: Slices, i: int, a: MetricSpec, found: Estimates, units: float, warned: str) -> str | None:
-    if np.isnan(found.estimate[i]):
+def _note(
+    slices: Slices, i: int, a: MetricSpec, estimates_of_metric: Estimates, units: float, warned: str
+) -> str | None:
+    if np.isnan(estimates_of_metric.estimate[i]):
         return a.card.reason(slices.spectra[i], **a.params)
-    return notes(warned, a.caution(float(found.estimate[i]), units))
+    return notes(warned, a.caution(float(estimates_of_metric.estimate[i]), units))
 
 
-def chances(slices: Slices, amount: Amount, asked: Sequence[MetricSpec]) -> list[Any]:
+def chances(slices: Slices, amount: Amount, metrics: Sequence[MetricSpec]) -> list[Any]:
     """What equal rates would give on counts of this size, for metrics that know it."""
-    known = amount.integer and any(a.metric.has_chance for a in asked)
-    found = [np.full(len(slices.labels), np.nan) for _ in asked]
-    for chosen, batch in slices.spectra.batches(MOST_CELLS) if known else ():
-        for a, chance in zip(asked, found, strict=True):
+    has_chance = amount.integer and any(a.metric.has_chance for a in metrics)
+    levels = [np.full(len(slices.labels), np.nan) for _ in metrics]
+    for chosen, batch in slices.spectra.batches(MOST_CELLS) if has_chance else ():
+        for a, chance in zip(metrics, levels, strict=True):
             chance[chosen] = a.metric.by_chance(batch, **a.params)
-    return found
+    return levels
 
 
 def _add_curves(
@@ -276,11 +280,11 @@ def _add_curves(
     read_at = stops(many, min((float(s.units) for _, s in drawn), default=1.0))
     for label, s in drawn:
         curve = lorenz_curve(s.coarse(fewest))
-        kept = corners(curve.population, curve.share, most, read_at)
+        points = corners(curve.population, curve.share, most, read_at)
         for name, value in [*zip(by, label, strict=True), *extra.items()]:
-            curves.setdefault(name, []).extend([value] * len(kept))
-        curves.setdefault("population", []).extend(curve.population[kept].tolist())
-        curves.setdefault("share", []).extend(curve.share[kept].tolist())
+            curves.setdefault(name, []).extend([value] * len(points))
+        curves.setdefault("population", []).extend(curve.population[points].tolist())
+        curves.setdefault("share", []).extend(curve.share[points].tolist())
 
 
 def _interval_words(how: Interval, wide: int, within: str | None, *, both: bool) -> str:

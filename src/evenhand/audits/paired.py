@@ -50,33 +50,33 @@ class Plan:
     draws: int
     seed: int
     swaps: int = 0
-    made: dict[tuple[Any, ...], Draws] = field(default_factory=dict)
+    cache: dict[tuple[Any, ...], Draws] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, call: Call, draws: int | None, level: float, rows: int) -> Plan:
+    def for_call(cls, call: Call, draws: int | None, level: float, rows: int) -> Plan:
         """With so many draws; left out, also enough swaps for the smallest p to survive Holm over so many rows."""
         if draws is not None:
             return cls(level, draws, call.seed)
         return cls(level, DRAWS, call.seed, max(DRAWS, min(MOST_SWAPS, math.ceil(rows / (1 - level)))))
 
     def draws_for(self, requests: int, where: tuple[Any, ...]) -> Draws:
-        if (requests, *where) not in self.made:
-            self.made = {k: v for k, v in self.made.items() if k[1:] == where}
-            self.made[requests, *where] = Draws(requests, self.draws, self.seed, where, self.swaps)
-        return self.made[requests, *where]
+        if (requests, *where) not in self.cache:
+            self.cache = {k: v for k, v in self.cache.items() if k[1:] == where}
+            self.cache[requests, *where] = Draws(requests, self.draws, self.seed, where, self.swaps)
+        return self.cache[requests, *where]
 
     def difference(self, a: Held, b: Held, where: tuple[Any, ...]) -> tuple[Difference, int, int]:
         """The difference, on how many requests, and how many of a and b were left out because the other lacks them."""
         if list(a.requests) == list(b.requests):
-            ours, theirs = np.arange(len(a.requests)), np.arange(len(b.requests))
+            at_a, at_b = np.arange(len(a.requests)), np.arange(len(b.requests))
         else:
             place = {q: i for i, q in enumerate(b.requests)}
             both = [(i, place[q]) for i, q in enumerate(a.requests) if q in place]
-            ours, theirs = np.array(both, dtype=np.int64).reshape(-1, 2).T
-        shared = len(ours)
+            at_a, at_b = np.array(both, dtype=np.int64).reshape(-1, 2).T
+        shared = len(at_a)
         draws = self.draws_for(shared, where)
-        found = paired_difference(a.sums[ours], b.sums[theirs], a.value, self.level, draws)
-        return found, shared, len(a.requests) + len(b.requests) - 2 * shared
+        paired = paired_difference(a.sums[at_a], b.sums[at_b], a.value, self.level, draws)
+        return paired, shared, len(a.requests) + len(b.requests) - 2 * shared
 
 
 def compare_systems(call: Call, result: Result, systems: Sequence[Any] | None, draws: int | None) -> SystemsResult:
@@ -88,19 +88,19 @@ def compare_systems(call: Call, result: Result, systems: Sequence[Any] | None, d
     column = system_column(result.findings)
     at = result.findings.slices.index(column)
     others = tuple(s for s in result.findings.slices if s != column)
-    held = {(h.where[at], h.where[:at] + h.where[at + 1 :], h.metric, h.group): h for h in result.held()}
-    chosen = chosen_of(list(dict.fromkeys(key[0] for key in held)), systems)
-    experiments = list(dict.fromkeys(key[1:] for key in held))
+    by_system = {(h.where[at], h.where[:at] + h.where[at + 1 :], h.metric, h.group): h for h in result.held()}
+    chosen = chosen_of(list(dict.fromkeys(key[0] for key in by_system)), systems)
+    experiments = list(dict.fromkeys(key[1:] for key in by_system))
     level = float(result.provenance.get("level", 0.95))
-    plan = Plan.of(call, draws, level, math.comb(len(chosen), 2) * len(experiments))
-    known = {_key(result.findings, r, column): r for r in result.findings.rows()}
+    plan = Plan.for_call(call, draws, level, math.comb(len(chosen), 2) * len(experiments))
+    rows_by_key = {_key(result.findings, r, column): r for r in result.findings.rows()}
     rows: list[Row] = []
     for where, metric, group in experiments:
-        for one, other in combinations(chosen, 2):
-            a, b = held.get((one, where, metric, group)), held.get((other, where, metric, group))
+        for first, second in combinations(chosen, 2):
+            a, b = by_system.get((first, where, metric, group)), by_system.get((second, where, metric, group))
             if a is not None and b is not None:
-                labels = dict(zip(others, where, strict=True)) | {"system": one, "versus": other}
-                rows.append(_row(labels, a, b, known[one, where, metric, group]["better"], plan, where))
+                labels = dict(zip(others, where, strict=True)) | {"system": first, "versus": second}
+                rows.append(_row(labels, a, b, rows_by_key[first, where, metric, group]["better"], plan, where))
     if not rows:
         raise EvenhandError("No two systems can be compared. Pass a result with two systems or more.")
     adjusted = holm([r["p"] for r in rows])
@@ -116,23 +116,23 @@ def _key(findings: Findings, r: Mapping[str, Any], column: str) -> tuple[Any, ..
     return r[column], tuple(r[s] for s in findings.slices if s != column), r["metric"], r["group"]
 
 
-def chosen_of(known: list[Any], systems: Sequence[Any] | None) -> list[Any]:
+def chosen_of(existing: list[Any], systems: Sequence[Any] | None) -> list[Any]:
     if systems is None:
-        return known
-    found = [systems] if isinstance(systems, str) else [match(s, known) for s in systems]
-    lost = [s for s in found if s not in known]
+        return existing
+    matched = [systems] if isinstance(systems, str) else [match(s, existing) for s in systems]
+    lost = [s for s in matched if s not in existing]
     if isinstance(systems, str) or lost or len(systems) < 2:
-        near = suggestion(str(lost[0]), map(str, known)) if lost else ""
-        raise EvenhandError(f"systems={systems!r} does not name two systems or more. {near}Known: {listing(known)}.")
-    return found
+        near = suggestion(str(lost[0]), map(str, existing)) if lost else ""
+        raise EvenhandError(f"systems={systems!r} does not name two systems or more. {near}Known: {listing(existing)}.")
+    return matched
 
 
 def _row(labels: Mapping[str, Any], a: Held, b: Held, better: str, plan: Plan, where: tuple[Any, ...]) -> Row:
-    found, shared, lone = plan.difference(a, b, where)
-    undefined = "undefined_difference" if np.isnan(found.estimate) else ""
+    difference, shared, lone = plan.difference(a, b, where)
+    undefined = "undefined_difference" if np.isnan(difference.estimate) else ""
     return row(
-        labels, a.metric, group=a.group, estimate=found.estimate, low=found.low, high=found.high, ideal=0.0, better=better,
-        span=ANYTHING, units=shared, undefined_draws=found.undefined_draws, a=found.a, b=found.b, p=found.p,
+        labels, a.metric, group=a.group, estimate=difference.estimate, low=difference.low, high=difference.high, ideal=0.0, better=better,
+        span=ANYTHING, units=shared, undefined_draws=difference.undefined_draws, a=difference.a, b=difference.b, p=difference.p,
         note=notes(undefined if shared else "no_shared_request", "unshared_requests" if lone and shared else ""),
     )  # fmt: skip
 
@@ -159,23 +159,23 @@ def compare_results(
     paired: bool | None,
 ) -> Result:
     """Two results of the same question: paired where they share requests, else as independent samples."""
-    apart = difference_of(a.findings, b.findings, independent=independent or isinstance(b, RankingResult))
-    slices, words = apart.slices, {**apart.words, **called}
-    mine = {(h.where, h.metric, h.group): h for h in a.held()}
-    theirs = {(h.where, h.metric, h.group): h for h in b.held()} if isinstance(b, RankingResult) else {}
-    shared = [k for k in mine if k in theirs and set(mine[k].requests) & set(theirs[k].requests)]
+    difference = difference_of(a.findings, b.findings, independent=independent or isinstance(b, RankingResult))
+    slices, words = difference.slices, {**difference.words, **called}
+    sums_a = {(h.where, h.metric, h.group): h for h in a.held()}
+    sums_b = {(h.where, h.metric, h.group): h for h in b.held()} if isinstance(b, RankingResult) else {}
+    shared = [k for k in sums_a if k in sums_b and set(sums_a[k].requests) & set(sums_b[k].requests)]
     if paired and not shared:
         raise EvenhandError("The two results share no request, so they cannot be paired. Leave paired out.")
     if not shared or independent or paired is False:
-        facts = {**apart.provenance, "paired": False}
-        return call.result(apart.columns, backend=a.backend, slices=slices, words=words, facts=facts)
-    plan = Plan.of(call, draws, float(a.provenance.get("level", 0.95)), len(shared))
+        facts = {**difference.provenance, "paired": False}
+        return call.result(difference.columns, backend=a.backend, slices=slices, words=words, facts=facts)
+    plan = Plan.for_call(call, draws, float(a.provenance.get("level", 0.95)), len(shared))
     rows = []
-    for own in apart.rows():
-        key = (tuple(own[s] for s in slices), own["metric"], own["group"])
+    for cells in difference.rows():
+        key = (tuple(cells[s] for s in slices), cells["metric"], cells["group"])
         if key in shared:
-            own = _row({s: own[s] for s in slices}, mine[key], theirs[key], own["better"], plan, key[0])
-        rows.append(own)
+            cells = _row({s: cells[s] for s in slices}, sums_a[key], sums_b[key], cells["better"], plan, key[0])
+        rows.append(cells)
     adjusted = holm([r["p"] for r in rows])
     rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
     facts = {**_facts(plan, "Holm over all rows", [a, b]), "paired": True}
@@ -188,23 +188,34 @@ def standing_of(
     """Value and letters of every system and metric, for the table."""
     names = (*others, "metric", "group", "better", "system", "value", "letters")
     points: dict[str, list[Any]] = {name: [] for name in names}
-    known: dict[tuple[Any, ...], dict[Any, Mapping[str, Any]]] = {}
+    by_metric: dict[tuple[Any, ...], dict[Any, Mapping[str, Any]]] = {}
     for r in result.findings.rows():
         system, *key = _key(result.findings, r, column)
-        known.setdefault(tuple(key), {})[system] = r
-    told_apart: dict[tuple[Any, ...], set[frozenset[Any]]] = {}
+        by_metric.setdefault(tuple(key), {})[system] = r
+    significant: dict[tuple[Any, ...], set[frozenset[Any]]] = {}
     for d in rows:
         if d["p_adjusted"] <= 1 - level + 1e-12:
             key = [tuple(d[o] for o in others), d["metric"], d["group"]]
-            told_apart.setdefault(tuple(key), set()).add(frozenset((d["system"], d["versus"])))
-    for (where, metric, group), own in known.items():
-        held = [(s, own[s]) for s in chosen if s in own]
-        differing = told_apart.get((where, metric, group), set())
-        fairness = {s: float(oriented(one["estimate"], one["better"], one["ideal"])) for s, one in held}
-        order = sorted((s for s, _ in held), key=lambda s: -np.nan_to_num(fairness[s], nan=-np.inf))
+            significant.setdefault(tuple(key), set()).add(frozenset((d["system"], d["versus"])))
+    for (where, metric, group), by_system in by_metric.items():
+        measured = [(s, by_system[s]) for s in chosen if s in by_system]
+        differing = significant.get((where, metric, group), set())
+        fairness = {
+            s: float(oriented(cells_of_system["estimate"], cells_of_system["better"], cells_of_system["ideal"]))
+            for s, cells_of_system in measured
+        }
+        order = sorted((s for s, _ in measured), key=lambda s: -np.nan_to_num(fairness[s], nan=-np.inf))
         letters = letters_of(order, differing)
-        for s, one in held:
-            cells = (*where, metric, group, one["better"], str(s), one["estimate"], letters.get(s, ""))
+        for s, cells_of_system in measured:
+            cells = (
+                *where,
+                metric,
+                group,
+                cells_of_system["better"],
+                str(s),
+                cells_of_system["estimate"],
+                letters.get(s, ""),
+            )
             for name, value in zip(names, cells, strict=True):
                 points[name].append(value)
     return points

@@ -62,19 +62,19 @@ def compare_recommenders(
         for r in findings.rows()
         if r["note"] == "suppressed"
     }
-    known = set(findings.metrics())
+    metrics = set(findings.metrics())
     rows: list[Row] = []
     for where in dict.fromkeys(place for _, place in parts):
-        for one, other in combinations(chosen, 2):
-            a, b = parts.get((one, where)), parts.get((other, where))
+        for first, second in combinations(chosen, 2):
+            a, b = parts.get((first, where)), parts.get((second, where))
             if a is None or b is None:
                 continue
-            labels = dict(zip(others, where, strict=True)) | {"system": one, "versus": other}
-            pair = _Pair.of(served, a, b, draws or DRAWS, call.seed, where)
-            told = pair.rows(labels, level) if pair.users >= max(1, served.fewest) else []
+            labels = dict(zip(others, where, strict=True)) | {"system": first, "versus": second}
+            pair = _Pair.from_parts(served, a, b, draws or DRAWS, call.seed, where)
+            pair_rows = pair.rows(labels, level) if pair.users >= max(1, served.fewest) else []
             rows += [
-                r for r in told
-                if r["metric"] in known and not any((*p.where, r["metric"], r["group"]) in hidden for p in (a, b))
+                r for r in pair_rows
+                if r["metric"] in metrics and not any((*p.where, r["metric"], r["group"]) in hidden for p in (a, b))
             ]  # fmt: skip
     if not rows:
         raise EvenhandError("No two recommenders can be compared. Pass a result with two that serve the same users.")
@@ -101,55 +101,57 @@ class _Pair:
     lone: int
     smallest: Sequence[float]
     seen: tuple[Floats, Floats]
-    again: tuple[Floats, Floats]
+    resampled: tuple[Floats, Floats]
     swapped: tuple[Floats, Floats]
 
     @classmethod
-    def of(cls, served: Served, a: Part, b: Part, draws: int, seed: int, where: tuple[Any, ...]) -> _Pair:
+    def from_parts(cls, served: Served, a: Part, b: Part, draws: int, seed: int, where: tuple[Any, ...]) -> _Pair:
         if served.is_matrix:
             raise EvenhandError("A matrix holds one recommender. Pass a long table with system=.")
         users, at_a, at_b = np.intersect1d(a.slice.users, b.slice.users, assume_unique=True, return_indices=True)
         codes, questions = a.tabulation.codes[at_a], served.questions()
         names = [*served.sides.names, "(unknown)", "(nobody)"]
-        mine, theirs = _side_by_side(served, a, b, at_a, at_b, codes)
-        slots = float(min(mine.lists.marks[:, CELLS].sum(), len(users) * (mine.reading.shown.top or mine.total.items)))
-        made = affordable(draws, AT_ONCE * len(np.unique(codes)), mine.total.items, slots)
-        drawn = Resampled(codes, names, made, seed, ("compared", *where))
-        kept, left = Swapped(codes, made, seed, where), Swapped(codes, made, seed, where, other=True)
+        first, second = _side_by_side(served, a, b, at_a, at_b, codes)
+        slots = float(
+            min(first.lists.marks[:, CELLS].sum(), len(users) * (first.reading.shown.top or first.total.items))
+        )
+        draw_count = affordable(draws, AT_ONCE * len(np.unique(codes)), first.total.items, slots)
+        drawn = Resampled(codes, names, draw_count, seed, ("compared", *where))
+        swap, complement = Swapped(codes, draw_count, seed, where), Swapped(codes, draw_count, seed, where, other=True)
 
         def on(replicates: ResampledLists) -> Floats:
-            return np.stack(values(replicates, mine.total, questions))
+            return np.stack(values(replicates, first.total, questions))
 
-        counted = mine.total.mark("users")
+        counted = first.total.mark("users")
         sizes = [float(len(users)) if q.pair is None else float(min(counted[list(q.pair)])) for q in questions]
-        seen = [np.array([float(q.on(t.total)) for q in questions]) for t in (mine, theirs)]
+        seen = [np.array([float(q.on(t.total)) for q in questions]) for t in (first, second)]
         return cls(
             served, len(users), a.slice.user_count + b.slice.user_count - 2 * len(users), sizes, (seen[0], seen[1]),
-            (on(mine.under(drawn)), on(theirs.under(drawn))),
-            (on(mine.under(kept).with_other(theirs.under(left))), on(mine.under(left).with_other(theirs.under(kept)))),
+            (on(first.under(drawn)), on(second.under(drawn))),
+            (on(first.under(swap).with_other(second.under(complement))), on(first.under(complement).with_other(second.under(swap)))),
         )  # fmt: skip
 
     def rows(self, labels: Mapping[str, Any], level: float) -> list[Row]:
         """A row per question; groups of too few users have none."""
-        found = []
+        listed = []
         for i, q in enumerate(self.served.questions()):
             if 0 < self.smallest[i] < self.served.fewest:
                 continue
             a, b = float(self.seen[0][i]), float(self.seen[1][i])
             low, high, p, undefined = self._ends(i, a - b, level)
             note = notes("undefined_difference" if math.isnan(a - b) else "", "unshared_users" if self.lone else "")
-            found.append(row(
+            listed.append(row(
                 labels, q.ask.text, group=self.served.group(q.pair), estimate=a - b, low=low, high=high, ideal=0.0,
                 better=q.ask.better, span=ANYTHING, units=self.users, rests_on=int(self.smallest[i]), few="few_units",
                 undefined_draws=undefined, a=a, b=b, p=p, note=note,
             ))  # fmt: skip
-        return found
+        return listed
 
     def _ends(self, i: int, seen: float, level: float) -> tuple[float, float, float, int]:
         if math.isnan(seen) or self.users < 2:
             return math.nan, math.nan, math.nan, 0
         with np.errstate(invalid="ignore"):
-            drawn = self.again[0][i] - self.again[1][i]
+            drawn = self.resampled[0][i] - self.resampled[1][i]
             swapped = np.abs(self.swapped[0][i] - self.swapped[1][i])
         low, high = percentile_ends(drawn[None, :], level, int(self.smallest[i]))
         large = int(

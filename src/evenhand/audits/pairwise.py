@@ -25,7 +25,7 @@ from evenhand.audits.declare import (
     log,
 )
 from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
-from evenhand.audits.small_groups import few_labels
+from evenhand.audits.small_groups import merge_small_groups
 from evenhand.cards import Between, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.errors import EvenhandError
 from evenhand.intervals.kinds import stream
@@ -111,9 +111,9 @@ def pairwise(
     >>> pairwise(table, groups=side, relevance="relevance", protected="P", metrics="inter_acc").frame["estimate"][0]
     1.0
     """
-    asked = parse_metrics(metrics, needing(Pairs))
+    specs = parse_metrics(metrics, needing(Pairs))
     refuse_lacking(
-        asked, {"relevance", "scores", "labels", "within", "between", *(["sides"] if protected is not None else [])}
+        specs, {"relevance", "scores", "labels", "within", "between", *(["sides"] if protected is not None else [])}
     )
     if unknown == "unprotected" and protected is None:
         raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
@@ -131,13 +131,13 @@ def pairwise(
         raise EvenhandError("relevance is not given. Pass a table request, item, relevance, or a column of the scores.")
     log.info("counting pairs")
     coded = labels.coded(view)
-    few = few_labels(
+    few = merge_small_groups(
         coded.items_by_label, view.slices, call.fewest, protected=protected, versus=versus, unknown=unknown,
         in_columns=labels.soft and not coded.has_table,
     )  # fmt: skip
     if labels.soft:
         raise EvenhandError("groups gives shares, and pairs need one label per item. Pass one group for each item.")
-    two = any("sides" in a.reads for a in asked)
+    two = any("sides" in a.reads for a in specs)
     ledger = PairCounts.from_scores(
         view, coded.renamed(few.called), Sides(few.side(protected), few.side(versus), unknown, two), judgments,
         missing_relevance, negatives=negatives, rng=stream(call.seed, "negatives"),
@@ -146,7 +146,7 @@ def pairwise(
     small = few.small(within)
     rngs = [stream(call.seed, "pairwise", *where) for where in within.slices]
     joined = [blocks(within.size(s), rng) for s, rng in enumerate(rngs)]
-    reduced = [Reduced.of(m, within, joined) for a in asked for m in measured(a, ledger, average)]
+    reduced = [Reduced.of(m, within, joined) for a in specs for m in measured(a, ledger, average)]
     rows = rows_of(reduced, within, names, call, small, rngs=rngs)
     sampled = ", sampled negatives included" if negatives else ""
     facts = {
@@ -156,7 +156,7 @@ def pairwise(
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, words=_words(request, ledger), facts=facts,
         counts=ledger.counts, of=RankingResult, each=per_request([r.measured for r in reduced], within, names, small),
-        hold=lambda: held_of([m for a in asked for m in measured(a, ledger, average)], within, small),
+        hold=lambda: held_of([m for a in specs for m in measured(a, ledger, average)], within, small),
     )  # fmt: skip
 
 

@@ -63,13 +63,13 @@ def pairs(name: str, text: str, kind: type) -> dict[str, Any]:
     try:
         if text.lstrip().startswith("{"):
             return {str(label): kind(value) for label, value in json.loads(text).items()}
-        found = [part.rpartition("=") for part in text.split(",")]
-        labels = [label.strip() for label, _, _ in found]
-        if twice := sorted({label for label in labels if labels.count(label) > 1}):
-            raise EvenhandError(f"{option} gives {listing(twice)} two numbers. Give each label one.")
+        parts = [part.rpartition("=") for part in text.split(",")]
+        labels = [label.strip() for label, _, _ in parts]
+        if repeated := sorted({label for label in labels if labels.count(label) > 1}):
+            raise EvenhandError(f"{option} gives {listing(repeated)} two numbers. Give each label one.")
         if not all(labels):
             raise ValueError(text)
-        return {label: kind(value) for label, (_, _, value) in zip(labels, found, strict=True)}
+        return {label: kind(value) for label, (_, _, value) in zip(labels, parts, strict=True)}
     except (ValueError, TypeError, AttributeError) as error:
         if isinstance(error, EvenhandError):
             raise
@@ -169,7 +169,7 @@ def _may_be_label(value: Any, *, many: bool) -> bool:
     if isinstance(value, Mapping):
         return False
     if isinstance(value, (list, tuple, set, frozenset)):
-        return many and all(not isinstance(one, (list, tuple, set, frozenset, Mapping)) for one in value)
+        return many and all(not isinstance(element, (list, tuple, set, frozenset, Mapping)) for element in value)
     return True
 
 
@@ -193,8 +193,8 @@ def in_words(value: Any, *, table: bool = False) -> Any:
     value = as_python(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    own = getattr(value, "__dict__", {})  # an audit has its word in there; SQLFrame has a column of any name
-    if (hasattr(type(value), "as_word") or "as_word" in own) and (word := value.as_word()) is not None:
+    attributes = getattr(value, "__dict__", {})  # an audit has its word in there; SQLFrame has a column of any name
+    if (hasattr(type(value), "as_word") or "as_word" in attributes) and (word := value.as_word()) is not None:
         return word
     if isinstance(value, Path):
         return str(value)

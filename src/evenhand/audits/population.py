@@ -25,10 +25,10 @@ def padded(slices: Slices, log: Log, population: Any) -> Slices:
         return slices
     if isinstance(population, Relation):
         _refuse_weights(log)
-        held = [i for i, b in enumerate(log.by) if b in population.schema]
-        _refuse_other_slices(slices, log, held)
-        _refuse_outsiders(outside_population(log, population, held), slices=bool(held))
-        return _padded_held(slices, log, held, population_sizes(log, population, held))
+        columns = [i for i, b in enumerate(log.by) if b in population.schema]
+        _refuse_other_slices(slices, log, columns)
+        _refuse_outsiders(outside_population(log, population, columns), slices=bool(columns))
+        return _padded_held(slices, log, columns, population_sizes(log, population, columns))
     if log.weight is not None:
         raise EvenhandError(
             "population as a number does not say what the unseen units weigh. Pass population=None with weight=."
@@ -89,16 +89,16 @@ def _padded_to(slices: Slices, sizes: Mapping[Label, int]) -> Slices:
     return slices.padded(sizes)
 
 
-def _padded_held(slices: Slices, log: Log, held: Sequence[int], sizes: Mapping[Label, int]) -> Slices:
+def _padded_held(slices: Slices, log: Log, columns: Sequence[int], sizes: Mapping[Label, int]) -> Slices:
     """Padded to the sizes of slices that a table of units gives at the places `held` of their labels."""
-    if not held:
+    if not columns:
         return _padded_to(slices, dict.fromkeys(_labels(slices, log), sizes.get((), 0)))
-    if len(held) == len(log.by):
+    if len(columns) == len(log.by):
         return _padded_to(slices, sizes)
-    rest = [i for i in range(len(log.by)) if i not in held]
+    rest = [i for i in range(len(log.by)) if i not in columns]
     seen = dict.fromkeys(tuple(label[i] for i in rest) for label in slices.labels)
     both = {other + key: n for other in seen for key, n in sizes.items()}
-    places = [*rest, *held]
+    places = [*rest, *columns]
     return _padded_to(slices, {tuple(key[places.index(i)] for i in range(len(places))): n for key, n in both.items()})
 
 
@@ -121,9 +121,9 @@ def _refuse_outsiders(count: int, *, slices: bool) -> None:
         )
 
 
-def _refuse_other_slices(slices: Slices, log: Log, held: Sequence[int]) -> None:
+def _refuse_other_slices(slices: Slices, log: Log, columns: Sequence[int]) -> None:
     """Slices of units that the table of all units does not know."""
-    others = [b for i, b in enumerate(log.by) if i not in held]
+    others = [b for i, b in enumerate(log.by) if i not in columns]
     _refuse_padding_of_unit_properties(slices, log, others, "population is a table without that column and")
 
 

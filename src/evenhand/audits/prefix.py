@@ -29,7 +29,7 @@ from evenhand.audits.declare import (
 )
 from evenhand.audits.prefix_curves import curves_of
 from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
-from evenhand.audits.small_groups import few_labels
+from evenhand.audits.small_groups import merge_small_groups
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.findings import slice_words
@@ -128,12 +128,12 @@ def prefix(
     >>> round(found.frame["estimate"][0], 4), round(found.frame["chance"][0], 4)
     (0.649, 0.766)
     """
-    asked = parse_metrics(
+    specs = parse_metrics(
         metrics if metrics is not None else SIDED if protected is not None else MANY, needing(Placement)
     )
     draws = draws_of(chance)
     has = {"labels", *(["sides"] if protected is not None else [])}
-    refuse_lacking(asked, has)
+    refuse_lacking(specs, has)
     if unknown == "unprotected" and protected is None:
         raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
     log.info("checking the rankings")
@@ -142,14 +142,14 @@ def prefix(
     named = item if item in opened.schema else None
     labels = open_labels(group, opened, request=request, item=item, role="group")
     if labels.soft:
-        refuse_lacking(asked, has - {"labels"})
+        refuse_lacking(specs, has - {"labels"})
     view = open_rankings(
         opened, request=request, item=named, rank=None if score is not None else rank, score=score, by=names_of(by),
         system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy, carry=labels.carry(opened),
     )  # fmt: skip
     labels.refuse_bad_rows(view)
     coded = labels.coded(view, role="the labels")
-    few = few_labels(
+    few = merge_small_groups(
         coded.items_by_label, view.slices, call.fewest, protected=protected, unknown=unknown,
         in_columns=labels.soft and not coded.has_table,
     )  # fmt: skip
@@ -159,11 +159,11 @@ def prefix(
     placement = placed.placement.protecting(protected_labels(sided, placed.placement.groups, group))
     small = few.small(placed.within)
     log.info("measuring %s rankings", f"{len(placement):,}")
-    called = [few.asked(a) for a in asked]
+    called = [few.rename_target(a) for a in specs]
     ordered = Ordered.all(called, placement, draws, call.seed)
-    found = [o.measured(placed, call.seed) for o in ordered]
+    measures = [o.measured(placed, call.seed) for o in ordered]
     names, within = view.slice_names, placed.within
-    rows = rows_of([Reduced.of(m, within) for m in found], within, names, call, small)
+    rows = rows_of([Reduced.of(m, within) for m in measures], within, names, call, small)
     facts = {
         "ordered_by": view.ordered_by, "labels": [str(g) for g in placed.placement.groups][:100], "random_orders": draws,
         **few.facts(), "interval": interval_words(call.interval),
@@ -172,9 +172,9 @@ def prefix(
     curves = curves_of(placed, placement, [(o.ask.text, o.scores) for o in ordered], names, level, call.fewest, small)
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, curves=curves, words=words,
-        facts=facts, counts=_counts(view, placed, found, unknown), of=RankingResult,
-        each=per_request(found, within, names, small),
-        hold=lambda: held_of(found, within, small),
+        facts=facts, counts=_counts(view, placed, measures, unknown), of=RankingResult,
+        each=per_request(measures, within, names, small),
+        hold=lambda: held_of(measures, within, small),
     )  # fmt: skip
 
 
@@ -192,7 +192,7 @@ class Leaning:
     sides: tuple[str, ...]
 
     @classmethod
-    def of(cls, p: Placement) -> Leaning:
+    def from_placement(cls, p: Placement) -> Leaning:
         seen = p.sides() if p.protected is not None and p.rows is None else p
         return cls(*lean_and_spread(seen), tuple(str(g) for g in seen.groups))
 
@@ -214,21 +214,21 @@ class Ordered:
     leaning: Leaning
 
     @classmethod
-    def all(cls, asked: Sequence[MetricSpec], placement: Placement, draws: int, seed: int) -> list[Ordered]:
+    def all(cls, metrics: Sequence[MetricSpec], placement: Placement, draws: int, seed: int) -> list[Ordered]:
         """Every metric; those that see the same of the rankings share what is common to them."""
-        looks = {_look(a): looked_at(a, placement) for a in asked}
+        looks = {_look(a): looked_at(a, placement) for a in metrics}
         if draws:
             _refuse_long(looks.values())
-        leans = {look: Leaning.of(p) for look, p in looks.items()}
-        seen = [looks[_look(a)] for a in asked]
-        readings = [reading_of(a, p, draws) for a, p in zip(asked, seen, strict=True)]
-        scores = [scores_of(a, p, r, chance=draws > 0) for a, p, r in zip(asked, seen, readings, strict=True)]
+        leans = {look: Leaning.from_placement(p) for look, p in looks.items()}
+        seen = [looks[_look(a)] for a in metrics]
+        readings = [reading_of(a, p, draws) for a, p in zip(metrics, seen, strict=True)]
+        scores = [scores_of(a, p, r, chance=draws > 0) for a, p, r in zip(metrics, seen, readings, strict=True)]
         both = enumerate(zip(readings, scores, strict=True))
-        known = {i: (r, s) for i, (r, s) in both if draws and r is not None}
-        orders = dict(zip(known, random_orders(list(known.values()), draws, seed), strict=True))
+        readable = {i: (r, s) for i, (r, s) in both if draws and r is not None}
+        orders = dict(zip(readable, random_orders(list(readable.values()), draws, seed), strict=True))
         return [
             cls(a, s, reasons_of(a, p, s.values), orders.get(i), leans[_look(a)])
-            for i, (a, p, s) in enumerate(zip(asked, seen, scores, strict=True))
+            for i, (a, p, s) in enumerate(zip(metrics, seen, scores, strict=True))
         ]
 
     @property
@@ -239,14 +239,14 @@ class Ordered:
         """What all ranking audits make rows from: means over requests, each of which has one ranking."""
         values, defined = self.scores.values, ~np.isnan(self.scores.values)
         parts = [placed.rankings_of(s) for s in range(len(placed.slices))]
-        there = [part[defined[part]] for part in parts]
+        with_value = [part[defined[part]] for part in parts]
 
         def cells(s: int, _: float) -> dict[str, Any]:
             rng = stream(seed, "p", *placed.slices[s])
             p = np.nan if self.orders is None else self.orders.p_of_mean(values, parts[s], rng)
-            return {"p": p, "favoured": self.favoured(there[s]), "p_favoured": self.p_favoured(there[s])}
+            return {"p": p, "favoured": self.favoured(with_value[s]), "p_favoured": self.p_favoured(with_value[s])}
 
-        chance = np.array([self.chances[at].mean() if len(at) else np.nan for at in there])
+        chance = np.array([self.chances[at].mean() if len(at) else np.nan for at in with_value])
         return of_rankings(
             self.ask,
             values,
@@ -323,14 +323,14 @@ def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any
     """
     if protected is None:
         return None
-    found = [match(label, groups) for label in several(protected)]
-    lost = [label for label in found if label not in groups]
+    matched = [match(label, groups) for label in several(protected)]
+    lost = [label for label in matched if label not in groups]
     if lost and groups:
-        said = no_label("protected", lost, groups, of=f"group={group!r}" if isinstance(group, str) else "group")
-        if len(lost) == len(found) and len(groups) > 1:
-            raise EvenhandError(said)
-        warnings.warn(DataWarning(said), stacklevel=3)
-    return found
+        fact = no_label("protected", lost, groups, of=f"group={group!r}" if isinstance(group, str) else "group")
+        if len(lost) == len(matched) and len(groups) > 1:
+            raise EvenhandError(fact)
+        warnings.warn(DataWarning(fact), stacklevel=3)
+    return matched
 
 
 def _unlabelled_shares(view: RankingsView, placed: Placed) -> dict[str, float]:
@@ -344,10 +344,12 @@ def _unlabelled_shares(view: RankingsView, placed: Placed) -> dict[str, float]:
     }
 
 
-def _counts(view: RankingsView, placed: Placed, found: Sequence[Measured], unknown: str) -> dict[str, Any]:
+def _counts(view: RankingsView, placed: Placed, measures: Sequence[Measured], unknown: str) -> dict[str, Any]:
     """What a reader of the numbers should know about the data behind them."""
     undefined = {
-        m.ask.text: dict(Counter(code for code in m.reasons.tolist() if code)) for m in found if (m.reasons != "").any()
+        m.ask.text: dict(Counter(code for code in m.reasons.tolist() if code))
+        for m in measures
+        if (m.reasons != "").any()
     }
     unlabelled = int(placed.unlabelled.sum())
     left_out = {} if unknown != "drop" else {"unlabelled_share": _unlabelled_shares(view, placed)}

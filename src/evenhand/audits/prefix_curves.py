@@ -27,7 +27,7 @@ Columns = dict[str, list[Any]]
 def curves_of(
     placed: Placed,
     p: Placement,
-    found: Sequence[tuple[str, Scores]],
+    scores_by_metric: Sequence[tuple[str, Scores]],
     names: tuple[str, ...],
     level: float,
     fewest: int,
@@ -39,7 +39,7 @@ def curves_of(
     """
     single = fewest <= 1
     if p.rows is not None:
-        return {"requests": _requests(placed, found, names)} if single else {}
+        return {"requests": _requests(placed, scores_by_metric, names)} if single else {}
     seen = p.sides() if p.protected is not None else p
     shares: Columns = {}
     shown = [s for s in range(len(placed.slices)) if placed.starts[s + 1] > placed.starts[s] and not small[s]]
@@ -50,8 +50,8 @@ def curves_of(
         return {"prefix": shares}
     return {
         "prefix": shares,
-        "requests": _requests(placed, found, names),
-        "strip": _strips(placed, p, found, names, shown),
+        "requests": _requests(placed, scores_by_metric, names),
+        "strip": _strips(placed, p, scores_by_metric, names, shown),
     }
 
 
@@ -81,8 +81,8 @@ def _shares(p: Placement, level: float, fewest: int) -> Columns:
         share, overall = share / many, overall / many
         low, high = _band(p, g, at, overall, np.sqrt(spread) / many, level)
         points["group"] += [str(p.groups[g])] * len(at)
-        made = {"rank": at + 1, "share": share, "overall": overall, "low": low, "high": high, "rankings": many}
-        for name, column in made.items():
+        columns = {"rank": at + 1, "share": share, "overall": overall, "low": low, "high": high, "rankings": many}
+        for name, column in columns.items():
             points[name] += column.tolist()
     return points
 
@@ -93,19 +93,19 @@ def _sums(b: Batch, counts: Floats, g: int) -> tuple[Any, ...]:
     q = counts[:, g, None] / np.maximum(sizes, 1)
     spread = q * (1 - q) / np.maximum(sizes - 1, 1)
     if b.complete:  # nothing but the counts differs between lists
-        held = np.cumsum(np.count_nonzero(b.codes == g, axis=0))
-        return len(q), held / b.seen, q.sum(), spread.sum() * (b.width - b.seen) / b.seen
-    there = (np.arange(b.width) < b.lengths[:, None]) & (b.seen > 0)
+        cumulative = np.cumsum(np.count_nonzero(b.codes == g, axis=0))
+        return len(q), cumulative / b.seen, q.sum(), spread.sum() * (b.width - b.seen) / b.seen
+    reached = (np.arange(b.width) < b.lengths[:, None]) & (b.seen > 0)
     seen = np.maximum(b.seen, 1)
     parts = (1, b.held(g) / seen, q, spread * (sizes - b.seen) / seen)
-    return tuple(np.where(there, part, 0).sum(0) for part in parts)
+    return tuple(np.where(reached, part, 0).sum(0) for part in parts)
 
 
 def _band(p: Placement, g: int, at: Ints, overall: Floats, error: Floats, level: float) -> tuple[Floats, Floats]:
     """Exact for a single list (hypergeometric), normal for the mean of several."""
     if len(p) == 1:
-        known = np.cumsum(p.codes >= 0, dtype=np.int64)[at]
-        return share_band(int(p.counts[0, g]), int(p.known[0]), known, level)
+        labelled = np.cumsum(p.codes >= 0, dtype=np.int64)[at]
+        return share_band(int(p.counts[0, g]), int(p.known[0]), labelled, level)
     z = NormalDist().inv_cdf((1 + level) / 2)
     return np.clip(overall - z * error, 0, 1), np.clip(overall + z * error, 0, 1)
 
@@ -119,10 +119,10 @@ def _thinned(depth: int) -> Ints:
     return np.concatenate([near, far])
 
 
-def _requests(placed: Placed, found: Sequence[tuple[str, Scores]], names: tuple[str, ...]) -> Columns:
+def _requests(placed: Placed, scores_by_metric: Sequence[tuple[str, Scores]], names: tuple[str, ...]) -> Columns:
     """Value and chance level of each request, ordered by value; of many, an even selection with both ends."""
     points: Columns = {}
-    for text, scores in found:
+    for text, scores in scores_by_metric:
         for s, labels in enumerate(placed.slices):
             rankings = placed.rankings_of(s)
             rankings = rankings[~np.isnan(scores.values[rankings])]
@@ -130,31 +130,35 @@ def _requests(placed: Placed, found: Sequence[tuple[str, Scores]], names: tuple[
                 continue
             ordered = rankings[np.argsort(-scores.values[rankings], kind="stable")]
             most = max(2, MOST_REQUESTS // max(1, len(placed.slices)))
-            kept = ordered[
+            selected = ordered[
                 np.unique(np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(np.int64))
             ]
             columns = {
-                "metric": [text] * len(kept),
-                "request": [str(name) for name in placed.requests.gather(kept).to_list()],
-                "estimate": scores.values[kept].tolist(),
-                "chance": scores.chances[kept].tolist(),
-                "items": placed.placement.known[kept].tolist(),
+                "metric": [text] * len(selected),
+                "request": [str(name) for name in placed.requests.gather(selected).to_list()],
+                "estimate": scores.values[selected].tolist(),
+                "chance": scores.chances[selected].tolist(),
+                "items": placed.placement.known[selected].tolist(),
             }
             _append(points, dict(zip(names, labels, strict=True)), columns)
     return points
 
 
 def _strips(
-    placed: Placed, p: Placement, found: Sequence[tuple[str, Scores]], names: tuple[str, ...], shown: list[int]
+    placed: Placed,
+    p: Placement,
+    scores_by_metric: Sequence[tuple[str, Scores]],
+    names: tuple[str, ...],
+    shown: list[int],
 ) -> Columns:
     """The labels of rankings rank by rank: all of few, of many those furthest from and closest to the whole."""
     rankings = np.concatenate([placed.rankings_of(s) for s in shown]) if shown else np.zeros(0, dtype=np.int64)
-    ordered = rankings[np.argsort(-found[0][1].values[rankings], kind="stable")]  # undefined ones last
+    ordered = rankings[np.argsort(-scores_by_metric[0][1].values[rankings], kind="stable")]  # undefined ones last
     half = MOST_STRIPS // 2
-    kept = ordered if len(ordered) <= MOST_STRIPS else np.concatenate([ordered[:half], ordered[-half:]])
+    selected = ordered if len(ordered) <= MOST_STRIPS else np.concatenate([ordered[:half], ordered[-half:]])
     slice_of = np.repeat(np.arange(len(placed.slices)), np.diff(placed.starts))
     points: Columns = {}
-    for i in kept.tolist():
+    for i in selected.tolist():
         codes = p.codes[p.starts[i] : p.starts[i + 1]][:STRIP_DEPTH]
         columns: Columns = {
             "request": [str(placed.requests[i])] * len(codes),

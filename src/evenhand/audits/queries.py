@@ -71,41 +71,43 @@ def sql(
     >>> print(sql("inequality", table="log", dialect="duckdb", unit="author").splitlines()[2])
     --   evenhand inequality --tally rows.csv --unit author --population N
     """
-    asked = find(audit.replace("-", "_"))
-    if asked.name not in ASKABLE:
+    audited = find(audit.replace("-", "_"))
+    if audited.name not in ASKABLE:
         raise unknown_name("audit", audit, ASKABLE, what="an audit that goes on from a query")
     if dialect not in DIALECTS:
         raise unknown_name("dialect", dialect, list(DIALECTS), what="a dialect")
-    lacking = {name: None for name, p in asked.parameters.items() if p.required and name not in roles}
-    given = asked.call(**{**lacking, **roles}).arguments
+    lacking = {name: None for name, p in audited.parameters.items() if p.required and name not in roles}
+    arguments = audited.call(**{**lacking, **roles}).arguments
     refuse_keys("table", table)
-    refuse_keys("population", given.get("population"))
+    refuse_keys("population", arguments.get("population"))
     _refuse_name(table, dialect, "table")
-    if given["min_units"] is not None:
+    if arguments["min_units"] is not None:
         raise EvenhandError(
             "min_units rounds what could show single rows, and a database rounds nothing. Leave it out of the query, and pass it "
             "with the tally where the audit takes it."
         )
-    _refuse_viewers(given)
-    kinds = _kinds(given, {"truth": truth, "whole": whole, "number": number})
-    places = {"raw_table": table} | _population(given, dialect, population_by)
+    _refuse_viewers(arguments)
+    kinds = _kinds(arguments, {"truth": truth, "whole": whole, "number": number})
+    places = {"raw_table": table} | _population(arguments, dialect, population_by)
     before = None if tally is None else tally_of(tally) or tally_from(*(tally if isinstance(tally, list) else [tally]))
     answers = None if before is None else read_answers(before)
-    queries, is_last = _queries(asked, roles, given, places, kinds, population_by, answers)
+    queries, is_last = _queries(audited, roles, arguments, places, kinds, population_by, answers)
     number_of = 1 if before is None else len(before.rows) + 1
     files = [] if before is None else [_shown(rows, k) for k, rows in enumerate(before.rows, 1)]
-    title = f"evenhand {versions().get('evenhand', '')}: {asked.question}"
+    title = f"evenhand {versions().get('evenhand', '')}: {audited.question}"
     if not queries:
-        return _comment(title, "Every query is answered. Ask:", f"  {_next_command(asked, roles, files)}")
-    tables = _tables(places, kinds, given, population_by)
-    mark = mark_of(asked.name, {**_marked(asked, roles), **_told(places, tables), "query": [q.digest for q in queries]})
+        return _comment(title, "Every query is answered. Ask:", f"  {_next_command(audited, roles, files)}")
+    tables = _tables(places, kinds, arguments, population_by)
+    mark = mark_of(
+        audited.name, {**_marked(audited, roles), **_told(places, tables), "query": [q.digest for q in queries]}
+    )
     text = translated(statement(queries, tables, mark), dialect, pretty=True, identify=True)
     for name, place in places.items():
         text = place.join(re.split(rf"""["`]?{place_of(name)}["`]?""", text))
     saved = "rows.csv" if is_last and number_of == 1 else f"rows-{number_of}.csv"
     save = f"Save the rows of this query ({dialect}) as {saved} or {saved.replace('.csv', '.parquet')}, and "
     if is_last:
-        then = [f"{save}ask:", f"  {_next_command(asked, roles, [*files, saved])}"]
+        then = [f"{save}ask:", f"  {_next_command(audited, roles, [*files, saved])}"]
     else:
         more = {
             "table": table,
@@ -115,7 +117,7 @@ def sql(
             "whole": list(whole),
         }
         more |= {"number": list(number), "population_by": list(population_by)}
-        words = command(asked.name, {**{k: v for k, v in more.items() if v}, **roles}, placed=())
+        words = command(audited.name, {**{k: v for k, v in more.items() if v}, **roles}, placed=())
         then = [
             f"{save}print the next one, which depends on them:",
             f"  {words.replace('evenhand ', 'evenhand sql ', 1)}",
@@ -139,21 +141,21 @@ def _shown(rows: Any, number: int) -> str:
     return str(rows) if isinstance(rows, str) or hasattr(rows, "__fspath__") else f"rows-{number}.csv"
 
 
-def _next_command(asked: Audit, roles: Mapping[str, Any], files: Sequence[str]) -> str:
+def _next_command(audit: Audit, roles: Mapping[str, Any], files: Sequence[str]) -> str:
     """The audit on the rows, as a command."""
-    left = [f" --{n} N" for n, p in asked.parameters.items() if p.required and not p.positional and n not in roles]
-    return command(asked.name, {"tally": list(files), **roles}, placed=()) + "".join(left)
+    left = [f" --{n} N" for n, p in audit.parameters.items() if p.required and not p.positional and n not in roles]
+    return command(audit.name, {"tally": list(files), **roles}, placed=()) + "".join(left)
 
 
 def _listed(value: Any) -> list[Any]:
     return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _kinds(given: Mapping[str, Any], declared: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def _kinds(arguments: Mapping[str, Any], declared: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """The columns that a call names, each with what it holds."""
     kinds: dict[str, str] = {}
     for role, kind in COLUMNS.items():
-        for column in _listed(given.get(role)):
+        for column in _listed(arguments.get(role)):
             name = column if isinstance(column, str) else getattr(column, "column", None)
             if isinstance(name, str) and (kind == "number" or name not in kinds):
                 kinds[name] = kind if isinstance(column, str) else "number"
@@ -165,9 +167,9 @@ def _kinds(given: Mapping[str, Any], declared: Mapping[str, Sequence[str]]) -> d
     return kinds
 
 
-def _population(given: Mapping[str, Any], dialect: str, population_by: Sequence[str]) -> dict[str, str]:
+def _population(arguments: Mapping[str, Any], dialect: str, population_by: Sequence[str]) -> dict[str, str]:
     """The table of all units in the same database, where the population is one."""
-    population = given.get("population")
+    population = arguments.get("population")
     if not isinstance(population, str):
         if population_by:
             raise EvenhandError(
@@ -184,7 +186,7 @@ def _population(given: Mapping[str, Any], dialect: str, population_by: Sequence[
             "and pass how many there are with the tally."
         )
     _refuse_name(population, dialect, "population")
-    if lost := [b for b in population_by if b not in _listed(given.get("by"))]:
+    if lost := [b for b in population_by if b not in _listed(arguments.get("by"))]:
         raise EvenhandError(f"population_by={lost[0]!r} is no slice. Name it in by= too, or leave it out.")
     return {"raw_population": population}
 
@@ -192,8 +194,8 @@ def _population(given: Mapping[str, Any], dialect: str, population_by: Sequence[
 def _refuse_name(name: str, dialect: str, role: str) -> None:
     """Refuse what is no name of a table: names with dots, quoted or not, or a Jinja expression."""
     mark = "`" if dialect in ("bigquery", "databricks") else '"'
-    twice = "" if dialect in ("bigquery", "clickhouse") else f"|{mark}{mark}"
-    in_quotes = f"{mark}(?:[^{mark}\\\\\\x00-\\x1f]{twice})+{mark}"
+    doubled = "" if dialect in ("bigquery", "clickhouse") else f"|{mark}{mark}"
+    in_quotes = f"{mark}(?:[^{mark}\\\\\\x00-\\x1f]{doubled})+{mark}"
     plain = r"\w+(?:-\w+)*" if dialect == "bigquery" else r"\w[\w$]*"
     part = f"(?:{plain}|{in_quotes})"
     if not re.fullmatch(rf"{part}(?:\.{part}){{0,3}}|\{{\{{[^{{}}\x00-\x1f]+\}}\}}", name):
@@ -204,25 +206,25 @@ def _refuse_name(name: str, dialect: str, role: str) -> None:
 
 
 def _tables(
-    places: Mapping[str, str], kinds: Mapping[str, str], given: Mapping[str, Any], population_by: Sequence[str],
+    places: Mapping[str, str], kinds: Mapping[str, str], arguments: Mapping[str, Any], population_by: Sequence[str],
     made_up: MadeUp | None = None,
 ) -> dict[str, RawTable]:  # fmt: skip
     """The tables of the database, with rows that are made up."""
-    roles = {name: role for role in COLUMNS for name in _listed(given.get(role)) if isinstance(name, str)}
-    by = [name for name in _listed(given.get("by")) if isinstance(name, str)]
+    roles = {name: role for role in COLUMNS for name in _listed(arguments.get(role)) if isinstance(name, str)}
+    by = [name for name in _listed(arguments.get("by")) if isinstance(name, str)]
 
     def raw_table(place: str, columns: Sequence[str]) -> RawTable:
-        own = {column: kinds[column] for column in columns}
+        column_kinds = {column: kinds[column] for column in columns}
         rows = (
-            {c: made_up.column(roles.get(c, ""), k, by.index(c) if c in by else 0) for c, k in own.items()}
+            {c: made_up.column(roles.get(c, ""), k, by.index(c) if c in by else 0) for c, k in column_kinds.items()}
             if made_up
             else {}
         )
-        return RawTable(place, own, rows)
+        return RawTable(place, column_kinds, rows)
 
     tables = {"raw_table": raw_table(places["raw_table"], list(kinds))}
     if "raw_population" in places:
-        columns = [*_listed(given["unit"]), *population_by]
+        columns = [*_listed(arguments["unit"]), *population_by]
         tables["raw_population"] = raw_table(places["raw_population"], columns)
     return tables
 
@@ -246,12 +248,12 @@ class MadeUp:
     is_ranking: bool
 
     @classmethod
-    def for_call(cls, letter: str, rows: int, given: Mapping[str, Any], answers: Answers | None) -> MadeUp:
-        named = [label for role in ("protected", "versus", "reference") for label in _listed(given.get(role))]
+    def for_call(cls, letter: str, rows: int, arguments: Mapping[str, Any], answers: Answers | None) -> MadeUp:
+        named = [label for role in ("protected", "versus", "reference") for label in _listed(arguments.get(role))]
         others = [f"{letter} one", f"{letter} two"]
-        by = [_labels(answers, f"by_{k}") or others for k in range(len(_listed(given.get("by"))))]
+        by = [_labels(answers, f"by_{k}") or others for k in range(len(_listed(arguments.get("by"))))]
         groups = _labels(answers, "label") or list(dict.fromkeys([*named, *others]))
-        return cls(letter, rows, groups, by, _score_range(answers), "item" in given)
+        return cls(letter, rows, groups, by, _score_range(answers), "item" in arguments)
 
     @property
     def size(self) -> int:
@@ -312,29 +314,29 @@ def _score_range(answers: Answers | None) -> tuple[float, float]:
     return 0.0, 1.0
 
 
-def _marked(asked: Audit, roles: Mapping[str, Any]) -> dict[str, Any]:
+def _marked(audit: Audit, roles: Mapping[str, Any]) -> dict[str, Any]:
     """What a call says that may change its queries."""
     return {
         name: [str(value) for value in _listed(roles[name])]
-        for name, p in asked.parameters.items()
+        for name, p in audit.parameters.items()
         if name in roles and name not in UNASKED and not p.positional
     }
 
 
 def _told(places: Mapping[str, str], tables: Mapping[str, RawTable]) -> dict[str, Any]:
     """What the reader of the rows must know of the tables: their columns, by what these hold."""
-    told: dict[str, Any] = {"version": versions().get("evenhand", "")}
+    columns: dict[str, Any] = {"version": versions().get("evenhand", "")}
     for name, table in tables.items():
-        told |= {f"{name}.place": places[name]} if name != "raw_table" else {}
+        columns |= {f"{name}.place": places[name]} if name != "raw_table" else {}
         for column, kind in table.kinds.items():
-            told.setdefault(f"{name}.{kind}", []).append(column)
-    return told
+            columns.setdefault(f"{name}.{kind}", []).append(column)
+    return columns
 
 
 def _queries(
-    asked: Audit,
+    audit: Audit,
     roles: Mapping[str, Any],
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     places: Mapping[str, str],
     kinds: Mapping[str, str],
     population_by: Sequence[str],
@@ -343,16 +345,16 @@ def _queries(
     """The queries that an audit asks whatever the rows are, and whether there are no others."""
     runs: list[list[Query]] = []
     errors: list[Exception | None] = []
-    first, *_ = asked.parameters
-    named = {**{name: None for name, p in asked.parameters.items() if p.required}, **roles}
+    first, *_ = audit.parameters
+    named = {**{name: None for name, p in audit.parameters.items() if p.required}, **roles}
     if "population" in named and not isinstance(named["population"], str):
         is_number = "population" not in roles or isinstance(roles["population"], int)
         named["population"] = EVERYBODY if is_number else None
     for rows, letter in ((4, "a"), (6, "b")):
-        made_up = MadeUp.for_call(letter, rows, given, answers)
-        engine = AskingEngine(_tables(places, kinds, given, population_by, made_up), answers, is_reading=False)
+        made_up = MadeUp.for_call(letter, rows, arguments, answers)
+        engine = AskingEngine(_tables(places, kinds, arguments, population_by, made_up), answers, is_reading=False)
         try:
-            asked(**{**named, first: engine.relation("raw_table")})
+            audit(**{**named, first: engine.relation("raw_table")})
             errors.append(None)
         except NeedsRowsError:
             raise
@@ -369,21 +371,21 @@ def _queries(
     return same, not any(errors) and len(same) == len(runs[0]) == len(runs[1])
 
 
-def refuse_other(held: Tally, asked: Audit, arguments: Mapping[str, Any]) -> None:
+def refuse_other(tally: Tally, audit: Audit, arguments: Mapping[str, Any]) -> None:
     """Refuse rows that answer another question, or the same of other columns."""
     _refuse_viewers(arguments)
-    answers = read_answers(held)
-    made = answers.roles
-    if made["verb"] != [asked.name]:
+    answers = read_answers(tally)
+    recorded = answers.roles
+    if recorded["verb"] != [audit.name]:
         raise EvenhandError(
-            f"{answers.origin} was made for evenhand {made['verb'][0]}. Ask that, or print another query."
+            f"{answers.origin} was made for evenhand {recorded['verb'][0]}. Ask that, or print another query."
         )
     words = []
     for role in COLUMNS:
-        parameter = asked.parameters.get(role)
+        parameter = audit.parameters.get(role)
         if parameter is None or not all(isinstance(c, str) for c in _listed(arguments.get(role))):
             continue
-        before = made.get(role, [] if parameter.required else _listed(parameter.default))
+        before = recorded.get(role, [] if parameter.required else _listed(parameter.default))
         if before != _listed(arguments.get(role)):
             words.append(f"{_said(role, before)}, not {_said(role, _listed(arguments.get(role)))}")
     if words:
@@ -396,17 +398,17 @@ def _said(role: str, columns: Sequence[str]) -> str:
     return f"{role}={', '.join(columns)!r}" if columns else f"no {role}"
 
 
-def unanswered(held: Tally, asked: Audit, arguments: Mapping[str, Any]) -> EvenhandError:
+def unanswered(tally: Tally, audit: Audit, arguments: Mapping[str, Any]) -> EvenhandError:
     """Why the rows of a tally do not answer an audit, in words."""
-    answers = read_answers(held)
-    made = answers.roles
-    version = "".join(made.get("version", []))
+    answers = read_answers(tally)
+    recorded = answers.roles
+    version = "".join(recorded.get("version", []))
     words = []
-    for name, parameter in asked.parameters.items():
+    for name, parameter in audit.parameters.items():
         if name in UNASKED or parameter.positional:
             continue
         before, now = (
-            made.get(name, [str(v) for v in _listed(None if parameter.required else parameter.default)]),
+            recorded.get(name, [str(v) for v in _listed(None if parameter.required else parameter.default)]),
             [str(v) for v in _listed(arguments.get(name))],
         )
         if before != now:

@@ -58,14 +58,14 @@ class Served:
     """What a result was made of, for who measures its recommenders again, two by two."""
 
     parts: Sequence[Part]
-    asked: Sequence[MetricSpec]
+    metrics: Sequence[MetricSpec]
     sides: Sides
     fewest: int
     convention: str | None
     is_matrix: bool
 
     def questions(self) -> list[Question]:
-        return _questions(self.asked, self.sides)
+        return _questions(self.metrics, self.sides)
 
     def group(self, pair: tuple[int, int] | None) -> str | None:
         """What the frame calls the two groups of a question."""
@@ -196,23 +196,23 @@ def recommender(
     sliced_by.check((*call.audit.extra, user, item, "shown"))
     opened = open_scores(scores, relevant, names=columns, items=items, user_groups=user_groups, sliced_by=sliced_by)
     shows = plain.shows or any(_under_convention(convention, plain, part).shows for part in opened.slices)
-    given = {"users": user_groups is not None, "truth": relevant is not None, "shown": shows}
-    given["scores"] = score is not None
-    asked = _asked(metrics, convention, {need for need, there in given.items() if there})
+    inputs = {"users": user_groups is not None, "truth": relevant is not None, "shown": shows}
+    inputs["scores"] = score is not None
+    specs = _chosen_metrics(metrics, convention, {need for need, is_given in inputs.items() if is_given})
     sides, codes = _sides(opened, protected, versus)
-    deals = deals if any(a.card.shuffled for a in asked) else 0
-    _refuse_long(opened.slices, asked, sides, plain, call.interval, deals)
+    deals = deals if any(a.card.shuffled for a in specs) else 0
+    _refuse_long(opened.slices, specs, sides, plain, call.interval, deals)
     log.info("finding what %s users are shown", f"{sum(part.user_count for part in opened.slices):,}")
     readings = [_under_convention(convention, plain, part) for part in opened.slices]
     lists = UserLists.per_slice(opened, readings)
     other: Sequence[UserLists | None] = [None] * len(lists)
     if convention == "holisticai" and plain.normalize and relevant is not None:
         # It scales scores and truth together where it judges, and the scores alone elsewhere.
-        alone = [_under_convention(convention, replace(plain, alone=True), part) for part in opened.slices]
-        other = UserLists.per_slice(opened, alone)
+        scaled_readings = [_under_convention(convention, replace(plain, alone=True), part) for part in opened.slices]
+        other = UserLists.per_slice(opened, scaled_readings)
     parts = [
-        _measured(opened, part, codes[part.users], of_part, reading, beside, asked, sides, deals, call)
-        for part, of_part, reading, beside in zip(opened.slices, lists, readings, other, strict=True)
+        _measured(opened, part, codes[part.users], of_part, reading, unscaled, specs, sides, deals, call)
+        for part, of_part, reading, unscaled in zip(opened.slices, lists, readings, other, strict=True)
     ]
     by_slice = {slice_words(sliced_by.names, p.where): p for p in parts}
     return call.result(
@@ -222,7 +222,7 @@ def recommender(
         facts={**_of_each(by_slice, lambda p: p.facts), "convention": convention or "evenhand"},
         counts=_of_each(by_slice, lambda p: p.counts), of=RecommenderResult,
         show=lambda: _show(opened, parts if shows else []),
-        served=Served(parts, asked, sides, call.fewest, convention, opened.matrix is not None),
+        served=Served(parts, specs, sides, call.fewest, convention, opened.matrix is not None),
     )  # fmt: skip
 
 
@@ -273,8 +273,8 @@ class Tabulation:
 
 
 def _measured(
-    opened: Scores, part: Slice, codes: Ints, lists: UserLists, reading: Reading, beside: UserLists | None, asked: Sequence[MetricSpec],
-    sides: Sides, deals: int, call: Call,
+    opened: Scores, part: Slice, codes: Ints, lists: UserLists, reading: Reading, other_lists: UserLists | None,
+    metrics: Sequence[MetricSpec], sides: Sides, deals: int, call: Call,
 ) -> Part:  # fmt: skip
     """The rows of a slice, with draws of its own; metrics that judge nothing read the lists `beside`, where there are any."""
     users, items = part.user_count, part.item_count
@@ -286,14 +286,16 @@ def _measured(
     def measured(lists: UserLists) -> tuple[Tabulation, list[dict[str, Any]]]:
         everywhere = reading.allows_any_item(part)
         tabulated = Tabulation.from_lists(lists, codes, sides.groups, items, reading, everywhere=everywhere)
-        again, by_chance = (tabulated.under(plan) if plan else None for plan in (resampled, dealt))
-        return tabulated, _rows(tabulated, asked, sides, call, again, by_chance, cells)
+        replicates, by_chance = (tabulated.under(plan) if plan else None for plan in (resampled, dealt))
+        return tabulated, _rows(tabulated, metrics, sides, call, replicates, by_chance, cells)
 
     tabulated, rows = measured(lists)
-    if beside is not None:
-        _, other = measured(beside)
-        judging = {a.text for a in asked if "truth" in a.reads}
-        rows = [one if one["metric"] in judging else two for one, two in zip(rows, other, strict=True)]
+    if other_lists is not None:
+        _, other = measured(other_lists)
+        judging = {a.text for a in metrics if "truth" in a.reads}
+        rows = [
+            judged if judged["metric"] in judging else unjudged for judged, unjudged in zip(rows, other, strict=True)
+        ]
     total = tabulated.total
     few = bool(part.where) and users < call.fewest
     facts = {
@@ -308,15 +310,15 @@ def _measured(
     return Part(part, tabulated, rows, curves, facts, counts)
 
 
-def _of_each(told: Mapping[str, Part], of: Callable[[Part], dict[str, Any]]) -> dict[str, Any]:
+def _of_each(by_slice: Mapping[str, Part], of: Callable[[Part], dict[str, Any]]) -> dict[str, Any]:
     """What is said of a slice, by slice where that differs or there are several; as it stands where nothing is sliced."""
-    if list(told) == ["all"]:
-        return of(told["all"])
-    names = dict.fromkeys(name for p in told.values() for name in of(p))
-    found: dict[str, Any] = {name: {words: of(p)[name] for words, p in told.items()} for name in names}
-    if len(words := {*found.get("interval", {}).values()}) == 1:
-        found["interval"] = words.pop()
-    return found
+    if list(by_slice) == ["all"]:
+        return of(by_slice["all"])
+    names = dict.fromkeys(name for p in by_slice.values() for name in of(p))
+    facts: dict[str, Any] = {name: {words: of(p)[name] for words, p in by_slice.items()} for name in names}
+    if len(words := {*facts.get("interval", {}).values()}) == 1:
+        facts["interval"] = words.pop()
+    return facts
 
 
 def _joined(
@@ -324,12 +326,12 @@ def _joined(
 ) -> dict[str, dict[str, list[Any]]]:
     """The curves of all slices, each point with the labels of its slice."""
     joined: dict[str, dict[str, list[Any]]] = {}
-    for own, where in zip(curves, places, strict=True):
-        for kind, held in own.items():
-            size = len(next(iter(held.values()), []))
-            labels = {name: [one] * size for name, one in zip(slices, where, strict=True)}
+    for slice_curves, where in zip(curves, places, strict=True):
+        for kind, columns in slice_curves.items():
+            size = len(next(iter(columns.values()), []))
+            labels = {name: [label] * size for name, label in zip(slices, where, strict=True)}
             into = joined.setdefault(kind, {})
-            for name, points in {**labels, **held}.items():
+            for name, points in {**labels, **columns}.items():
                 into.setdefault(name, []).extend(points)
     return joined
 
@@ -340,24 +342,24 @@ def _show(opened: Scores, parts: Sequence[Part]) -> Any:
     return opened.shown(part.tabulation.lists for part in parts)
 
 
-def _asked(metrics: Any, convention: str | None, has: set[str]) -> tuple[MetricSpec, ...]:
+def _chosen_metrics(metrics: Any, convention: str | None, has: set[str]) -> tuple[MetricSpec, ...]:
     """The metrics asked for, or all that the input allows, under the convention asked for."""
-    known = needing(Crosstab)
-    conventions = {name for m in known.values() for name in m.conventions}
+    possible = needing(Crosstab)
+    conventions = {name for m in possible.values() for name in m.conventions}
     if convention is not None and convention not in conventions:
         raise EvenhandError(f"convention={convention!r} is not known. Known: {listing(sorted(conventions), 40)}.")
-    offered = [name for name, m in known.items() if convention is None or convention in m.conventions]
+    offered = [name for name, m in possible.items() if convention is None or convention in m.conventions]
     if metrics is None:
-        asked = tuple(a for a in parse_metrics(offered, known) if not lacks(a, has))
-        if not asked:
+        specs = tuple(a for a in parse_metrics(offered, possible) if not lacks(a, has))
+        if not specs:
             raise EvenhandError("There is nothing to measure. Pass top or threshold (what is shown), or user_groups.")
     else:
-        asked = parse_metrics(metrics, known)
-        refuse_lacking(asked, has)
-    for a in asked:
+        specs = parse_metrics(metrics, possible)
+        refuse_lacking(specs, has)
+    for a in specs:
         if a.card.name not in offered and "convention" not in a.params:
             raise EvenhandError(f"metrics={a.text!r} is not computed by {convention}. It computes: {listing(offered)}.")
-    return tuple(_under(a, convention) for a in asked)
+    return tuple(_under(a, convention) for a in specs)
 
 
 def _under_convention(convention: str | None, reading: Reading, part: Slice) -> Reading:
@@ -398,27 +400,29 @@ def _sides(opened: Scores, protected: Any, versus: Any) -> tuple[Sides, Ints]:
         if protected is not None or versus is not None:
             raise EvenhandError("protected and versus are groups of users. Pass user_groups, or leave them out.")
         return Sides((), {}, ()), np.zeros(len(opened.user_ids), dtype=np.int64)
-    codes, known = opened.group_codes()
-    versus = all_but(versus, protected, known)
+    codes, labels = opened.group_codes()
+    versus = all_but(versus, protected, labels)
     protected, versus = (
-        matches(role, several(side), known, of="user_groups") if len(known) > 1 and side is not None else several(side)
+        matches(role, several(side), labels, of="user_groups")
+        if len(labels) > 1 and side is not None
+        else several(side)
         for role, side in (("protected", protected), ("versus", versus))
     )
-    sides = Sides.from_labels(known, protected, versus)
+    sides = Sides.of(labels, protected, versus)
     if sides.rows.keys() and set(protected) & set(versus):
         raise EvenhandError("protected and versus share a group. Put each group on one side.")
-    rows = np.array([*(sides.rows.get(label, sides.unknown) for label in known), sides.unknown], dtype=np.int64)
+    rows = np.array([*(sides.rows.get(label, sides.unknown) for label in labels), sides.unknown], dtype=np.int64)
     return sides, rows[codes]
 
 
 def _rows(
-    found: Tabulation, asked: Sequence[MetricSpec], sides: Sides, call: Call, again: ResampledLists | None,
+    tabulated: Tabulation, metrics: Sequence[MetricSpec], sides: Sides, call: Call, replicates: ResampledLists | None,
     by_chance: ResampledLists | None, cells: Mapping[str, Any],
 ) -> list[Row]:  # fmt: skip
     """A row per metric, and per pair of groups where the metric compares two."""
-    questions = _questions(asked, sides)
-    total = found.total
-    draws = [np.full(1, np.nan)] * len(questions) if again is None else values(again, total, questions)
+    questions = _questions(metrics, sides)
+    total = tabulated.total
+    draws = [np.full(1, np.nan)] * len(questions) if replicates is None else values(replicates, total, questions)
     chances = _chances(total, questions, by_chance)
     users = total.mark("users")
     few = hidden([n or math.inf for n in users.tolist()], call.fewest)  # nobody has the labels that stand for none
@@ -426,24 +430,26 @@ def _rows(
     for question, drawn, chance in zip(questions, draws, chances, strict=True):
         tally = total if question.pair is None else total.between(*question.pair)
         estimate = float(question.on(total))
-        undefined = 0 if again is None else int(np.isnan(drawn).sum())
-        own = [int(users.sum())] if question.pair is None else [int(users[g]) for g in question.pair]
-        units = sum(own)
-        low, high = ends(question, estimate, drawn, call.interval, min(own), chance)
+        undefined = 0 if replicates is None else int(np.isnan(drawn).sum())
+        group_users = [int(users.sum())] if question.pair is None else [int(users[g]) for g in question.pair]
+        units = sum(group_users)
+        low, high = ends(question, estimate, drawn, call.interval, min(group_users), chance)
         least, most = question.ask.metric.attainable_on(tally, **question.ask.params)
-        made = row(
+        cells_of_row = row(
             cells, question.ask.text, estimate=estimate, low=low, high=high, ideal=question.ask.ideal, better=question.ask.better,
-            units=units, rests_on=min(own), undefined_draws=undefined, note=_note(question.ask, tally, estimate, found),
+            units=units, rests_on=min(group_users), undefined_draws=undefined, note=_note(question.ask, tally, estimate, tabulated),
             **_labels(question.pair, sides), **_against(estimate, chance), least=least, most=most,
             convention=question.ask.params.get("convention"),
         )  # fmt: skip
         small = units < call.fewest if question.pair is None else any(few[g] for g in question.pair)
-        rows.append(suppressed(made) | {"p": None, "least": math.nan, "most": math.nan} if small else made)
+        rows.append(
+            suppressed(cells_of_row) | {"p": None, "least": math.nan, "most": math.nan} if small else cells_of_row
+        )
     return rows
 
 
-def _questions(asked: Sequence[MetricSpec], sides: Sides) -> list[Question]:
-    return [Question(a, pair) for a in asked for pair in (sides.pairs if "users" in a.reads else (None,))]
+def _questions(metrics: Sequence[MetricSpec], sides: Sides) -> list[Question]:
+    return [Question(a, pair) for a in metrics for pair in (sides.pairs if "users" in a.reads else (None,))]
 
 
 def _labels(pair: tuple[int, int] | None, sides: Sides) -> dict[str, Any]:
@@ -453,10 +459,10 @@ def _labels(pair: tuple[int, int] | None, sides: Sides) -> dict[str, Any]:
     return {"group": f"{protected} vs {versus}", "protected": protected, "versus": versus}
 
 
-def _note(a: MetricSpec, tally: Crosstab, estimate: float, found: Tabulation) -> str | None:
+def _note(a: MetricSpec, tally: Crosstab, estimate: float, tabulated: Tabulation) -> str | None:
     if np.isnan(estimate):
         return a.card.reason(tally, **a.params)
-    return notes("ties_at_cut" if found.tied and "shown" in a.reads else "", a.caution(estimate))
+    return notes("ties_at_cut" if tabulated.tied and "shown" in a.reads else "", a.caution(estimate))
 
 
 def _against(estimate: float, chance: Floats | float) -> dict[str, Any]:
@@ -497,10 +503,10 @@ def _curves(
         return curves
     shown = total.between(*sides.pairs[0]).exposure()
     a, b = (counts / counts.sum() if counts.sum() else counts for counts in shown)
-    told = np.all([(counts == 0) | (counts >= fewest) for counts in shown], axis=0)  # others tell of few users
-    apart = np.where(told, np.abs(a - b), 0.0)
-    widest = np.argsort(-apart, kind="stable")[:MOST_DIFFERENCES]
-    widest = widest[apart[widest] > 0]
+    shareable = np.all([(counts == 0) | (counts >= fewest) for counts in shown], axis=0)  # others tell of few users
+    gap = np.where(shareable, np.abs(a - b), 0.0)
+    widest = np.argsort(-gap, kind="stable")[:MOST_DIFFERENCES]
+    widest = widest[gap[widest] > 0]
     versus, protected = (sides.name(side) for side in sides.pairs[0])
     curves["differences"] = {
         "item": [item_name(int(i)) for i in widest],
@@ -528,13 +534,13 @@ def _blank(total: Crosstab) -> int:
 
 
 def _refuse_long(
-    slices: Sequence[Slice], asked: Sequence[MetricSpec], sides: Sides, reading: Reading, how: Interval, deals: int
+    slices: Sequence[Slice], metrics: Sequence[MetricSpec], sides: Sides, reading: Reading, how: Interval, deals: int
 ) -> None:
     """Refuse more pairs of groups than can be compared in about a minute."""
     draws = 0 if how.kind == "none" else how.draws or NORMAL_DRAWS
 
     def seconds(pairs: Sequence[tuple[int, int]], groups: int) -> float:
-        questions = _questions(asked, replace(sides, pairs=tuple(pairs)))
+        questions = _questions(metrics, replace(sides, pairs=tuple(pairs)))
         return sum(
             seconds_of_pairs(questions, groups, part.item_count, _most_slots(part, reading), draws, deals)
             for part in slices
@@ -557,12 +563,12 @@ def _most_slots(part: Slice, reading: Reading) -> float:
     return float(min(part.facts.cells, part.user_count * (reading.shown.top or part.item_count)))
 
 
-def _interval_words(how: Interval, again: Resampled | None) -> str:
-    if again is None:
+def _interval_words(how: Interval, resampled: Resampled | None) -> str:
+    if resampled is None:
         return "none"
-    drawn = "users drawn within their group" if again.exact else "every user a Poisson number of times"
-    over = f"bootstrap over users, {again.draws:,} draws, {drawn}"
-    if again.draws < how.draws:
+    drawn = "users drawn within their group" if resampled.exact else "every user a Poisson number of times"
+    over = f"bootstrap over users, {resampled.draws:,} draws, {drawn}"
+    if resampled.draws < how.draws:
         return f"normal, with the error of a {over} ({how.draws:,} would not fit)"
     return {
         "bootstrap": f"{over}; percentiles centred on the estimate",

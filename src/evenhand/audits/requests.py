@@ -64,8 +64,8 @@ class RankingResult(Result):
 
     def held(self) -> list[Held]:
         """Every row of the frame by request, but those that cannot be added up."""
-        known = set(self.findings.metrics())
-        return [] if self.hold is None else [h for h in self.hold() if h.metric in known]
+        metrics = set(self.findings.metrics())
+        return [] if self.hold is None else [h for h in self.hold() if h.metric in metrics]
 
     def compare(self, other: Result, *, independent: bool = False) -> Result:
         """This result minus another of the same question; paired where both rest on the same requests."""
@@ -92,7 +92,7 @@ def interval_words(interval: Interval, over: str = "requests") -> str:
 
 
 def rows_of(
-    found: Sequence[Reduced],
+    measures: Sequence[Reduced],
     within: Requests,
     names: Sequence[str],
     call: Call,
@@ -109,15 +109,15 @@ def rows_of(
     rows, draws = [], draws_wanted(call.interval)
     for s, where in enumerate(within.slices):
         part = within.part(s)
-        again: Sequence[Floats | None] = [None] * len(found)
+        replicates: Sequence[Floats | None] = [None] * len(measures)
         if drawn is not None:
-            again = list(drawn[s])
-        elif draws and found:
+            replicates = list(drawn[s])
+        elif draws and measures:
             rng = partial(stream, call.seed, call.audit.name, *where) if rngs is None else partial(rngs.__getitem__, s)
-            again = draws_of(found, s, part, draws, rng)
-        for f, values in zip(found, again, strict=True):
-            made = _row(dict(zip(names, where, strict=True)), f, s, part, values, call.interval)
-            rows.append(_hidden(made, call.audit.extra) if small[s] else made)
+            replicates = draws_of(measures, s, part, draws, rng)
+        for f, values in zip(measures, replicates, strict=True):
+            cells = _row(dict(zip(names, where, strict=True)), f, s, part, values, call.interval)
+            rows.append(_hidden(cells, call.audit.extra) if small[s] else cells)
     return rows
 
 
@@ -126,14 +126,14 @@ def _row(labels: Mapping[str, Any], f: Reduced, s: int, part: slice, draws: Floa
     m, units = f.measured, part.stop - part.start
     estimate = f.estimate(s, part)
     lost = bool(np.isnan(estimate))
-    found = np.full(1, np.nan) if draws is None or lost else np.asarray(draws)
+    defined_draws = np.full(1, np.nan) if draws is None or lost else np.asarray(draws)
     counted = units if m.counted is None else int(m.counted[part].sum())
     biased = m.ask.card.per == "request"  # a mean over requests is not; a norm or distance of their sums is
-    low, high = drawn_ends(estimate, found, interval, m.ask.span, counted, biased=biased)
+    low, high = drawn_ends(estimate, defined_draws, interval, m.ask.span, counted, biased=biased)
     undefined = int(np.isnan(m.values[part]).sum()) if m.skips else units - counted if m.left_out else 0
-    endless = bool(np.isinf(found).any()) and bool(np.isfinite(estimate))
-    said = [f.reason(s, part) if lost else "", "infinite_draws" if endless else ""]
-    said.append((m.left_out or "some_undefined") if undefined and not lost else "")
+    endless = bool(np.isinf(defined_draws).any()) and bool(np.isfinite(estimate))
+    codes = [f.reason(s, part) if lost else "", "infinite_draws" if endless else ""]
+    codes.append((m.left_out or "some_undefined") if undefined and not lost else "")
     chance, ideal = np.nan if m.chance is None else float(m.chance[s]), m.ideal(f.totals[s])
     least, most = m.ask.span
     if m.ask.better == "lower" and least < ideal <= estimate:
@@ -141,18 +141,18 @@ def _row(labels: Mapping[str, Any], f: Reduced, s: int, part: slice, draws: Floa
     return row(
         labels, m.ask.text, group=m.group, estimate=estimate, low=low, high=high, chance=chance, ideal=ideal,
         better=m.ask.better, units=units, rests_on=counted, span=(least, most),
-        undefined_draws=int((~np.isfinite(found)).sum()) if len(found) > 1 else 0,
-        note=notes(*said), **{"undefined": undefined, **m.cells(s, estimate)},
+        undefined_draws=int((~np.isfinite(defined_draws)).sum()) if len(defined_draws) > 1 else 0,
+        note=notes(*codes), **{"undefined": undefined, **m.cells(s, estimate)},
     )  # fmt: skip
 
 
-def _hidden(made: Row, extra: Sequence[str]) -> Row:
+def _hidden(r: Row, extra: Sequence[str]) -> Row:
     """A row too small to be shown, the audit's own cells included."""
-    return suppressed(made) | {name: math.nan if isinstance(made.get(name), float) else None for name in extra}
+    return suppressed(r) | {name: math.nan if isinstance(r.get(name), float) else None for name in extra}
 
 
 def per_request(
-    found: Sequence[Measured], within: Requests, names: Sequence[str], small: Sequence[bool]
+    measures: Sequence[Measured], within: Requests, names: Sequence[str], small: Sequence[bool]
 ) -> Callable[[], Mapping[str, Sequence[Any]]]:
     """Columns of every request's value, made when somebody looks; suppressed slices have none."""
     sizes = np.diff(within.starts)
@@ -160,30 +160,30 @@ def per_request(
     shown = np.flatnonzero(~np.asarray(small, dtype=bool)[owner]).tolist()
 
     def columns() -> dict[str, list[Any]]:
-        ids, many = within.listed(), len(found)
-        made: dict[str, list[Any]] = {"request": [ids[i] for i in shown] * many}
+        ids, many = within.listed(), len(measures)
+        table: dict[str, list[Any]] = {"request": [ids[i] for i in shown] * many}
         for i, name in enumerate(names):
-            made[name] = [within.slices[s][i] for s in owner[shown].tolist()] * many
-        made.setdefault("system", [None] * (len(shown) * many))
-        made["metric"] = [m.ask.text for m in found for _ in shown]
-        made["group"] = [m.group for m in found for _ in shown]
-        made["estimate"] = [v for m in found for v in m.values[shown].tolist()]
-        made["note"] = [code or None for m in found for code in m.reasons[shown].tolist()]
-        for m in found:
+            table[name] = [within.slices[s][i] for s in owner[shown].tolist()] * many
+        table.setdefault("system", [None] * (len(shown) * many))
+        table["metric"] = [m.ask.text for m in measures for _ in shown]
+        table["group"] = [m.group for m in measures for _ in shown]
+        table["estimate"] = [v for m in measures for v in m.values[shown].tolist()]
+        table["note"] = [code or None for m in measures for code in m.reasons[shown].tolist()]
+        for m in measures:
             for name, values in m.more().items():
-                made.setdefault(name, []).extend(values[i] for i in shown)
-        return made
+                table.setdefault(name, []).extend(values[i] for i in shown)
+        return table
 
     return columns
 
 
-def held_of(found: Sequence[Measured], within: Requests, small: Sequence[bool]) -> list[Held]:
+def held_of(measures: Sequence[Measured], within: Requests, small: Sequence[bool]) -> list[Held]:
     """The sums of every request, for comparing systems; what cannot be added up is left out."""
     ids = within.listed()
     return [
         Held(where, m.ask.text, m.group, ids[within.part(s)], m.sums[within.part(s)], m.value)
         for s, where in enumerate(within.slices)
         if not small[s]
-        for m in found
+        for m in measures
         if m.resampler is None
     ]

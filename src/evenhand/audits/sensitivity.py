@@ -23,19 +23,19 @@ MOST_SETTINGS = 500
 
 def choices_of(words: list[str]) -> dict[str, list[Any]]:
     """`NAME=CHOICE` of the command line, once for each choice, or all of them as JSON."""
-    found: dict[str, list[Any]] = {}
+    by_argument: dict[str, list[Any]] = {}
     for word in words:
         if word.lstrip().startswith("{"):
             try:
-                found |= dict(json.loads(word))
+                by_argument |= dict(json.loads(word))
             except ValueError as error:
                 raise EvenhandError(f"--vary {word!r} is no JSON. Write --vary NAME=CHOICE for each choice.") from error
             continue
         name, equals, choice = word.partition("=")
         if not equals or not name.strip():
             raise EvenhandError(f"--vary {word!r} names no choice. Write --vary attention=log --vary 'attention=rbp'.")
-        found.setdefault(name.strip().replace("-", "_"), []).append(choice)
-    return found
+        by_argument.setdefault(name.strip().replace("-", "_"), []).append(choice)
+    return by_argument
 
 
 Vary = Annotated[Mapping[str, Sequence[Any]], Takes("NAME=CHOICE", many=True, read=choices_of)]
@@ -75,7 +75,7 @@ def sensitivity(call: Call, /, of: Of, table: Rankings, *, vary: Vary, rng: Seed
     settings = _settings(repeated, vary, roles)
     fixed = _quick(repeated, vary, {**roles, **({"rng": call.seed} if "rng" in repeated.parameters else {})})
     names = tuple(vary)
-    found: list[tuple[tuple[Any, ...], Standing]] = []
+    experiments: list[tuple[tuple[Any, ...], Standing]] = []
     backend: Any = "polars"
     read = 0
     others: tuple[str, ...] = ()
@@ -84,9 +84,9 @@ def sensitivity(call: Call, /, of: Of, table: Rankings, *, vary: Vary, rng: Seed
         result = repeated(table, **fixed, **setting)
         backend, read = result.backend, int(result.provenance.get("rows", 0))
         others, several = standings([result])
-        found += [(tuple(_words(setting[name]) for name in names), one) for one in several]
+        experiments += [(tuple(_words(setting[name]) for name in names), standing) for standing in several]
     slices = (*names, *others, "system")
-    columns = tidy(_rows(names, others, found), slices, call.audit.extra)
+    columns = tidy(_rows(names, others, experiments), slices, call.audit.extra)
     curves, facts = {"stability": _stability(columns, others)}, {"settings": len(settings)}
     return call.result(columns, backend=backend, read=read, slices=slices, curves=curves, facts=facts)
 
@@ -100,13 +100,13 @@ def _repeated(of: Any) -> Audit:
 
 
 def _settings(audit: Audit, vary: Mapping[str, Any], roles: Mapping[str, Any]) -> list[dict[str, Any]]:
-    known = list(audit.parameters)
+    arguments = list(audit.parameters)
     if not vary:
         raise EvenhandError("vary names nothing to vary. Pass {argument: [choice, choice, ...]}.")
     for name, choices in vary.items():
-        if name not in known:
+        if name not in arguments:
             raise EvenhandError(
-                f"vary={name!r} is no argument of {audit.name}. {suggestion(str(name), known)}It takes: {listing(known, 40)}."
+                f"vary={name!r} is no argument of {audit.name}. {suggestion(str(name), arguments)}It takes: {listing(arguments, 40)}."
             )
         if name in roles:
             raise EvenhandError(f"{name} is both fixed and varied. Leave it out of one of them.")
@@ -135,36 +135,36 @@ def _words(choice: Any) -> str:
 
 
 def _rows(
-    names: tuple[str, ...], others: tuple[str, ...], found: Sequence[tuple[tuple[Any, ...], Standing]]
+    names: tuple[str, ...], others: tuple[str, ...], experiments: Sequence[tuple[tuple[Any, ...], Standing]]
 ) -> list[Row]:
     rows = []
     first: dict[tuple[Any, ...], np.typing.NDArray[np.float64]] = {}
-    for chosen, one in found:
-        labels = dict(zip((*names, *others), (*chosen, *one.where), strict=True))
-        for j, metric in enumerate(one.metrics):
-            fairness = one.fairness[:, j]
+    for chosen, standing in experiments:
+        labels = dict(zip((*names, *others), (*chosen, *standing.where), strict=True))
+        for j, metric in enumerate(standing.metrics):
+            fairness = standing.fairness[:, j]
             # Where the metric itself is varied, its variants are held against the first of them.
-            baseline = first.setdefault((*one.where, j if "metrics" in names else metric), fairness)
+            baseline = first.setdefault((*standing.where, j if "metrics" in names else metric), fairness)
             agree = tau_c(*both_known(baseline, fairness)) if len(baseline) == len(fairness) else np.nan
-            for i, (system, place) in enumerate(zip(one.systems, places(fairness), strict=True)):
-                if (i, j) in one.rows:
-                    own = {name: one.rows[i, j][name] for name in COLUMNS}
-                    rows.append({**labels, "system": system, **own, "rank": float(place), "tau_c": agree})
+            for i, (system, place) in enumerate(zip(standing.systems, places(fairness), strict=True)):
+                if (i, j) in standing.rows:
+                    cells = {name: standing.rows[i, j][name] for name in COLUMNS}
+                    rows.append({**labels, "system": system, **cells, "rank": float(place), "tau_c": agree})
     return rows
 
 
 def _stability(columns: Mapping[str, Sequence[Any]], others: tuple[str, ...]) -> dict[str, list[Any]]:
     """Per system (and metric): best, worst and mean place over all settings, and in how many it came first."""
-    held: dict[tuple[Any, ...], list[float]] = {}
+    by_system: dict[tuple[Any, ...], list[float]] = {}
     for key, place in _placed(columns, others):
-        held.setdefault(key, []).append(place)
+        by_system.setdefault(key, []).append(place)
     names = (*others, "metric", "system", "best", "worst", "mean", "first", "settings")
     points: dict[str, list[Any]] = {name: [] for name in names}
-    for key, own in held.items():
-        known = [p for p in own if p == p]
-        best, worst, mean = (min(known), max(known), float(np.mean(known))) if known else (np.nan,) * 3
-        first = sum(p == 1 for p in known)
-        for name, value in zip(names, (*key, best, worst, mean, first, len(own)), strict=True):
+    for key, ranks in by_system.items():
+        defined = [p for p in ranks if p == p]
+        best, worst, mean = (min(defined), max(defined), float(np.mean(defined))) if defined else (np.nan,) * 3
+        first = sum(p == 1 for p in defined)
+        for name, value in zip(names, (*key, best, worst, mean, first, len(ranks)), strict=True):
             points[name].append(value)
     return points
 

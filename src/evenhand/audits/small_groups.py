@@ -19,42 +19,44 @@ A = TypeVar("A", bound=MetricSpec)
 
 
 @dataclass(frozen=True)
-class Few:
+class SmallGroups:
     """Which labels are taken together, and what is then still too small.
 
     Attributes
     ----------
-    known : the labels there are. called : new names of labels; empty where every label can be shown as it is.
+    labels : the labels there are. called : new names of labels; empty where every label can be shown as it is.
     nothing : whether nothing can be shown at all: a side as a whole has too few items.
-    held : (slice, label) -> items, labels as they are called now.
+    items : (slice, label) -> items, labels as they are called now.
     """
 
     fewest: int
-    known: Sequence[Any]
+    labels: Sequence[Any]
     called: Mapping[Any, str]
     nothing: bool
-    held: Mapping[tuple[tuple[Any, ...], Any], int]
+    items: Mapping[tuple[tuple[Any, ...], Any], int]
 
     def side(self, labels: Any) -> Any:
         """Labels of a side as they are called now."""
         if labels is None or not self.called:
             return labels
-        if labels == OTHERS and OTHERS not in self.known:
+        if labels == OTHERS and OTHERS not in self.labels:
             return labels
-        return list(dict.fromkeys(self._name(label) for label in _meant(labels, self.known)))
+        return list(dict.fromkeys(self._name(label) for label in _meant(labels, self.labels)))
 
     def shares(self, target: Mapping[Any, float]) -> dict[Any, float]:
         """Shares of groups by what they are called now."""
-        found: dict[Any, float] = {}
+        by_name: dict[Any, float] = {}
         for label, share in target.items():
-            name = self._name(match(label, self.known)) if self.called else label
-            found[name] = found.get(name, 0.0) + share
-        return found
+            name = self._name(match(label, self.labels)) if self.called else label
+            by_name[name] = by_name.get(name, 0.0) + share
+        return by_name
 
-    def asked(self, ask: A) -> A:
+    def rename_target(self, ask: A) -> A:
         """A metric whose own target names groups, by what they are called now."""
-        own = ask.params.get("target")
-        return replace(ask, params={**ask.params, "target": self.shares(own)}) if isinstance(own, Mapping) else ask
+        target = ask.params.get("target")
+        return (
+            replace(ask, params={**ask.params, "target": self.shares(target)}) if isinstance(target, Mapping) else ask
+        )
 
     def facts(self) -> dict[str, Any]:
         """For provenance: which labels were taken together, by name."""
@@ -68,7 +70,7 @@ class Few:
         sizes = [within.size(s) for s in range(len(within.slices))]
         if self.fewest <= 1:
             return [size < self.fewest for size in sizes]
-        short = {where for (where, _), items in self.held.items() if 0 < items < self.fewest}
+        short = {where for (where, _), items in self.items.items() if 0 < items < self.fewest}
         counted = [
             min(size, self.fewest - 1) if self.nothing or tuple(where) in short else size
             for size, where in zip(sizes, within.slices, strict=True)
@@ -76,7 +78,7 @@ class Few:
         return hidden(counted, self.fewest, total_shown=False)
 
 
-def few_labels(
+def merge_small_groups(
     items_of: Callable[[Sequence[str]], Sequence[tuple[tuple[tuple[Any, ...], Any], int]]],
     slices: Sequence[str],
     fewest: int,
@@ -85,7 +87,7 @@ def few_labels(
     versus: Any = None,
     unknown: str = "drop",
     in_columns: bool = False,
-) -> Few:
+) -> SmallGroups:
     """Which labels have too few items to be shown and are merged, given the items of each label in each slice.
 
     Labels join within their side only: protected ones, those they are compared with, the others. Items without a label
@@ -93,18 +95,18 @@ def few_labels(
     rankings, so that there is no label to merge.
     """
     if fewest <= 1:
-        return Few(fewest, (), {}, False, {})
+        return SmallGroups(fewest, (), {}, False, {})
     if in_columns:
-        return Few(fewest, (), {}, True, {})
+        return SmallGroups(fewest, (), {}, True, {})
     cells = [cell for cell in items_of(slices) if unknown == "group" or cell[0][1] is not None]
     labels = list(dict.fromkeys(label for (_, label), _ in cells if label is not None))
     total = {label: items for (_, label), items in items_of(())}
-    ours, theirs = _meant(protected, labels), _meant(all_but(versus, protected, labels), labels)
-    rest = [label for label in labels if label not in ours and label not in theirs]
+    first, second = _meant(protected, labels), _meant(all_but(versus, protected, labels), labels)
+    rest = [label for label in labels if label not in first and label not in second]
     parts = [
         (rest if protected is not None or versus is not None else labels, NAMES[0]),
-        (ours, NAMES[1]),
-        (theirs, NAMES[2]),
+        (first, NAMES[1]),
+        (second, NAMES[2]),
     ]
     called: dict[Any, str] = {}
     nothing = unknown == "group" and 0 < total.get(None, 0) < fewest
@@ -113,12 +115,12 @@ def few_labels(
         nothing = nothing or 0 < sum(sizes) < fewest
         joined = [label for label, hide in zip(part, hidden(sizes, fewest), strict=True) if hide]
         called |= dict.fromkeys(joined, name) if len(joined) > 1 else {}
-    held: dict[tuple[tuple[Any, ...], Any], int] = {}
+    by_slice: dict[tuple[tuple[Any, ...], Any], int] = {}
     for (where, label), items in cells:
         key = (where, called.get(label, label))
-        held[key] = held.get(key, 0) + items
-    return Few(fewest, labels, called, nothing, held)
+        by_slice[key] = by_slice.get(key, 0) + items
+    return SmallGroups(fewest, labels, called, nothing, by_slice)
 
 
-def _meant(labels: Any, known: Sequence[Any]) -> list[Any]:
-    return [match(label, known) for label in several(labels)]
+def _meant(labels: Any, existing: Sequence[Any]) -> list[Any]:
+    return [match(label, existing) for label in several(labels)]

@@ -83,7 +83,7 @@ def sources(
     >>> r.only("contribution").frame.select("group", "estimate").rows()
     [('home', 0.0625), ('search', 0.3125)]
     """
-    asked = checked_metrics(metrics)
+    chosen = checked_metrics(metrics)
     how, seed = call.interval, call.seed
     prepared = units_of(
         table, unit=unit, amount=amount, population=population, by=by, nan_policy=nan_policy, part=("source", source)
@@ -91,7 +91,7 @@ def sources(
     whole = prepared.whole()
     log.info("adding up %s per source", amount or "rows")
     tallies = _tallies(whole, prepared.by[-1])
-    rows = _rows(tallies, whole, whole.log.amounts[0], asked, how, seed, call.fewest)
+    rows = _rows(tallies, whole, whole.log.amounts[0], chosen, how, seed, call.fewest)
     wide = sum(len(t.counts) > WIDE for t in tallies.tallies)
     facts = {
         "interval": _interval_words(how, wide), "population": whole.population_words,
@@ -127,7 +127,7 @@ def _tallies(whole: Units, source: str) -> SourceSlices:
 
 
 def _rows(
-    slices: SourceSlices, whole: Units, amount: Amount, asked: Sequence[str], how: Interval, seed: int, fewest: int
+    slices: SourceSlices, whole: Units, amount: Amount, metrics: Sequence[str], how: Interval, seed: int, fewest: int
 ) -> list[Row]:
     log.info("measuring %s slices", f"{len(slices.labels):,}")
     gini, totals = parse_metric("gini"), slices.totals
@@ -136,55 +136,61 @@ def _rows(
     (chance,) = chances(totals, amount, [gini])
     warned = cautions(totals.spectra) if how.kind != "none" else [""] * len(slices.labels)
     rows: list[Row] = []
-    for i, (where, found) in enumerate(zip(slices.labels, slices.tallies, strict=True)):
-        cells, units = whole.cells(where), int(found.units)
+    for i, (where, original) in enumerate(zip(slices.labels, slices.tallies, strict=True)):
+        cells, units = whole.cells(where), int(original.units)
         few = totals.spectra.receivers[i] < fewest
-        small = [] if few or fewest <= 1 else found.few(fewest)
-        tally = found.together(small, SMALL)
-        made = _gini_row(cells, gini, index, i, chance=float(chance[i])) if "gini" in asked else []
+        small = [] if few or fewest <= 1 else original.few(fewest)
+        tally = original.together(small, SMALL)
+        slice_rows = _gini_row(cells, gini, index, i, chance=float(chance[i])) if "gini" in metrics else []
         if len(tally):
-            made += _source_rows(cells, tally, [a for a in asked if a != "gini"], how, seed, streams[i])
+            slice_rows += _source_rows(cells, tally, [a for a in metrics if a != "gini"], how, seed, streams[i])
         reason = tally.reason()
-        for one in made:
-            one["units"] = units
-            one["note"] = reason or notes(*dict.fromkeys([one["note"] or "", warned[i]]))
+        for r in slice_rows:
+            r["units"] = units
+            r["note"] = reason or notes(*dict.fromkeys([r["note"] or "", warned[i]]))
             if where in slices.broken:
-                one |= dict.fromkeys(("estimate", "low", "high", "chance"), math.nan) | {"note": "nan_in_data"}
-            rows.append(suppressed(one) if few else one)
-        names = [label(found.names[k]) for k in small]
-        rows += [suppressed(row(cells, figure, group=name)) for name in names for figure in asked if figure != "gini"]
+                r |= dict.fromkeys(("estimate", "low", "high", "chance"), math.nan) | {"note": "nan_in_data"}
+            rows.append(suppressed(r) if few else r)
+        names = [label(original.names[k]) for k in small]
+        rows += [suppressed(row(cells, figure, group=name)) for name in names for figure in metrics if figure != "gini"]
     return rows
 
 
-def _gini_row(cells: dict[str, Any], gini: MetricSpec, found: Estimates, i: int, *, chance: float) -> list[Row]:
-    ends = {"low": float(found.low[i]), "high": float(found.high[i]), "undefined_draws": int(found.undefined_draws[i])}
-    estimate = float(found.estimate[i])
+def _gini_row(
+    cells: dict[str, Any], gini: MetricSpec, estimates_of_gini: Estimates, i: int, *, chance: float
+) -> list[Row]:
+    ends = {
+        "low": float(estimates_of_gini.low[i]),
+        "high": float(estimates_of_gini.high[i]),
+        "undefined_draws": int(estimates_of_gini.undefined_draws[i]),
+    }
+    estimate = float(estimates_of_gini.estimate[i])
     return [row(cells, "gini", estimate=estimate, chance=chance, ideal=gini.ideal, better=gini.better, **ends)]
 
 
 def _source_rows(
-    cells: dict[str, Any], tally: Sources, asked: Sequence[str], how: Interval, seed: int, labels: tuple[Any, ...]
+    cells: dict[str, Any], tally: Sources, metrics: Sequence[str], how: Interval, seed: int, labels: tuple[Any, ...]
 ) -> list[Row]:
     """A row per source and figure."""
     parts = source_parts(tally)
-    found = _figures(parts)
+    values = _figures(parts)
     ends = _ends(tally, parts, how, seed, labels)
-    alone = Spectra.from_spectra([tally.spectrum_of(k) for k in range(len(tally))])
+    spectra = Spectra.of([tally.spectrum_of(k) for k in range(len(tally))])
     gini = parse_metric("gini")
-    (own,) = estimates(alone, [gini], how, seed, [(*labels, name) for name in tally.names])
-    found["own_gini"] = own.estimate
-    ends["own_gini"] = Ends(own.low, own.high, own.undefined_draws)
-    warned = cautions(alone) if how.kind != "none" else [""] * len(tally)
-    made = []
+    (gini_by_source,) = estimates(spectra, [gini], how, seed, [(*labels, name) for name in tally.names])
+    values["own_gini"] = gini_by_source.estimate
+    ends["own_gini"] = Ends(gini_by_source.low, gini_by_source.high, gini_by_source.undefined_draws)
+    warned = cautions(spectra) if how.kind != "none" else [""] * len(tally)
+    rows = []
     for k, name in enumerate(tally.names):
         silent = not tally.amounts[:, k].any()
-        for figure in asked:
+        for figure in metrics:
             even = {"ideal": gini.ideal, "better": gini.better} if figure == "own_gini" else {}
-            estimate, end = float(found[figure][k]), ends[figure]
+            estimate, end = float(values[figure][k]), ends[figure]
             code = ("zero_total" if silent else "constant_input") if math.isnan(estimate) else warned[k]
             ends_here = {"low": float(end.low[k]), "high": float(end.high[k])}
             drawn = int(end.undefined_draws[k])
-            made.append(
+            rows.append(
                 row(
                     cells,
                     figure,
@@ -198,23 +204,23 @@ def _source_rows(
                     **even,
                 )
             )
-    return made
+    return rows
 
 
 def _ends(tally: Sources, parts: SourceParts, how: Interval, seed: int, labels: tuple[Any, ...]) -> dict[str, Ends]:
     """Percentile bootstrap over units, never shorter than Student's t unless percentiles were asked for; normal with the
     linearised error where asked for, or too wide to draw.
     """
-    found = _figures(parts)
+    values = _figures(parts)
     if how.kind == "none" or tally.reason():
-        return blank(found)
+        return blank(values)
     influence = source_influence(tally, parts)
     units = Spectrum(tally.totals, tally.counts)
-    least = linearised_ends(units, {n: influence[n].T for n in DRAWN}, found, SPANS, how.level)
+    least = linearised_ends(units, {n: influence[n].T for n in DRAWN}, values, SPANS, how.level)
     if how.kind == "normal" or len(tally.counts) > WIDE:
         return least
     rng = stream(seed, "sources", *labels)
-    drawn = drawn_ends(tally, lambda t: _figures(source_parts(t)), found, how, rng)
+    drawn = drawn_ends(tally, lambda t: _figures(source_parts(t)), values, how, rng)
     if how.kind == "percentile":
         return drawn
     return {n: ends.reaching(least[n].low, least[n].high) for n, ends in drawn.items()}

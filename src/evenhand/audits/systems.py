@@ -21,9 +21,9 @@ Saved = Annotated[Result | str | Path, Takes("RESULT.json", files="a saved resul
 """What an audit gave, or the path of what it saved."""
 
 
-def opened(given: Result | str | Path) -> Result:
+def opened(result: Result | str | Path) -> Result:
     """The result, read where it was saved."""
-    return given if isinstance(given, Result) else load(given)
+    return result if isinstance(result, Result) else load(result)
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,16 @@ def system_column(findings: Findings) -> str:
 EXPERIMENT = "experiment"
 
 
-def named(given: Sequence[Result | str | Path]) -> list[str]:
+def named(results: Sequence[Result | str | Path]) -> list[str]:
     """What results are called where they have to be told apart: by their file, or by their place."""
-    names = [f"result {i}" if isinstance(r, Result) else Path(r).name.split(".")[0] for i, r in enumerate(given, 1)]
+    names = [f"result {i}" if isinstance(r, Result) else Path(r).name.split(".")[0] for i, r in enumerate(results, 1)]
     return names if len(set(names)) == len(names) else [f"{name} ({i})" for i, name in enumerate(names, 1)]
 
 
-def sides(given: Sequence[Result | str | Path], plans: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def sides(results: Sequence[Result | str | Path], plans: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """What the two of a comparison are called: by their files, by the one argument in which they differ, else not at all."""
-    if not any(isinstance(one, Result) for one in given):
-        return dict(zip("ab", named(given), strict=True))
+    if not any(isinstance(result, Result) for result in results):
+        return dict(zip("ab", named(results), strict=True))
     names = dict.fromkeys(name for plan in plans for name in plan if name != "rng")
     differing = [name for name in names if plans[0].get(name) != plans[1].get(name)]
     values = [plan.get(name) for name in differing for plan in plans]
@@ -91,16 +91,16 @@ def standings(results: Sequence[Result], called: Sequence[str] = ()) -> tuple[tu
             f"The results are sliced differently: {listing(map(list, names))}. Pass results with the same by=."
         )
     others = names.pop() if names else ()
-    found: dict[tuple[Any, ...], dict[tuple[str, Any], dict[str, Any]]] = {}
-    apart = _overlap(results)
-    for r, own in zip(results, called or [f"result {i}" for i in range(1, len(results) + 1)], strict=True):
+    cells_by_slice: dict[tuple[Any, ...], dict[tuple[str, Any], dict[str, Any]]] = {}
+    overlapping = _overlap(results)
+    for r, result_name in zip(results, called or [f"result {i}" for i in range(1, len(results) + 1)], strict=True):
         column, many = system_column(r.findings), _with_several_groups(r.findings)
         for row in r.findings.rows():
             name = f"{row['metric']} {row['group']}" if row["metric"] in many else row["metric"]
-            cell = found.setdefault((*([own] if apart else []), *(row[s] for s in others)), {})
+            cell = cells_by_slice.setdefault((*([result_name] if overlapping else []), *(row[s] for s in others)), {})
             cell[name, row[column]] = row
-    others = (EXPERIMENT, *others) if apart else others
-    return others, [_standing(where, cells) for where, cells in found.items()]
+    others = (EXPERIMENT, *others) if overlapping else others
+    return others, [_standing(where, cells) for where, cells in cells_by_slice.items()]
 
 
 def _overlap(results: Sequence[Result]) -> bool:
@@ -108,10 +108,10 @@ def _overlap(results: Sequence[Result]) -> bool:
     seen: set[tuple[Any, ...]] = set()
     for r in results:
         f = r.findings
-        mine = {(row["metric"], row["group"], *(row[s] for s in f.slices)) for row in f.rows()}
-        if mine & seen:
+        keys = {(row["metric"], row["group"], *(row[s] for s in f.slices)) for row in f.rows()}
+        if keys & seen:
             return True
-        seen |= mine
+        seen |= keys
     return False
 
 

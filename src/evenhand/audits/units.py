@@ -110,7 +110,7 @@ def units_of(
     nan_policy: NanPolicy = "raise",
     part: tuple[str, str | Bins] | None = None,
     marks: Mapping[str, str] | None = None,
-    beside: Log | None = None,
+    joined_with: Log | None = None,
 ) -> Units:
     """Open and check everything that was passed; nothing is added up yet.
 
@@ -118,17 +118,17 @@ def units_of(
     becomes the last of `by`. `marks` are other columns by role (`{"arm": "variant"}`). `beside` is a log in whose engine this
     one is to be, so that the two can be joined.
     """
-    asked = slicing(by)
+    slices = slicing(by)
     split = slicing([part[1]], part[0]) if part else slicing(None)
-    by_columns, bins = (*asked.columns, *split.columns), (*asked.bins, *split.bins)
+    by_columns, bins = (*slices.columns, *split.columns), (*slices.bins, *split.bins)
     numbers = [spec.column for spec in bins]
     if not isinstance(population, Relation):
         open_population(population if _is_plain(population) else None, unit)  # refused before the table is opened
     amounts = [amount] if amount is None or isinstance(amount, str) else list(amount)
     needed = [unit, *amounts, *by_columns, weight, *(marks or {}).values()]
-    opened = open_table(table, columns=needed, beside=beside).with_numbers(*numbers)
+    opened = open_table(table, columns=needed, beside=joined_with).with_numbers(*numbers)
     everyone = open_population(population, unit, columns=by_columns, numbers=numbers, beside=opened)
-    elsewhere = _only_in_population(opened, everyone, by_columns)
+    only_in_population = _only_in_population(opened, everyone, by_columns)
     log.info("checking the table")
     read = open_log(
         opened,
@@ -137,19 +137,19 @@ def units_of(
         by=by_columns,
         weight=weight,
         nan_policy=nan_policy,
-        elsewhere=elsewhere,
+        elsewhere=only_in_population,
         part=part[0] if part else "",
         marks=marks,
     )
     if isinstance(everyone, Relation):
-        read = with_slices_of_units(with_text_ids(read, everyone), everyone, elsewhere)
+        read = with_slices_of_units(with_text_ids(read, everyone), everyone, only_in_population)
     read, everyone, legend = _binned(read, everyone, bins)
     repeated = [name for name in legend.columns(read.by) if legend.columns(read.by).count(name) > 1]
     if repeated:
         raise EvenhandError(
             f"by={repeated[0]!r} is also the name of a bin's edge. Rename that column of the table first."
         )
-    return Units(read, everyone, legend, asked)
+    return Units(read, everyone, legend, slices)
 
 
 def _is_plain(population: Any) -> bool:
@@ -166,15 +166,15 @@ def _binned(read: Log, everyone: Any, bins: Sequence[Bins]) -> tuple[Log, Any, L
                 f"Pass a table of units that holds {spec.column!r}, {{bin: size}}, or None for those seen."
             )
         key = f"by_{read.by.index(spec.column)}"
-        held = isinstance(everyone, Relation) and spec.column in everyone.schema
-        if not read.is_number(key) or (held and not is_number(everyone.schema[spec.column])):
+        in_population = isinstance(everyone, Relation) and spec.column in everyone.schema
+        if not read.is_number(key) or (in_population and not is_number(everyone.schema[spec.column])):
             raise EvenhandError(f"by={spec} needs numbers, and {spec.column!r} holds none. Slice by the column itself.")
         value = known("CAST(value AS DOUBLE)")
-        units = _values_of_units(read, everyone if held else None, key, spec)
+        units = _values_of_units(read, everyone if in_population else None, key, spec)
         values = read.engine.keep(f"SELECT {value} AS value FROM ({units}) AS units WHERE {value} IS NOT NULL")
         bin_edges = edges[spec.column] = Edges.from_values(read.engine, values, spec)
         read = read.with_columns({key: bin_edges.code(quoted(key))}, {key: INTEGERS})
-        if held:
+        if in_population:
             everyone = everyone.with_column(spec.column, bin_edges.code(everyone.number(spec.column)), INTEGERS)
     return read, everyone, Legend(edges)
 

@@ -128,14 +128,14 @@ def _settings(whole: RebalanceResult) -> Iterator[Setting]:
     frontier = whole.frontier
     assert frontier is not None  # noqa: S101  (a live result has one)
     stage = frontier.parts["learned"].stage
-    every = [frontier.replayed(p.strength, "learned", "policy") for p in frontier.found]
+    every = [frontier.replayed(p.strength, "learned", "policy") for p in frontier.policies]
     points = [(float(np.nanmean(one.each["ndcg"])), float(gini(one.received))) for one in every]
     for name, (method, grid) in METHODS.items():
         for strength in grid:
             given = stage.judged([method(stage.slates, strength)], np.ones(1))
             kept, uneven = float(np.nanmean(given.each["ndcg"])), float(gini(given.received))
             worth = [
-                (1 - p.strength) * kept + p.strength * (1 - uneven) - p.bound for p in frontier.found if p.strength
+                (1 - p.strength) * kept + p.strength * (1 - uneven) - p.bound for p in frontier.policies if p.strength
             ]
             yield Setting(name, strength, kept, uneven, least_gini(points, kept), max(worth))
 

@@ -33,8 +33,8 @@ CHANGED = 2.0
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What was asked, checked as far as arguments alone can be."""
+class ExperimentSpec:
+    """Arguments of an experiment, shared by all designs."""
 
     table: Any
     unit: str
@@ -66,14 +66,14 @@ class Asked:
         try:
             return units_of(
                 self.before, unit=self.unit, amount=self.amount, population=None, by=self.by, nan_policy=self.nan_policy,
-                marks=marks, beside=now,
+                marks=marks, joined_with=now,
             )  # fmt: skip
         except EvenhandError as error:
             raise EvenhandError(f"In before: {error}") from error
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """One arm against control in one slice.
 
     Attributes
@@ -86,7 +86,7 @@ class Compared:
 
     labels: dict[str, Any]
     arm: Any
-    found: Contrast
+    contrast: Contrast
     sides: Callable[[], tuple[Spectrum, Spectrum]]
     units: int
     fewest: int
@@ -105,7 +105,7 @@ class Trial:
     """Everything compared, and what a reader should know about the design."""
 
     units: Units
-    compared: list[Compared]
+    compared: list[Comparison]
     design: str
     interval: str
     control: Any
@@ -119,57 +119,57 @@ class Trial:
         return float(self.ratio["p"]) if self.ratio else 1.0
 
 
-def viewers_randomized(asked: Asked) -> Trial:
+def viewers_randomized(spec: ExperimentSpec) -> Trial:
     """Another column than the unit was randomised: all arms hold the same units."""
-    marks = {"arm": str(asked.arm), "randomized": str(asked.randomized)}
-    units = asked.units(marks)
-    log.info("putting %s into buckets", asked.randomized)
+    marks = {"arm": str(spec.arm), "randomized": str(spec.randomized)}
+    units = spec.units(marks)
+    log.info("putting %s into buckets", spec.randomized)
     deal = Assignment.from_log(
-        units.log, randomized=str(asked.randomized), arm=asked.arm, rng=stream(asked.seed, "buckets")
+        units.log, randomized=str(spec.randomized), arm=spec.arm, rng=stream(spec.seed, "buckets")
     )
-    at = control_of(deal.arms, asked.control)
-    before = asked.past({"randomized": str(asked.randomized)}, units.log) if asked.before is not None else None
-    compared: list[Compared] = []
+    at = control_of(deal.arms, spec.control)
+    before = spec.past({"randomized": str(spec.randomized)}, units.log) if spec.before is not None else None
+    compared: list[Comparison] = []
     for i, amount in enumerate(units.log.amounts):
         log.info("adding up %s by bucket", amount.name or "rows")
         seen = BucketSlices.per_slice(units.log, amount, deal)
         slices = seen.among(units.padded(seen.pooled))
         past = _past_buckets(before, units, i, deal, slices) if before else {}
         for label, tally in _in_order(units, slices):
-            extra = {"amount": amount.name} if _several(asked) else {}
+            extra = {"amount": amount.name} if _several(spec) else {}
             for k, name in enumerate(deal.arms):
                 if k == at:
                     continue
                 sizes = deal.units(label)
-                found = absent(asked.metrics) if not (sizes[k] and sizes[at]) else contrast(
-                    tally, asked.metrics, arm=k, control=at, draws=asked.draws, level=asked.level, equal=asked.equal,
-                    rng=stream(asked.seed, "experiment", amount.name, name, *label), before=past.get(label),
+                effect = absent(spec.metrics) if not (sizes[k] and sizes[at]) else contrast(
+                    tally, spec.metrics, arm=k, control=at, draws=spec.draws, level=spec.level, equal=spec.equal,
+                    rng=stream(spec.seed, "experiment", amount.name, name, *label), before=past.get(label),
                 )  # fmt: skip
                 ratio, error = volume_ratio(tally, k, at)
-                compared.append(Compared(
-                    _cells(units, label) | extra, name, found, partial(_sides, tally, k, at), int(sizes[k] + sizes[at]),
+                compared.append(Comparison(
+                    _cells(units, label) | extra, name, effect, partial(_sides, tally, k, at), int(sizes[k] + sizes[at]),
                     int(min(sizes[k], sizes[at])), ratio, bool(abs(np.log(ratio)) > CHANGED * error) if ratio > 0 else False,
                     True, label in slices.broken,
                 ))  # fmt: skip
     everyone = {str(a): int(n) for a, n in zip(deal.arms, deal.totals(), strict=True)}
     words = "leaving out buckets of {} (delete-d jackknife) at the volume compared, t quantiles"
     return Trial(
-        units, compared, "another column randomised", words.format(asked.randomized), deal.arms[at], everyone,
-        ("amount",) if _several(asked) else (), ratio_of(everyone, asked.shares), before.log.origin if before else None,
+        units, compared, "another column randomised", words.format(spec.randomized), deal.arms[at], everyone,
+        ("amount",) if _several(spec) else (), ratio_of(everyone, spec.shares), before.log.origin if before else None,
     )  # fmt: skip
 
 
-def units_randomized(asked: Asked) -> Trial:
+def units_randomized(spec: ExperimentSpec) -> Trial:
     """The unit itself was randomised: arms hold different units."""
-    if isinstance(asked.population, (int, np.integer)):
+    if isinstance(spec.population, (int, np.integer)):
         raise EvenhandError(
-            f"population={asked.population!r} does not say how many units each arm has. Pass {{arm: number}}, a table of units "
-            f"with the column {asked.arm!r}, or None for those seen."
+            f"population={spec.population!r} does not say how many units each arm has. Pass {{arm: number}}, a table of units "
+            f"with the column {spec.arm!r}, or None for those seen."
         )
-    units = asked.units({}, part=("arm", str(asked.arm)))
+    units = spec.units({}, part=("arm", str(spec.arm)))
     refuse_several_arms(units.log, f"by_{len(units.by) - 1}")
-    before = asked.past({}, units.log) if asked.before is not None else None
-    compared: list[Compared] = []
+    before = spec.past({}, units.log) if spec.before is not None else None
+    compared: list[Comparison] = []
     arms: tuple[Any, ...] = ()
     sizes: dict[str, int] = {}
     at: Any = None
@@ -177,41 +177,41 @@ def units_randomized(asked: Asked) -> Trial:
         log.info("adding up %s", amount.name or "rows")
         slices = _arms_of_units(units, amount, before, i)
         arms = whole_arms(slices.labels)
-        at = arms[control_of(arms, asked.control)]
-        held = dict(zip(slices.labels, slices.tallies, strict=True))
-        sizes = {str(a): round(sum(t.units for k, t in held.items() if k[-1] == a)) for a in arms}
-        for label in dict.fromkeys(k[:-1] for k in held):
-            other = held.get((*label, at), PairedAmounts.from_arrays([]))
+        at = arms[control_of(arms, spec.control)]
+        tallies = dict(zip(slices.labels, slices.tallies, strict=True))
+        sizes = {str(a): round(sum(t.units for k, t in tallies.items() if k[-1] == a)) for a in arms}
+        for label in dict.fromkeys(k[:-1] for k in tallies):
+            other = tallies.get((*label, at), PairedAmounts.from_arrays([]))
             for name in (name for name in arms if name != at):
-                mine = held.get((*label, name), PairedAmounts.from_arrays([]))
-                rng = stream(asked.seed, "experiment", amount.name, name, *label)
-                found = absent(asked.metrics) if not (mine.units and other.units) else units_contrast(
-                    mine, other, asked.metrics, draws=asked.draws, level=asked.level, rng=rng
+                treated = tallies.get((*label, name), PairedAmounts.from_arrays([]))
+                rng = stream(spec.seed, "experiment", amount.name, name, *label)
+                effect = absent(spec.metrics) if not (treated.units and other.units) else units_contrast(
+                    treated, other, spec.metrics, draws=spec.draws, level=spec.level, rng=rng
                 )  # fmt: skip
-                spectra = mine.sides[0].spectrum(mine.counts), other.sides[0].spectrum(other.counts)
+                spectra = treated.sides[0].spectrum(treated.counts), other.sides[0].spectrum(other.counts)
                 means = [float(s.total) / max(1.0, float(s.units)) for s in spectra]
-                few = round(min(mine.units, other.units))
-                compared.append(Compared(
-                    _cells(units.whole(), label) | ({"amount": amount.name} if _several(asked) else {}), name, found,
-                    partial(_given, spectra), round(mine.units + other.units), few,
+                few = round(min(treated.units, other.units))
+                compared.append(Comparison(
+                    _cells(units.whole(), label) | ({"amount": amount.name} if _several(spec) else {}), name, effect,
+                    partial(_given, spectra), round(treated.units + other.units), few,
                     means[0] / means[1] if means[1] else np.nan, False, True,
                     bool({(*label, name), (*label, at)} & slices.broken),
                 ))  # fmt: skip
     return Trial(
         units.whole(), compared, "units randomised", "re-assigning units, each difference over its own error", at, sizes,
-        ("amount",) if _several(asked) else (), ratio_of(sizes, asked.shares), before.log.origin if before else None,
+        ("amount",) if _several(spec) else (), ratio_of(sizes, spec.shares), before.log.origin if before else None,
     )  # fmt: skip
 
 
-def paired(asked: Asked) -> Trial:
+def paired(spec: ExperimentSpec) -> Trial:
     """Nothing was randomised: each unit is compared with itself."""
-    units = asked.units({"arm": str(asked.arm)})
+    units = spec.units({"arm": str(spec.arm)})
     codes, arms = arms_of(units.log)
-    control = control_of(arms, asked.control)
+    control = control_of(arms, spec.control)
     at = arms[control]
-    compared: list[Compared] = []
+    compared: list[Comparison] = []
     for amount in units.log.amounts:
-        if asked.equal == "amount" and not amount.integer:
+        if spec.equal == "amount" and not amount.integer:
             raise EvenhandError(
                 f"equal='amount' thins events, and amount={amount.name!r} holds fractions. Pass counts, or leave equal out."
             )
@@ -222,30 +222,30 @@ def paired(asked: Asked) -> Trial:
             seen = PairedSlices.of_arms(units.log, amount, codes, code, control)
             slices = seen.among(units.padded(seen.pooled))
             for label, pairs in _in_order(units, slices):
-                rng = stream(asked.seed, "experiment", amount.name, name, *label)
-                found = paired_contrast(pairs, asked.metrics, draws=asked.draws, level=asked.level, rng=rng)
+                rng = stream(spec.seed, "experiment", amount.name, name, *label)
+                effect = paired_contrast(pairs, spec.metrics, draws=spec.draws, level=spec.level, rng=rng)
                 if amount.integer:
-                    found = thinned(found, pairs, asked.metrics, equal=asked.equal == "amount", rng=rng)
+                    effect = thinned(effect, pairs, spec.metrics, equal=spec.equal == "amount", rng=rng)
                 spectra = pairs.sides[0].spectrum(pairs.counts), pairs.sides[1].spectrum(pairs.counts)
                 totals = [float(s.total) for s in spectra]
-                compared.append(Compared(
-                    _cells(units, label) | ({"amount": amount.name} if _several(asked) else {}), name, found,
+                compared.append(Comparison(
+                    _cells(units, label) | ({"amount": amount.name} if _several(spec) else {}), name, effect,
                     partial(_given, spectra), round(pairs.units), round(pairs.units),
                     totals[0] / totals[1] if totals[1] else np.nan, False, False, label in slices.broken,
                 ))  # fmt: skip
     words = "bootstrap over units, each with both of its amounts, studentised"
-    return Trial(units, compared, "nothing randomised", words, at, {}, ("amount",) if _several(asked) else ())
+    return Trial(units, compared, "nothing randomised", words, at, {}, ("amount",) if _several(spec) else ())
 
 
 def control_of(arms: Sequence[Any], control: Any) -> int:
     """Which of the arms is the control: the one named, or the one that is called so."""
     if len(arms) < 2:
         raise EvenhandError(f"There is only one arm: {listing(map(repr, arms))}. Pass rows of two arms or more.")
-    wanted = "control" if control is None else control
-    same = [i for i, a in enumerate(arms) if a == wanted or str(a) == str(wanted)]
+    name = "control" if control is None else control
+    same = [i for i, a in enumerate(arms) if a == name or str(a) == str(name)]
     if not same:
-        said = "No arm is called 'control'" if control is None else f"control={control!r} is no arm"
-        raise EvenhandError(f"{said}. Name one as control: {listing(map(repr, arms))}.")
+        fact = "No arm is called 'control'" if control is None else f"control={control!r} is no arm"
+        raise EvenhandError(f"{fact}. Name one as control: {listing(map(repr, arms))}.")
     return same[0]
 
 
@@ -253,14 +253,14 @@ def ratio_of(sizes: Mapping[str, int], shares: Mapping[Any, float] | None) -> di
     """The split found beside the one intended, and how likely it is."""
     if shares is None:
         return None
-    wanted = {str(k): float(v) for k, v in shares.items()}
-    if wanted.keys() != sizes.keys():
+    intended = {str(k): float(v) for k, v in shares.items()}
+    if intended.keys() != sizes.keys():
         raise EvenhandError(
-            f"shares names the arms {listing(sorted(wanted))}, and the table has {listing(sorted(sizes))}. Give each arm its share."
+            f"shares names the arms {listing(sorted(intended))}, and the table has {listing(sorted(sizes))}. Give each arm its share."
         )
-    refuse_shares(wanted)
-    p = sample_ratio(list(sizes.values()), [wanted[k] for k in sizes])
-    return {"intended": wanted, "found": dict(sizes), "p": p}
+    refuse_shares(intended)
+    p = sample_ratio(list(sizes.values()), [intended[k] for k in sizes])
+    return {"intended": intended, "found": dict(sizes), "p": p}
 
 
 def refuse_shares(shares: Mapping[str, float]) -> None:
@@ -317,8 +317,8 @@ def _given(spectra: tuple[Spectrum, Spectrum]) -> tuple[Spectrum, Spectrum]:
     return spectra
 
 
-def _several(asked: Asked) -> bool:
-    return asked.amount is not None and not isinstance(asked.amount, str)
+def _several(spec: ExperimentSpec) -> bool:
+    return spec.amount is not None and not isinstance(spec.amount, str)
 
 
 Held = TypeVar("Held", bound=Result)
@@ -331,16 +331,16 @@ FEWEST = 5
 """Buckets that the smallest arm must have."""
 
 
-def plan_ahead(call: Call, asked: Asked, level: float, kind: Callable[..., Held]) -> Held:
+def plan_ahead(call: Call, spec: ExperimentSpec, level: float, kind: Callable[..., Held]) -> Held:
     """What a test with these shares would find, per metric, slice and arm."""
-    shares = _shares(asked)
-    control = _control(shares, asked.control)
-    units = asked.units({"randomized": str(asked.randomized)})
-    log.info("putting %s into buckets", asked.randomized)
-    deal = Assignment.from_log(units.log, randomized=str(asked.randomized), rng=stream(asked.seed, "buckets"))
+    shares = _shares(spec)
+    control = _control(shares, spec.control)
+    units = spec.units({"randomized": str(spec.randomized)})
+    log.info("putting %s into buckets", spec.randomized)
+    deal = Assignment.from_log(units.log, randomized=str(spec.randomized), rng=stream(spec.seed, "buckets"))
     rows: list[Row] = []
     planned: dict[str, list[Any]] = {}
-    several = asked.amount is not None and not isinstance(asked.amount, str)
+    several = spec.amount is not None and not isinstance(spec.amount, str)
     for amount in units.log.amounts:
         seen = BucketSlices.per_slice(units.log, amount, deal)
         slices = seen.among(units.padded(seen.pooled))
@@ -354,18 +354,25 @@ def plan_ahead(call: Call, asked: Asked, level: float, kind: Callable[..., Held]
                 if few:
                     rows += [
                         suppressed(row(where, a.text, control_value=math.nan, detectable=math.nan))
-                        for a in asked.metrics
+                        for a in spec.metrics
                     ]
                     continue
-                rng = stream(asked.seed, "power", amount.name, arm, *label)
-                found = _planned(tally, asked, (shares[arm], shares[control]), level, rng)
-                rows += _rows(where, asked, found, deal, label, shares[arm] + shares[control])
-                _add(planned, where, asked, found, (shares[arm], shares[control]), int(deal.units(label).sum()))
-    return _result(call, asked, units, rows, planned, shares, kind, several=several)
+                rng = stream(spec.seed, "power", amount.name, arm, *label)
+                detectable_by_size = _planned(tally, spec, (shares[arm], shares[control]), level, rng)
+                rows += _rows(where, spec, detectable_by_size, deal, label, shares[arm] + shares[control])
+                _add(
+                    planned,
+                    where,
+                    spec,
+                    detectable_by_size,
+                    (shares[arm], shares[control]),
+                    int(deal.units(label).sum()),
+                )
+    return _result(call, spec, units, rows, planned, shares, kind, several=several)
 
 
 def _planned(
-    tally: Buckets, asked: Asked, shares: tuple[float, float], level: float, rng: np.random.Generator
+    tally: Buckets, spec: ExperimentSpec, shares: tuple[float, float], level: float, rng: np.random.Generator
 ) -> dict[float, tuple[Any, Any]]:
     """The smallest difference and the metric's value, by multiple of the randomised units in the log."""
     movable = int(tally.movable.sum())
@@ -374,32 +381,36 @@ def _planned(
             f"An arm with a share of {min(shares):g} would hold fewer than {FEWEST} of {movable:,} buckets. "
             "Pass a longer log, or larger shares."
         )
-    found: dict[float, tuple[Any, Any]] = {}
+    by_size: dict[float, tuple[Any, Any]] = {}
     for times in (t for t in TIMES if t <= 1):
         part = (shares[0] * times, shares[1] * times)
         if min(part) * movable >= FEWEST:
-            found[times] = detectable(tally, asked.metrics, part, draws=asked.draws, level=level, power=POWER, rng=rng)
-    if 0.5 in found:
+            by_size[times] = detectable(tally, spec.metrics, part, draws=spec.draws, level=level, power=POWER, rng=rng)
+    if 0.5 in by_size:
         with np.errstate(invalid="ignore", divide="ignore"):
-            halving = np.clip(found[1.0][0] / found[0.5][0], 0.5, 1.0)  # what twice as many do to it
+            halving = np.clip(by_size[1.0][0] / by_size[0.5][0], 0.5, 1.0)  # what twice as many do to it
         for times in (t for t in TIMES if t > 1):
-            found[times] = (found[1.0][0] * halving ** math.log2(times), found[1.0][1])
-    return found
+            by_size[times] = (by_size[1.0][0] * halving ** math.log2(times), by_size[1.0][1])
+    return by_size
 
 
-def _rows(where: dict[str, Any], asked: Asked, found: Any, deal: Assignment, label: Any, used: float) -> list[Row]:
-    smallest, value = found[1.0]
+def _rows(
+    where: dict[str, Any], spec: ExperimentSpec, by_size: Any, deal: Assignment, label: Any, used: float
+) -> list[Row]:
+    smallest, value = by_size[1.0]
     units = round(float(deal.units(label).sum()) * used)
     return [
         row(where, a.text, ideal=a.ideal, better=a.better, units=units, control_value=float(value[i]),
             detectable=float(smallest[i]), note="planned")
-        for i, a in enumerate(asked.metrics)
+        for i, a in enumerate(spec.metrics)
     ]  # fmt: skip
 
 
-def _add(planned: dict[str, list[Any]], where: Any, asked: Asked, found: Any, shares: Any, units: int) -> None:
-    for i, a in enumerate(asked.metrics):
-        for times, (smallest, value) in sorted(found.items()):
+def _add(
+    planned: dict[str, list[Any]], where: Any, spec: ExperimentSpec, by_size: Any, shares: Any, units: int
+) -> None:
+    for i, a in enumerate(spec.metrics):
+        for times, (smallest, value) in sorted(by_size.items()):
             line = {
                 **where, "metric": a.text, "share": shares[0], "times": times, "units": round(units * sum(shares) * times),
                 "value": float(value[i]), "detectable": float(smallest[i]), "note": "extrapolated" if times > 1 else None,
@@ -410,7 +421,7 @@ def _add(planned: dict[str, list[Any]], where: Any, asked: Asked, found: Any, sh
 
 def _result(
     call: Call,
-    asked: Asked,
+    spec: ExperimentSpec,
     units: Units,
     rows: Any,
     planned: Any,
@@ -422,13 +433,13 @@ def _result(
     log_read = units.log
     amounts = ("amount",) if several else ()
     words = {
-        "unit": asked.unit,
-        "amount": str(asked.amount or "rows"),
-        "randomized": str(asked.randomized),
-        "counted": str(asked.randomized),
+        "unit": spec.unit,
+        "amount": str(spec.amount or "rows"),
+        "randomized": str(spec.randomized),
+        "counted": str(spec.randomized),
     }
     facts = {
-        "design": "planned", "randomized": asked.randomized, "shares": {str(k): v for k, v in shares.items()},
+        "design": "planned", "randomized": spec.randomized, "shares": {str(k): v for k, v in shares.items()},
         "power": POWER, "population": units.population_words,
     }  # fmt: skip
     return call.result(
@@ -438,8 +449,8 @@ def _result(
     )  # fmt: skip
 
 
-def _shares(asked: Asked) -> dict[Any, float]:
-    shares = {"control": 0.5, "treatment": 0.5} if asked.shares is None else dict(asked.shares)
+def _shares(spec: ExperimentSpec) -> dict[Any, float]:
+    shares = {"control": 0.5, "treatment": 0.5} if spec.shares is None else dict(spec.shares)
     if len(shares) < 2:
         raise EvenhandError(
             f"shares names {len(shares)} arms. Name two or more, such as {{'control': 0.9, 'new': 0.1}}."
@@ -449,7 +460,7 @@ def _shares(asked: Asked) -> dict[Any, float]:
 
 
 def _control(shares: dict[Any, float], control: Any) -> Any:
-    wanted = "control" if control is None else control
-    if wanted not in shares:
-        raise EvenhandError(f"No arm of shares is {wanted!r}. Name one as control: {listing(map(repr, shares))}.")
-    return wanted
+    name = "control" if control is None else control
+    if name not in shares:
+        raise EvenhandError(f"No arm of shares is {name!r}. Name one as control: {listing(map(repr, shares))}.")
+    return name

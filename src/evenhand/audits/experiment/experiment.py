@@ -26,8 +26,8 @@ from evenhand.audits.declare import (
 )
 from evenhand.audits.experiment.designs import (
     POWER,
-    Asked,
-    Compared,
+    Comparison,
+    ExperimentSpec,
     paired,
     plan_ahead,
     units_randomized,
@@ -54,36 +54,41 @@ MOST_CURVES = 40
 BINS = 41
 
 
-def rows_of(compared: Sequence[Compared], asked: Asked, ratio_p: float, fewest: int) -> list[Row]:
+def rows_of(compared: Sequence[Comparison], spec: ExperimentSpec, ratio_p: float, fewest: int) -> list[Row]:
     """A row per metric, slice and arm, p adjusted over all of them."""
-    wanted = asked.level is not None
-    rows = [_row(c, a, i, ratio_p, fewest, wanted=wanted) for c in compared for i, a in enumerate(asked.metrics)]
+    has_intervals = spec.level is not None
+    rows = [
+        _row(c, a, i, ratio_p, fewest, has_intervals=has_intervals)
+        for c in compared
+        for i, a in enumerate(spec.metrics)
+    ]
     adjusted = holm([r["p"] for r in rows])
     return [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
 
 
-def _row(c: Compared, a: MetricSpec, i: int, ratio_p: float, fewest: int, *, wanted: bool) -> Row:
-    found = c.found
-    made = row(
-        {**c.labels, "arm": c.arm}, a.text, estimate=float(found.estimate[i]), low=float(found.low[i]),
-        high=float(found.high[i]), chance=float(found.chance[i]), ideal=0.0, better=a.better, units=c.units,
-        undefined_draws=int(found.undefined[i]), note=_note(c, a, i, ratio_p, wanted=wanted), treatment=float(found.treatment[i]),
-        control_value=float(found.control[i]), raw=float(found.raw[i]), volume_ratio=c.volume_ratio, p=float(found.p[i]),
+def _row(c: Comparison, a: MetricSpec, i: int, ratio_p: float, fewest: int, *, has_intervals: bool) -> Row:
+    contrast = c.contrast
+    cells = row(
+        {**c.labels, "arm": c.arm}, a.text, estimate=float(contrast.estimate[i]), low=float(contrast.low[i]),
+        high=float(contrast.high[i]), chance=float(contrast.chance[i]), ideal=0.0, better=a.better, units=c.units,
+        undefined_draws=int(contrast.undefined[i]), note=_note(c, a, i, ratio_p, has_intervals=has_intervals),
+        treatment=float(contrast.treatment[i]),
+        control_value=float(contrast.control[i]), raw=float(contrast.raw[i]), volume_ratio=c.volume_ratio, p=float(contrast.p[i]),
         detectable=math.nan,
     )  # fmt: skip
     numbers = ("estimate", "low", "high", "chance", "treatment", "control_value", "raw", "volume_ratio", "p")
     if c.broken:
-        made |= dict.fromkeys(numbers, math.nan) | {"note": "nan_in_data"}
-    return suppressed(made) | dict.fromkeys(numbers[4:], math.nan) if c.few(fewest) else made
+        cells |= dict.fromkeys(numbers, math.nan) | {"note": "nan_in_data"}
+    return suppressed(cells) | dict.fromkeys(numbers[4:], math.nan) if c.few(fewest) else cells
 
 
-def _note(c: Compared, a: MetricSpec, i: int, ratio_p: float, *, wanted: bool) -> str | None:
+def _note(c: Comparison, a: MetricSpec, i: int, ratio_p: float, *, has_intervals: bool) -> str | None:
     """Why there is no value, or no interval where one was `wanted`; and what to be careful of."""
-    found = c.found
-    if math.isnan(found.estimate[i]):
+    contrast = c.contrast
+    if math.isnan(contrast.estimate[i]):
         undefined = [s for s in c.sides() if np.isnan(a.on(s))]
         return a.card.reason(undefined[0], **a.params) if undefined else "undefined"
-    without = math.isnan(found.low[i]) and wanted
+    without = math.isnan(contrast.low[i]) and has_intervals
     return notes(
         ("few_units" if c.fewest < FEWEST else "no_variation") if without else "",
         "sample_ratio_mismatch" if ratio_p < MISMATCH else "",
@@ -91,40 +96,40 @@ def _note(c: Compared, a: MetricSpec, i: int, ratio_p: float, *, wanted: bool) -
     )
 
 
-def curves_of(compared: Sequence[Compared], asked: Asked, fewest: int) -> dict[str, Any]:
+def curves_of(compared: Sequence[Comparison], spec: ExperimentSpec, fewest: int) -> dict[str, Any]:
     """Lorenz curves of the arms at equal volume, and how often re-assignment gave each difference."""
     shown = [c for c in compared if not c.few(fewest) and not c.broken][:MOST_CURVES]
     lorenz: dict[str, list[Any]] = {}
     moved: dict[str, list[Any]] = {}
     for c in shown:
-        here = {**c.labels, "arm": c.arm}
-        for side, curve in zip(("arm", "control"), c.found.curves or (), strict=False):
+        labels = {**c.labels, "arm": c.arm}
+        for side, curve in zip(("arm", "control"), c.contrast.curves or (), strict=False):
             if not np.isnan(curve).any():
-                at = _apart(c, fewest)
-                _add(lorenz, here | {"side": side}, population=GRID[at].tolist(), share=curve[at].tolist())
+                at = _grid_points(c, fewest)
+                _add(lorenz, labels | {"side": side}, population=GRID[at].tolist(), share=curve[at].tolist())
         if not c.reassigned:
             continue
-        for i, a in enumerate(asked.metrics):
-            draws = c.found.draws[:, i]
+        for i, a in enumerate(spec.metrics):
+            draws = c.contrast.draws[:, i]
             draws = draws[~np.isnan(draws)]
-            if len(draws) and np.ptp(draws) > 0 and not math.isnan(c.found.found[i]):
+            if len(draws) and np.ptp(draws) > 0 and not math.isnan(c.contrast.found[i]):
                 counts, edges = np.histogram(draws, BINS)
-                _add(moved, here | {"metric": a.text, "found": float(c.found.found[i]), "chance": float(draws.mean())},
+                _add(moved, labels | {"metric": a.text, "found": float(c.contrast.found[i]), "chance": float(draws.mean())},
                      low=edges[:-1].tolist(), high=edges[1:].tolist(), draws=counts.tolist())  # fmt: skip
     return {name: curve for name, curve in (("arms", lorenz), ("reassigned", moved)) if curve}
 
 
-def _apart(c: Compared, fewest: int) -> list[int]:
+def _grid_points(c: Comparison, fewest: int) -> list[int]:
     """Points of the grid with at least `fewest` receivers between any two, in either arm."""
     if fewest <= 1:
         return list(range(len(GRID)))
     sides = c.sides()
     reached = np.min([np.maximum(0.0, GRID * s.units - (s.units - s.receivers)) for s in sides], axis=0)
-    kept, last = [0], 0.0
+    points, last = [0], 0.0
     for i in range(1, len(GRID) - 1):
         if reached[i] == 0 or (reached[i] - last >= fewest and reached[-1] - reached[i] >= fewest):
-            kept, last = [*kept, i], float(reached[i])
-    return [*kept, len(GRID) - 1]
+            points, last = [*points, i], float(reached[i])
+    return [*points, len(GRID) - 1]
 
 
 def _add(curve: dict[str, list[Any]], labels: dict[str, Any], **points: list[Any]) -> None:
@@ -234,19 +239,19 @@ def experiment(
     ('new', -0.25, 0.0, 0.25, 0.001)
     """
     measured = [a.coarse(call.fewest) for a in parse_metrics(metrics, needing(Spectrum))]
-    asked = Asked(
+    spec = ExperimentSpec(
         table=table, unit=unit, amount=amount, arm=arm, randomized=randomized, population=population, control=control,
         by=by, weight=weight, before=before, shares=shares, equal=equal, metrics=measured,
         draws=draws, level=None if interval is None else level, seed=call.seed, nan_policy=nan_policy,
     )  # fmt: skip
-    _refuse(asked, interval)
+    _refuse(spec, interval)
     if arm is None:
-        return plan_ahead(call, asked, level, ExperimentResult)
+        return plan_ahead(call, spec, level, ExperimentResult)
     design = paired if randomized is None else units_randomized if randomized == unit else viewers_randomized
-    trial = design(asked)
-    compared: list[Compared] = trial.compared
+    trial = design(spec)
+    compared: list[Comparison] = trial.compared
     fewest = enough(call.fewest, measured, arms=2)
-    rows = rows_of(compared, asked, trial.ratio_p, fewest)
+    rows = rows_of(compared, spec, trial.ratio_p, fewest)
     names = (*trial.units.by, *trial.amounts)
     meant = STANDS_FOR[design].format(units=plural(unit), randomized=plural(randomized or "")) if interval else None
     facts = {
@@ -265,32 +270,32 @@ def experiment(
     return call.result(
         rows, backend=trial.units.log.backend, read=trial.units.log.rows, dropped=trial.units.log.dropped,
         slices=(*names, "arm"), columns=(*trial.units.columns, *trial.amounts, "arm"),
-        curves=curves_of(compared, asked, fewest), words=words,
+        curves=curves_of(compared, spec, fewest), words=words,
         facts={k: v for k, v in facts.items() if v is not None}, counts=counts, of=ExperimentResult,
     )  # fmt: skip
 
 
-def _refuse(asked: Asked, interval: str | None) -> None:
+def _refuse(spec: ExperimentSpec, interval: str | None) -> None:
     """What cannot be asked together."""
-    taken = [b for b in slicing(asked.by).columns if b in ("arm", *EXTRA)]
+    taken = [b for b in slicing(spec.by).columns if b in ("arm", *EXTRA)]
     if taken:
         raise EvenhandError(f"by={taken[0]!r} is also a column of this result. Rename that column of the table first.")
-    viewers = asked.randomized is not None and asked.randomized != asked.unit
+    viewers = spec.randomized is not None and spec.randomized != spec.unit
     if interval == "jackknife" and not viewers:
         raise EvenhandError(
             "interval='jackknife' leaves out buckets of what was randomised, and here errors come from units. Use 'auto'."
         )
-    if asked.before is not None and asked.randomized is None:
+    if spec.before is not None and spec.randomized is None:
         raise EvenhandError(
             "before= takes off what the past explains of a random split, and nothing was randomised. Leave it out."
         )
-    if asked.arm is not None and asked.arm in (asked.unit, asked.randomized):
-        raise EvenhandError(f"arm={asked.arm!r} is also named as another role. {HOW_TO_CHOOSE}")
-    if asked.arm is None and asked.randomized is None:
+    if spec.arm is not None and spec.arm in (spec.unit, spec.randomized):
+        raise EvenhandError(f"arm={spec.arm!r} is also named as another role. {HOW_TO_CHOOSE}")
+    if spec.arm is None and spec.randomized is None:
         raise EvenhandError(
             f"arm=None plans a test, and randomized=None says that nothing is randomised. {HOW_TO_CHOOSE}"
         )
-    if asked.equal == "amount" and asked.randomized == asked.unit:
+    if spec.equal == "amount" and spec.randomized == spec.unit:
         raise EvenhandError(
             "equal='amount' thins an arm by leaving out viewers, and here units were randomised. Leave it out."
         )

@@ -133,8 +133,8 @@ def counterfactual(
     rows: list[Row] = []
     each: dict[str, Any] = {}
     for e in evidence:
-        found, facts = _given_again(e, folds, window, baseline, draws, seed)
-        rows += [{**e.cells, **r} for r in without_few(found, call.fewest, e.left)]
+        slice_rows, facts = _given_again(e, folds, window, baseline, draws, seed)
+        rows += [{**e.cells, **r} for r in without_few(slice_rows, call.fewest, e.left)]
         each[slice_words(slices, list(e.cells.values()))] = facts
     more = next(iter(each.values()))
     if slices:
@@ -143,9 +143,11 @@ def counterfactual(
     dropped = {k: sum(e.view.dropped.get(k, 0) for e in evidence) for e in evidence for k in e.view.dropped}
     counts = {k: more[k] for k in COUNTED if k in more} if not slices else {"slices": more["slices"]}
     more = {k: v for k, v in more.items() if k not in counts}
-    told = call.provenance(read, dropped, {"seed": seed, "counterfactual": chosen, **more}, counts, rows)
+    provenance = call.provenance(read, dropped, {"seed": seed, "counterfactual": chosen, **more}, counts, rows)
     columns = tidy(adjusted(rows, EXTRA), slices, EXTRA)
-    return Result(Findings("counterfactual", QUESTION, slices, columns, {}, evidence[0].words, told, CHARTS), backend)
+    return Result(
+        Findings("counterfactual", QUESTION, slices, columns, {}, evidence[0].words, provenance, CHARTS), backend
+    )
 
 
 COUNTED = ("requests", "slots", "candidates")
@@ -168,9 +170,9 @@ def _given_again(
     c, fold = _dealt(c, folds, seed, requests=e.requests)
     plan = Reallocation(c, fold, folds, recalibrated=baseline == "recalibrated")
     log.info("giving %s slots again", f"{int(c.slots.sum()):,}")
-    found = plan.change()
+    change = plan.change()
     null = plan.null(draws, stream(seed, "null")) if draws else None
-    return _rows(found, null, e), _facts(c, e, folds, baseline, lowest, bounded=bounded)
+    return _rows(change, null, e), _facts(c, e, folds, baseline, lowest, bounded=bounded)
 
 
 def _lowest_width(bar: float, ends: Floats) -> float:
@@ -214,12 +216,12 @@ def _facts(
     }
 
 
-def _rows(found: Change, null: Change | None, e: Evidence) -> list[Row]:
-    rows = _outcome_rows(found, null, e.level)
-    gained = found.after.slots - found.before.slots
-    moved = found.after.rank - found.before.rank
+def _rows(observed: Change, null: Change | None, e: Evidence) -> list[Row]:
+    rows = _outcome_rows(observed, null, e.level)
+    gained = observed.after.slots - observed.before.slots
+    moved = observed.after.rank - observed.before.rank
     for g, name in enumerate(e.view.names):
-        before, after = float(found.before.slots[g]), float(found.after.slots[g])
+        before, after = float(observed.before.slots[g]), float(observed.after.slots[g])
         units = int(before)
         thin = "small_cell" if units < FEWEST_ROWS else None
         rows += [
@@ -234,8 +236,8 @@ def _rows(found: Change, null: Change | None, e: Evidence) -> list[Row]:
         change = row({}, "slots_relative_change", group=name, units=units, note="zero_denominator")
         rows.append({**change, "estimate": after / before - 1, "note": None} if before else change)
         rows += [
-            _rank_row("mean_rank_before", name, float(found.before.rank[g]), units),
-            _rank_row("mean_rank_after", name, float(found.after.rank[g]), units),
+            _rank_row("mean_rank_before", name, float(observed.before.rank[g]), units),
+            _rank_row("mean_rank_after", name, float(observed.after.rank[g]), units),
             _with_p(_rank_row("mean_rank_change", name, float(moved[g]), units, thin), _ranks(null, g)),
         ]
         if null is not None:
@@ -244,12 +246,12 @@ def _rows(found: Change, null: Change | None, e: Evidence) -> list[Row]:
     return rows
 
 
-def _outcome_rows(found: Change, null: Change | None, level: float) -> list[Row]:
-    units = int(found.before.slots.sum())
-    change = float(found.outcome_change)
+def _outcome_rows(observed: Change, null: Change | None, level: float) -> list[Row]:
+    units = int(observed.before.slots.sum())
+    change = float(observed.outcome_change)
     rows = [
-        row({}, "outcome_before", estimate=float(found.before.outcome), units=units),
-        row({}, "outcome_after", estimate=float(found.after.outcome), units=units),
+        row({}, "outcome_before", estimate=float(observed.before.outcome), units=units),
+        row({}, "outcome_after", estimate=float(observed.after.outcome), units=units),
     ]
     note = "zero_denominator" if np.isnan(change) else None if null is not None else "no_null"
     p = np.nan
@@ -277,11 +279,11 @@ def _rank_row(metric: str, group: str, value: float, units: int, note: str | Non
 
 def _with_p(r: Row, draws: Floats | None) -> Row:
     """How often chance alone is as far out, on either side."""
-    known = np.zeros(0) if draws is None else draws[~np.isnan(draws)]
-    if np.isnan(r["estimate"]) or not len(known):
+    defined = np.zeros(0) if draws is None else draws[~np.isnan(draws)]
+    if np.isnan(r["estimate"]) or not len(defined):
         return {**r, "p": np.nan}
-    rarer = min(np.count_nonzero(known >= r["estimate"]), np.count_nonzero(known <= r["estimate"]))
-    return {**r, "p": min(1.0, 2 * (1 + rarer) / (1 + len(known)))}
+    rarer = min(np.count_nonzero(defined >= r["estimate"]), np.count_nonzero(defined <= r["estimate"]))
+    return {**r, "p": min(1.0, 2 * (1 + rarer) / (1 + len(defined)))}
 
 
 def _band(metric: str, draws: Floats | None, level: float, *, group: str | None = None, units: int) -> Row:
@@ -290,18 +292,18 @@ def _band(metric: str, draws: Floats | None, level: float, *, group: str | None 
     The ends are draws: with n of them a further one lies above the k-th smallest with a chance of 1 - k / (n + 1), so that
     what lies beyond an end is what has a p of at most 1 - level.
     """
-    known = np.sort(draws[~np.isnan(draws)]) if draws is not None else np.zeros(0)
-    if not len(known):
+    defined = np.sort(draws[~np.isnan(draws)]) if draws is not None else np.zeros(0)
+    if not len(defined):
         return row({}, metric, group=group, units=units, note="zero_denominator")
-    k = min(len(known), math.ceil((len(known) + 1) * level * (1 - 1e-12)))
-    lost = 0 if draws is None else len(draws) - len(known)
+    k = min(len(defined), math.ceil((len(defined) + 1) * level * (1 - 1e-12)))
+    lost = 0 if draws is None else len(draws) - len(defined)
     return row(
         {},
         metric,
         group=group,
-        estimate=float(np.median(known)),
-        low=float(known[-k]),
-        high=float(known[k - 1]),
+        estimate=float(np.median(defined)),
+        low=float(defined[-k]),
+        high=float(defined[k - 1]),
         units=units,
         undefined_draws=lost,
     )

@@ -123,37 +123,39 @@ def outcome_test(
     >>> [round(gap, 6) for gap in found.only("pooled_gap").frame["estimate"]]
     [0.0, 0.5]
     """
-    asked = None if metrics is None else parse_metrics(metrics, askable())
+    specs = None if metrics is None else parse_metrics(metrics, askable())
     how, roles = roles_of(call.arguments)
     log.info("checking the table")
     checked = open_outcomes(table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
     words = {"unit": "candidate", "score": score, "outcome": outcome, "group": group}
     if roles.by:
         checked, words["reference"] = _one_reference(checked)
-    plan = _Plan(call, kind, bins, how, level, asked, words)
+    plan = _Plan(call, kind, bins, how, level, specs, words)
     parts = [_tested(label, part, plan) for label, part in checked.slices()]
     labels = whole_labels_of([part.label for part in parts])
     cells = [dict(zip(roles.by, label, strict=True)) for label in labels]
     rows = [{**cell, **r} for cell, part in zip(cells, parts, strict=True) for r in part.rows]
     rows = over_slices(rows) if roles.by else rows
-    told = parts[0].words if len(parts) == 1 else words
-    fixes = {"remedies": remedies(rows, roles.by, told.get("reference", ""), level)}
+    slice_words = parts[0].words if len(parts) == 1 else words
+    fixes = {"remedies": remedies(rows, roles.by, slice_words.get("reference", ""), level)}
     return call.result(
         rows, backend=checked.backend, read=checked.rows, dropped=checked.dropped,
-        slices=roles.by, curves=_curves(cells, parts) | fixes, words=told,
+        slices=roles.by, curves=_curves(cells, parts) | fixes, words=slice_words,
         facts=of_slices(roles.by, labels, [part.facts for part in parts]), of=OutcomeResult,
         evidence=tuple(replace(p.evidence, cells=cell) for cell, p in zip(cells, parts, strict=True) if p.evidence),
     )  # fmt: skip
 
 
-def roles_of(given: Mapping[str, Any]) -> tuple[Covariance, Roles]:
+def roles_of(arguments: Mapping[str, Any]) -> tuple[Covariance, Roles]:
     """How errors are found, and the columns by role."""
-    cluster, request = given["cluster"], given["request"]
-    how = _checked(given["kind"], given["threshold"], given["bins"], given["covariance"], cluster, request)
+    cluster, request = arguments["cluster"], arguments["request"]
+    how = _checked(
+        arguments["kind"], arguments["threshold"], arguments["bins"], arguments["covariance"], cluster, request
+    )
     clustered = how == "cluster"
-    own = request if cluster is None and clustered else cluster
-    columns = {role: given[role] for role in ("score", "outcome", "group", "request", "treated", "weight")}
-    return how, Roles(**columns, cluster=own, clustered=clustered, by=names_of(given["by"]))
+    cluster_column = request if cluster is None and clustered else cluster
+    columns = {role: arguments[role] for role in ("score", "outcome", "group", "request", "treated", "weight")}
+    return how, Roles(**columns, cluster=cluster_column, clustered=clustered, by=names_of(arguments["by"]))
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class _Plan:
     bins: Any
     how: Covariance
     level: float
-    asked: Sequence[MetricSpec] | None
+    metrics: Sequence[MetricSpec] | None
     words: Mapping[str, str]
 
 
@@ -212,18 +214,18 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
     words = {**plan.words, "reference": view.names[view.reference]}
     if binnings is None:  # nothing lies between ends that are means
         return _undefined(label, view.names, "suppressed", plan, words["reference"])
-    wanted = {*ODDS, *RATES} if plan.asked is None else {a.card.name for a in plan.asked}
+    row_metrics = {*ODDS, *RATES} if plan.metrics is None else {a.card.name for a in plan.metrics}
     tested = binnings.tested
     rows = all_rows(
-        tested, binnings.others, view, kind=plan.kind, level=plan.level, everybody=_everybody(view, wanted, binnings.rows),
-        wanted=wanted,
+        tested, binnings.others, view, kind=plan.kind, level=plan.level, everybody=_everybody(view, row_metrics, binnings.rows),
+        row_metrics=row_metrics,
         whole=binnings.whole if plan.kind == "ranking" else None,
     )  # fmt: skip
-    chosen = rows if plan.asked is None else chosen_rows(rows, plan.asked, tested, view)
+    chosen = rows if plan.metrics is None else chosen_rows(rows, plan.metrics, tested, view)
     few = few_cells(tested, view, call.fewest)
     return _Part(
         label, without_few(chosen, call.fewest, left, few), calibration_points(tested, view, plan.level, few),
-        facts_of(view, tested, grid.asked, plan.kind, (low, high), left, call.fewest), words,
+        facts_of(view, tested, grid.requested, plan.kind, (low, high), left, call.fewest), words,
         Evidence(view, plan.kind, tested.ends, (low, high), words, call, left),
     )  # fmt: skip
 
@@ -242,8 +244,8 @@ def _binnings(view: Outcomes, ends: tuple[float, float], plan: _Plan) -> tuple[_
     """Every binning, tested, and the bins; None where no row lies in them."""
     log.info("finding the edges of the score bins")
     score, fewest = plan.words["score"], plan.call.fewest
-    apart = ends != view.score_ends  # not every group reaches all scores, or ends are means
-    if apart:
+    differs = ends != view.score_ends  # not every group reaches all scores, or ends are means
+    if differs:
         grid, wide = Grid.pair(view, plan.bins, *ends, fewest=fewest)
         refuse_crowded(score, np.diff([ends[0], *grid.edges, ends[1]]))
         refuse_crowded(score, np.diff([view.score_ends[0], *wide.edges, view.score_ends[1]]))
@@ -251,7 +253,7 @@ def _binnings(view: Outcomes, ends: tuple[float, float], plan: _Plan) -> tuple[_
         grid = wide = Grid.from_view(view, plan.bins, *ends, fewest=fewest)
         refuse_crowded(score, np.diff([ends[0], *grid.edges, ends[1]]))
     log.info("adding up per bin and group")
-    bins = [*grid.binnings(*ends), *(wide.binnings(*view.score_ends) if apart else [])]
+    bins = [*grid.binnings(*ends), *(wide.binnings(*view.score_ends) if differs else [])]
     if plan.how == "cluster":
         refuse_many_gaps(len(view.names), grid)
     moments = _moments(view, bins, plan)
@@ -261,7 +263,9 @@ def _binnings(view: Outcomes, ends: tuple[float, float], plan: _Plan) -> tuple[_
 
     def binning(m: Moments, grid: Grid, into: Ints, ends: tuple[float, float], edges: Floats | None) -> Binning:
         few = int(m.rows.sum())
-        return Binning.of(m, view.reference, plan.how, edges, lambda: rows.binned(few, grid.edges, into, ends))
+        return Binning.from_moments(
+            m, view.reference, plan.how, edges, lambda: rows.binned(few, grid.edges, into, ends)
+        )
 
     tested = binning(moments[0], grid, grid.main, ends, grid.ends(*ends))
     others = {
@@ -269,7 +273,7 @@ def _binnings(view: Outcomes, ends: tuple[float, float], plan: _Plan) -> tuple[_
         for (count, into), m in zip(grid.others.items(), moments[1:], strict=False)
     }
     whole = tested
-    if apart:
+    if differs:
         whole = binning(moments[-1], wide, wide.main, view.score_ends, wide.ends(*view.score_ends))
     return _Binnings(tested, others, whole, rows), grid
 
@@ -343,16 +347,16 @@ def _shared_scope(view: Outcomes, ends: tuple[float, float], fewest: int) -> tup
     return low if view.threshold is None else min(view.threshold, low), high
 
 
-def _everybody(view: Outcomes, wanted: AbstractSet[str], rows: _RowsOnce) -> Everybody:
+def _everybody(view: Outcomes, row_metrics: AbstractSet[str], rows: _RowsOnce) -> Everybody:
     """The rows of all scores, and who of those with a known outcome was treated, as far as they are `wanted`."""
     cut = view.roles.treated is not None or view.threshold is not None
     if not view.engine.has_rows:
         return Everybody(None, None, cut, "no_single_rows")
-    seen = rows.everyone() if wanted & {*ODDS} else None
-    if not cut or not wanted & {*RATES} or view.rows > MOST_ROWS or view.outcome_ends != (0.0, 1.0):
+    seen = rows.everyone() if row_metrics & {*ODDS} else None
+    if not cut or not row_metrics & {*RATES} or view.rows > MOST_ROWS or view.outcome_ends != (0.0, 1.0):
         return Everybody(seen, None, cut)
-    known = Rows.from_columns(view.rows_with_outcome())
-    return Everybody(seen, None if known.treated is None or known.treated.all() else known, cut)
+    people = Rows.from_columns(view.rows_with_outcome())
+    return Everybody(seen, None if people.treated is None or people.treated.all() else people, cut)
 
 
 @dataclass
@@ -382,7 +386,7 @@ class _RowsOnce:
 
 def _undefined(label: tuple[Any, ...], names: Sequence[str], why: str, plan: _Plan, reference: str = "") -> _Part:
     words = {**plan.words, **({"reference": reference} if reference else {})}
-    return _Part(label, nothing_rows(names, why, plan.asked), {}, {"cannot_say": list(CANNOT_SAY)}, words)
+    return _Part(label, nothing_rows(names, why, plan.metrics), {}, {"cannot_say": list(CANNOT_SAY)}, words)
 
 
 MOST_BINS = 1_000
@@ -410,13 +414,13 @@ class Grid:
     edges : inner edges of the fine bins.
     main : which bin of the test each fine bin belongs to.
     others : the same for other numbers of bins, to see whether the answer hangs on that choice.
-    asked : how many bins were asked for.
+    requested : number of bins requested.
     """
 
     edges: Floats
     main: Ints
     others: dict[int, Ints]
-    asked: int
+    requested: int
 
     @classmethod
     def from_view(
@@ -424,11 +428,11 @@ class Grid:
     ) -> Grid:
         """Bins of the scores from `low` to `high`; an edge is the mean of `fewest` scores where that is more than one."""
         if not isinstance(bins, int):
-            return cls._given(bins, low, high)
+            return cls._from_edges(bins, low, high)
         counts = counts_of(bins)
         if fewest > 1:
-            return cls._found(bins, counts, mean_edges(view, counts, (low, high), fewest))
-        return cls._found(bins, counts, score_edges(view, [(counts, (low, high))])[0])
+            return cls._from_quantiles(bins, counts, mean_edges(view, counts, (low, high), fewest))
+        return cls._from_quantiles(bins, counts, score_edges(view, [(counts, (low, high))])[0])
 
     @classmethod
     def pair(
@@ -437,31 +441,31 @@ class Grid:
         """Bins of the scores from `low` to `high`, and the same number of all scores, with no others beside them."""
         wide = view.score_ends
         if not isinstance(bins, int):
-            return cls._given(bins, low, high), cls._given(bins, *wide, alone=True)
+            return cls._from_edges(bins, low, high), cls._from_edges(bins, *wide, single=True)
         if fewest > 1:
-            (alone,) = score_edges(view, [([bins], wide)])
-            return cls.from_view(view, bins, low, high, fewest=fewest), cls._found(bins, [bins], alone)
+            (all_edges,) = score_edges(view, [([bins], wide)])
+            return cls.from_view(view, bins, low, high, fewest=fewest), cls._from_quantiles(bins, [bins], all_edges)
         counts = counts_of(bins)
-        inside, alone = score_edges(view, [(counts, (low, high)), ([bins], wide)])
-        return cls._found(bins, counts, inside), cls._found(bins, [bins], alone)
+        inside, all_edges = score_edges(view, [(counts, (low, high)), ([bins], wide)])
+        return cls._from_quantiles(bins, counts, inside), cls._from_quantiles(bins, [bins], all_edges)
 
     @classmethod
-    def _given(cls, bins: Sequence[float], low: float, high: float, *, alone: bool = False) -> Grid:
-        given = given_edges(bins)
-        wanted = given[(given >= low) & (given < high)]
-        sets = {(len(wanted) + 2) // 2: wanted[1::2]} if len(wanted) > 1 and not alone else {}
-        return cls._of(wanted, sets, len(given) + 1)
+    def _from_edges(cls, bins: Sequence[float], low: float, high: float, *, single: bool = False) -> Grid:
+        edges = given_edges(bins)
+        inside = edges[(edges >= low) & (edges < high)]
+        sets = {(len(inside) + 2) // 2: inside[1::2]} if len(inside) > 1 and not single else {}
+        return cls._merged(inside, sets, len(edges) + 1)
 
     @classmethod
-    def _found(cls, bins: int, counts: Sequence[int], edges: Sequence[Floats]) -> Grid:
+    def _from_quantiles(cls, bins: int, counts: Sequence[int], edges: Sequence[Floats]) -> Grid:
         sets = dict(zip(counts, edges, strict=True))
-        return cls._of(sets.pop(bins), sets, bins)
+        return cls._merged(sets.pop(bins), sets, bins)
 
     @classmethod
-    def _of(cls, wanted: Floats, sets: dict[int, Floats], asked: int) -> Grid:
-        every = np.unique(np.concatenate([wanted, *sets.values()]))
-        into = {count: _into(every, edges) for count, edges in sets.items() if len(edges) != len(wanted)}
-        return cls(every, _into(every, wanted), into, asked)
+    def _merged(cls, main: Floats, sets: dict[int, Floats], requested: int) -> Grid:
+        every = np.unique(np.concatenate([main, *sets.values()]))
+        into = {count: _into(every, edges) for count, edges in sets.items() if len(edges) != len(main)}
+        return cls(every, _into(every, main), into, requested)
 
     def ends(self, low: float, high: float) -> Floats:
         """The edges of the test's bins, with both ends of the scope."""
@@ -475,15 +479,18 @@ class Grid:
         return np.asarray(self.edges[np.flatnonzero(np.diff(into))])
 
 
-def score_edges(view: Outcomes, wanted: Sequence[tuple[Sequence[int], Range]]) -> list[list[Floats]]:
+def score_edges(view: Outcomes, requests: Sequence[tuple[Sequence[int], Range]]) -> list[list[Floats]]:
     """For each number of bins of each range of scores the distinct inner edges: exact inverted-CDF quantiles of its rows."""
-    shares = [shares_of(bins) for bins, _ in wanted]
-    low, high = min(part[0] for _, part in wanted), max(part[1] for _, part in wanted)
-    asked = [(own, part) for own, (_, part) in zip(shares, wanted, strict=True) if own]
+    shares = [shares_of(bins) for bins, _ in requests]
+    low, high = min(part[0] for _, part in requests), max(part[1] for _, part in requests)
+    needed = [(fractions, part) for fractions, (_, part) in zip(shares, requests, strict=True) if fractions]
     scores = view.scores(low, high)
-    found = iter(quantiles_within(view.source, scores, asked, (low, high)) if asked else ())
-    edges = [next(found) if own else np.zeros(0) for own in shares]
-    return [_distinct(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, edges, strict=True)]
+    quantiles = iter(quantiles_within(view.source, scores, needed, (low, high)) if needed else ())
+    edges = [next(quantiles) if fractions else np.zeros(0) for fractions in shares]
+    return [
+        _distinct(bins, fractions, at, part[1])
+        for (bins, part), fractions, at in zip(requests, shares, edges, strict=True)
+    ]
 
 
 def mean_edges(view: Outcomes, bins: Sequence[int], ends: Range, fewest: int) -> list[Floats]:
@@ -520,7 +527,7 @@ def refuse_many_gaps(groups: int, grid: Grid) -> None:
     gaps = groups * (1 + max(int(into[-1]) for into in (grid.main, *grid.others.values())))
     if gaps > MOST_GAPS:
         raise EvenhandError(
-            f"bins={grid.asked} makes up to {gaps:,} gaps of {groups} groups, more than the {MOST_GAPS:,} that can be tested "
+            f"bins={grid.requested} makes up to {gaps:,} gaps of {groups} groups, more than the {MOST_GAPS:,} that can be tested "
             "together. Pass fewer bins, or fewer groups."
         )
 
@@ -542,14 +549,14 @@ def counts_of(bins: int) -> list[int]:
 def given_edges(bins: Sequence[float]) -> Floats:
     """The scores at which one bin ends and the next begins."""
     try:
-        given = np.asarray(bins, dtype=np.float64)
+        edges = np.asarray(bins, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise EvenhandError(
             f"bins={bins!r} holds edges that are not numbers. Pass scores such as [0.2, 0.5]."
         ) from error
-    if given.ndim != 1 or not len(given) or not np.isfinite(given).all() or np.any(np.diff(given) <= 0):
+    if edges.ndim != 1 or not len(edges) or not np.isfinite(edges).all() or np.any(np.diff(edges) <= 0):
         raise EvenhandError(f"bins={bins!r} is not a rising list of scores. Pass edges such as [0.2, 0.5].")
-    return given
+    return edges
 
 
 def _into(every: Floats, edges: Floats) -> Ints:

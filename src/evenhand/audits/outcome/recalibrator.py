@@ -113,21 +113,21 @@ class OutcomeRecalibrator:
         _same_length(s, y)
         codes = np.unique(labels, return_inverse=True)[1].reshape(-1)
         home = int(np.bincount(codes).argmax())
-        found = []
+        results = []
         for score in (s, new):
             tally = _tally(score, y, codes, self.bins, int(codes.max()) + 1)
             tested, over_all = gaps(tally, home), pooled_gap.on(tally, reference=home)
             top = np.argsort(-score, kind="stable")[: max(1, round(TOP * len(score)))]
-            found.append((float(np.nanmax(np.abs(over_all))), joint_test(tested).p, float(y[top].mean())))
-        (gap, p, best), (new_gap, new_p, new_best) = found
+            results.append((float(np.nanmax(np.abs(over_all))), joint_test(tested).p, float(y[top].mean())))
+        (gap, p, best), (new_gap, new_p, new_best) = results
         return Gain(len(s), gap, new_gap, p, new_p, best, new_best)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """What was learned, as JSON text; written to `path` if one is given."""
         self._must_be_fitted()
-        held = {name: getattr(self, f"{name}_") for name in ("groups", "rows", "knots", "curves", "pooled")}
+        learned = {name: getattr(self, f"{name}_") for name in ("groups", "rows", "knots", "curves", "pooled")}
         text = json.dumps(
-            {"kind": KIND, "version": 1, **self.get_params(), "bins": int(self.bins), **held},
+            {"kind": KIND, "version": 1, **self.get_params(), "bins": int(self.bins), **learned},
             ensure_ascii=False,
             indent=1,
         )
@@ -145,10 +145,10 @@ class OutcomeRecalibrator:
             raise EvenhandError(f"{text[:80]!r} is no saved recalibrator. Pass what to_json wrote.") from error
         if not isinstance(data, dict) or data.get("kind") != KIND:
             raise EvenhandError("The JSON holds no recalibrator. Pass what to_json wrote.")
-        made = cls(bins=data["bins"], reference=data["reference"])
+        recalibrator = cls(bins=data["bins"], reference=data["reference"])
         for name in ("groups", "rows", "knots", "curves", "pooled"):
-            setattr(made, f"{name}_", data[name])
-        return made
+            setattr(recalibrator, f"{name}_", data[name])
+        return recalibrator
 
     def _must_be_fitted(self) -> None:
         if not hasattr(self, "knots_"):
@@ -180,12 +180,12 @@ class Gain:
 
 def _numbers(name: str, values: Any) -> Floats:
     try:
-        found = np.asarray(values, dtype=np.float64)
+        array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise EvenhandError(f"{name} must be numbers. Pass one number per candidate.") from error
-    if found.ndim != 1 or not len(found) or not np.isfinite(found).all():
+    if array.ndim != 1 or not len(array) or not np.isfinite(array).all():
         raise EvenhandError(f"{name} must be a list of finite numbers, at least one. Remove missing values first.")
-    return found
+    return array
 
 
 def _labels(groups: Any) -> Any:
@@ -238,21 +238,21 @@ def _steadied(knots: Floats, values: Floats, error: Floats, design: Floats, *, s
     The columns of the design are fitted one after the other (each as what it adds), then the bins around them. If `shrunk`,
     each of the columns has to show itself too; otherwise they are kept whole.
     """
-    known = np.isfinite(values) & np.isfinite(error)
-    if not known.any():
+    defined = np.isfinite(values) & np.isfinite(error)
+    if not defined.any():
         return np.zeros_like(values)
-    if (error[known] == 0).any():  # no noise: nothing to be steadied, and the bins in between follow
-        return np.interp(knots, knots[known], values[known])
-    weight = np.where(known, 1 / np.where(known, error, 1.0), 0.0)
-    told = np.where(known, values, 0.0) * weight
-    axes, turn = np.linalg.qr(design[known] * weight[known, None])
-    sizes = axes.T @ told[known]  # independent of each other, with a standard error of one
-    off = told[known] - axes @ sizes
+    if (error[defined] == 0).any():  # no noise: nothing to be steadied, and the bins in between follow
+        return np.interp(knots, knots[defined], values[defined])
+    weight = np.where(defined, 1 / np.where(defined, error, 1.0), 0.0)
+    scaled = np.where(defined, values, 0.0) * weight
+    axes, turn = np.linalg.qr(design[defined] * weight[defined, None])
+    sizes = axes.T @ scaled[defined]  # independent of each other, with a standard error of one
+    off = scaled[defined] - axes @ sizes
     if shrunk:
         sizes = sizes * np.array([_kept(float(z * z), 1) for z in sizes])
-    found = design @ np.linalg.lstsq(turn, sizes, rcond=None)[0]
-    found[known] += _kept(float(off @ off), int(known.sum()) - design.shape[1]) * off / weight[known]
-    return np.asarray(found)
+    fitted = design @ np.linalg.lstsq(turn, sizes, rcond=None)[0]
+    fitted[defined] += _kept(float(off @ off), int(defined.sum()) - design.shape[1]) * off / weight[defined]
+    return np.asarray(fitted)
 
 
 def _kept(square: float, free: int) -> float:

@@ -52,7 +52,7 @@ class Binning:
     ends: Floats
 
     @classmethod
-    def of(
+    def from_moments(
         cls,
         moments: Moments,
         reference: int,
@@ -61,9 +61,9 @@ class Binning:
         rows: Callable[[], Rows | None],
     ) -> Binning:
         """Test one binning; `rows` are read where few outcomes leave nothing but permuting the labels."""
-        found = gaps(moments, reference, covariance)
-        over_all = tested_by_chance(moments, found, pooled(moments, found, covariance), rows)
-        return cls(moments, found, over_all, covariance, np.zeros(0) if ends is None else ends)
+        bin_gaps = gaps(moments, reference, covariance)
+        over_all = tested_by_chance(moments, bin_gaps, pooled(moments, bin_gaps, covariance), rows)
+        return cls(moments, bin_gaps, over_all, covariance, np.zeros(0) if ends is None else ends)
 
 
 def all_rows(
@@ -74,10 +74,10 @@ def all_rows(
     kind: str,
     level: float,
     everybody: Everybody,
-    wanted: AbstractSet[str],
+    row_metrics: AbstractSet[str],
     whole: Binning | None = None,
 ) -> list[Row]:
-    """Summaries first, then every bin, then what other measures say, the costly ones where `wanted`; `whole` has bins of all
+    """Summaries first, then every bin, then what other measures say, the costly ones where in `row_metrics`; `whole` has bins of all
     scores, shared or not.
     """
     rows = _summary(tested, view, level, kind)
@@ -89,7 +89,7 @@ def all_rows(
     rows += _gap_rows(tested, view, level)
     rows += _mean_rows(tested, view, level)
     rows += [_bin_test_row(tested, b) for b in range(len(tested.ends) - 1)]
-    return rows + contrast_rows(view, everybody, level, wanted)
+    return rows + contrast_rows(view, everybody, level, row_metrics)
 
 
 def askable() -> dict[str, Metric]:
@@ -101,23 +101,23 @@ def over_slices(rows: Sequence[Row]) -> list[Row]:
     """Rows of all slices: p that were adjusted within a slice are adjusted over all of them, metric by metric."""
     tested = [i for i, r in enumerate(rows) if np.isfinite(r.get("p_adjusted", np.nan))]
     p = [rows[i]["p"] for i in tested]
-    found = dict(zip(tested, holm_by_family(p, [rows[i]["metric"] for i in tested]).tolist(), strict=True))
-    return [{**r, "p_adjusted": found[i]} if i in found else r for i, r in enumerate(rows)]
+    adjusted = dict(zip(tested, holm_by_family(p, [rows[i]["metric"] for i in tested]).tolist(), strict=True))
+    return [{**r, "p_adjusted": adjusted[i]} if i in adjusted else r for i, r in enumerate(rows)]
 
 
-def chosen_rows(rows: Sequence[Row], asked: Sequence[MetricSpec], tested: Binning, view: Outcomes) -> list[Row]:
+def chosen_rows(rows: Sequence[Row], specs: Sequence[MetricSpec], tested: Binning, view: Outcomes) -> list[Row]:
     """The metrics asked for: as the test has them, with their errors, or else the value on the tested bins."""
-    said: dict[str, list[Row]] = {}
+    by_metric: dict[str, list[Row]] = {}
     for r in rows:
-        said.setdefault(r["metric"], []).append(r)
-    return [r for a in asked for r in said.get(a.text) or _otherwise(a, tested, view)]
+        by_metric.setdefault(r["metric"], []).append(r)
+    return [r for a in specs for r in by_metric.get(a.text) or _otherwise(a, tested, view)]
 
 
 def _otherwise(a: MetricSpec, tested: Binning, view: Outcomes) -> list[Row]:
     if a.card.needs is Moments:
         return _measured(a, tested, view)
-    told = view.roles.treated is not None or view.threshold is not None
-    why = "no_single_rows" if not view.engine.has_rows and told else "nobody_left_out"
+    selects = view.roles.treated is not None or view.threshold is not None
+    why = "no_single_rows" if not view.engine.has_rows and selects else "nobody_left_out"
     return [row({}, a.text, group=name, ideal=a.ideal, better=a.better, note=why) for name in view.names]
 
 
@@ -125,25 +125,25 @@ def _measured(a: MetricSpec, tested: Binning, view: Outcomes) -> list[Row]:
     """A metric that is no part of the test: one value, one per group, or one per bin and group."""
     m = tested.moments
     at = {"reference": view.reference} if "reference" in a.metric.parameters else {}
-    found = a.metric.on(m, **{**at, **a.params})
-    by_group, by_bin = found.ndim > 0, found.ndim > 1
+    values = a.metric.on(m, **{**at, **a.params})
+    by_group, by_bin = values.ndim > 0, values.ndim > 1
     rows = []
-    for place in np.ndindex(found.shape):
-        held = m.rows[place] if by_bin else m.rows[:, place[0]].sum() if by_group else m.rows.sum()
+    for place in np.ndindex(values.shape):
+        row_count = m.rows[place] if by_bin else m.rows[:, place[0]].sum() if by_group else m.rows.sum()
         rows.append(
             row(
-                {}, a.text, group=view.names[place[-1]] if by_group else None, estimate=float(found[place]), ideal=a.ideal,
-                better=a.better, units=int(held), note=a.card.reason(m, **a.params) if np.isnan(found[place]) else None,
+                {}, a.text, group=view.names[place[-1]] if by_group else None, estimate=float(values[place]), ideal=a.ideal,
+                better=a.better, units=int(row_count), note=a.card.reason(m, **a.params) if np.isnan(values[place]) else None,
                 **(_place(tested, place[0]) if by_bin else {}),
             )
         )  # fmt: skip
     return rows
 
 
-def nothing_rows(names: Sequence[str], why: str, asked: Sequence[MetricSpec] | None = None) -> list[Row]:
+def nothing_rows(names: Sequence[str], why: str, specs: Sequence[MetricSpec] | None = None) -> list[Row]:
     """What is left to say where nothing can be compared."""
-    if asked is not None:
-        return [row({}, a.text, ideal=a.ideal, better=a.better, note=why) for a in asked]
+    if specs is not None:
+        return [row({}, a.text, ideal=a.ideal, better=a.better, note=why) for a in specs]
     groups: list[str | None] = list(names) or [None]
     rows = [
         row({}, "joint_test", note=why),
@@ -153,9 +153,9 @@ def nothing_rows(names: Sequence[str], why: str, asked: Sequence[MetricSpec] | N
 
 
 def _summary(tested: Binning, view: Outcomes, level: float, kind: str) -> list[Row]:
-    held = tested.moments.rows
-    narrow = "narrow_support" if held.sum() < NARROW * view.used.sum() else ""
-    rows = [_test(joint_test(tested.gaps), "joint_test", held, narrow)]
+    row_counts = tested.moments.rows
+    narrow = "narrow_support" if row_counts.sum() < NARROW * view.used.sum() else ""
+    rows = [_test(joint_test(tested.gaps), "joint_test", row_counts, narrow)]
     if kind == "classification":
         rows.append({**_bin_test_row(tested, 0), "metric": "marginal_test"})
     rows += _effects(tested.pooled, "pooled_gap", tested, view, level)
@@ -165,50 +165,52 @@ def _summary(tested: Binning, view: Outcomes, level: float, kind: str) -> list[R
     return rows
 
 
-def _test(found: Wald, metric: str, held: Floats, also: str = "") -> Row:
+def _test(wald: Wald, metric: str, row_counts: Floats, also: str = "") -> Row:
     """A test of bins that hold so many rows per group. One of all bins is a family of its own, whatever other bins say."""
-    alone = np.count_nonzero(held.reshape(-1, held.shape[-1]).any(0)) < 2
-    few = "one_group_only" if alone else "too_few_clusters" if found.gaps else "small_cell"
-    missing = "" if np.isfinite(found.p) else few
-    made = row({}, metric, estimate=found.statistic, units=int(held.sum()), p=found.p, note=notes(missing, also))
-    return {**made, "p_adjusted": found.p} if metric.startswith("joint_test") else made
+    single_group = np.count_nonzero(row_counts.reshape(-1, row_counts.shape[-1]).any(0)) < 2
+    few = "one_group_only" if single_group else "too_few_clusters" if wald.gaps else "small_cell"
+    missing = "" if np.isfinite(wald.p) else few
+    cells = row({}, metric, estimate=wald.statistic, units=int(row_counts.sum()), p=wald.p, note=notes(missing, also))
+    return {**cells, "p_adjusted": wald.p} if metric.startswith("joint_test") else cells
 
 
-def _effects(found: Effect | Pooled, metric: str, tested: Binning, view: Outcomes, level: float) -> list[Row]:
+def _effects(effect: Effect | Pooled, metric: str, tested: Binning, view: Outcomes, level: float) -> list[Row]:
     """One row per group for a gap over all bins; p adjusted over the groups."""
-    (low, high), seen, p = found.ends(level), found.detectable(level), found.p
+    (low, high), seen, p = effect.ends(level), effect.detectable(level), effect.p
     others = np.arange(len(view.labels)) != view.reference
-    p = np.where(others & ~found.small, p, np.nan)
+    p = np.where(others & ~effect.small, p, np.nan)
     adjusted = holm(p)
-    rows, held = [], tested.moments.rows.sum(0)
-    used = np.where(others, found.rows, held) if isinstance(found, Pooled) else held
+    rows, row_counts = [], tested.moments.rows.sum(0)
+    used = np.where(others, effect.rows, row_counts) if isinstance(effect, Pooled) else row_counts
     for g, name in enumerate(view.names):
-        shown = others[g] and not found.small[g]
+        shown = others[g] and not effect.small[g]
         ends = (low[g], high[g]) if shown else (np.nan, np.nan)
         rows.append(
             row(
-                {}, metric, group=name, estimate=found.estimate[g], low=ends[0], high=ends[1], ideal=0.0, better="ideal",
-                units=int(used[g]), se=found.error[g], p=p[g], p_adjusted=adjusted[g],
+                {}, metric, group=name, estimate=effect.estimate[g], low=ends[0], high=ends[1], ideal=0.0, better="ideal",
+                units=int(used[g]), se=effect.error[g], p=p[g], p_adjusted=adjusted[g],
                 detectable=seen[g] if shown else np.nan, share_used=used[g] / view.used[g],
-                note=_effect_note(found, g, tested, view, ends) if others[g] or not held[g] else "reference",
+                note=_effect_note(effect, g, tested, view, ends) if others[g] or not row_counts[g] else "reference",
             )
         )  # fmt: skip
     return [_plain(r) for r in rows]
 
 
 def _effect_note(
-    found: Effect | Pooled, g: int, tested: Binning, view: Outcomes, ends: tuple[float, float]
+    effect: Effect | Pooled, g: int, tested: Binning, view: Outcomes, ends: tuple[float, float]
 ) -> str | None:
     """Why there is no gap over all bins, or no test of it, and whether bins are missing from it."""
-    held = tested.moments.rows
-    if np.isnan(found.estimate[g]):
-        here = held.sum(0)
-        absent = "group_absent" if not here[g] else "reference_absent" if not here[view.reference] else "collinear"
-        return absent if here.astype(bool).sum() > 1 else "one_group_only"
-    bins = np.count_nonzero(held.any(1))
-    missing = "bins_missing" if isinstance(found, Pooled) and found.bins[g] < bins else ""
-    drawn = "permuted_labels" if isinstance(found, Pooled) and g in found.drawn and found.few[g] else ""
-    constant = "constant_input" if not found.error[g] > 0 else ""
+    row_counts = tested.moments.rows
+    if np.isnan(effect.estimate[g]):
+        by_group = row_counts.sum(0)
+        absent = (
+            "group_absent" if not by_group[g] else "reference_absent" if not by_group[view.reference] else "collinear"
+        )
+        return absent if by_group.astype(bool).sum() > 1 else "one_group_only"
+    bins = np.count_nonzero(row_counts.any(1))
+    missing = "bins_missing" if isinstance(effect, Pooled) and effect.bins[g] < bins else ""
+    drawn = "permuted_labels" if isinstance(effect, Pooled) and g in effect.drawn and effect.few[g] else ""
+    constant = "constant_input" if not effect.error[g] > 0 else ""
     few = "few_outcomes" if not constant and np.isnan(ends[0]) else ""
     return notes(missing, constant, few, drawn if not few and not constant else "")
 
@@ -218,30 +220,30 @@ def _place(tested: Binning, b: int) -> dict[str, Any]:
 
 
 def _gap_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
-    found, why = tested.gaps, reasons(tested.moments, tested.gaps)
-    adjusted = holm(np.where(found.tested, found.p, np.nan).ravel()).reshape(found.p.shape)
-    thin = found.small | found.small[:, [found.reference]]
-    wide, seen, error = found.half_width(level), found.detectable(level), found.error
+    gaps_by_bin, why = tested.gaps, reasons(tested.moments, tested.gaps)
+    adjusted = holm(np.where(gaps_by_bin.tested, gaps_by_bin.p, np.nan).ravel()).reshape(gaps_by_bin.p.shape)
+    thin = gaps_by_bin.small | gaps_by_bin.small[:, [gaps_by_bin.reference]]
+    wide, seen, error = gaps_by_bin.half_width(level), gaps_by_bin.detectable(level), gaps_by_bin.error
     still = np.minimum(tested.moments.above, tested.moments.below) == 0  # all the lowest, or all the highest: no error
-    p = np.where(still | still[:, [found.reference]], np.nan, found.p)
-    level_at_zero = found.lines.level[:, found.reference] - found.lines.slope * tested.moments.origin
+    p = np.where(still | still[:, [gaps_by_bin.reference]], np.nan, gaps_by_bin.p)
+    level_at_zero = gaps_by_bin.lines.level[:, gaps_by_bin.reference] - gaps_by_bin.lines.slope * tested.moments.origin
     rows = []
     for b in range(len(tested.ends) - 1):
-        flat = "" if found.lines.scored[b] or found.lines.collinear[b] else "constant_score"
+        flat = "" if gaps_by_bin.lines.scored[b] or gaps_by_bin.lines.collinear[b] else "constant_score"
         for g, name in enumerate(view.names):
-            gap, units = found.estimate[b, g], int(found.rows[b, g])
-            alone = g == found.reference and why[b][g] == "one_group_only"
-            home = "reference" if g == found.reference and not why[b][g] and not np.isnan(gap) else ""
-            small = "small_cell" if thin[b, g] and g != found.reference and not np.isnan(gap) else ""
+            gap, units = gaps_by_bin.estimate[b, g], int(gaps_by_bin.rows[b, g])
+            single_group = g == gaps_by_bin.reference and why[b][g] == "one_group_only"
+            home = "reference" if g == gaps_by_bin.reference and not why[b][g] and not np.isnan(gap) else ""
+            small = "small_cell" if thin[b, g] and g != gaps_by_bin.reference and not np.isnan(gap) else ""
             reach = np.nan if home else wide[b, g]
-            made = row(
-                {}, "outcome_gap", group=name, estimate=np.nan if alone else gap, low=gap - reach, high=gap + reach,
+            cells = row(
+                {}, "outcome_gap", group=name, estimate=np.nan if single_group else gap, low=gap - reach, high=gap + reach,
                 ideal=0.0, better="ideal", units=units, note=notes(home, why[b][g], small, flat if not np.isnan(gap) else ""),
                 se=error[b, g], p=p[b, g], p_adjusted=adjusted[b, g], detectable=seen[b, g],
                 intercept=level_at_zero[b] if not np.isnan(gap) else np.nan,
-                slope=found.lines.slope[b] if found.lines.scored[b] and not np.isnan(gap) else np.nan, **_place(tested, b),
+                slope=gaps_by_bin.lines.slope[b] if gaps_by_bin.lines.scored[b] and not np.isnan(gap) else np.nan, **_place(tested, b),
             )  # fmt: skip
-            rows.append(_plain(made))
+            rows.append(_plain(cells))
     return rows
 
 
@@ -254,11 +256,11 @@ def _mean_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
         for g, name in enumerate(view.names):
             units = int(tested.moments.rows[b, g])
             still = "single_member" if units == 1 else "no_variation" if np.isnan(low[b, g]) else ""
-            made = row(
+            cells = row(
                 {}, "mean_outcome", group=name, estimate=mean[b, g], low=low[b, g], high=high[b, g],
                 units=units, se=error[b, g], note=notes(still if units else "group_absent"), **_place(tested, b),
             )  # fmt: skip
-            rows.append(_plain(made))
+            rows.append(_plain(cells))
     return rows
 
 
@@ -277,8 +279,8 @@ def mean_ends(tested: Binning, view: Outcomes, level: float) -> tuple[Floats, Fl
 
 
 def _bin_test_row(tested: Binning, b: int) -> Row:
-    found = bin_test(tested.gaps, b)
-    return {**_test(found, "bin_test", tested.moments.rows[b]), **_place(tested, b)}
+    wald = bin_test(tested.gaps, b)
+    return {**_test(wald, "bin_test", tested.moments.rows[b]), **_place(tested, b)}
 
 
 def _lowest(tested: Binning) -> Row:
@@ -329,10 +331,10 @@ def without_few(rows: Sequence[Row], fewest: int, left: Sequence[str] = (), few:
     many as the others.
     """
     bins = {(b, None) for b, _ in few}
-    made = [_bare(r) if (r.get("bin"), r["group"]) in few | bins or _too_few(r, fewest) else r for r in rows]
+    shown = [_bare(r) if (r.get("bin"), r["group"]) in few | bins or _too_few(r, fewest) else r for r in rows]
     others = [r for r in rows if r["group"] is not None]
     like = [r for r in others if r["group"] == others[-1]["group"]]
-    return made + [{**_bare(r), "group": name} for name in left for r in like]
+    return shown + [{**_bare(r), "group": name} for name in left for r in like]
 
 
 def _too_few(r: Row, fewest: int) -> bool:
@@ -366,13 +368,13 @@ class Everybody:
     Attributes
     ----------
     seen : those whose outcome was observed; None where they are not held, as `unseen` says.
-    known : those whose outcome the table tells, also below the threshold or untreated, with who was treated; None where
+    with_outcome : those whose outcome the table tells, also below the threshold or untreated, with who was treated; None where
         everybody was, or outcomes are not 0 and 1.
     thresholded : whether the table says who was treated.
     """
 
     seen: Rows | None
-    known: Rows | None
+    with_outcome: Rows | None
     thresholded: bool
     unseen: str = "too_many_rows"
     """Why rows are not held one by one, where they are not."""
@@ -383,8 +385,8 @@ RATES = ("true_positive_rate_gap", "false_positive_rate_gap")
 """Measures that read the rows one by one, which takes longer than all the rest: they are left out where nobody asks."""
 
 
-def contrast_rows(view: Outcomes, everybody: Everybody, level: float, wanted: AbstractSet[str]) -> list[Row]:
-    """What other measures see on the same rows; of those that read them one by one, the `wanted`."""
+def contrast_rows(view: Outcomes, everybody: Everybody, level: float, row_metrics: AbstractSet[str]) -> list[Row]:
+    """What other measures see on the same rows; of those that read them one by one, those in `row_metrics`."""
     rows = []
     for g, name in enumerate(view.names):
         units, outcome = int(view.used[g]), view.outcome_sum[g] / view.mass[g]
@@ -395,50 +397,50 @@ def contrast_rows(view: Outcomes, everybody: Everybody, level: float, wanted: Ab
             rows.append(
                 row({}, "calibration_gap", group=name, estimate=float(gap), ideal=0.0, better="ideal", units=units)
             )
-    asked, seen = [metric for metric in ODDS if metric in wanted], everybody.seen
-    kinds = [metric == "equal_opportunity_gap" for metric in asked]
+    odds_metrics, seen = [metric for metric in ODDS if metric in row_metrics], everybody.seen
+    kinds = [metric == "equal_opportunity_gap" for metric in odds_metrics]
     odds = {
         g: odds_gaps(seen, g, view.reference, level, kinds)
         for g in range(len(view.names))
         if seen is not None and kinds and g != view.reference
     }
-    for i, metric in enumerate(asked):
+    for i, metric in enumerate(odds_metrics):
         rows += [
             _odds_row(metric, view, g, odds[g][i] if g in odds else None, everybody.unseen)
             for g in range(len(view.names))
         ]
-    return rows + [r for metric in RATES if metric in wanted for r in _rate_rows(view, everybody, metric, level)]
+    return rows + [r for metric in RATES if metric in row_metrics for r in _rate_rows(view, everybody, metric, level)]
 
 
-def _odds_row(metric: str, view: Outcomes, g: int, found: Odds | None, unseen: str) -> Row:
+def _odds_row(metric: str, view: Outcomes, g: int, odds: Odds | None, unseen: str) -> Row:
     home = g == view.reference
-    made = row(
+    cells = row(
         {}, metric, group=view.names[g], ideal=0.0, better="lower", units=int(view.used[g]),
         estimate=0.0 if home else np.nan, note="reference" if home else unseen,
     )  # fmt: skip
-    if found is None:
-        return made
-    few = "few_given_outcome" if np.isnan(found.estimate) else "some_outcomes_skipped" if found.skipped else ""
-    ends = {"low": found.low, "high": found.high}
-    clusters = "too_few_clusters" if found.few_clusters else ""
-    return made | ends | {"estimate": found.estimate, "chance": found.chance, "note": notes(few, clusters)}
+    if odds is None:
+        return cells
+    few = "few_given_outcome" if np.isnan(odds.estimate) else "some_outcomes_skipped" if odds.skipped else ""
+    ends = {"low": odds.low, "high": odds.high}
+    clusters = "too_few_clusters" if odds.few_clusters else ""
+    return cells | ends | {"estimate": odds.estimate, "chance": odds.chance, "note": notes(few, clusters)}
 
 
 def _rate_rows(view: Outcomes, everybody: Everybody, metric: str, level: float) -> list[Row]:
     """Gaps of the rate at which those with a good outcome, or a bad one, are treated."""
-    known = everybody.known
-    if known is None:
+    people = everybody.with_outcome
+    if people is None:
         return []
-    rows, at = [], known.outcome == (metric == RATES[0])
+    rows, at = [], people.outcome == (metric == RATES[0])
     for g, name in enumerate(view.names):
-        found = rate_gap(known, at, g, view.reference, level)
-        home = g == view.reference and not np.isnan(found.estimate)
-        note = "zero_denominator" if np.isnan(found.estimate) else "few_given_outcome" if np.isnan(found.low) else None
+        gap = rate_gap(people, at, g, view.reference, level)
+        home = g == view.reference and not np.isnan(gap.estimate)
+        note = "zero_denominator" if np.isnan(gap.estimate) else "few_given_outcome" if np.isnan(gap.low) else None
         rows.append(
             row(
-                {}, metric, group=name, estimate=found.estimate, low=np.nan if home else found.low,
-                high=np.nan if home else found.high, ideal=0.0, better="ideal",
-                units=int(np.count_nonzero(at & (known.group == g))), note="reference" if home else note,
+                {}, metric, group=name, estimate=gap.estimate, low=np.nan if home else gap.low,
+                high=np.nan if home else gap.high, ideal=0.0, better="ideal",
+                units=int(np.count_nonzero(at & (people.group == g))), note="reference" if home else note,
             )
         )  # fmt: skip
     return rows
@@ -525,14 +527,14 @@ def facts_of(
 
 def _joint_rule(tested: Binning) -> str:
     """Which gaps enter the joint test, and what it is referred to."""
-    found = tested.gaps
+    tested_gaps = tested.gaps
     reference = {
         "HC1": "chi-square, each bin first referred to Hotelling's T^2 with Welch's degrees of freedom",
         "classical": "F with all bins' rows minus coefficients",
-        "cluster": f"Hotelling's T^2 with {found.total_freedom + 1:.1f} clusters of one size, which these are worth",
+        "cluster": f"Hotelling's T^2 with {tested_gaps.total_freedom + 1:.1f} clusters of one size, which these are worth",
     }[tested.covariance]
     return (
-        f"Wald test of {int(found.jointly.sum())} gaps, those that are not small and whose cells would hold "
+        f"Wald test of {int(tested_gaps.jointly.sum())} gaps, those that are not small and whose cells would hold "
         f"{FEWEST_EXPECTED} outcomes of either kind at the rate of their bin; {reference}"
     )
 
@@ -553,14 +555,14 @@ def remedies(rows: Sequence[Row], by: Sequence[str], reference: str, level: floa
         if r["metric"] != "pooled_gap" or r["group"] in (None, reference):
             continue
         p = float(r.get("p_adjusted", math.nan))
-        told = "cannot tell" if math.isnan(p) else "found" if p < 1 - level else "not found"
+        answer = "cannot tell" if math.isnan(p) else "found" if p < 1 - level else "not found"
         gap = [r["estimate"], r["low"], r["high"], p]
         nothing = [math.nan] * len(gap)
-        for made in (
-            [r["group"], "algorithm", told, *gap, "works", "does not work"],
+        for cells in (
+            [r["group"], "algorithm", answer, *gap, "works", "does not work"],
             [r["group"], "people", "not tested", *nothing, "does not work", "works"],
         ):
-            for name, value in zip((*by, *names), [*(r[b] for b in by), *made], strict=True):
+            for name, value in zip((*by, *names), [*(r[b] for b in by), *cells], strict=True):
                 columns[name].append(value)
     return columns
 

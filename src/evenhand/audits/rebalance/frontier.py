@@ -86,7 +86,7 @@ class Frontier:
 
     candidates: Candidates
     parts: Mapping[str, Part]
-    found: Sequence[Found]
+    policies: Sequence[Found]
     objective: Objective
     _replayed: dict[tuple[float, str, str], Replayed] = field(default_factory=dict)
 
@@ -103,19 +103,19 @@ class Frontier:
         return int((slates.owners.per_provider(seen) == 0).sum())
 
     def at(self, strength: float) -> Found:
-        for one in self.found:
-            if one.strength == strength:
-                return one
-        known = listing(f"{one.strength:g}" for one in self.found)
-        raise EvenhandError(f"strength={strength!r} was not searched. Pass one of {known}, or search again with it.")
+        for policy in self.policies:
+            if policy.strength == strength:
+                return policy
+        searched = listing(f"{policy.strength:g}" for policy in self.policies)
+        raise EvenhandError(f"strength={strength!r} was not searched. Pass one of {searched}, or search again with it.")
 
     def draws(self, strength: float, means: str) -> tuple[Sequence[Draw], Floats]:
         """What is shown, and how often."""
-        one = self.at(strength)
+        found_policy = self.at(strength)
         if means == "policy":
-            return one.policy.draws, one.policy.probability
+            return found_policy.policy.draws, found_policy.policy.probability
         if means == "boosts":
-            return [one.alone], np.ones(1)
+            return [found_policy.alone], np.ones(1)
         raise EvenhandError(f"by_means={means!r} is unknown. Use 'policy' or 'boosts'.")
 
     def replayed(self, strength: float, on: str, means: str) -> Replayed:
@@ -151,14 +151,14 @@ class Frontier:
         place = np.argsort(np.argsort(before, kind="stable"), kind="stable")
         tenth = place * min(DECILES, len(before)) // len(before)
         many = int(tenth.max(initial=0)) + 1
-        for one in self.found:
-            after = self.shares(one.strength)
-            curve = lorenz_curve(Spectrum.from_arrays(after))
-            kept = corners(curve.population, curve.share, MOST_CORNERS, ())
-            lorenz["strength"] += [one.strength] * len(kept)
-            lorenz["population"] += curve.population[kept].tolist()
-            lorenz["share"] += curve.share[kept].tolist()
-            tenths["strength"] += [one.strength] * many
+        for policy in self.policies:
+            after = self.shares(policy.strength)
+            curve = lorenz_curve(Spectrum.of(after))
+            points = corners(curve.population, curve.share, MOST_CORNERS, ())
+            lorenz["strength"] += [policy.strength] * len(points)
+            lorenz["population"] += curve.population[points].tolist()
+            lorenz["share"] += curve.share[points].tolist()
+            tenths["strength"] += [policy.strength] * many
             tenths["tenth"] += list(range(1, many + 1))
             tenths["before"] += np.bincount(tenth, before, many).tolist()
             tenths["after"] += np.bincount(tenth, after, many).tolist()
@@ -208,8 +208,8 @@ def least_gini(points: Points, ndcg: float) -> float:
 def headroom(points: Points, ndcg: float, gini: float, against: str) -> Headroom:
     """What the policies at these points leave possible for lists of this relevance and Gini index."""
     turned = [(1 - g, 1 - u) for u, g in points]  # evenness as relevance, and loss as inequality
-    kept = 1 - least_gini(turned, 1 - gini)
-    return Headroom(ndcg, gini, min(gini, least_gini(points, ndcg)), max(ndcg, kept), against)
+    attainable = 1 - least_gini(turned, 1 - gini)
+    return Headroom(ndcg, gini, min(gini, least_gini(points, ndcg)), max(ndcg, attainable), against)
 
 
 @dataclass(frozen=True, repr=False)
@@ -245,10 +245,10 @@ class RebalanceResult(Result):
 
     def movers(self, strength: float, by_means: Means = "policy") -> Any:
         """Share of all exposure of each provider before and after, those who gain most first."""
-        found = self._frontier
-        before, after = found.shares(0.0), found.shares(strength, by_means)
+        frontier = self._frontier
+        before, after = frontier.shares(0.0), frontier.shares(strength, by_means)
         order = np.lexsort((np.arange(len(before)), -(after - before)))
-        names = [found.candidates.providers[i] for i in order]
+        names = [frontier.candidates.providers[i] for i in order]
         return self._handed({"provider": names, "before": before[order], "after": after[order]})
 
     @property

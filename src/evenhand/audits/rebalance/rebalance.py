@@ -118,23 +118,23 @@ def rebalance(
     judgments = open_judgments(relevance, opened, request=request, item=item)
     carry = (owners.carry(opened) if owners is not None else {}) | carried(relevance, opened)
     view = open_scores(opened, request=request, item=item, score=score, nan_policy=nan_policy, carry=carry)
-    found = Candidates.from_scores(view, owners, judgments, top, model)
-    aim, target = _objective(objective, found)
-    held = _held_out(found, holdout, call.seed)
-    frontier = _frontier(found, held, aim, strengths, iterations, call.seed)
+    candidates = Candidates.from_scores(view, owners, judgments, top, model)
+    aim, target = _objective(objective, candidates)
+    is_held_out = _held_out(candidates, holdout, call.seed)
+    frontier = _frontier(candidates, is_held_out, aim, strengths, iterations, call.seed)
     _refuse_unreachable(aim, frontier)
     welfare = (str(objective), aim) if type(aim) is Welfare else None
-    meters = {on: _meter(part, found, objective, welfare, target, call) for on, part in frontier.parts.items()}
+    meters = {on: _meter(part, candidates, objective, welfare, target, call) for on, part in frontier.parts.items()}
     rows = _rows(frontier, meters)
     left = None
     if rankings is not None:
-        lists = found.served_lists(open_rankings(ranking_table(rankings), request=request, item=item))
+        lists = candidates.served_lists(open_rankings(ranking_table(rankings), request=request, item=item))
         left, more = _served(frontier, meters[frontier.on], lists)
         rows += more
     facts = {
-        "requests": found.slates.requests, "held_out_requests": int(held.sum()), "providers": len(found.providers),
-        "items_without_provider": found.unowned, "candidates": len(found.slates.item), "top": top,
-        "steps": {str(p.strength): p.steps for p in frontier.found}, "tolerance": "0.001 of evenness at the same relevance",
+        "requests": candidates.slates.requests, "held_out_requests": int(is_held_out.sum()), "providers": len(candidates.providers),
+        "items_without_provider": candidates.unowned, "candidates": len(candidates.slates.item), "top": top,
+        "steps": {str(p.strength): p.steps for p in frontier.policies}, "tolerance": "0.001 of evenness at the same relevance",
         "interval": "none" if call.interval.kind == "none" else "t, with the error of a jackknife over held-out requests",
     }  # fmt: skip
     return call.result(
@@ -145,20 +145,20 @@ def rebalance(
 
 
 def _strengths(strength: Any) -> list[float]:
-    asked = [float(s) for s in (strength if isinstance(strength, (list, tuple, np.ndarray)) else [strength])]
-    if not asked or len(set(asked)) < len(asked):
+    strengths = [float(s) for s in (strength if isinstance(strength, (list, tuple, np.ndarray)) else [strength])]
+    if not strengths or len(set(strengths)) < len(strengths):
         raise EvenhandError(f"strength={strength!r} names none, or one twice. Pass different numbers from 0 to 1.")
-    return sorted({*asked} - {0.0})
+    return sorted({*strengths} - {0.0})
 
 
-def _objective(objective: Any, found: Candidates) -> tuple[Objective, Any]:
+def _objective(objective: Any, candidates: Candidates) -> tuple[Objective, Any]:
     """What is maximised, and the target shares by provider where it is those."""
     if isinstance(objective, Mapping):
-        target = _targets(objective, found)
+        target = _targets(objective, candidates)
         return Shares(target), target
     name, args, keywords = parse_call(objective, role="objective") if isinstance(objective, str) else ("", [], {})
     if name == "gini" and not args and not keywords:
-        return Evenness(len(found.providers)), None
+        return Evenness(len(candidates.providers)), None
     kinds = {"atkinson": (Atkinson, 0.5), "welfare": (Welfare, 1.0)}
     if name not in kinds:
         raise unknown_name("objective", objective, ["gini", *kinds], what="an objective")
@@ -170,45 +170,47 @@ def _objective(objective: Any, found: Candidates) -> tuple[Objective, Any]:
     return kind(float(epsilon)), None
 
 
-def _targets(shares: Mapping[Any, Any], found: Candidates) -> Any:
-    known = {str(p): i for i, p in enumerate(found.providers)}
+def _targets(shares: Mapping[Any, Any], candidates: Candidates) -> Any:
+    provider_codes = {str(p): i for i, p in enumerate(candidates.providers)}
     numbers = all(isinstance(v, (int, float)) and not isinstance(v, bool) and v >= 0 for v in shares.values())
     if not numbers or abs(sum(shares.values()) - 1) > 1e-6:
         raise EvenhandError(f"objective={dict(shares)!r} has shares that do not add up to 1. Pass {{provider: share}}.")
-    strange = [str(p) for p in shares if str(p) not in known]
-    missing = [p for p in known if p not in {str(s) for s in shares}]
+    strange = [str(p) for p in shares if str(p) not in provider_codes]
+    missing = [p for p in provider_codes if p not in {str(s) for s in shares}]
     if strange or missing:
         raise EvenhandError(
             f"objective names {listing(strange) or 'nobody'} who has no candidate, and lacks {listing(missing) or 'nobody'}. "
             "Give every provider a share; pass groups as providers= to aim at groups."
         )
-    target = np.zeros(len(known))
+    target = np.zeros(len(provider_codes))
     for label, value in shares.items():
-        target[known[str(label)]] = value
+        target[provider_codes[str(label)]] = value
     return target / target.sum()
 
 
-def _held_out(found: Candidates, holdout: float, seed: int) -> Any:
+def _held_out(candidates: Candidates, holdout: float, seed: int) -> Any:
     """(Q,) which requests nothing is learned from: by their order among all ids, so that rows may come in any."""
-    many = found.slates.requests
+    many = candidates.slates.requests
     count = min(int(holdout * many + 0.5), many - 1)
-    held = np.zeros(many, dtype=bool)
-    held[stream(seed, "holdout").permutation(many)[:count]] = True
-    return held
+    is_held_out = np.zeros(many, dtype=bool)
+    is_held_out[stream(seed, "holdout").permutation(many)[:count]] = True
+    return is_held_out
 
 
 def _frontier(
-    found: Candidates, held: Any, aim: Objective, strengths: list[float], iterations: int, seed: int
+    candidates: Candidates, is_held_out: Any, aim: Objective, strengths: list[float], iterations: int, seed: int
 ) -> Frontier:
-    most = max(20, min(BUCKETS, CELLS // max(1, found.slates.owners.items)))
+    most = max(20, min(BUCKETS, CELLS // max(1, candidates.slates.owners.items)))
     parts = {}
-    for name, chosen in (("learned", ~held), ("held_out", held)):
+    for name, chosen in (("learned", ~is_held_out), ("held_out", is_held_out)):
         if chosen.any():
             which = np.flatnonzero(chosen)
-            parts[name] = Part(which, Stage(found.slates.only(which), buckets(len(which), stream(seed, name), most)))
+            parts[name] = Part(
+                which, Stage(candidates.slates.only(which), buckets(len(which), stream(seed, name), most))
+            )
     search = Search(parts["learned"].stage.server, aim, iterations)
     policies: list[Found] = [search.at(0.0), *search.frontier(strengths)]
-    return Frontier(found, parts, policies, aim)
+    return Frontier(candidates, parts, policies, aim)
 
 
 def _refuse_unreachable(aim: Objective, frontier: Frontier) -> None:
@@ -219,15 +221,15 @@ def _refuse_unreachable(aim: Objective, frontier: Frontier) -> None:
         )
 
 
-def _meter(part: Part, found: Candidates, objective: Any, welfare: Any, target: Any, call: Call) -> Meter:
+def _meter(part: Part, candidates: Candidates, objective: Any, welfare: Any, target: Any, call: Call) -> Meter:
     level = None if call.interval.kind == "none" else call.interval.level
     reach = None if target is None else part.stage.reach()
-    return Meter(part.stage.bucket, level, spread_of(objective), found.providers, welfare, target, reach)
+    return Meter(part.stage.bucket, level, spread_of(objective), candidates.providers, welfare, target, reach)
 
 
 def _rows(frontier: Frontier, meters: Mapping[str, Meter]) -> list[Row]:
     rows: list[Row] = []
-    for p in frontier.found:
+    for p in frontier.policies:
         for on, meter in meters.items():
             for means in ("policy", "boosts"):
                 labels = {"strength": p.strength, "on": on, "by_means": means}
@@ -244,14 +246,14 @@ def _served(frontier: Frontier, meter: Meter, lists: Any) -> tuple[Headroom, lis
     """What the served lists give, and how far from the frontier that is, on the requests that policies are judged by."""
     part = frontier.parts[frontier.on]
     moved = lists[part.which] - (frontier.candidates.slates.starts[part.which] - part.stage.slates.starts[:-1])[:, None]
-    own = part.stage.judged([np.where(lists[part.which] >= 0, moved, -1)], np.ones(1))
-    against = "ndcg_relevance" if "ndcg_relevance" in own.each else "ndcg"
+    served = part.stage.judged([np.where(lists[part.which] >= 0, moved, -1)], np.ones(1))
+    against = "ndcg_relevance" if "ndcg_relevance" in served.each else "ndcg"
     labels = {"strength": None, "on": frontier.on, "by_means": "served"}
-    rows = meter.rows(labels, own, "learned_from" if frontier.on == "learned" else "")
-    every = [frontier.replayed(p.strength, frontier.on, "policy") for p in frontier.found]
-    points = [(float(np.nanmean(one.each[against])), meter.gini(one)) for one in every]
+    rows = meter.rows(labels, served, "learned_from" if frontier.on == "learned" else "")
+    every = [frontier.replayed(p.strength, frontier.on, "policy") for p in frontier.policies]
+    points = [(float(np.nanmean(replay.each[against])), meter.gini(replay)) for replay in every]
     words = "judgments" if against == "ndcg_relevance" else "scores"
-    left = headroom(points, float(np.nanmean(own.each[against])), meter.gini(own), words)
+    left = headroom(points, float(np.nanmean(served.each[against])), meter.gini(served), words)
     rows.append(row(labels, "attainable_gini", estimate=left.attainable_gini, ideal=0.0, better="lower"))
     return left, rows
 
@@ -282,17 +284,17 @@ class Meter:
     target: Floats | None = None
     reach: tuple[Floats, Floats] | None = None
 
-    def rows(self, labels: Mapping[str, Any], found: Replayed, why_not: str) -> list[Row]:
+    def rows(self, labels: Mapping[str, Any], replay: Replayed, why_not: str) -> list[Row]:
         """Every metric of one policy; `why_not` is the note where there are no intervals."""
-        made = [self._mean(labels, name, values, why_not) for name, values in found.each.items()]
-        made += [self._of_exposure(labels, a, found, why_not) for a in self.spread]
+        listed = [self._mean(labels, name, values, why_not) for name, values in replay.each.items()]
+        listed += [self._of_exposure(labels, a, replay, why_not) for a in self.spread]
         if self.welfare is not None:
-            made.append(self._of_welfare(labels, *self.welfare, found, why_not))
-        return made + (self._shares(labels, found, why_not) if self.target is not None else [])
+            listed.append(self._of_welfare(labels, *self.welfare, replay, why_not))
+        return listed + (self._shares(labels, replay, why_not) if self.target is not None else [])
 
-    def _shares(self, labels: Mapping[str, Any], found: Replayed, why_not: str) -> list[Row]:
+    def _shares(self, labels: Mapping[str, Any], replay: Replayed, why_not: str) -> list[Row]:
         """Each provider's share of exposure beside its target, and what candidates allow."""
-        shares, without = _shares(found.exposure)
+        shares, without = _shares(replay.exposure)
         target = np.zeros(len(shares)) if self.target is None else self.target
         least, most = (np.zeros(len(shares)), np.ones(len(shares))) if self.reach is None else self.reach
         off = (target < least - 1e-9) | (target > most + 1e-9)
@@ -311,10 +313,12 @@ class Meter:
         ]  # fmt: skip
         return [far, *each]
 
-    def _of_welfare(self, labels: Mapping[str, Any], name: str, welfare: Welfare, found: Replayed, why_not: str) -> Row:
+    def _of_welfare(
+        self, labels: Mapping[str, Any], name: str, welfare: Welfare, replay: Replayed, why_not: str
+    ) -> Row:
         """The additive welfare of exposure over its mean: 1 where all have the same; without an end below where somebody has none."""
-        whole = found.received
-        rest = whole - found.exposure
+        whole = replay.received
+        rest = whole - replay.exposure
         without = np.array([welfare.value(np.maximum(x, 0.0) / x.mean()) for x in rest])
         return self._row(
             labels,
@@ -327,31 +331,31 @@ class Meter:
             better="higher",
         )
 
-    def gini(self, found: Replayed) -> float:
-        return _on(self.spread[0], found.received)
+    def gini(self, replay: Replayed) -> float:
+        return _on(self.spread[0], replay.received)
 
     def _mean(self, labels: Mapping[str, Any], name: str, values: Floats, why_not: str) -> Row:
         metric = REGISTRY[CARDS.get(name, name)]
-        known = ~np.isnan(values)
-        held = self.bucket[known]
+        defined = ~np.isnan(values)
+        bucket = self.bucket[defined]
         many = int(self.bucket.max(initial=-1)) + 1
-        sums, counts = np.bincount(held, values[known], many), np.bincount(held, minlength=many)
+        sums, counts = np.bincount(bucket, values[defined], many), np.bincount(bucket, minlength=many)
         with np.errstate(invalid="ignore", divide="ignore"):
             estimate = float(sums.sum() / counts.sum())
             without = (sums.sum() - sums) / (counts.sum() - counts)
-        some = "some_undefined" if 0 < known.sum() < len(values) else ""
-        if not known.any():
+        some = "some_undefined" if 0 < defined.sum() < len(values) else ""
+        if not defined.any():
             some = "zero_utility"
         return self._row(
             labels, name, estimate, without, metric.span(), why_not, ideal=metric.ideal(), better=metric.better(),
-            units=int(known.sum()), also=some,
+            units=int(defined.sum()), also=some,
         )  # fmt: skip
 
-    def _of_exposure(self, labels: Mapping[str, Any], a: MetricSpec, found: Replayed, why_not: str) -> Row:
-        whole = found.received
+    def _of_exposure(self, labels: Mapping[str, Any], a: MetricSpec, replay: Replayed, why_not: str) -> Row:
+        whole = replay.received
         estimate = _on(a, whole)
         without = (
-            np.array([_on(a, whole - part) for part in found.exposure])
+            np.array([_on(a, whole - part) for part in replay.exposure])
             if not why_not and self.level is not None
             else np.empty(0)
         )

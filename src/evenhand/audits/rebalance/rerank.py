@@ -78,39 +78,39 @@ def rerank(
     owners = None if groups is None else open_labels(groups, opened, item=item, request=request)
     carry = {} if owners is None else owners.carry(opened)
     view = open_scores(opened, request=request, item=item, score=score, nan_policy=nan_policy, carry=carry)
-    found = Candidates.from_scores(view, owners, None, top, model, gains=name == "boosts")
+    candidates = Candidates.from_scores(view, owners, None, top, model, gains=name == "boosts")
     if name == "boosts":
         _only(method, args, keywords)
-        lists = boosted(found.slates, _boosts(boosts, found))
+        lists = boosted(candidates.slates, _boosts(boosts, candidates))
     elif owners is None:
         raise EvenhandError(f"method={method!r} needs to know the group of each item. Pass groups=.")
     elif name == "fa_star_ir":
-        lists = _fair(found, protected, *_only(method, args, keywords, "p", alpha=0.1))
+        lists = _fair(candidates, protected, *_only(method, args, keywords, "p", alpha=0.1))
     else:
-        codes, shares = _aims(found, target, method)
+        codes, shares = _aims(candidates, target, method)
         if name == "det_const_sort":
             _only(method, args, keywords)
-            lists = det_const_sort(found.slates, codes, shares)
+            lists = det_const_sort(candidates.slates, codes, shares)
         else:
             (strength,) = _only(method, args, keywords, strength=0.5)
-            lists = calibrated(found.slates, codes, shares, strength)
-    return native(found.table(found.slates, np.arange(found.slates.requests), lists), view.backend)
+            lists = calibrated(candidates.slates, codes, shares, strength)
+    return native(candidates.table(candidates.slates, np.arange(candidates.slates.requests), lists), view.backend)
 
 
 def _only(method: str, args: list[Any], keywords: Mapping[str, Any], *needed: str, **usual: float) -> list[float]:
     """The numbers of a method, in order; all of them shares between 0 and 1."""
     names = [*needed, *usual]
-    given = dict(zip(names, args, strict=False)) | dict(keywords)
-    missing = [n for n in needed if n not in given]
-    wrong = [n for n, v in given.items() if isinstance(v, bool) or not isinstance(v, (int, float)) or not 0 <= v <= 1]
-    if len(args) > len(names) or given.keys() - set(names) or missing or wrong:
+    numbers = dict(zip(names, args, strict=False)) | dict(keywords)
+    missing = [n for n in needed if n not in numbers]
+    wrong = [n for n, v in numbers.items() if isinstance(v, bool) or not isinstance(v, (int, float)) or not 0 <= v <= 1]
+    if len(args) > len(names) or numbers.keys() - set(names) or missing or wrong:
         raise EvenhandError(f"method={method!r} does not fit. Its numbers, from 0 to 1: {listing(names) or 'none'}.")
-    return [float(given.get(n, usual.get(n, 0.0))) for n in names]
+    return [float(numbers.get(n, usual.get(n, 0.0))) for n in names]
 
 
-def _groups(found: Candidates, method: str) -> Ints:
+def _groups(candidates: Candidates, method: str) -> Ints:
     """(items,) the one group of each item."""
-    owners = found.slates.owners
+    owners = candidates.slates.owners
     if len(owners.item) > owners.items or (owners.share < 1).any():
         raise EvenhandError(
             f"method={method!r} needs one group per item, not shares. Pass groups with one label per item."
@@ -120,47 +120,51 @@ def _groups(found: Candidates, method: str) -> Ints:
     return codes
 
 
-def _fair(found: Candidates, protected: Any, p: float, alpha: float) -> Ints:
+def _fair(candidates: Candidates, protected: Any, p: float, alpha: float) -> Ints:
     if protected is None:
         raise EvenhandError(
             "method='fa_star_ir' needs to know who is protected. Pass protected= with one label or several."
         )
-    wanted = {str(label) for label in (protected if isinstance(protected, (list, tuple, set)) else [protected])}
-    known = {str(label) for label in found.providers}
-    if strange := sorted(wanted - known):
+    protected_labels = {
+        str(label) for label in (protected if isinstance(protected, (list, tuple, set)) else [protected])
+    }
+    labels = {str(label) for label in candidates.providers}
+    if strange := sorted(protected_labels - labels):
         raise EvenhandError(
-            f"protected={listing(strange)} is the label of no candidate. Labels: {listing(sorted(known))}."
+            f"protected={listing(strange)} is the label of no candidate. Labels: {listing(sorted(labels))}."
         )
-    side = np.array([0 if str(label) in wanted else 1 for label in found.providers])
-    tables = {k: np.array(fair_table(int(k), p, alpha).table) for k in np.unique(found.slates.lengths)}
-    return fa_star_ir(found.slates, side[_groups(found, "fa_star_ir")], lambda k: tables[k])
+    side = np.array([0 if str(label) in protected_labels else 1 for label in candidates.providers])
+    tables = {k: np.array(fair_table(int(k), p, alpha).table) for k in np.unique(candidates.slates.lengths)}
+    return fa_star_ir(candidates.slates, side[_groups(candidates, "fa_star_ir")], lambda k: tables[k])
 
 
-def _aims(found: Candidates, target: Any, method: str) -> tuple[Ints, Any]:
+def _aims(candidates: Candidates, target: Any, method: str) -> tuple[Ints, Any]:
     """Group codes of items and the share of each group."""
-    if found.unowned:
+    if candidates.unowned:
         raise EvenhandError(
-            f"{found.unowned:,} items have no group, and method={method!r} needs one of each. Add them to groups."
+            f"{candidates.unowned:,} items have no group, and method={method!r} needs one of each. Add them to groups."
         )
     numbers = isinstance(target, Mapping) and all(isinstance(v, (int, float)) and v >= 0 for v in target.values())
     if not numbers or abs(sum(target.values()) - 1) > 1e-6:
         raise EvenhandError(f"target={target!r} does not fit. Pass {{group: share}} with shares that add up to 1.")
-    given = {str(label): float(share) for label, share in target.items()}
-    known = [str(label) for label in found.providers]
-    if missing := [label for label in known if label not in given]:
+    shares = {str(label): float(share) for label, share in target.items()}
+    labels = [str(label) for label in candidates.providers]
+    if missing := [label for label in labels if label not in shares]:
         raise EvenhandError(f"target says nothing of {listing(missing)}. Give every group a share, zero if none.")
-    absent = [label for label in given if label not in known]
-    return _groups(found, method), np.array([*(given[label] for label in known), *(given[label] for label in absent)])
+    absent = [label for label in shares if label not in labels]
+    return _groups(candidates, method), np.array(
+        [*(shares[label] for label in labels), *(shares[label] for label in absent)]
+    )
 
 
-def _boosts(boosts: Any, found: Candidates) -> Any:
+def _boosts(boosts: Any, candidates: Candidates) -> Any:
     """(providers,) the boost of each; who is not in the table has none."""
     if boosts is None:
         raise EvenhandError(
             "method='boosts' needs boosts. Pass the table of result.boosts(strength), or {provider: boost}."
         )
     if isinstance(boosts, Mapping):
-        given = dict(boosts)
+        by_provider = dict(boosts)
     else:
         table = open_table(boosts, role="boosts", columns=["provider", "boost"]).with_numbers("boost")
         names = table.names
@@ -169,15 +173,15 @@ def _boosts(boosts: Any, found: Candidates) -> Any:
                 f"boosts has the columns {listing(names)}. Pass a table of provider and boost, a number."
             )
         cells = fetch(table, {"provider": table.column("provider"), "boost": table.column("boost")})
-        given = dict(zip(cells.values("provider"), cells.values("boost"), strict=True))
-        if len(given) < len(cells):
+        by_provider = dict(zip(cells.values("provider"), cells.values("boost"), strict=True))
+        if len(by_provider) < len(cells):
             raise EvenhandError("boosts names a provider twice. Give each one boost.")
-    words = {str(label): value for label, value in given.items()}
-    if not words.keys() & {str(p) for p in found.providers}:
+    words = {str(label): value for label, value in by_provider.items()}
+    if not words.keys() & {str(p) for p in candidates.providers}:
         raise EvenhandError(
             "boosts and the candidates have no provider in common. Pass groups= with the provider of each item."
         )
-    values = np.array([float(words.get(str(p), 0.0)) for p in found.providers])
+    values = np.array([float(words.get(str(p), 0.0)) for p in candidates.providers])
     if not np.isfinite(values).all():
         raise EvenhandError("boosts holds missing or infinite numbers. Pass a finite boost for each provider.")
     return values
