@@ -612,8 +612,7 @@ def test_nothing_the_caller_passed_is_changed():
 @pytest.mark.parametrize("systems", [(), ("old", "new")])
 @pytest.mark.parametrize("soft", [False, True])
 def test_taking_every_item_once_gives_the_same_sums_as_the_engine(soft, systems):
-    from evenhand.audits.exposure_asks import asked_for
-    from evenhand.audits.exposure_measures import add_up
+    from evenhand.audits.exposure.measures import add_up
     from evenhand.sources.judged_rankings import open_judged_rankings
 
     requests, groups = world(13, soft=soft)
@@ -634,7 +633,7 @@ def test_taking_every_item_once_gives_the_same_sums_as_the_engine(soft, systems)
         **roles,
     )
     metrics = ["awrf", "eel", "eer"] if soft else ["awrf", "log_rur", "eel"]
-    asked, labels = asked_for(metrics, None, "relevant"), opened.labels.labels
+    asked, labels = parse_exposure_metrics(metrics, None, "relevant"), opened.labels.labels
     sizes = opened.group_sizes(unknown=False)
     sums, _, crossed = add_up(opened, asked, labels, resample_items=True)
     ((again, counted),) = crossed.drawn(sums, np.ones((crossed.items, 1)))

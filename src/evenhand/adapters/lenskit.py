@@ -18,7 +18,7 @@ import numpy as np
 
 from evenhand import metrics as plain
 from evenhand.attention import Attention, parse
-from evenhand.audits.exposure import exposure
+from evenhand.audits.exposure.exposure import exposure
 from evenhand.errors import DataWarning, EvenhandError, MissingExtraError, UndefinedWarning
 from evenhand.sources.labels import Labels, open_labels
 from evenhand.sources.opening import open_table

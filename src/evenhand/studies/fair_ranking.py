@@ -18,7 +18,7 @@ import numpy as np
 
 from evenhand.audits.agreement import agreement
 from evenhand.audits.compare import compare
-from evenhand.audits.exposure import exposure
+from evenhand.audits.exposure.exposure import exposure
 from evenhand.audits.pairwise import pairwise
 from evenhand.audits.parameters import Label
 from evenhand.audits.requests import RankingResult

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from evenhand.audits.exposure import exposure
+from evenhand.audits.exposure.exposure import exposure
 from evenhand.cards import REGISTRY
 from evenhand.errors import EvenhandError, MissingExtraError, UndefinedWarning, listing, suggestion
 from evenhand.sources.trec_fair import qrels_groups

@@ -28,15 +28,18 @@ from evenhand.audits.declare import (
     log,
     pairs,
 )
-from evenhand.audits.exposure_asks import TARGETS, ExposureMetricSpec, asked_for, required_by
-from evenhand.audits.exposure_curves import curves
-from evenhand.audits.exposure_measures import (
+from evenhand.audits.exposure.measures import (
+    TARGETS,
+    ExposureMetricSpec,
     ExposureTallies,
     add_up,
+    curves,
     lists_by_slice,
     measure,
     measured_on,
+    parse_exposure_metrics,
     placement_of,
+    required_by,
 )
 from evenhand.audits.requests import RankingResult, draws_wanted, held_of, interval_words, per_request, rows_of
 from evenhand.audits.small_groups import merge_small_groups
@@ -177,44 +180,44 @@ def exposure(
     >>> round(found.frame["estimate"][0], 4)
     -0.4892
     """
-    asked, has = asked_by(call.arguments)
+    specs, has = metrics_of_call(call.arguments)
     log.info("checking the rankings")
     tables = open_judged_rankings(
         rankings, groups=groups, relevance=relevance, missing=missing_relevance, by=names_of(by), ties=ties,
-        unranked=any(a.needs(Amortised) for a in asked), nan_policy=nan_policy, request=request, item=item, rank=rank,
+        unranked=any(a.needs(Amortised) for a in specs), nan_policy=nan_policy, request=request, item=item, rank=rank,
         score=score, sample=sample, probability=probability, weight=weight, system=system,
     )  # fmt: skip
     view = tables.view
     if tables.soft:
-        asked = _allowed(asked, has - {"labels"}, named=metrics is not None)
-    if any(a.browsing.attention.is_function for a in asked):
-        asked, call = _in_numbers(asked, tables, call)
-    tables.refuse_grades(a.browsing.attention for a in asked)
+        specs = _allowed(specs, has - {"labels"}, named=metrics is not None)
+    if any(a.browsing.attention.is_function for a in specs):
+        specs, call = _in_numbers(specs, tables, call)
+    tables.refuse_grades(a.browsing.attention for a in specs)
     few = merge_small_groups(
         tables.items_by_label, tables.slices, call.fewest, protected=protected, versus=versus, unknown=unknown
     )
     protected, versus = few.side(protected), few.side(versus)
-    asked = [
+    specs = [
         few.rename_target(replace(a, target=few.shares(a.target)) if isinstance(a.target, Mapping) else a)
-        for a in asked
+        for a in specs
     ]
     tables = tables.renamed(few.called)
     sizes = tables.group_sizes(unknown=unknown in ("group", "unprotected"))
-    labels, sizes, asked = _with_target_groups(tables.labels.labels, sizes, asked)
-    policy = _sides(labels, protected, versus, unknown, asked)
-    _refuse_many(view.rankings, len(labels), asked, draws_wanted(call.interval))
+    labels, sizes, specs = _with_target_groups(tables.labels.labels, sizes, specs)
+    policy = _sides(labels, protected, versus, unknown, specs)
+    _refuse_many(view.rankings, len(labels), specs, draws_wanted(call.interval))
     log.info("adding up exposure")
     both = resample == "requests_and_items" and call.interval.kind != "none"
-    sums, by_item, crossed = add_up(tables, asked, labels, resample_items=both)
+    sums, by_item, crossed = add_up(tables, specs, labels, resample_items=both)
     _refuse_unknown(sums, unknown)
-    placement = placement_of(tables, sums, policy) if any(a.placed for a in asked) else None
-    simulated = chance and tables.engine.has_rows and bool(policy.labels) and any(a.needs(Exposed) for a in asked)
-    lists = lists_by_slice(tables, sums, asked, call.seed) if simulated else None
+    placement = placement_of(tables, sums, policy) if any(a.placed for a in specs) else None
+    simulated = chance and tables.engine.has_rows and bool(policy.labels) and any(a.needs(Exposed) for a in specs)
+    lists = lists_by_slice(tables, sums, specs, call.seed) if simulated else None
     tallies = ExposureTallies(sums, policy, sizes, placement, by_item, lists, crossed)
     judged = _judgment_counts(tables, sums)
     log.info("measuring")
     small = few.small(sums.within)
-    rows, measures = _rows(tallies, asked, tables, call, small, chance=chance)
+    rows, measures = _rows(tallies, specs, tables, call, small, chance=chance)
     within, names = sums.within, view.slice_names
     over = "requests, for these items" if resample == "requests" else "requests and items"
     facts = {
@@ -226,39 +229,41 @@ def exposure(
     }  # fmt: skip
     if both:
         facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS
-    kept = tallies.lasting()
+    kept_tallies = tallies.lasting()
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=tables.dropped, slices=names,
-        curves=curves(tallies, asked, names, call, small), words={"unit": request, "amount": "exposure", **_versus(policy)}, facts=facts,
+        curves=curves(tallies, specs, names, call, small), words={"unit": request, "amount": "exposure", **_versus(policy)}, facts=facts,
         counts=counts, of=RankingResult, each=per_request(measures, within, names, small),
-        hold=lambda: held_of([measure(a, kept, chance=False) for a in asked], within, small),
+        hold=lambda: held_of([measure(a, kept_tallies, chance=False) for a in specs], within, small),
     )  # fmt: skip
 
 
-def asked_by(given: Mapping[str, Any]) -> tuple[list[ExposureMetricSpec], set[str]]:
+def metrics_of_call(arguments: Mapping[str, Any]) -> tuple[list[ExposureMetricSpec], set[str]]:
     """What a call asks for, and what it has for metrics to read."""
-    _check_target(given["target"])
-    asked = asked_for(
-        given["metrics"], None if given["attention"] is None else parse(given["attention"]), given["target"]
+    _check_target(arguments["target"])
+    specs = parse_exposure_metrics(
+        arguments["metrics"],
+        None if arguments["attention"] is None else parse(arguments["attention"]),
+        arguments["target"],
     )
     has = {
         "labels",
-        *(["sides"] if given["protected"] is not None else []),
-        *(["scores"] if given["score"] is not None else []),
+        *(["sides"] if arguments["protected"] is not None else []),
+        *(["scores"] if arguments["score"] is not None else []),
     }
-    has |= {"relevance", "gains", "dues"} if given["relevance"] is not None else set()
-    return _allowed(asked, has, named=given["metrics"] is not None), has
+    has |= {"relevance", "gains", "dues"} if arguments["relevance"] is not None else set()
+    return _allowed(specs, has, named=arguments["metrics"] is not None), has
 
 
 def _in_numbers(
-    asked: Sequence[ExposureMetricSpec], tables: JudgedRankings, call: Call
+    metrics: Sequence[ExposureMetricSpec], tables: JudgedRankings, call: Call
 ) -> tuple[list[ExposureMetricSpec], Call]:
     """Functions by their values at the ranks and grades that there are: so engines can read them, and the plan hold them."""
     depth, grades = tables.reach(), tables.grades
     model = parse(call.arguments["attention"]).in_numbers(depth, grades)
     specs = [
         replace(a, browsing=replace(a.browsing, attention=a.browsing.attention.in_numbers(depth, grades)))
-        for a in asked
+        for a in metrics
     ]
     return specs, replace(call, arguments={**call.arguments, "attention": model.as_word()})
 
@@ -285,26 +290,26 @@ def _check_target(target: Any) -> None:
         raise EvenhandError(f"target={target!r} is unknown. Use {listing(map(repr, TARGETS))}, or {{group: share}}.")
 
 
-def _allowed(asked: Sequence[ExposureMetricSpec], has: AbstractSet[str], *, named: bool) -> list[ExposureMetricSpec]:
+def _allowed(specs: Sequence[ExposureMetricSpec], has: AbstractSet[str], *, named: bool) -> list[ExposureMetricSpec]:
     """The metrics, without those of the default whose card reads what is not there; others that lack it are refused."""
-    kept = [a for a in asked if named or a.metric.reads(**a.params) <= has]
-    refuse_lacking(kept, has)
-    return kept
+    readable = [a for a in specs if named or a.metric.reads(**a.params) <= has]
+    refuse_lacking(readable, has)
+    return readable
 
 
 def _rows(
-    t: ExposureTallies, asked: Sequence[ExposureMetricSpec], tables: JudgedRankings, call: Call,
+    t: ExposureTallies, specs: Sequence[ExposureMetricSpec], tables: JudgedRankings, call: Call,
     small: Sequence[bool], *, chance: bool,
 ) -> tuple[list[Row], list[Measured]]:  # fmt: skip
     """The rows of the frame, and the measures behind them, which keep no sums."""
     sums = t.sums
 
     def on_resample(drawn: GroupExposure, sizes: Floats) -> list[Measured]:
-        return [measured_on(a, drawn, t.policy, sizes) for a in asked]
+        return [measured_on(a, drawn, t.policy, sizes) for a in specs]
 
     rngs = [stream(call.seed, "exposure", *where, "blocks") for where in sums.slices]
     joined = [blocks(sums.within.size(s), rng) for s, rng in enumerate(rngs)]
-    reduced = [Reduced.of(measure(a, t, chance=chance), sums.within, joined) for a in asked]
+    reduced = [Reduced.of(measure(a, t, chance=chance), sums.within, joined) for a in specs]
     drawn = None
     if t.crossed is not None:
         rng = stream(call.seed, "exposure", "items")
@@ -314,47 +319,50 @@ def _rows(
 
 
 def _with_target_groups(
-    labels: tuple[Any, ...], sizes: Any, asked: Sequence[ExposureMetricSpec]
+    labels: tuple[Any, ...], sizes: Any, specs: Sequence[ExposureMetricSpec]
 ) -> tuple[tuple[Any, ...], Any, list[ExposureMetricSpec]]:
     """Groups that only a target names are groups too: nobody in them was exposed."""
-    found = [
+    matched = [
         replace(a, target={match(g, labels): s for g, s in a.target.items()}) if isinstance(a.target, Mapping) else a
-        for a in asked
+        for a in specs
     ]
-    found = [_own_matched(a, labels) for a in found]
-    named = [g for a in found if isinstance(a.target, Mapping) for g in a.target]
+    matched = [_own_matched(a, labels) for a in matched]
+    named = [g for a in matched if isinstance(a.target, Mapping) for g in a.target]
     named += [
-        g for a in found if a.needs(Exposure) and isinstance(a.settled("target"), Mapping) for g in a.settled("target")
+        g
+        for a in matched
+        if a.needs(Exposure) and isinstance(a.settled("target"), Mapping)
+        for g in a.settled("target")
     ]
     more = [g for g in dict.fromkeys(named) if g not in labels]
-    return (*labels, *more), np.concatenate([sizes[:-1], np.zeros(len(more)), sizes[-1:]]), found
+    return (*labels, *more), np.concatenate([sizes[:-1], np.zeros(len(more)), sizes[-1:]]), matched
 
 
 def _own_matched(a: ExposureMetricSpec, labels: tuple[Any, ...]) -> ExposureMetricSpec:
-    own = a.params.get("target")
-    if not a.needs(Exposure) or not isinstance(own, Mapping):
+    target = a.params.get("target")
+    if not a.needs(Exposure) or not isinstance(target, Mapping):
         return a
-    return replace(a, params={**a.params, "target": {match(g, labels): s for g, s in own.items()}})
+    return replace(a, params={**a.params, "target": {match(g, labels): s for g, s in target.items()}})
 
 
 def _sides(
-    labels: tuple[Any, ...], protected: Any, versus: Any, unknown: Unknown, asked: Sequence[ExposureMetricSpec]
+    labels: tuple[Any, ...], protected: Any, versus: Any, unknown: Unknown, specs: Sequence[ExposureMetricSpec]
 ) -> Policy:
     versus = all_but(versus, protected, labels)
-    ours = None if protected is None else side_codes("protected", protected, labels)
-    theirs = None if versus is None else side_codes("versus", versus, labels)
-    if ours is not None and theirs is None:
-        others = tuple(i for i in range(len(labels)) if i not in ours)
-        theirs = others if len(others) <= 1 else None
-        two_sided = any(a.needs(Exposure) and "sides" in a.reads for a in asked)
-        if theirs is None and (two_sided or unknown == "unprotected"):
+    first = None if protected is None else side_codes("protected", protected, labels)
+    second = None if versus is None else side_codes("versus", versus, labels)
+    if first is not None and second is None:
+        others = tuple(i for i in range(len(labels)) if i not in first)
+        second = others if len(others) <= 1 else None
+        two_sided = any(a.needs(Exposure) and "sides" in a.reads for a in specs)
+        if second is None and (two_sided or unknown == "unprotected"):
             left = listing(repr(labels[i]) for i in others)
             raise EvenhandError(
                 f"protected={protected!r} leaves several groups: {left}. Pass versus= with one of them, or '*' for all."
             )
-    if ours and theirs and set(ours) & set(theirs):
+    if first and second and set(first) & set(second):
         raise EvenhandError(f"protected={protected!r} and versus={versus!r} overlap. Pass two different groups.")
-    return Policy.from_sides(unknown, labels, ours, theirs)
+    return Policy.from_sides(unknown, labels, first, second)
 
 
 MOST_NUMBERS = 1_000_000_000
@@ -364,13 +372,13 @@ MOST_PRODUCTS = 200_000_000_000
 """Products of numbers that draws may take, half a minute or so; two groups and any number of requests take a thousandth."""
 
 
-def _refuse_many(rankings: int, groups: int, asked: Sequence[ExposureMetricSpec], draws: int) -> None:
+def _refuse_many(rankings: int, groups: int, specs: Sequence[ExposureMetricSpec], draws: int) -> None:
     """Stop before a column of ids, taken for groups, keeps everybody waiting or fills the memory."""
-    if rankings * (groups + 1) * required_by(asked).arrays > MOST_NUMBERS:
+    if rankings * (groups + 1) * required_by(specs).arrays > MOST_NUMBERS:
         raise EvenhandError(
             f"{rankings:,} rankings times {groups:,} groups are too many to hold. Use broader groups, or slice the rankings."
         )
-    if min(rankings, MANY) * groups * 4 * len(asked) * draws > MOST_PRODUCTS:
+    if min(rankings, MANY) * groups * 4 * len(specs) * draws > MOST_PRODUCTS:
         raise EvenhandError(
             f"{groups:,} groups in {rankings:,} rankings are too many to resample. Use broader groups, or pass interval=None."
         )
@@ -411,9 +419,9 @@ def _group_counts(t: ExposureTallies, names: Sequence[str], small: Sequence[bool
 
 def _unlabelled_shares(sums: GroupExposure, names: Sequence[str]) -> dict[str, float]:
     """Share of all ranked items in each slice that have no label, by the slice in words."""
-    found = {}
+    shares = {}
     for s, where in enumerate(sums.slices):
         items = sums.items[sums.rankings_of(sums.part(s))]
         total = float(items.sum())
-        found[slice_words(names, where)] = float(items[:, -1].sum()) / total if total else 0.0
-    return found
+        shares[slice_words(names, where)] = float(items[:, -1].sum()) / total if total else 0.0
+    return shares

@@ -1,0 +1,479 @@
+"""Exposure metrics of a call: their attention and targets, the sums they need, and their values per request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
+from evenhand.attention import Attention, parse
+from evenhand.audits.declare import Call
+from evenhand.audits.requests import draws_wanted
+from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
+from evenhand.errors import EvenhandError
+from evenhand.intervals.items import ItemResampler
+from evenhand.intervals.kinds import percentile_ends, stream
+from evenhand.intervals.requests import together
+from evenhand.labels import UNKNOWN_LABEL
+from evenhand.metrics.prefix import looked_at, reasons_of, scores_of
+from evenhand.metrics.random_orders import ShuffledLists, chosen_lists
+from evenhand.metrics.representation import Represented
+from evenhand.sources.judged_rankings import JudgedRankings
+from evenhand.tallies.exposure import Amortised, Exposed, Exposure, target_shares, targets
+from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy, RequiredSums
+from evenhand.tallies.judged_requests import JudgedRequests, refuse_strangers
+from evenhand.tallies.placed import Placed
+from evenhand.tallies.placement import UNKNOWN, Placement
+from evenhand.tallies.ranked_lists import (
+    CrossedSums,
+    ItemAttention,
+    ListSpec,
+    ListSums,
+    crossed_sums,
+    item_attention,
+    number_items,
+    refuse_many_rows,
+    with_lists,
+)
+from evenhand.tallies.requests import Measured, of_rankings, of_sums
+from evenhand.tallies.sampled_lists import SampledLists
+
+TARGETS = ("population", "equal", "ranking", "relevant")
+ALWAYS = ("awrf", "log_dp", "log_dp(per_item=True)", "eed")
+WITH_RELEVANCE = ("log_eur", "eel", "eer")
+
+
+@dataclass(frozen=True)
+class ExposureMetricSpec(MetricSpec):
+    """A metric as asked for, with the attention and target that hold for it."""
+
+    browsing: AttentionSpec = AttentionSpec(parse("uniform"))  # noqa: RUF009  (frozen)
+    target: Any = "population"
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What the card says, and relevance where the attention or the target of this call asks for it."""
+        by_card = self.metric.reads(**self.params)
+        by_attention = not self.placed and self.browsing.attention.needs_relevance
+        by_target = self.needs(Exposed) and isinstance(self.target, str) and self.target == "relevant"
+        return by_card | {"relevance"} if by_attention or by_target else by_card
+
+    def needs(self, tally: type) -> bool:
+        return self.card.needs is tally
+
+    @property
+    def placed(self) -> bool:
+        """Whether the metric reads labels in rank order, not attention."""
+        return issubclass(self.card.needs, Placement)
+
+    @property
+    def item_level(self) -> bool:
+        return bool(self.settled("level") == "item")
+
+    @property
+    def of_items(self) -> bool:
+        """Whether it reads attention item by item, which cannot be added up by group."""
+        return self.needs(Amortised) and self.item_level
+
+    @property
+    def norms(self) -> Literal["group", "item"] | None:
+        """Which norms of each request the metric needs, if any."""
+        if not self.needs(Exposure):
+            return None
+        if self.item_level:
+            return "item"
+        return "group" if self.settled("aggregate") == "per_request" or self.settled("unbiased") else None
+
+
+def parse_exposure_metrics(
+    metrics: str | Sequence[str] | None, attention: Attention | None, target: Any
+) -> list[ExposureMetricSpec]:
+    """The metrics asked for, or all that may be measured by default."""
+    parsed = parse_metrics(
+        (*ALWAYS, *WITH_RELEVANCE) if metrics is None else metrics,
+        needing(Exposed, Exposure, Amortised, Placement, Represented),
+    )
+    return [_exposure_spec(a, attention, target) for a in parsed]
+
+
+def _exposure_spec(ask: MetricSpec, attention: Attention | None, target: Any) -> ExposureMetricSpec:
+    model = ask.params.get("attention")
+    if model is None and attention is None:
+        model = ask.settled("attention")
+    chosen = parse(model) if model is not None else attention or parse("uniform")
+    aim = ask.params.get("target") if ask.card.needs is Exposed else None
+    aim = target if aim is None else aim
+    if isinstance(aim, Mapping):
+        target_shares(aim, ())
+    elif aim not in TARGETS:
+        raise EvenhandError(
+            f"metrics={ask.text!r} names an unknown target. Use 'population', 'equal', 'ranking' or 'relevant'."
+        )
+    spec = ExposureMetricSpec(
+        ask.text, ask.metric, ask.params, ask.cutoff, browsing=AttentionSpec(chosen, ask.cutoff), target=aim
+    )
+    if spec.needs(Exposure) and ask.settled("target") is not None:
+        _check_own_target(spec)
+    if spec.norms == "item" and ask.params.get("aggregate") == "before":
+        raise EvenhandError(
+            f"metrics={ask.text!r} cannot be taken before requests are joined. Leave aggregate out, or 'per_request'."
+        )
+    return spec
+
+
+def _check_own_target(spec: ExposureMetricSpec) -> None:
+    """A target of expected exposure is one of groups, known beforehand."""
+    target = spec.settled("target")
+    if isinstance(target, Mapping):
+        target_shares(target, ())
+    elif target not in ("equal", "population"):
+        raise EvenhandError(
+            f"metrics={spec.text!r} names an unknown target. Write {{group: share}}, 'equal' or 'population'; without, "
+            "relevance decides."
+        )
+    if spec.item_level or spec.settled("unbiased"):
+        raise EvenhandError(
+            f"metrics={spec.text!r} aims at shares of groups. Leave level='item' and unbiased=True out, or the target."
+        )
+
+
+def required_by(metrics: Sequence[ExposureMetricSpec]) -> RequiredSums:
+    """The sums that these metrics need."""
+    summed = [a for a in metrics if not a.placed]
+    specs = tuple(dict.fromkeys(a.browsing for a in summed))
+    if not specs:
+        specs = (AttentionSpec(parse("geometric(stop=0.5)")),)
+    return RequiredSums(
+        specs,
+        gained=frozenset(a.browsing for a in summed if "gains" in a.reads),
+        due=frozenset(a.browsing for a in summed if "dues" in a.reads),
+        items=frozenset(a.browsing for a in summed if a.norms == "item"),
+        scores=any(a.needs(Amortised) for a in summed),
+        judged=any("relevance" in a.metric.reads(**a.params) or a.target == "relevant" for a in summed),
+    )
+
+
+JUDGED = frozenset({"relevance", "gains", "dues"})
+"""What metrics read that need judgments."""
+
+
+@dataclass(frozen=True)
+class ExposureTallies:
+    """All that was added up for the metrics of one call; nothing is asked of the engine after this.
+
+    Attributes
+    ----------
+    sizes : (G + 1,) items of each group, the unknown last.
+    placement : labels in rank order, for metrics that read them.
+    items : attention item by item, by attention and whether it is pooled.
+    lists : per slice, rankings that stand for it, for chance levels; None where nobody asked.
+    crossed : sums kept apart by item, for resampling items too.
+    """
+
+    sums: GroupExposure
+    policy: Policy
+    sizes: Floats
+    placement: Placement | None = None
+    items: Mapping[tuple[AttentionSpec, bool], ItemAttention] = field(default_factory=dict)
+    lists: Sequence[SampledLists] | None = None
+    crossed: CrossedSums | None = None
+
+    def lasting(self) -> ExposureTallies:
+        """What is worth keeping for comparing systems later: neither lists nor sums by item."""
+        return replace(self, lists=None, crossed=None)
+
+
+def add_up(
+    tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], labels: tuple[Any, ...], *, resample_items: bool
+) -> tuple[GroupExposure, dict[tuple[AttentionSpec, bool], ItemAttention], CrossedSums | None]:
+    """The sums by group that these metrics need, attention item by item, and the sums apart by item where items are resampled."""
+    required = required_by(specs)
+    sums, judged = GroupExposure.from_rankings(tables, required, labels), None
+    if tables.judged is not None and required.judged:
+        judged = JudgedRequests.from_rankings(tables, sums, required)
+        sums = judged.beside(sums)
+        if sums.judged is not None and not sums.judged.any():
+            refuse_strangers(sums, tables.first_judged())
+    by_item = tuple(dict.fromkeys((a.browsing, a.settled("normalize") == "pooled") for a in specs if a.of_items))
+    norms = tuple(required.among(required.items))
+    spec = ListSpec(
+        len(labels), tuple(required.by_list), required.gained, norms, tuple(required.among(required.due)), by_item,
+        required if resample_items else None,
+    )  # fmt: skip
+    if spec.is_empty:
+        return sums, {}, None
+    if resample_items:
+        _refuse_uncrossed(specs)
+        refuse_many_rows(tables.view.rows)
+    items = ("", 0)
+    if spec.needs_items:
+        requests = tables.engine.bring(judged.requests) if resample_items and judged is not None else ""
+        items = number_items(tables, everything=resample_items, requests=requests)
+    parts = ListSums.from_rankings(tables, sums, spec, judged, items[0])
+    sums = with_lists(sums, required, parts)
+    tables_by_item = {key: item_attention(sums, key, parts, items[1]) for key in by_item}
+    crossed = crossed_sums(tables, sums, required, parts, judged, items) if resample_items else None
+    return sums, tables_by_item, crossed
+
+
+def _refuse_uncrossed(specs: Sequence[ExposureMetricSpec]) -> None:
+    """Metrics of single items, or of the order of labels, have no meaning when items come twice or not at all."""
+    lost = [a.text for a in specs if a.placed or a.item_level]
+    if lost:
+        raise EvenhandError(
+            f"metrics={lost[0]!r} cannot be resampled over items. Leave it out, or pass resample='requests'."
+        )
+
+
+def lists_by_slice(
+    tables: JudgedRankings, sums: GroupExposure, specs: Sequence[ExposureMetricSpec], seed: int
+) -> list[SampledLists]:
+    """Per slice, whole rankings that stand for it."""
+    slices = range(len(sums.slices))
+    chosen = [chosen_lists(sums, sums.part(s), stream(seed, "exposure", *sums.slices[s], "lists")) for s in slices]
+    needs_relevance = any(not a.browsing.is_by_rank for a in specs if a.needs(Exposed))
+    lists = SampledLists.from_rankings(
+        tables, sums, np.concatenate([np.zeros(0, dtype=np.int64), *chosen]), relevance=needs_relevance
+    )
+    edges = np.concatenate([[0], np.cumsum([len(at) for at in chosen])])
+    return [lists.part(slice(int(edges[s]), int(edges[s + 1]))) for s in slices]
+
+
+def placement_of(tables: JudgedRankings, sums: GroupExposure, policy: Policy) -> Placement:
+    """Labels in rank order, for the rankings of the sums."""
+    labels = replace(tables.labels, labels=sums.labels)
+    if "shown" in tables.columns:
+        labels = replace(labels, rows=f"SELECT * FROM ({labels.rows}) AS listed WHERE shown > 0")
+    unknown = "group" if policy.unknown == "unprotected" else policy.unknown
+    placed = Placed.from_rankings(tables.view, labels, unknown, some_labelled=False).placement
+    if policy.onto is not None:
+        placed = _merged(placed, UNKNOWN_LABEL, policy.labels[policy.onto])
+    lengths = np.zeros(len(sums.probability), dtype=np.int64)  # also of lists that hold no item
+    lengths[sums.items.sum(-1) > 0] = placed.lengths
+    placed = replace(placed, starts=np.concatenate([[0], np.cumsum(lengths)]))
+    sides = None if policy.protected is None else [policy.labels[i] for i in policy.protected]
+    return placed.protecting(sides or None)
+
+
+def _merged(placed: Placement, label: Any, into: Any) -> Placement:
+    """The same rankings with the items of one label counted under another."""
+    if label not in placed.groups:
+        return placed
+    groups = tuple(dict.fromkeys(into if g == label else g for g in placed.groups))
+    code = np.array([groups.index(into if g == label else g) for g in placed.groups] + [UNKNOWN], dtype=np.int32)
+    return replace(placed, codes=code[placed.codes], groups=groups)
+
+
+def measure(spec: ExposureMetricSpec, t: ExposureTallies, *, chance: bool) -> Measured:
+    """The metric over all requests, and per slice what random order would give, where that is known."""
+    if spec.placed:
+        return _of_placement(spec, t, chance=chance)
+    if spec.of_items:
+        table = t.items[spec.browsing, spec.settled("normalize") == "pooled"]
+        return _of_items(spec, table)
+    measured = measured_on(spec, t.sums, t.policy, t.sizes, chance=_chances(spec, t) if chance else None)
+    if chance and spec.metric.has_chance and spec.needs(Exposure):
+        tally, within = _sums(spec, t.sums, t.policy, t.sizes), t.sums
+        counted_rows = np.ones(len(measured.sums), dtype=bool) if measured.counted is None else measured.counted
+        parts = [
+            tally.with_sums(measured.sums[within.part(s)][counted_rows[within.part(s)]])
+            for s in range(len(within.slices))
+        ]
+        measured = replace(measured, chance=np.array([float(spec.by_chance(part)) for part in parts]))
+    return measured
+
+
+def measured_on(
+    spec: ExposureMetricSpec, sums: GroupExposure, policy: Policy, sizes: Floats, chance: Floats | None = None
+) -> Measured:
+    """A metric of exposure sums, or of single rankings' exposure."""
+    group = _group(spec, policy)
+    if spec.needs(Exposed):
+        seen = Exposed.from_sums(sums, policy, spec.browsing, targets(sums, policy, spec.target, sizes))
+        above = sums.expected(np.nan_to_num(seen.shares - seen.target)) * sums.weight[:, None]
+        gaps = [above[sums.part(s)].sum(0) for s in range(len(sums.slices))]
+        return _of_rankings(
+            spec, sums, spec.on(seen), seen, group=group, chance=chance,
+            cells=lambda s, value: {"favoured": None if np.isnan(value) else _favoured(gaps[s], policy)},
+        )  # fmt: skip
+    if spec.needs(Amortised):
+        pooled = spec.settled("normalize") == "pooled"
+        return of_sums(spec, Amortised.from_sums(sums, policy, spec.browsing, pooled=pooled), group=group)
+    if sums.judged is None or not spec.reads & JUDGED:
+        return of_sums(spec, _sums(spec, sums, policy, sizes), group=group)
+    return _of_judged(spec, sums, of_sums(spec, _sums(spec, sums.of_judged(), policy, sizes), group=group))
+
+
+def _sums(spec: ExposureMetricSpec, sums: GroupExposure, policy: Policy, sizes: Floats) -> Exposure:
+    """Exposure, with what was due by relevance or by the metric's own target."""
+    target = spec.settled("target")
+    shares = None if target is None else targets(sums, policy, target, sizes)
+    return Exposure.from_sums(sums, policy, spec.browsing, sizes, spec.norms, shares)
+
+
+def _of_judged(spec: ExposureMetricSpec, sums: GroupExposure, measured: Measured) -> Measured:
+    """A metric that knows an ideal only where somebody judged: other requests are left out, and said to be."""
+    is_judged = sums.judged
+    assert is_judged is not None  # noqa: S101  (asked for by the caller)
+
+    def reason(s: int, total: Floats) -> str:
+        part = is_judged[sums.part(s)]
+        return measured.reason(s, total) if part.any() or not len(part) else "no_judged_requests"
+
+    lost = np.where(is_judged, measured.reasons, np.array("no_judged_requests", object))
+    values = np.where(is_judged, measured.values, np.nan)
+    return replace(
+        measured, values=values, reasons=lost, reason=reason, counted=is_judged, left_out="unjudged_requests"
+    )
+
+
+def _of_rankings(spec: ExposureMetricSpec, sums: GroupExposure, values: Floats, seen: Any, **fields: Any) -> Measured:
+    values = np.broadcast_to(values, (len(sums.probability),))
+    reasons = (
+        reasons_of(spec, seen, values)
+        if spec.needs(Placement)
+        else spec.card.reasons(seen, np.isnan(values), **spec.params)
+    )
+    return of_rankings(
+        spec, values, reasons, sums.within, expected=sums.expected, first=sums.request_starts[:-1],
+        weight=sums.weight, **fields,
+    )  # fmt: skip
+
+
+def _favoured(gaps: Floats, policy: Policy) -> str | None:
+    """The group whose share of attention is furthest above its target, if any is."""
+    return str(policy.labels[int(gaps.argmax())]) if len(gaps) and gaps.max() > 1e-12 else None
+
+
+def _group(spec: ExposureMetricSpec, policy: Policy) -> str | None:
+    """The protected group, for metrics that look at it; nothing for those that look at all groups."""
+    if "sides" not in spec.reads or not policy.protected:
+        return None
+    return ", ".join(str(policy.labels[i]) for i in policy.protected)
+
+
+def _of_items(spec: ExposureMetricSpec, table: ItemAttention) -> Measured:
+    """Attention item by item, which brings its own way to be resampled."""
+    values = table.each(spec)
+    lost = np.where(np.isnan(values), "zero_utility", "")
+    nothing = np.zeros((len(values), 0))
+    return Measured(
+        spec, nothing, lambda _: np.array(np.nan), values, lost, lambda *_: "", lambda _: spec.ideal,
+        resampler=ItemResampler(spec, table),
+    )  # fmt: skip
+
+
+def _of_placement(spec: ExposureMetricSpec, t: ExposureTallies, *, chance: bool) -> Measured:
+    """A metric of labels in rank order, and what a random order would give on average."""
+    assert t.placement is not None  # noqa: S101  (tallied because this metric was asked for)
+    p = looked_at(spec, t.placement)
+    if spec.needs(Represented):
+        p = Represented(p.codes, p.starts, p.groups, p.protected, p.rows)
+        spec = _with_share(spec, t)
+        values = spec.on(p)
+        each = spec.metric.by_chance(t.placement, **spec.params, looked=p.known) if chance else np.nan
+    else:
+        scores = scores_of(spec, p, chance=chance)
+        values, each = scores.values, scores.chances
+    measured = _of_rankings(spec, t.sums, values, p)
+    return (
+        replace(measured, chance=_slice_means(t.sums, measured, np.broadcast_to(each, (len(p),))))
+        if chance
+        else measured
+    )
+
+
+def _with_share(spec: ExposureMetricSpec, t: ExposureTallies) -> ExposureMetricSpec:
+    """A metric that was not told the share of the protected group takes that of the target."""
+    if "p" not in spec.metric.parameters or spec.settled("p") is not None:
+        return spec
+    aim = targets(t.sums, t.policy, spec.target, t.sizes)
+    if aim.ndim != 1:
+        raise EvenhandError(
+            f"metrics={spec.text!r} needs one share for all lists. Write '{spec.card.name}(p=0.5)', or pass target= "
+            "'population' or 'equal'."
+        )
+    share = float(np.nan_to_num(aim[list(t.policy.protected or ())].sum()))
+    return replace(spec, params={**spec.params, "p": share})
+
+
+def _slice_means(sums: GroupExposure, measured: Measured, each: Floats) -> Floats:
+    """(slices,) means of a value of every ranking, over requests in which the metric exists."""
+    blank = np.zeros(len(each), dtype="<U1")
+    means = of_rankings(
+        measured.ask, each, blank, sums.within, expected=sums.expected, first=sums.request_starts[:-1], weight=sums.weight
+    ).sums  # fmt: skip
+    means = np.where(np.isnan(measured.values)[:, None], 0.0, means)
+    return np.array([measured.value(means[sums.part(s)].sum(0)) for s in range(len(sums.slices))])
+
+
+def _chances(spec: ExposureMetricSpec, t: ExposureTallies) -> Floats | None:
+    """(slices,) the mean over lists of what each would score in random order, for metrics of single rankings' exposure."""
+    if not spec.needs(Exposed) or not spec.metric.has_chance or t.lists is None:
+        return None
+    sums, policy = t.sums, t.policy
+    aim = targets(sums, policy, spec.target, t.sizes)
+    means = np.full(len(t.lists), np.nan)
+    for s, lists in enumerate(t.lists):
+        at = lists.at
+        list_targets = aim if aim.ndim == 1 else aim[at if len(aim) == len(sums.probability) else sums.request_of[at]]
+        values = spec.by_chance(ShuffledLists.from_lists(lists, spec.browsing, policy, list_targets))
+        rankings = sums.rankings_of(sums.part(s))
+        everything = len(at) == rankings.stop - rankings.start
+        weight = (sums.weight[sums.request_of] * sums.share)[at] if everything else np.ones(len(at))
+        defined = ~np.isnan(values) & (weight > 0)
+        means[s] = np.average(values[defined], weights=weight[defined]) if defined.any() else np.nan
+    return means
+
+
+def curves(
+    t: ExposureTallies,
+    specs: Sequence[ExposureMetricSpec],
+    slice_names: Sequence[str],
+    call: Call,
+    small: Sequence[bool],
+) -> dict[str, dict[str, list[Any]]]:
+    """A point for each group in each slice; `small` slices have none."""
+    sums, policy = t.sums, t.policy
+    if not policy.labels or not specs:
+        return {"exposure": {}}
+    first = specs[0]
+    browsing = first.browsing if first.browsing in sums.attended else next(iter(sums.attended))
+    tally = Exposure.from_sums(sums, policy, browsing, t.sizes)
+    aim = targets(sums, policy, first.target, t.sizes)
+    aim = np.broadcast_to(aim, (len(sums.requests), len(policy.labels))) if aim.ndim == 1 else aim
+    aim = aim if len(aim) == len(sums.requests) else sums.expected(np.nan_to_num(aim))
+    names = (*slice_names, "group", "exposure", "low", "high", "target", "relevance", "items")
+    points: dict[str, list[Any]] = {name: [] for name in names}
+    sizes = policy.settled(t.sizes)
+    for s, where in enumerate(sums.slices):
+        part = sums.part(s)
+        if small[s]:
+            continue
+        received = tally.received[part]
+        share = _shares(received.sum(0))
+        low, high = _share_ends(received, call, where)
+        target = np.nanmean(aim[part], axis=0) if not np.isnan(aim[part]).all() else np.full(len(share), np.nan)
+        worth = _shares(tally.utility[part].sum(0)) if tally.utility is not None else np.full(len(share), np.nan)
+        for g, label in enumerate(policy.labels):
+            values = (*where, str(label), share[g], low[g], high[g], target[g], worth[g], sizes[g])
+            for name, value in zip(names, values, strict=True):
+                points[name].append(float(value) if isinstance(value, np.floating) else value)
+    return {"exposure": points}
+
+
+def _shares(totals: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(totals / totals.sum(-1, keepdims=True))
+
+
+def _share_ends(received: Floats, call: Call, where: tuple[Any, ...]) -> tuple[Floats, Floats]:
+    draws = draws_wanted(call.interval)
+    if not draws or not received.any():
+        blank = np.full(received.shape[1], np.nan)
+        return blank, blank
+    drawn = _shares(together([received], draws, stream(call.seed, "exposure", *where))[0])
+    return percentile_ends(drawn.T, call.interval.level)
