@@ -612,7 +612,7 @@ def test_nothing_the_caller_passed_is_changed():
 @pytest.mark.parametrize("systems", [(), ("old", "new")])
 @pytest.mark.parametrize("soft", [False, True])
 def test_taking_every_item_once_gives_the_same_sums_as_the_engine(soft, systems):
-    from evenhand.audits.exposure.measures import add_up
+    from evenhand.audits.exposure.measures import add_up, parse_exposure_metrics
     from evenhand.sources.judged_rankings import open_judged_rankings
 
     requests, groups = world(13, soft=soft)
