@@ -25,14 +25,16 @@ from evenhand.audits.declare import (
     log,
 )
 from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
-from evenhand.audits.small_groups import merge_small_groups
+from evenhand.audits.small_groups import SmallGroups, merge_small_groups
 from evenhand.cards import Between, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.errors import EvenhandError
 from evenhand.intervals.kinds import stream
 from evenhand.intervals.requests import Reduced, blocks
 from evenhand.labels import Unknown
-from evenhand.sources.judgments import MissingRelevance, carried, open_judgments
-from evenhand.sources.labels import columns_in, open_labels
+from evenhand.sources.judgments import Judgments, MissingRelevance, carried, open_judgments
+from evenhand.sources.labels import LabelColumns, columns_in, open_labels
+from evenhand.sources.labels import Labels as OpenedLabels
+from evenhand.sources.rankings import Rankings as ScoredRankings
 from evenhand.sources.rankings import as_table, open_scores, ranking_table, system_of
 from evenhand.tallies.pairs import PairCounts, Pairs, Sides
 from evenhand.tallies.requests import Measured, of_sums
@@ -129,7 +131,21 @@ def pairwise(
     judgments = open_judgments(relevance, opened, request=request, item=item, single=view.single)
     if judgments is None:
         raise EvenhandError("relevance is not given. Pass a table request, item, relevance, or a column of the scores.")
+    counts, few = _count(call, specs, view, labels, judgments)
+    return _result(call, specs, view, counts, few, ordered_by=column)
+
+
+def _count(
+    call: Call,
+    specs: Sequence[MetricSpec],
+    view: ScoredRankings,
+    labels: OpenedLabels | LabelColumns,
+    judgments: Judgments,
+) -> tuple[PairCounts, SmallGroups]:
+    """Pairs and wins of every request, small groups merged."""
     log.info("counting pairs")
+    names = ("protected", "versus", "unknown", "missing_relevance", "negatives")
+    protected, versus, unknown, missing, negatives = (call.arguments[name] for name in names)
     coded = labels.coded(view)
     few = merge_small_groups(
         coded.items_by_label, view.slices, call.fewest, protected=protected, versus=versus, unknown=unknown,
@@ -138,25 +154,39 @@ def pairwise(
     if labels.soft:
         raise EvenhandError("groups gives shares, and pairs need one label per item. Pass one group for each item.")
     two = any("sides" in a.reads for a in specs)
-    ledger = PairCounts.from_scores(
-        view, coded.renamed(few.called), Sides(few.side(protected), few.side(versus), unknown, two), judgments,
-        missing_relevance, negatives=negatives, rng=stream(call.seed, "negatives"),
-    )  # fmt: skip
-    within, names = ledger.within, view.slice_names
+    sides = Sides(few.side(protected), few.side(versus), unknown, two)
+    rng = stream(call.seed, "negatives")
+    labelled = coded.renamed(few.called)
+    return PairCounts.from_scores(view, labelled, sides, judgments, missing, negatives=negatives, rng=rng), few
+
+
+def _result(
+    call: Call,
+    specs: Sequence[MetricSpec],
+    view: ScoredRankings,
+    counts: PairCounts,
+    few: SmallGroups,
+    *,
+    ordered_by: str,
+) -> RankingResult:
+    average: Average = call.arguments["average"]
+    within, names = counts.within, view.slice_names
     small = few.small(within)
     rngs = [stream(call.seed, "pairwise", *where) for where in within.slices]
     joined = [blocks(within.size(s), rng) for s, rng in enumerate(rngs)]
-    reduced = [Reduced.of(m, within, joined) for a in specs for m in measured(a, ledger, average)]
-    rows = rows_of(reduced, within, names, call, small, rngs=rngs)
-    sampled = ", sampled negatives included" if negatives else ""
+    reduced = [Reduced.of(m, within, joined) for a in specs for m in measured(a, counts, average)]
+    sampled = ", sampled negatives included" if call.arguments["negatives"] else ""
     facts = {
-        "average": average, "ordered_by": column, **few.facts(),
-        "interval": interval_words(call.interval) + sampled,
+        "average": average, "ordered_by": ordered_by, **few.facts(), "interval": interval_words(call.interval) + sampled,
     }  # fmt: skip
+    words = {"unit": call.arguments["request"]}
+    if counts.pairs.versus >= 0:
+        words["versus"] = str(counts.pairs.groups[counts.pairs.versus])
     return call.result(
-        rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, words=_words(request, ledger), facts=facts,
-        counts=ledger.counts, of=RankingResult, each=per_request([r.measured for r in reduced], within, names, small),
-        hold=lambda: held_of([m for a in specs for m in measured(a, ledger, average)], within, small),
+        rows_of(reduced, within, names, call, small, rngs=rngs), backend=view.backend, read=view.rows,
+        dropped=view.dropped, slices=names, words=words, facts=facts, counts=counts.counts, of=RankingResult,
+        each=per_request([r.measured for r in reduced], within, names, small),
+        hold=lambda: held_of([m for a in specs for m in measured(a, counts, average)], within, small),
     )  # fmt: skip
 
 
@@ -168,28 +198,23 @@ def _order(rank: str | None, score: str | None, columns: Sequence[str]) -> tuple
     return ranked, RANK if ranked else score
 
 
-def _words(request: str, ledger: PairCounts) -> dict[str, str]:
-    versus = ledger.pairs.versus
-    return {"unit": request, **({"versus": str(ledger.pairs.groups[versus])} if versus >= 0 else {})}
-
-
-def measured(a: MetricSpec, ledger: PairCounts, average: Average) -> Iterator[Measured]:
+def measured(a: MetricSpec, counts: PairCounts, average: Average) -> Iterator[Measured]:
     """The rows of a metric: one on the two sides, or one for every ordered pair of groups and each group against all."""
-    t = ledger.pairs
+    t = counts.pairs
     if a.card.per != "pair":
         within, between = "within" in a.reads, "between" in a.reads
         either = within or between
         side = str(t.groups[t.protected]) if t.protected >= 0 and "sides" in a.reads else None
-        yield _of(a, t, side, t.count(within=within or not either, between=between or not either), ledger, average)
+        yield _of(a, t, side, t.count(within=within or not either, between=between or not either), counts, average)
         return
     many = range(len(t.groups))
     for i, j in [*((i, j) for i in many for j in many), *((i, None) for i in many)]:
         cell, other = t.cell(i, j), ANYONE if j is None else t.groups[j]
-        yield _of(a, cell, f"{t.groups[i]}>{other}", cell.pairs[..., 0, 0], ledger, average)
+        yield _of(a, cell, f"{t.groups[i]}>{other}", cell.pairs[..., 0, 0], counts, average)
 
 
-def _of(a: MetricSpec, t: Pairs, group: str | None, counts: Any, ledger: PairCounts, average: Average) -> Measured:
+def _of(a: MetricSpec, t: Pairs, group: str | None, pair_counts: Any, counts: PairCounts, average: Average) -> Measured:
     """A metric on wins and pairs; where requests count alike, on each one's shares."""
-    tally = t.alike() if average == "macro" else t
-    pairs = [float(counts[ledger.within.part(s)].sum()) for s in range(len(ledger.within.slices))]
+    tally, within = t.alike() if average == "macro" else t, counts.within
+    pairs = [float(pair_counts[within.part(s)].sum()) for s in range(len(within.slices))]
     return of_sums(a, tally, each=t, group=group, cells=lambda s, _: {"pairs": pairs[s]})

@@ -39,7 +39,8 @@ from evenhand.intervals.requests import Reduced
 from evenhand.labels import Unknown, match, no_label, several
 from evenhand.metrics.prefix import lean_and_spread, looked_at, reading_of, reasons_of, scores_of
 from evenhand.metrics.template import Scores
-from evenhand.sources.labels import columns_in, open_labels
+from evenhand.sources.labels import LabelColumns, columns_in, open_labels
+from evenhand.sources.labels import Labels as OpenedLabels
 from evenhand.sources.rankings import Rankings as RankingsView
 from evenhand.sources.rankings import Ties, open_rankings, ranking_table, system_of
 from evenhand.tallies.placed import Placed
@@ -128,25 +129,38 @@ def prefix(
     >>> round(found.frame["estimate"][0], 4), round(found.frame["chance"][0], 4)
     (0.649, 0.766)
     """
-    specs = parse_metrics(
-        metrics if metrics is not None else SIDED if protected is not None else MANY, needing(Placement)
-    )
+    usual = SIDED if protected is not None else MANY
+    specs = parse_metrics(usual if metrics is None else metrics, needing(Placement))
     draws = draws_of(chance)
     has = {"labels", *(["sides"] if protected is not None else [])}
     refuse_lacking(specs, has)
     if unknown == "unprotected" and protected is None:
         raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
     log.info("checking the rankings")
-    columns = [request, item, rank, score, system, *names_of(by), *columns_in(group)]
-    opened = ranking_table(table, columns=columns)
-    named = item if item in opened.schema else None
+    opened = ranking_table(table, columns=[request, item, rank, score, system, *names_of(by), *columns_in(group)])
     labels = open_labels(group, opened, request=request, item=item, role="group")
     if labels.soft:
         refuse_lacking(specs, has - {"labels"})
     view = open_rankings(
-        opened, request=request, item=named, rank=None if score is not None else rank, score=score, by=names_of(by),
-        system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy, carry=labels.carry(opened),
+        opened, request=request, item=item if item in opened.schema else None, rank=None if score is not None else rank,
+        score=score, by=names_of(by), system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy,
+        carry=labels.carry(opened),
     )  # fmt: skip
+    return _result(
+        call, specs, draws, view, labels, group if isinstance(group, str) and group in opened.schema else "group"
+    )
+
+
+def _result(
+    call: Call,
+    specs: Sequence[MetricSpec],
+    draws: int,
+    view: RankingsView,
+    labels: OpenedLabels | LabelColumns,
+    group_name: str,
+) -> RankingResult:
+    """Every metric on every ranking, against random orders, as rows, curves and facts."""
+    protected, unknown = call.arguments["protected"], call.arguments["unknown"]
     labels.refuse_bad_rows(view)
     coded = labels.coded(view, role="the labels")
     few = merge_small_groups(
@@ -155,26 +169,24 @@ def prefix(
     )  # fmt: skip
     placed = Placed.from_rankings(view, coded.renamed(few.called), unknown)
     _refuse_many(placed.placement)
-    sided = few.side(protected)
-    placement = placed.placement.protecting(protected_labels(sided, placed.placement.groups, group))
-    small = few.small(placed.within)
+    groups, small = placed.placement.groups, few.small(placed.within)
+    placement = placed.placement.protecting(protected_labels(few.side(protected), groups, call.arguments["group"]))
     log.info("measuring %s rankings", f"{len(placement):,}")
-    called = [few.rename_target(a) for a in specs]
-    ordered = Ordered.all(called, placement, draws, call.seed)
+    ordered = Ordered.all([few.rename_target(a) for a in specs], placement, draws, call.seed)
     measures = [o.measured(placed, call.seed) for o in ordered]
     names, within = view.slice_names, placed.within
-    rows = rows_of([Reduced.of(m, within) for m in measures], within, names, call, small)
     facts = {
-        "ordered_by": view.ordered_by, "labels": [str(g) for g in placed.placement.groups][:100], "random_orders": draws,
-        **few.facts(), "interval": interval_words(call.interval),
+        "ordered_by": view.ordered_by, "labels": [str(g) for g in groups][:100], "random_orders": draws, **few.facts(),
+        "interval": interval_words(call.interval),
     }  # fmt: skip
-    words = {"unit": request, "group": group if isinstance(group, str) and group in opened.schema else "group"}
-    curves = curves_of(placed, placement, [(o.ask.text, o.scores) for o in ordered], names, level, call.fewest, small)
+    scores = [(o.ask.text, o.scores) for o in ordered]
     return call.result(
-        rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, curves=curves, words=words,
-        facts=facts, counts=_counts(view, placed, measures, unknown), of=RankingResult,
-        each=per_request(measures, within, names, small),
-        hold=lambda: held_of(measures, within, small),
+        rows_of([Reduced.of(m, within) for m in measures], within, names, call, small), backend=view.backend,
+        read=view.rows, dropped=view.dropped, slices=names,
+        curves=curves_of(placed, placement, scores, names, call.interval.level, call.fewest, small),
+        words={"unit": call.arguments["request"], "group": group_name}, facts=facts,
+        counts=_counts(view, placed, measures, unknown), of=RankingResult,
+        each=per_request(measures, within, names, small), hold=lambda: held_of(measures, within, small),
     )  # fmt: skip
 
 

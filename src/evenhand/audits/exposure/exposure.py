@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -42,7 +42,7 @@ from evenhand.audits.exposure.measures import (
     required_by,
 )
 from evenhand.audits.requests import RankingResult, draws_wanted, held_of, interval_words, per_request, rows_of
-from evenhand.audits.small_groups import merge_small_groups
+from evenhand.audits.small_groups import SmallGroups, merge_small_groups
 from evenhand.cards import Floats, refuse_lacking
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, slice_words
@@ -187,16 +187,48 @@ def exposure(
         unranked=any(a.needs(Amortised) for a in specs), nan_policy=nan_policy, request=request, item=item, rank=rank,
         score=score, sample=sample, probability=probability, weight=weight, system=system,
     )  # fmt: skip
-    view = tables.view
+    specs, call = _settled(specs, has, tables, call)
+    return _result(_tally(tables, specs, call), call)
+
+
+def _settled(
+    specs: list[ExposureMetricSpec], has: AbstractSet[str], tables: JudgedRankings, call: Call
+) -> tuple[list[ExposureMetricSpec], Call]:
+    """Metrics that these rankings allow, with attention as numbers where it was a function; the call records the numbers."""
     if tables.soft:
-        specs = _allowed(specs, has - {"labels"}, named=metrics is not None)
-    if any(a.browsing.attention.is_function for a in specs):
-        specs, call = _in_numbers(specs, tables, call)
+        specs = _allowed(specs, has - {"labels"}, named=call.arguments["metrics"] is not None)
+    if any(a.browsing.attention.is_function for a in specs):  # numbers can be read by engines and held by a plan
+        depth, grades = tables.reach(), tables.grades
+        model = parse(call.arguments["attention"]).in_numbers(depth, grades)
+        specs = [
+            replace(a, browsing=replace(a.browsing, attention=a.browsing.attention.in_numbers(depth, grades)))
+            for a in specs
+        ]
+        call = replace(call, arguments={**call.arguments, "attention": model.as_word()})
     tables.refuse_grades(a.browsing.attention for a in specs)
+    return specs, call
+
+
+@dataclass(frozen=True)
+class _Tallied:
+    """Rankings, metrics and tallies with small groups merged: all that rows, curves and facts are made from."""
+
+    tables: JudgedRankings
+    specs: Sequence[ExposureMetricSpec]
+    tallies: ExposureTallies
+    small_groups: SmallGroups
+
+
+def _resamples_items(call: Call) -> bool:
+    return call.arguments["resample"] == "requests_and_items" and call.interval.kind != "none"
+
+
+def _tally(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Call) -> _Tallied:
+    """Everything that the metrics need, added up; the engine is not asked again after this."""
+    protected, versus, unknown = (call.arguments[name] for name in ("protected", "versus", "unknown"))
     few = merge_small_groups(
         tables.items_by_label, tables.slices, call.fewest, protected=protected, versus=versus, unknown=unknown
     )
-    protected, versus = few.side(protected), few.side(versus)
     specs = [
         few.rename_target(replace(a, target=few.shares(a.target)) if isinstance(a.target, Mapping) else a)
         for a in specs
@@ -204,35 +236,42 @@ def exposure(
     tables = tables.renamed(few.called)
     sizes = tables.group_sizes(unknown=unknown in ("group", "unprotected"))
     labels, sizes, specs = _with_target_groups(tables.labels.labels, sizes, specs)
-    policy = _sides(labels, protected, versus, unknown, specs)
-    _refuse_many(view.rankings, len(labels), specs, draws_wanted(call.interval))
+    policy = _sides(labels, few.side(protected), few.side(versus), unknown, specs)
+    _refuse_many(tables.view.rankings, len(labels), specs, draws_wanted(call.interval))
     log.info("adding up exposure")
-    both = resample == "requests_and_items" and call.interval.kind != "none"
-    sums, by_item, crossed = add_up(tables, specs, labels, resample_items=both)
-    _refuse_unknown(sums, unknown)
+    sums, by_item, crossed = add_up(tables, specs, labels, resample_items=_resamples_items(call))
+    unlabelled_items = round(float(sums.items[:, -1].sum()))
+    if unknown == "raise" and unlabelled_items:
+        raise EvenhandError(
+            f"{unlabelled_items:,} ranked items have no group. Add them to groups, or pass unknown='drop' or 'group'."
+        )
     placement = placement_of(tables, sums, policy) if any(a.placed for a in specs) else None
-    simulated = chance and tables.engine.has_rows and bool(policy.labels) and any(a.needs(Exposed) for a in specs)
+    simulated = call.arguments["chance"] and tables.engine.has_rows and bool(policy.labels)
+    simulated = simulated and any(a.needs(Exposed) for a in specs)
     lists = lists_by_slice(tables, sums, specs, call.seed) if simulated else None
-    tallies = ExposureTallies(sums, policy, sizes, placement, by_item, lists, crossed)
+    return _Tallied(tables, specs, ExposureTallies(sums, policy, sizes, placement, by_item, lists, crossed), few)
+
+
+def _result(t: _Tallied, call: Call) -> RankingResult:
+    """Rows, curves and facts of what was tallied."""
+    tables, specs, tallies, few = t.tables, t.specs, t.tallies, t.small_groups
+    view, sums, policy = tables.view, tallies.sums, tallies.policy
+    within, names, small = sums.within, view.slice_names, few.small(sums.within)
     judged = _judgment_counts(tables, sums)
     log.info("measuring")
-    small = few.small(sums.within)
-    rows, measures = _rows(tallies, specs, tables, call, small, chance=chance)
-    within, names = sums.within, view.slice_names
-    over = "requests, for these items" if resample == "requests" else "requests and items"
-    facts = {
-        "ordered_by": view.ordered_by, "interval": interval_words(call.interval, over), **few.facts(),
-    }  # fmt: skip
-    counts = {
-        **view.counts(), "requests": len(sums.requests), **_group_counts(tallies, names, small),
-        **judged,
-    }  # fmt: skip
-    if both:
+    rows, measures = _rows(tallies, specs, tables, call, small, chance=call.arguments["chance"])
+    over = "requests, for these items" if call.arguments["resample"] == "requests" else "requests and items"
+    facts = {"ordered_by": view.ordered_by, "interval": interval_words(call.interval, over), **few.facts()}
+    if _resamples_items(call):
         facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS
+    words = {"unit": call.arguments["request"], "amount": "exposure"}
+    if policy.versus:
+        words["versus"] = ", ".join(str(policy.labels[i]) for i in policy.versus)
+    counts = {**view.counts(), "requests": len(sums.requests), **_group_counts(tallies, names, small), **judged}
     kept_tallies = tallies.lasting()
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=tables.dropped, slices=names,
-        curves=curves(tallies, specs, names, call, small), words={"unit": request, "amount": "exposure", **_versus(policy)}, facts=facts,
+        curves=curves(tallies, specs, names, call, small), words=words, facts=facts,
         counts=counts, of=RankingResult, each=per_request(measures, within, names, small),
         hold=lambda: held_of([measure(a, kept_tallies, chance=False) for a in specs], within, small),
     )  # fmt: skip
@@ -253,19 +292,6 @@ def metrics_of_call(arguments: Mapping[str, Any]) -> tuple[list[ExposureMetricSp
     }
     has |= {"relevance", "gains", "dues"} if arguments["relevance"] is not None else set()
     return _allowed(specs, has, named=arguments["metrics"] is not None), has
-
-
-def _in_numbers(
-    metrics: Sequence[ExposureMetricSpec], tables: JudgedRankings, call: Call
-) -> tuple[list[ExposureMetricSpec], Call]:
-    """Functions by their values at the ranks and grades that there are: so engines can read them, and the plan hold them."""
-    depth, grades = tables.reach(), tables.grades
-    model = parse(call.arguments["attention"]).in_numbers(depth, grades)
-    specs = [
-        replace(a, browsing=replace(a.browsing, attention=a.browsing.attention.in_numbers(depth, grades)))
-        for a in metrics
-    ]
-    return specs, replace(call, arguments={**call.arguments, "attention": model.as_word()})
 
 
 def _judgment_counts(tables: JudgedRankings, sums: GroupExposure) -> dict[str, Any]:
@@ -382,19 +408,6 @@ def _refuse_many(rankings: int, groups: int, specs: Sequence[ExposureMetricSpec]
         raise EvenhandError(
             f"{groups:,} groups in {rankings:,} rankings are too many to resample. Use broader groups, or pass interval=None."
         )
-
-
-def _refuse_unknown(sums: GroupExposure, unknown: Unknown) -> None:
-    count = round(float(sums.items[:, -1].sum()))
-    if unknown == "raise" and count:
-        raise EvenhandError(
-            f"{count:,} ranked items have no group. Add them to groups, or pass unknown='drop' or 'group'."
-        )
-
-
-def _versus(policy: Policy) -> dict[str, str]:
-    """The other side by name, for sentences."""
-    return {"versus": ", ".join(str(policy.labels[i]) for i in policy.versus)} if policy.versus else {}
 
 
 def _group_counts(t: ExposureTallies, names: Sequence[str], small: Sequence[bool]) -> dict[str, Any]:
