@@ -114,20 +114,33 @@ def decompose(
         table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy,
         part=("group", split_by),
     )  # fmt: skip
-    read = prepared.log
+    read, whole = prepared.log, prepared.whole()
     _refuse_unplaced(prepared, read.by[-1], population)
     refuse_shared_units(read)
     log.info("adding up %s per group", amount or "rows")
-    slices = prepared.slices(read.amounts[0])
+    split, broken, left_out = _partitions(prepared, unknown)
+    measured = _Measure(MetricSpec(index, INDICES[chosen], params), chosen, call, ("inequality",))
+    facts = {
+        "interval": _interval_words(call.interval), "population": prepared.population_words,
+        "missing_slice_labels": "shown as a slice or group of their own", "unknown": unknown,
+    }  # fmt: skip
+    words = {"unit": unit or "row", "amount": "rows" if amount is None else amount, "index": NAMES[chosen]}
+    return call.result(
+        measured.rows(split, whole, chosen_metrics, broken), backend=read.backend, read=read.rows, dropped=read.dropped,
+        slices=whole.by, columns=whole.columns, words=words, facts=facts, counts={"units_without_group": left_out},
+    )  # fmt: skip
+
+
+def _partitions(prepared: Units, unknown: str) -> tuple[dict[Label, Partition], set[Label], int]:
+    """Units by group for each slice, the slices with undefined amounts, and how many units have no group."""
+    slices = prepared.slices(prepared.log.amounts[0])
     if len(slices.labels) > MOST_GROUPS:
         raise EvenhandError(
-            f"group={read.by[-1]!r} splits the units into {len(slices.labels):,} groups, too many to be told apart. Group them "
+            f"group={prepared.by[-1]!r} splits the units into {len(slices.labels):,} groups, too many to be told apart. Group them "
             f"into at most {MOST_GROUPS:,}."
         )
-    broken = {where[:-1] for where in slices.broken}
-    measured = _Measure(MetricSpec(index, INDICES[chosen], params), chosen, call, ("inequality",))
-    split = partitions(slices)
-    left_out = _without_group(split)
+    split = dict(partitions(slices))
+    left_out = sum(int(p[p.groups.index(None)].units) for p in split.values() if None in p.groups)
     if left_out and unknown == "raise":
         raise EvenhandError(
             f"{left_out:,} units have no group. Give them one, or pass unknown='group' or unknown='drop'."
@@ -136,16 +149,7 @@ def decompose(
         split = {where: partition.without(None) for where, partition in split.items()}
     if not split and not prepared.whole().by:
         split = {(): Partition.joined((), ())}  # every amount was left out
-    rows = measured.rows(split, prepared.whole(), chosen_metrics, broken)
-    facts = {
-        "interval": _interval_words(call.interval), "population": prepared.population_words,
-        "missing_slice_labels": "shown as a slice or group of their own", "unknown": unknown,
-    }  # fmt: skip
-    words = {"unit": unit or "row", "amount": "rows" if amount is None else amount, "index": NAMES[chosen]}
-    return call.result(
-        rows, backend=read.backend, read=read.rows, dropped=read.dropped, slices=prepared.whole().by,
-        columns=prepared.whole().columns, words=words, facts=facts, counts={"units_without_group": left_out},
-    )  # fmt: skip
+    return split, {where[:-1] for where in slices.broken}, left_out
 
 
 def _together(table: Any, population: Any, group: By) -> tuple[Any, Any, Any]:
@@ -171,13 +175,6 @@ def _together(table: Any, population: Any, group: By) -> tuple[Any, Any, Any]:
 def _with_combined(opened: Relation, columns: Sequence[str], name: str) -> Relation:
     """The table with one more column, of the labels that several columns make; missing where one of them is."""
     return opened.with_column(name, combined(list(columns), opened, "group"), TEXT)
-
-
-def _without_group(split: Mapping[Label, Partition]) -> int:
-    """Units whose group label is missing."""
-    return sum(
-        int(partition[partition.groups.index(None)].units) for partition in split.values() if None in partition.groups
-    )
 
 
 def _index(text: str, alpha: float | None, epsilon: float | None) -> tuple[Index, dict[str, float]]:
@@ -283,46 +280,46 @@ class _Measure:
         split = parts(tally, self.index, **self.ask.params)
         values = {name: getattr(split, name) for name in METRICS}
         ends = self._ends(tally, split, values, where)
-        low, high = float(totals.low[i]), float(totals.high[i])
         ends["total"] = Ends(totals.low[i], totals.high[i], totals.undefined_draws[i])
         if self.how.kind == "bootstrap":  # only the total is drawn from tails that go on beyond what was seen
+            low, high = float(totals.low[i]), float(totals.high[i])
             for part in ends.keys() & set(WHOLE[1:]):
                 ends[part] = ends[part].in_proportion(values[part], float(values["total"]), low, high)
+        rows = []
+        for name in (m for m in WHOLE if m in metrics):
+            code = tally.reason() or ("zero_over_zero" if np.isnan(values[name]) else "")
+            numbers = _numbers(values[name], ends[name], ()) | (self._direction if name == "total" else {})
+            certain = len(tally) == 1 and name in NOTHING_BETWEEN
+            units, note = int(tally.pooled.units), code or None
+            rows.append(row(cells, name, units=units, note=note, span=self.ask.span, certain=certain, **numbers))
+        return rows + self._group_rows(tally, where, cells, metrics, values, ends)
+
+    def _group_rows(
+        self, tally: Partition, where: Label, cells: dict[str, Any], metrics: Sequence[str], values: Mapping[str, Any],
+        ends: dict[str, Ends],
+    ) -> list[Row]:  # fmt: skip
+        """The rows of each group: its own index, its share of the total and of the units."""
         groups = Spectra.of([tally[g] for g in range(len(tally))])
         streams = [(*self.labels, *where, name) for name in tally.groups]
         (index,) = estimates(groups, [self.ask], self.how, self.seed, streams)
-        ends["index"] = Ends(index.low, index.high, index.undefined_draws)
-        even = {"ideal": self.ask.ideal, "better": self.ask.better}
-        reason, rows, units = tally.reason(), [], groups.units.tolist()
+        ends = {**ends, "index": Ends(index.low, index.high, index.undefined_draws)}
         warned = cautions(groups) if self.how.kind != "none" else [""] * len(tally)
-        for name in (m for m in WHOLE if m in metrics):
-            code = reason or ("zero_over_zero" if np.isnan(values[name]) else "")
-            more = _numbers(values[name], ends[name], ()) | (even if name == "total" else {})
-            certain = len(tally) == 1 and name in NOTHING_BETWEEN
-            rows.append(
-                row(
-                    cells, name, units=int(tally.pooled.units), note=code or None, span=self.ask.span, certain=certain,
-                    **more,
-                )
-            )  # fmt: skip
+        rows = []
         for g, name in enumerate(tally.groups):
             for figure in (m for m in PER_GROUP if m in metrics):
-                more = _numbers(values[figure], ends[figure], (g,)) | (even if figure == "index" else {})
-                why = groups[g].reason() if figure == "index" else reason
-                code = why if math.isnan(more["estimate"]) else warned[g] if figure == "index" else ""
-                rows.append(
-                    row(
-                        cells,
-                        figure,
-                        group=label(name),
-                        units=int(units[g]),
-                        note=code or None,
-                        span=SHARES if "share" in figure else self.ask.span,
-                        certain=len(tally) == 1 and "share" in figure,
-                        **more,
-                    )
-                )
+                is_index = figure == "index"
+                numbers = _numbers(values[figure], ends[figure], (g,)) | (self._direction if is_index else {})
+                why = groups[g].reason() if is_index else tally.reason()
+                code = why if math.isnan(numbers["estimate"]) else warned[g] if is_index else ""
+                rows.append(row(
+                    cells, figure, group=label(name), units=int(groups.units[g]), note=code or None,
+                    span=self.ask.span if is_index else SHARES, certain=len(tally) == 1 and not is_index, **numbers,
+                ))  # fmt: skip
         return rows
+
+    @property
+    def _direction(self) -> dict[str, Any]:
+        return {"ideal": self.ask.ideal, "better": self.ask.better}
 
     def _ends(self, tally: Partition, split: Parts, values: Mapping[str, Any], where: Label) -> dict[str, Ends]:
         """Percentile bootstrap over units (wide tallies on bins), never shorter than Student's t unless percentiles were asked

@@ -109,20 +109,8 @@ def inequality(
     )  # fmt: skip
     read = prepared.log
     several = amount is not None and not isinstance(amount, str)
-    seen = _viewers(prepared, viewer, call)
-    rows: list[Row] = []
-    curves: dict[str, list[Any]] = {}
-    wide = 0
-    for column in read.amounts:
-        log.info("adding up %s", column.name or "rows")
-        slices = prepared.slices(column)
-        extra = {"amount": column.name} if several else {}
-        small = hidden(slices.spectra.receivers.tolist(), enough(call.fewest, specs), total_shown=False)
-        rows += _rows(slices, column, prepared, specs, call, small, extra, seen(column), both=both)
-        _add_curves(curves, slices, read.by, extra, small, len(read.amounts), call.fewest)
-        wide += int(slices.spectra.wider(MANY).sum())
+    rows, curves, wide = _measured(prepared, specs, call, viewer, both=both, several=several)
     amounts = ("amount",) if several else ()
-    names, columns = (*read.by, *amounts), (*prepared.columns, *amounts)
     facts = {
         "interval": _interval_words(call.interval, wide, viewer, both=both), "population": prepared.population_words,
         "missing_slice_labels": "shown as a slice of their own",
@@ -132,9 +120,29 @@ def inequality(
         facts["interval_for"] = meant.format(units=plural(str(unit)), viewers=plural(viewer))
     words = {"unit": unit or "row", "amount": "rows" if amount is None else "amounts" if several else str(amount)}
     return call.result(
-        rows, backend=read.backend, read=read.rows, dropped=read.dropped, slices=names, columns=columns,
-        curves={"lorenz": curves}, words=words, facts=facts,
+        rows, backend=read.backend, read=read.rows, dropped=read.dropped, slices=(*read.by, *amounts),
+        columns=(*prepared.columns, *amounts), curves={"lorenz": curves}, words=words, facts=facts,
     )  # fmt: skip
+
+
+def _measured(
+    prepared: Units, specs: Sequence[MetricSpec], call: Call, viewer: str | None, *, both: bool, several: bool
+) -> tuple[list[Row], dict[str, list[Any]], int]:
+    """Rows and Lorenz curves of every amount, and how many slices are drawn on binned amounts."""
+    by, amounts = prepared.by, prepared.log.amounts
+    seen = _viewers(prepared, viewer, call)
+    rows: list[Row] = []
+    curves: dict[str, list[Any]] = {}
+    wide = 0
+    for amount in amounts:
+        log.info("adding up %s", amount.name or "rows")
+        slices = prepared.slices(amount)
+        extra = {"amount": amount.name} if several else {}
+        small = hidden(slices.spectra.receivers.tolist(), enough(call.fewest, specs), total_shown=False)
+        rows += _rows(slices, amount, prepared, specs, call, small, extra, seen(amount), both=both)
+        _add_curves(curves, slices, by, extra, small, len(amounts), call.fewest)
+        wide += int(slices.spectra.wider(MANY).sum())
+    return rows, curves, wide
 
 
 def _rows(
@@ -155,14 +163,8 @@ def _rows(
     sampled = call.interval.kind != "none" and (seen is None or both)  # units stand for others like them
     measured = _estimates(slices.spectra, metrics, call, call.interval if sampled else NONE, streams)
     units = slices.spectra.units
-    for i, label in enumerate(slices.labels):
-        if seen is not None and label in seen:
-            ends = viewer_ends(seen[label], metrics, [float(e.estimate[i]) for e in measured], call.interval)
-            for estimate, by_viewer in zip(measured, ends, strict=True):
-                by_unit = (float(estimate.low[i]), float(estimate.high[i]))
-                estimate.low[i], estimate.high[i] = (
-                    both_ends(float(estimate.estimate[i]), by_viewer, by_unit) if both else by_viewer
-                )
+    if seen is not None:
+        _resample_viewers(measured, slices, seen, metrics, call.interval, both=both)
     warned = cautions(slices.spectra) if sampled else [""] * len(units)
     by_chance = chances(slices, amount, metrics)
     counted = amount.name is None and slices.spectra.weights is None  # whole rows, which no rule can divide
@@ -187,6 +189,21 @@ def _rows(
                 cells |= dict.fromkeys(("estimate", "low", "high", "chance"), np.nan) | {"note": "nan_in_data"}
             rows.append(suppressed(cells) if small[i] else cells)
     return rows
+
+
+def _resample_viewers(
+    measured: Sequence[Estimates], slices: Slices, seen: Mapping[Label, Buckets], metrics: Sequence[MetricSpec],
+    interval: Interval, *, both: bool,
+) -> None:  # fmt: skip
+    """Replace the ends of intervals by those over viewers, or over viewers and units."""
+    for i, label in enumerate(slices.labels):
+        if label not in seen:
+            continue
+        ends = viewer_ends(seen[label], metrics, [float(e.estimate[i]) for e in measured], interval)
+        for estimate, by_viewer in zip(measured, ends, strict=True):
+            by_unit = (float(estimate.low[i]), float(estimate.high[i]))
+            low_high = both_ends(float(estimate.estimate[i]), by_viewer, by_unit) if both else by_viewer
+            estimate.low[i], estimate.high[i] = low_high
 
 
 def _estimates(

@@ -179,45 +179,49 @@ def recommender(
     [1.0, 0.2833]
     """
     deals = _permutations(chance)
-    plain = Reading(
-        Cut.checked(top, threshold, ties),
-        Cut.checked(true_top, true_threshold, ties, prefix="true_"),
-        normalize,
-        listed=score is None,
-    )
-    if score is None and plain.shown.given:
+    cuts = Cut.checked(top, threshold, ties), Cut.checked(true_top, true_threshold, ties, prefix="true_")
+    reading = Reading(*cuts, normalize, listed=score is None)
+    if score is None and reading.shown.given:
         raise EvenhandError(
             "score=None says that every row is shown, so top and threshold have nothing to cut. Leave them out."
         )
-    columns = {"user": user, "item": item, "score": score, "group": group, "relevance": relevance}
     log.info("checking the scores")
-    protected, versus = one_or_several(protected), one_or_several(versus)
+    columns = {"user": user, "item": item, "score": score, "group": group, "relevance": relevance}
     sliced_by = SliceColumns(names_of(by), system)
     sliced_by.check((*call.audit.extra, user, item, "shown"))
     opened = open_scores(scores, relevant, names=columns, items=items, user_groups=user_groups, sliced_by=sliced_by)
-    shows = plain.shows or any(_under_convention(convention, plain, part).shows for part in opened.slices)
-    inputs = {"users": user_groups is not None, "truth": relevant is not None, "shown": shows}
-    inputs["scores"] = score is not None
+    return _result(call, opened, reading, deals)
+
+
+def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> RecommenderResult:
+    """Every slice, measured; `plain` says how scores are read where no convention reads them otherwise."""
+    names = ("convention", "user_groups", "relevant", "score", "metrics", "protected", "versus")
+    convention, user_groups, relevant, score, metrics, protected, versus = (call.arguments[name] for name in names)
+    readings = [_under_convention(convention, plain, part) for part in opened.slices]
+    shows = plain.shows or any(reading.shows for reading in readings)
+    inputs = {
+        "users": user_groups is not None, "truth": relevant is not None, "shown": shows, "scores": score is not None,
+    }  # fmt: skip
     specs = _chosen_metrics(metrics, convention, {need for need, is_given in inputs.items() if is_given})
-    sides, codes = _sides(opened, protected, versus)
+    sides, codes = _sides(opened, one_or_several(protected), one_or_several(versus))
     deals = deals if any(a.card.shuffled for a in specs) else 0
     _refuse_long(opened.slices, specs, sides, plain, call.interval, deals)
     log.info("finding what %s users are shown", f"{sum(part.user_count for part in opened.slices):,}")
-    readings = [_under_convention(convention, plain, part) for part in opened.slices]
     lists = UserLists.per_slice(opened, readings)
     other: Sequence[UserLists | None] = [None] * len(lists)
     if convention == "holisticai" and plain.normalize and relevant is not None:
         # It scales scores and truth together where it judges, and the scores alone elsewhere.
-        scaled_readings = [_under_convention(convention, replace(plain, alone=True), part) for part in opened.slices]
-        other = UserLists.per_slice(opened, scaled_readings)
+        scores_only = [_under_convention(convention, replace(plain, alone=True), part) for part in opened.slices]
+        other = UserLists.per_slice(opened, scores_only)
     parts = [
-        _measured(opened, part, codes[part.users], of_part, reading, unscaled, specs, sides, deals, call)
-        for part, of_part, reading, unscaled in zip(opened.slices, lists, readings, other, strict=True)
+        _measured(opened, part, codes[part.users], of_part, reading, unjudged, specs, sides, deals, call)
+        for part, of_part, reading, unjudged in zip(opened.slices, lists, readings, other, strict=True)
     ]
-    by_slice = {slice_words(sliced_by.names, p.where): p for p in parts}
+    slices = opened.sliced_by.names
+    by_slice = {slice_words(slices, p.where): p for p in parts}
     return call.result(
         [r for p in parts for r in p.rows], backend=opened.backend, read=opened.facts.rows, dropped=_dropped(opened),
-        slices=sliced_by.names, curves=_joined([p.curves for p in parts], [p.where for p in parts], sliced_by.names),
+        slices=slices, curves=_joined([p.curves for p in parts], [p.where for p in parts], slices),
         words={"unit": "user", "holder": "item", "amount": "slots"},
         facts={**_of_each(by_slice, lambda p: p.facts), "convention": convention or "evenhand"},
         counts=_of_each(by_slice, lambda p: p.counts), of=RecommenderResult,
