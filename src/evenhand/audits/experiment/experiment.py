@@ -247,18 +247,21 @@ def experiment(
     _refuse(spec, interval)
     if arm is None:
         return plan_ahead(call, spec, level, ExperimentResult)
+    return _compare_arms(call, spec)
+
+
+def _compare_arms(call: Call, spec: ExperimentSpec) -> ExperimentResult:
+    """Every arm against control, by the design that fits what was randomised."""
+    unit, amount, randomized, has_interval = spec.unit, spec.amount, spec.randomized, spec.level is not None
     design = paired if randomized is None else units_randomized if randomized == unit else viewers_randomized
     trial = design(spec)
-    compared: list[Comparison] = trial.compared
-    fewest = enough(call.fewest, measured, arms=2)
-    rows = rows_of(compared, spec, trial.ratio_p, fewest)
-    names = (*trial.units.by, *trial.amounts)
-    meant = STANDS_FOR[design].format(units=plural(unit), randomized=plural(randomized or "")) if interval else None
+    log, amounts = trial.units.log, trial.amounts
+    fewest = enough(call.fewest, spec.metrics, arms=2)
+    meant = STANDS_FOR[design].format(units=plural(unit), randomized=plural(randomized or "")) if has_interval else None
     facts = {
         "design": trial.design, "randomized": randomized, "control": trial.control,
-        "interval": trial.interval if interval else "none",
-        "interval_for": meant, "population": trial.units.population_words,
-        "p_adjusted": "Holm over all rows", "before": trial.past,
+        "interval": trial.interval if has_interval else "none", "interval_for": meant,
+        "population": trial.units.population_words, "p_adjusted": "Holm over all rows", "before": trial.past,
         "power": POWER,
     }  # fmt: skip
     counts = {"arms": dict(trial.sizes)} | ({"sample_ratio": dict(trial.ratio)} if trial.ratio else {})
@@ -268,9 +271,9 @@ def experiment(
         "chance": "what unequal volume alone gives" if randomized != unit else "what unequal numbers of units alone give",
     }  # fmt: skip
     return call.result(
-        rows, backend=trial.units.log.backend, read=trial.units.log.rows, dropped=trial.units.log.dropped,
-        slices=(*names, "arm"), columns=(*trial.units.columns, *trial.amounts, "arm"),
-        curves=curves_of(compared, spec, fewest), words=words,
+        rows_of(trial.compared, spec, trial.ratio_p, fewest), backend=log.backend, read=log.rows, dropped=log.dropped,
+        slices=(*trial.units.by, *amounts, "arm"), columns=(*trial.units.columns, *amounts, "arm"),
+        curves=curves_of(trial.compared, spec, fewest), words=words,
         facts={k: v for k, v in facts.items() if v is not None}, counts=counts, of=ExperimentResult,
     )  # fmt: skip
 

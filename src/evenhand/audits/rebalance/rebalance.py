@@ -24,7 +24,7 @@ from evenhand.intervals.jackknife import BUCKETS, FEWEST, buckets, jackknife_end
 from evenhand.intervals.kinds import stream
 from evenhand.sources.judgments import carried, open_judgments
 from evenhand.sources.labels import columns_in, open_labels
-from evenhand.sources.rankings import as_table, open_rankings, open_scores, ranking_table
+from evenhand.sources.rankings import Rankings, as_table, open_rankings, open_scores, ranking_table
 from evenhand.tallies.sources import significant
 from evenhand.tallies.spectrum import Spectrum
 
@@ -119,6 +119,13 @@ def rebalance(
     carry = (owners.carry(opened) if owners is not None else {}) | carried(relevance, opened)
     view = open_scores(opened, request=request, item=item, score=score, nan_policy=nan_policy, carry=carry)
     candidates = Candidates.from_scores(view, owners, judgments, top, model)
+    return _search(call, view, candidates, strengths)
+
+
+def _search(call: Call, view: Rankings, candidates: Candidates, strengths: list[float]) -> RebalanceResult:
+    """Policies of all strengths, learned on some requests and tried on the others."""
+    names = ("objective", "holdout", "iterations", "rankings", "request", "item", "top")
+    objective, holdout, iterations, rankings, request, item, top = (call.arguments[name] for name in names)
     aim, target = _objective(objective, candidates)
     is_held_out = _held_out(candidates, holdout, call.seed)
     frontier = _frontier(candidates, is_held_out, aim, strengths, iterations, call.seed)
@@ -131,9 +138,10 @@ def rebalance(
         lists = candidates.served_lists(open_rankings(ranking_table(rankings), request=request, item=item))
         left, more = _served(frontier, meters[frontier.on], lists)
         rows += more
+    slates = candidates.slates
     facts = {
-        "requests": candidates.slates.requests, "held_out_requests": int(is_held_out.sum()), "providers": len(candidates.providers),
-        "items_without_provider": candidates.unowned, "candidates": len(candidates.slates.item), "top": top,
+        "requests": slates.requests, "held_out_requests": int(is_held_out.sum()), "providers": len(candidates.providers),
+        "items_without_provider": candidates.unowned, "candidates": len(slates.item), "top": top,
         "steps": {str(p.strength): p.steps for p in frontier.policies}, "tolerance": "0.001 of evenness at the same relevance",
         "interval": "none" if call.interval.kind == "none" else "t, with the error of a jackknife over held-out requests",
     }  # fmt: skip
