@@ -125,11 +125,11 @@ def sql(
     return _comment(title, *then) + text + "\n"
 
 
-def _refuse_viewers(given: Mapping[str, Any]) -> None:
+def _refuse_viewers(arguments: Mapping[str, Any]) -> None:
     """Refuse intervals over viewers: these are dealt into buckets here, with the seed of the call."""
-    if given.get("within") is not None:
+    if arguments.get("within") is not None:
         raise EvenhandError(
-            f"within={given['within']!r} needs the table: a tally holds no single viewers. Leave it out."
+            f"within={arguments['within']!r} needs the table: a tally holds no single viewers. Leave it out."
         )
 
 
