@@ -243,7 +243,9 @@ class _Measure:
         log.info("measuring %s slices", f"{len(tallies):,}")
         small = {where: self._small(tally) for where, tally in tallies.items()}
         originals, tallies = tallies, {where: self._shown(tally, small[where]) for where, tally in tallies.items()}
-        pooled = Spectra.of([collapse(p.pooled.values, p.pooled.counts, p.pooled.weights) for p in tallies.values()])
+        pooled = Spectra.from_spectra(
+            [collapse(p.pooled.values, p.pooled.counts, p.pooled.weights) for p in tallies.values()]
+        )
         (totals,) = estimates(pooled, [self.ask], self.how, self.seed, [(*self.labels, *where) for where in tallies])
         warned = cautions(pooled) if self.how.kind != "none" else [""] * len(pooled)
         rows: list[Row] = []
@@ -299,7 +301,7 @@ class _Measure:
         ends: dict[str, Ends],
     ) -> list[Row]:  # fmt: skip
         """The rows of each group: its own index, its share of the total and of the units."""
-        groups = Spectra.of([tally[g] for g in range(len(tally))])
+        groups = Spectra.from_spectra([tally[g] for g in range(len(tally))])
         streams = [(*self.labels, *where, name) for name in tally.groups]
         (index,) = estimates(groups, [self.ask], self.how, self.seed, streams)
         ends = {**ends, "index": Ends(index.low, index.high, index.undefined_draws)}

@@ -412,7 +412,7 @@ def _sides(opened: Scores, protected: Any, versus: Any) -> tuple[Sides, Ints]:
         else several(side)
         for role, side in (("protected", protected), ("versus", versus))
     )
-    sides = Sides.of(labels, protected, versus)
+    sides = Sides.from_labels(labels, protected, versus)
     if sides.rows.keys() and set(protected) & set(versus):
         raise EvenhandError("protected and versus share a group. Put each group on one side.")
     rows = np.array([*(sides.rows.get(label, sides.unknown) for label in labels), sides.unknown], dtype=np.int64)

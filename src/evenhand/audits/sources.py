@@ -175,7 +175,7 @@ def _source_rows(
     parts = source_parts(tally)
     values = _figures(parts)
     ends = _ends(tally, parts, how, seed, labels)
-    spectra = Spectra.of([tally.spectrum_of(k) for k in range(len(tally))])
+    spectra = Spectra.from_spectra([tally.spectrum_of(k) for k in range(len(tally))])
     gini = parse_metric("gini")
     (gini_by_source,) = estimates(spectra, [gini], how, seed, [(*labels, name) for name in tally.names])
     values["own_gini"] = gini_by_source.estimate

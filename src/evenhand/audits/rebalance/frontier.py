@@ -153,7 +153,7 @@ class Frontier:
         many = int(tenth.max(initial=0)) + 1
         for policy in self.policies:
             after = self.shares(policy.strength)
-            curve = lorenz_curve(Spectrum.of(after))
+            curve = lorenz_curve(Spectrum.from_arrays(after))
             points = corners(curve.population, curve.share, MOST_CORNERS, ())
             lorenz["strength"] += [policy.strength] * len(points)
             lorenz["population"] += curve.population[points].tolist()
