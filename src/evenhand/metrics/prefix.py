@@ -7,6 +7,7 @@ who is favoured: `lean` does.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.cards import Between, Card, Floats, MetricSpec, metric
+from evenhand.cards import Between, Card, Floats, Metric, MetricSpec, metric
 from evenhand.errors import unknown_name
 from evenhand.metrics import differences as f
 from evenhand.metrics.differences import Difference
@@ -83,32 +84,28 @@ def looked_at(spec: MetricSpec, p: Placement) -> Placement:
     return replace(p, depth=spec.cutoff) if spec.settled("reference") == "list" else p.cut(spec.cutoff)
 
 
-def _fills(name: str) -> Callable[[Callable[..., Template]], Callable[..., Template]]:
-    """Register how a metric fills the template in."""
+def prefix_metric(card: Card) -> Callable[[Callable[..., Template]], Metric]:
+    """Declare a metric by the template that it fills in; value, chance level and reason codes follow from that."""
 
-    def register(fill: Callable[..., Template]) -> Callable[..., Template]:
-        TEMPLATES[name] = fill
-        return fill
+    def declare(fill: Callable[..., Template]) -> Metric:
+        @functools.wraps(fill)
+        def values(p: Placement, **params: Any) -> Floats:
+            return fill(p, **params).values(p)
 
-    return register
+        def reason(p: Placement, **params: Any) -> str:
+            template = fill(p, **params)
+            return str(template.reasons(p, template.values(p))[0])
 
+        values.__annotations__ = {**fill.__annotations__, "return": "Floats"}
+        TEMPLATES[card.name] = fill
+        declared = metric(replace(card, otherwise=reason))(values)
+        declared.chance(lambda p, **params: fill(p, **params).scores(p).chances)
+        return declared
 
-def _because(name: str) -> Callable[..., str]:
-    """Why a single ranking has no value."""
-
-    def code(p: Placement, **params: Any) -> str:
-        template = TEMPLATES[name](p, **params)
-        return str(template.reasons(p, template.values(p))[0])
-
-    return code
-
-
-@_fills("ndd")
-def _(_p: Placement, *, normalizer: str | None = "max", target: Any = None, reference: str = "prefix") -> Template:
-    return Template(ND, normalizer, target=target)
+    return declare
 
 
-@metric(
+@prefix_metric(
     Card(
         name="ndd",
         symbol="nDD",
@@ -119,7 +116,6 @@ def _(_p: Placement, *, normalizer: str | None = "max", target: Any = None, refe
         ideal=0.0,
         better="lower",
         undefined=UNAIMED,
-        otherwise=_because("ndd"),
         says="Averaged over {units}, the protected share near the top is off by {estimate:number} of the worst possible by nDD{interval}"
         + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i}-\frac{S_p}{N}\right|",
@@ -139,7 +135,7 @@ def _(_p: Placement, *, normalizer: str | None = "max", target: Any = None, refe
 def ndd(
     p: Placement, *, normalizer: Literal["max", "published"] | None = "max", target: Any = None,
     reference: Reference = "prefix",
-) -> Floats:  # fmt: skip
+) -> Template:  # fmt: skip
     r"""Distance between the protected share of each prefix and of the whole list, near ranks counting most.
 
     .. math:: \frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i}-\frac{S_p}{N}\right|
@@ -156,17 +152,10 @@ def ndd(
     >>> ndd(["u", "u", "p", "p"], protected="p")
     1.0
     """
-    return TEMPLATES["ndd"](p, normalizer=normalizer, target=target).values(p)
+    return Template(ND, normalizer, target=target)
 
 
-@_fills("ndr")
-def _(
-    _p: Placement, *, normalizer: str | None = "published", one_sided: bool = False, reference: str = "prefix"
-) -> Template:
-    return Template(RD_ONE_SIDED if one_sided else RD, normalizer)
-
-
-@metric(
+@prefix_metric(
     Card(
         name="ndr",
         symbol="nDR",
@@ -180,7 +169,6 @@ def _(
         ideal=0.0,
         better="lower",
         undefined=WHEN,
-        otherwise=_because("ndr"),
         says="Averaged over {units}, the ratio of the two sides near the top is off by {estimate:number} by nDR{interval}"
         + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i-c_i}-\frac{S_p}{S_u}\right|",
@@ -199,7 +187,7 @@ def _(
 def ndr(
     p: Placement, *, normalizer: Literal["published", "max"] | None = "published", one_sided: bool = False,
     reference: Reference = "prefix",
-) -> Floats:  # fmt: skip
+) -> Template:  # fmt: skip
     r"""Distance between the protected-to-other ratio of each prefix and of the whole list; may exceed 1.
 
     .. math:: \frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i-c_i}-\frac{S_p}{S_u}\right|
@@ -212,18 +200,10 @@ def ndr(
     >>> ndr(["p", "p", "u", "u"], protected="p", one_sided=True)
     0.0
     """
-    return TEMPLATES["ndr"](p, normalizer=normalizer, one_sided=one_sided).values(p)
+    return Template(RD_ONE_SIDED if one_sided else RD, normalizer)
 
 
-@_fills("ndkl")
-def _(
-    _p: Placement, *, normalizer: str | None = "max", smoothing: float | None = 0.001, target: Any = None,
-    reference: str = "prefix",
-) -> Template:  # fmt: skip
-    return Template(Difference(f.kl_of_sides(smoothing), sided=True, symmetric=True), normalizer, target=target)
-
-
-@metric(
+@prefix_metric(
     Card(
         name="ndkl",
         symbol="nDKL",
@@ -234,7 +214,6 @@ def _(
         ideal=0.0,
         better="lower",
         undefined=UNAIMED,
-        otherwise=_because("ndkl"),
         says="Averaged over {units}, the mix near the top diverges by {estimate:number} of the worst possible by nDKL{interval}"
         + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)},\quad P_i=(c_i/i,\,1-c_i/i)",
@@ -252,7 +231,7 @@ def _(
 def ndkl(
     p: Placement, *, normalizer: Literal["max", "published"] | None = "max", smoothing: Smoothing | None = 0.001,
     target: Any = None, reference: Reference = "prefix",
-) -> Floats:  # fmt: skip
+) -> Template:  # fmt: skip
     r"""Divergence of the two sides in each prefix from the whole list, near ranks counting most.
 
     .. math:: \frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)}
@@ -262,15 +241,10 @@ def ndkl(
     >>> round(ndkl(["u", "p", "u", "u", "p", "u"], protected="p"), 4)
     0.2321
     """
-    return TEMPLATES["ndkl"](p, normalizer=normalizer, smoothing=smoothing, target=target).values(p)
+    return Template(Difference(f.kl_of_sides(smoothing), sided=True, symmetric=True), normalizer, target=target)
 
 
-@_fills("ndjs")
-def _(_p: Placement, *, normalizer: str | None = "bound", target: Any = None, reference: str = "prefix") -> Template:
-    return Template(JS, normalizer, target=target)
-
-
-@metric(
+@prefix_metric(
     Card(
         name="ndjs",
         symbol="nDJS",
@@ -281,7 +255,6 @@ def _(_p: Placement, *, normalizer: str | None = "bound", target: Any = None, re
         ideal=0.0,
         better="lower",
         undefined=UNAIMED,
-        otherwise=_because("ndjs"),
         says="Averaged over {units}, the mix of all labels near the top diverges by {estimate:number} by nDJS{interval}"
         + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
@@ -300,7 +273,7 @@ def _(_p: Placement, *, normalizer: str | None = "bound", target: Any = None, re
 def ndjs(
     p: Placement, *, normalizer: Literal["bound", "max"] | None = "bound", target: Any = None,
     reference: Reference = "prefix",
-) -> Floats:  # fmt: skip
+) -> Template:  # fmt: skip
     r"""Divergence of the mix of all labels in each prefix from the whole list, near ranks counting most.
 
     .. math:: \frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)}
@@ -311,7 +284,7 @@ def ndjs(
     >>> round(ndjs(["a", "a", "b", "b", "c", "c"]), 4)
     0.2848
     """
-    return TEMPLATES["ndjs"](p, normalizer=normalizer, target=target).values(p)
+    return Template(JS, normalizer, target=target)
 
 
 def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
@@ -323,7 +296,6 @@ def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
         "ideal": 0.0,
         "better": "lower",
         "undefined": f"{UNAIMED}, is shorter than one step, or exactly one step long",
-        "otherwise": _because(name),
         "says": f"Averaged over {{units}}, the {what} between tops and whole is {{estimate:number}} ({symbol}){{interval}}"
         + BESIDE,
         "formula": r"\frac1Z\sum_{i=10,20,\dots\le N}\frac{\Delta(L_{\le i},\hat p)}{\log_2 i}",
@@ -335,14 +307,7 @@ def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
     return Card(name=name, symbol=symbol, **(shared | {"variants": (tool,)} | fields))
 
 
-@_fills("pref_nd")
-def _(
-    _p: Placement, *, step: int = 10, target: Any = None, discount: Discount = "log2(i)", normalizer: str | None = "max"
-) -> Template:
-    return Template(ND, normalizer, step, discount, target)
-
-
-@metric(
+@prefix_metric(
     _pref_card(
         "pref_nd",
         "PreF-ND",
@@ -359,7 +324,7 @@ def pref_nd(
     target: Any = None,
     discount: Discount = "log2(i)",
     normalizer: Literal["max"] | None = "max",
-) -> Floats:
+) -> Template:
     r"""Distance between the protected share of every tenth prefix and of the whole list (rND).
 
     .. math:: \frac1Z\sum_{i=10,20,\dots}\frac{|c_i/i-\hat p|}{\log_2 i}
@@ -369,23 +334,10 @@ def pref_nd(
     >>> round(pref_nd([1, 0, 0, 1, 0, 0], protected=1, step=2), 4)
     0.3333
     """
-    return TEMPLATES["pref_nd"](p, step=step, target=target, discount=discount, normalizer=normalizer).values(p)
+    return Template(ND, normalizer, step, discount, target)
 
 
-@_fills("pref_rd")
-def _(
-    _p: Placement,
-    *,
-    step: int = 10,
-    target: Any = None,
-    discount: Discount = "log2(i)",
-    normalizer: str | None = "max",
-    one_sided: bool = False,
-) -> Template:
-    return Template(RD_ONE_SIDED if one_sided else RD, normalizer, step, discount, target)
-
-
-@metric(
+@prefix_metric(
     _pref_card(
         "pref_rd",
         "PreF-RD",
@@ -403,7 +355,7 @@ def pref_rd(
     discount: Discount = "log2(i)",
     normalizer: Literal["max"] | None = "max",
     one_sided: bool = False,
-) -> Floats:
+) -> Template:
     r"""Distance between the protected-to-other ratio of every tenth prefix and of the whole list (rRD).
 
     .. math:: \frac1Z\sum_{i=10,20,\dots}\frac{|c_i/(i-c_i)-\hat p/(1-\hat p)|}{\log_2 i}
@@ -413,21 +365,10 @@ def pref_rd(
     >>> pref_rd([1, 0, 0, 1, 0, 0], protected=1, step=3)
     0.0
     """
-    fill = TEMPLATES["pref_rd"]
-    settled = fill(p, step=step, target=target, discount=discount, normalizer=normalizer, one_sided=one_sided)
-    return settled.values(p)
+    return Template(RD_ONE_SIDED if one_sided else RD, normalizer, step, discount, target)
 
 
-@_fills("pref_kl")
-def _(
-    p: Placement, *, step: int = 10, target: Any = None, discount: Discount = "log2(i)", normalizer: str | None = "max"
-) -> Template:
-    if p.rows is not None:  # no exact maximum exists for shares, so the sum is returned as it is
-        return Template(KL, None, step, discount, target)
-    return Template(KL if p.protected is None else KL_OF_SIDES, normalizer, step, discount, target)
-
-
-@metric(
+@prefix_metric(
     _pref_card(
         "pref_kl",
         "PreF-KL",
@@ -443,7 +384,7 @@ def pref_kl(
     target: Any = None,
     discount: Discount = "log2(i)",
     normalizer: Literal["max"] | None = "max",
-) -> Floats:
+) -> Template:
     r"""Divergence of the mix of every tenth prefix from the whole list (rKL), of two sides or of all labels.
 
     .. math:: \frac1Z\sum_{i=10,20,\dots}\frac{D_{KL}(P_i\,\|\,\hat p)}{\log_2 i}
@@ -454,15 +395,12 @@ def pref_kl(
     >>> round(pref_kl(list("abcabc"), step=2), 4)
     0.3342
     """
-    return TEMPLATES["pref_kl"](p, step=step, target=target, discount=discount, normalizer=normalizer).values(p)
+    if p.rows is not None:  # no exact maximum exists for shares, so the sum is returned as it is
+        return Template(KL, None, step, discount, target)
+    return Template(KL if p.protected is None else KL_OF_SIDES, normalizer, step, discount, target)
 
 
-@_fills("geyik_ndkl")
-def _(_p: Placement, *, target: Any = None, epsilon: float = 1e-7) -> Template:
-    return Template(Difference(f.kl_with_added(epsilon), sided=False), "bound", target=target)
-
-
-@metric(
+@prefix_metric(
     Card(
         name="geyik_ndkl",
         symbol="NDKL",
@@ -473,7 +411,6 @@ def _(_p: Placement, *, target: Any = None, epsilon: float = 1e-7) -> Template:
         ideal=0.0,
         better="lower",
         undefined=UNAIMED,
-        otherwise=_because("geyik_ndkl"),
         says="Averaged over {units}, the mix of all labels near the top diverges by {estimate:number} (NDKL of Geyik et al.){interval}"
         + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,\hat p)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
@@ -484,7 +421,7 @@ def _(_p: Placement, *, target: Any = None, epsilon: float = 1e-7) -> Template:
         family="prefix",
     )
 )
-def geyik_ndkl(p: Placement, *, target: Any = None, epsilon: Annotated[float, Between(0, 0.1)] = 1e-7) -> Floats:
+def geyik_ndkl(p: Placement, *, target: Any = None, epsilon: Annotated[float, Between(0, 0.1)] = 1e-7) -> Template:
     """The NDKL that other libraries compute: natural-log divergences averaged with discount weights.
 
     `epsilon` is added to every share because those libraries do; 0 is fair and there is no upper bound.
@@ -492,18 +429,8 @@ def geyik_ndkl(p: Placement, *, target: Any = None, epsilon: Annotated[float, Be
     >>> round(geyik_ndkl(["a", "a", "b", "b"]), 4)
     0.4524
     """
-    return TEMPLATES["geyik_ndkl"](p, target=target, epsilon=epsilon).values(p)
+    return Template(Difference(f.kl_with_added(epsilon), sided=False), "bound", target=target)
 
-
-def _in_random_order(name: str) -> Callable[..., Floats]:
-    def chance(p: Placement, **params: Any) -> Floats:
-        return TEMPLATES[name](p, **params).scores(p).chances
-
-    return chance
-
-
-for _metric in (ndd, ndr, ndkl, ndjs, pref_nd, pref_rd, pref_kl, geyik_ndkl):
-    _metric.chance(_in_random_order(_metric.card.name))
 
 PREF = {"nd": pref_nd, "rd": pref_rd, "kl": pref_kl}
 
