@@ -43,7 +43,10 @@ class Attention:
         raise NotImplementedError
 
     def keeps(self) -> Mapping[float | None, float]:
-        """Share of readers who go on past an item of each grade; None stands for any relevance above zero."""
+        """Share of readers who go on past an item of each grade.
+
+        None stands for any relevance above zero.
+        """
         return {}
 
     @property
@@ -53,15 +56,20 @@ class Attention:
 
     @property
     def is_function(self) -> bool:
-        """Whether a part of it is a function of one's own, which neither an engine nor a plan can read."""
+        """Whether a part of it is a Python function, which neither an engine nor a plan can read."""
         return False
 
     def in_numbers(self, depth: int, grades: Floats) -> Attention:  # noqa: ARG002
-        """The same model without functions, by their values at the ranks down to `depth` and at these grades."""
+        """This model with functions replaced by their values.
+
+        At the ranks down to `depth` and at these grades.
+        """
         return self
 
     def weights(self, n: int, relevance: Any = None) -> Floats:
-        """The weights of ranks 1 to n; `relevance` is that of the ranked items, best rank first (last axis).
+        """Weights of ranks 1 to n.
+
+        `relevance` is that of the ranked items, best rank first (last axis).
 
         >>> log().weights(4).round(4).tolist()
         [1.0, 1.0, 0.6309, 0.5]
@@ -82,7 +90,10 @@ class Attention:
         return base * self.survival(grades)
 
     def survival(self, grades: Floats) -> Floats:
-        """Share of readers who did not stop at any item above: an exclusive product along the last axis."""
+        """Share of readers who did not stop at an item above: an exclusive product.
+
+        Along the last axis.
+        """
         going_on = np.ones(grades.shape)
         for grade, share in self.keeps().items():
             at_grade = grades > 0 if grade is None else grades == grade
@@ -93,7 +104,7 @@ class Attention:
         return survival
 
     def check_grades(self, grades: Floats) -> None:
-        """Refuse grades of relevance that a model with a stopping probability for each grade does not name."""
+        """Raise where a model with a stopping probability per grade does not name a grade."""
         shares = self.keeps()
         if None in shares:
             return
@@ -109,7 +120,7 @@ class Attention:
         return f"{self.name}({inside})"
 
     def as_word(self) -> Any:
-        """What a plan holds."""
+        """This model as a plan holds it."""
         return str(self)
 
 
@@ -237,7 +248,7 @@ class Function(Attention):
 
 
 def curve(values: Sequence[float] | Callable[[int], float]) -> Attention:
-    """Attention of one's own: a weight for every rank from 1, none behind the last, or a function of the rank.
+    """Attention from a weight for every rank (0 behind the last), or a function of the rank.
 
     Wherever a model is taken, the list or the function itself will do.
 
@@ -273,7 +284,9 @@ def geometric(stop: float = 0.5) -> Attention:
 
 
 def log(offset: float = 0) -> Attention:
-    """1 / log2(max(rank, 2)): ranks 1 and 2 weigh 1. `offset=1` gives the discount of DCG, 1 / log2(rank + 1).
+    """1 / log2(max(rank, 2)): ranks 1 and 2 weigh 1.
+
+    `offset=1` gives the discount of DCG, 1 / log2(rank + 1).
 
     >>> log(offset=1).weights(3).round(4).tolist()
     [1.0, 0.6309, 0.5]
@@ -355,7 +368,7 @@ def parse(attention: Any) -> Attention:
 
 
 def target_weights(relevance: Any, attention: Attention, cutoff: int | None = None) -> Floats:
-    """Attention each item would get, on average, over all rankings by falling relevance with ties in random order.
+    """Mean attention on each item over all rankings by falling relevance, ties in random order.
 
     Items that tie have the same grade, so whoever stands where in a tied block, the weights of its ranks are the same;
     each item gets their mean. This holds for every model, also for the cascade with graded stopping.

@@ -110,7 +110,7 @@ class Card:
         return str(code or np.asarray(self._otherwise(tally, params)).reshape(-1)[0])
 
     def reasons(self, tally: Any, lost: npt.NDArray[np.bool_], **params: Any) -> npt.NDArray[Any]:
-        """The reason code of every ranking or request of a tally where the value is `lost`, else nothing.
+        """Reason code of every ranking or request where the value is `lost`, else nothing.
 
         Text is large, so it is made only where something is lost. `tally.reasons()` comes before what the card says.
         """
@@ -203,22 +203,28 @@ class Metric:
         return self._chance is not None
 
     def ideally(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Register the ideal where the tally decides it: a function of the same tally and parameters."""
+        """Register the ideal where the tally decides it.
+
+        A function of the same tally and parameters.
+        """
         self._ideal = function
         return function
 
     def attainable(self, function: Callable[..., tuple[float, float]]) -> Callable[..., tuple[float, float]]:
-        """Register the least and the most that the volume of a tally allows: a function of the same tally and parameters."""
+        """Register the least and the most that the volume of a tally allows.
+
+        A function of the same tally and parameters.
+        """
         self._attainable = function
         return function
 
     def attainable_on(self, tally: Any, **params: Any) -> tuple[float, float]:
-        """The least and the most that this tally's volume allows; NaN where nothing binds them or nobody knows."""
+        """Least and most value that this tally's volume allows; NaN where it sets no bounds."""
         known = self._attainable is not None and "convention" not in params
         return self._attainable(tally, **params) if known and self._attainable else (math.nan, math.nan)
 
     def by_chance(self, tally: Any, **params: Any) -> Any:
-        """Chance level on this tally: the value without any bias; NaN where the metric declares none.
+        """Chance level on this tally, the value without any bias; NaN where none is declared.
 
         A convention has one only where the declared function takes it.
         """
@@ -237,7 +243,7 @@ class Metric:
         better: Better | None = None,
         fixed: Mapping[str, Any] | None = None,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Register how another tool computes this metric; asked for with `convention=name`, never by default."""
+        """Register how another tool computes this metric; `convention=name` selects it."""
 
         def declare(function: Callable[..., Any]) -> Callable[..., Any]:
             self.conventions[name] = Convention(
@@ -248,18 +254,18 @@ class Metric:
         return declare
 
     def smooth(self, params: Mapping[str, Any]) -> bool:
-        """Whether the value has a linearisation; a percentile, which has none, jumps from one amount to the next."""
+        """Whether the value has a linearisation; a percentile, for example, has none."""
         return self._influence is not None and "convention" not in params
 
     def moves(self, tally: Any, estimate: Floats, params: Mapping[str, Any]) -> Any:
-        """The influence of one unit in each cell as the metric says it, or None where the card has no linearised error."""
+        """Influence of one unit in each cell as declared, or None without a linearisation."""
         if self._influence is None or not self.smooth(params):
             return None
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return self._influence(tally, estimate, **params)
 
     def linearised(self, tally: Any, estimate: Floats, params: Mapping[str, Any]) -> Floats | None:
-        """The same as one number for each cell."""
+        """Influence of one unit in each cell as an array, or None without a linearisation."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return None if (influence := self.moves(tally, estimate, params)) is None else np.asarray(influence)
 
@@ -270,7 +276,10 @@ class Metric:
             return np.asarray(function(tally, **params), dtype=np.float64)
 
     def __call__(self, *args: Any, **keywords: Any) -> float:
-        """The value for plain arrays. Undefined is NaN with an `UndefinedWarning` whose `.reason` is the code."""
+        """Value for plain arrays.
+
+        Undefined is NaN with an `UndefinedWarning` whose `.reason` is the code.
+        """
         first, *others = self._tally_arguments
         names = list(self.parameters)
         if not args and first not in keywords:
@@ -448,7 +457,7 @@ class MetricSpec:
 
     @property
     def places(self) -> tuple[float, ...]:
-        """Shares of the units at which the value reads an amount, where it reads nothing else; none for other metrics."""
+        """Shares of the units at which the value reads an amount, where it reads nothing else."""
         return self.metric.places(**self.params)
 
     @property
@@ -462,7 +471,7 @@ class MetricSpec:
         return self.metric.smooth(self.params)
 
     def coarse(self, fewest: int) -> MetricSpec:
-        """The same metric, on so many neighbours at their mean where it would tell of single units."""
+        """This metric on neighbours grouped by `fewest`, where it would reveal single units."""
         return replace(self, neighbours=fewest) if self.local and fewest > 1 else self
 
     def on(self, tally: Any) -> Floats:
@@ -532,7 +541,7 @@ def parse_metrics(texts: str | Sequence[str], metrics: Mapping[str, Metric]) -> 
 
 
 def lacks(spec: MetricSpec, has: AbstractSet[str]) -> str:
-    """What is said of a metric that reads what there is not; nothing where all is there."""
+    """Error message for a metric that reads what the call does not have; empty where it has all."""
     missing = sorted(spec.reads - has, key=list(NEEDS).index)
     if not missing:
         return ""
@@ -602,7 +611,9 @@ def _parsed(text: str, role: str, typed: str) -> tuple[str, Sequence[Any], Mappi
 
 
 def check_value(where: str, value: Any, hint: Any, *, end: str = ")") -> None:
-    """Refuse a value that does not fit a type hint: numbers with ranges, choices, booleans, text, lists of them.
+    """Raise where a value does not fit a type hint.
+
+    Hints are numbers with ranges, choices, booleans, text, and lists of them.
 
     `where` and `end` stand before and behind the value in the message, which shows it as it was typed.
     """
@@ -663,7 +674,7 @@ def shown(value: Any, most: int = 80) -> str:
 
 
 def is_whole(value: Any, least: float = -math.inf, most: float = math.inf) -> bool:
-    """Whether this is a whole number, Python's own or numpy's, from `least` to `most`; true and false are none."""
+    """Whether this is an integer of Python or numpy from `least` to `most`; booleans are not."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(least <= value <= most)
 
 

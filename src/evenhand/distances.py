@@ -31,7 +31,7 @@ def kl(p: Any, q: Any, *, base: float = 2) -> Any:
 
 
 def js(p: Any, q: Any, *, base: float = 2) -> Any:
-    """Jensen-Shannon divergence (not its square root): 0 for equal distributions, 1 bit for disjoint ones.
+    """Jensen-Shannon divergence (not its root): 0 for equal, 1 bit for disjoint distributions.
 
     >>> js([1, 0], [0, 1])
     1.0
@@ -49,7 +49,9 @@ def tv(p: Any, q: Any) -> Any:
 
 
 def nd(p: Any, q: Any, *, signed: bool = False) -> Any:
-    """Difference between the shares of one group; `signed` keeps p - q, negative where the group gets less.
+    """Difference between the shares of one group.
+
+    `signed` keeps p - q, negative where the group gets less.
 
     >>> nd(0.25, 0.5)
     0.25
@@ -67,7 +69,7 @@ SHORT = 8
 
 
 def rd(p: Any, q: Any) -> Any:
-    """Difference between the odds p / (1 - p) and q / (1 - q) of one group; NaN where a share is 1.
+    """Difference between the odds p / (1 - p) and q / (1 - q); NaN where a share is 1.
 
     >>> rd(0.5, 0.75)
     2.0
@@ -77,7 +79,7 @@ def rd(p: Any, q: Any) -> Any:
 
 
 def total(values: Floats) -> Floats:
-    """Sums over the last axis, column by column where it is short: the same numbers, several times faster.
+    """Sums over the last axis, column by column where it is short, which is faster.
 
     >>> total(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [3.0, 7.0]
@@ -116,7 +118,10 @@ def tv_of(p: Floats, q: Floats) -> Floats:
 
 
 def rd_of(p: tuple[Floats, Floats], q: tuple[Floats, Floats]) -> Floats:
-    """From the shares of one group and of all others: where several are added up, one minus the sum would not be zero."""
+    """Difference of odds from the shares of one group and of all others.
+
+    Where several shares are added up, one minus the sum would not be exactly zero.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         difference = np.abs(p[0] / p[1] - q[0] / q[1])
     return np.where((p[1] == 0) | (q[1] == 0), np.nan, difference)

@@ -23,7 +23,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u2
 
 
 def printable(text: str) -> str:
-    r"""Text that a terminal shows as it is: no escape sequences, control characters or marks that turn its direction.
+    r"""Text without escape sequences, control characters or marks that turn its direction.
 
     >>> printable("a\x1b[31mb\x07\u202ec")
     'abc'
@@ -32,7 +32,7 @@ def printable(text: str) -> str:
 
 
 def unprintable_escaped(text: str) -> str:
-    """JSON in which control characters stand as escapes, so that nothing is lost and no terminal obeys them."""
+    """JSON with control characters as escapes, so that no terminal obeys them."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -67,7 +67,10 @@ def without_keys(text: str) -> str:
 
 
 def refuse_keys(role: str, *words: object) -> None:
-    """An address with a key in it is refused and not repeated: what is typed stands in plans, reports and messages."""
+    """Raise where an address holds credentials.
+
+    They are not repeated: what is typed ends up in plans, reports and messages.
+    """
     for word in words:
         if isinstance(word, str) and without_keys(word) != word:
             raise EvenhandError(
@@ -76,7 +79,7 @@ def refuse_keys(role: str, *words: object) -> None:
 
 
 def _in_short(message: str) -> str:
-    """A message without keys, whose quoted parts are cut where they are long: a label may be a whole book."""
+    """A message without credentials, whose long quotations are cut."""
     shown = without_keys(printable(message))
     return _LONG.sub(r"\1\2...\1", shown) if len(shown) > QUOTED else shown
 

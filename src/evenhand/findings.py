@@ -45,7 +45,7 @@ def row(labels: Mapping[str, Any], metric: str, **values: Any) -> Row:
 
 
 def tidy(rows: Sequence[Row], slices: Sequence[str], extra: Sequence[str] = ()) -> dict[str, list[Any]]:
-    """Rows as columns in the public order: slices, the standard ones, the range where volume binds it, what this audit adds."""
+    """Rows as columns: slices, standard columns, range where volume binds, an audit's extras."""
     bound = [name for name in RANGE if name not in extra and any(name in r for r in rows)]
     names = [*slices, *COLUMNS, *bound, *extra]
     return {name: [r.get(name) for r in rows] for name in names}
@@ -93,7 +93,7 @@ class Findings:
         return list(dict.fromkeys(self.columns["metric"]))
 
     def only(self, *metrics: str) -> Findings:
-        """The same findings with rows of these metrics only."""
+        """Findings with rows of these metrics only."""
         present = self.metrics()
         for name in metrics:
             if name not in present:
@@ -122,7 +122,7 @@ class Findings:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Findings:
-        """What `to_dict` wrote."""
+        """Findings from what `to_dict` wrote."""
         missing = [k for k in ("audit", "question", "slices", "columns", "curves", "provenance") if k not in data]
         if missing:
             raise EvenhandError(
@@ -148,7 +148,7 @@ class Findings:
 
 
 def _fault(data: Mapping[str, Any]) -> str:
-    """What keeps plain data from being findings, in words; nothing where they can be."""
+    """Why plain data are not findings, in words; empty where they are."""
     columns, curves, slices = data["columns"], data["curves"], data["slices"]
     if (
         not _are_texts([data["audit"], data["question"]])
@@ -204,7 +204,7 @@ def _is_table(columns: Any) -> bool:
 
 
 def key_columns(findings: Findings, within: Sequence[str] = ()) -> list[str]:
-    """The columns that tell rows of one metric from one another: slices, the group, and of the audit's own as few as it takes.
+    """Columns that identify a row of a metric: slices, group, and as few others as it takes.
 
     Bins of a score, arms and strengths are such. `within` are columns within which rows are told apart.
 
@@ -260,7 +260,7 @@ def plain(value: Any) -> Any:
 
 
 def number(value: Any) -> float:
-    """What `plain` wrote for a number."""
+    """A number that `plain` wrote, as a float."""
     return math.nan if value is None else float(value)
 
 
@@ -270,7 +270,7 @@ _DATES = re.compile(
 
 
 def plan_hash(plan: Mapping[str, Any]) -> str:
-    """Twelve letters that tell a plan from another: the same for every seed, and for files of another day.
+    """Hash of a plan (12 letters), the same for every seed and for files of another day.
 
     >>> plan_hash({"table": "log/2026-11-16.csv", "rng": 1}) == plan_hash({"table": "log/${DATE}.csv"})
     True

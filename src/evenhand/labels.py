@@ -34,7 +34,9 @@ def plain(label: Any) -> Any:
 
 
 def order(label: Any) -> tuple[Any, ...]:
-    """What to sort labels by: numbers by size, also those that came as text, then by kind and value; the missing last.
+    """Sort key of a label: numbers by size, then by type and value, missing ones last.
+
+    Numbers that came as text are sorted by size as well.
 
     >>> sorted(["b", 10, None, 9.5, "a", True], key=order)
     [True, 9.5, 10, 'a', 'b', None]
@@ -57,7 +59,7 @@ def in_order(labels: Iterable[Any]) -> list[Any]:
 
 
 def whole(labels: Sequence[Any]) -> list[Any]:
-    """Labels as their owner wrote them: a column of whole numbers with gaps comes as floats from some libraries.
+    """Labels as integers where a library has turned integers with gaps into floats.
 
     >>> whole([1.0, None, 2.0]), whole([1.0, 0.5])
     ([1, None, 2], [1.0, 0.5])
@@ -71,7 +73,7 @@ def whole(labels: Sequence[Any]) -> list[Any]:
 
 
 def one_or_several(side: Any) -> Any:
-    """A label as it is; several in whatever holds them (a list, a set, a range, a column) as a list."""
+    """A single label as it is; a list, set, range or column of labels as a list."""
     if isinstance(side, (list, tuple, set, frozenset, range)):
         return list(side)
     return listed(side) if hasattr(side, "__len__") and hasattr(side, "dtype") and len(side.shape) else side
@@ -84,7 +86,10 @@ def several(side: Any) -> list[Any]:
 
 
 def listed(labels: Any) -> list[Any]:
-    """Plain Python labels: PyArrow would hand out scalars, and pandas writes a missing text or category as NaN."""
+    """Labels as plain Python values, missing ones as None.
+
+    PyArrow would hand out scalars, and pandas writes a missing text or category as NaN.
+    """
     for unpack in ("to_pylist", "to_list", "tolist"):
         if hasattr(labels, unpack):
             values = list(getattr(labels, unpack)())
@@ -117,7 +122,7 @@ def spellings(label: Any) -> list[str]:
 
 
 def match(typed: Any, labels: Iterable[Any]) -> Any:
-    """The label that was meant: an equal one, else one that is written the same; what was typed where there is none.
+    """The label that was meant: an equal one, else one that is written the same, else `typed`.
 
     >>> match("1", [0, 1]), match("true", [False, True]), match(2, ["1", "2"]), match("x", [0, 1])
     (1, True, '2', 'x')
@@ -130,7 +135,7 @@ def match(typed: Any, labels: Iterable[Any]) -> Any:
 
 
 def no_label(role: str, lost: Sequence[Any], labels: Iterable[Any], *, of: str = "the groups") -> str:
-    """What is wrong with labels that nobody has: what was typed, the nearest, and the labels there are."""
+    """Error message for unknown labels: what was typed, the nearest, and the labels there are."""
     choices = sorted(labels, key=order)
     near = suggestion(str(lost[0]), map(str, choices)) if lost else ""
     named = listing(map(repr, lost)) or "[]"
@@ -138,7 +143,10 @@ def no_label(role: str, lost: Sequence[Any], labels: Iterable[Any], *, of: str =
 
 
 def matches(role: str, typed: Any, labels: Iterable[Any], *, of: str = "the groups") -> list[Any]:
-    """The labels that a side was made of, as the table has them; one that is not there, or none at all, is an error."""
+    """Labels of a side as the table has them.
+
+    One that is not there, or none at all, is an error.
+    """
     choices = list(labels)
     chosen = [match(label, choices) for label in several(typed)]
     lost = [label for label in chosen if label not in choices]
@@ -152,7 +160,9 @@ OTHERS = "*"
 
 
 def all_but(versus: Any, protected: Any, labels: Iterable[Any]) -> Any:
-    """The other side as it was typed; `"*"` becomes all labels that are not protected, unless a label is called so.
+    """The other side as typed; `"*"` becomes all labels that are not protected.
+
+    Unless a label is called so.
 
     >>> all_but("*", "f", ["f", "m", "x"]), all_but("m", "f", ["f", "m", "x"]), all_but("*", "f", ["f", "*"])
     (['m', 'x'], 'm', '*')

@@ -48,7 +48,10 @@ class Result:
 
     @property
     def frame(self) -> Any:
-        """One row per metric, slice and group, in your dataframe library (PyArrow where that is lazy only)."""
+        """One row per metric, slice and group, in your dataframe library.
+
+        PyArrow where that is lazy only.
+        """
         return as_frame(self.findings.columns, self.backend, self.findings.slices)
 
     @property
@@ -57,7 +60,7 @@ class Result:
         return dict(self.findings.provenance)
 
     def only(self, *metrics: str) -> Any:
-        """The same result with these metrics only, named as in the `metric` column."""
+        """This result with these metrics only, named as in the `metric` column."""
         return replace(self, findings=self.findings.only(*metrics))
 
     def sentences(self) -> list[str]:
@@ -69,14 +72,16 @@ class Result:
         return self.findings.to_dict()
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """The result as JSON text, written to `path` if one is given; `eh.read.result` reads it back."""
+        """Result as JSON text, written to `path` if given; `eh.read.result` reads it back."""
         written = unprintable_escaped(json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=1))
         if path is not None:
             write_whole(path, written)
         return written
 
     def to_text(self, format: str = "table", *, raw: bool = False) -> str:
-        """The frame as text: table, csv, tsv, jsonl, json, markdown, latex, openmetrics, or a grafana dashboard that reads those.
+        """The frame as text in one of the formats.
+
+        table, csv, tsv, jsonl, json, markdown, latex, openmetrics, or a grafana dashboard that reads those.
 
         Escape sequences in labels are left out. In csv and tsv, text that a spreadsheet would run as a formula (`=...`, `+`,
         `-`, `@`) has a quote before it; `raw=True` leaves such cells as they are, for other programs.
@@ -94,7 +99,9 @@ class Result:
     def check(
         self, *rules: str, baseline: Result | str | Path | None = None, inconclusive: Inconclusive = "estimate"
     ) -> Checks:
-        """Hold the estimates against rules such as `"gini <= 0.9"`; people set the thresholds, not the library.
+        """Check the estimates against rules such as `"gini <= 0.9"`.
+
+        People set the thresholds, not the library.
 
         With `baseline`, a result or the path of a saved one, also against `"gini <= baseline + 0.01"`; its numbers count as
         constants. A check whose interval reaches the other side is inconclusive: the estimate decides, with a warning, or
@@ -119,13 +126,13 @@ class Result:
 
     @property
     def kinds(self) -> list[str]:
-        """Names of the kinds of chart that `.plot(kind)` can draw of this result; the first is what `.plot()` draws."""
+        """Names of the charts that `.plot(kind)` can draw; `.plot()` draws the first."""
         from evenhand.report.charts import registry as charts
 
         return [kind.name for kind in charts.kinds_for(self.findings)]
 
     def plot(self, kind: str | None = None) -> Any:
-        """An Altair chart; `.kinds` lists what `kind` may be, and an unknown one is an error that names the known ones.
+        """An Altair chart of one of `.kinds`.
 
         A notebook shows it without a network; `.save("chart.svg")` (or .png, .html) writes it.
         """
@@ -141,7 +148,7 @@ class Result:
         return write_whole(path, report.html(self.findings))
 
     def pivot(self, by: str = "group", *, values: str = "estimate") -> Any:
-        """One row per group (or per label of a slice column), one column per metric, in your dataframe library.
+        """One row per group (or label of a slice column), one column per metric.
 
         What fairlearn calls `by_group`. Slice columns that are not named follow as further columns of labels; rows that
         have no group are left out of a pivot by group. `values` may also be another column of numbers, such as `"low"`.
@@ -149,7 +156,7 @@ class Result:
         return as_frame(pivoted(self.findings, by, values), self.backend, self.findings.slices)
 
     def log_mlflow(self, *, prefix: str = "", folder: str = "evenhand") -> dict[str, float]:
-        """Log into the active MLflow run: numbers with interval ends, the table, the report, and the result itself.
+        """Log numbers, table, report and the result itself into the active MLflow run.
 
         Returns what was logged as metrics, by name: names are made legal, `top_share(p=0.01)` is `top_share_p_0.01`.
         `prefix` keeps two results of one run apart. Infinite numbers stand in the table only: MLflow cannot hold them.
@@ -275,7 +282,10 @@ def _difference_row(
 
 
 def _has_error(r: dict[str, Any]) -> bool:
-    """Whether the interval of a row says how far its estimate may be off: one unit, and ends that coincide, do not."""
+    """Whether the interval of a row measures sampling error.
+
+    That of one unit, or with equal ends, does not.
+    """
     return bool(r["high"] > r["low"]) and r["units"] != 1
 
 
@@ -336,7 +346,7 @@ FIGURES = frozenset(
 
 
 def as_frame(columns: Mapping[str, Sequence[Any]], backend: Any, slices: Sequence[str] = ()) -> Any:
-    """Tidy columns in the caller's dataframe library, with the same types whatever the rows hold.
+    """Tidy columns in the caller's dataframe library, with types that do not depend on the rows.
 
     Columns of labels (`slices`) are of the type of their labels, whatever they are called.
     """
@@ -369,7 +379,10 @@ def _dtype(name: str, column: Sequence[Any]) -> Any:
 
 
 def _label_dtype(column: Sequence[Any]) -> Any:
-    """The type that holds every label; None leaves it to the library, since pandas has no missing boolean of that type."""
+    """Type that holds every label; None leaves it to the library.
+
+    pandas has no missing boolean of a boolean type.
+    """
     import narwhals as nw
 
     values = [v for v in column if v is not None]
@@ -389,7 +402,7 @@ def _label_dtype(column: Sequence[Any]) -> Any:
 
 
 def _whole_dtype(low: int, high: int, *, gaps: bool) -> Any:
-    """Whole numbers as such while the type holds them all, gaps as NaN while floats do; as text beyond."""
+    """Integer type that holds all labels, floats where there are gaps, text beyond their range."""
     import narwhals as nw
 
     if gaps:

@@ -17,7 +17,10 @@ EXACT = 7
 
 
 def kendall_tau_c(x: Any, y: Any) -> float:
-    """Stuart's tau-c between two lists: 2 m (C - D) / (n^2 (m - 1)), m the smaller number of distinct values.
+    """Stuart's tau-c between two lists.
+
+    2 m (C - D) / (n^2 (m - 1)), with C and D concordant and discordant pairs and m the smaller number of distinct
+    values.
 
     Pairs with a NaN are left out; a list that never varies gives NaN with reason `constant_input`.
 
@@ -58,7 +61,10 @@ def _signs(a: Floats) -> Floats:
 
 
 def tau_c_p(a: Floats, b: Floats, draws: int, rng: np.random.Generator) -> float:
-    """Chance of a |tau-c| at least as large under a random pairing: exact up to seven systems, else +1 permutation."""
+    """Probability of a |tau-c| at least as large under a random pairing.
+
+    Exact up to seven systems, else a permutation test with the observed order counted in.
+    """
     if math.isnan(tau_c(a, b)):
         return math.nan
     x, y = _signs(a), _signs(b)
@@ -74,7 +80,9 @@ def tau_c_p(a: Floats, b: Floats, draws: int, rng: np.random.Generator) -> float
 
 
 def oriented(values: Any, better: str, ideal: Any) -> Floats:
-    """The same values with larger meaning fairer, to twelve digits: equal but for rounding is equal.
+    """Values turned so that larger is fairer, rounded to twelve digits.
+
+    Rounded, because values that differ by floating-point error must tie.
 
     >>> oriented([0.2, -0.5], "ideal", 0.0).tolist(), oriented([0.2, 0.5], "lower", 0.0).tolist()
     ([-0.2, -0.5], [-0.2, -0.5])
@@ -90,7 +98,7 @@ def oriented(values: Any, better: str, ideal: Any) -> Floats:
 
 
 def places(fairness: Floats) -> Floats:
-    """Place of each system, 1 the fairest; equal ones share the better place, undefined ones have none.
+    """Rank of each system, 1 the fairest; ties share the better rank, NaN has none.
 
     >>> places(np.array([0.5, 0.9, 0.5, np.nan])).tolist()
     [2.0, 1.0, 2.0, nan]

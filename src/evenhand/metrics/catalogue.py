@@ -100,7 +100,7 @@ def _(t: Crosstab, *, corrected: bool = False) -> float:
 
 @item_gini.attainable
 def _(t: Crosstab, *, corrected: bool = False) -> tuple[float, float]:
-    """Slots as equal as their number allows, and all lists on as few items as their lengths permit."""
+    """Counts as equal as the number of slots allows, and all lists on the fewest items."""
     if t.lengths is None or not float(t.counts.sum()) or (corrected and t.items < 2):
         return math.nan, math.nan
     scale = t.items / (t.items - 1) if corrected else 1.0
@@ -198,7 +198,10 @@ def recommendation_popularity(t: Crosstab) -> Floats:
 
 
 def lorenz_points(t: Crosstab, most: int = 400, *, fewest: int = 0) -> dict[str, list[float]]:
-    """Corners of the Lorenz curve of times shown, thinned towards the items shown most; no step of fewer than `fewest` items."""
+    """Corners of the Lorenz curve of times shown, denser towards the items shown most.
+
+    No step covers fewer than `fewest` items.
+    """
     shown = Spectrum(np.sort(t.popularity), np.ones(t.items))
     if shown.receivers < fewest:
         return {}

@@ -50,7 +50,10 @@ def _reach(k: np.typing.NDArray[np.int64], count: int, size: int) -> tuple[int, 
 
 @functools.lru_cache(maxsize=128)
 def _few_chances(count: int, size: int) -> Floats:
-    """(size, count + 1) the same for every prefix; all metrics of a list ask for it, and lists of the next audit do."""
+    """(size, count + 1) hypergeometric probabilities for every prefix.
+
+    Cached, because all metrics of a list read them.
+    """
     return _hypergeometric(np.arange(count + 1), np.arange(1, size + 1)[:, None], count, size)
 
 
@@ -72,7 +75,9 @@ def _log_factorials(size: int) -> Floats:
 
 
 def share_band(count: int, size: int, seen: np.typing.NDArray[np.int64], level: float) -> tuple[Floats, Floats]:
-    """Shares of a group among the first `known` items between which random orders lie with probability `level`.
+    """Lowest and highest share of a group among the first items of random orders.
+
+    Random orders lie between them with probability `level`, for each number of items in `seen`.
 
     >>> low, high = share_band(1, 2, np.array([1, 2]), 0.95)
     >>> low.tolist(), high.tolist()

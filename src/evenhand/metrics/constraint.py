@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -41,17 +41,13 @@ Share = Annotated[float, Between(0, 1, open_low=True, open_high=True)]
     )
 )
 def satisfied(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, adjusted: bool = True) -> Floats:
-    """1 for a ranking of which every prefix holds as many protected items as `fair_table` asks, else 0.
+    """1 where every prefix holds as many protected items as `fair_table` asks, else 0.
 
     >>> satisfied([0, 0, 0, 1, 0, 0], protected=1, p=0.5)
     1.0
     """
     violations = first_violations(placed, p, alpha, adjusted=adjusted)
     return np.where(placed.sides().known > 0, (violations == 0).astype(np.float64), np.nan)
-
-
-def _why_none(placed: Placement, **_: object) -> Any:
-    return np.where(placed.sides().known > 0, "satisfied", "no_labelled_items")
 
 
 @metric(
@@ -65,7 +61,7 @@ def _why_none(placed: Placement, **_: object) -> Any:
         ideal=np.nan,
         better="",
         undefined="every prefix of the ranking holds enough protected items",
-        otherwise=_why_none,
+        otherwise=lambda placed, **_: np.where(placed.sides().known > 0, "satisfied", "no_labelled_items"),
         says="Rankings that violate FA*IR first do so at rank {estimate:number} on average{interval}.",
         formula=r"\min\{k : c_k < m(k)\}",
         example="0 0 0 0 0 1, p 0.5, alpha 0.1 -> 5",
@@ -77,7 +73,9 @@ def _why_none(placed: Placement, **_: object) -> Any:
     )
 )
 def fair_violation(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, adjusted: bool = True) -> Floats:
-    """The first rank at which a ranking holds fewer protected items than `fair_table` asks; undefined where none does.
+    """First rank at which a ranking holds fewer protected items than `fair_table` asks.
+
+    Undefined where no rank does.
 
     >>> fair_violation([0, 0, 0, 0, 0, 1], protected=1, p=0.5, alpha=0.1)
     5.0
@@ -87,7 +85,10 @@ def fair_violation(placed: Placement, *, p: Share | None = None, alpha: Share = 
 
 
 def first_violations(placed: Placement, p: float | None, alpha: float, *, adjusted: bool) -> Floats:
-    """(R,) the first rank that violates the constraint, 0 where none does. The table fits each ranking's own length."""
+    """(R,) first rank that violates the constraint, 0 where none does.
+
+    The table is that of each ranking's own length.
+    """
     if p is None:
         raise EvenhandError("fair_satisfied needs the share of the protected group. Pass p=, for example p=0.5.")
     sides = placed.sides()

@@ -118,10 +118,6 @@ for _way in _GINIS:
         )
 
 
-def _same(metric: Metric) -> Callable[..., Any]:
-    return metric.function
-
-
 def _inverted(metric: Metric) -> Callable[[Crosstab], Floats]:
     """The ratio the other way round: a / b."""
 
@@ -137,7 +133,7 @@ for _metric in (mad, exposure_tv, aggregate_diversity, recommendation_popularity
         "holisticai",
         tool=HOLISTICAI,
         does="the same number, apart from ties (highest column) and missing scores (may be shown)",
-    )(_same(_metric))
+    )(_metric.function)
 exposure_kl.convention("holisticai", tool=HOLISTICAI, does="the same number, without smoothing")(
     lambda t: exposure_kl.function(t)
 )

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.tallies.candidates import Allocation, Bools, Candidates, Change
+from evenhand.tallies.candidates import Allocation, Candidates, Change
 from evenhand.tallies.moments import Ints
 
 DIGITS = 12
@@ -48,12 +48,15 @@ class Sums:
         return Sums(*parts)
 
     def alike(self) -> tuple[Floats, Floats]:
-        """Slope and level of one line through all groups, per fold and bin: the model without group terms."""
+        """Slope and level of one line through all groups, per fold and bin.
+
+        This is the model without group terms.
+        """
         slope, level = _line(*(x.sum(-1, keepdims=True) for x in (self.rows, self.u, self.uu, self.y, self.uy)))
         return slope[..., None], level
 
     def beyond_score(self) -> Sums:
-        """The same sums of what the lines without group terms leave over."""
+        """Sums of the residuals of the lines without group terms."""
         slope, level = self.alike()
         y, uy = self.y - level * self.rows - slope * self.u, self.uy - level * self.u - slope * self.uu
         return replace(self, y=y, uy=uy)
@@ -67,14 +70,16 @@ class Predictor:
     slope: Floats
 
     def __call__(self, cell: Ints, offset: Floats) -> Floats:
-        """The predicted outcome of rows, by the fold, bin and group they are in; leading axes are draws."""
+        """Predicted outcome of rows, by their fold, bin and group; leading axes are draws."""
         level = self.level.reshape(*self.level.shape[:-3], -1)
         slope = np.broadcast_to(self.slope[..., None], self.level.shape).reshape(level.shape)
         return np.asarray(level.take(cell, axis=-1) + slope.take(cell, axis=-1) * offset)
 
 
 def predictor(s: Sums, reference: int, *, grouped: bool = True) -> Predictor:
-    """Least squares of the outcome on group and score per bin; without group terms if not `grouped`.
+    """Least-squares lines of the outcome on the score per bin, with a level per group.
+
+    Without group terms if not `grouped`.
 
     A group that a bin lacks is predicted as the reference; a bin that lacks the reference, or in which group and score
     cannot be told apart, predicts without group terms.
@@ -86,8 +91,10 @@ def predictor(s: Sums, reference: int, *, grouped: bool = True) -> Predictor:
     slope, level = _line(s.rows, s.u, s.uu, s.y, s.uy)
     home = s.rows[..., reference, None] > 0
     level = np.where(s.rows > 0, level, level[..., reference, None])
-    varies = _varies(s.rows.sum(-1), s.u.sum(-1), s.uu.sum(-1))
-    separable = home[..., 0] & (_varies_within(s) | ~varies)
+    rows, u, uu = s.rows.sum(-1), s.u.sum(-1), s.uu.sum(-1)
+    varies = uu - u * u / np.maximum(rows, 1) > FLAT * uu
+    varies_within = (s.uu - s.u * s.u / np.maximum(s.rows, 1)).sum(-1) > FLAT * uu
+    separable = home[..., 0] & (varies_within | ~varies)
     return Predictor(
         np.where(separable[..., None], level, level_alike), np.where(separable, slope, alike_slope[..., 0])
     )
@@ -100,15 +107,6 @@ def _line(rows: Floats, u: Floats, uu: Floats, y: Floats, uy: Floats) -> tuple[F
     steep = spread > FLAT * uu.sum(-1)
     slope = np.divide(across, spread, out=np.zeros(np.broadcast_shapes(across.shape, spread.shape)), where=steep)
     return slope, y / some - slope[..., None] * mean
-
-
-def _varies(rows: Floats, u: Floats, uu: Floats) -> Bools:
-    return np.asarray(uu - u * u / np.maximum(rows, 1) > FLAT * uu)
-
-
-def _varies_within(s: Sums) -> Bools:
-    within = (s.uu - s.u * s.u / np.maximum(s.rows, 1)).sum(-1)
-    return np.asarray(within > FLAT * s.uu.sum(-1))
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,7 @@ class Reallocation:
         return self._run(self._sums(c.outcome), c.outcome, exact=True)
 
     def null(self, draws: int, rng: np.random.Generator) -> Change:
-        """The same under outcomes without any group difference: a restricted wild bootstrap by request.
+        """Changes without any group difference: a restricted wild bootstrap by request.
 
         Outcomes are what the lines without group terms predict, plus the request's own residuals with a random sign (a
         row's where the table has no requests). The
@@ -148,7 +146,7 @@ class Reallocation:
         return Change(_joined([p.before for p in parts]), _joined([p.after for p in parts]))
 
     def _residual(self, s: Sums) -> Floats:
-        """What lines without group terms leave over, made as large again as fitting has made it smaller.
+        """Residuals of the lines without group terms, scaled up for what fitting took away.
 
         By row as in HC2, and by the number of clusters in a fold as in CR1. Leave-one-out residuals (HC3) are a little too
         large where a bin holds few rows.
@@ -177,7 +175,7 @@ class Reallocation:
         return Sums(*(self._added(cell, weights) for weights in (None, u, u * u, y, u * y)))
 
     def _added(self, cell: Ints, weights: Floats | Ints | None = None) -> Floats:
-        """How many rows are in each fold, bin and group, or the sums of their weights; leading axes of `cell` are draws."""
+        """Rows, or sums of their weights, per fold, bin and group; leading axes of `cell` are draws."""
         lead, shape = cell.shape[:-1], (self.folds, *self.candidates.shape)
         size, draws = math.prod(shape), math.prod(lead)
         place = cell.reshape(draws, -1) + size * np.arange(draws)[:, None] if lead else cell
@@ -185,7 +183,7 @@ class Reallocation:
         return np.asarray(counted, dtype=np.float64).reshape(*lead, *shape)
 
     def _signed(self, s: Sums, residual: Floats, draws: int, rng: np.random.Generator) -> Iterator[Sums]:
-        """Sums of the residuals, those of every cluster turned by a random sign, a few draws at a time."""
+        """Sums of the residuals with a random sign per cluster, a few draws at a time."""
         c = self.candidates
         fitted = np.flatnonzero(c.fitted)
         cell, cluster, e, u = self._cell[fitted], c.cluster[fitted], residual[fitted], c.offset[fitted]
@@ -216,7 +214,7 @@ class Reallocation:
         return self._slots(rows, np.broadcast_to(c.position[c.given], rows.shape)).worth(worth)
 
     def _order(self, predicted: Floats, *, exact: bool) -> Ints:
-        """The rows that get the slots: of each request the highest predictions, then the best scores."""
+        """Rows that get the slots: per request the highest predictions, then the best scores."""
         c = self.candidates
         size = np.abs(predicted).max(-1, keepdims=True)
         low = -np.round(predicted / np.where(size > 0, size, 1.0), DIGITS)
@@ -234,8 +232,9 @@ class Reallocation:
 
     @cached_property
     def _keys(self) -> tuple[Ints, Ints, float, int]:
-        """What rows are sorted by: their order by request, bin and group, in which predictions rise or fall; what request and
-        place add to the number of each; how finely that tells predictions apart; and a power of two above all places.
+        """Order by request, bin and group; sort key of request and place; resolution; a power of two above all places.
+
+        In that order predictions rise or fall in runs, which the sort makes use of.
         """
         c = self.candidates
         places = 1 << int(c.position.max(initial=1)).bit_length()
@@ -265,14 +264,11 @@ class Held:
     place: Floats
 
     def worth(self, lines: Predictor) -> Allocation:
-        """What these lines predict for the rows in all."""
+        """Slots, mean rank and predicted outcome of these rows."""
         slots = self.rows.sum((-3, -2))
         outcome = (lines.level * self.rows).sum((-3, -2, -1)) + (lines.slope * self.u.sum(-1)).sum((-2, -1))
-        return Allocation(slots, _mean(self.place.sum((-3, -2)), slots), np.asarray(outcome))
-
-
-def _mean(total: Floats, count: Floats) -> Floats:
-    return np.asarray(np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count > 0))
+        rank = np.divide(self.place.sum((-3, -2)), slots, out=np.full(slots.shape, np.nan), where=slots > 0)
+        return Allocation(slots, rank, np.asarray(outcome))
 
 
 def _joined(parts: list[Allocation]) -> Allocation:
@@ -286,5 +282,5 @@ def _joined(parts: list[Allocation]) -> Allocation:
 
 
 def folded(clusters: int, folds: int, rng: np.random.Generator) -> Ints:
-    """Whole requests dealt into folds of nearly equal size, or rows where the table has no requests."""
+    """Random fold of every request, or of every row in tables without requests."""
     return np.asarray(rng.permutation(clusters) % folds, dtype=np.int64)

@@ -111,14 +111,14 @@ def _grids(a: MetricSpec) -> Iterable[tuple[str, list[float]]]:
 
 
 def split_in_two(s: Spectrum, rng: np.random.Generator) -> Partition:
-    """The units in two groups that interleave: the richer a unit, the likelier it is in the second."""
+    """Units in two groups that interleave: richer units are likelier to be in the second."""
     middle = (np.cumsum(s.counts) - s.counts / 2) / s.counts.sum()
     second = rng.binomial(s.counts.astype(np.int64), 0.2 + 0.6 * middle).astype(np.float64)
     return Partition.joined(("first", "second"), [Spectrum(s.values, s.counts - second), Spectrum(s.values, second)])
 
 
 def _subgroups(a: MetricSpec, s: Spectrum, rng: np.random.Generator) -> Fact:
-    """Whether an identity rebuilds the metric from subgroups, and how far it is off on these units."""
+    """Whether an identity rebuilds the metric from subgroups, and its error on these units."""
     identity = {
         "gini": "gini", "atkinson": "atkinson", "theil": "theil", "generalized_entropy": "ge", "mean": "", "herfindahl": ""
     }.get(a.card.name)  # fmt: skip
@@ -155,7 +155,7 @@ def _settled(difference: float, note: str = "") -> Fact:
 
 
 def _transfer(a: MetricSpec, s: Spectrum, base: float) -> Fact:
-    """Pigou and Dalton: what a richer unit gives to a poorer one, without trading places, must make it more even."""
+    """Pigou-Dalton: a transfer to a poorer unit that keeps their order must lower inequality."""
     sign = _worse(a)
     if not sign:
         return Fact("transfer", None, note="no_direction")
@@ -167,7 +167,7 @@ def _transfer(a: MetricSpec, s: Spectrum, base: float) -> Fact:
 
 
 def transfers(s: Spectrum) -> list[Spectrum]:
-    """Populations after a quarter of the gap went from units at one place to as many at a poorer one."""
+    """Populations after a quarter of the gap went from richer units to as many poorer ones."""
     reach = np.cumsum(s.counts) / s.counts.sum()
     cells = np.unique(np.minimum(np.searchsorted(reach, np.array(PLACES) * (1 - 1e-12)), len(reach) - 1))
     out = []
@@ -194,12 +194,12 @@ def _zeros(a: MetricSpec, s: Spectrum, base: float) -> Fact:
 
 
 def _worse(a: MetricSpec) -> int:
-    """+1 where more of the metric is less even, -1 where it is more even, 0 where it has no direction."""
+    """+1 where a larger value is less even, -1 where it is more even, 0 without a direction."""
     return {"lower": 1, "higher": -1}.get(a.better, 0)
 
 
 def worst(facts: Sequence[Fact]) -> Fact:
-    """The same criterion on several slices as one: the least favourable verdict, and the largest number behind it."""
+    """Least favourable verdict of one criterion over several slices."""
     order = ("no", "weak", "with overlap", "yes", "undefined", None)
     chosen = min(facts, key=lambda f: order.index(f.measured))
     alike = [f.value for f in facts if f.measured == chosen.measured and not math.isnan(f.value)]

@@ -148,7 +148,7 @@ MANY = 1_000
 
 
 def _many_groups(p: Partition, metric: Metric, params: Mapping[str, float]) -> tuple[Floats, Floats, Floats]:
-    """The same, groups of similar width at a time."""
+    """Index, size and total of each group, groups of similar width at a time."""
     group_index, sizes, totals = np.zeros(len(p)), np.zeros(len(p)), np.zeros(len(p))
     for chosen, batch in Spectra(p.values, p.counts, p.starts, p.weights).batches(1 << 17):
         group_index[chosen], sizes[chosen], totals[chosen] = metric.on(batch, **params), batch.size, batch.total
@@ -167,7 +167,9 @@ def _at_means(means: Floats, sizes: Floats) -> Spectrum:
 
 
 def parts_influence(p: Partition, figures: Parts, index: Index, **params: float) -> dict[str, Floats]:
-    """What one more unit in each cell does to total, within, between and overlap, up to a constant: (C,) each.
+    """Influence of a unit in each cell on total, within, between and overlap: (C,) each.
+
+    Up to a constant.
 
     For one population, not for replicates.
     """
@@ -260,7 +262,7 @@ class SourceDecomposition:
 
 
 def decompose_sources(sources: Mapping[Any, Any]) -> SourceDecomposition:
-    """Split the Gini index of units' totals over the sources that the totals come from (Lerman and Yitzhaki).
+    """Contribution of each source to the Gini index of units' totals (Lerman and Yitzhaki).
 
     >>> found = decompose_sources({"in_network": [1, 2, 3, 0], "out_of_network": [0, 0, 1, 9]})
     >>> found.total, found.sources["out_of_network"].contribution
@@ -308,7 +310,7 @@ def _over_units(s: Sources, mass: Floats) -> Floats:
 
 
 def _distance(counts: Floats, rungs: Ladder) -> Floats:
-    """How many more units stand below a cell's amount than above it: 2 n (F - 1/2), a whole number."""
+    """Units below a cell's amount minus units above it: 2 n (F - 1/2), a whole number."""
     if not len(rungs.steps):
         return np.zeros_like(counts)
     mass = np.add.reduceat(counts[..., rungs.order], rungs.steps, axis=-1)
@@ -319,7 +321,9 @@ def _distance(counts: Floats, rungs: Ladder) -> Floats:
 
 
 def source_influence(s: Sources, figures: SourceParts) -> dict[str, Floats]:
-    """What one more unit in each cell does to each figure, up to a constant: (C,) for the index, (C, K) per source.
+    """Influence of a unit in each cell on every figure: (C,) for the index, (C, K) per source.
+
+    Up to a constant.
 
     For one population, not for replicates.
     """
@@ -349,7 +353,10 @@ def source_influence(s: Sources, figures: SourceParts) -> dict[str, Floats]:
 
 
 def _rank_moves(s: Sources, x: Floats, rungs: Ladder) -> Floats:
-    """Influence of a unit on 2 cov(x, F), up to a constant: its own tilt, and how far it pushes the others' ranks."""
+    """Influence of a unit on 2 cov(x, F), up to a constant.
+
+    Its own term, and how far it pushes the ranks of others.
+    """
     units = float(s.units)
     tilt = x * _distance(s.counts, rungs) / units
     amounts = np.add.reduceat((s.counts * x)[rungs.order], rungs.steps)

@@ -49,7 +49,7 @@ def rd(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
 
 
 def rd_one_sided(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
-    """By how much the protected side falls short of its ratio; nothing where it does not, or where it is alone."""
+    """Shortfall of the protected ratio against the whole list; 0 where there is none."""
     short = np.maximum(_ratio(share_of, whole) - _ratio(c, k), 0.0)
     return np.where(c < k, short, 0.0)
 
@@ -70,12 +70,15 @@ def kl_of_sides(smoothing: float | None) -> Term:
 
 
 def kl(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
-    """One group's part of KL(first k || whole), in bits; infinite where a group is there that the target lacks."""
+    """One group's part of KL(first k || whole), in bits; infinite where the whole has none."""
     return _log_part(c / k, share_of / whole)
 
 
 def kl_with_added(epsilon: float) -> Term:
-    """One group's part of KL in natural logs with `epsilon` added to every share, as Geyik et al.'s followers have it."""
+    """One group's part of KL in natural logarithms with `epsilon` added to every share.
+
+    As the libraries have it that follow Geyik et al.
+    """
 
     def term(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
         p, q = c / k + epsilon, share_of / whole + epsilon
@@ -85,7 +88,7 @@ def kl_with_added(epsilon: float) -> Term:
 
 
 def js(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
-    """One group's part of the Jensen-Shannon divergence between the first k and the whole, in bits, eq. 6."""
+    """One group's part of the Jensen-Shannon divergence from the whole, in bits (eq. 6)."""
     p, q = c / k, share_of / whole
     return np.asarray((p_log_p(p) + p_log_p(q)) / 2 - p_log_p((p + q) / 2))
 
@@ -96,6 +99,9 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
 
 
 def _log_part(p: Floats, q: Floats) -> Floats:
-    """P log2(p / q), with 0 log 0 = 0 and p log(p/0) infinite; a logarithm each, for many p may meet many q."""
+    """P log2(p / q), with 0 log 0 = 0 and p log(p / 0) infinite.
+
+    Two logarithms and no quotient, because many p may meet many q.
+    """
     part = p * (np.log2(np.maximum(p, TINY)) - np.log2(np.maximum(q, TINY)))
     return np.where((q <= 0) & (p > 0), np.inf, part) if np.min(q, initial=1.0) <= 0 else np.asarray(part)

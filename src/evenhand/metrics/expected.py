@@ -240,7 +240,10 @@ def eel(
 def least_disparity(
     t: Exposure, *, level: str = "group", aggregate: str = "before", unbiased: bool = False, **_: Any
 ) -> Floats:
-    """The smallest `eed` that the same total exposure allows: everyone gets the same. Known for groups and totals only."""
+    """Smallest `eed` at the same total exposure, where all groups get the same.
+
+    Known for groups and totals only.
+    """
     if level != "group" or aggregate != "before" or unbiased:
         return np.array(np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -251,7 +254,7 @@ def least_disparity(
 def loss_by_noise(
     t: Exposure, *, level: str = "group", aggregate: str = "before", unbiased: bool = False, **_: Any
 ) -> Floats:
-    """What an ideal policy would score on so many requests: noise alone, read off how requests differ (one row each)."""
+    """`eel` of an ideal policy on as many requests: sampling noise, estimated between requests."""
     if level != "group" or aggregate != "before" or unbiased or t.due is None:
         return np.array(np.nan)
     return _noise(t, t.received - t.due)
@@ -261,7 +264,7 @@ def loss_by_noise(
 def disparity_by_noise(
     t: Exposure, *, level: str = "group", aggregate: str = "before", unbiased: bool = False, **_: Any
 ) -> Floats:
-    """What a policy that exposes all groups alike would score on so many requests: the least value, and noise."""
+    """`eed` of a policy that exposes all groups alike: the least value plus sampling noise."""
     if level != "group" or aggregate != "before" or unbiased:
         return np.array(np.nan)
     everything = t.received.sum() / t.weight.sum()
@@ -269,7 +272,10 @@ def disparity_by_noise(
 
 
 def _noise(t: Exposure, sums: Floats) -> Floats:
-    """Variance of the mean of (Q, G) weighted sums over requests, added up over groups; unknown from a single request."""
+    """Variance of the mean of (Q, G) weighted sums over requests, added up over groups.
+
+    NaN for a single request.
+    """
     weight, requests = t.weight[:, None], len(sums)
     if requests < 2 or not t.weight.sum() > 0 or not sums.shape[-1]:
         return np.array(np.nan)
@@ -278,14 +284,14 @@ def _noise(t: Exposure, sums: Floats) -> Floats:
 
 
 def _over_requests(t: Exposure, square: Floats) -> Floats:
-    """A squared sum over requests as a square of means; without a single group there is none to speak of."""
+    """A squared sum over requests as the square of a mean; NaN without groups."""
     if not t.received.shape[-1]:
         return np.full(t.weight.shape, np.nan)
     return np.asarray(square / t.weight**2)
 
 
 def _due(t: Exposure, target: Any) -> Floats:
-    """What each group was due: an audit has put it into the tally, arrays may say it by `due` or by a target."""
+    """Exposure due to each group: that of the tally, or from a target."""
     if t.due is not None:
         return t.due
     if isinstance(target, str) and target == "equal":

@@ -104,7 +104,9 @@ def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, atten
     )
 )
 def exposure_share(t: Exposure, *, attention: Model = LOG) -> Floats:
-    """Exposure of the protected group over that of all labelled groups: what two systems in a test are compared by.
+    """Exposure of the protected group over that of all labelled groups.
+
+    Two systems in a test are compared by it.
 
     >>> exposure_share([1.5, 0.5])
     0.75
@@ -172,7 +174,7 @@ def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, a
     )
 )
 def eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
-    """Exposure per unit of relevance in the protected group, over the same in the other group (eq. 6).
+    """Exposure per unit of relevance, protected over other group (eq. 6).
 
     >>> eur([1, 1], utility=[2, 1])
     0.5
@@ -238,7 +240,7 @@ def log_eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0
     )
 )
 def rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
-    """Discounted relevance per unit of relevance in the protected group, over the same in the other group (eq. 7).
+    """Discounted relevance per unit of relevance, protected over other group (eq. 7).
 
     >>> rur([1, 1], utility=[2, 1], gained=[1, 1])
     0.5
@@ -293,7 +295,7 @@ def _exposures(t: Exposure, *, per_item: bool, epsilon: float) -> tuple[Floats, 
 
 
 def _per_utility(t: Exposure, achieved: Floats | None, *, as_printed: bool, epsilon: float) -> tuple[Floats, Floats]:
-    """What the two sides achieve per unit of relevance; NaN where one of them has none."""
+    """Sums of both sides per unit of relevance; NaN where one of them has none."""
     protected, others = t.both(achieved)
     protected_utility, other_utility = t.both(t.utility)
     n, m = t.side_sizes() if as_printed else (1.0, 1.0)
@@ -306,7 +308,7 @@ def _per_utility(t: Exposure, achieved: Floats | None, *, as_printed: bool, epsi
 
 
 def _log_ratio(sides: tuple[Floats, Floats]) -> Floats:
-    """The difference of logs: exactly minus itself when the sides are swapped, and no overflow on the way."""
+    """Difference of logarithms: antisymmetric to the last digit, and it cannot overflow."""
     return np.asarray(np.log(sides[0]) - np.log(sides[1]))
 
 
@@ -343,7 +345,9 @@ def iaa(
     level: Level = "group",
     attention: Model = GEOMETRIC,
 ) -> Floats:
-    """Sum over groups (or items) of the difference between share of attention and share of predicted utility (eq. 8).
+    """Summed differences between share of attention and share of predicted utility (eq. 8).
+
+    Over groups, or over items.
 
     `normalize` and `level` say what the tally adds up; the last step is the same.
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from evenhand.cards import Between, Card, Floats, metric
+from evenhand.cards import Between, Card, Floats, Metric, metric
 from evenhand.errors import UndefinedWarning
 from evenhand.tallies.spectrum import Spectrum, dot
 
@@ -27,16 +27,6 @@ LOST = 1e-6
 
 NEAR = 1e-9
 """How close a parameter must be to a removable singularity for its limit to be taken."""
-
-
-def _gini_variants() -> tuple[str, ...]:
-    return (
-        "evenhand, LensKit, PySAL and FairDiverse divide by n: [0, 0, 0, 10] gives 0.75, at most 1 - 1/n.",
-        "holisticai divides by n - 1 (our corrected=True): [0, 0, 0, 10] gives 1.0.",
-        "RecBole counts a padding item: [0, 0, 0, 10] becomes five items and gives 0.8.",
-        "Elliot returns one minus the corrected Gini: [0, 0, 0, 10] gives 0.0, and equality gives 1.",
-        "Evidently looks at items that were shown at all: [0, 0, 0, 10] is one item and gives nan.",
-    )
 
 
 @metric(
@@ -54,7 +44,13 @@ def _gini_variants() -> tuple[str, ...]:
         says="The Gini index of {amount} over {units} is {estimate:number}{interval}[, where equal rates would give {chance:number}].",
         formula=r"G = \frac{\sum_i (2i - n - 1)\, x_{(i)}}{n \sum_i x_i}",
         example="[0, 0, 0, 10] -> 0.75",
-        variants=_gini_variants(),
+        variants=(
+            "evenhand, LensKit, PySAL and FairDiverse divide by n: [0, 0, 0, 10] gives 0.75, at most 1 - 1/n.",
+            "holisticai divides by n - 1 (our corrected=True): [0, 0, 0, 10] gives 1.0.",
+            "RecBole counts a padding item: [0, 0, 0, 10] becomes five items and gives 0.8.",
+            "Elliot returns one minus the corrected Gini: [0, 0, 0, 10] gives 0.0, and equality gives 1.",
+            "Evidently looks at items that were shown at all: [0, 0, 0, 10] is one item and gives nan.",
+        ),
         references=("gini1912", "lazovich2022"),
         laws=frozenset({"scale-free", "replication", "transfer"}),
         family="inequality",
@@ -99,7 +95,7 @@ def _(s: Spectrum, estimate: Floats, *, corrected: bool = False) -> Influence:
 
 
 def gini_chance(mean: Floats) -> Floats:
-    r"""The Gini index that equal rates would give: Poisson noise alone, for a mean count of `mean`.
+    r"""Gini index that equal rates would give: Poisson counts with this mean.
 
     .. math:: e^{-2\lambda} [I_0(2\lambda) + I_1(2\lambda)]
 
@@ -207,7 +203,7 @@ def atkinson(s: Spectrum, *, epsilon: Aversion = 0.5) -> Floats:
 
 @atkinson.influence
 def _(s: Spectrum, estimate: Floats, *, epsilon: float = 0.5) -> Floats | Influence:
-    """(1 - A) [(x / mean - 1) - (x^(1 - eps) / M - 1) / (1 - eps)], with M the mean of the powers."""
+    """(1 - A) [(x / mean - 1) - (x^(1 - eps) / M - 1) / (1 - eps)], M the mean of x^(1 - eps)."""
     if math.isinf(epsilon):
         return np.full(np.broadcast_shapes(s.counts.shape, s.values.shape), np.nan)
     mean, left, power = s.total / s.size, 1 - estimate, 1 - epsilon
@@ -251,7 +247,9 @@ Alpha = Annotated[float, Between(-math.inf, math.inf, open_low=True, open_high=T
     )
 )
 def generalized_entropy(s: Spectrum, *, alpha: Alpha = 1.0) -> Floats:
-    r"""Distance from equality; alpha 2 is half the squared coefficient of variation, 1 is Theil T, 0 is Theil L.
+    r"""Distance from equality, with weight on the top (large alpha) or the bottom (small).
+
+    Alpha 2 is half the squared coefficient of variation, 1 is Theil T, 0 is Theil L.
 
     .. math:: GE(\alpha) = \frac{1}{\alpha(\alpha-1)}\Big[\frac1n\sum_i (x_i/\mu)^\alpha - 1\Big]
 
@@ -347,7 +345,7 @@ def _(s: Spectrum, estimate: Floats) -> Floats:
     )
 )
 def hoover(s: Spectrum) -> Floats:
-    """Half the mean distance from the mean, over the mean (also called Pietra or Robin Hood index).
+    """Half the mean distance from the mean, over the mean (Pietra or Robin Hood index).
 
     >>> round(hoover([1, 2, 3, 4, 10]), 4)
     0.3
@@ -490,12 +488,8 @@ def gini_se(x: object, *, weights: object = None) -> float:
     return standard_error(gini, Spectrum.from_arrays(x, weights=weights))
 
 
-def standard_error(of: object, s: Spectrum, **params: object) -> float:
-    """The linearised standard error of a metric on one spectrum; NaN where it has none."""
-    from evenhand.cards import Metric
-
-    if not isinstance(of, Metric):
-        raise TypeError(of)
+def standard_error(of: Metric, s: Spectrum, **params: object) -> float:
+    """Linearised standard error of a metric on one spectrum; NaN where it has none."""
     if code := s.reason():
         warnings.warn(UndefinedWarning(f"The error of {of.card.name} is undefined: {code}.", code), stacklevel=3)
         return math.nan
@@ -535,7 +529,7 @@ class Influence:
         return replace(self, terms=terms, constant=np.broadcast_to(self.constant, shape)[chosen])
 
     def spread(self, s: Spectrum) -> tuple[Floats, Any]:
-        """Standard error of the mean over units without weights, and where too many digits of it cancel out."""
+        """Standard error of an unweighted mean over units, and where too many digits cancel."""
         pulls = [s.counts * x for _, x in self.terms[: self.varying]]
         mean, square, largest = np.zeros((3, *s.size.shape))
         for i, (times, x) in enumerate(self.terms):

@@ -83,7 +83,9 @@ def jain_index(t: Crosstab) -> Floats:
     )
 )
 def satisfied_items(t: Crosstab) -> Floats:
-    r"""Share of the items shown at least :math:`\lfloor \sum_i c_i / n \rfloor` times: the maximin share.
+    r"""Share of the items shown at least as often as an equal deal of the slots would show each.
+
+    That is :math:`\lfloor \sum_i c_i / n \rfloor` times, the maximin share.
 
     >>> satisfied_items([[1, 1, 0, 0], [1, 0, 1, 0]], threshold=0.5)
     0.75
@@ -223,7 +225,7 @@ def ranked_gini(t: Lists) -> Floats:
 
 @jain_index.attainable
 def _(t: Crosstab) -> tuple[float, float]:
-    """All lists on as few items as their lengths permit, and slots as equal as their number allows."""
+    """All lists on the fewest items, and counts as equal as the number of slots allows."""
     return (math.nan, math.nan) if not _bound(t) else (float(_jain(t.nested())), float(_jain(t.balanced())))
 
 
@@ -246,7 +248,7 @@ def _(t: Crosstab) -> tuple[float, float]:
 
 @satisfied_items.attainable
 def _(t: Crosstab) -> tuple[float, float]:
-    """The fewest items that may take so much that what is left keeps all others below the equal deal.
+    """Fewest items that can take enough slots to keep all others below the equal deal.
 
     With s items on every list that is long enough, the rest of each list must fit on the others without lifting one of them
     to the deal; dealing that rest out evenly is as low as it gets.

@@ -14,7 +14,7 @@ LOOKS = {"ranking": "each ranking", "request": "all rankings together", "populat
 
 
 def lookup(metrics: Mapping[str, Metric] | None = None) -> list[dict[str, str]]:
-    """A row for every metric of rankings: relevance, groups, soft groups, unlabelled items, what is compared, where it breaks.
+    """One row per metric of rankings: data it needs, what it compares, where it breaks.
 
     >>> next(row for row in lookup() if row["metric"] == "log_rur")["relevance"]
     'needed'

@@ -31,7 +31,10 @@ MOST_ORDERS = 6
 
 
 def arranged(terms: Terms, weights: Floats, kinds: Ints, *, first: Any) -> Floats:
-    """(U,) the sum over prefixes with all protected items first, or last; `first` for all, or (U, 1) for each."""
+    """(U,) sum over prefixes with all protected items first, or last.
+
+    `first` for all compositions, or (U, 1) for each.
+    """
     k = np.arange(1, weights.shape[1] + 1)
     counts, sizes = (a[kinds, None].astype(np.int64) for a in (terms.counts, terms.sizes))
     seen = np.where(first, np.minimum(k, counts), np.maximum(0, k - (sizes - counts)))
@@ -108,7 +111,10 @@ def _looked_at(weights: Floats) -> int:
 
 
 def _larger_extreme(difference: Difference, terms: Terms, weights: Floats, kinds: Ints) -> Floats:
-    """The worse of "protected first" and "protected last": the maximum for differences and divergences of long lists."""
+    """The larger of "protected first" and "protected last".
+
+    For differences and divergences of long lists this is the maximum.
+    """
     if not difference.symmetric:
         raise EvenhandError(
             f"A ranking of {weights.shape[1]:,} items is too long for the exact maximum of a ratio. "
@@ -118,7 +124,9 @@ def _larger_extreme(difference: Difference, terms: Terms, weights: Floats, kinds
 
 
 def largest_of_groups(terms: Terms, weights: Floats, kinds: Ints) -> float:
-    """The maximum over all orders of several groups, for one composition: `weights` (K,), `kinds` (g,).
+    """Maximum over all orders of several groups, for one composition.
+
+    `weights` is (K,), `kinds` (g,).
 
     Exact, over count vectors, up to `MOST_LATTICE` of them. Beyond that the largest order of whole blocks: the maximum of
     900 small compositions at every rank, and of 899 (the other 0.3% short) at every few ranks.
@@ -139,7 +147,7 @@ def largest_of_groups(terms: Terms, weights: Floats, kinds: Ints) -> float:
 
 
 def _missed(terms: Terms, weights: Floats, kinds: Ints) -> float:
-    """What groups that a list lacks add to the sum over prefixes, whatever the order: a target may ask for them."""
+    """Sum over prefixes of groups that only the target names; the same in any order."""
     k = [np.arange(1, int(terms.sizes[kind]) + 1) for kind in kinds]
     parts = [terms.at(np.zeros_like(seen), seen, kind) for seen, kind in zip(k, kinds, strict=True)]
     return float(sum((part * weights[: len(part)]).sum() for part in parts))

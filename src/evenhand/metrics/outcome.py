@@ -108,7 +108,7 @@ class Gaps:
 
     @cached_property
     def p(self) -> Floats:
-        """Two-sided p-value of each gap; NaN for the reference, and where outcomes do not vary around their lines."""
+        """Two-sided p-value of each gap; NaN for the reference and where residuals do not vary."""
         error = self.error
         ratio = np.divide(np.abs(self.estimate), error, out=np.full(error.shape, np.nan), where=error > 0)
         p = two_sided(ratio, self.freedom[..., None])
@@ -117,14 +117,17 @@ class Gaps:
 
     @cached_property
     def tested(self) -> Bools:
-        """Gaps that enter the family of tests: defined, not the reference's, and neither side's cell is small."""
+        """Gaps in the family of tests: defined, not the reference's, no small cell on either side."""
         mask = np.isfinite(self.p) & ~(self.small | self.small[..., self.reference, None])
         mask[..., self.reference] = False
         return mask
 
     @cached_property
     def jointly(self) -> Bools:
-        """Gaps that enter the joint test: tested, and likely to be on both sides; all tested ones where none is likely."""
+        """Gaps in the joint test: tested, and expected to hold enough events on both sides.
+
+        All tested gaps where there are none.
+        """
         mask = self.tested & self.likely & self.likely[..., self.reference, None]
         return mask if mask.any() else self.tested
 
@@ -133,7 +136,7 @@ class Gaps:
         return critical(level, self.freedom[..., None]) * self.error
 
     def detectable(self, level: float) -> Floats:
-        """The gap that the test would find with a chance of 80%: a smaller one is likely to stay unseen."""
+        """Gap that the test has 80% power to detect."""
         reach = critical(level, self.freedom[..., None]) + quantile(POWER, self.freedom[..., None])
         gap = np.asarray(reach * self.error)
         gap[..., self.reference] = np.nan
@@ -168,7 +171,7 @@ def critical(level: float, freedom: Any) -> Floats:
 
 
 def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
-    """The gap of every group in every bin, with heteroscedasticity-robust, classical or clustered errors.
+    """Gap of every group in every bin, with robust, classical or cluster-robust standard errors.
 
     HC1 is n/(n - k) times the sandwich, with the normal; classical has t(n - k); clustered is CR1 with t(clusters - 1).
     """
@@ -198,7 +201,10 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
 
 
 def dust(m: Moments) -> Floats:
-    """Differences of outcomes as small as this are rounding: equal outcomes in two cells must give a gap of zero."""
+    """Differences of outcomes up to this size are rounding.
+
+    Equal outcomes in two cells must give a gap of zero.
+    """
     spread = np.sqrt(np.maximum(m.sums[..., 0, 2], 0.0) / np.where(m.mass > 0, m.mass, 1))
     return np.asarray(ROUNDING * (np.abs(np.nan_to_num(m.mean_outcome)) + spread).max((-1, -2)))
 
@@ -218,7 +224,7 @@ def _clustered(residual: Moments, flat: Floats, tilt: Floats, n: Floats, k: Floa
 
 
 def _effective(m: Moments, flat: Floats, tilt: Floats) -> float:
-    """How many clusters of one size are worth as much: fewer than there are, where some weigh far more than others.
+    """Effective number of clusters: fewer than there are, where some weigh far more than others.
 
     A cluster's weight is the variance that its rows would give the gaps if all rows were equally uncertain (those of
     a larger weight less so, as weighted least squares takes them to be).
@@ -239,19 +245,22 @@ def _clusters_per_cell(m: Moments) -> Ints:
 
 
 def thin(rows: Floats, above: Floats, below: Floats) -> Bools:
-    """Cells with so few rows, or rows with so little variation, that their error cannot be trusted."""
+    """Cells with too few rows or events for their standard error to be trusted."""
     return np.asarray((rows < FEWEST_ROWS) | (above < FEWEST_EVENTS) | (below < FEWEST_EVENTS))
 
 
 def _likely(m: Moments) -> Bools:
-    """Cells whose rows, at the rate of their bin, let expect enough outcomes above the lowest and below the highest."""
+    """Cells that would hold enough events of both kinds at the rate of their bin."""
     rows = m.rows.sum(-1, keepdims=True)
     rarer = np.minimum(m.above.sum(-1, keepdims=True), m.below.sum(-1, keepdims=True))
     return np.asarray(m.rows * rarer >= FEWEST_EXPECTED * np.maximum(rows, 1))
 
 
 def _welch(weights: Floats, flat: Floats, tilt: Floats, rows: Floats) -> Floats:
-    """Degrees of freedom of a robust error: few where most of it comes from a group with few rows."""
+    """Welch-Satterthwaite degrees of freedom of a robust standard error.
+
+    Few where most of the variance comes from a group with few rows.
+    """
     w = weights[..., None]
     parts = w[..., 0, :] * flat**2 + 2 * w[..., 1, :] * flat * tilt + w[..., 2, :] * tilt**2
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -276,7 +285,9 @@ def over(top: Any, bottom: Any) -> Floats:
 
 
 def _influence(m: Moments, fitted: Lines, defined: Bools, reference: int) -> tuple[Floats, Floats]:
-    """What a residual e of a row of group g, at offset u, adds to the gap of group h: e * (flat + tilt * u) at [g, h].
+    """Influence of a residual e at offset u in group g on the gap of group h.
+
+    It is e * (flat + tilt * u) at [g, h].
 
     A cell of one score tells nothing of the slope.
     """
@@ -295,7 +306,10 @@ def _influence(m: Moments, fitted: Lines, defined: Bools, reference: int) -> tup
 
 
 def influence(m: Moments, fitted: Gaps) -> tuple[Floats, Floats]:
-    """What a residual e of a row of each cell, at offset u, adds to each gap of its bin: e * (flat + tilt * u) at [cell, gap]."""
+    """Influence of a residual e at offset u in a cell on each gap of its bin.
+
+    It is e * (flat + tilt * u) at [cell, gap].
+    """
     defined = np.isfinite(fitted.estimate)
     return _influence(m, fitted.lines, defined, fitted.reference)
 
@@ -313,14 +327,14 @@ def _sandwich(
 
 
 def meat(weights: Floats, flat: Floats, tilt: Floats) -> Floats:
-    """Sum over rows of w (flat + tilt u)(flat + tilt u)', from the sums of w, wu and wu^2 per group."""
+    """Sum over rows of w (flat + tilt u)(flat + tilt u)', from sums of w, wu and wu^2 per group."""
     w0, w1, w2 = (weights[..., i, None] for i in range(3))
     across = np.swapaxes(flat, -1, -2) @ (w0 * flat + w1 * tilt) + np.swapaxes(tilt, -1, -2) @ (w1 * flat + w2 * tilt)
     return np.asarray(across + np.swapaxes(across, -1, -2)) / 2  # alike on both sides to the last digit
 
 
 def reasons(m: Moments, fitted: Gaps) -> list[list[str]]:
-    """Why a gap, or its error, does not exist: a code per bin and group, empty where all is well."""
+    """Reason code per bin and group where a gap or its error does not exist, else nothing."""
     rows, reference = m.rows, fitted.reference
     out = []
     for b in range(rows.shape[0]):
@@ -343,7 +357,7 @@ def reasons(m: Moments, fitted: Gaps) -> list[list[str]]:
 
 
 def mean_errors(m: Moments, covariance: Covariance = "HC1") -> tuple[Floats, Floats]:
-    """Standard error of the mean outcome of every cell, and the degrees of freedom that go with it."""
+    """Standard error of the mean outcome of every cell, and its degrees of freedom."""
     mean = np.nan_to_num(m.mean_outcome)
     centred = m.residuals(mean, np.zeros_like(m.slope))
     varied = (m.above > 0) & (m.below > 0)

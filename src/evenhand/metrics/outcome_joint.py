@@ -70,7 +70,7 @@ def wald(parts: Sequence[tuple[Floats, Floats]], freedom: float, clusters: int |
 
 
 def _statistic(estimate: Floats, covariance: Floats) -> tuple[float, int]:
-    """The gaps in units of their errors, squared and added along the directions that the covariance spans; how many."""
+    """Wald statistic along the directions that the covariance spans, and their number."""
     scale = np.sqrt(np.diagonal(covariance))
     matrix = covariance / scale[:, None] / scale
     if len(matrix) == 1:  # two groups, as in most tests
@@ -114,7 +114,7 @@ def joint_test(fitted: Gaps) -> Wald:
 
 
 def _steadied(fitted: Gaps) -> float:
-    """Chance of all bins' statistics together, each made as unlikely as its few degrees of freedom make it."""
+    """p-value of all bins' statistics, each referred to its own degrees of freedom first."""
     from scipy import special
 
     total, gaps = 0.0, 0
@@ -153,7 +153,9 @@ class Effect:
 
 
 def spline(m: Moments, reference: int, covariance: Covariance = "HC1", ends: Floats | None = None) -> Effect:
-    """One gap per group over the whole support, the score entering as a linear spline with a knot at every bin edge.
+    """One gap per group over all scores, with the score as a linear spline.
+
+    There is a knot at every bin edge.
 
     The flexible form beside the line per bin: inside a bin a spline is a line, so the same sums give it. `ends` are the
     edges with both ends of the scores; without them the highest score of each bin is its edge.
@@ -195,12 +197,14 @@ def spline(m: Moments, reference: int, covariance: Covariance = "HC1", ends: Flo
 
 
 def _along(flat: Floats, tilted: Floats, level: Floats, turn: Floats) -> Floats:
-    """Products with every regressor, out of the sums per cell of a number and of that number times u."""
+    """Products with every regressor, from sums per cell of a number and of that number times u."""
     return np.asarray(np.einsum("bg,bgi->i", flat, level) + np.einsum("bg,bgi->i", tilted, turn))
 
 
 def _spline_design(m: Moments, reference: int, ends: Floats | None) -> tuple[Floats, Floats]:
-    """Regressors of a row as `level + turn * u` per cell: a dummy per group (none for the reference), then a hat per knot.
+    """Regressors of a row as `level + turn * u` per cell: group dummies, then a hat per knot.
+
+    The reference has no dummy.
 
     In a bin of one score hats do not turn: one that no row is under, for they all lie at the next knot, is nothing at all.
     """
@@ -226,7 +230,7 @@ def _spline_design(m: Moments, reference: int, ends: Floats | None) -> tuple[Flo
 
 
 def _pseudo_inverse(gram: Floats) -> tuple[Floats, Floats, int]:
-    """Inverse of a cross-product on the space it spans, the projector on that space, and its dimension."""
+    """Pseudo-inverse of a cross-product, the projector on its range, and its rank."""
     scale = np.sqrt(np.diagonal(gram))
     scale = np.where(scale > 0, scale, 1.0)
     roots, axes = np.linalg.eigh(gram / scale[:, None] / scale)

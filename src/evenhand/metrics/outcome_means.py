@@ -15,7 +15,7 @@ from evenhand.tallies.moments import Moments
 
 
 def _card(name: str, title: str, question: str, formula: str, **more: Any) -> Card:
-    """What figures about bins of a score share."""
+    """Card of a figure about bins of a score."""
     usual: dict[str, Any] = {
         "symbol": name, "span": (-math.inf, math.inf), "ideal": math.nan, "better": "", "needs": Moments,
         "undefined": "the group has no rows", "otherwise": "group_absent", "references": ("yu2022",), "family": "outcome",

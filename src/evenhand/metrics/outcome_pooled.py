@@ -75,7 +75,7 @@ class Pooled:
 
     @property
     def small(self) -> Bools:
-        """Groups of whom no test can be made: too few rows or outcomes for the normal, and nothing was drawn."""
+        """Groups that cannot be tested: too few events for the normal, and nothing was drawn."""
         without = np.array([g not in self.drawn for g in range(len(self.estimate))])
         return np.asarray(self.few & without)
 
@@ -98,7 +98,10 @@ class Pooled:
         return values
 
     def ends(self, level: float) -> tuple[Floats, Floats]:
-        """The truths that the test does not reject: where (gap - d)^2 is at most the squared critical value times the variance."""
+        """Ends of the confidence interval: gaps d that the test does not reject.
+
+        Where (gap - d)^2 is at most the squared critical value times the variance.
+        """
         reach = self.critical(level) ** 2
         a, b, c = (part * reach for part in self.square.T)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -114,7 +117,10 @@ class Pooled:
 
 
 def pooled(m: Moments, fitted: Gaps, covariance: Covariance = "HC1") -> Pooled:
-    """Gaps weighted by the group's rows in each bin, over every bin in which both groups have a row and can be told apart."""
+    """Gaps weighted by the group's rows in each bin.
+
+    Over every bin in which both groups have a row and the score does not separate them.
+    """
     groups = m.rows.shape[-1]
     usable = np.isfinite(fitted.estimate) & (np.arange(groups) != fitted.reference)
     weight, rows = np.where(usable, m.mass, 0.0), np.where(usable, m.rows, 0.0).sum(0)
@@ -145,7 +151,7 @@ def pooled(m: Moments, fitted: Gaps, covariance: Covariance = "HC1") -> Pooled:
 
 
 def _few(m: Moments, usable: Bools, reference: int) -> Bools:
-    """Groups that have few successes or failures in all, or the reference beside them, or a bin with few rows of either."""
+    """Groups with too few events in all, on either side, or a bin with few rows."""
     sides = [np.where(usable, side, 0).sum(0) for kind in (m.above, m.below) for side in (kind, kind[:, [reference]])]
     thin = usable & ((m.rows < FEWEST_IN_CELL) | (m.rows[:, [reference]] < FEWEST_IN_CELL))
     return np.asarray((np.min(sides, axis=0) < FEWEST_IN_ALL) | thin.any(0))
@@ -167,7 +173,7 @@ class Null:
     tilt: Floats = field(default_factory=lambda: np.zeros(0))
 
     def lines(self, d: float | Floats) -> tuple[Floats, Floats]:
-        """Level of each cell and slope of each bin where the group and the reference share a line, the group's `d` higher.
+        """Level per cell and slope per bin where group and reference share a line, `d` apart.
 
         Several `d` are an axis before the bins.
         """
@@ -193,7 +199,10 @@ class Null:
         return self.m.residuals(level, slope[..., None])
 
     def variances(self, d: Floats, covariance: Covariance | Literal["alike"]) -> Floats:
-        """Variance of the gap for each `d`: all rows alike, the rows of a bin alike, or from each row's or cluster's own residual.
+        """Variance of the gap for each `d`.
+
+        With "alike" or "classical" all rows (of a bin) have one variance; otherwise residuals of rows or clusters
+        are used.
 
         With few outcomes a row's own residual tells little: a group without any would have the smallest error of all.
         """
@@ -210,7 +219,7 @@ class Null:
         return np.asarray((per_cell.sum(-1) * each).sum(-1))
 
     def _rowwise(self, parts: Floats) -> Floats:
-        """What single rows add to the variance, per cell, out of sums of w, wu and wu^2."""
+        """Part of the variance per cell that comes from single rows, out of sums of w, wu and wu^2."""
         variance = (
             parts[..., 0] * self.flat**2 + 2 * parts[..., 1] * self.flat * self.tilt + parts[..., 2] * self.tilt**2
         )
@@ -230,7 +239,7 @@ class Null:
         return float(settled(variance, rowwise, self.m.rows.sum()))
 
     def by_cluster(self) -> Floats | None:
-        """What each cluster's residuals add to the gap if there is none; nothing where clusters are many."""
+        """Contribution of each cluster to the gap under no gap; None where clusters are many."""
         clusters = self.without_gap.clusters
         return None if clusters is None else clusters.parts(self.flat.ravel(), self.tilt.ravel())
 

@@ -16,7 +16,7 @@ MOST_GRADES = 20
 
 
 def cuts(outcome: Floats) -> list[float]:
-    """The grades at which outcomes are cut: all but the lowest, some of them where they are many."""
+    """Grades at which outcomes are cut: all but the lowest, thinned where they are many."""
     grades = np.unique(outcome)[1:]
     if len(grades) > MOST_GRADES:
         grades = np.unique(grades[np.linspace(0, len(grades) - 1, MOST_GRADES).round().astype(np.int64)])
@@ -24,7 +24,10 @@ def cuts(outcome: Floats) -> list[float]:
 
 
 def distance(a: Bools, b: Bools, weight: Floats, last: Bools) -> float:
-    """Kolmogorov distance of two sets of rows that are sorted by score; `last` marks the last row of each score."""
+    """Kolmogorov distance of two sets of rows sorted by score.
+
+    `last` marks the last row of each score.
+    """
     many, others = weight[a].sum(), weight[b].sum()
     if not many or not others:
         return 0.0
@@ -60,7 +63,9 @@ def _card(name: str, title: str, question: str, formula: str, **more: Any) -> Ca
     )
 )  # fmt: skip
 def equal_opportunity_gap(r: Rows, which: int = 1, reference: int = 0) -> float:
-    """Largest Kolmogorov distance between two groups' scores among those who reach a grade, over all grades but the lowest.
+    """Largest Kolmogorov distance between two groups' scores among those who reach a grade.
+
+    Over all grades but the lowest.
 
     >>> equal_opportunity_gap([1, 2, 3, 4, 5], outcome=[1, 1, 1, 1, 0], groups=[0, 0, 1, 1, 1])
     1.0

@@ -65,7 +65,7 @@ def intra_acc(t: Pairs) -> Floats:
     )
 )
 def inter_acc(t: Pairs) -> Floats:
-    """How much more often the other group's relevant items beat the protected ones than the reverse.
+    """How much more often the other group's relevant items beat protected ones than the reverse.
 
     >>> inter_acc([4, 3, 2, 1], relevance=[1, 0, 1, 0], groups=["U", "U", "P", "P"], protected="P")
     1.0
@@ -95,7 +95,9 @@ def inter_acc(t: Pairs) -> Floats:
     )
 )
 def accuracy(t: Pairs) -> Floats:
-    """Share of all pairs of different relevance that are in the right order; audits give it per pair of groups.
+    """Share of pairs of different relevance that are in the right order.
+
+    Audits give it per pair of groups.
 
     >>> accuracy([4, 3, 2, 1], relevance=[1, 0, 1, 0], groups=["U", "U", "P", "P"])
     0.75

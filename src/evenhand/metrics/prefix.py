@@ -50,12 +50,15 @@ RANDOM = "A random order does not score 0: nDD of 10 items, 5 of them protected,
 
 
 def reading_of(spec: MetricSpec, p: Placement, draws: int = 0) -> Reading | None:
-    """The template behind a metric on these rankings, which so many random orders will be read with; None without one."""
+    """The metric's template applied to these rankings; None where it has no template.
+
+    `draws` random orders will be read with it.
+    """
     return Reading.from_placement(TEMPLATES[spec.card.name](p, **spec.params), p, draws) if follows(spec) else None
 
 
 def scores_of(spec: MetricSpec, p: Placement, reading: Reading | None = None, *, chance: bool) -> Scores:
-    """A metric on every ranking, with what a random order would give; in one pass where it follows the template."""
+    """Values, normalisers and chance levels of a metric on every ranking."""
     reading = reading or reading_of(spec, p)
     if reading is not None:
         return reading.scores(chance=chance)
@@ -73,19 +76,22 @@ def reasons_of(spec: MetricSpec, p: Placement, values: Floats) -> Any:
 
 
 def follows(spec: MetricSpec) -> bool:
-    """Whether a metric is an instance of the template, which knows its normaliser, chance level and random orders."""
+    """Whether a metric is an instance of the template."""
     return spec.card.name in TEMPLATES and "convention" not in spec.params
 
 
 def looked_at(spec: MetricSpec, p: Placement) -> Placement:
-    """The rankings as a metric with a cutoff sees them: the first k ranks alone, or those as a part of the whole list."""
+    """Rankings as a metric with a cutoff sees them: cut, or as a part of the whole list."""
     if spec.cutoff is None:
         return p
     return replace(p, depth=spec.cutoff) if spec.settled("reference") == "list" else p.cut(spec.cutoff)
 
 
 def prefix_metric(card: Card) -> Callable[[Callable[..., Template]], Metric]:
-    """Declare a metric by the template that it fills in; value, chance level and reason codes follow from that."""
+    """Declare a metric by the template that it fills in.
+
+    Value, chance level and reason codes follow from that.
+    """
 
     def declare(fill: Callable[..., Template]) -> Metric:
         @functools.wraps(fill)
@@ -136,7 +142,9 @@ def ndd(
     p: Placement, *, normalizer: Literal["max", "published"] | None = "max", target: Any = None,
     reference: Reference = "prefix",
 ) -> Template:  # fmt: skip
-    r"""Distance between the protected share of each prefix and of the whole list, near ranks counting most.
+    r"""Distance between the protected share of each prefix and of the whole list.
+
+    Near ranks count most.
 
     .. math:: \frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i}-\frac{S_p}{N}\right|
 
@@ -188,7 +196,9 @@ def ndr(
     p: Placement, *, normalizer: Literal["published", "max"] | None = "published", one_sided: bool = False,
     reference: Reference = "prefix",
 ) -> Template:  # fmt: skip
-    r"""Distance between the protected-to-other ratio of each prefix and of the whole list; may exceed 1.
+    r"""Distance between the protected-to-other ratio of each prefix and of the whole list.
+
+    It may exceed 1.
 
     .. math:: \frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i-c_i}-\frac{S_p}{S_u}\right|
 
@@ -274,7 +284,9 @@ def ndjs(
     p: Placement, *, normalizer: Literal["bound", "max"] | None = "bound", target: Any = None,
     reference: Reference = "prefix",
 ) -> Template:  # fmt: skip
-    r"""Divergence of the mix of all labels in each prefix from the whole list, near ranks counting most.
+    r"""Divergence of the mix of all labels in each prefix from the whole list.
+
+    Near ranks count most.
 
     .. math:: \frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)}
 
@@ -356,7 +368,7 @@ def pref_rd(
     normalizer: Literal["max"] | None = "max",
     one_sided: bool = False,
 ) -> Template:
-    r"""Distance between the protected-to-other ratio of every tenth prefix and of the whole list (rRD).
+    r"""Distance between the protected-to-other ratio of every tenth prefix and the whole (rRD).
 
     .. math:: \frac1Z\sum_{i=10,20,\dots}\frac{|c_i/(i-c_i)-\hat p/(1-\hat p)|}{\log_2 i}
 
@@ -385,7 +397,9 @@ def pref_kl(
     discount: Discount = "log2(i)",
     normalizer: Literal["max"] | None = "max",
 ) -> Template:
-    r"""Divergence of the mix of every tenth prefix from the whole list (rKL), of two sides or of all labels.
+    r"""Divergence of the mix of every tenth prefix from the whole list (rKL).
+
+    Of two sides, or of all labels.
 
     .. math:: \frac1Z\sum_{i=10,20,\dots}\frac{D_{KL}(P_i\,\|\,\hat p)}{\log_2 i}
 
@@ -422,7 +436,7 @@ def pref_kl(
     )
 )
 def geyik_ndkl(p: Placement, *, target: Any = None, epsilon: Annotated[float, Between(0, 0.1)] = 1e-7) -> Template:
-    """The NDKL that other libraries compute: natural-log divergences averaged with discount weights.
+    """NDKL of other libraries: natural-log divergences averaged with discount weights.
 
     `epsilon` is added to every share because those libraries do; 0 is fair and there is no upper bound.
 
@@ -449,7 +463,9 @@ def pref(labels: Any, *, distance: str = "nd", **keywords: Any) -> float:
 
 
 def lean(p: Placement) -> Floats:
-    """(R, g) how far each group stands above (positive) or below its share of the list, near ranks counting most.
+    """(R, g) how far each group stands above its share of the list; negative is below.
+
+    Near ranks count most.
 
     The sum over prefixes of (share among the first i - share of the list) / log2(i + 1): the sign says who is favoured,
     which no prefix metric does. Under random orders its mean is 0.

@@ -157,7 +157,7 @@ class ShuffledLists:
         return np.asarray(means[which])
 
     def _mean_of_shares(self, at: Ints, shares: Floats, orders: Ints, metric: Callable[[Exposed], Floats]) -> Floats:
-        """The mean over the deals (m, n, deals, G) of these lists in all orders (orders, n), where the metric exists."""
+        """Mean over the deals (m, n, deals, G) of these lists in all orders (orders, n)."""
         m, n, deals, groups = shares.shape
         rows, weights = shares.reshape(m, n, deals * groups), self.weights[at, :n]
         total, defined = np.zeros(m), np.zeros(m)
@@ -193,7 +193,10 @@ class _Arrangements:
         np.cumsum(np.take_along_axis(counts.T, self.groups, axis=0), axis=0, out=self.ends[1:])
 
     def mean(self, target: Floats, value: Callable[[Floats, Floats], Floats]) -> Floats:
-        """Mean over the arrangements of each list, where it exists, of a function of attention and target, (P, G) each."""
+        """Mean over the arrangements of each list of a function of attention and target.
+
+        Both are (P, G); arrangements where the value does not exist are left out.
+        """
         lists, groups = target.shape
         total, defined = np.zeros(lists), np.zeros(lists)
         deepest = np.argsort(-self.depth, kind="stable")
@@ -215,7 +218,9 @@ class _Arrangements:
             return total / defined
 
     def _received(self, of: Ints, place: Floats) -> Floats:
-        """(groups, P) attention in the arrangements at these places between 0 and 1 of these lists, deepest first.
+        """(groups, P) attention on each group in the arrangements at these positions in [0, 1).
+
+        Lists come deepest first.
 
         Rank by rank, what is left of each group divides the unit; the part that the place lies in is the label, and the next unit.
         """
@@ -239,7 +244,7 @@ class _Arrangements:
 
 
 def _dealt(rows: Floats, many: int, rng: np.random.Generator) -> tuple[Floats, Ints]:
-    """(m, n, deals, G) the rows of each list dealt at random a few times, and (orders, n) orders that serve all of them.
+    """(m, n, deals, G) rows of each list in random order, and (orders, n) orders of those.
 
     Deals times orders are at least `many`. Any two of these values are independent, since a deal says nothing about what
     stands where after an order and the other way round: so their mean is as good as that of as many orders drawn for each.

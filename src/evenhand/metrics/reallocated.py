@@ -15,7 +15,7 @@ LARGEST = math.inf
 
 
 def _card(name: str, title: str, question: str, formula: str, sentence: str = "", **more: Any) -> Card:
-    """What the figures of a counterfactual share."""
+    """Card of a figure of a counterfactual."""
     usual: dict[str, Any] = {
         "symbol": name, "span": (-LARGEST, LARGEST), "ideal": math.nan, "better": "", "undefined": "never", "needs": Change,
         "references": ("yu2022",), "family": "outcome", "example": "a group holds 10 slots, and 12 when they are given again",
@@ -155,7 +155,7 @@ def outcome_before(c: Change) -> Floats:
     )
 )  # fmt: skip
 def outcome_after(c: Change) -> Floats:
-    """The same when the slots are given again.
+    """Outcome if slots went to the highest predicted outcomes.
 
     >>> float(outcome_after.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))))
     6.6

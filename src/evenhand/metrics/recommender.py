@@ -22,7 +22,7 @@ TRUTH = frozenset({"truth"})
 
 
 def _without(t: Crosstab, mark: str, code: str) -> str:
-    """Why one of the two groups has no mean: it has no users, or its users have none of what is averaged."""
+    """Reason why one of the two groups has no mean: no users, or nothing to average."""
     if not all(side.any() for side in t.sides("users")):
         return "group_absent"
     return "" if all(side.any() for side in t.sides(mark)) else code
@@ -58,7 +58,9 @@ def _no_scores(t: Crosstab, **_: Any) -> str:
     )
 )
 def mad(t: Crosstab) -> Floats:
-    r"""Mean score of group a (`versus`) minus mean score of group b (`protected`); missing scores are skipped.
+    r"""Mean score of group a (`versus`) minus that of group b (`protected`).
+
+    Missing scores are skipped.
 
     >>> mad([[1, None], [0, 0.5]], user_groups=["a", "b"])
     0.75
@@ -99,7 +101,7 @@ def _nothing_shown(t: Crosstab, **_: Any) -> str:
     )
 )
 def exposure_tv(t: Crosstab) -> Floats:
-    r"""Half the summed difference between what the two groups are shown, as shares of their slots.
+    r"""Half the summed differences between the two groups' shares of slots per item.
 
     .. math:: \tfrac12 \sum_j |p_a(j) - p_b(j)|
 
@@ -139,7 +141,7 @@ def exposure_tv(t: Crosstab) -> Floats:
     )
 )
 def exposure_kl(t: Crosstab, *, smoothing: NotNegative = 0.0) -> Floats:
-    r"""Divergence of what group a (`versus`) is shown from what group b (`protected`) is shown, in nats.
+    r"""KL divergence of group a's (`versus`) items from group b's (`protected`), in nats.
 
     .. math:: \sum_j p_a(j) \ln \frac{p_a(j)}{p_b(j)}
 
@@ -182,7 +184,9 @@ def _mean_ratio(t: Crosstab, mark: str, over: str) -> Floats:
 
 
 def _why_ratio(mark: str, over: str, code: str, default: ZeroDivision = 0) -> Callable[..., str]:
-    """Why a ratio of means is undefined: a group without users, without anything to average, or with a mean of 0.
+    """Function that gives the reason why a ratio of means is undefined.
+
+    A group without users, without anything to average, or with a mean of 0.
 
     Where users without anything to average count as 0, a group of such users has a mean: 0.
     """
@@ -235,7 +239,9 @@ def _opportunity(name: str, symbol: str, title: str, question: str, formula: str
     )
 )
 def precision_ratio(t: Crosstab, *, zero_division: ZeroDivision = 0) -> Floats:
-    """Mean precision over the users of group b (`protected`) over that of group a (`versus`): plain precision, not AP.
+    """Mean precision over users, group b (`protected`) over group a (`versus`).
+
+    Plain precision, not average precision.
 
     >>> precision_ratio([[1, 1], [1, 1]], user_groups=["a", "b"], relevant=[[1, 1], [1, 0]], threshold=1)
     0.5
@@ -273,7 +279,7 @@ def recall_ratio(t: Crosstab, *, zero_division: ZeroDivision = 0) -> Floats:
     )
 )
 def f1_ratio(t: Crosstab, *, zero_division: ZeroDivision = 0) -> Floats:
-    """Mean F1 over the users of group b (`protected`) over that of group a (`versus`); not the F1 of the means.
+    """Mean F1 over users, group b (`protected`) over group a (`versus`); not F1 of the means.
 
     >>> round(f1_ratio([[1, 1], [1, 0]], user_groups=["a", "b"], relevant=[[1, 1], [1, 1]], threshold=1), 4)
     0.6667
@@ -317,7 +323,7 @@ def _error_card(name: str, symbol: str, title: str, formula: str, mark: str) -> 
     )
 )
 def rmse_ratio(t: Crosstab) -> Floats:
-    """Root mean squared error of the scores of group b (`protected`) over that of group a (`versus`).
+    """Root mean squared error of scores, group b (`protected`) over group a (`versus`).
 
     >>> rmse_ratio([[1, 0], [1, 0]], user_groups=["a", "b"], relevant=[[0.5, 0.5], [0, 1]])
     2.0
@@ -328,7 +334,7 @@ def rmse_ratio(t: Crosstab) -> Floats:
 
 @metric(_error_card("mae_ratio", "MAE_b/MAE_a", "Ratio of MAE", r"\mathrm{MAE}_b / \mathrm{MAE}_a", "absolute"))
 def mae_ratio(t: Crosstab) -> Floats:
-    """Mean absolute error of the scores of group b (`protected`) over that of group a (`versus`).
+    """Mean absolute error of scores, group b (`protected`) over group a (`versus`).
 
     >>> mae_ratio([[1, 0], [1, 0]], user_groups=["a", "b"], relevant=[[0.5, 0.5], [0, 1]])
     2.0

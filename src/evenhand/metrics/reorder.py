@@ -64,7 +64,9 @@ def ndcg(t: Gained) -> Floats:
     )
 )
 def rank_biased_overlap(t: Reordered, *, patience: Patience = 0.9) -> Floats:
-    """Overlap of the first d items of both lists, averaged over depths d with weights that fall by `patience` (eq. 32).
+    """Overlap of the first d items of both lists, averaged over depths d (eq. 32).
+
+    Weights of depths fall by `patience`.
 
     >>> round(rank_biased_overlap(["a", "b", "c"], before=["b", "a", "c"]), 4)
     0.9
@@ -107,7 +109,9 @@ def rank_biased_overlap(t: Reordered, *, patience: Patience = 0.9) -> Floats:
     )
 )
 def least_promoted(t: Reordered) -> Floats:
-    """How many ranks below the end of the list the lowest item that is now in it stood; 0 where nothing entered.
+    """Ranks below the end of the list from which its lowest new item came.
+
+    0 where nothing entered.
 
     >>> least_promoted(["a", "d", "b"], before=["a", "b", "c", "d", "e"])
     1.0

@@ -110,7 +110,7 @@ def awrf(
 
 @awrf.chance
 def _(lists: ShuffledLists, convention: str | None = None, **params: Any) -> Floats:
-    """(m,) mean of awrf when the labels of each list are in random order among its labelled ranks."""
+    """(m,) mean of awrf when the labels of each list are in random order."""
     return lists.mean(lambda t: awrf.on(t, convention=convention, **params))
 
 
@@ -141,7 +141,9 @@ def _(lists: ShuffledLists, convention: str | None = None, **params: Any) -> Flo
     )
 )
 def fair(placed: Placement, *, p: Fraction | None = None) -> Floats:
-    """Mean over prefixes of the chance that a fair draw with share `p` has as few protected items (eq. 2).
+    """Mean over prefixes of the probability that a fair draw has as few protected items (eq. 2).
+
+    A fair draw takes protected items with probability `p`.
 
     Over-representation is never penalised. Unknown labels are skipped: k counts the labelled items so far. Only an audit,
     which knows the target, can do without `p`.
@@ -167,7 +169,7 @@ def fair(placed: Placement, *, p: Fraction | None = None) -> Floats:
 
 @fair.chance
 def fair_chance(placed: Placement, p: float, looked: Floats | None = None) -> Floats:
-    """(R,) what `fair` would be on average if the labelled items of each ranking stood in random order: exact.
+    """(R,) mean of `fair` when the labelled items of each ranking are in random order: exact.
 
     `looked` is how many labelled items of each whole ranking are looked at; all where it is left out.
 
@@ -237,7 +239,9 @@ def fair_table(k: int, p: float, alpha: float, *, adjusted: bool = True) -> Fair
 
 
 def fair_satisfied(labels: Sequence[Any], *, protected: Any, p: float, alpha: float, adjusted: bool = True) -> bool:
-    """Whether every prefix of a ranking holds as many protected items as `fair_table` asks; unknown labels are skipped.
+    """Whether every prefix of a ranking holds as many protected items as `fair_table` asks.
+
+    Unknown labels are skipped.
 
     >>> fair_satisfied([0, 0, 0, 1, 0, 0], protected=1, p=0.5, alpha=0.1, adjusted=False)
     True
@@ -249,7 +253,7 @@ def fair_satisfied(labels: Sequence[Any], *, protected: Any, p: float, alpha: fl
 
 
 def failure_probability(table: Any, p: float) -> float:
-    """Chance that independent draws with share `p` fall short of the table at some prefix: a walk over counts.
+    """Probability that independent draws with share `p` fall short of the table at some prefix.
 
     >>> failure_probability([0, 0, 0, 1, 1, 1, 2, 2, 3, 3], 0.5)
     0.12890625

@@ -40,7 +40,7 @@ def lorenz_at(s: Spectrum, p: float | Floats) -> Floats:
 
 
 def population_at(s: Spectrum, share: Floats) -> Floats:
-    """Share of the units, from the poorest up, who together hold `share` of the total (share > 0)."""
+    """Share of the units, poorest first, who together hold `share` > 0 of the total."""
     bound = share * s.total
     units = np.full(s.size.shape, np.nan)
     for b in s.walk():
@@ -64,7 +64,10 @@ def quantile(s: Spectrum, p: float | Floats) -> Floats:
 
 
 def lorenz_influence(s: Spectrum, p: float | Floats, share: Floats | None = None) -> Influence:
-    """[(x - q) 1(x <= q) + p q - L(p) x] / mean, with q the p-quantile; `share` is L(p) where it is known."""
+    """[(x - q) 1(x <= q) + p q - L(p) x] / mean, with q the p-quantile.
+
+    `share` is L(p) where it was computed before.
+    """
     mean, q = s.total / s.size, quantile(s, p)
     bottom = lorenz_at(s, p) if share is None else share
     terms = (1 / mean, np.minimum(s.values, q[..., None])), (-bottom / mean, s.values)
@@ -178,7 +181,9 @@ def _(s: Spectrum, estimate: Floats, p: float = 0.1) -> Influence:
     )
 )
 def share_ratio(s: Spectrum, *, upper: Fraction = 0.8, lower: Fraction = 0.2) -> Floats:
-    """Share of those above `upper` over the share of those below `lower`; undefined when the latter hold nothing.
+    """Share of those above `upper` over the share of those below `lower`.
+
+    Undefined when the latter hold nothing.
 
     >>> share_ratio([1, 2, 3, 4, 10])
     10.0
@@ -254,7 +259,9 @@ def _(s: Spectrum, estimate: Floats) -> Floats:
     )
 )
 def equal_share(s: Spectrum, *, inverted: bool = False) -> Floats:
-    """Bottom share of units that holds half of the total; one half when all are equal. `inverted` gives the top's size.
+    """Bottom share of units that holds half of the total; one half when all are equal.
+
+    `inverted` gives the size of the top.
 
     >>> equal_share([0, 0, 0, 1])
     0.875
@@ -303,7 +310,7 @@ def _(s: Spectrum, estimate: Floats, inverted: bool = False) -> Floats:  # noqa:
     )
 )
 def equivalent_to_top(s: Spectrum, p: Fraction = 0.1, *, inverted: bool = False) -> Floats:
-    """Bottom share of units that together hold as much as the top `p`; `p` itself when all are equal.
+    """Bottom share of units that holds as much as the top `p`; `p` itself when all are equal.
 
     >>> round(equivalent_to_top([1, 2, 3, 4, 10], 0.1), 4)
     0.5333
@@ -394,7 +401,10 @@ def percentile_ratio(s: Spectrum, *, upper: Fraction = 0.8, lower: Fraction = 0.
 
 
 def top_share_se(x: object, p: float = 0.01, *, weights: object = None) -> float:
-    """Linearised standard error of a top share. Unreliable where `1 - p` sits at the edge of a block of ties."""
+    """Linearised standard error of a top share.
+
+    Unreliable where `1 - p` is at the edge of a block of ties.
+    """
     from evenhand.metrics.inequality import standard_error
 
     return standard_error(top_share, Spectrum.from_arrays(x, weights=weights), **top_share.checked({"p": p}))
@@ -414,7 +424,10 @@ class Lorenz:
         return float(np.interp(p, self.population, self.share))
 
     def dominates(self, other: Lorenz) -> bool:
-        """Whether this curve lies nowhere below the other: more equal by every index that respects transfers."""
+        """Whether this curve lies nowhere below the other.
+
+        It is then more equal by every index that respects transfers.
+        """
         if not isinstance(other, Lorenz):
             raise EvenhandError("A Lorenz curve is compared with another. Pass what eh.metrics.lorenz gives.")
         points = np.union1d(self.population, other.population)
@@ -424,7 +437,9 @@ class Lorenz:
 
 
 def lorenz(x: object, *, weights: object = None) -> Lorenz:
-    """The Lorenz curve of plain amounts; undefined, with a warning that says why, where nothing was received.
+    """Lorenz curve of plain amounts.
+
+    Undefined, with a warning that says why, where nothing was received.
 
     >>> round(lorenz([1, 2, 3, 4, 10]).at(0.5), 4)
     0.225

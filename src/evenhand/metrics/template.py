@@ -66,7 +66,7 @@ class Template:
         return self.scores(p, chance=False).values
 
     def scores(self, p: Placement, *, chance: bool = True) -> Scores:
-        """The metric on every ranking, its normaliser, and the value that a random order would have on average."""
+        """Values, normalisers and chance levels of the metric on every ranking."""
         return Reading.from_placement(self, p).scores(chance=chance)
 
     def reasons(self, p: Placement, values: Floats) -> npt.NDArray[Any]:
@@ -113,7 +113,7 @@ class Reading:
         return cls(template, seen, None if target is None else _shares(target, p.groups, seen.groups), draws)
 
     def scores(self, *, chance: bool = True) -> Scores:
-        """The metric on every ranking, its normaliser, and the value that a random order would have on average."""
+        """Values, normalisers and chance levels of the metric on every ranking."""
         normalizers, chances = self.settled(chance=chance)
         with np.errstate(divide="ignore", invalid="ignore"):
             return Scores(self.sums() / normalizers, normalizers, chances / normalizers)
@@ -184,7 +184,7 @@ class Reading:
         return inverse
 
     def settled(self, *, chance: bool) -> tuple[Floats, Floats]:
-        """(R,) normalisers, NaN where the metric does not exist, and (R,) the sum that a random order has on average."""
+        """(R,) normalisers, NaN where the metric does not exist; (R,) mean sums of random orders."""
         normalizers, chances = (np.full(len(self.placement), np.nan) for _ in range(2))
         means: dict[int, Floats] = {}
         for mix in self.placement.mixes:
@@ -221,7 +221,7 @@ class Reading:
         return largest_of_sides(t.difference, self.terms, weights, kinds[:, 0])
 
     def _expected(self, weights: Floats, kinds: Ints, means: dict[int, Floats]) -> Floats:
-        """(U,) the sum over prefixes that a random order has on average; `means` remembers kinds met before."""
+        """(U,) mean sum over prefixes in random order; `means` caches kinds met before."""
         totals = np.zeros(len(weights))
         for i, row in enumerate(kinds.tolist()):
             for q in row:
@@ -232,7 +232,10 @@ class Reading:
 
 
 def _sides(target: Any, p: Placement) -> Floats:
-    """(2,) the target's shares of the protected side and of the other; a bare number is the protected share."""
+    """(2,) target shares of the protected side and of the other.
+
+    A bare number is the protected share.
+    """
     if isinstance(target, (int, float)) and not isinstance(target, bool):
         if not 0 <= target <= 1:
             raise EvenhandError(f"target={target!r} is no share. Pass a number from 0 to 1, or {{group: share}}.")
@@ -242,7 +245,10 @@ def _sides(target: Any, p: Placement) -> Floats:
 
 
 def _shares(target: Any, groups: tuple[Any, ...], among: tuple[Any, ...]) -> Floats:
-    """(g,) the target's shares in the order of `among`: the groups of the lists, perhaps with others that it names."""
+    """(g,) target shares in the order of `among`.
+
+    Those are the groups of the lists, perhaps with others that the target names.
+    """
     if isinstance(target, str) and target == "equal":
         return np.full(len(groups), 1 / max(1, len(groups)))
     if not isinstance(target, Mapping):

@@ -80,7 +80,7 @@ class Terms:
         return replace(plain, kinds=kinds, flat=flat)
 
     def at(self, c: npt.NDArray[Any], k: npt.NDArray[Any], kind: Any) -> Floats:
-        """F at c items of the group among the first k, for lists of these kinds; 0 before anything is seen."""
+        """F at c items of the group among the first k, for lists of these kinds; 0 for k = 0."""
         if self.flat is not None and self.kinds is not None:
             return np.asarray(self.flat.take(self.kinds.places(c, k, kind)))
         return self._computed(c, k, kind)
@@ -92,13 +92,16 @@ class Terms:
         return values if np.min(k, initial=1) > 0 else np.where(k > 0, values, 0.0)
 
     def tables(self, wide: int, k: Ints, kinds: Ints) -> Floats:
-        """(U, K, wide) F at 0, 1, ... items of the group among the first k, for lists of these kinds, also where they hold less."""
+        """(U, K, wide) F at 0, 1, ... items of the group among the first k.
+
+        For lists of these kinds, also where they hold fewer items.
+        """
         if self.flat is not None and self.kinds is not None and (block := self.kinds.block(kinds)) is not None:
             return block.tables(self.flat)[kinds[:, None] - block.first, k, :wide]
         return self._computed(np.arange(wide), k[:, None], kinds[:, None, None])
 
     def along(self, b: Batch, group: int, kind: Ints, ends: slice, room: Room) -> Floats:
-        """(m, ...) F at the prefixes `ends` of a block of rankings, each of its kind for this group; `room` is written over."""
+        """(m, ...) F at the prefixes `ends` of a block of rankings; `room` is written over."""
         if self.flat is None or self.kinds is None:
             return self.at(b.held(group)[:, ends], b.seen[..., ends], kind[:, None])
         # Every rank is a step in the table of its list, and the last one ends where the table does: so all steps are added up
@@ -114,7 +117,7 @@ class Terms:
         return self.flat.take(cells, out=room.values(cells.shape), mode="clip")  # other modes make a copy
 
     def by_item(self, kind: int, weights: Floats) -> tuple[float, Floats]:
-        """The weighted sum over all prefixes as a sum over the items of the group: a constant, and (count, size) gains.
+        """The sum over prefixes by the group's items: a constant and (count, size) gains.
 
         With the j-th of them at place p (both from 0), it is the constant plus the sum of gains[j, p]: from there on j + 1
         items have been seen, no longer j. So an order needs as many terms as the group has items, not as there are ranks.
