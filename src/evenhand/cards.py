@@ -53,25 +53,30 @@ NotNegative = Annotated[float, Between(0, math.inf, open_high=True)]
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What a reader must know before quoting the number.
+    """All that a reader must know before quoting the number.
 
-    `ideal`, `better` and `span` may be functions of the metric's parameters where these move them (the ideal of
-    `top_share(p=0.1)` is 0.1). `undefined` says in words when there is no number; `otherwise` is the reason code when
-    the tally itself is fine (`tally.reason()` gives the code when it is not), or a function of the tally and the
-    metric's parameters that gives it, one code or one for each ranking of the tally. `studentised` is False where the
-    linearised error is too rough to divide a draw by (a point read off the steep end of a curve): the bootstrap then
-    takes percentiles, and an end within one unit of the end of the span is that end. `reads` names what the metric
-    reads beside its tally's counts (see NEEDS), where parameters decide as a function of them; an audit that has it not
-    refuses. `shuffled` says what chance would deal out at random, where no formula gives the value of no bias
-    (`@metric.chance`). `at_zero` is the value where nobody received anything; None where there is none.
-    `caution` gives a note code for an estimate (and the parameters) that must be read with care, or nothing; it may
-    also look at the number of `units`. `headline` is a clause that can be repeated in a meeting, with `{value}` for the
-    number; metrics that have one lead a report. `fewest` is the number of units (of parameters) below which an interval
-    needs a caution, where that is more than for others. `certain` says whether the parameters alone decide the value, so
-    that no sample could change it. `local` says whether the value reads single places of the order of units (a
-    percentile), or hardly anything but its ends (a large power), so that it tells of single units. `places` are the shares
-    of the units, counted from the bottom, at which the value reads an amount, where it reads nothing else. `compact` says that
-    the metric also reads a tally that has no column for what was never shown, but its number (`Crosstab.unshown`).
+    Fields that may be functions are functions of the metric's parameters, where these decide: the ideal of
+    `top_share(p=0.1)` is 0.1.
+
+    Attributes
+    ----------
+    needs : the tally that the metric reads.
+    undefined : when there is no number, in words.
+    otherwise : reason code where the tally itself is fine (`tally.reason()` gives the code where it is not), or a function of
+        the tally and the parameters that gives one code, or one for each ranking.
+    headline : a clause that can be repeated in a meeting, with `{value}` for the number; metrics that have one lead a report.
+    studentised : False where the linearised error is too rough to divide a draw by (a point read off the steep end of a
+        curve). The bootstrap then takes percentiles, and an end within one unit of the end of the span is that end.
+    local : whether the value reads single places in the order of units (a percentile), or hardly anything but its ends (a
+        large power), so that it reveals single units.
+    places : shares of the units, from the bottom, at which the value reads an amount, where it reads nothing else.
+    reads : data that the metric needs beside its tally's counts (see NEEDS); an audit without it refuses.
+    shuffled : what is permuted for the chance level, where no formula gives it (`@metric.chance`).
+    at_zero : the value where nobody received anything; None where there is none.
+    caution : note code for an estimate that must be read with care, or nothing; it may also look at the number of `units`.
+    fewest : number of units below which an interval needs a caution, where that is more than for others.
+    certain : whether the parameters alone decide the value, so that no sample could change it.
+    compact : whether the metric also reads a tally without columns for items that were never shown (`Crosstab.unshown`).
     """
 
     name: str
@@ -220,8 +225,9 @@ class Metric:
 
     def attainable_on(self, tally: Any, **params: Any) -> tuple[float, float]:
         """Least and most value that this tally's volume allows; NaN where it sets no bounds."""
-        known = self._attainable is not None and "convention" not in params
-        return self._attainable(tally, **params) if known and self._attainable else (math.nan, math.nan)
+        if self._attainable is None or "convention" in params:
+            return math.nan, math.nan
+        return self._attainable(tally, **params)
 
     def by_chance(self, tally: Any, **params: Any) -> Any:
         """Chance level on this tally, the value without any bias; NaN where none is declared.
@@ -336,7 +342,8 @@ class Metric:
                 f"{name}(convention={convention!r}) takes no {listing(extra)}: the tool has none. Leave it out."
             )
 
-    def _resolved(self, what: Any, params: Mapping[str, Any]) -> Any:
+    def resolved(self, what: Any, params: Mapping[str, Any]) -> Any:
+        """A field of the card; where it is a function, its value for these parameters."""
         if not callable(what):
             return what
         defaults = {n: p.default for n, p in self.parameters.items()}
@@ -347,7 +354,7 @@ class Metric:
         convention = self.conventions.get(params.get("convention", ""))
         if convention is not None and convention.ideal is not None:
             return convention.ideal
-        return float(self._resolved(self.card.ideal, params))
+        return float(self.resolved(self.card.ideal, params))
 
     def ideal_on(self, tally: Any, **params: Any) -> float:
         """The ideal on this tally; what the card says where the tally plays no part in it."""
@@ -360,31 +367,13 @@ class Metric:
         convention = self.conventions.get(params.get("convention", ""))
         if convention is not None and convention.better is not None:
             return convention.better
-        return str(self._resolved(self.card.better, params))
-
-    def caution(self, estimate: float, units: float, **params: Any) -> str:
-        if self.card.caution is None or "convention" in params:
-            return ""
-        return str(self._resolved(self.card.caution, {**params, "estimate": estimate, "units": units}))
-
-    def fewest(self, **params: Any) -> float:
-        return float(self._resolved(self.card.fewest, params))
-
-    def local(self, **params: Any) -> bool:
-        return bool(self._resolved(self.card.local, params))
-
-    def places(self, **params: Any) -> tuple[float, ...]:
-        known = self.card.places is not None and "convention" not in params
-        return tuple(self._resolved(self.card.places, params)) if known else ()
-
-    def certain(self, **params: Any) -> bool:
-        return "convention" not in params and bool(self._resolved(self.card.certain, params))
+        return str(self.resolved(self.card.better, params))
 
     def reads(self, **params: Any) -> frozenset[str]:
-        return frozenset(self._resolved(self.card.reads, params))
+        return frozenset(self.resolved(self.card.reads, params))
 
     def span(self, **params: Any) -> tuple[float, float]:
-        low, high = self._resolved(self.card.span, params)
+        low, high = self.resolved(self.card.span, params)
         return float(low), float(high)
 
 
@@ -410,9 +399,9 @@ REGISTRY: dict[str, Metric] = {}
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """A metric as somebody asked for it: the text as typed, the metric, its parameters, a cutoff.
+    """A metric with its parameters and cutoff, as typed in `text`.
 
-    `neighbours` above 1: amounts are read so many at a time at their mean.
+    With `neighbours` above 1 that many neighbouring amounts are replaced by their mean.
     """
 
     text: str
@@ -443,27 +432,32 @@ class MetricSpec:
 
     def caution(self, estimate: float, units: float = math.inf) -> str:
         """The note code of an estimate of so many units that must be read with care."""
-        return self.metric.caution(estimate, units, **self.params)
+        if self.card.caution is None or "convention" in self.params:
+            return ""
+        facts = {**self.params, "estimate": estimate, "units": units}
+        return str(self.metric.resolved(self.card.caution, facts))
 
     @property
     def fewest(self) -> float:
         """Units below which an interval needs a caution, where the metric asks for more than others."""
-        return self.metric.fewest(**self.params)
+        return float(self.metric.resolved(self.card.fewest, self.params))
 
     @property
     def local(self) -> bool:
         """Whether the value reads single places of the order, or nearly nothing but its ends."""
-        return self.metric.local(**self.params)
+        return bool(self.metric.resolved(self.card.local, self.params))
 
     @property
     def places(self) -> tuple[float, ...]:
         """Shares of the units at which the value reads an amount, where it reads nothing else."""
-        return self.metric.places(**self.params)
+        if self.card.places is None or "convention" in self.params:
+            return ()
+        return tuple(self.metric.resolved(self.card.places, self.params))
 
     @property
     def certain(self) -> bool:
         """Whether the parameters alone decide the value."""
-        return self.metric.certain(**self.params)
+        return "convention" not in self.params and bool(self.metric.resolved(self.card.certain, self.params))
 
     @property
     def smooth(self) -> bool:
@@ -613,54 +607,55 @@ def _parsed(text: str, role: str, typed: str) -> tuple[str, Sequence[Any], Mappi
 def check_value(where: str, value: Any, hint: Any, *, end: str = ")") -> None:
     """Raise where a value does not fit a type hint.
 
-    Hints are numbers with ranges, choices, booleans, text, and lists of them.
-
-    `where` and `end` stand before and behind the value in the message, which shows it as it was typed.
+    Hints are numbers with ranges, choices, booleans, text, and lists of them. `where` and `end` stand before and behind the
+    value in the message, which shows it as it was typed.
     """
-    if hint is Any or isinstance(hint, str):
-        return
-    near = ""
-    if hint is types.NoneType or hint is None:
-        fits = value is None
-        expected = "None"
-    elif typing.get_origin(hint) is Annotated:
-        base, *rules = typing.get_args(hint)
-        check_value(where, value, base, end=end)
-        for rule in rules:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        check_value(where, value, arguments[0], end=end)
+        for rule in arguments[1:]:
             if isinstance(rule, Between) and not rule.holds(value):
                 raise EvenhandError(f"{where}{shown(value)}{end} is outside {rule}. Pass a number in that range.")
         return
-    elif typing.get_origin(hint) is Literal:
+    if origin in (typing.Union, types.UnionType):
+        _check_union(where, value, arguments, end)
+        return
+    if (expected := _misfit(value, hint)) is not None:
+        choices = [c for c in arguments if isinstance(c, str)] if origin is Literal else []
+        near = suggestion(value, choices) if isinstance(value, str) else ""
+        raise EvenhandError(f"{where}{shown(value)}{end} does not fit. {near}Pass {expected}.")
+    for element in value if origin is Sequence else ():
+        check_value(where, element.item() if isinstance(element, np.generic) else element, arguments[0], end=end)
+
+
+def _misfit(value: Any, hint: Any) -> str | None:
+    """The kind of value that a plain hint asks for, in words, where this is another; None where it fits."""
+    origin, number = typing.get_origin(hint), (int, float, np.integer, np.floating)
+    if hint is Any or isinstance(hint, str):
+        return None
+    if hint is types.NoneType or hint is None:
+        fits, expected = value is None, "None"
+    elif origin is Literal:
         choices = typing.get_args(hint)
         fits = isinstance(value, (str, bool, int, float)) and value in choices
-        near = suggestion(value, [c for c in choices if isinstance(c, str)]) if isinstance(value, str) else ""
         expected = "one of " + listing(map(repr, choices))
-    elif typing.get_origin(hint) in (typing.Union, types.UnionType):
-        _check_union(where, value, typing.get_args(hint), end)
-        return
-    elif typing.get_origin(hint) is Sequence:
+    elif origin is Sequence:
         fits, expected = isinstance(value, (list, tuple, np.ndarray)), "a list"
-        for element in value if fits else ():
-            check_value(
-                where, element.item() if isinstance(element, np.generic) else element, typing.get_args(hint)[0], end=end
-            )
-    elif typing.get_origin(hint) is Mapping:
+    elif origin is Mapping:
         fits, expected = isinstance(value, Mapping), "a mapping"
     elif hint is bool:
         fits, expected = isinstance(value, (bool, np.bool_)), "True or False"
     elif hint is int:
         fits, expected = is_whole(value), "a whole number"
-    elif hint is float:
-        number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-        fits, expected = number and value == value, "a number"  # NaN differs from itself; whole numbers may be huge
+    elif hint is float:  # NaN differs from itself; whole numbers may be huge
+        fits, expected = isinstance(value, number) and not isinstance(value, bool) and value == value, "a number"
     elif hint is str:
         fits, expected = isinstance(value, str), "text"
     elif isinstance(hint, type):
         fits, expected = isinstance(value, hint), f"a {hint.__name__}"
     else:
-        return
-    if not fits:
-        raise EvenhandError(f"{where}{shown(value)}{end} does not fit. {near}Pass {expected}.")
+        return None
+    return None if fits else expected
 
 
 def shown(value: Any, most: int = 80) -> str:

@@ -7,6 +7,7 @@ replicates.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -115,28 +116,28 @@ def exposure_share(t: Exposure, *, attention: Model = LOG) -> Floats:
     return np.asarray(protected / t.received.sum(-1))
 
 
-@metric(
-    Card(
-        name="log_dp",
-        symbol="logDP",
-        title="Demographic parity of exposure, as a log ratio",
-        asks="Does the protected group get less exposure (below zero) or more (above) than the other group?",
-        needs=Exposure,
+def _log_card(ratio: Card, **fields: Any) -> Card:
+    """Card of the logarithm of a ratio of two groups."""
+    return replace(
+        ratio,
+        name=f"log_{ratio.name}",
+        symbol=f"log{ratio.symbol}",
+        title=f"{ratio.title}, as a log ratio",
         span=(-math.inf, math.inf),
         ideal=0.0,
-        better="ideal",
-        undefined="neither group was exposed at all",
-        otherwise="zero_over_zero",
+        laws=frozenset({"antisymmetric"}),
+        **fields,
+    )
+
+
+@metric(
+    _log_card(
+        dp.card,
+        asks="Does the protected group get less exposure (below zero) or more (above) than the other group?",
         says="The log ratio of the exposure{per_item:? per item} of {who} to that of {other} is {estimate:number}{interval}"
         "[: {estimate:times} times as much].",
         formula=r"\ln \epsilon_\pi(G^+) - \ln \epsilon_\pi(G^-)",
         example="exposure 1 and 1 -> 0",
-        variants=_DP_VARIANTS,
-        references=("singh2018", "raj2022"),
-        laws=frozenset({"antisymmetric"}),
-        per="request",
-        family="exposure",
-        reads=TWO_SIDES,
     )
 )
 def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
@@ -184,27 +185,13 @@ def eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, at
 
 
 @metric(
-    Card(
-        name="log_eur",
-        symbol="logEUR",
-        title="Exposed utility ratio, as a log ratio",
+    _log_card(
+        eur.card,
         asks="For its relevance, is the protected group exposed less (below zero) or more (above) than the other group?",
-        needs=Exposure,
-        span=(-math.inf, math.inf),
-        ideal=0.0,
-        better="ideal",
-        undefined="one of the groups has no relevant item, or neither was exposed",
-        otherwise=_utility_reason,
         says="The log ratio of the exposure of {who} to that of {other}, each for its relevance, is "
         "{estimate:number}{interval}[: {estimate:times} times as much].",
         formula=r"\ln \mathrm{EUR}",
         example="exposure 2 and 1, relevance 2 and 1 -> 0",
-        variants=_EUR_VARIANTS,
-        references=("singh2018", "raj2022"),
-        laws=frozenset({"antisymmetric"}),
-        per="request",
-        family="exposure",
-        reads=PER_RELEVANCE,
     )
 )
 def log_eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
@@ -250,27 +237,13 @@ def rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, at
 
 
 @metric(
-    Card(
-        name="log_rur",
-        symbol="logRUR",
-        title="Realised utility ratio, as a log ratio",
+    _log_card(
+        rur.card,
         asks="Does the protected group realise less of its relevance (below zero) or more (above) than the other group?",
-        needs=Exposure,
-        span=(-math.inf, math.inf),
-        ideal=0.0,
-        better="ideal",
-        undefined="one of the groups has no relevant item, or no relevant item of either was exposed",
-        otherwise=_utility_reason,
         says="The log ratio of the share of its relevance that {who} realises to that of {other} is "
         "{estimate:number}{interval}[: {estimate:times} times as much].",
         formula=r"\ln \mathrm{RUR}",
         example="discounted relevance 2 and 1 out of 2 and 1 -> 0",
-        variants=_EUR_VARIANTS,
-        references=("singh2018", "raj2022"),
-        laws=frozenset({"antisymmetric"}),
-        per="request",
-        family="exposure",
-        reads=PER_RELEVANCE | {"gains"},
     )
 )
 def log_rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:

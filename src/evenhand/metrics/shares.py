@@ -14,7 +14,7 @@ import numpy as np
 
 from evenhand.cards import Card, Floats, Fraction, metric
 from evenhand.errors import EvenhandError, UndefinedWarning
-from evenhand.metrics.inequality import Influence, spread_of_mean
+from evenhand.metrics.inequality import Influence, standard_error
 from evenhand.tallies.spectrum import Spectrum, before, entries
 
 TINY = 1e-290
@@ -405,8 +405,6 @@ def top_share_se(x: object, p: float = 0.01, *, weights: object = None) -> float
 
     Unreliable where `1 - p` is at the edge of a block of ties.
     """
-    from evenhand.metrics.inequality import standard_error
-
     return standard_error(top_share, Spectrum.from_arrays(x, weights=weights), **top_share.checked({"p": p}))
 
 
@@ -458,23 +456,3 @@ def lorenz_curve(s: Spectrum) -> Lorenz:
     reach = np.concatenate([[0.0], *(b.reach for b in blocks)])
     amount = np.concatenate([[0.0], *(b.held for b in blocks)])
     return Lorenz(reach / reach[-1], amount / amount[-1])
-
-
-__all__ = [
-    "Lorenz",
-    "bottom_share",
-    "equal_share",
-    "equivalent_to_top",
-    "lorenz",
-    "lorenz_at",
-    "lorenz_curve",
-    "palma",
-    "percentile",
-    "percentile_ratio",
-    "population_at",
-    "quantile",
-    "share_ratio",
-    "spread_of_mean",
-    "top_share",
-    "top_share_se",
-]
