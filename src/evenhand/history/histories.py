@@ -90,7 +90,7 @@ class History:
         found = []
         for plan in stored.rows["plan"].unique(maintain_order=True):
             days = stored.rows.filter(stored.rows["plan"] == plan)["at"]
-            rows = store.rows_of(stored.rows, plan, days.max())
+            rows = store.rows_of(stored.rows, plan, max(days))
             told = stored.plans.get(plan, {})
             slices = [s for s in told.get("slices", []) if s in rows.columns]
             extra = _filled(rows, slices)
