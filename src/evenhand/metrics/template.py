@@ -135,7 +135,7 @@ class Reading:
         if self.template.difference.sided:
             return self.placement.first_kinds
         p = self.placement
-        return p.kinds if self.shares is None else Kinds.from_placement(p, p.counts, apart=True)
+        return p.kinds if self.shares is None else Kinds.from_placement(p, p.counts, by_group=True)
 
     @property
     def kinds(self) -> Ints:

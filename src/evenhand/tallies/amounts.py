@@ -70,15 +70,15 @@ def refuse_endless(shrunk: float) -> None:
 
 def positive(x: Floats) -> tuple[Floats, int, int]:
     """A zero and the numbers above zero behind it, how many they are, and how many are zero; the rest is bad."""
-    found = np.empty(len(x) + 1)  # what is not written to takes up no memory, and is given back below
-    found[0], end, zeros = 0.0, 1, 0
+    above_zero = np.empty(len(x) + 1)  # what is not written to takes up no memory, and is given back below
+    above_zero[0], end, zeros = 0.0, 1, 0
     for piece in _pieces(x):
         picked = np.flatnonzero(piece > 0)  # picking by position is twice as fast as by mask
-        np.take(piece, picked, out=found[end : end + len(picked)], mode="clip")
+        np.take(piece, picked, out=above_zero[end : end + len(picked)], mode="clip")
         end += len(picked)
         zeros += int(np.count_nonzero(piece == 0))
-    found.resize(end, refcheck=False)
-    return found, end - 1, zeros
+    above_zero.resize(end, refcheck=False)
+    return above_zero, end - 1, zeros
 
 
 def _pieces(x: Floats) -> Iterator[Floats]:
@@ -90,14 +90,14 @@ def run_starts(*columns: Any) -> np.typing.NDArray[np.int64]:
     length = len(columns[0])
     if not length:
         return np.zeros(0, dtype=np.int64)
-    found = [np.zeros(1, dtype=np.int64)]
+    starts = [np.zeros(1, dtype=np.int64)]
     for start in range(0, length - 1, PIECE):  # in pieces: a mark per row would cost more than the sort
         parts = [column[start : start + PIECE + 1] for column in columns]
         changed = parts[0][1:] != parts[0][:-1]
         for part in parts[1:]:
             changed |= part[1:] != part[:-1]
-        found.append(np.flatnonzero(changed) + (start + 1))
-    return np.concatenate(found)
+        starts.append(np.flatnonzero(changed) + (start + 1))
+    return np.concatenate(starts)
 
 
 def distinct(ordered: Floats) -> int:

@@ -99,11 +99,11 @@ class Buckets:
         received = _sums(table.data, table.indptr)
         times = np.ones(units) if times is None else np.asarray(times, dtype=np.float64)
         weights = None if weights is None else np.asarray(weights, dtype=np.float64)
-        kept = np.arange(units) if weights is not None else np.flatnonzero(np.diff(table.indptr[: units + 1]))
-        order = kept[np.argsort(received[kept], kind="stable")]
+        seen = np.arange(units) if weights is not None else np.flatnonzero(np.diff(table.indptr[: units + 1]))
+        order = seen[np.argsort(received[seen], kind="stable")]
         if not np.array_equal(order, np.arange(shape[0])):
             table = table[order]
-        found = cls(
+        tally = cls(
             table.indptr.astype(np.int64),
             table.indices.astype(np.int32, copy=False),
             _narrow(table.data),
@@ -114,7 +114,7 @@ class Buckets:
             np.zeros(len(sizes), dtype=np.int64) if arms is None else np.asarray(arms, dtype=np.int64),
             np.ones(len(sizes), dtype=bool) if movable is None else np.asarray(movable, dtype=bool),
         )
-        return _collapsed(found)
+        return _collapsed(tally)
 
     @property
     def counted(self) -> bool:
@@ -152,21 +152,21 @@ class Buckets:
         )
         return _collapsed(_taken(joined, np.argsort(joined.totals, kind="stable")))
 
-    def only(self, kept: Chosen) -> Buckets:
+    def only(self, chosen: Chosen) -> Buckets:
         """The same units with some of the buckets; who received nothing from those is unseen."""
-        if kept.all():
+        if chosen.all():
             return self
-        places = np.cumsum(kept) - 1
-        held = kept[self.bucket]
-        lengths = _sums(held.astype(np.int64), self.starts)
+        places = np.cumsum(chosen) - 1
+        mask = chosen[self.bucket]
+        lengths = _sums(mask.astype(np.int64), self.starts)
         fewer = replace(
             self,
             starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            bucket=places[self.bucket[held]].astype(np.int32),
-            amount=self.amount[held],
-            sizes=self.sizes[kept],
-            arms=self.arms[kept],
-            movable=self.movable[kept],
+            bucket=places[self.bucket[mask]].astype(np.int32),
+            amount=self.amount[mask],
+            sizes=self.sizes[chosen],
+            arms=self.arms[chosen],
+            movable=self.movable[chosen],
         )
         seen = np.flatnonzero(lengths) if self.weights is None else np.arange(len(lengths))
         order = seen[np.argsort(fewer.totals[seen], kind="stable")]
@@ -183,9 +183,9 @@ class Buckets:
 
     def whole(self) -> Spectrum:
         """The spectrum of all buckets together."""
-        ((_, found),) = self.spectra(np.ones((1, len(self.sizes)), dtype=bool))
-        weights = None if found.weights is None else found.weights[0]
-        return Spectrum(found.values[0], found.counts[0], weights)
+        ((_, spectrum),) = self.spectra(np.ones((1, len(self.sizes)), dtype=bool))
+        weights = None if spectrum.weights is None else spectrum.weights[0]
+        return Spectrum(spectrum.values[0], spectrum.counts[0], weights)
 
     def _drawn(self, chosen: Chosen, *, both: bool) -> Iterator[tuple[slice, Spectrum, Spectrum | None]]:
         if self.counted:
@@ -223,11 +223,11 @@ class Buckets:
         step = max(1, MOST_CELLS // max(1, bound + 1 + len(high)))
         for start in range(0, len(chosen), step):
             at = slice(start, min(start + step, len(chosen)))
-            mine = high[:, at].T.astype(np.int64)
-            others = self.totals[low:] - mine
+            sums = high[:, at].T.astype(np.int64)
+            others = self.totals[low:] - sums
             yield (
                 at,
-                self._topped(first[at], mine, low),
+                self._topped(first[at], sums, low),
                 None if second is None else self._topped(second[at], others, low),
             )
 
@@ -276,18 +276,18 @@ class Buckets:
         highest = int(totals[-1])
         if highest < LOW and int(totals[0]) == highest and (times == 1).all():
             for value in range(highest + 1):
-                found = _how_many(sums == value)
-                first[:, value] += found
+                units = _how_many(sums == value)
+                first[:, value] += units
                 if second is not None:
-                    second[:, highest - value] += found
+                    second[:, highest - value] += units
             return
         rows = np.arange(picked.shape[1]) * (highest + 1)
         many = None if (times == 1).all() else np.repeat(times, picked.shape[1])
         for into, what in ((first, sums), (second, None)):
             if into is not None:
                 what = totals[:, None] - sums if what is None else what
-                found = np.bincount((what + rows).ravel(), many, minlength=len(rows) * (highest + 1))
-                into[:, : highest + 1] += found.reshape(len(rows), highest + 1)
+                units = np.bincount((what + rows).ravel(), many, minlength=len(rows) * (highest + 1))
+                into[:, : highest + 1] += units.reshape(len(rows), highest + 1)
 
     def _products(self, start: int, stop: int, picked: np.typing.NDArray[np.int8]) -> Any:
         """What units `start` to `stop` receive from the buckets picked (buckets x draws): (units, draws)."""
@@ -428,27 +428,27 @@ def _taken(tally: Buckets, order: Ints) -> Buckets:
 
 def _collapsed(tally: Buckets) -> Buckets:
     """Units of one and the same cell as one: in a sparse log they are many."""
-    alone = np.flatnonzero(np.diff(tally.starts) == 1)
-    if not tally.counted or len(alone) < 2:
+    singles = np.flatnonzero(np.diff(tally.starts) == 1)
+    if not tally.counted or len(singles) < 2:
         return tally
-    cells = tally.starts[alone]
+    cells = tally.starts[singles]
     order = np.lexsort((tally.bucket[cells], tally.amount[cells]))
-    alone, cells = alone[order], cells[order]
+    singles, cells = singles[order], cells[order]
     firsts = run_starts(tally.amount[cells], tally.bucket[cells])
     times = tally.times.copy()
-    times[alone[firsts]] = np.add.reduceat(tally.times[alone], firsts)
-    kept = np.ones(len(times), dtype=bool)
-    kept[alone] = False
-    kept[alone[firsts]] = True
-    return _taken(replace(tally, times=times), np.flatnonzero(kept))
+    times[singles[firsts]] = np.add.reduceat(tally.times[singles], firsts)
+    mask = np.ones(len(times), dtype=bool)
+    mask[singles] = False
+    mask[singles[firsts]] = True
+    return _taken(replace(tally, times=times), np.flatnonzero(mask))
 
 
 def _sums(per_cell: Any, starts: Any) -> Any:
     """Sums between starts, in the widest type of their kind; nothing adds up to zero."""
     wide = np.float64 if per_cell.dtype.kind == "f" else np.int64
-    found = np.add.reduceat(np.append(per_cell, per_cell.dtype.type(0)), starts[:-1], dtype=wide)
-    found[np.diff(starts) == 0] = 0
-    return found
+    sums = np.add.reduceat(np.append(per_cell, per_cell.dtype.type(0)), starts[:-1], dtype=wide)
+    sums[np.diff(starts) == 0] = 0
+    return sums
 
 
 def _or_ones(tally: Buckets) -> Floats:
@@ -473,7 +473,7 @@ def _how_many(true: Chosen) -> Any:
     """How many are true in each column, eight bits at a time."""
     rows = len(true) // RUN * RUN
     bits = true.view(np.int8)
-    found = bits[rows:].sum(0, dtype=np.int64)
+    counts = bits[rows:].sum(0, dtype=np.int64)
     if rows:
-        found += bits[:rows].reshape(-1, RUN, true.shape[1]).sum(1, dtype=np.int8).sum(0, dtype=np.int64)
-    return found
+        counts += bits[:rows].reshape(-1, RUN, true.shape[1]).sum(1, dtype=np.int8).sum(0, dtype=np.int64)
+    return counts

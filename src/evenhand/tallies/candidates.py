@@ -81,13 +81,17 @@ class Candidates:
         s = np.asarray(score, dtype=np.float64)
         codes = np.unique(np.asarray(request), return_inverse=True)[1].reshape(-1)
         order = np.lexsort((-s, codes))
-        s, y, held = s[order], np.asarray(outcome, dtype=np.float64)[order], np.asarray(treated, dtype=bool)[order]
+        s, y, is_treated = (
+            s[order],
+            np.asarray(outcome, dtype=np.float64)[order],
+            np.asarray(treated, dtype=bool)[order],
+        )
         at = np.searchsorted(edges, s)
-        count = np.bincount(at[held], minlength=len(edges) + 1)
-        centre = np.bincount(at[held], s[held], len(edges) + 1) / np.maximum(count, 1)
+        count = np.bincount(at[is_treated], minlength=len(edges) + 1)
+        centre = np.bincount(at[is_treated], s[is_treated], len(edges) + 1) / np.maximum(count, 1)
         return cls(
-            codes[order], at, np.asarray(group, dtype=np.int64)[order], s, s - centre[at], np.where(held, y, 0.0), held,
-            held & (s >= scope[0]) & (s <= scope[1]), (len(edges) + 1, groups), reference,
+            codes[order], at, np.asarray(group, dtype=np.int64)[order], s, s - centre[at], np.where(is_treated, y, 0.0), is_treated,
+            is_treated & (s >= scope[0]) & (s <= scope[1]), (len(edges) + 1, groups), reference,
             codes[order],
         )  # fmt: skip
 

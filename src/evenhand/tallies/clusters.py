@@ -96,11 +96,11 @@ class Clusters:
     def per_bin(self) -> Ints:
         """Clusters with a row in each bin."""
         bins = self.bins
-        found = np.zeros(bins, dtype=np.int64)
+        counts = np.zeros(bins, dtype=np.int64)
         for rows, start, size in self.batches(bins):
             place = (self.cluster[rows] - start) * bins + self.bin[rows]
-            found += (np.bincount(place, minlength=size * bins).reshape(size, bins) > 0).sum(0)
-        return found
+            counts += (np.bincount(place, minlength=size * bins).reshape(size, bins) > 0).sum(0)
+        return counts
 
     def batches(self, columns: int) -> Iterator[tuple[slice, int, int]]:
         """Runs of clusters few enough for a table with this many columns: their rows, the first, and how many."""
@@ -257,8 +257,8 @@ class PendingClusters:
 
     def parts(self, flat: Floats, tilt: Floats) -> Floats | None:
         """What each cluster adds, in the order of clusters; None where more of them add something than are looked at one by one."""
-        found: Floats | None = self._asked(Question("parts", (flat, tilt), self.steps), None)
-        return found
+        values: Floats | None = self._asked(Question("parts", (flat, tilt), self.steps), None)
+        return values
 
     def _asked(self, question: Question, placeholder: Any) -> Any:
         if self.answers:
@@ -342,14 +342,14 @@ class ClusterLoop:
             for use, questions in zip(self.uses, self.questions, strict=True)
         ]
 
-    def merge(self, one: Answers, other: Answers) -> Answers:
+    def merge(self, first: Answers, second: Answers) -> Answers:
         """The answers over the clusters of two batches: everything adds up."""
-        pairs = zip(one, other, strict=True)
+        pairs = zip(first, second, strict=True)
         return [[a + b for a, b in zip(left, right, strict=True)] for left, right in pairs]
 
     def finished(self, answers: Answers) -> Answers:
         """The answers as they were asked for, once all clusters were read."""
-        return [[a.in_order() if isinstance(a, Parts) else a for a in own] for own in answers]
+        return [[a.in_order() if isinstance(a, Parts) else a for a in of_binning] for of_binning in answers]
 
 
 @dataclass
@@ -376,6 +376,6 @@ def _answered(clusters: Any, questions: Sequence[Question], ids: _Ids) -> list[A
                 measured[key] = getattr(stepped, name)(*arguments)
             stepped = measured[key]
         method = getattr(stepped, question.name)
-        found = method(*question.arguments) if callable(method) else method
-        answers.append(Parts.from_values(found, ids) if question.name == "parts" else found)
+        value = method(*question.arguments) if callable(method) else method
+        answers.append(Parts.from_values(value, ids) if question.name == "parts" else value)
     return answers

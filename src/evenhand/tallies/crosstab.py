@@ -164,12 +164,12 @@ class Crosstab:
 
     def nested(self) -> Floats:
         """(J,) times shown if all users were shown the same items, as far as their lists go; needs `lengths`."""
-        found = np.zeros(self.items)
+        counts = np.zeros(self.items)
         longer = (
             () if self.lengths is None else self.lengths[::-1].cumsum()[::-1][1:]
         )  # lists of at least 1, 2, ... items
-        found[: len(longer)] = longer
-        return found
+        counts[: len(longer)] = longer
+        return counts
 
     def sides(self, name: str) -> tuple[Floats, Floats]:
         """One of the `MARKS` for `versus` and for `protected`."""
@@ -233,10 +233,10 @@ def spectrum_of(shown: Floats, more: int = 0) -> Spectrum:
             counts[..., 0] += more
             return Spectrum(np.arange(size, dtype=np.float64), counts)
     zeros = np.zeros((*lead, 1))
-    held = Spectrum(np.sort(shown, axis=-1), np.broadcast_to(1.0, shown.shape))
+    spectrum = Spectrum(np.sort(shown, axis=-1), np.broadcast_to(1.0, shown.shape))
     if not more:
-        return held
-    return Spectrum(np.concatenate([zeros, held.values], -1), np.concatenate([zeros + more, held.counts], -1))
+        return spectrum
+    return Spectrum(np.concatenate([zeros, spectrum.values], -1), np.concatenate([zeros + more, spectrum.counts], -1))
 
 
 def matrix_of(name: str, data: Any) -> Floats:
@@ -328,10 +328,10 @@ class Sides:
         >>> Sides.from_labels(["a", "b", "c"], protected="c").pairs
         ((0, 2), (1, 2))
         """
-        known = in_order({label for label in labels if not missing(label)})
+        distinct = in_order({label for label in labels if not missing(label)})
         b, a = _together(protected), _together(versus)
         merged = {**dict.fromkeys(a, a), **dict.fromkeys(b, b)}
-        parts = list(dict.fromkeys([merged.get(label, (label,)) for label in known]))
+        parts = list(dict.fromkeys([merged.get(label, (label,)) for label in distinct]))
         parts += [side for side in (a, b) if side and side not in parts]
         at = {part: i for i, part in enumerate(parts)}
         nobody = len(parts) + 1
@@ -343,7 +343,7 @@ class Sides:
             pairs = [(at[a], i) for part, i in at.items() if part != a] or [(at[a], nobody)]
         else:
             pairs = list(combinations(range(len(parts)), 2)) or [(0, nobody)]
-        rows = {label: at[merged.get(label, (label,))] for label in (*known, *merged)}
+        rows = {label: at[merged.get(label, (label,))] for label in (*distinct, *merged)}
         return cls(tuple(", ".join(map(str, part)) for part in parts), rows, tuple(pairs))
 
     def codes(self, labels: Any) -> np.typing.NDArray[np.int64]:

@@ -54,11 +54,11 @@ class Exposed:
         [0.25, 0.5]
         """
         placed = Placement.from_arrays(labels, groups=groups)
-        wanted = target_shares(target, placed.groups)
-        placed = placed.with_groups(tuple(wanted))
-        found = cls.from_placement(placed, parse(attention), np.array(list(wanted.values())), relevance)
-        one_side = None if protected is None else side_codes("protected", protected, placed.groups)
-        return replace(found, received=found.received[0], items=found.items[0], protected=one_side)
+        shares = target_shares(target, placed.groups)
+        placed = placed.with_groups(tuple(shares))
+        tally = cls.from_placement(placed, parse(attention), np.array(list(shares.values())), relevance)
+        codes = None if protected is None else side_codes("protected", protected, placed.groups)
+        return replace(tally, received=tally.received[0], items=tally.items[0], protected=codes)
 
     @classmethod
     def from_placement(cls, placed: Placement, attention: Attention, target: Floats, relevance: Any = None) -> Exposed:
@@ -71,20 +71,18 @@ class Exposed:
             if len(placed) > 1:
                 raise EvenhandError(f"{attention} over arrays takes one ranking at a time. Use eh.exposure for many.")
             base = attention.weights(len(placed.codes), None if relevance is None else grades)
-        viewed = (
-            placed.rows is not None and placed.level is not None
-        )  # shares of lists of one length: nothing is copied
-        for block in placed.batches(max(1, len(placed.codes)) if viewed else MOST_CELLS):
+        is_view = placed.rows is not None and placed.level is not None  # shares of lists of one length are not copied
+        for block in placed.batches(max(1, len(placed.codes)) if is_view else MOST_CELLS):
             weights = base[: block.width]
             if block.rows is not None:
-                found = np.matmul(weights, block.rows)
-                if np.isnan(found).any():  # of a missing share
-                    found = np.matmul(weights, np.nan_to_num(block.rows))
-                received[block.where] = found
+                sums = np.matmul(weights, block.rows)
+                if np.isnan(sums).any():  # of a missing share
+                    sums = np.matmul(weights, np.nan_to_num(block.rows))
+                received[block.where] = sums
                 continue
             for g in range(block.groups):
-                there = (block.codes == g).view(np.int8)  # bytes are cast faster than truth values
-                received[block.where, g] = there @ weights
+                mask = (block.codes == g).view(np.int8)  # bytes are cast faster than truth values
+                received[block.where, g] = mask @ weights
         return cls(received, target, placed.lengths.astype(np.float64), None, placed.groups)
 
     @classmethod
@@ -199,13 +197,13 @@ class Exposure:
         [1.5, 0.5]
         """
         arrays = {"received": received, "utility": utility, "gained": gained, "due": due, "sizes": sizes}
-        found = {name: None if x is None else _amounts(name, x) for name, x in arrays.items()}
-        length = len(found["received"])  # type: ignore[arg-type]
-        wrong = [name for name, x in found.items() if x is not None and len(x) != length]
+        amounts = {name: None if x is None else _amounts(name, x) for name, x in arrays.items()}
+        length = len(amounts["received"])  # type: ignore[arg-type]
+        wrong = [name for name, x in amounts.items() if x is not None and len(x) != length]
         if wrong:
             raise EvenhandError(f"{listing(wrong)} and received differ in length. Pass one number per group in each.")
         sides = [(i,) if 0 <= i < length else () for i in (protected, versus)]
-        return cls(np.array(1.0), protected=sides[0], versus=sides[1], **found)  # type: ignore[arg-type]
+        return cls(np.array(1.0), protected=sides[0], versus=sides[1], **amounts)  # type: ignore[arg-type]
 
     @classmethod
     def from_sums(
@@ -246,14 +244,14 @@ class Exposure:
         """What the protected side and the other side hold of a quantity, per unit of request weight."""
         if of is None:
             raise EvenhandError(f"This metric needs {what}. Pass {what}=.")
-        ours, theirs = self._sides()
-        return np.asarray(total(of[..., ours]) / self.weight), np.asarray(total(of[..., theirs]) / self.weight)
+        protected, versus = self._sides()
+        return np.asarray(total(of[..., protected]) / self.weight), np.asarray(total(of[..., versus]) / self.weight)
 
     def side_sizes(self) -> tuple[float, float]:
         if self.sizes is None:
             raise EvenhandError("This metric needs the number of items of each group. Pass sizes=.")
-        ours, theirs = self._sides()
-        return float(self.sizes[ours].sum()), float(self.sizes[theirs].sum())
+        protected, versus = self._sides()
+        return float(self.sizes[protected].sum()), float(self.sizes[versus].sum())
 
     def _sides(self) -> tuple[list[int], list[int]]:
         if self.protected is None or self.versus is None:
@@ -273,14 +271,14 @@ class Exposure:
 
     def with_sums(self, sums: Floats) -> Exposure:
         """The same tally with other sums, laid out as `stacked` lays them out."""
-        found: dict[str, Any] = {"weight": sums[..., 0]}
+        parts: dict[str, Any] = {"weight": sums[..., 0]}
         at = 1
         for name in _SUMS:
             now = getattr(self, name)
             if now is not None:
-                found[name] = sums[..., at : at + now.shape[-1]]
+                parts[name] = sums[..., at : at + now.shape[-1]]
                 at += now.shape[-1]
-        return replace(self, **found)
+        return replace(self, **parts)
 
     def total(self) -> Exposure:
         """All requests added up."""
@@ -313,10 +311,10 @@ class Amortised:
         >>> Amortised.from_arrays([2, 1], [4, 2]).utility.tolist()
         [4.0, 2.0]
         """
-        given, worth = _amounts("attention", attention), _amounts("utility", utility)
-        if len(given) != len(worth):
+        received, worth = _amounts("attention", attention), _amounts("utility", utility)
+        if len(received) != len(worth):
             raise EvenhandError("attention and utility differ in length. Pass one number per group in both.")
-        return cls(given, worth, bool(given.any()))
+        return cls(received, worth, bool(received.any()))
 
     @classmethod
     def from_sums(cls, sums: GroupExposure, policy: Policy, attention: AttentionSpec, *, pooled: bool) -> Amortised:
@@ -373,18 +371,19 @@ def _group_norms(
 ) -> Floats:
     """(Q, 4) |e|^2, e.e*, |e*|^2 over groups, and what few draws add to the first."""
     target = np.zeros_like(received) if due is None else due
-    own = sums.expected((policy.settled(sums.attended[attention]) ** 2).sum(-1))
+    draw_squares = sums.expected((policy.settled(sums.attended[attention]) ** 2).sum(-1))
     square = (received**2).sum(-1)
-    return np.column_stack([square, (received * target).sum(-1), (target**2).sum(-1), _excess(sums, own - square)])
+    products = (received * target).sum(-1), (target**2).sum(-1)
+    return np.column_stack([square, *products, _excess(sums, draw_squares - square)])
 
 
 def _item_norms(sums: GroupExposure, attention: AttentionSpec) -> Floats:
     """(Q, 4) the same over items."""
     norms = sums.norms[attention]
     square, product = norms[:, 0] / sums.mass**2, norms[:, 1] / sums.mass
-    own = norms[:, 2] / sums.mass  # with equal probabilities of 1: the mean over draws of a draw's square
+    draw_squares = norms[:, 2] / sums.mass  # with equal probabilities of 1: the mean over draws of a draw's square
     target = sums.due_norms.get(attention, np.zeros(len(sums.requests)))
-    return np.column_stack([square, product, target, _excess(sums, own - square)])
+    return np.column_stack([square, product, target, _excess(sums, draw_squares - square)])
 
 
 def _excess(sums: GroupExposure, spread: Floats) -> Floats:
@@ -400,9 +399,9 @@ def _excess(sums: GroupExposure, spread: Floats) -> Floats:
 
 def _amounts(name: str, x: Any) -> Floats:
     try:
-        found = np.asarray(x, dtype=np.float64)
+        amounts = np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise EvenhandError(f"{name} must be numbers. Pass one number per group.") from error
-    if found.ndim != 1 or not np.isfinite(found).all() or (found < 0).any():
+    if amounts.ndim != 1 or not np.isfinite(amounts).all() or (amounts < 0).any():
         raise EvenhandError(f"{name} must be a list of finite numbers of zero or more. Pass one number per group.")
-    return found
+    return amounts

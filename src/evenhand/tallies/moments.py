@@ -155,16 +155,16 @@ class Moments:
         n epsilons of what was added up (and `FEW` more), and so is what is left of squares when they cancel out. And each row may be off by
         `ROUNDING` of its outcome, of the mean of all outcomes and of slope times score.
         """
-        found = self.measured_from(level, slope)
+        moments = self.measured_from(level, slope)
         reach = np.where(self.mass > 0, np.maximum(np.abs(self.low), np.abs(self.high)), 0.0)
         size = ROUNDING * (np.abs(level) + np.abs(slope) * reach + np.abs(self._mean_of_all))
-        still = found.sums[..., 0, 2] <= found.unsure + size**2 * self.mass
-        for sums in (found.sums, found.squares):
+        still = moments.sums[..., 0, 2] <= moments.unsure + size**2 * self.mass
+        for sums in (moments.sums, moments.squares):
             if sums is not None:
                 sums[still, :, 1:] = 0.0
-        if found.clusters is None or not still.any():
-            return found
-        return replace(found, clusters=found.clusters.stilled(still.ravel()))
+        if moments.clusters is None or not still.any():
+            return moments
+        return replace(moments, clusters=moments.clusters.stilled(still.ravel()))
 
     def shifted(self, origin: Floats) -> Moments:
         """The same rows with u measured from other scores; the lines stay where they are."""
@@ -249,8 +249,8 @@ class Moments:
         b = np.asarray(bin, dtype=np.int64)
         cell = b * groups + np.asarray(group, dtype=np.int64)
         if around is None:
-            held = np.bincount(b, w, bins)
-            origin = np.divide(np.bincount(b, w * s, bins), held, out=np.zeros(bins), where=held > 0)
+            mass = np.bincount(b, w, bins)
+            origin = np.divide(np.bincount(b, w * s, bins), mass, out=np.zeros(bins), where=mass > 0)
             around = (origin, *_lines(s - origin[b], y, w, b, cell, shape))
         (origin, level, slope), size = around, bins * groups
         u = s - origin[b]
@@ -260,7 +260,7 @@ class Moments:
         np.maximum.at(high, cell, s)
         ends = ends or ((y.min(), y.max()) if len(y) else (0.0, 0.0))
         sides = ((y > ends[0]).astype(np.float64), (y < ends[1]).astype(np.float64))
-        above, below = (np.asarray(np.bincount(cell, one, size), dtype=np.float64).reshape(shape) for one in sides)
+        above, below = (np.asarray(np.bincount(cell, side, size), dtype=np.float64).reshape(shape) for side in sides)
         clusters = None if cluster is None else Clusters.from_arrays(np.asarray(cluster), cell, u, v, shape, weight)
         range_ = (low.reshape(shape), high.reshape(shape))
         more = {}
@@ -298,7 +298,7 @@ def _lines(u: Floats, y: Floats, w: Floats, b: Ints, cell: Ints, shape: tuple[in
     mass = np.where(mass > 0, mass, 1.0)
     mean_u, mean_y = np.bincount(cell, w * u, size) / mass, np.bincount(cell, w * y, size) / mass
     du, dy = u - mean_u[cell], y - mean_y[cell]
-    across, along, around = (np.bincount(b, w * one, shape[0]) for one in (du * dy, du * du, u * u))
+    across, along, around = (np.bincount(b, w * product, shape[0]) for product in (du * dy, du * du, u * u))
     slopes = np.broadcast_to(steady_slope(across, along, around)[:, None], shape)
     return mean_y.reshape(shape) - slopes * mean_u.reshape(shape), slopes + np.zeros(shape)
 
@@ -307,9 +307,9 @@ def steady_slope(across: Any, within: Any, around: Any) -> Floats:
     """Slopes to measure rows from, out of products of score and outcome and squares of scores within groups; 0 where these
     are next to nothing of all squares `around` the centre of the bin.
     """
-    found: Floats = np.zeros(np.shape(within))
-    np.divide(across, within, out=found, where=within > STEEP * around)
-    return found
+    slopes: Floats = np.zeros(np.shape(within))
+    np.divide(across, within, out=slopes, where=within > STEEP * around)
+    return slopes
 
 
 def _moved(sums: Floats, by: Floats) -> Floats:
@@ -401,10 +401,10 @@ class BinnedMoments:
     def with_clusters(self, ask: Callable[[Sequence[Moments]], None]) -> list[Moments]:
         """The moments of every binning, with clusters that answer what `ask` asks of them: all rows are read once, by cluster."""
         pending = [PendingClusters(*m.rows.shape) for m in self.moments]
-        moments = [replace(m, clusters=one) for m, one in zip(self.moments, pending, strict=True)]
+        moments = [replace(m, clusters=clusters) for m, clusters in zip(self.moments, pending, strict=True)]
         with np.errstate(all="ignore"):  # placeholders are no numbers to work with
             ask(moments)
-        questions = tuple(tuple(one.questions.values()) for one in pending)
+        questions = tuple(tuple(clusters.questions.values()) for clusters in pending)
         loop = ClusterLoop(self.fine, tuple(self.uses), questions)
         weight = ", weight" if self.view.weighted else ""
         codes = f"JOIN {self.view.group_codes} AS labels ON labels.label IS NOT DISTINCT FROM scope.label"
@@ -413,8 +413,8 @@ class BinnedMoments:
             f"FROM ({self.rows}) AS scope {codes}"
         )
         answers = functools.reduce(loop.merge, self.view.source.tallied(query, ["cluster"], ["place"], loop))
-        for one, own in zip(pending, loop.finished(answers), strict=True):
-            one.answer(own)
+        for clusters, of_binning in zip(pending, loop.finished(answers), strict=True):
+            clusters.answer(of_binning)
         return moments
 
 

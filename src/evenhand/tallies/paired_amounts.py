@@ -90,13 +90,13 @@ class PairedAmounts:
                 np.concatenate([np.ones(len(t.first)) if t.weights is None else t.weights for t in (self, other)])
             )
         counts = np.concatenate([self.counts, other.counts])
-        mine = np.concatenate([self.counts, np.zeros(len(other.counts))])
+        first_counts = np.concatenate([self.counts, np.zeros(len(other.counts))])
         order, starts = _runs(keys)
         at = order[starts]
         both = PairedAmounts(
             keys[0][at], keys[1][at], joined(counts, order, starts), keys[2][at] if len(keys) > 2 else None
         )
-        return both, joined(mine, order, starts)
+        return both, joined(first_counts, order, starts)
 
     @property
     def units(self) -> float:
@@ -135,8 +135,8 @@ class PairedAmounts:
 
     def split(self, size: int, draws: int, rng: np.random.Generator) -> Floats:
         """Counts of `size` units drawn without replacement: who would be in an arm of that size."""
-        held = self.counts.astype(np.int64)
-        return rng.multivariate_hypergeometric(held, size, draws, method="marginals").astype(np.float64)
+        counts = self.counts.astype(np.int64)
+        return rng.multivariate_hypergeometric(counts, size, draws, method="marginals").astype(np.float64)
 
 
 @dataclass(frozen=True)

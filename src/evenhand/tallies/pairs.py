@@ -78,13 +78,13 @@ class Pairs:
             )
         if np.isnan(score).any() or np.isnan(grade).any():
             raise EvenhandError("scores or relevance hold NaN. Leave items without a score out.")
-        known = in_order({g for g in labels if g is not None})
-        codes = np.array([known.index(g) if g is not None else -1 for g in labels], dtype=np.int64)
+        distinct = in_order({g for g in labels if g is not None})
+        codes = np.array([distinct.index(g) if g is not None else -1 for g in labels], dtype=np.int64)
         where = (
             np.zeros(len(score), dtype=np.int64) if requests is None else np.unique(requests, return_inverse=True)[1]
         )
-        wins, pairs = counted_pairs(np.asarray(where), score, grade, codes, len(known))
-        return cls(wins.sum(0), pairs.sum(0), tuple(known)).between(protected, versus)
+        wins, pairs = counted_pairs(np.asarray(where), score, grade, codes, len(distinct))
+        return cls(wins.sum(0), pairs.sum(0), tuple(distinct)).between(protected, versus)
 
     def between(self, protected: Any, versus: Any = None) -> Pairs:
         """The same tally with two sides named; `versus` may be left out when one other group exists."""
@@ -115,9 +115,9 @@ class Pairs:
 
     def alike(self) -> Pairs:
         """Requests that count alike, however many pairs they have: shares instead of wins, and whether there is one."""
-        there = self.pairs > 0
-        shares = np.divide(self.wins, self.pairs, out=np.zeros_like(self.wins), where=there)
-        return replace(self, wins=shares, pairs=there.astype(np.float64))
+        has_pairs = self.pairs > 0
+        shares = np.divide(self.wins, self.pairs, out=np.zeros_like(self.wins), where=has_pairs)
+        return replace(self, wins=shares, pairs=has_pairs.astype(np.float64))
 
     def count(self, *, within: bool = True, between: bool = True) -> Floats:
         """(...,) pairs among the two sides, or all where none were named: of one side, of different sides, or both."""
@@ -149,9 +149,10 @@ def counted_pairs(request: Ints, score: Floats, relevance: Floats, group: Ints, 
     item with a 1 how many it beats.
     """
     requests = int(request.max()) + 1 if len(request) else 0
-    known = group >= 0
-    if not known.all():
-        request, score, relevance, group = request[known], score[known], relevance[known], group[known]
+    is_labelled = group >= 0
+    if not is_labelled.all():
+        request, group = request[is_labelled], group[is_labelled]
+        score, relevance = score[is_labelled], relevance[is_labelled]
     wins, pairs = np.zeros((requests, groups, groups)), np.zeros((requests, groups, groups))
     if not len(request):
         return wins, pairs
@@ -239,12 +240,12 @@ class _Packed:
 
     def unpacked(self, word: int, sums: Floats) -> tuple[slice, Floats]:
         """The groups that a number holds, and their counts, from sums of it; they stand in a new last axis."""
-        there = np.flatnonzero(self.words[word])
-        if len(there) == 1:
-            return slice(int(there[0]), int(there[0]) + 1), sums[..., None]
-        shifts = self.bits * np.arange(len(there))
+        packed_groups = np.flatnonzero(self.words[word])
+        if len(packed_groups) == 1:
+            return slice(int(packed_groups[0]), int(packed_groups[0]) + 1), sums[..., None]
+        shifts = self.bits * np.arange(len(packed_groups))
         counts = (sums.astype(np.int64)[..., None] >> shifts) & ((1 << self.bits) - 1)
-        return slice(int(there[0]), int(there[-1]) + 1), counts.astype(np.float64)
+        return slice(int(packed_groups[0]), int(packed_groups[-1]) + 1), counts.astype(np.float64)
 
 
 def _add_level(
@@ -276,8 +277,8 @@ def _add_level(
             (pairs, seen.take(run_end) - before, 1.0),
         ):
             sums = np.bincount(place, counts, minlength=wins.shape[0] * groups)
-            below, found = packed.unpacked(word, sums.astype(np.float64, copy=False))
-            total[:, :, below] += unit * found.reshape(wins.shape[0], groups, -1)
+            below, group_counts = packed.unpacked(word, sums.astype(np.float64, copy=False))
+            total[:, :, below] += unit * group_counts.reshape(wins.shape[0], groups, -1)
 
 
 def _spans(new: npt.NDArray[np.bool_], at: Ints) -> tuple[Ints, Ints]:
@@ -298,8 +299,9 @@ def sampled_pairs(
     sums estimate those of all pairs.
     """
     requests = int(request.max()) + 1 if len(request) else 0
-    known = group >= 0
-    request, score, relevance, group = request[known], score[known], relevance[known], group[known]
+    is_labelled = group >= 0
+    request, group = request[is_labelled], group[is_labelled]
+    score, relevance = score[is_labelled], relevance[is_labelled]
     wins, pairs = np.zeros((2, requests, groups, groups))
     new_request = np.concatenate([[True], request[1:] != request[:-1]])[: len(request)]
     new_grade = new_request | np.concatenate([[True], relevance[1:] != relevance[:-1]])[: len(request)]
@@ -321,10 +323,10 @@ def sampled_pairs(
         right = (score[upper] > score[lower]) + 0.5 * (score[upper] == score[lower])
         base = int(request[some[0]])
         cell = ((request[upper] - base) * groups + group[upper]) * groups + group[lower]
-        here = slice(base, int(request[some[-1]]) + 1)
-        shape = wins[here].shape
-        wins[here] += np.bincount(cell, right * weight, minlength=wins[here].size).reshape(shape)
-        pairs[here] += np.bincount(cell, weight, minlength=pairs[here].size).reshape(shape)
+        span = slice(base, int(request[some[-1]]) + 1)
+        shape = wins[span].shape
+        wins[span] += np.bincount(cell, right * weight, minlength=wins[span].size).reshape(shape)
+        pairs[span] += np.bincount(cell, weight, minlength=pairs[span].size).reshape(shape)
     return wins, pairs
 
 
@@ -340,28 +342,28 @@ class Sides:
     def codes(self, labels: tuple[Any, ...]) -> tuple[tuple[Any, ...], Ints, int, int]:
         """Labels after labels taken together became one; (labels + 1,) their codes, the unlabelled last; the two sides."""
         named = (*labels, UNKNOWN_LABEL) if self.unknown == "group" and UNKNOWN_LABEL not in labels else labels
-        ours = () if self.protected is None else side_codes("protected", self.protected, named)
+        protected = () if self.protected is None else side_codes("protected", self.protected, named)
         versus = all_but(self.versus, self.protected, named)
-        theirs = () if versus is None else side_codes("versus", versus, named)
-        if set(ours) & set(theirs):
+        others = () if versus is None else side_codes("versus", versus, named)
+        if set(protected) & set(others):
             raise EvenhandError(
                 f"protected={self.protected!r} and versus={self.versus!r} overlap. Pass two different groups."
             )
-        if ours and not theirs:
-            theirs = self._others(named, ours)
-        merged = [i for i in range(len(named)) if i not in ours[1:] and i not in theirs[1:]]
-        head = {i: i for i in range(len(named))} | dict.fromkeys(ours, ours[0] if ours else 0)
-        head |= dict.fromkeys(theirs, theirs[0] if theirs else 0)
+        if protected and not others:
+            others = self._others(named, protected)
+        merged = [i for i in range(len(named)) if i not in protected[1:] and i not in others[1:]]
+        head = {i: i for i in range(len(named))} | dict.fromkeys(protected, protected[0] if protected else 0)
+        head |= dict.fromkeys(others, others[0] if others else 0)
         place = {i: n for n, i in enumerate(merged)}
         names = tuple(
-            ", ".join(str(named[j]) for j in head if head[j] == i) if i in (*ours, *theirs) else named[i]
+            ", ".join(str(named[j]) for j in head if head[j] == i) if i in (*protected, *others) else named[i]
             for i in merged
         )
-        codes = np.array([*(place[head[i]] for i in range(len(labels))), self._unlabelled(named, place, head, theirs)])
-        return names, codes, place[ours[0]] if ours else -1, place[theirs[0]] if theirs else -1
+        codes = np.array([*(place[head[i]] for i in range(len(labels))), self._unlabelled(named, place, head, others)])
+        return names, codes, place[protected[0]] if protected else -1, place[others[0]] if others else -1
 
-    def _others(self, labels: tuple[Any, ...], ours: tuple[int, ...]) -> tuple[int, ...]:
-        others = tuple(i for i in range(len(labels)) if i not in ours)
+    def _others(self, labels: tuple[Any, ...], protected: tuple[int, ...]) -> tuple[int, ...]:
+        others = tuple(i for i in range(len(labels)) if i not in protected)
         if len(others) > 1 and (self.needed or self.unknown == "unprotected"):
             left = ", ".join(repr(labels[i]) for i in others)
             raise EvenhandError(
@@ -370,11 +372,11 @@ class Sides:
         return others if len(others) == 1 else ()
 
     def _unlabelled(
-        self, labels: tuple[Any, ...], place: Mapping[int, int], head: Mapping[int, int], theirs: tuple[int, ...]
+        self, labels: tuple[Any, ...], place: Mapping[int, int], head: Mapping[int, int], others: tuple[int, ...]
     ) -> int:
         if self.unknown == "group":
             return place[head[labels.index(UNKNOWN_LABEL)]]
-        return place[theirs[0]] if self.unknown == "unprotected" and theirs else -1
+        return place[others[0]] if self.unknown == "unprotected" and others else -1
 
 
 @dataclass(frozen=True)

@@ -112,29 +112,31 @@ class Partition:
 
     def merge(self, other: Partition) -> Partition:
         """Add another shard; the order of shards never matters."""
-        here, there = (dict(zip(p.groups, range(len(p)), strict=True)) for p in (self, other))
-        labels = in_order({*here, *there})
+        codes, other_codes = (dict(zip(p.groups, range(len(p)), strict=True)) for p in (self, other))
+        labels = in_order({*codes, *other_codes})
         nobody = Spectrum(np.zeros(0), np.zeros(0))
         shards = [
-            (self[here[label]] if label in here else nobody).merge(other[there[label]] if label in there else nobody)
+            (self[codes[label]] if label in codes else nobody).merge(
+                other[other_codes[label]] if label in other_codes else nobody
+            )
             for label in labels
         ]
         return Partition.joined(labels, shards)
 
     def without(self, group: Any) -> Partition:
         """The same units but those of one group."""
-        kept = [g for g, label in enumerate(self.groups) if label != group]
-        return Partition.joined([self.groups[g] for g in kept], [self[g] for g in kept])
+        rest = [g for g, label in enumerate(self.groups) if label != group]
+        return Partition.joined([self.groups[g] for g in rest], [self[g] for g in rest])
 
     def together(self, groups: Collection[int], name: str) -> Partition:
         """The same units with some groups, by number, as one of this name, which stands last."""
         if not groups:
             return self
-        one = Spectrum(np.zeros(0), np.zeros(0))
+        merged = Spectrum(np.zeros(0), np.zeros(0))
         for g in groups:
-            one = one.merge(self[g])
-        kept = [g for g in range(len(self)) if g not in groups]
-        return Partition.joined([*(self.groups[g] for g in kept), name], [*(self[g] for g in kept), one])
+            merged = merged.merge(self[g])
+        rest = [g for g in range(len(self)) if g not in groups]
+        return Partition.joined([*(self.groups[g] for g in rest), name], [*(self[g] for g in rest), merged])
 
     def coarse(self, fewest: int) -> Partition:
         """Every group with so many neighbours at their mean."""

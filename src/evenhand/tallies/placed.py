@@ -142,15 +142,15 @@ def _read_lists(batch: Batch, keys: Sequence[str], groups: int, *, soft: bool) -
     codes = np.full(size, UNKNOWN, dtype=np.int8 if groups < 120 else np.int32)
     shares = None
     if soft:
-        known = labels >= 0
+        is_labelled = labels >= 0
         codes[at] = UNLABELLED
-        codes[at[known]] = 0
-        share = batch.floats("share")[known]
+        codes[at[is_labelled]] = 0
+        share = batch.floats("share")[is_labelled]
         # what is known of an item is all that a prefix can count
-        share = share / np.bincount(at[known], share, minlength=size)[at[known]]
+        share = share / np.bincount(at[is_labelled], share, minlength=size)[at[is_labelled]]
         shares = np.full((size, groups), np.nan)
-        shares[at[known]] = 0.0
-        shares[at[known], labels[known]] = share
+        shares[at[is_labelled]] = 0.0
+        shares[at[is_labelled], labels[is_labelled]] = share
     else:
         codes[at] = labels
     lost = np.cumsum(np.append(0, codes == UNLABELLED))
@@ -162,8 +162,8 @@ def _refuse_strangers(lists: _Lists, rankings: Rankings, labels: CodedLabels) ->
     """Labels that no ranked item has are taken for ids that do not match."""
     if not lists.missing.sum() or lists.missing.sum() != (lists.codes != UNKNOWN).sum():
         return
-    known = " WHERE label IS NOT NULL" if labels.soft else ""
-    queries = (f"({rankings.sql}) AS rankings", f"({labels.items()}) AS labels{known}")
+    condition = " WHERE label IS NOT NULL" if labels.soft else ""
+    queries = (f"({rankings.sql}) AS rankings", f"({labels.items()}) AS labels{condition}")
     ranked, labelled = (rankings.engine.cells(f"SELECT item FROM {rows} LIMIT 1").values("item") for rows in queries)
     if labelled:
         raise EvenhandError(

@@ -59,21 +59,21 @@ class Placement:
         >>> Placement.from_arrays(["a", None, "b"], protected="a").codes.tolist()
         [0, -1, 1]
         """
-        found = _soft_rows(labels, groups)
-        if found is None:
-            codes, known = encoded(labels)
-            found = cls(codes, np.array([0, len(codes)]), known)
-        return found.protecting(protected)
+        placement = _soft_rows(labels, groups)
+        if placement is None:
+            codes, distinct = encoded(labels)
+            placement = cls(codes, np.array([0, len(codes)]), distinct)
+        return placement.protecting(protected)
 
     def protecting(self, protected: Any) -> Placement:
         """The same rankings with a protected label, or several taken together; one that nobody has is a group of none."""
         if protected is None:
             return replace(self, protected=None)
-        wanted = several(protected)
-        if not wanted or None in wanted or not all(isinstance(label, Hashable) for label in wanted):
+        names = several(protected)
+        if not names or None in names or not all(isinstance(label, Hashable) for label in names):
             raise EvenhandError(f"protected={protected!r} names no label. Pass one label, or several taken together.")
-        groups = (*self.groups, *(label for label in dict.fromkeys(wanted) if label not in self.groups))
-        protected_codes = tuple(sorted(groups.index(label) for label in set(wanted)))
+        groups = (*self.groups, *(label for label in dict.fromkeys(names) if label not in self.groups))
+        protected_codes = tuple(sorted(groups.index(label) for label in set(names)))
         return replace(self.with_groups(groups), protected=protected_codes)
 
     def with_groups(self, groups: tuple[Any, ...]) -> Placement:
@@ -100,19 +100,19 @@ class Placement:
     @cached_property
     def counts(self) -> Floats:
         """(R, g) items of each group, or their shares, in each ranking."""
-        found = np.zeros((len(self), len(self.groups)))
+        per_group = np.zeros((len(self), len(self.groups)))
         if self.rows is not None:
             for batch in self.batches():
-                found[batch.where] = np.nan_to_num(np.asarray(batch.rows)).sum(1)
-            return found
+                per_group[batch.where] = np.nan_to_num(np.asarray(batch.rows)).sum(1)
+            return per_group
         some: Any = slice(None) if self.lengths.all() else np.flatnonzero(self.lengths)
         codes, starts = self.codes[: self.starts[-1]], self.starts[:-1][some]
         counted = len(self.groups) - (codes.min(initial=0) >= 0)  # without gaps, the last group has the rest
         for g in range(counted if len(starts) else 0):
-            found[some, g] = np.add.reduceat((codes == g).view(np.int8), starts, dtype=np.int32)
+            per_group[some, g] = np.add.reduceat((codes == g).view(np.int8), starts, dtype=np.int32)
         if 0 <= counted < len(self.groups):
-            found[:, -1] = self.lengths - total(found[:, :-1]) if counted else self.lengths
-        return found
+            per_group[:, -1] = self.lengths - total(per_group[:, :-1]) if counted else self.lengths
+        return per_group
 
     @cached_property
     def known(self) -> Ints:
@@ -201,19 +201,19 @@ class Placement:
         moved, first = self.starts[:-1][chosen] - starts[:-1], 0
         while first < len(chosen):  # some rankings at a time: places of all ranks would take more than the ranks
             last = max(first + 1, int(np.searchsorted(starts, starts[first] + MOST_CELLS, side="right")) - 1)
-            here = slice(int(starts[first]), int(starts[last]))
-            at = np.arange(here.start, here.stop) + np.repeat(moved[first:last], lengths[first:last])
-            codes[here] = self.codes.take(at)
+            span = slice(int(starts[first]), int(starts[last]))
+            at = np.arange(span.start, span.stop) + np.repeat(moved[first:last], lengths[first:last])
+            codes[span] = self.codes.take(at)
             if rows is not None and self.rows is not None:
-                rows[here] = self.rows.take(at, axis=0)  # several times faster than indexing
+                rows[span] = self.rows.take(at, axis=0)  # several times faster than indexing
             first = last
         return replace(self, codes=codes, starts=starts, rows=rows)
 
     def _run(self, first: int, last: int) -> Placement:
         """Rankings that follow each other: nothing is copied."""
-        here = slice(int(self.starts[first]), int(self.starts[last]))
-        rows = None if self.rows is None else self.rows[here]
-        return replace(self, codes=self.codes[here], starts=self.starts[first : last + 1] - here.start, rows=rows)
+        span = slice(int(self.starts[first]), int(self.starts[last]))
+        rows = None if self.rows is None else self.rows[span]
+        return replace(self, codes=self.codes[span], starts=self.starts[first : last + 1] - span.start, rows=rows)
 
     def cut(self, depth: int) -> Placement:
         """The first `depth` ranks of every ranking."""
@@ -275,9 +275,9 @@ class Placement:
         while start < len(first):
             stop = int(np.searchsorted(lengths, int(lengths[start] * 1.25) + 4, side="right"))
             stop = max(start + 1, min(stop, start + MOST_CELLS // max(1, int(lengths[stop - 1]))))
-            here = members[edges[start] : edges[stop]]
-            known = np.arange(lengths[start:stop].max()) < lengths[start:stop, None]
-            yield Mix(at[first[start:stop]], known, lengths[start:stop], at[here], which[here] - start)
+            rankings = members[edges[start] : edges[stop]]
+            is_labelled = np.arange(lengths[start:stop].max()) < lengths[start:stop, None]
+            yield Mix(at[first[start:stop]], is_labelled, lengths[start:stop], at[rankings], which[rankings] - start)
             start = stop
 
     def _block(self, chosen: Ints) -> Batch:
@@ -368,8 +368,8 @@ class Mix:
             return np.asarray(inside * discount)
         seen = _down(self.known)
         cells = seen + np.arange(compositions)[:, None] * (width + 1)
-        found = np.bincount(cells.ravel(), (inside * discount).ravel(), minlength=compositions * (width + 1))
-        return np.asarray(found.reshape(compositions, width + 1)[:, 1:])
+        sums = np.bincount(cells.ravel(), (inside * discount).ravel(), minlength=compositions * (width + 1))
+        return np.asarray(sums.reshape(compositions, width + 1)[:, 1:])
 
 
 @dataclass(frozen=True)
@@ -389,29 +389,29 @@ class Kinds:
     groups: Ints
 
     @classmethod
-    def from_placement(cls, p: Placement, held: Floats, *, apart: bool = False) -> Kinds:
-        """From (R, G) items of each group; `apart` tells groups apart that hold as many. Shares are a kind per list."""
-        one, makeup = (np.arange(len(p)),) * 2 if p.rows is not None else p.makeups
-        of, held = total(p.counts[one]), held[one]
-        group = np.arange(held.shape[1]) if apart else 0
-        rows = np.stack([x.ravel() for x in np.broadcast_arrays(of[:, None], held, group)], axis=1)
+    def from_placement(cls, p: Placement, group_counts: Floats, *, by_group: bool = False) -> Kinds:
+        """From (R, G) items of each group; `by_group` keeps groups of the same size separate. Shares are a kind per list."""
+        examples, makeup = (np.arange(len(p)),) * 2 if p.rows is not None else p.makeups
+        list_sizes, group_counts = total(p.counts[examples]), group_counts[examples]
+        group = np.arange(group_counts.shape[1]) if by_group else 0
+        rows = np.stack([x.ravel() for x in np.broadcast_arrays(list_sizes[:, None], group_counts, group)], axis=1)
         first, which = (np.arange(len(rows)),) * 2 if p.rows is not None else distinct_rows(rows)
         sizes, counts, groups = rows[first].T
-        return cls(which.reshape(held.shape).take(makeup, axis=0), counts, sizes, groups.astype(np.int64))
+        return cls(which.reshape(group_counts.shape).take(makeup, axis=0), counts, sizes, groups.astype(np.int64))
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """Kinds of about the same size and count, whose tables are laid out alike."""
-        found: list[Block] = []
-        first = start = tall = wide = own = 0
+        laid_out: list[Block] = []
+        first = start = tall = wide = filled = 0
         shapes = ((self.sizes + 1).astype(np.int64).tolist(), (self.counts + 1).astype(np.int64).tolist())
         for i, (size, count) in enumerate(zip(*shapes, strict=True)):
-            after = max(tall, size), max(wide, count), own + size * count
+            after = max(tall, size), max(wide, count), filled + size * count
             if i > first and after[0] * after[1] * (i + 1 - first) > ROOM * after[2]:
-                found.append(Block(first, i, start, tall, wide))
-                first, start, after = i, found[-1].end, (size, count, size * count)
-            tall, wide, own = after
-        return (*found, Block(first, len(self.sizes), start, tall, wide))
+                laid_out.append(Block(first, i, start, tall, wide))
+                first, start, after = i, laid_out[-1].end, (size, count, size * count)
+            tall, wide, filled = after
+        return (*laid_out, Block(first, len(self.sizes), start, tall, wide))
 
     def block(self, kinds: Ints) -> Block | None:
         """The block that all of these kinds are in."""
@@ -492,20 +492,20 @@ def _distinct_keys(keys: Ints, most: int) -> tuple[Ints, Ints]:
     """The same for numbers below `most`, without sorting."""
     first = np.full(most, -1)
     first[keys[::-1]] = np.arange(len(keys))[::-1]  # the last to be written is the first to stand there
-    there = first >= 0
-    return first[there], (np.cumsum(there) - 1).take(keys)
+    present = first >= 0
+    return first[present], (np.cumsum(present) - 1).take(keys)
 
 
-def _down(there: Bools) -> Ints:
+def _down(mask: Bools) -> Ints:
     """How many of these there are down to each column; numpy takes six times as long to add truth values up row by row."""
-    return np.cumsum(there.astype(np.int64), axis=1)
+    return np.cumsum(mask.astype(np.int64), axis=1)
 
 
 def side_names(p: Placement) -> tuple[str, str]:
     """What to call the two sides: the protected labels, and everything else."""
-    ours = ", ".join(str(p.groups[i]) for i in p.protected or ())
+    protected = ", ".join(str(p.groups[i]) for i in p.protected or ())
     others = [str(label) for i, label in enumerate(p.groups) if i not in (p.protected or ())]
-    return ours, others[0] if len(others) == 1 else f"not {ours}"
+    return protected, others[0] if len(others) == 1 else f"not {protected}"
 
 
 def encoded(labels: Any) -> tuple[npt.NDArray[np.int32], tuple[Any, ...]]:
@@ -536,10 +536,10 @@ def _soft_rows(labels: Any, groups: Any) -> Placement | None:
         return None
     if not all(row is None or isinstance(row, Mapping) for row in labels):
         raise EvenhandError("labels mixes labels and rows of shares. Pass one kind, or None where nothing is known.")
-    found = {g for row in labels if row is not None for g in row}
-    named = tuple(groups) if groups is not None else tuple(in_order(found))
-    if found - set(named):
-        raise EvenhandError(f"groups={list(named)!r} lacks {in_order(found - set(named))!r}. Name every group.")
+    present = {g for row in labels if row is not None for g in row}
+    named = tuple(groups) if groups is not None else tuple(in_order(present))
+    if present - set(named):
+        raise EvenhandError(f"groups={list(named)!r} lacks {in_order(present - set(named))!r}. Name every group.")
     rows = np.array([[np.nan] * len(named) if r is None else [r.get(g, 0.0) for g in named] for r in labels])
     return _shared(rows.astype(np.float64).reshape(len(labels), len(named)), named)
 
@@ -548,13 +548,13 @@ def _shared(rows: Floats, groups: tuple[Any, ...]) -> Placement:
     """Check rows of shares; rows that give every item to one group are labels, and exact normalisers exist for them."""
     missing = np.isnan(rows)
     part = missing.any(1) & ~missing.all(1)
-    known = rows[~missing.all(1)]
-    if part.any() or (known < 0).any() or np.abs(known.sum(1) - 1).max(initial=0) > 1e-6:
+    labelled = rows[~missing.all(1)]
+    if part.any() or (labelled < 0).any() or np.abs(labelled.sum(1) - 1).max(initial=0) > 1e-6:
         raise EvenhandError(
             "Some rows of shares are negative, partly missing or do not sum to 1. Pass shares that sum to 1."
         )
     codes = np.where(missing.all(1), UNKNOWN, np.nan_to_num(rows).argmax(1) if rows.shape[1] else UNKNOWN).astype(
         np.int32
     )
-    hard = bool((known.max(1, initial=0.0) >= 1 - 1e-12).all())
+    hard = bool((labelled.max(1, initial=0.0) >= 1 - 1e-12).all())
     return Placement(codes, np.array([0, len(rows)]), groups, rows=None if hard else rows)

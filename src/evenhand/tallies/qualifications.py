@@ -77,10 +77,10 @@ class ScoredGroups:
         return cls(scores, success, failure)
 
     def reason(self) -> str:
-        held = (self.success + self.failure).sum(-1)
-        if not held.any():
+        mass = (self.success + self.failure).sum(-1)
+        if not mass.any():
             return "empty"
-        return "one_group_only" if len(held) < 2 else "group_absent" if not held.all() else ""
+        return "one_group_only" if len(mass) < 2 else "group_absent" if not mass.all() else ""
 
 
 def _entry(name: object, entry: Sequence[Any]) -> tuple[float, float, float]:
@@ -90,24 +90,24 @@ def _entry(name: object, entry: Sequence[Any]) -> tuple[float, float, float]:
         raise EvenhandError(
             f"Group {name!r} has the entry {entry!r}. Pass (mass, score, chance of outcome 1)."
         ) from error
-    found = _mass(mass), _number("score", score), _number("chance", chance)
-    if not 0 <= found[2] <= 1:
+    numbers = _mass(mass), _number("score", score), _number("chance", chance)
+    if not 0 <= numbers[2] <= 1:
         raise EvenhandError(f"Group {name!r} has the chance {chance!r}. Pass a chance between 0 and 1.")
-    return found
+    return numbers
 
 
 def _number(what: str, value: Any) -> float:
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError) as error:
         raise EvenhandError(f"The {what} {value!r} is not a number. Pass numbers.") from error
-    if not math.isfinite(found):
+    if not math.isfinite(number):
         raise EvenhandError(f"The {what} {value!r} is not finite. Pass finite numbers.")
-    return found
+    return number
 
 
 def _mass(value: Any) -> float:
-    found = _number("mass", value)
-    if found < 0:
+    mass = _number("mass", value)
+    if mass < 0:
         raise EvenhandError(f"The mass {value!r} is negative. Pass masses of zero or more.")
-    return found
+    return mass

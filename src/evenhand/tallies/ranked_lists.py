@@ -57,15 +57,15 @@ class ItemAttention:
 
     def each(self, ask: MetricSpec) -> Floats:
         """(Q,) the metric of each request alone, over the items that the request shows or scores."""
-        edges, found = self.attention.indptr, np.full(self.attention.shape[0], np.nan)
+        edges, values = self.attention.indptr, np.full(self.attention.shape[0], np.nan)
         start = 0
-        while start < len(found):
+        while start < len(values):
             width = int(np.diff(edges[start : start + REQUESTS_AT_ONCE + 1]).max(initial=1)) or 1
-            stop = min(len(found), start + max(1, min(REQUESTS_AT_ONCE, CELLS_AT_ONCE // width)))
+            stop = min(len(values), start + max(1, min(REQUESTS_AT_ONCE, CELLS_AT_ONCE // width)))
             seen = Amortised(_padded(self.attention, start, stop), _padded(self.utility, start, stop))
-            found[start:stop] = ask.on(seen)
+            values[start:stop] = ask.on(seen)
             start = stop
-        return found
+        return values
 
 
 def _padded(table: Any, start: int, stop: int) -> Floats:
@@ -106,19 +106,19 @@ class SumsByItem:
         from scipy.sparse import csr_array
 
         rows = len(self.edges) - 1
-        found = {name: np.zeros((rows, counts.shape[1])) for name in self.values}
+        sums = {name: np.zeros((rows, counts.shape[1])) for name in self.values}
         start = 0
         while start < rows:
             stop = int(np.searchsorted(self.edges, self.edges[start] + ENTRIES_AT_ONCE, side="right")) - 1
             stop = min(max(stop, start + 1), rows)
-            here = slice(int(self.edges[start]), int(self.edges[stop]))
-            taken = counts.take(self.items[here], axis=0).astype(np.float64)
+            span = slice(int(self.edges[start]), int(self.edges[stop]))
+            taken = counts.take(self.items[span], axis=0).astype(np.float64)
             edges, at = self.edges[start : stop + 1] - self.edges[start], np.arange(len(taken))
             for name, values in self.values.items():
-                table = csr_array((values[here], at, edges), shape=(stop - start, len(taken)))
-                found[name][start:stop] = table @ taken
+                table = csr_array((values[span], at, edges), shape=(stop - start, len(taken)))
+                sums[name][start:stop] = table @ taken
             start = stop
-        return found
+        return sums
 
 
 @dataclass(frozen=True)
@@ -321,12 +321,12 @@ class ListRows:
         item = batch.integers("item") if "item" in names else None
         first = np.ones(len(batch), dtype=bool)
         if soft:  # rows of one item in one list follow each other, unless others that are in no list come between
-            own = np.lexsort([np.arange(len(batch)), place if item is None else item, ~seen, ranking])
+            order = np.lexsort([np.arange(len(batch)), place if item is None else item, ~seen, ranking])
             named = place if item is None else item
-            again = (np.diff(ranking[own]) == 0) & (np.diff(named[own]) == 0) & (np.diff(seen[own]) == 0)
-            first[own[1:][again]] = False
+            repeated = (np.diff(ranking[order]) == 0) & (np.diff(named[order]) == 0) & (np.diff(seen[order]) == 0)
+            first[order[1:][repeated]] = False
         weights = list_attention(spec.specs, ranking, place, relevance, seen, first)
-        due = {one: batch.floats(f"due_{j}") for j, one in enumerate(spec.due)} if "due_0" in names else {}
+        due = {attention: batch.floats(f"due_{j}") for j, attention in enumerate(spec.due)} if "due_0" in names else {}
         return cls(
             ranking, batch.integers("request_number"), batch.integers("code"), batch.floats("share"),
             seen.astype(np.float64) if shown is None else shown, weights, first, item, relevance, column("score"),
@@ -340,40 +340,40 @@ class ListRows:
         cells, at = np.unique(self.ranking * (spec.groups + 1) + self.code, return_inverse=True)
         at = at.reshape(-1)
         sums = {}
-        for one in spec.sums:
-            parts = self.share * self.weights[one]
-            sums["attention", one] = grouped_sums(at, parts, len(cells))
-            if one in spec.gained and self.relevance is not None:
-                sums["gain", one] = grouped_sums(at, parts * self.relevance, len(cells))
+        for attention in spec.sums:
+            parts = self.share * self.weights[attention]
+            sums["attention", attention] = grouped_sums(at, parts, len(cells))
+            if attention in spec.gained and self.relevance is not None:
+                sums["gain", attention] = grouped_sums(at, parts * self.relevance, len(cells))
         return cells, sums
 
-    def item_norms(self, one: AttentionSpec, batch: Batch) -> Floats:
+    def item_norms(self, attention: AttentionSpec, batch: Batch) -> Floats:
         """(requests, 3) |e|^2 and e.e* over items, and the sum over draws of the square of a draw's exposure.
 
         Draws enter with their probability as it stands; who reads the norms divides by what a request's probabilities add up to.
         """
         assert self.item is not None  # noqa: S101  (asked for by the query)
-        drawn = np.where(self.first, self.probability * self.weights[one], 0.0)
+        drawn = np.where(self.first, self.probability * self.weights[attention], 0.0)
         order = np.lexsort([np.arange(len(drawn)), self.item, self.request])
         request, item = self.request[order], self.item[order]
         fresh = (np.diff(request, prepend=-1) != 0) | (np.diff(item, prepend=-1) != 0)
         pairs = np.flatnonzero(fresh)  # the first row of each item of a request
         exposure = np.add.reduceat(drawn[order], pairs)
-        due = self.due[one][order][pairs] if one in self.due else np.zeros(len(pairs))
+        due = self.due[attention][order][pairs] if attention in self.due else np.zeros(len(pairs))
         owner = np.repeat(np.arange(batch.groups), np.diff(batch.starts))[order][pairs]
-        own = np.add.reduceat((drawn * drawn)[order], pairs)
+        draw_squares = np.add.reduceat((drawn * drawn)[order], pairs)
         return np.column_stack(
-            [grouped_sums(owner, part, batch.groups) for part in (exposure * exposure, exposure * due, own)]
+            [grouped_sums(owner, part, batch.groups) for part in (exposure * exposure, exposure * due, draw_squares)]
         )
 
-    def by_item(self, one: AttentionSpec, pooled: bool) -> tuple[Ints, Ints, Floats, Floats]:  # noqa: FBT001
+    def by_item(self, spec: AttentionSpec, pooled: bool) -> tuple[Ints, Ints, Floats, Floats]:  # noqa: FBT001
         """Request, item, attention and predicted utility of every row.
 
         Unless `pooled`, both are shares of their ranking; a ranking without attention or without utility is left out.
         """
         assert self.item is not None and self.score is not None  # noqa: S101, PT018  (asked for by the query)
         keep = self.first
-        ranking, attention, utility = self.ranking[keep], self.weights[one][keep], self.score[keep]
+        ranking, attention, utility = self.ranking[keep], self.weights[spec][keep], self.score[keep]
         request, item, probability = self.request[keep], self.item[keep], self.probability[keep]
         if not pooled:
             starts = run_starts(np.cumsum(np.diff(ranking, prepend=-1) != 0) - 1)
@@ -382,21 +382,21 @@ class ListRows:
                 np.repeat(np.add.reduceat(values, starts[:-1]), sizes) if len(values) else values
                 for values in (attention, utility)
             ]
-            there = (whole[0] > 0) & (whole[1] > 0)
+            defined = (whole[0] > 0) & (whole[1] > 0)
             attention, utility = (
-                values[there] / total[there] for values, total in zip((attention, utility), whole, strict=True)
+                values[defined] / total[defined] for values, total in zip((attention, utility), whole, strict=True)
             )
-            request, item, probability = request[there], item[there], probability[there]
+            request, item, probability = request[defined], item[defined], probability[defined]
         return request, item, probability * attention, probability * utility
 
     def kept_apart(self, required: RequiredSums, groups: int) -> tuple[Ints, Ints, dict[Any, Floats]]:
         """Cell of ranking and group, item, and by name what the item adds to the cell's sums."""
         assert self.item is not None  # noqa: S101  (asked for by the query)
         values: dict[Any, Floats] = {"items": self.share * self.shown}
-        values |= {("a", one): self.share * self.weights[one] for one in required.specs}
+        values |= {("a", attention): self.share * self.weights[attention] for attention in required.specs}
         if self.relevance is not None:
             gained = required.among(required.gained)
-            values |= {("g", one): self.share * self.weights[one] * self.relevance for one in gained}
+            values |= {("g", attention): self.share * self.weights[attention] * self.relevance for attention in gained}
         if required.scores and self.score is not None:
             values["scores"] = self.share * self.score
         return self.ranking * (groups + 1) + self.code, self.item, values

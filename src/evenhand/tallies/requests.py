@@ -110,19 +110,21 @@ class Measured:
 def in_little(codes: Codes) -> Codes:
     """The same reason codes as references to the few texts that there are: numpy would hold each one at full length."""
     rest = codes != ""
-    found = np.full(codes.shape, "", dtype=object) if rest.any() else np.broadcast_to(np.array("", object), codes.shape)
+    shared = (
+        np.full(codes.shape, "", dtype=object) if rest.any() else np.broadcast_to(np.array("", object), codes.shape)
+    )
     while rest.any():
         text = str(codes[rest.argmax()])
         same = codes == text
-        found[same] = text
+        shared[same] = text
         rest &= ~same
-    return found
+    return shared
 
 
 def of_sums(ask: MetricSpec, tally: Summable, *, each: Any = None, **fields: Any) -> Measured:
     """A metric of sums over requests: totals are a tally again. `each` is the tally of single requests where it differs."""
-    alone = tally if each is None else each
-    values, sums = ask.on(alone), tally.stacked()
+    single = tally if each is None else each
+    values, sums = ask.on(single), tally.stacked()
     values = np.broadcast_to(values, (len(sums),))
     form = tally.with_sums(sums.sum(0))  # what totals are laid out as, without a row per request
 
@@ -135,7 +137,7 @@ def of_sums(ask: MetricSpec, tally: Summable, *, each: Any = None, **fields: Any
     def ideal(total: Floats) -> float:
         return ask.metric.ideal_on(form.with_sums(total), **ask.params)
 
-    reasons = in_little(ask.card.reasons(alone, np.isnan(values), **ask.params))
+    reasons = in_little(ask.card.reasons(single, np.isnan(values), **ask.params))
     return Measured(ask, sums, value, values, reasons, reason, ideal, **fields)
 
 
@@ -180,7 +182,7 @@ def mean_of(total: Floats) -> Floats:
 
 def _means(values: Floats, expected: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
     """(Q, 3) sums over the draws of each request, and (Q,) the means they give."""
-    there, infinite = ~np.isnan(values), np.isinf(values)
-    parts = [np.where(there & ~infinite, values, 0.0), there.astype(np.float64), infinite.astype(np.float64)]
+    defined, infinite = ~np.isnan(values), np.isinf(values)
+    parts = [np.where(defined & ~infinite, values, 0.0), defined.astype(np.float64), infinite.astype(np.float64)]
     per_request = np.column_stack([expected(part) for part in parts])
     return per_request, mean_of(per_request)

@@ -85,7 +85,7 @@ class SampledLists:
         times = times.reshape(-1)
         return cls(chosen, ranks[times], kinds[times], shares, grades[times])
 
-    def part(self, here: slice) -> SampledLists:
+    def part(self, rows: slice) -> SampledLists:
         return replace(
-            self, at=self.at[here], ranks=self.ranks[here], kinds=self.kinds[here], relevance=self.relevance[here]
+            self, at=self.at[rows], ranks=self.ranks[rows], kinds=self.kinds[rows], relevance=self.relevance[rows]
         )

@@ -47,9 +47,9 @@ class Ragged:
             rows, columns = matrix.shape
             items = np.broadcast_to(np.arange(columns), matrix.shape).reshape(-1)
             return cls(np.arange(rows + 1, dtype=np.int64) * columns, items, matrix.reshape(-1).astype(np.float64))
-        there = ~missing
-        starts = np.concatenate([[0], np.cumsum(there.sum(1))]).astype(np.int64)
-        return cls(starts, np.nonzero(there)[1].astype(np.int64), matrix[there].astype(np.float64))
+        present = ~missing
+        starts = np.concatenate([[0], np.cumsum(present.sum(1))]).astype(np.int64)
+        return cls(starts, np.nonzero(present)[1].astype(np.int64), matrix[present].astype(np.float64))
 
     def there(self) -> Ragged:
         """Without the cells that are missing."""
@@ -63,18 +63,18 @@ class Ragged:
         [0, 2, 3, 4]
         """
         first = max(0, items - top - 1)  # a row lacks more of those from here on than it has slots left
-        rows, found = [self.rows], [self.items]
+        rows, item_parts = [self.rows], [self.items]
         short, some = np.flatnonzero(self.lengths < min(top, items)), max(1, MOST_CELLS // (items - first or 1))
-        for own in (short[start : start + some] for start in range(0, len(short), some)):
-            lacks = np.ones((len(own), items - first), dtype=bool)
-            at = (self.items >= first) & np.isin(self.rows, own)
-            lacks[np.searchsorted(own, self.rows[at]), self.items[at] - first] = False
-            slots = top - self.lengths[own] + 1
+        for chosen in (short[start : start + some] for start in range(0, len(short), some)):
+            lacks = np.ones((len(chosen), items - first), dtype=bool)
+            at = (self.items >= first) & np.isin(self.rows, chosen)
+            lacks[np.searchsorted(chosen, self.rows[at]), self.items[at] - first] = False
+            slots = top - self.lengths[chosen] + 1
             lacks &= np.cumsum(lacks[:, ::-1], axis=1)[:, ::-1] <= slots[:, None]
             row, item = np.nonzero(lacks)
-            rows.append(own[row])
-            found.append(item + first)
-        row, item = np.concatenate(rows), np.concatenate(found)
+            rows.append(chosen[row])
+            item_parts.append(item + first)
+        row, item = np.concatenate(rows), np.concatenate(item_parts)
         order = np.lexsort((item, row))
         values = np.append(self.values, np.full(len(row) - len(self.values), -np.inf))
         lengths = np.bincount(row, minlength=len(self.lengths))
@@ -103,16 +103,16 @@ class Ragged:
 
     def sums(self, per_cell: Floats) -> Floats:
         """Sum of a quantity of the cells over each row."""
-        found = np.zeros(len(self.starts) - 1)
-        there = np.flatnonzero(self.lengths)
-        if len(there):
-            found[there] = np.add.reduceat(per_cell, self.starts[there])
-        return found
+        row_sums = np.zeros(len(self.starts) - 1)
+        filled = np.flatnonzero(self.lengths)
+        if len(filled):
+            row_sums[filled] = np.add.reduceat(per_cell, self.starts[filled])
+        return row_sums
 
     def where(self, keep: npt.NDArray[np.bool_], values: Floats) -> Ragged:
         """Only some of the cells, with other values."""
-        starts, kept = np.append(0, np.cumsum(keep)).take(self.starts), np.flatnonzero(keep)
-        return Ragged(starts, self.items.take(kept), values.take(kept))
+        starts, cells = np.append(0, np.cumsum(keep)).take(self.starts), np.flatnonzero(keep)
+        return Ragged(starts, self.items.take(cells), values.take(cells))
 
     def found_in(self, other: Ragged, items: int) -> Ints:
         """For every cell, where the other has the same row and item, or -1."""
@@ -124,9 +124,9 @@ class Ragged:
             and np.array_equal(self.starts, other.starts)
         ):
             return np.arange(len(self.items))
-        mine, theirs = self.rows * items + self.items, other.rows * items + other.items
-        at = np.minimum(np.searchsorted(theirs, mine), len(theirs) - 1)
-        return np.where(theirs[at] == mine, at, -1)
+        keys, other_keys = self.rows * items + self.items, other.rows * items + other.items
+        at = np.minimum(np.searchsorted(other_keys, keys), len(other_keys) - 1)
+        return np.where(other_keys[at] == keys, at, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +201,10 @@ class _Cells(NamedTuple):
 
     def padded(self, values: Floats) -> Floats:
         """Values (rows, width); what is outside is below all."""
-        found = values.take(self.at)
+        block = values.take(self.at)
         if self.inside is not None:
-            found[~self.inside] = -np.inf
-        return found
+            block[~self.inside] = -np.inf
+        return block
 
     def put(self, into: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
         if self.inside is None:

@@ -56,8 +56,8 @@ class Owners:
         """(..., items) exposure to (..., providers)."""
         flat = exposure.reshape(-1, self.items)[:, self.item] * self.share
         rows = np.arange(len(flat))[:, None] * self.providers + self.provider
-        found = np.bincount(rows.ravel(), flat.ravel(), len(flat) * self.providers)
-        return np.asarray(found.reshape(*exposure.shape[:-1], self.providers), dtype=np.float64)
+        sums = np.bincount(rows.ravel(), flat.ravel(), len(flat) * self.providers)
+        return np.asarray(sums.reshape(*exposure.shape[:-1], self.providers), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -159,11 +159,11 @@ class Slates:
 
     def received(self, lists: Ints, weights: Any = None) -> Floats:
         """(providers,) exposure under lists (Q, top); `weights` counts a request more than once, or not at all."""
-        there = lists >= 0
+        filled = lists >= 0
         attention = np.broadcast_to(self.attention, lists.shape)
         if weights is not None:
             attention = attention * np.asarray(weights)[:, None]
-        per_item = np.bincount(self.item[lists[there]], attention[there], self.owners.items)
+        per_item = np.bincount(self.item[lists[filled]], attention[filled], self.owners.items)
         return self.owners.per_provider(np.asarray(per_item, dtype=np.float64))
 
     def relative(self, lists: Ints) -> Floats:
@@ -198,9 +198,9 @@ def _sorted_candidates(batch: Batch, *, has_relevance: bool) -> _SortedCandidate
     sizes = np.diff(batch.starts)
     relevance = batch.floats("relevance") if has_relevance else np.zeros(0)
     if has_relevance:
-        known = ~np.isnan(relevance)
-        judged = np.repeat(np.logical_or.reduceat(known, batch.starts[:-1]), sizes)
-        relevance = np.where(judged & ~known, 0.0, relevance)
+        has_judgment = ~np.isnan(relevance)
+        judged = np.repeat(np.logical_or.reduceat(has_judgment, batch.starts[:-1]), sizes)
+        relevance = np.where(judged & ~has_judgment, 0.0, relevance)
     request = batch.firsts(["request"]).integers("request")
     requests, counts, items = (column.astype(np.int32) for column in (request, sizes, batch.integers("item")))
     return _SortedCandidates(requests, counts, items, batch.floats("score"), relevance)

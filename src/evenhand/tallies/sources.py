@@ -63,8 +63,8 @@ class Sources:
         columns = {name: _amounts(name, x) for name, x in sources.items()}
         lengths = {len(x) for x in columns.values()}
         if len(lengths) > 1:
-            found = ", ".join(f"{name} {len(x):,}" for name, x in columns.items())
-            raise EvenhandError(f"The sources differ in length ({found}). Pass for each source one amount per unit.")
+            listed = ", ".join(f"{name} {len(x):,}" for name, x in columns.items())
+            raise EvenhandError(f"The sources differ in length ({listed}). Pass for each source one amount per unit.")
         amounts = np.stack(list(columns.values()), axis=1)
         return cls.collapsed(tuple(columns), amounts, np.ones(len(amounts)))
 
@@ -85,13 +85,13 @@ class Sources:
 
     def few(self, fewest: int) -> list[int]:
         """Sources with fewer receivers, and the next smallest until more than one, and so many receivers, are among them."""
-        given = self.amounts > 0
-        served = self.counts @ given
+        received = self.amounts > 0
+        served = self.counts @ received
         order = np.argsort(served, kind="stable").tolist()
         few = [k for k in order if served[k] < fewest]
         for k in order[len(few) :]:
             some = [j for j in few if served[j]]
-            if some and (len(some) < 2 or self.counts @ given[:, few].any(1) < fewest):
+            if some and (len(some) < 2 or self.counts @ received[:, few].any(1) < fewest):
                 few.append(k)
         return sorted(few)
 
@@ -99,10 +99,10 @@ class Sources:
         """The same units with some sources, by number, as one of this name, which stands last."""
         if not sources:
             return self
-        kept = [k for k in range(len(self)) if k not in sources]
+        rest = [k for k in range(len(self)) if k not in sources]
         joined = significant(self.amounts[:, list(sources)].sum(1))
-        amounts = np.column_stack([self.amounts[:, kept], joined])
-        return Sources.collapsed((*(self.names[k] for k in kept), name), amounts, self.counts)
+        amounts = np.column_stack([self.amounts[:, rest], joined])
+        return Sources.collapsed((*(self.names[k] for k in rest), name), amounts, self.counts)
 
     @cached_property
     def totals(self) -> Floats:
@@ -208,17 +208,17 @@ class SourceSlices:
     @classmethod
     def per_slice(cls, log: Log, amount: Amount, key: str) -> SourceSlices:
         """What units of each slice of a log received from each source; `key` is the column of the source."""
-        found = log.engine.cells(f"SELECT DISTINCT {quoted(key)} AS label FROM {log.source} LIMIT {MOST_SOURCES + 1}")
-        if len(found) > MOST_SOURCES:
+        sources = log.engine.cells(f"SELECT DISTINCT {quoted(key)} AS label FROM {log.source} LIMIT {MOST_SOURCES + 1}")
+        if len(sources) > MOST_SOURCES:
             raise EvenhandError(
                 f"source has more than {MOST_SOURCES} different values, too many to tell apart. Group them into fewer sources."
             )
-        codes, labels = found.codes(["label"])
+        codes, labels = sources.codes(["label"])
         names, broken = tuple(whole([label for (label,) in labels])), log.broken(amount)
         if not names:  # every row was left out
             nobody = Sources((), np.zeros((0, 0)), np.zeros(0))
             return cls((), (), ()) if log.keys else cls((), ((),), (nobody,))
-        table = log.engine.bring(found.with_column("code", codes))
+        table = log.engine.bring(sources.with_column("code", codes))
         cells = log.engine.cells(cls.query(log, amount, key, table, len(names)))
         return cls.from_cells(cells, log.keys, names, broken, is_integer=amount.integer)
 

@@ -74,9 +74,9 @@ class Block:
 
     def crossed(self, run: Floats, bound: Floats) -> tuple[Ints, Any]:
         """The first cell at which a running sum is no longer below a bound, and whether there is one in this block."""
-        there = run >= bound[..., None]
-        cell = there.argmax(-1)
-        return cell, entries(there, cell)
+        reached = run >= bound[..., None]
+        cell = reached.argmax(-1)
+        return cell, entries(reached, cell)
 
 
 @dataclass(frozen=True)
@@ -110,10 +110,10 @@ class Spectrum:
         if weights is not None:
             return _weighted(x, vector("weights", weights), nan_policy)
         if x.dtype.kind in "ui":
-            found = _counted_in_pieces(x) or _counted_by_value(x) or cls._counted(np.sort(x))
-            if len(found.values) and found.values[0] < 0:
-                raise negative(int(found.counts[found.values < 0].sum()))
-            return found
+            spectrum = _counted_in_pieces(x) or _counted_by_value(x) or cls._counted(np.sort(x))
+            if len(spectrum.values) and spectrum.values[0] < 0:
+                raise negative(int(spectrum.counts[spectrum.values < 0].sum()))
+            return spectrum
         return cls._ordered(x.astype(np.float64, copy=False), nan_policy)
 
     @classmethod
@@ -131,10 +131,10 @@ class Spectrum:
             refuse_endless((values * 2.0**-100).sum())
         if above > BLOCK and 2 * distinct(values) > len(values):
             return Untied(values, zeros)
-        found = cls._counted(values)
+        spectrum = cls._counted(values)
         if zeros:
-            found.counts[0] = zeros
-        return found
+            spectrum.counts[0] = zeros
+        return spectrum
 
     @classmethod
     def _counted(cls, ordered: Any) -> Spectrum:
@@ -262,9 +262,9 @@ class Spectrum:
         [0.0, 1.5, 4.0, 5.5]
         """
         if lead := self._lead():
-            made = Spectra.from_spectra([one.coarse(fewest) for one in self._each(lead)]).stacked()
-            weights = None if made.weights is None else made.weights.reshape(*lead, -1)
-            return Spectrum(made.values.reshape(*lead, -1), made.counts.reshape(*lead, -1), weights)
+            stacked = Spectra.from_spectra([replicate.coarse(fewest) for replicate in self._each(lead)]).stacked()
+            weights = None if stacked.weights is None else stacked.weights.reshape(*lead, -1)
+            return Spectrum(stacked.values.reshape(*lead, -1), stacked.counts.reshape(*lead, -1), weights)
         above = self.values > 0
         values, counts = self.values[above][::-1], self.counts[above][::-1]
         weights = np.ones_like(values) if self.weights is None else self.weights[above][::-1]
@@ -281,22 +281,22 @@ class Spectrum:
         runs = np.concatenate([first, np.full_like(first, last), behind]).clip(max=last).astype(np.int64)
         mass = units * np.tile(weights, 3)
         sums = (np.bincount(runs, part) for part in (units, mass, mass * np.tile(values, 3)))
-        number, size, held = (part[: int(last) + 1] for part in sums)
-        there, whole, zeros = number > 0, pure > 0, ~above
-        mean = held[there] / np.where(size[there] > 0, size[there], 1.0)
+        number, size, amount = (part[: int(last) + 1] for part in sums)
+        filled, whole, zeros = number > 0, pure > 0, ~above
+        mean = amount[filled] / np.where(size[filled] > 0, size[filled], 1.0)
         return collapse(
             np.concatenate([self.values[zeros], mean, values[whole]]),
-            np.concatenate([self.counts[zeros], number[there], pure[whole]]),
+            np.concatenate([self.counts[zeros], number[filled], pure[whole]]),
             self.weights
             if self.weights is None
-            else np.concatenate([self.weights[zeros], size[there] / number[there], weights[whole]]),
+            else np.concatenate([self.weights[zeros], size[filled] / number[filled], weights[whole]]),
         )
 
     def _each(self, lead: tuple[int, ...]) -> Iterator[Spectrum]:
         """Every replicate by itself, without its empty cells."""
         shape = (*lead, self.values.shape[-1])
-        held = (self.values, self.counts, np.ones(1) if self.weights is None else self.weights)
-        for v, c, w in zip(*(np.broadcast_to(part, shape).reshape(-1, shape[-1]) for part in held), strict=True):
+        arrays = (self.values, self.counts, np.ones(1) if self.weights is None else self.weights)
+        for v, c, w in zip(*(np.broadcast_to(part, shape).reshape(-1, shape[-1]) for part in arrays), strict=True):
             at = c > 0
             yield Spectrum(v[at], c[at], None if self.weights is None else w[at])
 
@@ -313,9 +313,11 @@ class Spectrum:
         first = int(np.searchsorted(self.values, 0.0, side="right"))
         starts = run_starts(bin_codes(self.values[first:], width))
         counts = np.add.reduceat(self.counts[first:], starts) if len(starts) else np.zeros(0)
-        held = np.add.reduceat(self.counts[first:] * self.values[first:], starts) if len(starts) else np.zeros(0)
+        amount = np.add.reduceat(self.counts[first:] * self.values[first:], starts) if len(starts) else np.zeros(0)
         head = slice(0, first)
-        return Spectrum(np.concatenate([self.values[head], held / counts]), np.concatenate([self.counts[head], counts]))
+        return Spectrum(
+            np.concatenate([self.values[head], amount / counts]), np.concatenate([self.counts[head], counts])
+        )
 
     def gathered(self, parts: int, apart: float = 0.0, near: Sequence[tuple[float, float]] = ()) -> Spectrum:
         """The same units in fewer cells, each at its mean, for sums and points of the curve; weighted cells stay as they are.
@@ -334,7 +336,7 @@ class Spectrum:
         values, counts = self.values[first:], self.counts[first:]
         if not len(values):
             return self
-        reach, held = np.cumsum(self.counts)[first:], np.cumsum(counts * (values / values[-1]))
+        reach, cum_amount = np.cumsum(self.counts)[first:], np.cumsum(counts * (values / values[-1]))
         even, factor = np.arange(1, parts) / parts, 16 / parts
         ends = 2.0 ** np.arange(0.0, np.log2(reach[-1] / 8), factor)  # further in, even parts are narrower
         grid = np.arange(np.log2(values[0]), np.log2(values[-1]), factor)[1:]
@@ -342,7 +344,7 @@ class Spectrum:
             np.concatenate(
                 [
                     [0],
-                    *(_alone(held, held[-1] * even), np.searchsorted(values, 2.0**grid)),
+                    *(_alone(cum_amount, cum_amount[-1] * even), np.searchsorted(values, 2.0**grid)),
                     *(
                         _alone(reach, edges)
                         for edges in (reach[-1] * even, ends, (reach[-1] - ends)[::-1], [apart, apart])
@@ -385,10 +387,10 @@ class Untied(Spectrum):
         return self.units
 
     def mass_at(self, at: slice) -> Floats:
-        found = np.ones(at.stop - at.start)
+        mass = np.ones(at.stop - at.start)
         if self.zeros and at.start == 0:
-            found[0] = self.zeros
-        return found
+            mass[0] = self.zeros
+        return mass
 
     def _lead(self) -> tuple[int, ...]:
         return ()
@@ -444,11 +446,15 @@ class Spectra:
         """Some of the slices."""
         return self if chosen.all() else Spectra.from_spectra([self[i] for i in np.flatnonzero(chosen).tolist()])
 
-    def each(self, made: Callable[[Spectrum], Spectrum], chosen: np.typing.NDArray[np.bool_] | None = None) -> Spectra:
+    def each(
+        self, change: Callable[[Spectrum], Spectrum], chosen: np.typing.NDArray[np.bool_] | None = None
+    ) -> Spectra:
         """Every slice, or those `chosen`, made into another."""
         at = np.ones(len(self), dtype=bool) if chosen is None else chosen
         return (
-            Spectra.from_spectra([made(self[i]) if at[i] else self[i] for i in range(len(self))]) if at.any() else self
+            Spectra.from_spectra([change(self[i]) if at[i] else self[i] for i in range(len(self))])
+            if at.any()
+            else self
         )
 
     def coarse(self, fewest: int) -> Spectra:
@@ -477,8 +483,8 @@ class Spectra:
         drop[doubled + 1] = True
         drop[fronts[~has_zero & (zeros == 0)]] = True
         keep = ~drop
-        kept = np.concatenate([[0], np.cumsum(_segment_sums(keep.astype(np.float64), starts))]).astype(np.int64)
-        return Spectra(values[keep], counts[keep], kept)
+        bounds = np.concatenate([[0], np.cumsum(_segment_sums(keep.astype(np.float64), starts))]).astype(np.int64)
+        return Spectra(values[keep], counts[keep], bounds)
 
     def batches(self, most_cells: int) -> Iterator[tuple[np.typing.NDArray[np.int64], Spectrum]]:
         """Slices of similar width as one padded Spectrum (slices, cells), about `most_cells` at a time.
@@ -504,9 +510,9 @@ class Spectra:
     def _stacked(self, chosen: np.typing.NDArray[np.int64], width: int) -> Spectrum:
         lengths = np.diff(self.starts)[chosen]
         if len(chosen) == 1 and width == lengths[0]:
-            one = self[int(chosen[0])]
-            weights = None if one.weights is None else one.weights[None, :]
-            return Spectrum(one.values[None, :], one.counts[None, :], weights)
+            spectrum = self[int(chosen[0])]
+            weights = None if spectrum.weights is None else spectrum.weights[None, :]
+            return Spectrum(spectrum.values[None, :], spectrum.counts[None, :], weights)
         offsets = np.arange(width)
         inside = offsets < lengths[:, None]
         last = np.maximum(lengths - 1, 0)[:, None]

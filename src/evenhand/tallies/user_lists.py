@@ -227,9 +227,11 @@ class SliceCut:
     def lists(self, scores: Ragged, truth: Ragged) -> UserLists:
         """What users are shown, given their scores and the truth."""
         scores, relevant = self._ready(scores, self.reading.shown), self._ready(truth, self.reading.true)
-        made = tabulate(scores, relevant if self.is_judged else None, self.reading.shown, self.reading.true, self.items)
-        made = made if self.keeps_offered else replace(made, offered=None)
-        return made if self.reading.shows else made.without_lists()
+        user_lists = tabulate(
+            scores, relevant if self.is_judged else None, self.reading.shown, self.reading.true, self.items
+        )
+        user_lists = user_lists if self.keeps_offered else replace(user_lists, offered=None)
+        return user_lists if self.reading.shows else user_lists.without_lists()
 
     def _ready(self, cells: Ragged, cut: Cut) -> Ragged:
         """Cells that are not missing, items by their number in the slice, values scaled."""
@@ -243,10 +245,10 @@ class SliceCut:
 
     def whole(self, pieces: Sequence[Piece], at: int, users: int) -> UserLists:
         """The lists of all users of a slice in order, those without a row included."""
-        own = [part for piece in pieces for i, part in piece.parts if i == at]
-        owners = np.concatenate([np.zeros(0, dtype=np.int64), *(owner for owner, _ in own)])
+        slice_parts = [part for piece in pieces for i, part in piece.parts if i == at]
+        owners = np.concatenate([np.zeros(0, dtype=np.int64), *(owner for owner, _ in slice_parts)])
         absent = np.setdiff1d(np.arange(users), owners, assume_unique=True)
-        lists = [part for _, part in own]
+        lists = [part for _, part in slice_parts]
         if len(absent) or not lists:
             nothing = Ragged(np.zeros(len(absent) + 1, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
             owners = np.append(owners, absent)
@@ -279,8 +281,8 @@ class CutUsers:
         items, values = batch.integers("item"), batch.floats("value")
         is_truth = batch.integers("is_truth").astype(bool)
         user = np.repeat(np.arange(len(owners)), lengths)
-        again = np.flatnonzero((items[1:] == items[:-1]) & (is_truth[1:] == is_truth[:-1]) & (user[1:] == user[:-1]))
-        repeats = [_repeats(again[is_truth[again] == kind], owners[user], items) for kind in (False, True)]
+        repeated = np.flatnonzero((items[1:] == items[:-1]) & (is_truth[1:] == is_truth[:-1]) & (user[1:] == user[:-1]))
+        repeats = [_repeats(repeated[is_truth[repeated] == kind], owners[user], items) for kind in (False, True)]
         slices = np.searchsorted(self.ends, owners, side="right") - 1
         parts = []
         for i in np.unique(slices).tolist():
@@ -331,16 +333,16 @@ def tabulate(scores: Ragged, truth: Ragged | None, shown_by: Cut, true_by: Cut, 
 
 
 def _judge(marks: Floats, shown: Ragged, slots: Floats, relevant: Ragged, items: int) -> None:
-    wanted = relevant.sums(relevant.values)
+    relevant_items = relevant.sums(relevant.values)
     at = shown.found_in(relevant, items)
     both = np.where(at >= 0, relevant.values[at] if len(relevant.values) else 0.0, 0.0)
     hits = shown.sums(shown.values * both)
     with np.errstate(divide="ignore", invalid="ignore"):
         marks[:, AT["precision"]] = np.where(slots > 0, hits / slots, 0.0)
-        marks[:, AT["recall"]] = np.where(wanted > 0, hits / wanted, 0.0)
-        marks[:, AT["f1"]] = np.where(slots + wanted > 0, 2 * hits / (slots + wanted), 0.0)
-    marks[:, AT["seekers"]] = wanted > 0
-    marks[:, AT["either"]] = slots + wanted > 0
+        marks[:, AT["recall"]] = np.where(relevant_items > 0, hits / relevant_items, 0.0)
+        marks[:, AT["f1"]] = np.where(slots + relevant_items > 0, 2 * hits / (slots + relevant_items), 0.0)
+    marks[:, AT["seekers"]] = relevant_items > 0
+    marks[:, AT["either"]] = slots + relevant_items > 0
 
 
 def _errors(scores: Ragged, truth: Ragged, items: int) -> dict[str, Floats]:
@@ -348,9 +350,9 @@ def _errors(scores: Ragged, truth: Ragged, items: int) -> dict[str, Floats]:
     at = scores.found_in(truth, items)
     with np.errstate(invalid="ignore"):
         error = np.where(at >= 0, scores.values - (truth.values[at] if len(truth.values) else 0.0), np.nan)
-    known = np.isfinite(error)
-    error = np.where(known, error, 0.0)
-    cells = {"rated": known.astype(np.float64), "square": error**2, "absolute": np.abs(error)}
+    defined = np.isfinite(error)
+    error = np.where(defined, error, 0.0)
+    cells = {"rated": defined.astype(np.float64), "square": error**2, "absolute": np.abs(error)}
     return {name: scores.sums(values) for name, values in cells.items()}
 
 
@@ -397,5 +399,5 @@ class Lists:
         weight = model.weights(int(lengths.max(initial=0)))[ranks]
         if not len(lengths):
             return cls(np.zeros(0), 0.0)
-        found = np.bincount(shown.astype(np.int64), weight, minlength=items) / len(lengths)
-        return cls(found.astype(np.float64), float((weight**2).sum() / len(lengths)))
+        received = np.bincount(shown.astype(np.int64), weight, minlength=items) / len(lengths)
+        return cls(received.astype(np.float64), float((weight**2).sum() / len(lengths)))
