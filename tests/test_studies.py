@@ -23,7 +23,7 @@ def made(seed, holds=True):
             Claim("by seed", "2", "about 2", f"{seed}", seed != 2, counts="1 or 3"),
             Claim("sometimes there", "3", "so", "", None if seed == 1 else False),
             Claim("never there", "4", "so", "", None),
-            Claim("ours", "5", "(not stated)", "x", holds, ours=True),
+            Claim("ours", "5", "(not stated)", "x", holds, is_ours=True),
         ),
         tables=(Table("T", ("a",), (("1",),)),), caveats=("All of it is made up.",),
     )  # fmt: skip
@@ -61,7 +61,7 @@ def test_checks_of_ours_never_count_among_the_findings_of_the_source():
 
 def test_the_tally_of_several_seeds_says_all_some_and_none():
     found = over_seeds(made, [1, 2])
-    stated = [c for c in found.claims if not c.ours]
+    stated = [c for c in found.claims if not c.is_ours]
     assert count(stated) == (
         "Of 4 findings that the source states, 1 comes out in all 2 seeds, 1 in some, 1 in none, 1 cannot be measured."
     )

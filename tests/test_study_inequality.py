@@ -20,7 +20,7 @@ from evenhand.studies.inequality_findings import (
     every_gini_is_high,
     out_of_network_is_more_skewed,
 )
-from evenhand.studies.inequality_log import of_platform
+from evenhand.studies.inequality_log import log_of_platform
 from evenhand.studies.study import HEAD, Claim, Study, Table
 from evenhand.synthetic.platform import platform
 
@@ -34,8 +34,8 @@ def found():
 
 def verdicts(seed, **off):
     return {
-        c.says: c.holds
-        for c in claims(measure(of_platform(platform(20_000, rng=seed, **off)), interval=None, seed=seed))
+        c.statement: c.holds
+        for c in claims(measure(log_of_platform(platform(20_000, rng=seed, **off)), interval=None, seed=seed))
     }
 
 
@@ -106,7 +106,7 @@ def test_table_2_stands_beside_the_paper_s_judgement(found):
 
 
 def test_a_claim_is_read_off_the_numbers(found):
-    month = measure(of_platform(platform(500, rng=1)), interval=None, seed=1)
+    month = measure(log_of_platform(platform(500, rng=1)), interval=None, seed=1)
     columns = dict(month.types.findings.columns)
     columns["estimate"] = [0.5] * len(columns["estimate"])
     flat = replace(month, types=replace(month.types, findings=replace(month.types.findings, columns=columns)))
@@ -115,7 +115,7 @@ def test_a_claim_is_read_off_the_numbers(found):
 
 
 def test_a_finding_about_sources_that_are_off_cannot_be_measured():
-    month = measure(of_platform(platform(500, rng=1, mix={"in_network": 1})), interval=None, seed=1)
+    month = measure(log_of_platform(platform(500, rng=1, mix={"in_network": 1})), interval=None, seed=1)
     assert out_of_network_is_more_skewed(month).verdict == "cannot be measured"
 
 
@@ -130,7 +130,7 @@ def test_the_same_seed_gives_the_same_study():
 def test_the_findings_can_be_read_by_other_programs(found):
     assert found.frame.columns == list(HEAD)
     assert [json.loads(line)["finding"] for line in found.to_text("jsonl").splitlines()] == [
-        c.says for c in found.claims
+        c.statement for c in found.claims
     ]
     assert json.loads(found.to_text("json"))["study"] == "inequality"
     assert found.to_text("markdown").count("\n| --- |") == 1 + len(found.tables)
@@ -184,7 +184,7 @@ def month():
 
 
 def told(study):
-    return {c.says: (c.measured.replace("views", "impressions"), c.holds) for c in study.claims}
+    return {c.statement: (c.measured.replace("views", "impressions"), c.holds) for c in study.claims}
 
 
 def test_a_log_of_one_s_own_is_asked_the_same_and_answers_the_same(found, month):
@@ -209,7 +209,7 @@ def test_nothing_is_said_of_a_generated_platform_on_one_s_own_log(own):
 
 def test_what_the_log_cannot_be_asked_is_left_out_and_said(month):
     own = study(data=month[0], unit="who", amount="views", population=5_000)
-    assert {c.says for c in own.claims} == {
+    assert {c.statement for c in own.claims} == {
         "All engagement types have a Gini index above 0.95", "The top 1% hold more than 70% of every type",
         "Bootstrap errors are too small to be seen",
     }  # fmt: skip
@@ -344,7 +344,7 @@ def test_rows_of_no_source_are_left_out_where_that_is_asked():
 
 def test_of_intervals_that_overlap_nobody_says_which_is_more_skewed():
     own = study(data=small_log(), unit="who", amount="n", source="via", in_network="x")
-    claim = next(c for c in own.claims if c.says.startswith("Out-of-network"))
+    claim = next(c for c in own.claims if c.statement.startswith("Out-of-network"))
     assert claim.verdict == "cannot be measured"
     assert "whose intervals overlap" in claim.measured
 

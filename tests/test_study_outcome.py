@@ -18,7 +18,7 @@ def test_the_study_says_what_comes_out_and_what_does_not(tmp_path, monkeypatch):
     monkeypatch.setattr(outcome, "WORLDS", 40)
     found = outcome.study(size=1_500, seed=7)
     assert {c.sample for c in found.claims} == {"", "1,500 requests", "40 worlds each"}
-    verdicts = {c.says: c.holds for c in found.claims}
+    verdicts = {c.statement: c.holds for c in found.claims}
     for start in (
         "One bar for both groups",
         "The marginal outcomes agree",

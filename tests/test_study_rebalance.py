@@ -20,7 +20,7 @@ def found():
 
 
 def test_no_setting_lies_below_the_frontier_and_every_method_is_tried(found):
-    below = [c for c in found.claims if "no tuned method" in c.says]
+    below = [c for c in found.claims if "no tuned method" in c.statement]
     assert len(below) == len(module.MARKETS)
     assert all(c.holds for c in below)
     assert {row[0] for row in found.tables[0].rows} == {"frontier", *METHODS}

@@ -16,7 +16,7 @@ def found():
 
 
 def verdict(found, start):
-    return next(c.holds for c in found.claims if c.says.startswith(start))
+    return next(c.holds for c in found.claims if c.statement.startswith(start))
 
 
 def test_the_popularity_list_is_the_same_for_all_and_serves_the_minority_worst():

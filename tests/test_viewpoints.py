@@ -105,7 +105,7 @@ def test_impossible_simulations_are_refused(call, words):
 @pytest.mark.slow
 def test_the_study_finds_what_the_paper_states_and_says_what_it_does_not(tmp_path):
     found = study(size=60, seed=3)
-    verdicts = {c.says: c.verdict for c in found.claims}
+    verdicts = {c.statement: c.verdict for c in found.claims}
     stated = [v for says, v in verdicts.items() if says.startswith("Mean ")]
     assert stated == ["yes"] * 12
     assert verdicts["Curves are steeper with fewer minority items"] == "no"

@@ -49,7 +49,7 @@ class Rates:
     """How often each analysis called a difference, without an effect and with one."""
 
     false: dict[str, float]
-    found: dict[str, float]
+    power: dict[str, float]
 
 
 def viewers(effect: float, rng: np.random.Generator, *, share: float, habit: Habit) -> tuple[float, float]:
@@ -117,84 +117,93 @@ PROMISED = "Rightly analysed, an alarm without an effect is as rare as promised 
 def study(*, size: int | None = None, seed: int = 1) -> Study:
     """Run `size` experiments without an effect and as many with one, in every design."""
     runs = SIZE if size is None else size
-    found = {}
+    rates_by_design = {}
     for design in DESIGNS:
         log.info("%s", design.name)
-        found[design.name] = rates(design, runs, seed)
-    stated = tuple(claims(found, runs))
+        rates_by_design[design.name] = rates(design, runs, seed)
+    stated = tuple(claims(rates_by_design, runs))
     return Study(
         name="experiment",
         title=TITLE,
         setting=f"{runs:,} experiments without an effect and {runs:,} with one in each design (seed {seed}), Gini index, p at most "
         f"{SURE:g} counts as an alarm; one standard error of a rate of 5% is {100 * math.sqrt(SURE * (1 - SURE) / runs):.1f} points.",
         claims=stated,
-        tables=(table(found),),
-        figures=(Figure("rates", "Alarms without an effect and with one, by analysis.", partial(_chart, found, runs)),),
+        tables=(table(rates_by_design),),
+        figures=(Figure("rates", "Alarms without an effect and with one, by analysis.", partial(_chart, rates_by_design, runs)),),
         sentences=(
             "A comparison of two results takes the authors of either arm as a fresh sample. Where viewers were randomised both arms "
             "hold the same authors, so it misses real effects; and a sparser arm looks less equal by itself, so it calls an effect "
             "where arms differ in size.",
-            *([PROMISED] if all(c.holds for c in stated if c.says == RARE) else []),
+            *([PROMISED] if all(c.holds for c in stated if c.statement == RARE) else []),
         ),
     )  # fmt: skip
 
 
 def rates(design: Design, runs: int, seed: int) -> Rates:
     """Alarms of both analyses, without an effect and with the one planted."""
-    found = []
+    alarm_rates = []
     for effect in (0.0, design.effect):
         p = np.array([design.run(effect, stream(seed, design.name, effect, k)) for k in range(runs)])
-        found.append(dict(zip((NAIVE, RIGHT), (p <= SURE).mean(0).tolist(), strict=True)))
-    return Rates(found[0], found[1])
+        alarm_rates.append(dict(zip((NAIVE, RIGHT), (p <= SURE).mean(0).tolist(), strict=True)))
+    return Rates(alarm_rates[0], alarm_rates[1])
 
 
-def claims(found: Mapping[str, Rates], runs: int) -> list[Claim]:
+def claims(rates_by_design: Mapping[str, Rates], runs: int) -> list[Claim]:
     """What is known of these designs, and what came out."""
     slack = 3 * math.sqrt(SURE * (1 - SURE) / runs)
 
     def rightly(name: str) -> Claim:
-        rate = found[name].false[RIGHT]
+        rate = rates_by_design[name].false[RIGHT]
         return Claim(
             RARE, name, "5%", f"{rate:.0%}", rate <= SURE + slack,
-            counts=f"at most {SURE + slack:.1%}: three standard errors", ours=True,
+            counts=f"at most {SURE + slack:.1%}: three standard errors", is_ours=True,
         )  # fmt: skip
 
-    half, tenth, months = (found[n] for n in ("viewers 50/50", "viewers 10/90", "300 authors, two months"))
+    half, tenth, months = (rates_by_design[n] for n in ("viewers 50/50", "viewers 10/90", "300 authors, two months"))
     return [
         *(rightly(d.name) for d in DESIGNS),
         Claim(
             "Taken as independent, equal arms of viewers hide real effects", "viewers 50/50", "found in 15 to 19%",
-            f"found in {half.found[NAIVE]:.0%}; by re-assigning viewers in {half.found[RIGHT]:.0%}",
-            half.found[NAIVE] < half.found[RIGHT] / 2, counts="less than half as often", ours=True,
+            f"found in {half.power[NAIVE]:.0%}; by re-assigning viewers in {half.power[RIGHT]:.0%}",
+            half.power[NAIVE] < half.power[RIGHT] / 2, counts="less than half as often", is_ours=True,
         ),
         Claim(
             "Taken as independent, a small arm raises false alarms", "viewers 10/90", "85 to 100%",
-            f"{tenth.false[NAIVE]:.0%}", tenth.false[NAIVE] > 0.5, counts="more than half", ours=True,
+            f"{tenth.false[NAIVE]:.0%}", tenth.false[NAIVE] > 0.5, counts="more than half", is_ours=True,
         ),
         Claim(
             "Pairing finds what two samples miss", "two months", "paired far narrower",
-            f"found in {months.found[RIGHT]:.0%} against {months.found[NAIVE]:.0%}",
-            months.found[RIGHT] > months.found[NAIVE], ours=True,
+            f"found in {months.power[RIGHT]:.0%} against {months.power[NAIVE]:.0%}",
+            months.power[RIGHT] > months.power[NAIVE], is_ours=True,
         ),
     ]  # fmt: skip
 
 
-def table(found: Mapping[str, Rates]) -> Table:
+def table(rates_by_design: Mapping[str, Rates]) -> Table:
     """Designs by analysis."""
     head = ("design", "randomised", "analysis", "false alarms", "power")
     rows = [
-        (d.name, d.randomized, how, f"{found[d.name].false[how]:.0%}", f"{found[d.name].found[how]:.0%}")
+        (
+            d.name,
+            d.randomized,
+            how,
+            f"{rates_by_design[d.name].false[how]:.0%}",
+            f"{rates_by_design[d.name].power[how]:.0%}",
+        )
         for d in DESIGNS
         for how in (NAIVE, RIGHT)
     ]
     return Table("False alarms and power", head, tuple(rows))
 
 
-def _chart(found: Mapping[str, Rates], runs: int) -> Any:
+def _chart(rates_by_design: Mapping[str, Rates], runs: int) -> Any:
     rows = []
     for d in DESIGNS:
         for how in (NAIVE, RIGHT):
-            for metric, rate in (("false alarms", found[d.name].false[how]), ("power", found[d.name].found[how])):
+            for metric, rate in (
+                ("false alarms", rates_by_design[d.name].false[how]),
+                ("power", rates_by_design[d.name].power[how]),
+            ):
                 low, high = _wilson(rate, runs)
                 rows.append(
                     row({"design": d.name, "analysis": how}, metric, estimate=rate, low=low, high=high, units=runs)

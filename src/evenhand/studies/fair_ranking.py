@@ -66,20 +66,21 @@ def study(
 
     Parameters
     ----------
-    data : folder of the TREC Fair track, or table with a row for every system, request and item ranked; may be repeated, for
-        several experiments.
-    ratings : MovieLens (u.data, ratings.dat, ratings.csv) or GoodReads interactions (JSON lines, .gz); needs the extra lenskit.
-    groups : with ratings, file of the group of every item; or two files, items to authors and authors to groups (default:
-        thirds by popularity).
-    group : column of labels (default: group; with ratings also gender, or the only one).
+    data : folder of the TREC Fair track, or table with one row per system, request and ranked item; may be repeated,
+        for several experiments.
+    ratings : MovieLens (u.data, ratings.dat, ratings.csv) or GoodReads interactions (JSON lines, .gz); needs the
+        extra lenskit.
+    groups : with ratings, file with the group of each item; or two files, items to authors and authors to groups
+        (default: thirds by popularity).
+    group : column with the label of each item (default: group; with ratings also gender, or the only one).
     protected : the protected group (default: the smallest).
-    versus : the group it is compared with (default: the largest).
-    system : column of the system that ranked, in tables of data (default: system).
-    request : column of the request (default: request).
-    item : column of the item (default: item).
-    rank : column of the rank, 1 being first (default: rank).
-    relevance : column of the grade of relevance (default: relevance).
-    score : column of the predicted utility, for metrics that read it (default: score, if it is there).
+    versus : the group that the protected one is compared with (default: the largest).
+    system : column with the name of the system, in tables of data (default: system).
+    request : column with the request id (default: request).
+    item : column with the item id (default: item).
+    rank : column with the rank, 1 is best (default: rank).
+    relevance : column with the relevance grade (default: relevance).
+    score : column with the predicted utility, for metrics that need it (default: score, if there is one).
     """
     chosen = {"groups": groups, "group": group, "protected": protected, "versus": versus}
     columns = {
@@ -92,9 +93,9 @@ def study(
         runs.append(_run(task, seed))
     stable = _stable(tasks[-1])
     compared = [[compare(part, rng=seed) for part in run.parts] for run in runs]
-    tables = [_values(run, found) for run, found in zip(runs, compared, strict=True)] + [_taus(runs)]
+    tables = [_values(run, comparisons) for run, comparisons in zip(runs, compared, strict=True)] + [_taus(runs)]
     tables += [_truth(runs)] if all(task.bias for task in tasks) else []
-    tables += [_differences(found) for found in compared] if ratings is not None else []
+    tables += [_differences(comparisons) for comparisons in compared] if ratings is not None else []
     about = "".join(f"{task.about} " for task in tasks if task.about)
     sizes = "; ".join(f"{r.task.name}: {len(r.agreed.provenance['systems'])} systems" for r in runs)
     return Study(
@@ -128,20 +129,22 @@ def _tasks(
         if lost := [f"{name}=" for name, value in {**chosen, **columns}.items() if value is not None]:
             raise EvenhandError(f"{listing(lost)} belongs to data of one's own. Pass data= or ratings= too.")
         return _generated(requests, seed)
-    given = [] if data is None else [data] if isinstance(data, (str, Path)) else list(data)
+    paths = [] if data is None else [data] if isinstance(data, (str, Path)) else list(data)
     if chosen["group"] is not None:
         columns = {**columns, "group": chosen["group"]}
-    if columns.keys() - ({"group"} if ratings is not None else set()) and all(os.path.isdir(path) for path in given):
+    if columns.keys() - ({"group"} if ratings is not None else set()) and all(os.path.isdir(path) for path in paths):
         lost = [f"{name}=" for name in columns]
         raise EvenhandError(f"{listing(lost)} names columns of a table of rankings, and there is none. Leave it out.")
     sides = {name: chosen[name] for name in ("protected", "versus")} if ratings is None else {}
-    tasks = [from_data(path, seed, columns=columns, elsewhere=ratings is not None, **sides) for path in given]
+    tasks = [
+        from_data(path, seed, columns=columns, groups_in_other_file=ratings is not None, **sides) for path in paths
+    ]
     tasks += [] if ratings is None else [from_ratings(ratings, seed, users=size, **chosen)]
     where = [
-        *(["Files in " + listing(given)] if given else []),
+        *(["Files in " + listing(paths)] if paths else []),
         *([f"ratings in {ratings}"] if ratings is not None else []),
     ]
-    return " and ".join(where).capitalize() if not given else " and ".join(where), _apart(tasks)
+    return " and ".join(where).capitalize() if not paths else " and ".join(where), _apart(tasks)
 
 
 def _apart(tasks: Sequence[Task]) -> list[Task]:
@@ -203,9 +206,9 @@ def _measured(run: Run) -> Measured:
     lost = {"pref": float(np.mean(np.isnan(np.asarray(prefix["estimate"]))))}
     each = run.parts[0].per_request
     for metric in ("log_eur", "log_rur"):
-        own = [v for m, v in zip(each["metric"], each["estimate"], strict=True) if m == metric]
-        if own:
-            lost[metric] = float(np.mean(~np.isfinite(own)))
+        estimates = [v for m, v in zip(each["metric"], each["estimate"], strict=True) if m == metric]
+        if estimates:
+            lost[metric] = float(np.mean(~np.isfinite(estimates)))
     return Measured(task.name, len(run.agreed.provenance["systems"]), taus, lost, _cut(task))
 
 
@@ -213,16 +216,16 @@ def _cut(task: Task) -> tuple[float, float] | None:
     """Inter-group accuracy from all scores, and from lists alone, of the most biased system (the first where it is not known)."""
     if task.scores is None:
         return None
-    known = task.bias or dict.fromkeys(task.rankings["system"].unique(maintain_order=True), 0.0)
-    worst = max(known, key=lambda s: abs(known[s]))
-    found = []
+    bias = task.bias or dict.fromkeys(task.rankings["system"].unique(maintain_order=True), 0.0)
+    worst = max(bias, key=lambda s: abs(bias[s]))
+    accuracies = []
     for table in (task.scores, task.rankings):
-        own = table.filter(table["system"] == worst).select("request", "item", "score")
+        scored = table.filter(table["system"] == worst).select("request", "item", "score")
         roles = {"groups": task.groups, "relevance": task.relevance, "protected": task.protected, "versus": task.versus}
         # What a model was never trained on it has no score for.
-        told = pairwise(own, **roles, metrics="inter_acc", interval=None, nan_policy="omit").findings
-        found.append(told.columns["estimate"][0])
-    return float(found[0]), float(found[1])
+        findings = pairwise(scored, **roles, metrics="inter_acc", interval=None, nan_policy="omit").findings
+        accuracies.append(findings.columns["estimate"][0])
+    return float(accuracies[0]), float(accuracies[1])
 
 
 def _stable(task: Task) -> Result:
@@ -240,12 +243,12 @@ def _values(run: Run, compared: Sequence[Result]) -> Table:
     """Systems by metrics with arrows and letters."""
     head: list[str] = []
     rows: dict[str, list[str]] = {}
-    for found in compared:
-        names, cells = system_tables.cells(found.findings.curves["systems"])
+    for result in compared:
+        names, cells = system_tables.cells(result.findings.curves["systems"])
         head += names[1:] if head else names
         for row in cells:
-            told = [f"{value} {letters}".strip() for value, letters in row]
-            rows.setdefault(told[0], [told[0]]).extend(told[1:])
+            texts = [f"{value} {letters}".strip() for value, letters in row]
+            rows.setdefault(texts[0], [texts[0]]).extend(texts[1:])
     title = f"{run.task.name}: values, the fairer direction, and letters for systems that cannot be told apart"
     return Table(title, tuple(head), tuple(tuple(row) for row in rows.values()))
 
@@ -253,8 +256,8 @@ def _values(run: Run, compared: Sequence[Result]) -> Table:
 def _differences(compared: Sequence[Result]) -> Table:
     """Every two systems on the same requests."""
     rows = []
-    for found in compared:
-        for r in found.findings.rows():
+    for result in compared:
+        for r in result.findings.rows():
             named = (r["metric"], str(r["system"]), str(r["versus"]))
             if math.isnan(r["estimate"]):
                 rows.append((*named, "undefined", "", ""))
@@ -267,28 +270,28 @@ def _differences(compared: Sequence[Result]) -> Table:
 
 def _taus(runs: list[Run]) -> Table:
     """Every pair of metrics by task."""
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    cells: dict[tuple[str, str], dict[str, str]] = {}
     for run in runs:
         for r in run.agreed.findings.rows():
             if r["metric"] < r["other"]:
-                told = "undefined" if np.isnan(r["tau_c"]) else f"{r['tau_c']:.2f} (p {r['p']:.3f})"
-                found.setdefault((r["metric"], r["other"]), {})[run.task.name] = told
+                text = "undefined" if np.isnan(r["tau_c"]) else f"{r['tau_c']:.2f} (p {r['p']:.3f})"
+                cells.setdefault((r["metric"], r["other"]), {})[run.task.name] = text
     names = [run.task.name for run in runs]
-    rows = tuple((a, b, *(own.get(name, "") for name in names)) for (a, b), own in sorted(found.items()))
+    rows = tuple((a, b, *(by_task.get(name, "") for name in names)) for (a, b), by_task in sorted(cells.items()))
     return Table("Kendall's tau-c between metrics, over systems", ("metric", "other", *names), rows)
 
 
 def _truth(runs: list[Run]) -> Table:
     """How far each metric orders the systems as their known bias does."""
-    found: dict[str, dict[str, str]] = {}
+    cells: dict[str, dict[str, str]] = {}
     for run in runs:
-        _, (one,) = standings(run.parts)
-        truth = np.array([-abs((run.task.bias or {})[str(s)]) for s in one.systems])
-        for j, metric in enumerate(one.metrics):
-            tau = tau_c(*both_known(one.fairness[:, j], truth))
-            found.setdefault(metric, {})[run.task.name] = "undefined" if np.isnan(tau) else f"{tau:.2f}"
+        _, (standing,) = standings(run.parts)
+        truth = np.array([-abs((run.task.bias or {})[str(s)]) for s in standing.systems])
+        for j, metric in enumerate(standing.metrics):
+            tau = tau_c(*both_known(standing.fairness[:, j], truth))
+            cells.setdefault(metric, {})[run.task.name] = "undefined" if np.isnan(tau) else f"{tau:.2f}"
     names = [run.task.name for run in runs]
-    rows = tuple((metric, *(own.get(name, "") for name in names)) for metric, own in found.items())
+    rows = tuple((metric, *(by_task.get(name, "") for name in names)) for metric, by_task in cells.items())
     return Table("Against the truth: tau-c of each metric with the known bias of the systems", ("metric", *names), rows)
 
 
@@ -306,11 +309,11 @@ def _figures(runs: list[Run], stable: Result) -> tuple[Figure, ...]:
 
 
 def _sentences(runs: list[Run], stable: Result) -> tuple[str, ...]:
-    held = stable.findings.curves["stability"]
-    moved = sum(b != w for b, w in zip(held["best"], held["worst"], strict=True))
+    stability = stable.findings.curves["stability"]
+    moved = sum(b != w for b, w in zip(stability["best"], stability["worst"], strict=True))
     few = min(len(run.agreed.provenance["systems"]) for run in runs)
     return (
-        f"In {runs[-1].task.name}, {moved} of {len(held['best'])} places change with attention model, target or rule for the unknown.",
+        f"In {runs[-1].task.name}, {moved} of {len(stability['best'])} places change with attention model, target or rule for the unknown.",
         f"The smallest task has {few} systems: no agreement there can be told from chance at 5%."
         if few <= 4
         else f"The smallest task has {few} systems.",

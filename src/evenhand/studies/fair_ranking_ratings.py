@@ -52,16 +52,16 @@ def from_ratings(
     rated = ratings(path)
     split = held_out(rated, USERS if users is None else users, seed)
     labels = _thirds(rated) if groups is None else item_groups(groups, group=group)
-    ours, theirs, note = _sides(labels, rated, protected, versus)
+    protected_label, versus_label, note = _sides(labels, rated, protected, versus)
     by_popularity = "" if groups is not None else (
         "No groups were named, so items are grouped by popularity: the most rated ones that together hold a third of all "
         "ratings are the head, the least rated ones that hold a third are the tail. "
     )  # fmt: skip
-    rankings, scores = _asked(split, seed)
+    rankings, scores = _recommendations(split, seed)
     pairs = "" if labels.soft else f"Pairs rest on the scores of {scores['request'].n_unique():,} users. "
     return Task(
         f"recommendation ({Path(path).name})", rankings, labels,
-        split.test.select(request="user", item="item").with_columns(relevance=1.0), ours, theirs, not labels.soft, True,
+        split.test.select(request="user", item="item").with_columns(relevance=1.0), protected_label, versus_label, not labels.soft, True,
         scores=None if labels.soft else scores,
         about=f"{rated.height:,} interactions of {rated['user'].n_unique():,} users with {rated['item'].n_unique():,} items; "
         f"{len(split.users):,} users with {LEAST} or more were tested on {HELD_OUT} each, held out. {by_popularity}{note}"
@@ -111,8 +111,8 @@ def _sides(labels: Labels, rated: Any, protected: str | None, versus: str | None
     import polars as pl
 
     items = rated.select(pl.col("item").unique().cast(pl.String))
-    known = labels.frame.drop_nulls("group").with_columns(pl.col("item").cast(pl.String))
-    rows = items.join(known, on="item")
+    labelled = labels.frame.drop_nulls("group").with_columns(pl.col("item").cast(pl.String))
+    rows = items.join(labelled, on="item")
     sizes = rows.group_by("group").agg(pl.col("share").sum()).sort("share", "group")
     names = [str(g) for g in sizes["group"]]
     if len(names) < 2:
@@ -120,20 +120,20 @@ def _sides(labels: Labels, rated: Any, protected: str | None, versus: str | None
             f"The groups name {len(names)} groups of the rated items ({listing(names) or 'none'}). "
             "Pass groups whose items are those of the ratings, with two groups or more."
         )
-    for role, given in (("protected", protected), ("versus", versus)):
-        if given is not None and given not in names:
+    for role, label in (("protected", protected), ("versus", versus)):
+        if label is not None and label not in names:
             raise EvenhandError(
-                f"{role}={given!r} is no group here. {suggestion(given, names)}Known: {listing(names)}."
+                f"{role}={label!r} is no group here. {suggestion(label, names)}Known: {listing(names)}."
             )
     by_size = list(THIRDS) if labels.origin == "popularity" else names
-    ours = protected or next(n for n in by_size if n != versus)
-    theirs = versus or next(n for n in reversed(by_size) if n != ours)
-    if ours == theirs:
-        raise EvenhandError(f"protected and versus are both {ours!r}. Pass two different groups.")
+    protected_label = protected or next(n for n in by_size if n != versus)
+    versus_label = versus or next(n for n in reversed(by_size) if n != protected_label)
+    if protected_label == versus_label:
+        raise EvenhandError(f"protected and versus are both {protected_label!r}. Pass two different groups.")
     unlabelled = 1 - rows["item"].n_unique() / items.height
     counted = {str(g): s for g, s in sizes.iter_rows()}
-    return ours, theirs, (
-        f"Protected: {ours} ({counted[ours]:,.0f} items), against {theirs} ({counted[theirs]:,.0f}); "
+    return protected_label, versus_label, (
+        f"Protected: {protected_label} ({counted[protected_label]:,.0f} items), against {versus_label} ({counted[versus_label]:,.0f}); "
         f"{unlabelled:.0%} of the items have no known group. "
     )  # fmt: skip
 
@@ -152,7 +152,7 @@ def _models() -> dict[str, tuple[Any, Callable[[Any], Any]]]:
     }
 
 
-def _asked(split: Split, seed: int) -> tuple[Any, Any]:
+def _recommendations(split: Split, seed: int) -> tuple[Any, Any]:
     """Lists of all systems (system, request, item, rank, score), and scores (system, request, item, score)."""
     import polars as pl
     from lenskit import batch
@@ -162,7 +162,7 @@ def _asked(split: Split, seed: int) -> tuple[Any, Any]:
 
     data = from_interactions_df(split.train.rename({"user": "user_id", "item": "item_id"}).to_pandas())
     candidates = {user: ItemList(item_ids=ids) for user, ids in _candidates(split, seed).items()}
-    asked = ItemListCollection.from_dict(candidates, "user_id")
+    pairs = ItemListCollection.from_dict(candidates, "user_id")
     lists, scores = [], []
     for name, (scorer, utility) in _models().items():
         log.info("training %s", name)
@@ -173,9 +173,9 @@ def _asked(split: Split, seed: int) -> tuple[Any, Any]:
             options = TrainingOptions(rng=seed, device="cpu", environment={"LK_TORCH_COMPILE": "0"})
             pipeline.train(data, options)
             log.info("asking %s", name)
-            found = pl.from_arrow(batch.recommend(pipeline, split.users, n_jobs=1).to_arrow(layout="flat"))
-            scored = pl.from_arrow(batch.score(pipeline, asked, n_jobs=1).to_arrow(layout="flat"))
-        lists.append(_tidy(found, name, "rank").with_columns(pl.col("score").map_batches(utility, pl.Float64)))
+            recommended = pl.from_arrow(batch.recommend(pipeline, split.users, n_jobs=1).to_arrow(layout="flat"))
+            scored = pl.from_arrow(batch.score(pipeline, pairs, n_jobs=1).to_arrow(layout="flat"))
+        lists.append(_tidy(recommended, name, "rank").with_columns(pl.col("score").map_batches(utility, pl.Float64)))
         scores.append(_tidy(scored, name))
     return pl.concat(lists), pl.concat(scores)
 
@@ -200,12 +200,12 @@ def _candidates(split: Split, seed: int) -> dict[Any, Any]:
         users = [users[i] for i in np.sort(draw.choice(len(users), most, replace=False))]
     rated = dict(split.train.group_by("user").agg("item").iter_rows())
     test = dict(split.test.group_by("user").agg("item").iter_rows())
-    found = {}
+    candidates = {}
     for user in users:
-        own = items if sampled == len(items) else items[np.sort(draw.choice(len(items), sampled, replace=False))]
-        own = own[~np.isin(own, rated.get(user, []))]
-        found[user] = np.union1d(own, test[user])
-    return found
+        negatives = items if sampled == len(items) else items[np.sort(draw.choice(len(items), sampled, replace=False))]
+        negatives = negatives[~np.isin(negatives, rated.get(user, []))]
+        candidates[user] = np.union1d(negatives, test[user])
+    return candidates
 
 
 def _recall(rankings: Any, split: Split) -> Table:
@@ -213,12 +213,12 @@ def _recall(rankings: Any, split: Split) -> Table:
     import polars as pl
 
     hits = rankings.join(split.test.rename({"user": "request"}), on=["request", "item"])
-    found = dict(hits.group_by("system").len().iter_rows())
+    hit_counts = dict(hits.group_by("system").len().iter_rows())
     lists = rankings.group_by("system", maintain_order=True).agg(
         pl.col("request").n_unique(), pl.len() / pl.col("request").n_unique()
     )
     rows = tuple(
-        (name, f"{requests:,}", f"{length:.1f}", f"{found.get(name, 0) / split.test.height:.1%}")
+        (name, f"{requests:,}", f"{length:.1f}", f"{hit_counts.get(name, 0) / split.test.height:.1%}")
         for name, requests, length in lists.iter_rows()
     )
     return Table(

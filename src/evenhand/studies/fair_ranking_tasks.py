@@ -61,7 +61,7 @@ class Task:
 def generated(size: int, seed: int) -> list[Task]:
     """A recommendation task with unknown labels, two re-ranking tasks, and an ad-hoc task with soft groups and gaps."""
     shape: dict[str, Any] = {"soft": True, "unknown": 0.3, "protected": 0.2, "depth": 100}
-    made = {
+    corpora = {
         "recommendation": corpus(
             1_500, size, systems=RECOMMENDERS, protected=0.1, unknown=0.1, relevant=5, depth=50, merit=0.2,
             scored=min(size, 60), rng=seed,
@@ -74,7 +74,7 @@ def generated(size: int, seed: int) -> list[Task]:
             2_112, max(20, 2 * size // 3), systems=_many(5, seed + 3), relevant=12, judged=0.4, **shape, rng=seed + 3
         ),
     }  # fmt: skip
-    return [_task(name, found) for name, found in made.items()]
+    return [_task(name, drawn) for name, drawn in corpora.items()]
 
 
 def _many(systems: int, seed: int) -> dict[str, Maker]:
@@ -93,11 +93,11 @@ def _many(systems: int, seed: int) -> dict[str, Maker]:
     }
 
 
-def _task(name: str, made: Corpus) -> Task:
-    hard = "share" not in made.groups.columns
+def _task(name: str, drawn: Corpus) -> Task:
+    hard = "share" not in drawn.groups.columns
     return Task(
-        name, made.rankings, made.groups, made.relevance, "P", "U", hard, True, made.bias,
-        made.scores if hard and made.scores.height else None, negatives=NEGATIVES,
+        name, drawn.rankings, drawn.groups, drawn.relevance, "P", "U", hard, True, drawn.bias,
+        drawn.scores if hard and drawn.scores.height else None, negatives=NEGATIVES,
     )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def from_data(
     protected: str | None = None,
     versus: str | None = None,
     columns: Mapping[str, str] | None = None,
-    elsewhere: bool = False,
+    groups_in_other_file: bool = False,
 ) -> Task:
     """One experiment: a folder of the TREC Fair track, or a table with a row for every system, request and item ranked."""
     if os.path.isdir(path):
@@ -121,50 +121,54 @@ def from_data(
         raise EvenhandError(
             f"{str(path)!r} is not there. Pass a folder of the TREC Fair track, or a table of rankings."
         )
-    return from_table(path, protected=protected, versus=versus, columns=columns or {}, elsewhere=elsewhere)
+    return from_table(
+        path, protected=protected, versus=versus, columns=columns or {}, groups_in_other_file=groups_in_other_file
+    )
 
 
 def from_table(
     path: str | Path,
     *,
     columns: Mapping[str, str],
-    elsewhere: bool = False,
+    groups_in_other_file: bool = False,
     protected: str | None = None,
     versus: str | None = None,
 ) -> Task:
     """Rankings of several systems with the group and the relevance of every item; `columns` by role where called otherwise.
 
-    `elsewhere` says that the column of groups may be meant for another file.
+    `groups_in_other_file` says that the column of groups may be meant for another file.
     """
     import polars as pl
 
     opened = open_table(str(path))
     named = {role: columns.get(role, role) for role in (*COLUMNS, "score")}
     opened = opened.with_numbers(*(named[role] for role in ("rank", "relevance", "score")))
-    held = list(opened.schema)
-    if elsewhere and named["group"] not in held:
+    present = list(opened.schema)
+    if groups_in_other_file and named["group"] not in present:
         named["group"] = "group"
-    lost = [name for role, name in named.items() if name not in held and (role in COLUMNS or role in columns)]
+    lost = [name for role, name in named.items() if name not in present and (role in COLUMNS or role in columns)]
     if lost:
         raise EvenhandError(
             f"{str(path)!r} lacks {listing(lost)}. A table of rankings has columns for {listing(COLUMNS)}: name those that are "
-            f"called otherwise. It has {listing(held)}."
+            f"called otherwise. It has {listing(present)}."
         )
-    table = fetch(opened, {role: opened.label(name) for role, name in named.items() if name in held}).frame
+    table = fetch(opened, {role: opened.label(name) for role, name in named.items() if name in present}).frame
     if table["system"].n_unique() < 2:
         raise EvenhandError(f"{str(path)!r} holds one system, and metrics agree over systems. Pass two or more.")
     table = table.with_columns(pl.col("system").cast(pl.String), pl.col("relevance").cast(pl.Float64))
     sizes = (
         table.drop_nulls("group").group_by("group").agg(pl.col("item").n_unique().alias("share")).sort("share", "group")
     )
-    ours, theirs = _two_sides(sizes, str(path), protected, versus)
+    protected_label, versus_label = _two_sides(sizes, str(path), protected, versus)
     scored = "score" in table.columns and bool((table["score"].fill_null(-1.0) >= 0).all())
-    kept = table.select("system", "request", "item", "rank", "group", *(["score"] if scored else []))
+    rankings = table.select("system", "request", "item", "rank", "group", *(["score"] if scored else []))
     judged = table.select("request", "item", "relevance").unique()
     if judged.select("request", "item").is_duplicated().any():
         raise EvenhandError(f"{str(path)!r} gives an item of a request two grades of relevance. Give each item one.")
-    about = f"{Path(path).name}: {judged['request'].n_unique():,} requests. Protected: {ours}, against {theirs}."
-    return Task(Path(path).stem, kept, "group", judged, ours, theirs, hard=True, scored=scored, about=about)
+    about = f"{Path(path).name}: {judged['request'].n_unique():,} requests. Protected: {protected_label}, against {versus_label}."
+    return Task(
+        Path(path).stem, rankings, "group", judged, protected_label, versus_label, hard=True, scored=scored, about=about
+    )
 
 
 def _two_sides(sizes: Any, where: str, protected: str | None, versus: str | None) -> tuple[Any, Any]:
@@ -177,11 +181,13 @@ def _two_sides(sizes: Any, where: str, protected: str | None, versus: str | None
         raise EvenhandError(
             no_label("protected" if lost[0] != versus else "versus", lost, labels, of=f"the groups of {where!r}")
         )
-    ours = labels[0] if protected is None else match(protected, labels)
-    theirs = next(g for g in reversed(labels) if g != ours) if versus is None else match(versus, labels)
-    if ours == theirs:
-        raise EvenhandError(f"protected={ours!r} is also versus. Name two different groups.")
-    return ours, theirs
+    protected_label = labels[0] if protected is None else match(protected, labels)
+    versus_label = (
+        next(g for g in reversed(labels) if g != protected_label) if versus is None else match(versus, labels)
+    )
+    if protected_label == versus_label:
+        raise EvenhandError(f"protected={protected_label!r} is also versus. Name two different groups.")
+    return protected_label, versus_label
 
 
 def from_trec(folder: str | Path, seed: int, *, protected: str | None = None, versus: str | None = None) -> Task:
@@ -189,10 +195,10 @@ def from_trec(folder: str | Path, seed: int, *, protected: str | None = None, ve
     import polars as pl
 
     place = Path(folder)
-    kinds = {path: _keys(path) for path in _found(place, "*.jsonl", "*.json")}
+    kinds = {path: _keys(path) for path in _files(place, "*.jsonl", "*.json")}
     queries = [p for p, keys in kinds.items() if "documents" in keys]
-    labels = sorted(_found(place, "article*.csv"), key=lambda p: ("level" not in p.name, p.name))
-    labels = labels or _found(place, "*group*.csv")
+    labels = sorted(_files(place, "article*.csv"), key=lambda p: ("level" not in p.name, p.name))
+    labels = labels or _files(place, "*group*.csv")
     if not queries or not labels:
         raise EvenhandError(
             f"{str(folder)!r} lacks queries (JSON lines with documents) or groups of documents (article-*.csv). Add them."
@@ -201,29 +207,29 @@ def from_trec(folder: str | Path, seed: int, *, protected: str | None = None, ve
     groups = trec_fair_groups(labels[0])
     runs = [p for p, keys in kinds.items() if "ranking" in keys]
     shares = groups.frame.drop_nulls("group").group_by("group").agg(pl.col("share").sum()).sort("share")
-    ours, theirs = _two_sides(shares, labels[0].name, protected, versus)
+    protected_label, versus_label = _two_sides(shares, labels[0].name, protected, versus)
     roles: dict[str, Any] = {"weight": "weight", "sample": "sample"} if runs else {}
     lacking = "" if runs else "The folder holds no runs, so six re-rankers of the judged pools take their place. "
     return Task(
         place.resolve().name, trec_fair_run(runs) if runs else _rerankers(judged, seed), groups,
-        judged.select("request", "item", "relevance"), ours, theirs, False, not runs, None, None, **roles,
+        judged.select("request", "item", "relevance"), protected_label, versus_label, False, not runs, None, None, **roles,
         about=f"{judged['request'].n_unique():,} queries with {judged.height:,} judged documents, groups from {labels[0].name}. "
-        f"{lacking}Protected: {ours}, against {theirs}.",
+        f"{lacking}Protected: {protected_label}, against {versus_label}.",
     )  # fmt: skip
 
 
-def _found(place: Path, *patterns: str) -> list[Path]:
+def _files(place: Path, *patterns: str) -> list[Path]:
     """Files of these kinds in the folder and the folders below it, also gzipped."""
-    return sorted(path for one in patterns for ending in ("", ".gz") for path in place.rglob(one + ending))
+    return sorted(path for pattern in patterns for ending in ("", ".gz") for path in place.rglob(pattern + ending))
 
 
 def _keys(path: Path) -> set[str]:
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as handle:
         try:
-            found = json.loads(handle.readline())
+            record = json.loads(handle.readline())
         except ValueError:
             return set()
-    return set(found) if isinstance(found, dict) else set()
+    return set(record) if isinstance(record, dict) else set()
 
 
 def _rerankers(judged: Any, seed: int) -> Any:

@@ -37,7 +37,7 @@ from evenhand.studies.inequality_findings import (
     claims,
     values,
 )
-from evenhand.studies.inequality_log import NETWORK, USUAL, Log, of_data, of_platform
+from evenhand.studies.inequality_log import NETWORK, USUAL, Log, log_of_data, log_of_platform
 from evenhand.studies.study import Claim, Study, Table, on_own_data
 from evenhand.synthetic.platform import Platform, platform
 
@@ -83,146 +83,148 @@ def study(
     Parameters
     ----------
     data : log of who received what: Parquet, CSV or JSON lines, or a dataframe.
-    unit : column that says who receives.
-    amount : column that says how much; several give a kind of engagement each, the first being the paper's impressions; without
-        one, rows are counted.
-    source : column that says where an amount came from.
-    followers : column with the followers of a unit, in the log or in the table of the population.
-    population : everyone who could have received something: a number, or a table of units; without one, those in the log.
-    in_network : labels of the sources in network; without, all that are not out of network.
-    out_of_network : labels of the sources out of network; without, all that are not in network.
-    figure_5 : the out-of-network source that figure 5 sets beside in-network ranking (default: misc, as in the paper), or
-        `pooled` for all of them.
-    nan_policy : what a missing amount, or a unit without followers, does: `"raise"` (the default), or `"omit"` the row.
+    unit : column with the id of who receives.
+    amount : column with how much is received; several give one kind of engagement each, and the first is what the
+        paper calls impressions; without one, rows are counted.
+    source : column with the source of each amount.
+    followers : column with the followers of a unit, in the log or in the population table.
+    population : everyone who could have received something: a number, or a table of units; without one, those in the
+        log.
+    in_network : labels of the in-network sources (default: all that are not out of network).
+    out_of_network : labels of the out-of-network sources (default: all that are not in network).
+    figure_5 : the out-of-network source that figure 5 compares with in-network ranking (default: misc, as in the
+        paper), or `pooled` for all of them.
+    nan_policy : what to do with a missing amount, or a unit without followers: `"raise"` an error (the default), or
+        `"omit"` the row.
     """
     roles = {
         "amount": amount, "source": source, "followers": followers, "population": population, "in_network": in_network,
         "out_of_network": out_of_network, "nan_policy": nan_policy,
     }  # fmt: skip
     if on_own_data(data, {"unit": unit}, roles, size):
-        return _on_data(of_data(data, unit=str(unit), beside=figure_5, **roles), seed)
+        return _on_data(log_of_data(data, unit=str(unit), figure_5=figure_5, **roles), seed)
     return _on_platform(SIZE if size is None else size, seed, USUAL if figure_5 is None else figure_5)
 
 
-def _on_data(given: Log, seed: int) -> Study:
-    measured = measure(given, interval=DRAWS, seed=seed)
+def _on_data(events: Log, seed: int) -> Study:
+    measured = measure(events, interval=DRAWS, seed=seed)
     drawn, lost = figures(measured, seed)
     left = _left_out(measured, lost)
     return Study(
         name="inequality",
         title=OWN_TITLE,
-        setting=f"{measured.types.provenance['rows']:,} rows of {given.table.origin}. {measured.units:,} different "
-        f"{given.unit!r} count: {given.counted}. {given.first!r} is taken for what the paper calls impressions (seed {seed}).",
+        setting=f"{measured.types.provenance['rows']:,} rows of {events.table.origin}. {measured.units:,} different "
+        f"{events.unit!r} count: {events.counted}. {events.first!r} is taken for what the paper calls impressions (seed {seed}).",
         claims=claims(measured, all=False),
         tables=(
-            given.roles(),
+            events.roles(),
             *([_source_table(measured)] if "split" in measured.parts else []),
-            _criteria_table(given, seed),
+            _criteria_table(events, seed),
             *([left] if left.rows else []),
         ),
         figures=drawn,
         sentences=tuple(_skew(measured)) if "split" in measured.parts else (),
-        caveats=(OWN, *([_told_of(left)] if left.rows else [])),
+        caveats=(OWN, *([_left_out_words(left)] if left.rows else [])),
     )
 
 
 def _left_out(m: Measures, lost: Mapping[str, str]) -> Table:
     """What is not asked of a log and not drawn, and what it would need."""
-    every = [(one.says, one.where, one.lacks(m)) for one in FINDINGS] + [
+    every = [(finding.statement, finding.where, finding.lacks(m)) for finding in FINDINGS] + [
         (name, "", need) for name, need in lost.items()
     ]
     rows = tuple((what, where, NEEDS[need]) for what, where, need in every if need)
     return Table("Left out, and what it needs", ("finding or figure", "where", "needs"), rows)
 
 
-def _told_of(left: Table) -> str:
+def _left_out_words(left: Table) -> str:
     figures = [what for what, where, _ in left.rows if not where]
     findings = len(left.rows) - len(figures)
-    told = [*([f"{findings} of the paper's {len(FINDINGS)} findings"] if findings else []), *figures]
-    return f"Left out, for the log does not hold what they need: {'; '.join(told)}. See the table of what is left out."
+    parts = [*([f"{findings} of the paper's {len(FINDINGS)} findings"] if findings else []), *figures]
+    return f"Left out, for the log does not hold what they need: {'; '.join(parts)}. See the table of what is left out."
 
 
-def _on_platform(authors: int, seed: int, beside: str) -> Study:
+def _on_platform(authors: int, seed: int, figure_5: str) -> Study:
     log.info("a month with %s authors", f"{authors:,}")
     month = platform(authors, rng=seed)
-    given = of_platform(month, beside)
-    measured = measure(given, interval=DRAWS, seed=seed)
-    found = claims(measured)
+    events = log_of_platform(month, figure_5)
+    measured = measure(events, interval=DRAWS, seed=seed)
+    stated = claims(measured)
     everyone, switched = {"as it is": _gini_of_all(month)}, {}
     for name, off in SWITCHES.items():
         log.info("the same month with %s", name)
         other = platform(authors, rng=seed, **off)
         everyone[name] = _gini_of_all(other)
-        switched[name] = measure(of_platform(other, beside), interval=None, seed=seed)
+        switched[name] = measure(log_of_platform(other, figure_5), interval=None, seed=seed)
     skew = _split_skew(authors, seed, everyone)
     tables = (
-        _switch_table(found, switched),
+        _switch_table(stated, switched),
         _source_table(measured),
         _network_table({"as it is": measured, **switched}),
         skew,
-        _criteria_table(given, seed),
+        _criteria_table(events, seed),
     )
     return Study(
         name="inequality",
         title=TITLE,
         setting=f"A generated platform of {authors:,} authors (seed {seed}), of whom {measured.units:,} had a post displayed.",
-        claims=found,
+        claims=stated,
         tables=tables,
         figures=figures(measured, seed)[0],
-        sentences=(*_flips(found, switched), *_skew(measured), _structure(skew)),
+        sentences=(*_flips(stated, switched), *_skew(measured), _structure(skew)),
         caveats=CAVEATS,
     )
 
 
-def measure(given: Log, *, interval: str | None, seed: int) -> Measures:
+def measure(events: Log, *, interval: str | None, seed: int) -> Measures:
     """Everything the findings are read from, as far as the log allows."""
-    log.info("measuring %s", listing(given.amounts))
+    log.info("measuring %s", listing(events.amounts))
     common: dict[str, Any] = {
-        "unit": given.unit, "population": given.everyone, "interval": interval, "rng": seed, "nan_policy": given.nan_policy,
+        "unit": events.unit, "population": events.everyone, "interval": interval, "rng": seed, "nan_policy": events.nan_policy,
     }  # fmt: skip
-    first = {**common, "amount": given.first}
-    types = inequality(given.table, amount=list(given.amounts), metrics=[*FAMILIES, *RATIOS, REACH], **common)
+    first = {**common, "amount": events.first}
+    types = inequality(events.table, amount=list(events.amounts), metrics=[*FAMILIES, *RATIOS, REACH], **common)
     parts: dict[str, Result] = {}
-    if len(given.sources) > 1:
-        log.info("measuring %s", given.source)
+    if len(events.sources) > 1:
+        log.info("measuring %s", events.source)
         metrics = [GINI, ATKINSON, TOP_1, TOP_10]
-        parts["sources"] = inequality(given.table, by=given.source, metrics=metrics, **first)
+        parts["sources"] = inequality(events.table, by=events.source, metrics=metrics, **first)
         if interval is not None:
-            parts["split"] = sources(given.table, source=str(given.source), **first)
-        if given.followers is not None:
+            parts["split"] = sources(events.table, source=str(events.source), **first)
+        if events.followers is not None:
             parts["followers"] = inequality(
-                given.reached(), unit=given.unit, amount=given.followers, by=given.source, population=None, metrics=["mean", GINI],
+                events.reached(), unit=events.unit, amount=events.followers, by=events.source, population=None, metrics=["mean", GINI],
                 interval=interval, rng=seed,
             )  # fmt: skip
-    if given.networks:
-        parts["networks"] = inequality(given.by_network(), by=NETWORK, metrics=[GINI], **first)
-        if given.followed:
-            bins = log_bins(str(given.followers), BINS)
-            parts["bins"] = inequality(given.in_figure_5(), by=[NETWORK, bins], metrics=["mean", GINI], **first)
-    return Measures(given, types, _crossings(given), parts)
+    if events.networks:
+        parts["networks"] = inequality(events.by_network(), by=NETWORK, metrics=[GINI], **first)
+        if events.followed:
+            bins = log_bins(str(events.followers), BINS)
+            parts["bins"] = inequality(events.in_figure_5(), by=[NETWORK, bins], metrics=["mean", GINI], **first)
+    return Measures(events, types, _crossings(events), parts)
 
 
-def _crossings(given: Log) -> list[tuple[str, str]]:
+def _crossings(events: Log) -> list[tuple[str, str]]:
     """Pairs of engagement types of which neither is more equal throughout."""
-    read: dict[str, Any] = {"population": given.everyone, "nan_policy": given.nan_policy}
-    prepared = units_of(given.table, unit=given.unit, amount=list(given.amounts), **read)
-    spectra = {one.name: prepared.slices(one).spectra[0] for one in prepared.log.amounts}
+    read: dict[str, Any] = {"population": events.everyone, "nan_policy": events.nan_policy}
+    prepared = units_of(events.table, unit=events.unit, amount=list(events.amounts), **read)
+    spectra = {amount.name: prepared.slices(amount).spectra[0] for amount in prepared.log.amounts}
     curves = {str(name): lorenz_curve(s) for name, s in spectra.items() if not s.reason()}
     pairs = itertools.combinations(curves, 2)
     return [(a, b) for a, b in pairs if not curves[a].dominates(curves[b]) and not curves[b].dominates(curves[a])]
 
 
-def _switch_table(found: tuple[Claim, ...], switched: Mapping[str, Measures]) -> Table:
+def _switch_table(stated: tuple[Claim, ...], switched: Mapping[str, Measures]) -> Table:
     others = [claims(m) for m in switched.values()]
-    rows = tuple((c.says, c.verdict, *(o[i].verdict for o in others)) for i, c in enumerate(found))
+    rows = tuple((c.statement, c.verdict, *(o[i].verdict for o in others)) for i, c in enumerate(stated))
     return Table("Does it still come out with a mechanism switched off?", ("finding", "as it is", *switched), rows)
 
 
-def _flips(found: tuple[Claim, ...], switched: Mapping[str, Measures]) -> list[str]:
+def _flips(stated: tuple[Claim, ...], switched: Mapping[str, Measures]) -> list[str]:
     """The findings that come out as it is and no longer do with a mechanism switched off."""
     lines = []
     for name, m in switched.items():
-        lost = [was.says for was, now in zip(found, claims(m), strict=True) if was.holds and now.holds is False]
+        lost = [was.statement for was, now in zip(stated, claims(m), strict=True) if was.holds and now.holds is False]
         if lost:
             lines.append(f"With {name}, {len(lost)} of the findings no longer come out: {'; '.join(lost)}.")
     return lines
@@ -230,12 +232,12 @@ def _flips(found: tuple[Claim, ...], switched: Mapping[str, Measures]) -> list[s
 
 def _source_table(m: Measures) -> Table:
     names = ("share", "own_gini", "correlation", "contribution", "marginal")
-    found: dict[str, dict[str, str]] = {}
+    texts: dict[str, dict[str, str]] = {}
     for r in m.parts["split"].findings.rows():
         if r["group"] is not None:
             ends = f" ({r['low']:.4f} to {r['high']:.4f})" if r["metric"] == "marginal" else ""
-            found.setdefault(r["group"], {})[r["metric"]] = f"{r['estimate']:.4f}{ends}"
-    rows = tuple((source, *(cells[name] for name in names)) for source, cells in sorted(found.items()))
+            texts.setdefault(r["group"], {})[r["metric"]] = f"{r['estimate']:.4f}{ends}"
+    rows = tuple((source, *(cells[name] for name in names)) for source, cells in sorted(texts.items()))
     return Table(
         f"Which source makes the skew: the Gini index of all {_words(m.log.first)} by source", ("source", *names), rows
     )
@@ -245,9 +247,9 @@ def _network_table(runs: Mapping[str, Measures]) -> Table:
     """Sources and structure apart: the same ranking where the graph, or what suggestions know of it, is another."""
     rows = []
     for name, m in runs.items():
-        found = values(m.parts["networks"], GINI, NETWORK) | {"all": values(m.types, GINI, "amount")["impressions"]}
+        ginis = values(m.parts["networks"], GINI, NETWORK) | {"all": values(m.types, GINI, "amount")["impressions"]}
         rows.append(
-            (name, *(f"{found.get(k, math.nan):.3f}" for k in ("all", "in_network", "out_of_network", "topics")))
+            (name, *(f"{ginis.get(k, math.nan):.3f}" for k in ("all", "in_network", "out_of_network", "topics")))
         )
     head = ("platform", "all impressions", "in network", "out of network", "topics")
     return Table("The Gini index of impressions where something is switched off", head, tuple(rows))
@@ -282,30 +284,30 @@ def _split_skew(authors: int, seed: int, everyone: Mapping[str, float]) -> Table
 
 def _gini_of_all(month: Platform) -> float:
     """The Gini index of all impressions over all authors, displayed or not: platforms differ in whom they display."""
-    found = inequality(
+    result = inequality(
         month.engagements, unit="author_id", amount="impressions", population=month.authors.height, metrics=[GINI], interval=None
     )  # fmt: skip
-    return float(found.findings.columns["estimate"][0])
+    return float(result.findings.columns["estimate"][0])
 
 
-def _criteria_table(given: Log, seed: int) -> Table:
+def _criteria_table(events: Log, seed: int) -> Table:
     """The paper's Table 2: what was measured on the engagement types, and the authors' judgement where it differs."""
     log.info("the criteria of Table 2")
-    read: dict[str, Any] = {"population": given.everyone, "nan_policy": given.nan_policy}
-    found = criteria(given.table, unit=given.unit, amount=list(given.amounts), **read, rng=seed)
+    read: dict[str, Any] = {"population": events.everyone, "nan_policy": events.nan_policy}
+    result = criteria(events.table, unit=events.unit, amount=list(events.amounts), **read, rng=seed)
     cells: dict[str, dict[str, str]] = {}
-    for r in found.findings.rows():
+    for r in result.findings.rows():
         if r["published"]:
-            cells.setdefault(r["metric"], {})[r["criterion"]] = _beside(r)
+            cells.setdefault(r["metric"], {})[r["criterion"]] = _cell(r)
     head = list(dict.fromkeys(name for by_criterion in cells.values() for name in by_criterion))
     rows = tuple((metric, *(by.get(name, "") for name in head)) for metric, by in cells.items())
     return Table("Table 2: the criteria, measured", ("metric", *head), rows)
 
 
-def _beside(r: Mapping[str, Any]) -> str:
+def _cell(r: Mapping[str, Any]) -> str:
     if not r["measured"]:
-        told = r["note"] == "judgement"
-        return f"{r['published']} (judged)" if told else f"not measured (paper: {r['published']})"
+        is_judged = r["note"] == "judgement"
+        return f"{r['published']} (judged)" if is_judged else f"not measured (paper: {r['published']})"
     return str(r["measured"]) if r["measured"] == r["published"] else f"{r['measured']} (paper: {r['published']})"
 
 
@@ -320,20 +322,20 @@ def _skew(m: Measures) -> list[str]:
         return []
     largest = max(contribution, key=lambda k: contribution[k])
     why = ", because it shows most" if all(share[largest] > x for k, x in share.items() if k != largest) else ""
-    said = [f"{_words(largest).capitalize()} contributes most ({contribution[largest]:.3f}){why}"]
+    sentences = [f"{_words(largest).capitalize()} contributes most ({contribution[largest]:.3f}){why}"]
     raises = [r for r in marginal.values() if r["low"] > 0]  # a sign inside the interval says nothing
     evens = sorted(_words(r["group"]) for r in marginal.values() if r["high"] < 0)
     if raises:
         most = max(raises, key=lambda r: r["estimate"])
-        said.append(
+        sentences.append(
             f"1% more of {_words(most['group'])} raises the Gini index fastest (by {most['estimate'] / 100:+.6f})"
         )
     if evens:
-        said.append(f"more of {' or '.join(evens)} lowers it")
+        sentences.append(f"more of {' or '.join(evens)} lowers it")
     unclear = sorted(_words(r["group"]) for r in marginal.values() if not (r["low"] > 0 or r["high"] < 0))
     if unclear:
-        said.append(f"what more of {' or '.join(unclear)} would do cannot be told from nothing")
-    return [f"Which source makes the skew? {'; '.join(said)}."]
+        sentences.append(f"what more of {' or '.join(unclear)} would do cannot be told from nothing")
+    return [f"Which source makes the skew? {'; '.join(sentences)}."]
 
 
 def _words(label: Any) -> str:

@@ -47,11 +47,11 @@ class Drawn:
 def figures(m: Measures, seed: int) -> tuple[tuple[Figure, ...], dict[str, str]]:
     """Figures 1 to 7 and the sources of the skew, as far as the log allows; and what the others lack, by name."""
     types, first, by = _sorted(m.types, "amount"), m.log.first.replace("_", " "), "of the engagement types"
-    other = "all suggestions together" if m.log.beside == POOLED else m.log.beside
+    other = "all suggestions together" if m.log.figure_5 == POOLED else m.log.figure_5
     every = {
         "figure-1a": Drawn((), f"Lorenz curves {by}", lambda: m.types.plot("lorenz")),
         "figure-1b": Drawn((), "the same on a log axis, linear below one in a million", lambda: m.types.plot("lorenz_log")),
-        **{name: Drawn(needs, f"{what} {by}", _intervals(types, kept)) for name, (needs, what, kept) in FAMILIES.items()},
+        **{name: Drawn(needs, f"{what} {by}", _intervals(types, chosen)) for name, (needs, what, chosen) in FAMILIES.items()},
         "figure-3a": Drawn(("sources",), f"entropy metrics of {first} by source", _by_source(m, (GINI, ATKINSON))),
         "figure-3b": Drawn(("sources",), f"tail shares of {first} by source", _by_source(m, (TOP_1, TOP_10))),
         "figure-4": Drawn(
@@ -73,9 +73,11 @@ def figures(m: Measures, seed: int) -> tuple[tuple[Figure, ...], dict[str, str]]
             ("sources",), "which source makes the skew: contribution and marginal effect", lambda: m.parts["split"].plot("sources")
         ),
     }  # fmt: skip
-    lost = {name: next((need for need in one.needs if need not in m.has), "") for name, one in every.items()}
-    kept = (Figure(name, f"{_title(name)}: {one.caption}.", one.draw) for name, one in every.items() if not lost[name])
-    return tuple(kept), {_title(name): need for name, need in lost.items() if need}
+    lost = {name: next((need for need in drawn.needs if need not in m.has), "") for name, drawn in every.items()}
+    chosen = (
+        Figure(name, f"{_title(name)}: {drawn.caption}.", drawn.draw) for name, drawn in every.items() if not lost[name]
+    )
+    return tuple(chosen), {_title(name): need for name, need in lost.items() if need}
 
 
 def _by_source(m: Measures, metrics: Iterable[str]) -> Any:
@@ -98,8 +100,8 @@ def _intervals(result: Result, metrics: Iterable[str]) -> Any:
 
 def _rows_of(result: Result, keep: Any) -> Result:
     columns = result.findings.columns
-    kept = {name: [column[i] for i in keep] for name, column in columns.items()}
-    return replace(result, findings=replace(result.findings, columns=kept))
+    selected = {name: [column[i] for i in keep] for name, column in columns.items()}
+    return replace(result, findings=replace(result.findings, columns=selected))
 
 
 def _sorted(result: Result, key: str) -> Result:
@@ -117,13 +119,15 @@ def _large(bins: Result) -> Result:
 def _against(m: Measures) -> Result:
     """Figure 4's points: one row per source and quantity."""
     followers, source = m.parts["followers"], str(m.log.source)
-    found = {
+    quantities = {
         f"gini_of_{m.log.first}": m.by_source(GINI),
         f"mean_{m.log.followers}": values(followers, "mean", source),
         f"gini_of_{m.log.followers}": values(followers, GINI, source),
     }
     rows = [
-        (via, name, by_source[via]) for name, by_source in found.items() for via in found[f"mean_{m.log.followers}"]
+        (via, name, by_source[via])
+        for name, by_source in quantities.items()
+        for via in quantities[f"mean_{m.log.followers}"]
     ]
     columns: dict[str, list[Any]] = {"source": [r[0] for r in rows]} | {name: [None] * len(rows) for name in COLUMNS}
     columns |= {

@@ -110,7 +110,7 @@ class Measures:
 class Finding:
     """What the paper states, and how it is read off the measures: in words, and whether it comes out."""
 
-    says: str
+    statement: str
     where: str
     stated: str
     needs: tuple[str, ...]
@@ -129,7 +129,7 @@ class Finding:
             measured, holds = f"fewer than {FEWEST} units", None
         else:
             measured, holds = self.read(m)
-        return Claim(self.says, self.where, self.stated, measured, holds, self.counts)
+        return Claim(self.statement, self.where, self.stated, measured, holds, self.counts)
 
 
 FINDINGS: list[Finding] = []
@@ -137,13 +137,13 @@ FINDINGS: list[Finding] = []
 APART = "the intervals do not overlap"
 
 
-def finding(says: str, where: str, stated: str, *needs: str, counts: str = "") -> Callable[..., Finding]:
+def finding(statement: str, where: str, stated: str, *needs: str, counts: str = "") -> Callable[..., Finding]:
     """Declare a finding of the paper with what it needs and what is taken for coming out."""
 
     def declared(read: Callable[[Measures], tuple[str, bool | None]]) -> Finding:
-        made = Finding(says, where, stated, needs, counts, read)
-        FINDINGS.append(made)
-        return made
+        declaration = Finding(statement, where, stated, needs, counts, read)
+        FINDINGS.append(declaration)
+        return declaration
 
     return declared
 
@@ -153,15 +153,15 @@ def values(result: Result, metric: str, key: str) -> dict[str, float]:
     return {str(r[key]): float(r["estimate"]) for r in result.findings.rows() if r["metric"] == metric}
 
 
-def above(result: Result, key: str, one: str, other: str) -> bool | None:
+def above(result: Result, key: str, first: str, other: str) -> bool | None:
     """Whether the Gini index of one slice lies above that of another; None where one's interval reaches into the other's.
 
     Without intervals the estimates decide.
     """
-    found = {str(r[key]): r for r in result.findings.rows() if r["metric"] == GINI}
+    rows = {str(r[key]): r for r in result.findings.rows() if r["metric"] == GINI}
     (low, high), (other_low, other_high) = (
         (r["estimate"], r["estimate"]) if math.isnan(r["low"] + r["high"]) else (r["low"], r["high"])
-        for r in (found[one], found[other])
+        for r in (rows[first], rows[other])
     )
     return True if low > other_high else False if high <= other_low else None
 
@@ -169,14 +169,14 @@ def above(result: Result, key: str, one: str, other: str) -> bool | None:
 UNCLEAR = "whose intervals overlap"
 
 
-def _known(found: Mapping[str, float]) -> dict[str, float]:
-    return {name: x for name, x in found.items() if not math.isnan(x)}
+def _defined(estimates: Mapping[str, float]) -> dict[str, float]:
+    return {name: x for name, x in estimates.items() if not math.isnan(x)}
 
 
-def alike(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+def alike(first: Mapping[str, float], other: Mapping[str, float]) -> float:
     """Share of pairs of labels that both put in the same order."""
-    pairs = list(itertools.combinations(one, 2))
-    same = [(one[a] - one[b]) * (other[a] - other[b]) > 0 for a, b in pairs]
+    pairs = list(itertools.combinations(first, 2))
+    same = [(first[a] - first[b]) * (other[a] - other[b]) > 0 for a, b in pairs]
     return sum(same) / len(pairs) if pairs else math.nan
 
 
@@ -189,8 +189,8 @@ def _plain(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _listed(found: Mapping[str, float], digits: int = 3) -> str:
-    return ", ".join(f"{_plain(name)} {x:,.{digits}f}" for name, x in sorted(found.items(), key=lambda p: p[1]))
+def _listed(estimates: Mapping[str, float], digits: int = 3) -> str:
+    return ", ".join(f"{_plain(name)} {x:,.{digits}f}" for name, x in sorted(estimates.items(), key=lambda p: p[1]))
 
 
 def _digits(shares: Mapping[str, float]) -> int:
@@ -208,13 +208,13 @@ def every_top_share_is_high(m: Measures) -> tuple[str, bool | None]:
     return _ends(values(m.types, TOP_1, "amount"), 0.7, ".1%")
 
 
-def _ends(found: Mapping[str, float], bound: float, form: str) -> tuple[str, bool | None]:
-    known = _known(found)
-    if not known:
+def _ends(estimates: Mapping[str, float], bound: float, form: str) -> tuple[str, bool | None]:
+    defined = _defined(estimates)
+    if not defined:
         return "nobody received anything", None
-    least = min(known, key=lambda k: known[k])
-    measured = f"smallest {known[least]:{form}} ({_plain(least)}), largest {max(known.values()):{form}}"
-    return measured if len(found) > 1 else f"{known[least]:{form}} ({_plain(least)})", known[least] > bound
+    least = min(defined, key=lambda k: defined[k])
+    measured = f"smallest {defined[least]:{form}} ({_plain(least)}), largest {max(defined.values()):{form}}"
+    return measured if len(estimates) > 1 else f"{defined[least]:{form}} ({_plain(least)})", defined[least] > bound
 
 
 @finding("Impressions reach furthest: their curve leaves zero first", "figure 1b", "impressions", "types")
@@ -245,16 +245,16 @@ def profile_clicks_are_least_skewed(m: Measures) -> tuple[str, bool | None]:
 
 def _at_the_end(result: Result, key: str, name: str, *, most: bool) -> tuple[str, bool | None]:
     """Whether a slice is more, or less, skewed than all others."""
-    found = _known(values(result, GINI, key))
-    others = [other for other in found if other != name]
-    if name not in found:
+    estimates = _defined(values(result, GINI, key))
+    others = [other for other in estimates if other != name]
+    if name not in estimates:
         return f"nobody received any {_plain(name)}", None
     if not others:
         return "nobody received anything else", None
-    first = (max if most else min)(others, key=lambda k: found[k])
-    told = f"{_plain(name)} {found[name]:.3f}; of the others {'most' if most else 'least'}: {_plain(first)} {found[first]:.3f}"
+    first = (max if most else min)(others, key=lambda k: estimates[k])
+    text = f"{_plain(name)} {estimates[name]:.3f}; of the others {'most' if most else 'least'}: {_plain(first)} {estimates[first]:.3f}"
     ends = above(result, key, *((name, first) if most else (first, name)))
-    return told if ends is not None else f"{told}, {UNCLEAR}", ends
+    return text if ends is not None else f"{text}, {UNCLEAR}", ends
 
 
 @finding("80/20 ratios are defined for impressions only", "figure 2b", "impressions", "types")
@@ -268,7 +268,7 @@ def ratios_need_impressions(m: Measures) -> tuple[str, bool | None]:
     counts=f"{ALIKE:.0%} of pairs or more in the order of the Gini index, by every family",
 )  # fmt: skip
 def metrics_agree(m: Measures) -> tuple[str, bool | None]:
-    order = _known(values(m.types, GINI, "amount"))
+    order = _defined(values(m.types, GINI, "amount"))
     if len(order) < 2:
         return "fewer than two types that anybody received", None
     others = {metric: alike(order, values(m.types, metric, "amount")) for metric in FAMILIES[1:]}
@@ -284,13 +284,13 @@ def metrics_agree(m: Measures) -> tuple[str, bool | None]:
     counts=APART,
 )  # fmt: skip
 def out_of_network_is_more_skewed(m: Measures) -> tuple[str, bool | None]:
-    found = _known(m.by_source(GINI))
-    inside, outside = ([str(s) for s in side if str(s) in found] for side in (m.log.inside, m.log.outside))
+    estimates = _defined(m.by_source(GINI))
+    inside, outside = ([str(s) for s in side if str(s) in estimates] for side in (m.log.inside, m.log.outside))
     if not inside or not outside:
-        return _listed(found), None
-    nearest = min(outside, key=lambda k: found[k]), max(inside, key=lambda k: found[k])
+        return _listed(estimates), None
+    nearest = min(outside, key=lambda k: estimates[k]), max(inside, key=lambda k: estimates[k])
     ends = above(m.sources, str(m.log.source), *nearest)
-    return _listed(found) + ("" if ends is not None else f"; {listing(nearest)}, {UNCLEAR}"), ends
+    return _listed(estimates) + ("" if ends is not None else f"; {listing(nearest)}, {UNCLEAR}"), ends
 
 
 @finding("Miscellaneous suggestions are the most skewed source", "figure 3", "misc", "sources", "misc", counts=APART)
@@ -303,14 +303,14 @@ def misc_is_most_skewed(m: Measures) -> tuple[str, bool | None]:
     counts=f"a correlation of {CORRELATED} or more between any two, over the sources",
 )  # fmt: skip
 def metrics_are_correlated(m: Measures) -> tuple[str, bool | None]:
-    found = [_known(m.by_source(metric)) for metric in (GINI, ATKINSON, TOP_1)]
-    shared = [name for name in found[0] if all(name in one for one in found)]
-    spread = all(len({one[name] for name in shared}) > 1 for one in found)
+    by_metric = [_defined(m.by_source(metric)) for metric in (GINI, ATKINSON, TOP_1)]
+    shared = [name for name in by_metric[0] if all(name in estimates for estimates in by_metric)]
+    spread = all(len({estimates[name] for name in shared}) > 1 for estimates in by_metric)
     if len(shared) < 3 or not spread:
         return "fewer than three sources that differ", None
-    of = np.corrcoef([[one[name] for name in shared] for one in found])
-    told = f"Gini and Atkinson {of[0, 1]:.2f}, Gini and top 1% {of[0, 2]:.2f}, Atkinson and top 1% {of[1, 2]:.2f}"
-    return told, float(of.min()) >= CORRELATED
+    of = np.corrcoef([[estimates[name] for name in shared] for estimates in by_metric])
+    text = f"Gini and Atkinson {of[0, 1]:.2f}, Gini and top 1% {of[0, 2]:.2f}, Atkinson and top 1% {of[1, 2]:.2f}"
+    return text, float(of.min()) >= CORRELATED
 
 
 @finding(
@@ -330,23 +330,23 @@ def skewed_sources_reach_unequal_followers(m: Measures) -> tuple[str, bool | Non
 
 
 def _with_followers(m: Measures, metric: str, digits: int) -> tuple[str, bool | None]:
-    skew, found = m.by_source(GINI), _known(values(m.parts["followers"], metric, str(m.log.source)))
-    if len(found) < 2:
-        return f"fewer than two sources: {_listed(found, digits)}", None
-    if max(found.values()) - min(found.values()) <= 0.01 * max(found.values()):
-        return f"the same for all: {_listed(found, digits)}", False
-    same = alike({name: skew[name] for name in found}, found)
-    return f"{same:.0%} of pairs rise together; {_listed(found, digits)}", same >= ALIKE
+    skew, estimates = m.by_source(GINI), _defined(values(m.parts["followers"], metric, str(m.log.source)))
+    if len(estimates) < 2:
+        return f"fewer than two sources: {_listed(estimates, digits)}", None
+    if max(estimates.values()) - min(estimates.values()) <= 0.01 * max(estimates.values()):
+        return f"the same for all: {_listed(estimates, digits)}", False
+    same = alike({name: skew[name] for name in estimates}, estimates)
+    return f"{same:.0%} of pairs rise together; {_listed(estimates, digits)}", same >= ALIKE
 
 
 def _by_bin(m: Measures, metric: str, fewest: int = FEWEST) -> list[tuple[float, float, float, int]]:
     """Middle of each bin of followers, in-network and out-of-network value, and authors in it; large enough bins only."""
     low, high = (f"{m.log.followers}_{end}" for end in ("low", "high"))
-    found: dict[str, dict[float, tuple[float, int]]] = {INSIDE: {}, m.log.other: {}}
+    by_network: dict[str, dict[float, tuple[float, int]]] = {INSIDE: {}, m.log.other: {}}
     for r in m.parts["bins"].findings.rows():
         if r["metric"] == metric and r[low] is not None and r["units"] >= fewest and not math.isnan(r["estimate"]):
-            found[r[NETWORK]][middle(r[low], r[high])] = (float(r["estimate"]), int(r["units"]))
-    inside, outside = found.values()
+            by_network[r[NETWORK]][middle(r[low], r[high])] = (float(r["estimate"]), int(r["units"]))
+    inside, outside = by_network.values()
     return [(x, inside[x][0], outside[x][0], inside[x][1]) for x in sorted(set(inside) & set(outside))]
 
 
@@ -393,10 +393,10 @@ def small_accounts_are_skewed_out_of_network(m: Measures) -> tuple[str, bool | N
     if len(rows) < FEWEST_BINS:
         return _ONE_BIN, None
     gaps = _gaps(rows[: len(rows) // 2])
-    told = (
+    text = (
         f"{_plain(m.log.other)}: Gini index higher by {min(gaps):.2f} to {max(gaps):.2f} in the {len(gaps)} lower bins"
     )
-    return told, min(gaps) > 0 and float(np.mean(gaps)) > CLEAR
+    return text, min(gaps) > 0 and float(np.mean(gaps)) > CLEAR
 
 
 @finding(
@@ -430,8 +430,8 @@ def _spread(result: Result, key: str, metrics: Sequence[str]) -> tuple[str, bool
     """Effect size as the paper reads it off its figures: how far the largest and smallest value lie apart."""
     ranges = {}
     for metric in metrics:
-        found = _known(values(result, metric, key)).values()
-        ranges[metric] = max(found, default=math.nan) - min(found, default=math.nan)
+        estimates = _defined(values(result, metric, key)).values()
+        ranges[metric] = max(estimates, default=math.nan) - min(estimates, default=math.nan)
     if any(map(math.isnan, ranges.values())):
         return "nobody received anything", None
     widest = max(ranges, key=lambda k: ranges[k])
@@ -451,11 +451,11 @@ def errors_are_small(m: Measures) -> tuple[str, bool | None]:
         return "no intervals were drawn", None
     widest = max(halves, key=lambda k: halves[k])
     gini = max((half for name, half in halves.items() if name.startswith(GINI)), default=math.nan)
-    wide, own = (f"{half:.3f}" if not half < 0.001 else "below 0.001" for half in (halves[widest], gini))
-    measured = f"widest half interval {wide} ({_plain(widest)}); of a Gini index {own}"
+    wide, gini_half = (f"{half:.3f}" if not half < 0.001 else "below 0.001" for half in (halves[widest], gini))
+    measured = f"widest half interval {wide} ({_plain(widest)}); of a Gini index {gini_half}"
     return measured, halves[widest] <= VISIBLE
 
 
 def claims(m: Measures, *, all: bool = True) -> tuple[Claim, ...]:
     """Every stated finding beside what was measured; or those alone that the log can be asked."""
-    return tuple(one(m) for one in FINDINGS if all or one.lacks(m) is None)
+    return tuple(finding(m) for finding in FINDINGS if all or finding.lacks(m) is None)

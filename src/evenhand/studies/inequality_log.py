@@ -37,7 +37,7 @@ class Log:
     ----------
     everyone : how many units there are, or a table of them, with `followers` where these are known of all.
     inside, outside : the sources in and out of network; none where nobody said.
-    beside : the out-of-network source that figure 5 shows, or `pooled`.
+    figure_5 : the out-of-network source that figure 5 shows, or `pooled`.
     counted : who that is, in words.
     """
 
@@ -49,7 +49,7 @@ class Log:
     followers: str | None = None
     inside: tuple[Any, ...] = ()
     outside: tuple[Any, ...] = ()
-    beside: str = POOLED
+    figure_5: str = POOLED
     counted: str = ""
     nan_policy: NanPolicy = "raise"
 
@@ -79,12 +79,12 @@ class Log:
     @property
     def compared(self) -> tuple[Any, ...]:
         """The out-of-network sources of figure 5."""
-        return self.outside if self.beside == POOLED else (match(self.beside, list(self.outside)),)
+        return self.outside if self.figure_5 == POOLED else (match(self.figure_5, list(self.outside)),)
 
     @property
     def other(self) -> str:
         """What figure 5 calls its out-of-network side: the source itself, or what they are together."""
-        return OUTSIDE if self.beside in (POOLED, INSIDE) else self.beside
+        return OUTSIDE if self.figure_5 in (POOLED, INSIDE) else self.figure_5
 
     def by_network(self) -> Relation:
         """The log with a column `network`: in_network, out_of_network, and what is neither under its own name."""
@@ -143,28 +143,30 @@ class Log:
     def roles(self) -> Shown:
         """The columns by their roles."""
         rest = [s for s in self.sources if s not in (*self.inside, *self.outside)]
-        told = {
+        columns = {
             "unit": self.unit, "amount": listing(self.amounts), "source": self.source or "", "followers": self.followers or "",
             "in network": listing(self.inside), "out of network": listing(self.outside),
-            "neither": listing(rest) if self.inside else "", "figure 5 shows": self.beside if self.networks else "",
+            "neither": listing(rest) if self.inside else "", "figure 5 shows": self.figure_5 if self.networks else "",
         }  # fmt: skip
-        return Shown("Columns and labels by role", ("role", "in the log"), tuple((k, v) for k, v in told.items() if v))
+        return Shown(
+            "Columns and labels by role", ("role", "in the log"), tuple((k, v) for k, v in columns.items() if v)
+        )
 
 
-def of_platform(month: Platform, beside: str = USUAL) -> Log:
+def log_of_platform(month: Platform, figure_5: str = USUAL) -> Log:
     """A generated month. The paper's authors: at least one follower, and at least one post selected for display."""
     import polars as pl
 
-    matches("figure_5", beside, [*OUT_OF_NETWORK, POOLED], of="the sources out of network")
+    matches("figure_5", figure_5, [*OUT_OF_NETWORK, POOLED], of="the sources out of network")
     eligible = month.authors.filter((pl.col("displays") > 0) & (pl.col("followers") > 0))
     engagements = open_table(month.engagements)
     everyone = open_table(eligible.select("author_id", "followers"), beside=engagements)
     return Log(
-        engagements, "author_id", ENGAGEMENTS, everyone, "source", "followers", (INSIDE,), OUT_OF_NETWORK, beside
+        engagements, "author_id", ENGAGEMENTS, everyone, "source", "followers", (INSIDE,), OUT_OF_NETWORK, figure_5
     )
 
 
-def of_data(
+def log_of_data(
     data: Any,
     *,
     unit: str,
@@ -174,7 +176,7 @@ def of_data(
     population: Any,
     in_network: Any,
     out_of_network: Any,
-    beside: str | None,
+    figure_5: str | None,
     nan_policy: NanPolicy | None,
 ) -> Log:
     """A log of one's own, its columns checked."""
@@ -182,8 +184,8 @@ def of_data(
     amounts = names_of(amount)
     if len(set(amounts)) < len(amounts):
         raise EvenhandError(f"amount={listing(amounts)} names a column twice. Name every column once.")
-    given = [("unit", unit), *(("amount", a) for a in amounts), *([("source", source)] if source is not None else [])]
-    if problems := missing_columns(opened, given):
+    named = [("unit", unit), *(("amount", a) for a in amounts), *([("source", source)] if source is not None else [])]
+    if problems := missing_columns(opened, named):
         raise all_problems(problems)
     if NETWORK in (unit, *amounts, followers):
         raise EvenhandError(
@@ -195,19 +197,19 @@ def of_data(
     if not amounts:
         opened, amounts = _counting_rows(opened)
     opened, policy = opened.with_numbers(*amounts, followers), nan_policy or "raise"
-    found = Log(opened, unit, amounts, everyone, source, followers, counted=counted, nan_policy=policy)
+    checked = Log(opened, unit, amounts, everyone, source, followers, counted=counted, nan_policy=policy)
     if followers is not None:
         if policy == "raise":
-            _refuse_missing_followers(found)
-        _refuse_changing_followers(found)
+            _refuse_missing_followers(checked)
+        _refuse_changing_followers(checked)
     if source is not None:
-        found = _with_known_sources(found)
-    if len(found.sources) > MOST_SOURCES:
+        checked = _with_known_sources(checked)
+    if len(checked.sources) > MOST_SOURCES:
         raise EvenhandError(
-            f"source={source!r} has {len(found.sources):,} labels. Pass a column with at most {MOST_SOURCES}, one for each source."
+            f"source={source!r} has {len(checked.sources):,} labels. Pass a column with at most {MOST_SOURCES}, one for each source."
         )
-    _refuse_kinds_of_units(found)
-    return _with_networks(found, several(in_network), several(out_of_network), beside)
+    _refuse_kinds_of_units(checked)
+    return _with_networks(checked, several(in_network), several(out_of_network), figure_5)
 
 
 def labels_of(table: Relation, column: str) -> list[Any]:
@@ -266,20 +268,24 @@ def _people(table: Relation, unit: str, followers: str | None) -> Relation:
 
 
 def _refuse_unknown_followers(opened: Relation, everyone: Any, followers: str | None) -> None:
-    held = isinstance(everyone, Relation) and followers in everyone.schema
-    if followers is not None and not held and (problems := missing_columns(opened, [("followers", followers)])):
+    in_population = isinstance(everyone, Relation) and followers in everyone.schema
+    if (
+        followers is not None
+        and not in_population
+        and (problems := missing_columns(opened, [("followers", followers)]))
+    ):
         raise all_problems(problems)
 
 
-def _with_followers(given: Log) -> list[Relation]:
+def _with_followers(log: Log) -> list[Relation]:
     """The tables that have the followers of units."""
-    tables = (given.table, given.everyone)
-    return [table for table in tables if isinstance(table, Relation) and given.followers in table.schema]
+    tables = (log.table, log.everyone)
+    return [table for table in tables if isinstance(table, Relation) and log.followers in table.schema]
 
 
-def _refuse_missing_followers(given: Log) -> None:
-    name = str(given.followers)
-    for table in _with_followers(given):
+def _refuse_missing_followers(log: Log) -> None:
+    name = str(log.followers)
+    for table in _with_followers(log):
         lost = int(table.facts({"n": count_where(f"{table.label(name)} IS NULL")})["n"])
         if lost:
             raise EvenhandError(
@@ -287,11 +293,11 @@ def _refuse_missing_followers(given: Log) -> None:
             )
 
 
-def _refuse_changing_followers(given: Log) -> None:
+def _refuse_changing_followers(log: Log) -> None:
     """One number for every unit, in the log and in the population: of two nobody can say which it had."""
-    name = str(given.followers)
-    for table in _with_followers(given):
-        if count := _varying(table, given.unit, name):
+    name = str(log.followers)
+    for table in _with_followers(log):
+        if count := _varying(table, log.unit, name):
             raise EvenhandError(
                 f"followers={name!r} has more than one number for {count:,} units. Keep one for each, such as the last."
             )
@@ -306,48 +312,48 @@ def _varying(table: Relation, unit: str, name: str) -> int:
     return int(table.engine.cells(query).row()["n"])
 
 
-def _with_known_sources(given: Log) -> Log:
+def _with_known_sources(log: Log) -> Log:
     """The log without rows of no source; it is refused with them unless they are to be omitted."""
-    via = given.table.label(str(given.source))
-    if given.nan_policy == "omit":
-        return replace(given, table=given.table.where(f"{via} IS NOT NULL"))
-    lost = int(given.table.facts({"n": count_where(f"{via} IS NULL")})["n"])
+    via = log.table.label(str(log.source))
+    if log.nan_policy == "omit":
+        return replace(log, table=log.table.where(f"{via} IS NOT NULL"))
+    lost = int(log.table.facts({"n": count_where(f"{via} IS NULL")})["n"])
     if lost:
         raise EvenhandError(
-            f"source={given.source!r} is missing in {lost:,} rows. Give them a source, or pass nan_policy='omit'."
+            f"source={log.source!r} is missing in {lost:,} rows. Give them a source, or pass nan_policy='omit'."
         )
-    return given
+    return log
 
 
-def _refuse_kinds_of_units(given: Log) -> None:
+def _refuse_kinds_of_units(log: Log) -> None:
     """A source that never varies within a unit is a kind of unit, of which nobody says how many there are."""
-    if len(given.sources) < 2 or not isinstance(given.everyone, Relation):
+    if len(log.sources) < 2 or not isinstance(log.everyone, Relation):
         return
-    if not _varying(given.table, given.unit, str(given.source)):
+    if not _varying(log.table, log.unit, str(log.source)):
         raise EvenhandError(
-            f"source={given.source!r} is the same in all rows of every unit: it says what a unit is, not where an amount came "
+            f"source={log.source!r} is the same in all rows of every unit: it says what a unit is, not where an amount came "
             "from. Leave source= out, and compare kinds of units with eh.inequality(by=...)."
         )
 
 
-def _with_networks(found: Log, inside: Sequence[Any], outside: Sequence[Any], beside: str | None) -> Log:
+def _with_networks(log: Log, inside: Sequence[Any], outside: Sequence[Any], figure_5: str | None) -> Log:
     """The log with its sources in and out of network; where one side is named, the other is the rest."""
     if not inside and not outside:
-        if beside is not None:
+        if figure_5 is not None:
             raise EvenhandError("figure_5 sets a source beside those in network. Name them with in_network=.")
-        return found
-    if found.source is None:
+        return log
+    if log.source is None:
         raise EvenhandError("in_network and out_of_network are labels of a source. Pass source= with its column too.")
-    known, of = found.sources, f"the labels of {found.source!r}"
-    asked = {"in_network": inside, "out_of_network": outside}
-    sides = {role: matches(role, labels, known, of=of) if labels else [] for role, labels in asked.items()}
-    if twice := [label for label in sides["in_network"] if label in sides["out_of_network"]]:
-        raise EvenhandError(f"{listing(twice)} is both in and out of network. Name every source once.")
-    inner = sides["in_network"] or [s for s in known if s not in sides["out_of_network"]]
-    outer = sides["out_of_network"] or [s for s in known if s not in inner]
+    sources, of = log.sources, f"the labels of {log.source!r}"
+    named = {"in_network": inside, "out_of_network": outside}
+    sides = {role: matches(role, labels, sources, of=of) if labels else [] for role, labels in named.items()}
+    if on_both_sides := [label for label in sides["in_network"] if label in sides["out_of_network"]]:
+        raise EvenhandError(f"{listing(on_both_sides)} is both in and out of network. Name every source once.")
+    inner = sides["in_network"] or [s for s in sources if s not in sides["out_of_network"]]
+    outer = sides["out_of_network"] or [s for s in sources if s not in inner]
     if not inner or not outer:
         raise EvenhandError("Every source is on one side of the network. Leave a source for the other side.")
-    chosen = beside or (USUAL if USUAL in outer else str(outer[0]) if len(outer) == 1 else POOLED)
+    chosen = figure_5 or (USUAL if USUAL in outer else str(outer[0]) if len(outer) == 1 else POOLED)
     if chosen != POOLED:
         matches("figure_5", chosen, [*outer, POOLED], of="the sources out of network")
-    return replace(found, inside=tuple(inner), outside=tuple(outer), beside=chosen)
+    return replace(log, inside=tuple(inner), outside=tuple(outer), figure_5=chosen)

@@ -113,9 +113,9 @@ def _on_marketplaces(size: int | None, seed: int) -> Study:
         f"Generated marketplaces of {requests:,} requests (seed {seed}); rates over {WORLDS} worlds of {SMALL['requests']} "
         f"requests with {SMALL['candidates']} candidates each."
     )
-    found = claims(jobs, fair, people, rates)
+    stated = claims(jobs, fair, people, rates)
     return Study(
-        "outcome", TITLE, setting_words, found, _tables(jobs, fair, people, rates), _figures(jobs, people),
+        "outcome", TITLE, setting_words, stated, _tables(jobs, fair, people, rates), _figures(jobs, people),
         (*SENTENCES, _power(jobs)),
         (CAVEAT,),
     )  # fmt: skip
@@ -137,9 +137,9 @@ SENTENCES = (
 def _power(jobs: Audit) -> str:
     """What this many requests can show, beside what the bias that was put in does."""
     seen = {what: (measured, least) for what, measured, least, _ in reach(jobs.test, jobs.honest).rows}
-    told = [f"{what} {least} (measured {measured})" for what, (measured, least) in seen.items() if "bin" not in what]
+    parts = [f"{what} {least} (measured {measured})" for what, (measured, least) in seen.items() if "bin" not in what]
     return (
-        f"Is that enough data? With {jobs.sample} of notifications a change is found with a chance of 80% from: {', '.join(told)}. "
+        f"Is that enough data? With {jobs.sample} of notifications a change is found with a chance of 80% from: {', '.join(parts)}. "
         "A no where less was measured than that is no evidence."
     )
 
@@ -168,8 +168,8 @@ def _audit(data: pl.DataFrame, how: Mapping[str, Any], seed: int) -> Audit:
 
 def rates_of(setting: Mapping[str, Any], worlds: int, seed: int) -> Rates:
     """How often each measure calls a world unfair to women, at the 5% level."""
-    found = np.array([_verdicts(setting, [seed, world]) for world in range(worlds)])
-    return Rates(worlds, *found.mean(0).tolist())
+    verdicts = np.array([_verdicts(setting, [seed, world]) for world in range(worlds)])
+    return Rates(worlds, *verdicts.mean(0).tolist())
 
 
 def _verdicts(setting: Mapping[str, Any], seed: list[int]) -> tuple[bool, bool, bool, bool]:

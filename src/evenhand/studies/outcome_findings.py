@@ -40,21 +40,21 @@ def claims(jobs: Any, fair: Any, people: Any, rates: Mapping[str, Rates]) -> tup
 
 
 def _rows(result: Any, metric: str, **where: Any) -> list[dict[str, Any]]:
-    found = [r for r in result.findings.rows() if r["metric"] == metric]
-    return [r for r in found if all(r[k] == v for k, v in where.items())]
+    rows = [r for r in result.findings.rows() if r["metric"] == metric]
+    return [r for r in rows if all(r[k] == v for k, v in where.items())]
 
 
-def _one(result: Any, metric: str, **where: Any) -> dict[str, Any]:
+def _row(result: Any, metric: str, **where: Any) -> dict[str, Any]:
     return _rows(result, metric, **where)[0]
 
 
 def _moves(result: Any, groups: Sequence[str], metric: str = "slots_gained") -> dict[str, tuple[float, float, float]]:
     """Each group's change, and the band in which it lies by chance alone."""
-    found = {}
+    moves = {}
     for g in groups:
-        band = _one(result, f"{metric}_null", group=g)
-        found[g] = (_one(result, metric, group=g)["estimate"], band["low"], band["high"])
-    return found
+        band = _row(result, f"{metric}_null", group=g)
+        moves[g] = (_row(result, metric, group=g)["estimate"], band["low"], band["high"])
+    return moves
 
 
 def _way(move: tuple[float, float, float]) -> int:
@@ -97,9 +97,9 @@ def _notifications(jobs: Any, fair: Any) -> tuple[Claim, ...]:
     higher = sum(m > f for m, f in zip(means["male"], means["female"], strict=True))
     first = gaps[0]
     slots = _moves(jobs.honest, ("male", "unknown", "female"))
-    printed, bounded = (_one(r, "outcome_relative_change")["estimate"] for r in (jobs.printed, jobs.bounded))
+    printed, bounded = (_row(r, "outcome_relative_change")["estimate"] for r in (jobs.printed, jobs.bounded))
     largest, near = (
-        max(abs(_one(r, "slots_relative_change", group=g)["estimate"]) for g in slots)
+        max(abs(_row(r, "slots_relative_change", group=g)["estimate"]) for g in slots)
         for r in (jobs.printed, jobs.bounded)
     )
     return (
@@ -126,7 +126,7 @@ def _notifications(jobs: Any, fair: Any) -> tuple[Claim, ...]:
         ),
         Claim(
             "Both, with candidates from one bin below the bar only (our window)", "4.1", "(not done there)",
-            f"{bounded:+.2%}, against {near:.2%} of notifications", 0 < bounded < min(0.02, near), ours=True,
+            f"{bounded:+.2%}, against {near:.2%} of notifications", 0 < bounded < min(0.02, near), is_ours=True,
         ),
         _honest_rise(jobs, fair),
         _mechanical(fair),
@@ -134,52 +134,52 @@ def _notifications(jobs: Any, fair: Any) -> tuple[Claim, ...]:
 
 
 def _size(audit: Any, group: str, where: str) -> Claim:
-    found, true = _one(audit.test, "pooled_gap", group=group), _one(audit.truth, "pooled_gap", group=group)["estimate"]
+    gap, true = _row(audit.test, "pooled_gap", group=group), _row(audit.truth, "pooled_gap", group=group)["estimate"]
     return Claim(
         "The gap found is the gap that the true qualifications give",
         where,
         "(not stated: the truth is unknown there)",
-        f"{found['estimate']:.4f} ({found['low']:.4f} to {found['high']:.4f}), true {true:.4f}",
-        bool(found["low"] <= true <= found["high"]),
+        f"{gap['estimate']:.4f} ({gap['low']:.4f} to {gap['high']:.4f}), true {true:.4f}",
+        bool(gap["low"] <= true <= gap["high"]),
         counts="the interval holds the truth",
-        ours=True,
+        is_ours=True,
     )
 
 
 def _honest_rise(jobs: Any, fair: Any) -> Claim:
     """Whether the rise is beyond chance where there is bias, and is not where there is none."""
-    said, verdicts = [], []
+    parts, verdicts = [], []
     for name, audit in (("biased", jobs), ("fair", fair)):
-        change, band = _one(audit.honest, "outcome_relative_change"), _one(audit.honest, "outcome_relative_change_null")
-        said.append(f"{name} {change['estimate']:+.2%}, by chance {band['low']:+.2%} to {band['high']:+.2%}")
+        change, band = _row(audit.honest, "outcome_relative_change"), _row(audit.honest, "outcome_relative_change_null")
+        parts.append(f"{name} {change['estimate']:+.2%}, by chance {band['low']:+.2%} to {band['high']:+.2%}")
         verdicts.append(change["estimate"] > max(band["high"], 0))  # a fall that chance would make larger is no rise
     return Claim(
         "The rise is beyond chance with bias and not without (two folds)",
         "4.1",
         "(not tested there)",
-        "; ".join(said),
+        "; ".join(parts),
         verdicts[0] and not verdicts[1],
         counts="above zero and above the band with bias only",
-        ours=True,
+        is_ours=True,
     )
 
 
 def _mechanical(fair: Any) -> Claim:
-    printed = _one(fair.bounded, "outcome_relative_change")["estimate"]
+    printed = _row(fair.bounded, "outcome_relative_change")["estimate"]
     return Claim(
         "The same procedure shows no rise where the scores are fair",
         "4.1",
         "(implied)",
         f"{printed:+.2%} although nothing is wrong",
         bool(printed <= 0),
-        ours=True,
+        is_ours=True,
     )
 
 
 def _ranking(people: Any) -> tuple[Claim, ...]:
     means = {g: [r["estimate"] for r in _rows(people.test, "mean_outcome", group=g)] for g in ("male", "female")}
     higher = sum(f > m for m, f in zip(means["male"], means["female"], strict=True))
-    joint = _one(people.test, "joint_test")
+    joint = _row(people.test, "joint_test")
     slots = _moves(people.honest, ("female", "unknown", "male"))
     ranks = _moves(people.honest, ("female", "unknown", "male"), "mean_rank_change")
     return (
@@ -199,7 +199,7 @@ def _ranking(people: Any) -> tuple[Claim, ...]:
         ),
         Claim(
             "The under-scored groups gain slots", "4.2", "(not stated)",
-            _said(slots), [_way(m) for m in slots.values()] == [1, 1, -1], counts=BEYOND, ours=True,
+            _said(slots), [_way(m) for m in slots.values()] == [1, 1, -1], counts=BEYOND, is_ours=True,
         ),
     )  # fmt: skip
 
@@ -258,5 +258,5 @@ def _equalised_odds_repaired() -> Claim:
     gap = equalized_odds_gap(groups)
     return Claim(
         "Equalised odds can hold although a group is under-scored (another example)", "5.4.1", "false negative",
-        f"gap {gap:.1g} with 16/17 scored 0.8 and 1/2 scored 0.2", gap < 1e-9, ours=True,
+        f"gap {gap:.1g} with 16/17 scored 0.8 and 1/2 scored 0.2", gap < 1e-9, is_ours=True,
     )  # fmt: skip

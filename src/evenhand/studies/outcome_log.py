@@ -27,7 +27,7 @@ TITLE = "Equal opportunity for the equally qualified: the outcome test on a tabl
 CAVEATS = (
     "A yes or a no says what this table shows by the rule beside it. The paper speaks of other data: neither confirms nor "
     "refutes it. Who is really qualified stands in no table, so that what needs it cannot be measured.",
-    f"What it cannot say: {'; '.join(f'{said[0].lower()}{said[1:].rstrip(chr(46))}' for said in CANNOT_SAY)}.",
+    f"What it cannot say: {'; '.join(f'{limit[0].lower()}{limit[1:].rstrip(chr(46))}' for limit in CANNOT_SAY)}.",
 )
 SURE = 0.05
 FEWEST_BINS = 5
@@ -68,31 +68,31 @@ class Slots:
 
 def on_data(data: Any, roles: Mapping[str, Any], seed: int) -> Study:
     """All figures and findings that a table allows, its columns named by role."""
-    given = {role: value for role, value in roles.items() if value is not None}
-    test = outcome_test(data, **given)
-    slots = _slots(test, given, seed)
+    arguments = {role: value for role, value in roles.items() if value is not None}
+    test = outcome_test(data, **arguments)
+    slots = _slots(test, arguments, seed)
     answers = {"outcome_test": test, **({"counterfactual": slots.honest} if slots.honest else {})}
     return Study(
-        "outcome", TITLE, _setting(test, seed), claims(test, slots), _tables(test, slots, given), _figures(test, slots),
-        tuple(_told(test)), CAVEATS, results=answers,
+        "outcome", TITLE, _setting(test, seed), claims(test, slots), _tables(test, slots, arguments), _figures(test, slots),
+        tuple(_key_sentences(test)), CAVEATS, results=answers,
     )  # fmt: skip
 
 
 def _setting(test: OutcomeResult, seed: int) -> str:
-    told = test.provenance
-    many = told.get("rows")
-    name = told["plan"].get("table")
+    provenance = test.provenance
+    many = provenance.get("rows")
+    name = provenance["plan"].get("table")
     read = f"{many:,} rows" if many is not None else "Rows"
     where = f" of {name}" if isinstance(name, str) else ""
     return f"{read}{where}; others are compared with {test.findings.words.get('reference', 'nobody')!r} (seed {seed})."
 
 
-def _slots(test: OutcomeResult, given: Mapping[str, Any], seed: int) -> Slots:
-    if "weight" in given:
+def _slots(test: OutcomeResult, arguments: Mapping[str, Any], seed: int) -> Slots:
+    if "weight" in arguments:
         return Slots(lost="a slot goes to one row, and a weight makes a row stand for several")
     if not test.evidence:
         return Slots(lost="there are no two groups to compare")
-    if "treated" not in given and given.get("kind") != "classification" and "request" not in given:
+    if "treated" not in arguments and arguments.get("kind") != "classification" and "request" not in arguments:
         return Slots(lost="every row has its slot: the column of who was treated, or of the request, is not named")
     log.info("giving slots again")
     try:
@@ -112,10 +112,10 @@ def claims(test: OutcomeResult, slots: Slots) -> tuple[Claim, ...]:
         _joint(test) if ranking else _marginal(test),
         _higher(test),
         _pooled(test),
-        *_given_again(slots, ranking=ranking),
+        *_reallocated(slots, ranking=ranking),
         *(
-            Claim(says, where, stated, f"{_seen(test, says)}{NEEDS_TRUTH}", None, ours=whose)
-            for says, where, stated, whose in TRUTH
+            Claim(statement, where, stated, f"{_seen(test, statement)}{NEEDS_TRUTH}", None, is_ours=whose)
+            for statement, where, stated, whose in TRUTH
         ),
     )
 
@@ -130,7 +130,7 @@ def _who(result: Result, r: Row) -> str:
     return ", ".join(part for part in (r["group"], slice_) if part) or "all"
 
 
-def _there(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     """Whether a cell of a row holds a number."""
     return value is not None and math.isfinite(value)
 
@@ -141,17 +141,17 @@ def _units(rows: Iterable[Row], what: str = "rows") -> str:
 
 def _of_tests(result: Result, rows: Sequence[Row]) -> tuple[str, bool | None]:
     """Tests of all slices: which find something once all are counted."""
-    known = [r for r in rows if _there(r["p"])]
-    if not known:
+    tested = [r for r in rows if _is_number(r["p"])]
+    if not tested:
         return _why(rows), None
-    p = [(r["p_adjusted"] if _there(r["p_adjusted"]) else r["p"], r) for r in known]
+    p = [(r["p_adjusted"] if _is_number(r["p_adjusted"]) else r["p"], r) for r in tested]
     hits = [_who(result, r) for value, r in p if value < SURE]
     if len(rows) == 1:
-        return f"p = {p_text(known[0]['p'])}", bool(hits)
-    found = f": {listing(hits, 6)}" if hits else ""
-    untested = f" ({len(rows) - len(known)} cannot be tested)" if len(known) < len(rows) else ""
+        return f"p = {p_text(tested[0]['p'])}", bool(hits)
+    names = f": {listing(hits, 6)}" if hits else ""
+    untested = f" ({len(rows) - len(tested)} cannot be tested)" if len(tested) < len(rows) else ""
     return (
-        f"in {len(hits)} of {len(known)} slices{untested}{found}; smallest adjusted p = {p_text(min(v for v, _ in p))}",
+        f"in {len(hits)} of {len(tested)} slices{untested}{names}; smallest adjusted p = {p_text(min(v for v, _ in p))}",
         bool(hits),
     )
 
@@ -164,16 +164,16 @@ def _why(rows: Sequence[Row]) -> str:
 def _joint(test: OutcomeResult) -> Claim:
     rows = _rows(test, "joint_test")
     measured, holds = _of_tests(test, rows)
-    says, where, stated = DIFFER
-    return Claim(says, where, stated, f"joint test {measured}", holds, counts="p below 5%", sample=_units(rows))
+    statement, where, stated = DIFFER
+    return Claim(statement, where, stated, f"joint test {measured}", holds, counts="p below 5%", sample=_units(rows))
 
 
 def _marginal(test: OutcomeResult) -> Claim:
     rows = _rows(test, "marginal_test")
     measured, holds = _of_tests(test, rows)
-    says, where, stated = MARGIN
+    statement, where, stated = MARGIN
     return Claim(
-        says, where, stated, f"test of the lowest bin {measured}", holds, counts="p below 5%", sample=_units(rows)
+        statement, where, stated, f"test of the lowest bin {measured}", holds, counts="p below 5%", sample=_units(rows)
     )
 
 
@@ -181,56 +181,56 @@ def _higher(test: OutcomeResult) -> Claim:
     """In how many bins each group does better than the reference at the same score."""
     reference = test.findings.words.get("reference")
     means: dict[str, dict[tuple[str, Any], float]] = {}
-    rows = [r for r in _rows(test, "mean_outcome") if _there(r["estimate"])]
+    rows = [r for r in _rows(test, "mean_outcome") if _is_number(r["estimate"])]
     for r in rows:
         means.setdefault(r["group"], {})[test.findings.slice_label(r), r["bin"]] = r["estimate"]
     home = means.pop(str(reference), {})
     counted: dict[str, tuple[int, int]] = {}
-    for group, own in means.items():
-        for slice_ in dict.fromkeys(where for where, _ in own):
-            both = [key for key in own if key in home and key[0] == slice_]
+    for group, by_bin in means.items():
+        for slice_ in dict.fromkeys(where for where, _ in by_bin):
+            both = [key for key in by_bin if key in home and key[0] == slice_]
             if both:
                 name = f"{group}, {slice_}" if slice_ else group
-                counted[name] = sum(own[key] > home[key] for key in both), len(both)
-    enough = [found for found in counted.values() if found[1] >= FEWEST_BINS]
-    ordered = sorted(counted.items(), key=lambda one: -one[1][0] / one[1][1])
-    said = listing([f"{name} in {higher} of {bins}" for name, (higher, bins) in ordered], 6)
-    says, where, stated = HIGHER
+                counted[name] = sum(by_bin[key] > home[key] for key in both), len(both)
+    enough = [counts for counts in counted.values() if counts[1] >= FEWEST_BINS]
+    ordered = sorted(counted.items(), key=lambda pair: -pair[1][0] / pair[1][1])
+    text = listing([f"{name} in {higher} of {bins}" for name, (higher, bins) in ordered], 6)
+    statement, where, stated = HIGHER
     return Claim(
-        says, where, stated, said or "no bin holds two groups", any(h == b for h, b in enough) if enough else None,
+        statement, where, stated, text or "no bin holds two groups", any(h == b for h, b in enough) if enough else None,
         counts=f"in all of {FEWEST_BINS} bins or more", sample=_units(rows),
     )  # fmt: skip
 
 
 def _pooled(test: OutcomeResult) -> Claim:
     rows = [r for r in _rows(test, "pooled_gap") if "reference" not in (r["note"] or "").split("; ")]
-    known = sorted((r for r in rows if _there(r["p_adjusted"])), key=lambda r: float(r["p_adjusted"]))
-    said = [f"{_who(test, r)} {r['estimate']:+.4f} ({r['low']:+.4f} to {r['high']:+.4f})" for r in known]
+    tested = sorted((r for r in rows if _is_number(r["p_adjusted"])), key=lambda r: float(r["p_adjusted"]))
+    texts = [f"{_who(test, r)} {r['estimate']:+.4f} ({r['low']:+.4f} to {r['high']:+.4f})" for r in tested]
     return Claim(
-        SIZE, "4.1, 4.2", "(not stated)", listing(said, 4) if said else _why(rows),
-        any(r["p_adjusted"] < SURE for r in known) if known else None, counts="adjusted p below 5%", ours=True,
+        SIZE, "4.1, 4.2", "(not stated)", listing(texts, 4) if texts else _why(rows),
+        any(r["p_adjusted"] < SURE for r in tested) if tested else None, counts="adjusted p below 5%", is_ours=True,
         sample=_units(_rows(test, "pooled_gap")),
     )  # fmt: skip
 
 
-def _given_again(slots: Slots, *, ranking: bool) -> tuple[Claim, ...]:
+def _reallocated(slots: Slots, *, ranking: bool) -> tuple[Claim, ...]:
     moved = "mean_rank_change" if ranking else "slots_gained"
     where = "4.2" if ranking else "4.1"
     stated = "men up, women and unknown down" if ranking else "up, up, down"
-    says = "With slots given again, some group's " + (
+    statement = "With slots given again, some group's " + (
         "mean rank changes beyond chance" if ranking else "slots change beyond chance"
     )
     if slots.honest is None or slots.printed is None or slots.bounded is None:
-        return Claim(says, where, stated, slots.lost, None), *_no_outcomes(slots.lost)
+        return Claim(statement, where, stated, slots.lost, None), *_no_outcomes(slots.lost)
     changes = _rows(slots.honest, moved)
     sample = _units(_rows(slots.honest, "outcome_before"), "slots")
     p = dict(zip(map(id, changes), holm([r["p"] for r in changes]).tolist(), strict=True))
-    known = sorted((r for r in changes if _there(r["p"])), key=lambda r: float(r["p"]))
+    tested = sorted((r for r in changes if _is_number(r["p"])), key=lambda r: float(r["p"]))
     bands = {_who(slots.honest, r): r for r in _rows(slots.honest, f"{moved}_null")}
-    said = [_move(slots.honest, r, bands) for r in known]
+    texts = [_move(slots.honest, r, bands) for r in tested]
     first = Claim(
-        says, where, stated, listing(said, 4) if said else _why(changes),
-        any(p[id(r)] < SURE for r in known) if known else None, counts="p adjusted over groups below 5%", sample=sample,
+        statement, where, stated, listing(texts, 4) if texts else _why(changes),
+        any(p[id(r)] < SURE for r in tested) if tested else None, counts="p adjusted over groups below 5%", sample=sample,
     )  # fmt: skip
     return first, *_outcomes(slots.printed, slots.bounded, slots.honest, sample)
 
@@ -244,7 +244,7 @@ def _outcomes(printed: Result, bounded: Result, honest: Result, sample: str) -> 
     if not largest:
         return _no_outcomes("every candidate keeps a slot, so that the outcome of all slots stays as it is")
     plain, near = (
-        [r["estimate"] for r in _rows(result, "outcome_relative_change") if _there(r["estimate"])]
+        [r["estimate"] for r in _rows(result, "outcome_relative_change") if _is_number(r["estimate"])]
         for result in (printed, bounded)
     )
     return (
@@ -264,7 +264,7 @@ def _no_outcomes(lost: str) -> tuple[Claim, ...]:
     return (
         Claim(PRINTED[0], "4.1", PRINTED[1], lost, None),
         Claim(LESS[0], "4.1", LESS[1], lost, None),
-        Claim(RISE, "4.1", "(not tested there)", lost, None, ours=True),
+        Claim(RISE, "4.1", "(not tested there)", lost, None, is_ours=True),
     )
 
 
@@ -281,33 +281,33 @@ def _percents(values: Sequence[float]) -> str:
 
 def _rise(honest: Result, sample: str) -> Claim:
     changes, bands = _rows(honest, "outcome_relative_change"), _rows(honest, "outcome_relative_change_null")
-    said, verdicts = [], []
+    texts, verdicts = [], []
     for change, band in zip(changes, bands, strict=True):
-        if _there(change["p"]):
+        if _is_number(change["p"]):
             who = honest.findings.slice_label(change)
-            said.append(
+            texts.append(
                 f"{f'{who} ' if who else ''}{change['estimate']:+.2%}, by chance {band['low']:+.2%} to {band['high']:+.2%}"
             )
             verdicts.append(change["estimate"] > max(band["high"], 0))
     return Claim(
-        RISE, "4.1", "(not tested there)", listing(said, 4) if said else _why(changes), any(verdicts) if verdicts else None,
-        counts="above zero and above the band", ours=True, sample=sample,
+        RISE, "4.1", "(not tested there)", listing(texts, 4) if texts else _why(changes), any(verdicts) if verdicts else None,
+        counts="above zero and above the band", is_ours=True, sample=sample,
     )  # fmt: skip
 
 
-def _seen(test: OutcomeResult, says: str) -> str:
+def _seen(test: OutcomeResult, statement: str) -> str:
     """What a measure says of the groups, for findings that ask whether it is right to."""
-    metrics = ("precision", "base_rate") if says.startswith("Precision") else ("equalized_odds_gap",)
-    if not says.startswith(("Precision", "Equalised odds")):
+    metrics = ("precision", "base_rate") if statement.startswith("Precision") else ("equalized_odds_gap",)
+    if not statement.startswith(("Precision", "Equalised odds")):
         return ""
-    rows = [r for r in _rows(test, *metrics) if _there(r["estimate"]) and r["note"] != "reference"]
-    said = listing([f"{_who(test, r)} {r['estimate']:.3f}" for r in rows], 6)
-    return f"{said}; whether that is a false alarm " if rows else ""
+    rows = [r for r in _rows(test, *metrics) if _is_number(r["estimate"]) and r["note"] != "reference"]
+    text = listing([f"{_who(test, r)} {r['estimate']:.3f}" for r in rows], 6)
+    return f"{text}; whether that is a false alarm " if rows else ""
 
 
-def _tables(test: OutcomeResult, slots: Slots, given: Mapping[str, Any]) -> tuple[Table, ...]:
+def _tables(test: OutcomeResult, slots: Slots, arguments: Mapping[str, Any]) -> tuple[Table, ...]:
     named = tuple((role, value if isinstance(value, str) else listing([value] if not isinstance(value, (list, tuple)) else value))
-                  for role, value in given.items())  # fmt: skip
+                  for role, value in arguments.items())  # fmt: skip
     return (
         Table("Columns by role", ("role", "column or value"), named),
         _groups(test),
@@ -330,19 +330,19 @@ def _groups(test: OutcomeResult) -> Table:
             rows.setdefault((test.findings.slice_label(r), r["group"]), {})[r["metric"]] = r
     shown = ("pooled_gap", "pooled_gap(support='all')", "equalized_odds_gap", "equal_opportunity_gap",
              "true_positive_rate_gap", "false_positive_rate_gap")  # fmt: skip
-    there = [m for m in shown if any(m in own for own in rows.values())]
+    present = [m for m in shown if any(m in by_metric for by_metric in rows.values())]
     body = []
-    for (where, group), own in rows.items():
-        average = own.get("precision") or own.get("base_rate")
+    for (where, group), by_metric in rows.items():
+        average = by_metric.get("precision") or by_metric.get("base_rate")
         body.append(
             (
                 *((where,) if test.findings.slices else ()), group,
                 *(_cells(average, "units", "estimate") if average else ("", "")),
-                *(_with_ends(own.get(m)) for m in there),
+                *(_with_ends(by_metric.get(m)) for m in present),
             )
         )  # fmt: skip
     sliced = ("slice",) if test.findings.slices else ()
-    head = (*sliced, "group", "rows", "mean outcome", *(m.replace("_", " ") for m in there))
+    head = (*sliced, "group", "rows", "mean outcome", *(m.replace("_", " ") for m in present))
     return Table("The groups, at equal score and as other measures see them", head, tuple(body))
 
 
@@ -351,7 +351,7 @@ def _with_ends(r: Row | None) -> str:
         return (r["note"] or "").replace("_", " ") if r else ""
     if "reference" in (r["note"] or ""):
         return "reference"
-    ends = f" ({number(r['low'])} to {number(r['high'])})" if _there(r["low"]) else ""
+    ends = f" ({number(r['low'])} to {number(r['high'])})" if _is_number(r["low"]) else ""
     return f"{number(r['estimate'])}{ends}"
 
 
@@ -376,7 +376,7 @@ def reach(test: Result, honest: Result | None, *, of: str = "") -> Table:
         (f"{what}, {_who(test, r)}", f"{r['estimate']:+.4f}", f"{r['detectable']:.4f}", f"{int(r['units']):,} rows")
         for what, rows in (("gap over all bins", _rows(test, "pooled_gap")), ("gap in the lowest bin", first))
         for r in rows
-        if _there(r["detectable"])
+        if _is_number(r["detectable"])
     ]
     if honest is not None:
         body += _reach_of_slots(honest)
@@ -402,7 +402,7 @@ def _reach_of_slots(honest: Result) -> list[tuple[str, ...]]:
         body.append((f"slots, {_who(honest, r)}", f"{change:+.2%}", f"{seen:.2%}", f"{r['units']:,} slots"))
     changes = _rows(honest, "outcome_relative_change")
     for r, band in zip(changes, _rows(honest, "outcome_relative_change_null"), strict=False):
-        if _there(band["high"]) and _there(r["estimate"]):
+        if _is_number(band["high"]) and _is_number(r["estimate"]):
             seen = band["estimate"] + (band["high"] - band["estimate"]) * (1 + SEEN / ONE_SIDED)
             where = honest.findings.slice_label(r)
             body.append((f"outcome of all slots{f', {where}' if where else ''}", f"{r['estimate']:+.2%}",
@@ -413,15 +413,15 @@ def _reach_of_slots(honest: Result) -> list[tuple[str, ...]]:
 def _slot_table(slots: Slots) -> Table:
     honest = slots.honest
     assert honest is not None  # noqa: S101  (asked for where there is one)
-    wanted = ("slots_before", "slots_after", "slots_gained", "slots_relative_change", "mean_rank_change")
+    metrics = ("slots_before", "slots_after", "slots_gained", "slots_relative_change", "mean_rank_change")
     rows: dict[str, dict[str, Row]] = {}
-    for r in _rows(honest, *wanted):
+    for r in _rows(honest, *metrics):
         rows.setdefault(_who(honest, r), {})[r["metric"]] = r
     body = tuple(
-        (who, *_cells(own["slots_before"], "estimate"), *_cells(own["slots_after"], "estimate"),
-         percent(own["slots_relative_change"]["estimate"]), *_cells(own["slots_gained"], "p_adjusted"),
-         *_cells(own["mean_rank_change"], "estimate", "p_adjusted"))
-        for who, own in rows.items()
+        (who, *_cells(by_metric["slots_before"], "estimate"), *_cells(by_metric["slots_after"], "estimate"),
+         percent(by_metric["slots_relative_change"]["estimate"]), *_cells(by_metric["slots_gained"], "p_adjusted"),
+         *_cells(by_metric["mean_rank_change"], "estimate", "p_adjusted"))
+        for who, by_metric in rows.items()
     )  # fmt: skip
     head = ("group", "slots", "given again", "change", "adjusted p", "change of the mean rank", "its adjusted p")
     return Table("Slots given again to the highest predicted outcomes (two folds)", head, body)
@@ -447,7 +447,7 @@ def _figures(test: OutcomeResult, slots: Slots) -> tuple[Figure, ...]:
     return tuple(f for f in drawn if f.name == "slots" or f.name in test.kinds)
 
 
-def _told(test: OutcomeResult) -> list[str]:
+def _key_sentences(test: OutcomeResult) -> list[str]:
     """The decisive tests in words."""
-    there = [m for m in ("joint_test", "marginal_test", "pooled_gap") if m in test.findings.metrics()]
-    return test.only(*there).sentences()[:12] if there else []
+    present = [m for m in ("joint_test", "marginal_test", "pooled_gap") if m in test.findings.metrics()]
+    return test.only(*present).sentences()[:12] if present else []

@@ -72,9 +72,9 @@ def study(*, size: int | None = None, seed: int = 1, data: File = None) -> Study
         log.info("market %s", name)
         whole = rebalance(table, top=TOP, providers="provider", strength=STRENGTHS, holdout=0, interval=None, rng=seed)
         half = rebalance(table, top=TOP, providers="provider", strength=STRENGTHS, interval=None, rng=seed)
-        found = list(_settings(whole))
-        claims += _claims(name, whole, half, found)
-        shown.append(_table(name, whole, found))
+        settings = list(_settings(whole))
+        claims += _claims(name, whole, half, settings)
+        shown.append(_table(name, whole, settings))
         caption = f"{Path(name).name}: relevance kept against the Gini index of exposure, by strength."
         drawn.append(Figure(f"frontier-{len(drawn) + 1}", caption, partial(whole.plot, "frontier")))
     setting = f"Candidates of {data}" if data else f"{len(MARKETS)} generated markets of {requests:,} requests"
@@ -98,9 +98,11 @@ def running(slates: Slates, strength: float) -> Ints:
         price = owners.per_item(had / max(had.mean(), 1e-9) - 1.0) if had.any() else np.zeros(owners.items)
         best = rows[np.argsort(-slates.gain[rows] + strength * price[slates.item[rows]], kind="stable")][: slates.top]
         lists[q, : len(best)] = best
-        there = np.isin(owners.item, slates.item[best])
+        is_shown = np.isin(owners.item, slates.item[best])
         weight = dict(zip(slates.item[best].tolist(), slates.attention.tolist(), strict=False))
-        np.add.at(had, owners.provider[there], [weight[i] for i in owners.item[there].tolist()] * owners.share[there])
+        np.add.at(
+            had, owners.provider[is_shown], [weight[i] for i in owners.item[is_shown].tolist()] * owners.share[is_shown]
+        )
     return lists
 
 
@@ -129,15 +131,15 @@ def _settings(whole: RebalanceResult) -> Iterator[Setting]:
     assert frontier is not None  # noqa: S101  (a live result has one)
     stage = frontier.parts["learned"].stage
     every = [frontier.replayed(p.strength, "learned", "policy") for p in frontier.policies]
-    points = [(float(np.nanmean(one.each["ndcg"])), float(gini(one.received))) for one in every]
+    points = [(float(np.nanmean(replay.each["ndcg"])), float(gini(replay.received))) for replay in every]
     for name, (method, grid) in METHODS.items():
         for strength in grid:
-            given = stage.judged([method(stage.slates, strength)], np.ones(1))
-            kept, uneven = float(np.nanmean(given.each["ndcg"])), float(gini(given.received))
+            outcome = stage.judged([method(stage.slates, strength)], np.ones(1))
+            ndcg, uneven = float(np.nanmean(outcome.each["ndcg"])), float(gini(outcome.received))
             worth = [
-                (1 - p.strength) * kept + p.strength * (1 - uneven) - p.bound for p in frontier.policies if p.strength
+                (1 - p.strength) * ndcg + p.strength * (1 - uneven) - p.bound for p in frontier.policies if p.strength
             ]
-            yield Setting(name, strength, kept, uneven, least_gini(points, kept), max(worth))
+            yield Setting(name, strength, ndcg, uneven, least_gini(points, ndcg), max(worth))
 
 
 def _value(result: RebalanceResult, metric: str, strength: float, on: str, means: str = "policy") -> float:
@@ -148,9 +150,9 @@ def _value(result: RebalanceResult, metric: str, strength: float, on: str, means
     )
 
 
-def _claims(name: str, whole: RebalanceResult, half: RebalanceResult, found: list[Setting]) -> list[Claim]:
-    below = [s for s in found if s.excess > 1e-9]
-    above = [s.gini - s.attainable for s in found]
+def _claims(name: str, whole: RebalanceResult, half: RebalanceResult, settings: list[Setting]) -> list[Claim]:
+    below = [s for s in settings if s.excess > 1e-9]
+    above = [s.gini - s.attainable for s in settings]
     gaps = [_value(whole, "duality_gap", s, "learned") / s for s in STRENGTHS]
     moved = [_value(half, "gini", s, "held_out") - _value(half, "gini", s, "learned") for s in STRENGTHS]
     middle = [s for s in STRENGTHS if s <= 0.1]
@@ -158,28 +160,28 @@ def _claims(name: str, whole: RebalanceResult, half: RebalanceResult, found: lis
     return [
         Claim(
             f"{name}: no tuned method lies below the frontier", "2110.15781", "Lorenz-efficient: none is more even at the same relevance",
-            f"{len(found)} settings, {len(below)} below; at the same nDCG they are less even than the frontier by {np.median(above):+.3f} "
-            f"(median), {max(above):+.3f} at most",
+            f"{len(settings)} settings, {len(below)} below; at the same nDCG they are less even than the frontier by "
+            f"{np.median(above):+.3f} (median), {max(above):+.3f} at most",
             not below,
         ),
         Claim(
             f"{name}: the search says how much is missing", "2204.06521", f"none is more even by more than {NEAR} at the same relevance",
-            f"largest gap over strength: {max(gaps):.5f}", max(gaps) <= NEAR, ours=True,
+            f"largest gap over strength: {max(gaps):.5f}", max(gaps) <= NEAR, is_ours=True,
         ),
         Claim(
             f"{name}: what was learned holds on other requests", "held out", "Gini index within 0.03 of learned up to strength 0.1",
             f"held out less learned: {', '.join(f'{m:+.3f}' for m in moved[: len(middle)])}; above: "
             f"{', '.join(f'{m:+.3f}' for m in moved[len(middle) :])}",
-            max(abs(m) for m in moved[: len(middle)]) <= 0.03, ours=True,
+            max(abs(m) for m in moved[: len(middle)]) <= 0.03, is_ours=True,
         ),
         Claim(
             f"{name}: a boost table does what the policy does", "boosts", "Gini index within 0.02 of the policy's",
-            f"boosts less policy, at most {max(lost):+.4f}", max(lost) <= 0.02, ours=True,
+            f"boosts less policy, at most {max(lost):+.4f}", max(lost) <= 0.02, is_ours=True,
         ),
     ]  # fmt: skip
 
 
-def _table(name: str, whole: RebalanceResult, found: list[Setting]) -> Table:
+def _table(name: str, whole: RebalanceResult, settings: list[Setting]) -> Table:
     frontier = [
         (
             "frontier",
@@ -190,6 +192,6 @@ def _table(name: str, whole: RebalanceResult, found: list[Setting]) -> Table:
         )
         for s in (0.0, *STRENGTHS)
     ]
-    others = [(s.method, f"{s.value:g}", f"{s.ndcg:.4f}", f"{s.gini:.4f}", f"{s.attainable:.4f}") for s in found]
+    others = [(s.method, f"{s.value:g}", f"{s.ndcg:.4f}", f"{s.gini:.4f}", f"{s.attainable:.4f}") for s in settings]
     head = ("method", "setting", "nDCG kept", "Gini", "Gini of the frontier at the same nDCG")
     return Table(f"Market: {name}", head, (*frontier, *others))

@@ -53,16 +53,16 @@ MISSES = {
 def study(*, size: int | None = None, seed: int = 1) -> Study:
     """Measure four recommenders on a catalogue for `size` users."""
     users = SIZE if size is None else size
-    made = catalogue(users, ITEMS, rng=seed)
+    generated = catalogue(users, ITEMS, rng=seed)
     results = {}
     for name in RECOMMENDERS:
         log.info("the %s recommender", name)
         results[name] = recommender(
-            made.scores[name], user_groups=made.groups, versus="majority", protected="minority", relevant=made.relevant,
+            generated.scores[name], user_groups=generated.groups, versus="majority", protected="minority", relevant=generated.relevant,
             top=TOP, metrics=SHOWN, interval=DRAWS, rng=seed,
         )  # fmt: skip
     rows = {name: {r["metric"]: r for r in result.findings.rows()} for name, result in results.items()}
-    level = {name: _precision(made, name) for name in RECOMMENDERS}
+    level = {name: _precision(generated, name) for name in RECOMMENDERS}
     return Study(
         name="recommender",
         title=TITLE,
@@ -76,11 +76,11 @@ def study(*, size: int | None = None, seed: int = 1) -> Study:
     )
 
 
-def _precision(made: Catalogue, name: str) -> dict[str, float]:
+def _precision(generated: Catalogue, name: str) -> dict[str, float]:
     """Mean precision of each group: what the ratios leave out."""
-    best = np.argsort(-made.scores[name], axis=1, kind="stable")[:, :TOP]
-    hits = np.take_along_axis(made.relevant, best, axis=1).mean(1)
-    group = np.array(made.groups)
+    best = np.argsort(-generated.scores[name], axis=1, kind="stable")[:, :TOP]
+    hits = np.take_along_axis(generated.relevant, best, axis=1).mean(1)
+    group = np.array(generated.groups)
     return {label: float(hits[group == label].mean()) for label in ("majority", "minority")}
 
 
@@ -166,7 +166,7 @@ def claims(
             f"Gini {each('item_gini', ('personal', 'debiased'))}; ARP {each('recommendation_popularity', ('personal', 'debiased'))}",
             value("item_gini", "debiased") < value("item_gini", "personal")
             and value("recommendation_popularity", "debiased") < value("recommendation_popularity", "personal"),
-            ours=True,
+            is_ours=True,
         ),
     ]  # fmt: skip
 

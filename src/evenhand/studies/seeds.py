@@ -31,9 +31,9 @@ def over_seeds(run: Callable[[int], Study], seeds: Sequence[int]) -> Study:
     others: list[dict[str, Claim]] = []
     for seed in seeds[1:]:
         log.info("seed %s", seed)
-        others.append({c.says: c for c in run(seed).claims})  # the rest of a study is large
-    every = [[c, *(other[c.says] for other in others)] for c in first.claims]
-    claims = tuple(replace(own[0], runs=tuple(c.holds for c in own)) for own in every)
+        others.append({c.statement: c for c in run(seed).claims})  # the rest of a study is large
+    every = [[c, *(other[c.statement] for other in others)] for c in first.claims]
+    claims = tuple(replace(by_seed[0], runs=tuple(c.holds for c in by_seed)) for by_seed in every)
     setting = f"{first.setting} Verdicts of the seeds {_named(seeds)}; tables and figures are those of seed {seeds[0]}."
     moved = _by_seed(every, seeds)
     tables = (*first.tables, *([moved] if moved.rows else []))
@@ -47,6 +47,6 @@ def _named(seeds: Sequence[int]) -> str:
 
 def _by_seed(every: Sequence[Sequence[Claim]], seeds: Sequence[int]) -> Table:
     """What was measured with every seed, for findings that come out in some of them only."""
-    moved = [own for own in every if len({c.holds for c in own}) > 1]
-    rows = tuple((own[0].says, *(f"{c.verdict}: {c.measured}" for c in own)) for own in moved)
+    moved = [by_seed for by_seed in every if len({c.holds for c in by_seed}) > 1]
+    rows = tuple((by_seed[0].statement, *(f"{c.verdict}: {c.measured}" for c in by_seed)) for by_seed in moved)
     return Table("Findings whose verdict depends on the seed", ("finding", *(f"seed {s}" for s in seeds)), rows)

@@ -63,49 +63,55 @@ class Claim:
     ----------
     holds : whether it comes out; None where the question cannot be put: there is nothing to measure it on.
     counts : what is taken for coming out, where the words leave it open ("0.07 to 0.095").
-    ours : whether it is a check of ours, which the paper does not state: it never counts among the paper's findings.
+    is_ours : whether it is a check of ours, which the paper does not state: it never counts among the paper's findings.
     runs : `holds` of every seed, the first being the one that `measured` speaks of; empty for a single run.
     sample : what the verdict rests on ("15,000 requests"); empty where nothing is drawn.
     """
 
-    says: str
+    statement: str
     where: str
     stated: str
     measured: str
     holds: bool | None
     counts: str = ""
-    ours: bool = False
+    is_ours: bool = False
     runs: tuple[bool | None, ...] = ()
     sample: str = ""
 
     @property
-    def known(self) -> list[bool]:
+    def verdicts(self) -> list[bool]:
         """The verdicts of the seeds in which the question can be put."""
-        return [held for held in self.runs or (self.holds,) if held is not None]
+        return [verdict for verdict in self.runs or (self.holds,) if verdict is not None]
 
     @property
     def verdict(self) -> str:
-        if not self.known:
+        if not self.verdicts:
             return "cannot be measured"
-        return "yes" if all(self.known) else "in some" if any(self.known) else "no"
+        return "yes" if all(self.verdicts) else "in some" if any(self.verdicts) else "no"
 
     @property
     def in_seeds(self) -> str:
         """In how many of the seeds it comes out; nothing for a single run."""
-        return f"{sum(self.known)} of {len(self.known)}" if self.runs and self.known else ""
+        return f"{sum(self.verdicts)} of {len(self.verdicts)}" if self.runs and self.verdicts else ""
 
     def cells(self) -> tuple[str, ...]:
         """What other programs read."""
-        whose = "ours" if self.ours else "paper"
-        told = self.says, self.where, self.stated, self.measured, self.verdict, self.counts, self.in_seeds
-        return *told, whose, self.sample
+        whose = "ours" if self.is_ours else "paper"
+        columns = self.statement, self.where, self.stated, self.measured, self.verdict, self.counts, self.in_seeds
+        return *columns, whose, self.sample
 
     def shown(self) -> tuple[str, ...]:
         """What people read."""
         stated = f"{self.stated} (counts if {self.counts})" if self.counts else self.stated
         seeds = {"in some": "in "}.get(self.verdict, f"{self.verdict}, ") + f"{self.in_seeds} seeds"
         verdict = seeds if self.in_seeds else self.verdict
-        return self.says, self.where, stated, self.measured, f"{verdict} ({self.sample})" if self.sample else verdict
+        return (
+            self.statement,
+            self.where,
+            stated,
+            self.measured,
+            f"{verdict} ({self.sample})" if self.sample else verdict,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,17 +189,19 @@ class Study:
             **({"results": {name: result.to_dict() for name, result in self.results.items()}} if self.results else {}),
         }
 
-    def _page(self, table: Callable[[Sequence[str], Sequence[Sequence[str]]], str], said: Callable[[str], str]) -> str:
-        parts = [self.title, said(self.setting), *map(said, self.caveats)]
-        for one in (*self._findings(), *self.tables):
-            parts += [one.title, table(one.head, one.rows)]
-        return "\n\n".join([*(p.rstrip() for p in parts), *map(said, self.sentences)]) + "\n"
+    def _page(
+        self, table: Callable[[Sequence[str], Sequence[Sequence[str]]], str], paragraph: Callable[[str], str]
+    ) -> str:
+        parts = [self.title, paragraph(self.setting), *map(paragraph, self.caveats)]
+        for section in (*self._findings(), *self.tables):
+            parts += [section.title, table(section.head, section.rows)]
+        return "\n\n".join([*(p.rstrip() for p in parts), *map(paragraph, self.sentences)]) + "\n"
 
     def _findings(self) -> list[Table]:
         """The paper's findings, and apart from them the checks of ours, each under its count."""
         measured = f"measured (seed {self.seeds[0]})" if self.seeds else "measured"
         head = ("finding", "where", "stated", measured, "comes out")
-        parts = [tuple(c for c in self.claims if c.ours is ours) for ours in (False, True)]
+        parts = [tuple(c for c in self.claims if c.is_ours is is_ours) for is_ours in (False, True)]
         return [Table(count(part), head, tuple(c.shown() for c in part)) for part in parts if part]
 
     def write(self, folder: str | Path) -> list[Path]:
@@ -245,18 +253,18 @@ def count(claims: Sequence[Claim]) -> str:
     >>> count([Claim("a", "", "", "", True, runs=(True, True)), Claim("b", "", "", "", False, runs=(False, True))])
     'Of 2 findings that the source states, 1 comes out in all 2 seeds, 1 in some, 0 in none.'
     """
-    found = {word: sum(c.verdict == word for c in claims) for word in ("yes", "in some", "no", "cannot be measured")}
-    noun, whose = ("check", "of our own") if claims and claims[0].ours else ("finding", "that the source states")
+    counts = {word: sum(c.verdict == word for c in claims) for word in ("yes", "in some", "no", "cannot be measured")}
+    noun, whose = ("check", "of our own") if claims and claims[0].is_ours else ("finding", "that the source states")
     what = f"{noun}{'s' * (len(claims) != 1)} {whose}"
     seeds = max((len(c.runs) for c in claims), default=0)
-    come = "comes" if found["yes"] == 1 else "come"
-    said = f"Of {len(claims)} {what}, {found['yes']} {come} out"
+    come = "comes" if counts["yes"] == 1 else "come"
+    text = f"Of {len(claims)} {what}, {counts['yes']} {come} out"
     if seeds:
-        said += f" in all {seeds} seeds, {found['in some']} in some, {found['no']} in none"
+        text += f" in all {seeds} seeds, {counts['in some']} in some, {counts['no']} in none"
     else:
-        said += f", {found['no']} {'does' if found['no'] == 1 else 'do'} not"
-    unclear = found["cannot be measured"]
-    return f"{said}, {unclear} cannot be measured." if unclear else f"{said}."
+        text += f", {counts['no']} {'does' if counts['no'] == 1 else 'do'} not"
+    unclear = counts["cannot be measured"]
+    return f"{text}, {unclear} cannot be measured." if unclear else f"{text}."
 
 
 def _record(claim: Claim) -> dict[str, str]:
@@ -270,8 +278,8 @@ def _separated(claims: Sequence[Claim], delimiter: str) -> str:
     return out.getvalue()
 
 
-def _wrapped(said: str) -> str:
-    return textwrap.fill(said, sum(WIDTHS))
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, sum(WIDTHS))
 
 
 def _text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -36,13 +36,13 @@ log = logging.getLogger("evenhand")
 class Point:
     """One metric on the lists of one setting: mean, its standard error, chance level, and how many lists stand out.
 
-    `found` is the share of lists further from the whole than 95% of random orders of the same items.
+    `detected` is the share of lists further from the whole than 95% of random orders of the same items.
     """
 
     mean: float
     error: float
     chance: float
-    found: float
+    detected: float
 
 
 Key = tuple[str, str, float]
@@ -88,8 +88,8 @@ def _codes(
 def placement(codes: Any, labels: tuple[Any, ...], protected: Sequence[Any] | None) -> Placement:
     """Lists of one length as a placement."""
     lists, depth = codes.shape
-    found = Placement(codes.ravel(), np.arange(lists + 1) * depth, labels)
-    return found.protecting(None if protected is None else list(protected))
+    ranked = Placement(codes.ravel(), np.arange(lists + 1) * depth, labels)
+    return ranked.protecting(None if protected is None else list(protected))
 
 
 def _point(values: Floats, randomly: Random) -> Point:
@@ -129,7 +129,7 @@ def _means_table(points: Points) -> Table:
 
 def _power_table(points: Points) -> Table:
     rows = [
-        (metric, name, *(f"{100 * points[metric, name, a].found:.0f}%" for a in MILD))
+        (metric, name, *(f"{100 * points[metric, name, a].detected:.0f}%" for a in MILD))
         for metric in METRICS
         for name in SETS
     ]
@@ -148,8 +148,8 @@ def _categories_table(lists: int, seed: int) -> Table:
     rows = []
     for many in (2, 3, 5, 7, 10, 14):
         counts = {f"v{i}": 700 // many for i in range(many)}
-        found = _points("ndjs", counts, (-1.0, -0.2, 0.0, 0.2, 1.0), lists, seed, favoured=1)
-        rows.append((str(many), *_cells(found), f"{_worst(counts):.3f}"))
+        points = _points("ndjs", counts, (-1.0, -0.2, 0.0, 0.2, 1.0), lists, seed, favoured=1)
+        rows.append((str(many), *_cells(points), f"{_worst(counts):.3f}"))
     head = ("viewpoints", "-1", "-0.2", "0", "+0.2", "+1", "found at -0.2", "found at +0.2", "worst order")
     title = "nDJS with other numbers of viewpoints, one of them favoured (left) or held back (right)"
     return Table(title, head, tuple(rows))
@@ -160,15 +160,15 @@ def _several_table(lists: int, seed: int) -> Table:
     log.info("several viewpoints favoured at once")
     rows = []
     for many in (1, 2, 3, 4, 5, 6):
-        found = _points("ndjs", SETS["S1"], (-1.0, -0.2, 0.0, 0.2, 1.0), lists, seed, favoured=many)
-        rows.append((f"{many} of 7", *_cells(found)))
+        points = _points("ndjs", SETS["S1"], (-1.0, -0.2, 0.0, 0.2, 1.0), lists, seed, favoured=many)
+        rows.append((f"{many} of 7", *_cells(points)))
     head = ("favoured", "-1", "-0.2", "0", "+0.2", "+1", "found at -0.2", "found at +0.2")
     return Table("nDJS on S1 with several viewpoints favoured at once", head, tuple(rows))
 
 
-def _cells(found: Mapping[float, Point]) -> list[str]:
+def _cells(points: Mapping[float, Point]) -> list[str]:
     """Means along the bias, and how often the mild ones are found."""
-    return [*(f"{p.mean:.3f}" for p in found.values()), *(f"{100 * found[a].found:.0f}%" for a in (-0.2, 0.2))]
+    return [*(f"{p.mean:.3f}" for p in points.values()), *(f"{100 * points[a].detected:.0f}%" for a in (-0.2, 0.2))]
 
 
 def _depth_table(lists: int, seed: int) -> Table:
@@ -179,8 +179,8 @@ def _depth_table(lists: int, seed: int) -> Table:
         counts = {"con": 3 * depth // 7, "pro": 4 * depth // 7}
         cells: list[str] = []
         for metric in ("ndd", "ndkl"):
-            found = _points(metric, counts, (-0.5, 0.5), lists, seed, favoured=["con"])
-            cells += [f"{found[0.5].chance:.2f}", *(f"{100 * found[a].found:.0f}%" for a in (-0.5, 0.5))]
+            points = _points(metric, counts, (-0.5, 0.5), lists, seed, favoured=["con"])
+            cells += [f"{points[0.5].chance:.2f}", *(f"{100 * points[a].detected:.0f}%" for a in (-0.5, 0.5))]
         rows.append((str(depth), *cells))
     head = ("items", "nDD chance", "nDD at -0.5", "nDD at +0.5", "nDKL chance", "nDKL at -0.5", "nDKL at +0.5")
     return Table("Short lists: the level of chance, and lists told from random orders", head, tuple(rows))
@@ -196,15 +196,15 @@ def _points(
     favoured: int | Sequence[Any],
 ) -> dict[float, Point]:
     """One metric at several degrees of bias."""
-    found: dict[float, Point] = {}
+    points: dict[float, Point] = {}
     randomly = None
     for alpha in alphas:
         codes = _codes(counts, alpha, lists, "binomial", seed, metric, str(counts), str(favoured), favoured=favoured)
         p = placement(codes, tuple(counts), None if isinstance(favoured, int) else favoured)
         template = TEMPLATES[metric](p)
         randomly = randomly or random_order_of(template, p, DRAWS, seed)
-        found[alpha] = _point(template.values(p), randomly)
-    return found
+        points[alpha] = _point(template.values(p), randomly)
+    return points
 
 
 def _worst(counts: Mapping[Any, int]) -> float:

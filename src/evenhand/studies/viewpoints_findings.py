@@ -42,7 +42,7 @@ def claims(points: Mapping[tuple[str, str, float], Any]) -> tuple[Claim, ...]:
     alphas = sorted({a for _, _, a in points})
     curve = {(m, s): np.array([points[m, s, a].mean for a in alphas]) for m in NAMES for s in SETS}
     return (
-        *(_stated(points, *one) for one in STATED),
+        *(_stated(points, *statement) for statement in STATED),
         _lowest(curve, alphas),
         _rising(curve, alphas),
         _favouring_is_seen_best(curve),
@@ -54,7 +54,7 @@ def claims(points: Mapping[tuple[str, str, float], Any]) -> tuple[Claim, ...]:
         *_when_disadvantaged(points, curve, alphas),
         *(_cell(curve, alphas, balance, bias) for balance, bias in TABLE_5),
         _wording(curve),
-        *(_found(points, alpha) for alpha in LEVELS),
+        *(_detected(points, alpha) for alpha in LEVELS),
     )
 
 
@@ -131,12 +131,12 @@ def _slopes(curve: Any, alphas: list[float], low: float, high: float, **where: A
     return {NAMES[m]: _slope(curve, alphas, m, low, high, **where) for m in BINARY}
 
 
-def _listed(found: Mapping[str, float], form: str = ".2f") -> str:
-    return ", ".join(f"{m} {v:{form}}" for m, v in found.items())
+def _listed(values: Mapping[str, float], form: str = ".2f") -> str:
+    return ", ".join(f"{m} {v:{form}}" for m, v in values.items())
 
 
-def _first(found: Mapping[str, float]) -> str:
-    return max(found, key=lambda m: found[m])
+def _first(values: Mapping[str, float]) -> str:
+    return max(values, key=lambda m: values[m])
 
 
 def _mild(curve: Any, alphas: list[float]) -> Claim:
@@ -159,7 +159,7 @@ def _about_ndr(curve: Any, alphas: list[float]) -> tuple[Claim, ...]:
     last = {m: {s: float(curve[m, s][-1]) for s in SETS} for m in BINARY}
     mild, medium = _slopes(curve, alphas, 0.0, 0.3), _slopes(curve, alphas, 0.3, 0.7, signs=(-1,))
     against = _slopes(curve, alphas, 0.0, 1.0, signs=(1,))
-    kept = {NAMES[m]: last[m]["S3"] / last[m]["S1"] for m in BINARY}
+    ratios = {NAMES[m]: last[m]["S3"] / last[m]["S1"] for m in BINARY}
     ends = "; ".join(f"{NAMES[m]} {', '.join(f'{v:.2f}' for v in last[m].values())}" for m in ("ndd", "ndr"))
     return (
         Claim(
@@ -180,13 +180,13 @@ def _about_ndr(curve: Any, alphas: list[float]) -> tuple[Claim, ...]:
         ),
         Claim(
             "nDR is the least vulnerable where few protected items are disadvantaged", "5.1", "most suitable metric",
-            f"value at +1 on S3, of that on S1: {_listed(kept, '.0%')}", _first(kept) == "nDR", counts="S3 keeps most of S1's value",
+            f"value at +1 on S3, of that on S1: {_listed(ratios, '.0%')}", _first(ratios) == "nDR", counts="S3 keeps most of S1's value",
         ),
     )  # fmt: skip
 
 
 def _when_disadvantaged(points: Any, curve: Any, alphas: list[float]) -> tuple[Claim, Claim]:
-    seen = {NAMES[m]: min(points[m, s, -0.5].found for s in SETS) for m in BINARY}
+    seen = {NAMES[m]: min(points[m, s, -0.5].detected for s in SETS) for m in BINARY}
     sides = {NAMES[m]: [_slope(curve, alphas, m, 0.0, 1.0, signs=(sign,)) for sign in (-1, 1)] for m in BINARY}
     listed = ", ".join(f"{m} {a:.2f} and {b:.2f}" for m, (a, b) in sides.items())
     return (
@@ -204,22 +204,24 @@ def _when_disadvantaged(points: Any, curve: Any, alphas: list[float]) -> tuple[C
 
 def _cell(curve: Any, alphas: list[float], balance: Degree, bias: Degree) -> Claim:
     """One cell of Table 5: whether the metric it names rises most over the degrees of bias it is named for."""
-    (low, high), told = RANGES[bias], NAMES[TABLE_5[balance, bias]]
+    (low, high), metric = RANGES[bias], NAMES[TABLE_5[balance, bias]]
     slopes = _slopes(curve, alphas, low, high, sets=(BALANCED[balance],))
     best = _first({m: v for m, v in slopes.items() if m != "nDR"})
     return Claim(
-        f"For {balance} balance and {bias} bias the metric to use is {told}", "Table 5", told,
-        f"rise per unit of bias from {low:g} to {high:g} on {BALANCED[balance]}: {_listed(slopes)}", best == told,
+        f"For {balance} balance and {bias} bias the metric to use is {metric}", "Table 5", metric,
+        f"rise per unit of bias from {low:g} to {high:g} on {BALANCED[balance]}: {_listed(slopes)}", best == metric,
         counts="it rises most of nDD and nDKL",
     )  # fmt: skip
 
 
-def _found(points: Any, alpha: float) -> Claim:
-    shares = {NAMES[m]: float(np.mean([points[m, s, a].found for s in SETS for a in (-alpha, alpha)])) for m in NAMES}
+def _detected(points: Any, alpha: float) -> Claim:
+    shares = {
+        NAMES[m]: float(np.mean([points[m, s, a].detected for s in SETS for a in (-alpha, alpha)])) for m in NAMES
+    }
     named = "nDD" if alpha < 0.5 else "nDKL"
     return Claim(
         f"At a bias of {alpha:g}, no metric tells more single lists from a random order than {named}", "Table 5", "(not tested there)",
-        f"lists told: {_listed(shares, '.0%')}", shares[named] == max(shares.values()), ours=True,
+        f"lists told: {_listed(shares, '.0%')}", shares[named] == max(shares.values()), is_ours=True,
     )  # fmt: skip
 
 
@@ -249,14 +251,14 @@ def figures(points: Mapping[tuple[str, str, float], Any]) -> tuple[Figure, ...]:
 
 def as_findings(points: Mapping[tuple[str, str, float], Any], metrics: tuple[str, ...]) -> Findings:
     """The means along the bias, for a picture."""
-    kept = [(key, point) for key, point in points.items() if key[0] in metrics]
-    kept.sort(key=lambda pair: (metrics.index(pair[0][0]), pair[0][1], pair[0][2]))
+    chosen = [(key, point) for key, point in points.items() if key[0] in metrics]
+    chosen.sort(key=lambda pair: (metrics.index(pair[0][0]), pair[0][1], pair[0][2]))
     curve: dict[str, list[Any]] = {
-        "metric": [m for (m, _, _), _ in kept],
-        "set": [s for (_, s, _), _ in kept],
-        "alpha": [a for (_, _, a), _ in kept],
-        "mean": [p.mean for _, p in kept],
-        "chance": [p.chance for _, p in kept],
+        "metric": [m for (m, _, _), _ in chosen],
+        "set": [s for (_, s, _), _ in chosen],
+        "alpha": [a for (_, _, a), _ in chosen],
+        "mean": [p.mean for _, p in chosen],
+        "chance": [p.chance for _, p in chosen],
     }
     return Findings(
         "viewpoints", "How do the metrics answer to bias?", (), {name: [] for name in COLUMNS}, {"bias": curve}
