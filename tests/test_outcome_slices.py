@@ -364,7 +364,7 @@ def test_the_interval_of_a_distance_holds_the_truth_also_where_there_is_none(shi
 
 
 def test_every_deal_of_the_labels_is_as_likely_as_any_other():
-    deals = odds._dealt(2, 5, 20_000, np.random.default_rng(4))
+    deals = odds._permuted(2, 5, 20_000, np.random.default_rng(4))
     assert (deals.sum(1) == 2).all()
     _, counts = np.unique(deals, axis=0, return_counts=True)
     assert len(counts) == math.comb(5, 2)
@@ -486,7 +486,7 @@ def test_the_chance_of_odds_gaps_from_rows_spread_over_the_scores_is_that_of_all
     whole = odds.odds_gaps(rows, 1, 0, 0.95, [False, True])
     monkeypatch.setattr(odds, "SPREAD", 2_000)
     monkeypatch.setattr(odds, "FEWEST_SPREAD", 200)
-    kept = len(range(many)[odds._spread(many, [int(outcome.sum())])])
+    kept = len(range(many)[odds._every_nth(many, [int(outcome.sum())])])
     assert kept == (4_000 if rare else 2_000)
     for some, every in zip(odds.odds_gaps(rows, 1, 0, 0.95, [False, True]), whole, strict=True):
         assert (some.estimate, some.low, some.high) == (every.estimate, every.low, every.high)

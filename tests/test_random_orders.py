@@ -59,7 +59,7 @@ def test_a_sum_over_items_is_the_sum_over_prefixes(metric, gaps, monkeypatch):
     (by_item,) = orders_of(p, metric)
     monkeypatch.setattr(Read, "by_item", lambda *_: None)
     (by_prefix,) = orders_of(p, metric)
-    for name in ("p", "means", "spreads", "kept"):
+    for name in ("p", "means", "spreads", "values"):
         np.testing.assert_allclose(getattr(by_item, name), getattr(by_prefix, name), atol=1e-7, equal_nan=True)
 
 
@@ -72,10 +72,10 @@ def test_random_orders_have_the_law_of_all_orders(metric):
     exact = exact.scores(chance=False).values
     (orders,) = orders_of(values, metric, draws=20_000)
     assert orders.spreads[0] == pytest.approx(exact.std(), rel=0.03)
-    assert orders.kept[0].mean() == pytest.approx(exact.mean(), rel=0.01)
+    assert orders.values[0].mean() == pytest.approx(exact.mean(), rel=0.01)
     for level in (0.1, 0.5, 0.9):
         cut = np.quantile(exact, level)
-        assert (orders.kept[0] <= cut + 1e-6).mean() == pytest.approx((exact <= cut + 1e-6).mean(), abs=0.015)
+        assert (orders.values[0] <= cut + 1e-6).mean() == pytest.approx((exact <= cut + 1e-6).mean(), abs=0.015)
 
 
 def test_other_lists_change_no_order_and_lists_of_one_length_share_theirs():
@@ -91,7 +91,7 @@ def test_shares_have_orders_of_their_own():
     rows = np.tile([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [0.25, 0.75]], (2, 1))
     p = Placement(np.zeros(8, np.int8), np.array([0, 4, 8]), ("a", "b"), rows=rows + np.repeat([0, 1e-9], 4)[:, None])
     (orders,) = orders_of(p, "ndjs", draws=99)
-    assert np.abs(orders.kept[0] - orders.kept[1]).max() > 0.01
+    assert np.abs(orders.values[0] - orders.values[1]).max() > 0.01
 
 
 def test_a_list_that_no_target_allows_is_infinitely_far_in_every_order():
@@ -127,5 +127,5 @@ def test_what_is_kept_between_compositions_changes_no_order(monkeypatch):
     (kept,) = orders_of(p, "ndjs")
     monkeypatch.setattr(order_sums, "MOST_KEPT", 0)
     (forgotten,) = orders_of(p, "ndjs")
-    for name in ("p", "means", "spreads", "kept"):
+    for name in ("p", "means", "spreads", "values"):
         np.testing.assert_array_equal(getattr(kept, name), getattr(forgotten, name))

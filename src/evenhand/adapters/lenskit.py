@@ -37,14 +37,14 @@ __all__ = ["AWRF", "EED", "EEL", "EER", "FAIR", "ExposureMetric", "ProviderGini"
 
 
 def aligned(groups: Any) -> Labels:
-    """Groups in any form `eh.exposure` takes but a column name: `{item: group}`, a table, shares, `eh.rollup(...)`."""
+    """Labels from `{item: group}`, a table, shares or `eh.rollup(...)`."""
     import polars as pl
 
     nowhere = open_table(pl.DataFrame(schema={"item_id": pl.String}))
-    found = open_labels(groups, nowhere, item="item_id")
-    if not isinstance(found, Labels):
+    labels = open_labels(groups, nowhere, item="item_id")
+    if not isinstance(labels, Labels):
         raise EvenhandError(f"groups={groups!r} is not a file. Pass {{item: group}}, a table, or a path.")
-    return found
+    return labels
 
 
 def ranked_ids(output: Any, n: int | None) -> list[Any]:
@@ -71,20 +71,20 @@ class GroupMetric(ListMetric, RankingMetricBase):
     def __init__(self, groups: Any, n: int | None = None, **params: Any) -> None:
         RankingMetricBase.__init__(self, n)
         self.params = params
-        found = aligned(groups)
-        self.soft = found.soft
-        self.population = _shares(found.frame)
+        labels = aligned(groups)
+        self.soft = labels.soft
+        self.population = _shares(labels.frame)
         self.groups: dict[Any, dict[Any, float]] = {}
-        for item, group, share in found.frame.select("item", "group", "share").iter_rows():
+        for item, group, share in labels.frame.select("item", "group", "share").iter_rows():
             self.groups.setdefault(item, {}).update({} if group is None else {group: share})
 
     def labels(self, items: list[Any]) -> list[Any]:
-        """The label of each item, or its shares where items may have several; None where it is unknown."""
-        known = [self.groups.get(i) for i in items]
-        return [(found if self.soft else next(iter(found))) if found else None for found in known]
+        """Label (or shares, where items have several) of each item; None where it is unknown."""
+        shares = [self.groups.get(i) for i in items]
+        return [(groups if self.soft else next(iter(groups))) if groups else None for groups in shares]
 
     def gathered(self, amounts: Mapping[Any, float]) -> list[float]:
-        """What every group gets of amounts given per item."""
+        """Sum per group of amounts given per item."""
         sums = dict.fromkeys(self.population, 0.0)
         for item, amount in amounts.items():
             for group, share in self.groups.get(item, {}).items():
@@ -102,19 +102,19 @@ class GroupMetric(ListMetric, RankingMetricBase):
 
     def summarize(self, values: Iterable[Any], /) -> dict[str, float | None]:
         """Mean, median and deviation of the lists that have a value, and how many have none."""
-        found = [v.as_py() if hasattr(v, "as_py") else v for v in values]
-        defined = [v for v in found if v is not None and not math.isnan(v)]
+        plain_values = [v.as_py() if hasattr(v, "as_py") else v for v in values]
+        defined = [v for v in plain_values if v is not None and not math.isnan(v)]
         summary: dict[str, float | None] = super().summarize(defined)
-        return summary | {"undefined": float(len(found) - len(defined))}
+        return summary | {"undefined": float(len(plain_values) - len(defined))}
 
 
 def _shares(frame: Any) -> dict[Any, float]:
     """Each group's share of all items that have one."""
     import polars as pl
 
-    known = frame.filter(pl.col("group").is_not_null()).group_by("group").agg(pl.col("share").sum()).sort("group")
-    total = known["share"].sum()
-    return dict(known.with_columns(pl.col("share") / total).iter_rows())
+    totals = frame.filter(pl.col("group").is_not_null()).group_by("group").agg(pl.col("share").sum()).sort("group")
+    total = totals["share"].sum()
+    return dict(totals.with_columns(pl.col("share") / total).iter_rows())
 
 
 def _attention(model: Attention, items: list[Any], test: Any) -> dict[Any, float]:
@@ -125,7 +125,7 @@ def _attention(model: Attention, items: list[Any], test: Any) -> dict[Any, float
 
 
 class AWRF(GroupMetric):
-    """Distance between the attention that groups get in a list and the target: `eh.metrics.awrf`.
+    """Distance between a list's attention per group and the target: `eh.metrics.awrf`.
 
     `target` is the groups' share of all items ("population"), "equal", or `{group: share}`; `distance`, `attention`,
     `protected` and `signed` are those of the plain function.
@@ -136,8 +136,8 @@ class AWRF(GroupMetric):
         protected: Any = None, **params: Any,
     ) -> None:  # fmt: skip
         super().__init__(groups, n, **params)
-        wanted = self.population if isinstance(target, str) and target == "population" else target
-        shares = target_shares(wanted, list(self.population))
+        chosen = self.population if isinstance(target, str) and target == "population" else target
+        shares = target_shares(chosen, list(self.population))
         self.population = {g: self.population.get(g, 0.0) for g in shares}
         self.target = np.array(list(shares.values()))
         self.attention = parse(attention)
@@ -165,19 +165,22 @@ class nDD(PrefixMetric):  # noqa: N801
 
 
 class nDKL(PrefixMetric):  # noqa: N801
-    """Normalised discounted Kullback-Leibler divergence of a list: `eh.metrics.ndkl`; needs `protected`."""
+    """Normalised discounted KL divergence of a list: `eh.metrics.ndkl`; needs `protected`."""
 
     metric = plain.ndkl
 
 
 class nDJS(PrefixMetric):  # noqa: N801
-    """Normalised discounted Jensen-Shannon divergence of a list: `eh.metrics.ndjs`; any number of groups."""
+    """Normalised discounted JS divergence of a list: `eh.metrics.ndjs`; any number of groups."""
 
     metric = plain.ndjs
 
 
 class FAIR(PrefixMetric):
-    """FA*IR score of a list: `eh.metrics.fair`; needs `protected` and, unless it is their share of all items, `p`."""
+    """FA*IR score of a list: `eh.metrics.fair`; needs `protected`.
+
+    `p` defaults to their share of all items.
+    """
 
     metric = plain.fair
 
@@ -189,7 +192,7 @@ class FAIR(PrefixMetric):
 
 
 class EED(GroupMetric):
-    """Expected exposure disparity of a list: how concentrated exposure is on groups, or with `level="item"` on items.
+    """Expected exposure disparity of a list, on groups or with `level="item"` on items.
 
     A value per list, averaged (Diaz et al.). For exposure averaged over all lists first, use `ExposureMetric("eed", ...)`.
     """
@@ -214,29 +217,29 @@ class EED(GroupMetric):
         received = _attention(self.attention, items, test)
         due = plain.target_exposure(dict.fromkeys(test.ids().tolist(), 1.0), self.attention) if self.due else {}
         if self.level == "group":
-            found = [self.gathered(received), self.gathered(due)]
+            amounts_of = [self.gathered(received), self.gathered(due)]
         else:
             everything = dict.fromkeys([*received, *due])
-            found = [[amounts.get(i, 0.0) for i in everything] for amounts in (received, due)]
-        return float(self.metric(found[0], due=found[1]) if self.due else self.metric(found[0]))
+            amounts_of = [[amounts.get(i, 0.0) for i in everything] for amounts in (received, due)]
+        return float(self.metric(amounts_of[0], due=amounts_of[1]) if self.due else self.metric(amounts_of[0]))
 
 
 class EEL(EED):
-    """Expected exposure loss of a list: how far exposure is from that under an ideal ranking of the test items."""
+    """Expected exposure loss of a list: distance from exposure under an ideal ranking."""
 
     metric = plain.eel
     due = True
 
 
 class EER(EED):
-    """Expected exposure relevance of a list: how well exposure goes where an ideal ranking would send it."""
+    """Expected exposure relevance of a list: alignment with exposure under an ideal ranking."""
 
     metric = plain.eer
     due = True
 
 
 class ExposureMetric(GlobalMetric):
-    """Any metric of `eh.exposure` over a whole run: `ExposureMetric("log_dp", groups, protected="f")`.
+    """Any metric of `eh.exposure` over a run: `ExposureMetric("log_dp", groups, protected="f")`.
 
     Test items have relevance 1. Further arguments are those of `eh.exposure`.
     """
@@ -250,12 +253,12 @@ class ExposureMetric(GlobalMetric):
         return self.metric
 
     def measure_run(self, output: Any, test: Any, /) -> float:
-        found = exposure(output, relevance=test, metrics=self.metric, **self.arguments)
-        return float(found.findings.columns["estimate"][0])
+        result = exposure(output, relevance=test, metrics=self.metric, **self.arguments)
+        return float(result.findings.columns["estimate"][0])
 
 
 class ProviderGini(GlobalMetric):
-    """Gini index of the attention that providers get over a whole run, those never shown included.
+    """Gini index of attention over providers in a whole run, those never shown included.
 
     Parameters
     ----------
@@ -274,10 +277,10 @@ class ProviderGini(GlobalMetric):
         item = "item" if isinstance(table, Mapping) or "item" in table.schema else "item_id"
         self.owners = rollup(table, item=item, group="provider")
         self.n, self.attention, self.population, self.corrected = n, parse(attention), population, corrected
-        known = len(_shares(self.owners.frame))
-        if population is not None and population < known:
+        providers_listed = len(_shares(self.owners.frame))
+        if population is not None and population < providers_listed:
             raise EvenhandError(
-                f"population={population} is smaller than the {known:,} providers known. Pass all of them."
+                f"population={population} is smaller than the {providers_listed:,} providers known. Pass all of them."
             )
 
     @property
@@ -288,16 +291,16 @@ class ProviderGini(GlobalMetric):
         """Attention on each provider, zero for those never shown."""
         import polars as pl
 
-        lists = [ranked_ids(found, self.n) for found in output.lists()]
+        lists = [ranked_ids(ranking, self.n) for ranking in output.lists()]
         weights = [self.attention.weights(len(ids)) for ids in lists]
         shown = pl.DataFrame({"item": [i for ids in lists for i in ids], "attention": np.concatenate([[], *weights])})
         if not shown.height:
             return dict.fromkeys(_shares(self.owners.frame), 0.0)
         owned = self.owners.relation
         ranked = open_table(shown, beside=owned)
-        ours, theirs = comparable(owned.schema["item"], ranked.schema["item"], column="item", role="providers")
+        owned_key, ranked_key = comparable(owned.schema["item"], ranked.schema["item"], column="item", role="providers")
         totals = f"SELECT item, SUM(attention) AS attention FROM {ranked.name} GROUP BY item"
-        on = f"{ours.format('owned.item')} = {theirs.format('totals.item')}"
+        on = f"{owned_key.format('owned.item')} = {ranked_key.format('totals.item')}"
         unowned = f"SELECT COUNT(*) AS n FROM ({totals}) AS totals LEFT JOIN {owned.name} AS owned ON {on} WHERE owned.item IS NULL"
         nobody = int(owned.cells(unowned).row()["n"])
         if nobody:
@@ -310,8 +313,8 @@ class ProviderGini(GlobalMetric):
         return dict(owned.cells(query).labels(["label", "attention"]))
 
     def measure_run(self, output: Any, test: Any, /) -> float:  # noqa: ARG002
-        found = list(self.amounts(output).values())
-        unseen = 0 if self.population is None else self.population - len(found)
+        received = list(self.amounts(output).values())
+        unseen = 0 if self.population is None else self.population - len(received)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UndefinedWarning)
-            return float(plain.gini([*found, *[0.0] * unseen], corrected=self.corrected))
+            return float(plain.gini([*received, *[0.0] * unseen], corrected=self.corrected))

@@ -18,7 +18,7 @@ __all__ = ["log", "read"]
 
 
 def log(result: Result, run_id: str | None = None, *, prefix: str = "", folder: str = "evenhand") -> dict[str, float]:
-    """Log a result into a run that already ended, or, without `run_id`, as `result.log_mlflow()` does."""
+    """Log a result into a finished run, or without `run_id` as `result.log_mlflow()` does."""
     if run_id is None:
         return result.log_mlflow(prefix=prefix, folder=folder)
     with mlflow.start_run(run_id=run_id):
@@ -26,15 +26,15 @@ def log(result: Result, run_id: str | None = None, *, prefix: str = "", folder: 
 
 
 def read(run_id: str, audit: str | None = None, *, prefix: str = "", folder: str = "evenhand") -> Result:
-    """The result that was logged into a run, whole; `audit` names it where a run holds several (`"inequality"`)."""
-    found = {
+    """The result logged into a run; `audit` (`"inequality"`) chooses among several."""
+    paths = {
         Path(f.path).name.removesuffix(".json"): f.path
         for f in list_artifacts(run_id=run_id, artifact_path=folder)
         if f.path.endswith(".json")
     }
-    wanted = [name for name in found if audit is None or name == Path(f"{prefix}{audit}").name]
-    if len(wanted) != 1:
-        fact = "holds no such result" if not wanted else "holds several results"
-        raise EvenhandError(f"Run {run_id!r} {fact}. Its results: {listing(found) or 'none'}. Name one with audit=.")
+    names = [name for name in paths if audit is None or name == Path(f"{prefix}{audit}").name]
+    if len(names) != 1:
+        fact = "holds no such result" if not names else "holds several results"
+        raise EvenhandError(f"Run {run_id!r} {fact}. Its results: {listing(paths) or 'none'}. Name one with audit=.")
     place = Folder()
-    return load(download_artifacts(run_id=run_id, artifact_path=found[wanted[0]], dst_path=place.name))
+    return load(download_artifacts(run_id=run_id, artifact_path=paths[names[0]], dst_path=place.name))

@@ -33,18 +33,18 @@ NARROWER, WIDER = 0.8, 1.05
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The policy for one strength.
 
     Attributes
     ----------
-    strength : as asked. policy : the draws and how often each is shown. alone : the draw that is worth most by itself.
+    strength : as asked. policy : the draws and how often each is shown. best_draw : the draw that is worth most by itself.
     prices : of the least bound. bound : no policy is worth more. steps : how often every request was sorted.
     """
 
     strength: float
     policy: Mixture
-    alone: Draw
+    best_draw: Draw
     prices: Floats
     bound: float
     steps: int
@@ -82,40 +82,40 @@ class Search:
         worth = slates.value(lists, slates.gain)[slates.scored]
         return Draw(boosts, float(worth.mean()) if len(worth) else 0.0, slates.relative(lists))
 
-    def frontier(self, strengths: Iterable[float]) -> list[Found]:
+    def frontier(self, strengths: Iterable[float]) -> list[SearchResult]:
         """A policy for each strength, each searched from the one below; in the order asked."""
-        asked = list(strengths)
-        found: dict[float, Found] = {}
+        requested = list(strengths)
+        results: dict[float, SearchResult] = {}
         before = None
-        steps = sorted(set(asked))
+        steps = sorted(set(requested))
         for n, strength in enumerate(steps, 1):
             log.info("searching: strength %s of %s", n, len(steps))
-            before = found[strength] = self.at(strength, before)
-        return [found[s] for s in asked]
+            before = results[strength] = self.at(strength, before)
+        return [results[s] for s in requested]
 
-    def at(self, strength: float, before: Found | None = None) -> Found:
+    def at(self, strength: float, before: SearchResult | None = None) -> SearchResult:
         """The best policy for a strength, searched from that of another one."""
-        own = min(strength, STRONGEST)
-        centre = self._start(own, before)
-        mix = Mixture((self.as_ranked,), np.ones(1), own, self.objective)
+        weight = min(strength, STRONGEST)
+        centre = self._start(weight, before)
+        mix = Mixture((self.as_ranked,), np.ones(1), weight, self.objective)
         if before is not None:
             mix = mix.of(before.policy.draws, before.policy.probability)
-        if not own:
-            return Found(
+        if not weight:
+            return SearchResult(
                 strength, mix.of([self.as_ranked], np.ones(1)), self.as_ranked, centre, self.as_ranked.relevance, 0
             )
-        best, alone, enough = mix, mix.draws[0], TOLERANCE * own / 2
+        best, best_draw, enough = mix, mix.draws[0], TOLERANCE * weight / 2
         bound = at_centre = np.inf
-        prices, width = centre, 2 * min(odds(own), 2.0)
+        prices, width = centre, 2 * min(odds(weight), 2.0)
         step = 0
         while step < self.iterations and bound - best.value > enough:
             step += 1
             missing = bound - best.value
             mix, slope = mix.improved(centre, width, 0.01 * min(missing, 0.1))
-            draw = self.draw(slope.prices * (self.exchange * odds(own)))
+            draw = self.draw(slope.prices * (self.exchange * odds(weight)))
             reached, hoped = mix.paid(draw, slope), mix.most_paid(slope)
             best = mix if mix.value >= best.value else best
-            alone = max(alone, draw, key=lambda d: mix.worth(d.relevance, self.objective.value(d.x)))
+            best_draw = max(best_draw, draw, key=lambda d: mix.worth(d.relevance, self.objective.value(d.x)))
             if reached < bound:
                 bound, prices = reached, slope.prices
             if at_centre == np.inf or reached <= at_centre - 0.1 * (at_centre - hoped):
@@ -124,9 +124,9 @@ class Search:
             else:
                 width *= WIDER
             mix = mix.with_draw(draw)
-        return Found(strength, best.thinned(), alone, prices, bound, step)
+        return SearchResult(strength, best.thinned(), best_draw, prices, bound, step)
 
-    def _start(self, strength: float, before: Found | None) -> Floats:
+    def _start(self, strength: float, before: SearchResult | None) -> Floats:
         """Prices that give the lists of another strength; at first, those of equal exposure."""
         if before is None or not before.strength:
             equal = np.ones(len(self.as_ranked.x))

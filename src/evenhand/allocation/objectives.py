@@ -33,17 +33,17 @@ STEPS = 60
 
 
 class Objective(Protocol):
-    """What the exposure of providers is worth; 1 is best, or the best that is not unbounded."""
+    """Value of the exposure of providers; 1 is best, or the best that is not unbounded."""
 
     def value(self, x: Floats) -> float:
         """The objective itself, not smoothed."""
 
     def slope(self, x: Floats, centre: Floats, width: float) -> Slope:
-        """The objective smoothed by prices near `centre`; the narrower the width, the closer to the objective."""
+        """The objective smoothed by prices near `centre`; closer to it the narrower the width."""
 
 
 class Evenness:
-    """1 - Gini: at fixed total the least of <g, x> over all ways to hand out the prices that the ranks have."""
+    """1 - Gini: at fixed total the least of <g, x> over all permutations of the rank prices."""
 
     def __init__(self, providers: int) -> None:
         ranks = np.arange(1, providers + 1)
@@ -70,9 +70,9 @@ def onto_permutahedron(z: Floats, falling: Floats) -> Floats:
 
     order = np.argsort(-z, kind="stable")
     ranked = z[order]
-    found = np.empty_like(z)
-    found[order] = ranked - isotonic_regression(ranked - falling, increasing=False).x
-    return found
+    projected = np.empty_like(z)
+    projected[order] = ranked - isotonic_regression(ranked - falling, increasing=False).x
+    return projected
 
 
 class Shares:
@@ -111,7 +111,7 @@ class Welfare:
         return 1.0
 
     def slope(self, x: Floats, centre: Floats, width: float) -> Slope:
-        """The slope at the y that gains most from moving away from x, where moving is paid at `centre`.
+        """The slope at the y that gains most from moving away from x at prices `centre`.
 
         The slope at nothing has no end; y is above nothing, and a tangent there bounds the objective everywhere.
         """
@@ -132,7 +132,7 @@ class Welfare:
 
 
 class Atkinson(Welfare):
-    """1 - Atkinson: the equally distributed equivalent of x, its power mean of order 1 - epsilon."""
+    """1 - Atkinson: equally distributed equivalent of x, its power mean of order 1 - epsilon."""
 
     def value(self, x: Floats) -> float:
         e = self.epsilon

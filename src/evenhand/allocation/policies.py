@@ -34,7 +34,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Draws and how often each is shown, for an objective that weighs evenness by `strength` against relevance."""
+    """A stochastic policy: draws and their probabilities, valued by relevance and evenness."""
 
     draws: tuple[Draw, ...]
     probability: Floats
@@ -59,18 +59,18 @@ class Mixture:
 
     @cached_property
     def value(self) -> float:
-        """What the policy is worth, not smoothed."""
+        """Objective of the policy, not smoothed."""
         return self.worth(self.relevance, self.objective.value(self.x))
 
     def worth(self, relevance: float, evenness: float) -> float:
         return (1 - self.strength) * relevance + self.strength * evenness
 
     def paid(self, draw: Draw, slope: Slope) -> float:
-        """What a draw is worth at these prices; for the best draw of all this bounds every policy."""
+        """Value of a draw at these prices; for the best draw of all it bounds every policy."""
         return self.worth(draw.relevance, float(slope.prices @ draw.x) + slope.offset)
 
     def most_paid(self, slope: Slope) -> float:
-        """What its best draw is worth at these prices."""
+        """Value of the policy's best draw at these prices."""
         return float(
             (
                 (1 - self.strength) * self.relevances + self.strength * (self.exposures @ slope.prices + slope.offset)
@@ -82,22 +82,22 @@ class Mixture:
 
     def with_draw(self, draw: Draw) -> Mixture:
         """One more draw, not shown yet; draws that are never shown are forgotten."""
-        kept = np.flatnonzero(self.probability > 0)
-        return self.of([*(self.draws[i] for i in kept), draw], np.append(self.probability[kept], 0.0))
+        shown = np.flatnonzero(self.probability > 0)
+        return self.of([*(self.draws[i] for i in shown), draw], np.append(self.probability[shown], 0.0))
 
     def thinned(self) -> Mixture:
         """Without the draws that are hardly ever shown."""
-        kept = np.flatnonzero(self.probability >= min(KEPT, self.probability.max()))
-        return self.of([self.draws[i] for i in kept], self.probability[kept] / self.probability[kept].sum())
+        likely = np.flatnonzero(self.probability >= min(KEPT, self.probability.max()))
+        return self.of([self.draws[i] for i in likely], self.probability[likely] / self.probability[likely].sum())
 
     def smoothed(self, probability: Floats, centre: Floats, width: float) -> tuple[float, Floats, Slope]:
-        """The smoothed objective at other probabilities, its gradient, and the slope of evenness there."""
+        """Smoothed objective at other probabilities, its gradient, and the slope of evenness."""
         slope = self.objective.slope(probability @ self.exposures, centre, width)
         ascent = (1 - self.strength) * self.relevances + self.strength * (self.exposures @ slope.prices)
         return self.worth(float(probability @ self.relevances), slope.value), ascent, slope
 
     def improved(self, centre: Floats, width: float, enough: float) -> tuple[Mixture, Slope]:
-        """Probabilities chosen anew, by accelerated projected gradients until no draw would add more than `enough`."""
+        """Re-optimised probabilities, by accelerated projected gradients to within `enough`."""
         now = self.probability
         value, ascent, slope = self.smoothed(now, centre, width)
         ahead, value_ahead, ascent_ahead = now, value, ascent

@@ -18,7 +18,7 @@ from evenhand.tallies.slates import Gained, Ints, Reordered, Slates
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a policy gives.
+    """Metrics and exposure under a policy.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Replayed:
 
 
 class Stage:
-    """A set of requests on which policies are replayed; `bucket` says which requests are left out together."""
+    """Requests on which policies are replayed; `bucket` groups them for the jackknife."""
 
     def __init__(self, slates: Slates, bucket: Ints) -> None:
         self.slates, self.bucket = slates, bucket
@@ -80,7 +80,7 @@ class Stage:
         return Replayed(each, self._exposure(lists))
 
     def reach(self) -> tuple[Floats, Floats]:
-        """(providers,) the least and the most exposure, as shares of all, that lists could give to each."""
+        """(providers,) least and largest share of exposure that any lists give to each."""
         slates, first = self.slates, float(np.finfo(np.float32).max)
         ends = np.empty((2, slates.owners.providers))
         for way, sign in enumerate((-1.0, 1.0)):
@@ -102,9 +102,9 @@ class Stage:
 
     def _exposure(self, lists: Ints) -> Floats:
         slates = self.slates
-        there = lists >= 0
-        cell = self.bucket[:, None] * slates.owners.items + slates.item[np.where(there, lists, 0)]
+        filled = lists >= 0
+        cell = self.bucket[:, None] * slates.owners.items + slates.item[np.where(filled, lists, 0)]
         attention = np.broadcast_to(slates.attention, lists.shape)
-        counts = np.bincount(cell[there], attention[there], self.buckets * slates.owners.items)
+        counts = np.bincount(cell[filled], attention[filled], self.buckets * slates.owners.items)
         cells = np.asarray(counts, dtype=np.float64).reshape(self.buckets, slates.owners.items)
         return slates.owners.per_provider(cells)

@@ -25,7 +25,7 @@ def boosted(slates: Slates, boosts: Floats) -> Ints:
 
 @dataclass
 class Queues:
-    """The candidates of every request in one queue per group, best first, and how many of each were taken.
+    """Candidates of every request in one queue per group, best first.
 
     Attributes
     ----------
@@ -42,10 +42,10 @@ class Queues:
     @classmethod
     def of(cls, slates: Slates, group: Ints, groups: int) -> Queues:
         """`group` has a code per item."""
-        own = group[slates.item]
+        groups_of = group[slates.item]
         request = np.repeat(np.arange(slates.requests), slates.sizes)
-        order = np.argsort(request * groups + own, kind="stable")
-        counts = np.bincount(request * groups + own, minlength=slates.requests * groups).reshape(-1, groups)
+        order = np.argsort(request * groups + groups_of, kind="stable")
+        counts = np.bincount(request * groups + groups_of, minlength=slates.requests * groups).reshape(-1, groups)
         heads = np.zeros((slates.requests, groups + 1), dtype=np.int64)
         heads[:, 1:] = np.cumsum(counts, axis=1)
         heads += slates.starts[:-1, None]
@@ -58,19 +58,19 @@ class Queues:
         return np.diff(self.heads, axis=1) - self.taken
 
     def next(self) -> Ints:
-        """(Q, groups) position of the best candidate left of each group, behind all candidates where there is none."""
+        """(Q, groups) position of each group's best candidate left; len(candidates) if none is."""
         place = np.minimum(self.heads[:, :-1] + self.taken, max(len(self.at) - 1, 0))
         return np.asarray(np.where(self.left > 0, self.at[place], len(self.at)))
 
     def take(self, rows: Ints, group: Ints) -> Ints:
         """Take the next of one group in each of these requests; returns their positions."""
-        found = np.asarray(self.at[self.heads[rows, group] + self.taken[rows, group]])
+        positions = np.asarray(self.at[self.heads[rows, group] + self.taken[rows, group]])
         self.taken[rows, group] += 1
-        return found
+        return positions
 
 
 def fa_star_ir(slates: Slates, protected: Ints, needed: Callable[[int], Ints]) -> Ints:
-    """FA*IR: the best candidate, unless the prefix would hold too few protected ones; then the best protected one.
+    """FA*IR: the best candidate, or the best protected one where the prefix needs it.
 
     `protected` is 0 for protected items and 1 for others; `needed(k)` the least number of protected items in every prefix of
     a list of length k. Where the protected run out, the others go on.
@@ -90,7 +90,7 @@ def fa_star_ir(slates: Slates, protected: Ints, needed: Callable[[int], Ints]) -
 
 
 def det_const_sort(slates: Slates, group: Ints, target: Floats) -> Ints:
-    """DetConstSort (Geyik et al. 2019, algorithm 3): when a group's least number rises, its next item enters and moves up.
+    """DetConstSort (Geyik et al. 2019, algorithm 3): lists that meet the groups' minimum counts.
 
     After the k-th look at the targets every group has had its floor(k * target) items placed; an item that enters moves up past lower
     scores as long as nobody is pushed below the rank at which it was needed. A group that has run out is passed over; what
@@ -121,7 +121,7 @@ def det_const_sort(slates: Slates, group: Ints, target: Floats) -> Ints:
 
 
 def _move_up(lists: Ints, latest: Ints, rows: Ints, place: Ints, score: Floats) -> None:
-    """Swap what stands at `place` with the one above while that one has a lower score and may stand one lower."""
+    """Swap the item at `place` upwards past lower scores that may stand one rank lower."""
     while len(rows):
         inside = place > 0
         rows, place = rows[inside], place[inside]
@@ -134,7 +134,7 @@ def _move_up(lists: Ints, latest: Ints, rows: Ints, place: Ints, score: Floats) 
 
 
 def calibrated(slates: Slates, group: Ints, target: Floats, strength: float) -> Ints:
-    """Steck (2018): greedily the item that adds most to (1 - strength) * scores - strength * KL(target || shares of the list).
+    """Steck (2018): greedy (1 - strength) * scores - strength * KL(target || shares of the list).
 
     Only the best candidate left of each group can win, so each rank compares as many candidates as there are groups.
     """
@@ -143,8 +143,8 @@ def calibrated(slates: Slates, group: Ints, target: Floats, strength: float) -> 
     for rank in range(slates.top):
         rows = np.flatnonzero(slates.lengths > rank)
         first = queues.next()[rows]
-        held = queues.taken[rows]
-        now, then = (_divergence(target, (held + more) / (rank + 1)) for more in (0, 1))
+        taken = queues.taken[rows]
+        now, then = (_divergence(target, (taken + more) / (rank + 1)) for more in (0, 1))
         away = now.sum(1, keepdims=True) - now + then  # (rows, groups): if the next item is of that group
         worth = (1 - strength) * padded[first] - strength * away
         worth = np.where(queues.left[rows] > 0, worth, -np.inf)
@@ -155,7 +155,7 @@ def calibrated(slates: Slates, group: Ints, target: Floats, strength: float) -> 
 
 
 def _divergence(target: Floats, shares: Floats) -> Floats:
-    """(..., groups) what each group adds to KL(target || shares with a little of the target mixed in), in bits."""
+    """(..., groups) terms of KL(target || shares mixed with a little of the target), in bits."""
     mixed = (1 - MIXED) * shares + MIXED * target
     aims = target > 0
     parts = np.zeros(mixed.shape)

@@ -55,26 +55,26 @@ class Block:
 
 
 def smallest(cost: Floats, top: int) -> Ints:
-    """(b, top) columns of the smallest costs of each row, in order; of equal ones the first column counts as smaller.
+    """(b, top) columns of the smallest costs of each row, in order; ties go to the first column.
 
     >>> smallest(np.array([[3.0, 1.0, 2.0, 1.0]]), 3).tolist()
     [[1, 3, 2]]
     """
     if cost.shape[1] <= top:
         return np.argsort(cost, axis=1, kind="stable")
-    found = np.sort(np.argpartition(cost, top - 1, axis=1)[:, :top], axis=1)
-    worth = np.take_along_axis(cost, found, 1)
+    columns = np.sort(np.argpartition(cost, top - 1, axis=1)[:, :top], axis=1)
+    worth = np.take_along_axis(cost, columns, 1)
     last = worth.max(1, keepdims=True)
     # A tie across the edge: argpartition took any of them, the rule takes the first.
     tied = np.flatnonzero((cost <= last).sum(1) > top)
     if len(tied):
-        found[tied] = np.sort(np.argsort(cost[tied], axis=1, kind="stable")[:, :top], axis=1)
-        worth[tied] = np.take_along_axis(cost[tied], found[tied], 1)
-    return np.take_along_axis(found, np.argsort(worth, axis=1, kind="stable"), 1)
+        columns[tied] = np.sort(np.argsort(cost[tied], axis=1, kind="stable")[:, :top], axis=1)
+        worth[tied] = np.take_along_axis(cost[tied], columns[tied], 1)
+    return np.take_along_axis(columns, np.argsort(worth, axis=1, kind="stable"), 1)
 
 
 class Server:
-    """Fills the lists of a set of requests again and again, under boosts that move little from one time to the next.
+    """Fills the lists of a set of requests repeatedly, under boosts that move little each time.
 
     Candidates that no boosts within reach of the last ones can lift into a list are not looked at again until the boosts
     have left that reach; the lists are those of a full sort.
@@ -88,7 +88,7 @@ class Server:
         self._reach = -1.0
 
     def fill(self, boosts: Floats) -> Ints:
-        """(Q, top) lists by gain plus boost, one per item: positions among the candidates, -1 behind the end of a list."""
+        """(Q, top) positions of candidates by gain plus the item's boost; -1 behind a list's end."""
         moved = np.inf if self._at is None else float(np.ptp(boosts - self._at))
         if moved <= self._reach:
             return self._lists(self._near, boosts)
@@ -98,19 +98,19 @@ class Server:
 
     def _lists(self, blocks: list[Block], boosts: Floats, *, look_around: bool = False) -> Ints:
         slates = self.slates
-        found = np.full((slates.requests, slates.top), -1, dtype=np.int64)
+        lists = np.full((slates.requests, slates.top), -1, dtype=np.int64)
         for block in blocks:
             chosen, cost = block.best(boosts, slates.top)
             costs = np.take_along_axis(cost, chosen, 1)
-            there = np.isfinite(costs)
+            finite = np.isfinite(costs)
             where = slates.starts[block.rows][:, None] + np.take_along_axis(block.column, chosen, 1)
-            found[block.rows, : chosen.shape[1]] = np.where(there, where, -1)
+            lists[block.rows, : chosen.shape[1]] = np.where(finite, where, -1)
             if look_around:
-                last = np.where(there, costs, -np.inf).max(1)
+                last = np.where(finite, costs, -np.inf).max(1)
                 short = slates.sizes[block.rows] <= slates.top
                 limit = np.where(short, np.finfo(np.float64).max, last + self._reach)
                 self._near.append(block.within(cost, limit))
-        return _best_first(found, slates.attention)
+        return _best_first(lists, slates.attention)
 
 
 def _best_first(lists: Ints, attention: Floats) -> Ints:
@@ -135,9 +135,9 @@ def _blocks(slates: Slates) -> list[Block]:
         begin = max(0, end - max(1, CELLS // max(width, 1)))
         rows = np.sort(by_size[begin:end])
         column = np.arange(width, dtype=np.int32)
-        there = column < slates.sizes[rows][:, None]
-        at = np.where(there, slates.starts[rows][:, None] + column, 0)
-        cost = np.where(there, -gain[at], np.inf) if len(gain) else np.full(there.shape, np.inf)
-        blocks.append(Block(rows, cost, item[at], np.broadcast_to(column, there.shape)))
+        inside = column < slates.sizes[rows][:, None]
+        at = np.where(inside, slates.starts[rows][:, None] + column, 0)
+        cost = np.where(inside, -gain[at], np.inf) if len(gain) else np.full(inside.shape, np.inf)
+        blocks.append(Block(rows, cost, item[at], np.broadcast_to(column, inside.shape)))
         end = begin
     return blocks

@@ -25,8 +25,8 @@ NEAR = 1e-12
 def kit() -> dict[str, Any]:
     """The vectors and laws as they are shipped."""
     text = resources.files("evenhand.conformance").joinpath("vectors.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    content: dict[str, Any] = json.loads(text)
+    return content
 
 
 def metrics() -> list[str]:
@@ -37,9 +37,9 @@ def metrics() -> list[str]:
 def tools() -> dict[str, str]:
     """Adapters that come along, by name."""
     folder = resources.files("evenhand.conformance").joinpath("tools")
-    own = {"evenhand": "evenhand.conformance.own:adapter"}
-    found = (Path(str(f)) for f in folder.iterdir() if f.name.endswith(".py") and not f.name.startswith("_"))
-    return own | {f.stem.replace("_", "-"): f"{f}:adapter" for f in sorted(found)}
+    builtin = {"evenhand": "evenhand.conformance.own:adapter"}
+    files = (Path(str(f)) for f in folder.iterdir() if f.name.endswith(".py") and not f.name.startswith("_"))
+    return builtin | {f.stem.replace("_", "-"): f"{f}:adapter" for f in sorted(files)}
 
 
 @dataclass(frozen=True)
@@ -108,17 +108,17 @@ def run(
     for name in only:
         if name not in metrics():
             raise unknown_name("metric", name, metrics(), what="a metric of the kit")
-    known = tools()
-    if ":" not in tool and tool not in known:
-        raise unknown_name("tool", tool, sorted(known), what="MODULE:FUNCTION or an adapter that comes along")
-    place = known.get(tool, tool)
+    adapters = tools()
+    if ":" not in tool and tool not in adapters:
+        raise unknown_name("tool", tool, sorted(adapters), what="MODULE:FUNCTION or an adapter that comes along")
+    place = adapters.get(tool, tool)
     vectors = [v for v in kit()["vectors"] if not only or v["metric"] in only]
     laws = [law for law in kit()["laws"] if not only or law["metric"] in only]
     questions = [_question(v, v["input"]) for v in vectors]
     questions += [_question(law, law[side]) for law in laws for side in ("before", "after")]
     stream = worker.answers(place, questions) if python is None else _elsewhere(python, place, questions)
-    found = _collected(stream, tool, len(questions), step)
-    version, answers = found[0]["version"], found[1:]
+    records = _collected(stream, tool, len(questions), step)
+    version, answers = records[0]["version"], records[1:]
     pairs = zip(answers[len(vectors) :: 2], answers[len(vectors) + 1 :: 2], strict=True)
     return Score(
         tool, version, tolerance,
@@ -127,18 +127,18 @@ def run(
     )  # fmt: skip
 
 
-def _question(case: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _question(case: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
     parameters = {k: math.inf if v == "inf" else v for k, v in case["parameters"].items()}
-    return {"metric": case["metric"], "input": given, "parameters": parameters}
+    return {"metric": case["metric"], "input": data, "parameters": parameters}
 
 
 def _elsewhere(python: str, place: str, questions: Sequence[Any]) -> Iterator[dict[str, Any]]:
     """The answers of a tool that lives in another environment."""
-    found = shutil.which(python)
-    if found is None:
+    program = shutil.which(python)
+    if program is None:
         raise EvenhandError(f"python={python!r} is no program. Pass the interpreter of the tool's environment.")
     with subprocess.Popen(  # noqa: S603  (the user's own interpreter)
-        [found, str(Path(worker.__file__))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
+        [program, str(Path(worker.__file__))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
         errors="replace",
     ) as process:  # fmt: skip
         if process.stdin is None or process.stdout is None:
@@ -155,23 +155,23 @@ def _collected(
     stream: Iterator[dict[str, Any]], tool: str, many: int, step: Callable[[int, int], None] | None
 ) -> list[dict[str, Any]]:
     """All answers; a tool that cannot be asked at all is an error."""
-    found: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     try:
         for answer in stream:
             if "problem" in answer:
                 raise EvenhandError(_unasked(tool, answer["problem"]))
-            found.append(answer)
+            records.append(answer)
             if step is not None:
-                step(len(found) - 1, many)
+                step(len(records) - 1, many)
     except EvenhandError:
         raise
     except Exception as error:  # an adapter that cannot be imported may raise anything
         raise EvenhandError(_unasked(tool, f"{type(error).__name__}: {error}")) from error
-    if len(found) != many + 1:
+    if len(records) != many + 1:
         raise EvenhandError(
-            f"{tool} ended after {max(len(found) - 1, 0)} of {many} answers. Run its adapter on its own."
+            f"{tool} ended after {max(len(records) - 1, 0)} of {many} answers. Run its adapter on its own."
         )
-    return found
+    return records
 
 
 def _unasked(tool: str, problem: str) -> str:
@@ -183,8 +183,8 @@ def number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def same(one: float, other: float, tolerance: float) -> bool:
-    return one == other or math.isclose(one, other, rel_tol=tolerance, abs_tol=min(NEAR, tolerance))
+def same(a: float, b: float, tolerance: float) -> bool:
+    return a == b or math.isclose(a, b, rel_tol=tolerance, abs_tol=min(NEAR, tolerance))
 
 
 def _checked(vector: Mapping[str, Any], answer: Mapping[str, Any], tolerance: float) -> Check:
@@ -211,8 +211,8 @@ def _reason(answer: Mapping[str, Any], got: float, tolerance: float) -> str:
             if "raised" in answer:
                 return str(text)
         elif "raised" not in answer:
-            wanted = number(claim)
-            if same(wanted, got, tolerance) or (math.isnan(wanted) and math.isnan(got)):
+            predicted = number(claim)
+            if same(predicted, got, tolerance) or (math.isnan(predicted) and math.isnan(got)):
                 return str(text)
     return ""
 

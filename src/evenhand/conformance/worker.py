@@ -44,7 +44,7 @@ def plain(value: Any) -> Any:
 
 
 def answered(adapter: Callable[[Mapping[str, Any]], Any], question: Mapping[str, Any]) -> Answer:
-    """What the tool says: a value, that it has no such metric, or what it raised."""
+    """The tool's answer: a value, that it has no such metric, or the error it raised."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -56,7 +56,7 @@ def answered(adapter: Callable[[Mapping[str, Any]], Any], question: Mapping[str,
 
 
 def predicted(reasons: Sequence[Any], question: Mapping[str, Any]) -> list[list[Any]]:
-    """What each reason says that the tool gives."""
+    """The value that each reason predicts."""
     out = []
     for text, function in reasons:
         try:
@@ -73,19 +73,19 @@ def answers(tool: str, questions: Sequence[Mapping[str, Any]]) -> Iterator[Answe
     adapter, reasons, version = load(tool)
     yield {"version": version}
     for question in questions:
-        found = answered(adapter, question)
-        if "absent" not in found:
-            found["reasons"] = predicted(reasons.get(question["metric"], ()), question)
-        yield found
+        answer = answered(adapter, question)
+        if "absent" not in answer:
+            answer["reasons"] = predicted(reasons.get(question["metric"], ()), question)
+        yield answer
 
 
 def main() -> int:
-    """Questions on standard input, answers on standard output, a line each; what the tool prints goes to standard error."""
-    asked = json.loads(sys.stdin.read())
+    """Answer questions from stdin on stdout, a line each; the tool's own prints go to stderr."""
+    request = json.loads(sys.stdin.read())
     out = sys.stdout
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            for answer in answers(asked["tool"], asked["questions"]):
+            for answer in answers(request["tool"], request["questions"]):
                 out.write(json.dumps(answer) + "\n")
                 out.flush()
     except Exception as error:  # noqa: BLE001  an adapter may raise anything

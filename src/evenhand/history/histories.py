@@ -87,39 +87,39 @@ class History:
     def latest(self) -> list[Findings]:
         """The rows of each plan's last day as findings of their audit, for export."""
         stored = self._stored()
-        found = []
+        findings = []
         for plan in stored.rows["plan"].unique(maintain_order=True):
             days = stored.rows.filter(stored.rows["plan"] == plan)["at"]
             rows = store.rows_of(stored.rows, plan, max(days))
-            told = stored.plans.get(plan, {})
-            slices = [s for s in told.get("slices", []) if s in rows.columns]
+            about = stored.plans.get(plan, {})
+            slices = [s for s in about.get("slices", []) if s in rows.columns]
             extra = _filled(rows, slices)
             columns = {name: rows[name].to_list() for name in [*slices, *COLUMNS, *extra]}
-            audit = str(told.get("audit") or rows["audit"][0])
-            facts = {"plan_hash": plan, "at": max(days).isoformat(), "plan": told.get("plan") or {}}
-            found.append(
+            audit = str(about.get("audit") or rows["audit"][0])
+            facts = {"plan_hash": plan, "at": max(days).isoformat(), "plan": about.get("plan") or {}}
+            findings.append(
                 Findings(
                     audit,
-                    str(told.get("question") or audit),
+                    str(about.get("question") or audit),
                     tuple(slices),
                     columns,
                     {},
-                    told.get("words") or {},
+                    about.get("words") or {},
                     facts,
                 )
             )
-        return found
+        return findings
 
     def plot(self, kind: str | None = None, *, rate: float = RATE) -> Any:
-        """Lines with their intervals over time, a small chart per slice, alarms marked; an Altair chart."""
+        """Altair chart of estimates and intervals over time, one panel per slice, alarms marked."""
         return self.trend(rate).plot(kind)
 
     def report(self, path: str | Path, *, rate: float = RATE) -> Path:
-        """One self-contained page: what changed and when in sentences, the lines, and what the alarm assumes."""
+        """Write one self-contained page: changes in sentences, lines, and the alarm's assumptions."""
         return self.trend(rate).report(path)
 
     def alarms(self, rate: float = RATE) -> Alarms:
-        """When a quantity moved for good: one row per alarm, with the days it was told and began, before and after.
+        """One row per lasting change: the days it was detected and began, level before and after.
 
         `rate` is the chance that a stable quantity ever gives a false alarm, however many looks. Each quantity is watched by
         itself, on levels adjusted for weekdays, and anew after an alarm; docs/history.md has what this assumes.
@@ -187,16 +187,16 @@ def day(at: Any) -> date:
     datetime.date(2026, 11, 16)
     """
     try:
-        found = datetime.fromisoformat(at) if isinstance(at, str) else at
+        moment = datetime.fromisoformat(at) if isinstance(at, str) else at
     except ValueError as error:
         raise EvenhandError(f"at={at!r} is not a date. Write it as 2026-11-16.") from error
-    if isinstance(found, datetime):
-        if found.time() != time():
+    if isinstance(moment, datetime):
+        if moment.time() != time():
             raise EvenhandError(f"at={at!r} has a time of day, and a history holds one look a day. Pass the date.")
-        return found.date()
-    if not isinstance(found, date):
+        return moment.date()
+    if not isinstance(moment, date):
         raise EvenhandError(f"at={at!r} is not a date. Write it as 2026-11-16.")
-    return found
+    return moment
 
 
 def _filled(rows: Any, slices: Sequence[str]) -> list[str]:
@@ -207,19 +207,19 @@ def _filled(rows: Any, slices: Sequence[str]) -> list[str]:
 
 
 def _findings(stored: store.Stored) -> Findings:
-    """The whole table as findings, the newest rows first; columns that nobody filled are left out."""
-    known = stored.plans
+    """The whole history as findings, newest rows first, without empty columns."""
+    plans_about = stored.plans
     slices = list(
-        dict.fromkeys(name for told in known.values() for name in told["slices"] if name in stored.rows.columns)
+        dict.fromkeys(name for about in plans_about.values() for name in about["slices"] if name in stored.rows.columns)
     )
     rows = store.by_day(stored.rows, newest_first=True)
     extra = _filled(rows, slices)
     columns = {name: rows[name].to_list() for name in ["at", *slices, *COLUMNS, *extra, "plan", "audit"]}
-    levels = {float(told.get("level") or 0.95) for told in known.values()}
+    levels = {float(about.get("level") or 0.95) for about in plans_about.values()}
     facts: dict[str, Any] = {"level": levels.pop()} if len(levels) == 1 else {}
     facts["interval_for"] = EACH_DAY
-    asked = [told.get("plan") or {} for told in known.values()]
-    plans = {"plan": list(known), "audit": [told["audit"] for told in known.values()], "asked": asked}
+    arguments = [about.get("plan") or {} for about in plans_about.values()]
+    plans = {"plan": list(plans_about), "audit": [about["audit"] for about in plans_about.values()], "asked": arguments}
     return Findings(
         "history", "What changed, and when?", ("at", *slices), columns, {"plans": plans}, {}, facts, ("trend",)
     )

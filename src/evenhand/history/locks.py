@@ -22,9 +22,9 @@ def only_writer(target: Path, patience: float = PATIENCE) -> Iterator[None]:
     The lock is on a hidden neighbour, since the file itself is replaced. The neighbour is removed by whoever holds it: one who
     was waiting for it then finds that its name leads elsewhere, and takes the new one.
     """
-    beside = target.parent / f".{target.name[:60]}.lock"
+    lock_path = target.parent / f".{target.name[:60]}.lock"
     until = time.monotonic() + patience
-    while (descriptor := _try(beside)) is None:
+    while (descriptor := _try(lock_path)) is None:
         if time.monotonic() > until:
             raise EvenhandError(f"{str(target)!r} is being written by another process. Try again when that has ended.")
         time.sleep(0.02)
@@ -32,21 +32,21 @@ def only_writer(target: Path, patience: float = PATIENCE) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):  # where open files cannot be removed it stays, and holds nobody up
-            beside.unlink()
+            lock_path.unlink()
         os.close(descriptor)
 
 
-def _try(beside: Path) -> int | None:
+def _try(lock_path: Path) -> int | None:
     """A descriptor that holds the lock, or nothing where somebody else does."""
     try:
-        descriptor = os.open(beside, os.O_CREAT | os.O_RDWR, 0o666)
+        descriptor = os.open(lock_path, os.O_CREAT | os.O_RDWR, 0o666)
     except OSError as error:
         raise EvenhandError(
-            f"{str(beside)!r} cannot be written ({error.strerror}). Pass a path in a folder that is writable."
+            f"{str(lock_path)!r} cannot be written ({error.strerror}). Pass a path in a folder that is writable."
         ) from error
     try:
         _lock(descriptor)
-        if os.path.samestat(os.fstat(descriptor), beside.stat()):
+        if os.path.samestat(os.fstat(descriptor), lock_path.stat()):
             return descriptor
     except (BlockingIOError, PermissionError, FileNotFoundError):
         pass

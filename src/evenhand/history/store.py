@@ -32,7 +32,7 @@ ABOUT = "evenhand"
 
 @dataclass(frozen=True)
 class Stored:
-    """The rows of a history as they were added, and what is known of each plan, by its hash, in the order of first use."""
+    """Rows of a history as added, and the description of each plan by its hash."""
 
     rows: pl.DataFrame
     plans: Mapping[str, dict[str, Any]]
@@ -69,7 +69,7 @@ def _foreign(path: Path) -> EvenhandError:
 
 
 def by_day(rows: pl.DataFrame, *, newest_first: bool = False) -> pl.DataFrame:
-    """The same rows in order of time; those of one day stay as they are."""
+    """Rows sorted by day (stable)."""
     return rows.sort("at", descending=newest_first, maintain_order=True)
 
 
@@ -99,7 +99,7 @@ def add(path: Path, findings: Findings, plan: str, at: date, *, replace: bool) -
 
 
 def about(findings: Findings) -> dict[str, Any]:
-    """What the rows alone do not say."""
+    """Description of a plan that the rows do not hold: question, slices, words, level."""
     provenance = findings.provenance
     return {
         "audit": findings.audit, "question": findings.question, "slices": list(findings.slices),
@@ -128,8 +128,8 @@ def _rows(findings: Findings, plan: str, at: date) -> pl.DataFrame:
 def _is_number(name: str, values: Sequence[Any]) -> bool:
     if name in COLUMNS:
         return name in NUMBERS or name in COUNTS
-    known = [v for v in values if v is not None]
-    return bool(known) and all(isinstance(plain(v), (int, float)) and not isinstance(v, bool) for v in known)
+    present = [v for v in values if v is not None]
+    return bool(present) and all(isinstance(plain(v), (int, float)) and not isinstance(v, bool) for v in present)
 
 
 def _column(name: str, values: Sequence[Any], *, number: bool) -> pl.Series:
@@ -152,7 +152,7 @@ def _of_day(plan: str, at: date) -> pl.Expr:
 
 
 def _same(earlier: pl.DataFrame, rows: pl.DataFrame) -> bool:
-    """Whether two tables say the same, whatever the order of their rows; columns that only one has are empty in the other."""
+    """Whether two tables have equal rows in any order; a column of one is null in the other."""
     names = list(dict.fromkeys([*earlier.columns, *rows.columns]))
 
     def lines(table: pl.DataFrame) -> list[tuple[str, ...]]:
@@ -163,7 +163,7 @@ def _same(earlier: pl.DataFrame, rows: pl.DataFrame) -> bool:
 
 
 def _appended(stored: pl.DataFrame, rows: pl.DataFrame, path: Path) -> pl.DataFrame:
-    """The new rows below the stored ones; a column that is new to either side is missing in the other."""
+    """New rows below the stored ones; a column of only one side is null in the other."""
     import polars as pl
 
     for name, kind in stored.schema.items():

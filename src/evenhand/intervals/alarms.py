@@ -65,7 +65,7 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What came of watching.
+    """Alarms, the evidence behind them, and what they assume.
 
     Attributes
     ----------
@@ -81,7 +81,9 @@ class Watch:
 
 
 def watch(levels: npt.ArrayLike, weekdays: npt.ArrayLike, *, rate: float = 0.05) -> Watch:
-    """Alarms of which at most a share `rate` of stable series gives any in a year of daily looks (docs/history.md has more).
+    """Alarms; at most a share `rate` of stable series gives any in a year of daily looks.
+
+    docs/history.md has more.
 
     Parameters
     ----------
@@ -109,12 +111,12 @@ def watch(levels: npt.ArrayLike, weekdays: npt.ArrayLike, *, rate: float = 0.05)
         alarms += [state.alarm(int(i), y[i], days, look) for i in over]
         state.restart(over, look + 1)
     with np.errstate(invalid="ignore"):  # nothing yet to correlate
-        return Watch(tuple(alarms), evidence, state.together / state.alone)
+        return Watch(tuple(alarms), evidence, state.products / state.own_squares)
 
 
 @dataclass(slots=True)
 class _State:
-    """What is known of every series before its next look. Series come first on every axis; the two sides are rise and fall."""
+    """Running statistics of every series before its next look; the two sides are rise and fall."""
 
     count: Floats  # (series, 7) looks of a weekday, and their mean
     mean: Floats
@@ -128,17 +130,17 @@ class _State:
     since: Whole
     began: Whole  # (series,) first look since the watching started
     latest: Floats  # (series,) the last score, sums of products of neighbours and of squares
-    together: Floats
-    alone: Floats
+    products: Floats
+    own_squares: Floats
 
     @classmethod
     def fresh(cls, n: int, look: int = 0) -> _State:
-        week, one, sides = (n, WEEK), (n,), (n, 2)
+        week, single, sides = (n, WEEK), (n,), (n, 2)
         return cls(
-            count=np.zeros(week), mean=np.zeros(week), recent=np.full(week, np.nan), squares=np.zeros(one),
-            freedom=np.zeros(one), spread=np.full(one, np.inf), age=np.zeros(one), evidence=np.zeros(sides),
+            count=np.zeros(week), mean=np.zeros(week), recent=np.full(week, np.nan), squares=np.zeros(single),
+            freedom=np.zeros(single), spread=np.full(single, np.inf), age=np.zeros(single), evidence=np.zeros(sides),
             climb=np.zeros(sides), since=np.zeros(sides, dtype=np.int64),
-            began=np.full(one, look, dtype=np.int64), latest=np.zeros(one), together=np.zeros(one), alone=np.zeros(one),
+            began=np.full(single, look, dtype=np.int64), latest=np.zeros(single), products=np.zeros(single), own_squares=np.zeros(single),
         )  # fmt: skip
 
     def restart(self, which: Whole, look: int) -> None:
@@ -149,18 +151,18 @@ class _State:
 
     def look(self, y: Floats, which: Whole, day: int, look: int) -> Whole:
         """Take in one look at these series; returns those of them in which an alarm is possible."""
-        known = self.count[which, day] > 0
-        self._learn(y[~known], which[~known], day)
-        y, which = y[known], which[known]
+        has_mean = self.count[which, day] > 0
+        self._learn(y[~has_mean], which[~has_mean], day)
+        y, which = y[has_mean], which[has_mean]
         wider = np.sqrt(1 + 1 / self.count[which, day])
         residual = (y - self.mean[which, day]) / wider
         residual[np.abs(residual) <= ROUNDING * np.abs(self.mean[which, day])] = 0.0
         self._age_residuals(which)
         ready = self.freedom[which] >= SETTLED
         self._weigh(residual[ready], which[ready], look)
-        kept = np.clip(residual, -OUTLYING * self.spread[which], OUTLYING * self.spread[which])
-        self.recent[which, -1] = kept**2
-        self._learn(self.mean[which, day] + kept * wider, which, day)
+        clipped = np.clip(residual, -OUTLYING * self.spread[which], OUTLYING * self.spread[which])
+        self.recent[which, -1] = clipped**2
+        self._learn(self.mean[which, day] + clipped * wider, which, day)
         return which[ready]
 
     def _learn(self, y: Floats, which: Whole, day: int) -> None:
@@ -184,10 +186,10 @@ class _State:
         ):  # a series that never varied: any change is as far off as counts
             ratio = np.where(residual == 0, 0.0, residual / self.spread[which])
         score = normal_score(ratio, self.freedom[which])
-        kept = np.clip(score, -OUTLYING, OUTLYING)
-        self.together[which] += kept * self.latest[which]
-        self.alone[which] += kept**2
-        self.latest[which] = kept
+        clipped = np.clip(score, -OUTLYING, OUTLYING)
+        self.products[which] += clipped * self.latest[which]
+        self.own_squares[which] += clipped**2
+        self.latest[which] = clipped
         score = np.clip(score, -MOST, MOST)
         sides = np.stack([score, -score], axis=1) - ALLOWANCE
         age = self.age[which, None]
@@ -201,7 +203,7 @@ class _State:
         self.age[which] += 1
 
     def alarm(self, i: int, y: Floats, days: Whole, look: int) -> Alarm:
-        """The alarm of one series and its size: how far the days since stand from the mean of their weekdays before."""
+        """The alarm of one series; its size is the distance from the earlier means of the weekdays."""
         since = int(self.since[i, np.argmax(self.evidence[i])])
         before = np.arange(self.began[i], since)
         before = before[np.isfinite(y[before])]
@@ -215,7 +217,7 @@ class _State:
 
 
 def normal_score(t: Floats, freedom: Floats) -> Floats:
-    """The standard normal value as unlikely as a Student t (Wallace 1959; within 0.02 for the scores that count).
+    """The standard normal value as unlikely as a Student t (Wallace 1959; within 0.02 here).
 
     >>> normal_score(np.array([2.131]), np.array([15.0])).round(2)  # the 97.5% point
     array([1.96])

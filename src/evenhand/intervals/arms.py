@@ -37,7 +37,7 @@ MOST_THINNED = 20_000_000
 
 @dataclass(frozen=True)
 class Measured:
-    """Values (draws, metrics) on the first occasion and on the second, and the error of first less `slope` times second."""
+    """(draws, metrics) values on both occasions, and the standard error of first - slope * second."""
 
     first: Floats
     second: Floats
@@ -50,69 +50,71 @@ class Measured:
 def units_contrast(
     arm: PairedAmounts,
     control: PairedAmounts,
-    asks: Sequence[MetricSpec],
+    specs: Sequence[MetricSpec],
     *,
     draws: int,
     level: float | None,
     rng: np.random.Generator,
 ) -> Contrast:
-    """Different units in either arm; the first amount of each counts, the second is what it received before the change.
+    """Difference between arms of different units, adjusted for what units received before.
 
     Units are re-assigned to arms, and every difference is divided by its own error: that gives p, and the quantiles of
     these ratios the interval. The bias that few units bring to an arm is taken off (jackknife).
     """
-    pooled, mine = arm.beside(control)
+    pooled, in_arm = arm.beside(control)
     pooled, order, starts = pooled.binned()
     if draws >= DEFAULT_DRAWS:
         draws = max(draws, min(MOST_DRAWS, CHEAP // max(1, len(pooled.first))))
-    chosen = np.concatenate([joined(mine, order, starts)[None], pooled.split(round(arm.units), draws, rng)])
+    chosen = np.concatenate([joined(in_arm, order, starts)[None], pooled.split(round(arm.units), draws, rng)])
     rest = pooled.counts - chosen
-    here, there = measured(pooled, chosen, asks), measured(pooled, rest, asks)
-    moved = plain = here.first - there.first
-    slope = past_slope(plain, here.second - there.second)
+    treated, others = measured(pooled, chosen, specs), measured(pooled, rest, specs)
+    moved = plain = treated.first - others.first
+    slope = past_slope(plain, treated.second - others.second)
     if slope.any():
-        here, there = (measured(pooled, counts, asks, slope) for counts in (chosen, rest))
-        moved = here.combined(slope) - there.combined(slope)
+        treated, others = (measured(pooled, counts, specs, slope) for counts in (chosen, rest))
+        moved = treated.combined(slope) - others.combined(slope)
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratios = moved / _scale(np.hypot(here.error, there.error), asks)
-    sides = [measured(side, side.counts[None], asks, slope) for side in (arm, control)]
-    bias = [_bias(side, asks, slope) for side in (arm, control)]
+        ratios = moved / _scale(np.hypot(treated.error, others.error), specs)
+    sides = [measured(side, side.counts[None], specs, slope) for side in (arm, control)]
+    bias = [_bias(side, specs, slope) for side in (arm, control)]
     gap = (sides[0].combined(slope) - sides[1].combined(slope))[0]
     error = np.hypot(sides[0].error, sides[1].error)[0]
-    low, high = _inverted(gap, _scale(error[None], asks)[0], ratios[1:], level if enough(arm, control) else None, asks)
+    low, high = _inverted(
+        gap, _scale(error[None], specs)[0], ratios[1:], level if enough(arm, control) else None, specs
+    )
     estimate = gap - (bias[0][1] - bias[1][1])
     with np.errstate(invalid="ignore", divide="ignore"):
         explained = 1 - spread_of_known(moved) / spread_of_known(plain)
     return Contrast(
         sides[0].first[0] - bias[0][0], sides[1].first[0] - bias[1][0], estimate,
         np.minimum(low, estimate), np.maximum(high, estimate), error, (sides[0].first - sides[1].first)[0],
-        mean_of_known(plain), tail_p(ratios) if enough(arm, control) else np.full(len(asks), np.nan),
+        mean_of_known(plain), tail_p(ratios) if enough(arm, control) else np.full(len(specs), np.nan),
         moved[1:], moved[0], np.isnan(moved[1:]).sum(0), explained,
         (_curve(arm, 0), _curve(control, 0)),
     )  # fmt: skip
 
 
 def paired_contrast(
-    pairs: PairedAmounts, asks: Sequence[MetricSpec], *, draws: int, level: float | None, rng: np.random.Generator
+    pairs: PairedAmounts, specs: Sequence[MetricSpec], *, draws: int, level: float | None, rng: np.random.Generator
 ) -> Contrast:
-    """The same units on two occasions, first less second: each draw takes units with both of their amounts."""
-    one = np.ones(len(asks))
-    exact = measured(pairs, pairs.counts[None], asks, one)
-    gap = exact.combined(one)[0]
+    """Difference between two occasions of the same units; a draw takes units with both amounts."""
+    ones = np.ones(len(specs))
+    exact = measured(pairs, pairs.counts[None], specs, ones)
+    gap = exact.combined(ones)[0]
     narrow = pairs.binned()[0]
-    centre = measured(narrow, narrow.counts[None], asks, one)
-    drawn = measured(narrow, narrow.resample(draws, rng), asks, one)
-    spread = drawn.combined(one) - centre.combined(one)
+    centre = measured(narrow, narrow.counts[None], specs, ones)
+    drawn = measured(narrow, narrow.resample(draws, rng), specs, ones)
+    spread = drawn.combined(ones) - centre.combined(ones)
     with np.errstate(invalid="ignore", divide="ignore"):  # draws in which nothing varies have no error
-        ratios, scale = spread / _scale(drawn.error, asks), _scale(exact.error, asks)[0]
-        low, high = _inverted(gap, scale, ratios, level if enough(pairs) else None, asks)
+        ratios, scale = spread / _scale(drawn.error, specs), _scale(exact.error, specs)[0]
+        low, high = _inverted(gap, scale, ratios, level if enough(pairs) else None, specs)
         # The draws stand around what was found; from no change, what was found stands as far out as this.
         p = tail_p(np.concatenate([gap[None] / scale, ratios]))
-    nothing = np.full(len(asks), np.nan)
+    nothing = np.full(len(specs), np.nan)
     return Contrast(
         exact.first[0], exact.second[0], gap, np.minimum(low, gap), np.maximum(high, gap),
         np.where(np.isnan(exact.error[0]), np.sqrt(spread_of_known(spread)), exact.error[0]), gap, nothing,
-        p if enough(pairs) else nothing, spread, gap, np.isnan(spread).sum(0), np.zeros(len(asks)),
+        p if enough(pairs) else nothing, spread, gap, np.isnan(spread).sum(0), np.zeros(len(specs)),
         (_curve(pairs, 0), _curve(pairs, 1)),
     )  # fmt: skip
 
@@ -122,111 +124,112 @@ def _curve(tally: PairedAmounts, side: int) -> Floats:
 
 
 def enough(*tallies: PairedAmounts) -> bool:
-    """Whether there are so many units that an interval can be had."""
+    """Whether every tally has enough units for an interval."""
     return min(tally.units for tally in tallies) >= FEWEST
 
 
 def thinned(
-    found: Contrast, pairs: PairedAmounts, asks: Sequence[MetricSpec], *, equal: bool, rng: np.random.Generator
+    contrast: Contrast, pairs: PairedAmounts, specs: Sequence[MetricSpec], *, equal: bool, rng: np.random.Generator
 ) -> Contrast:
-    """What unequal volume alone gives: the occasion with more events, thinned to the volume of the other.
+    """The contrast with the effect of volume: the larger occasion thinned to the smaller one.
 
     Each event stays with the same chance. With `equal` the difference itself is the one at equal volume.
     """
     totals = [float((x * pairs.counts).sum()) for x in (pairs.first, pairs.second)]
     if min(totals) <= 0 or pairs.units > MOST_THINNED or (pairs.weights is not None):
-        return found
+        return contrast
     larger = int(totals[1] > totals[0])
     amounts = np.repeat((pairs.first, pairs.second)[larger], pairs.counts.astype(np.int64)).astype(np.int64)
-    thin = np.empty((THINNINGS, len(asks)))
+    thin = np.empty((THINNINGS, len(specs)))
     for k in range(THINNINGS):
         spectrum = Spectrum.from_arrays(rng.binomial(amounts, min(totals) / max(totals)))
-        thin[k] = [float(a.on(spectrum)) for a in asks]
-    less = thin.mean(0) - (found.treatment, found.control)[larger]
+        thin[k] = [float(a.on(spectrum)) for a in specs]
+    less = thin.mean(0) - (contrast.treatment, contrast.control)[larger]
     shift = less if larger == 0 else -less  # what thinning adds to the difference
     if not equal:
-        return replace(found, chance=-shift)
-    sides = {"treatment": found.treatment + less} if larger == 0 else {"control": found.control + less}
-    moved = {name: getattr(found, name) + shift for name in ("estimate", "low", "high")}
-    return replace(found, chance=-shift, p=np.full(len(asks), np.nan), **sides, **moved)
+        return replace(contrast, chance=-shift)
+    sides = {"treatment": contrast.treatment + less} if larger == 0 else {"control": contrast.control + less}
+    moved = {name: getattr(contrast, name) + shift for name in ("estimate", "low", "high")}
+    return replace(contrast, chance=-shift, p=np.full(len(specs), np.nan), **sides, **moved)
 
 
-def measured(tally: PairedAmounts, counts: Floats, asks: Sequence[MetricSpec], slope: Floats | None = None) -> Measured:
-    """Every metric on both occasions for counts (draws, pairs), with the error of first less `slope` times second."""
-    shape = (len(counts), len(asks))
-    found = Measured(np.full(shape, np.nan), np.zeros(shape), np.full(shape, np.nan))
-    twice = tally.twice
+def measured(
+    tally: PairedAmounts, counts: Floats, specs: Sequence[MetricSpec], slope: Floats | None = None
+) -> Measured:
+    """Every metric on both occasions for counts (draws, pairs), with its standard error."""
+    shape = (len(counts), len(specs))
+    results = Measured(np.full(shape, np.nan), np.zeros(shape), np.full(shape, np.nan))
     step = max(1, MOST_CELLS // max(1, counts.shape[-1]))
     for start in range(0, len(counts), step):
         at = slice(start, start + step)
         sides = [side.spectrum(counts[at]) for side in tally.sides]
         units = Spectrum(tally.first, counts[at], tally.weights)
-        for i, a in enumerate(asks):
-            found.first[at, i] = a.on(sides[0])
-            influence = _influence(a, sides[0], found.first[at, i], tally.sides[0].cell)
-            if twice:
-                found.second[at, i] = a.on(sides[1])
+        for i, a in enumerate(specs):
+            results.first[at, i] = a.on(sides[0])
+            influence = _influence(a, sides[0], results.first[at, i], tally.sides[0].cell)
+            if tally.twice:
+                results.second[at, i] = a.on(sides[1])
                 if slope is not None and slope[i] and influence is not None:
-                    past = _influence(a, sides[1], found.second[at, i], tally.sides[1].cell)
+                    past = _influence(a, sides[1], results.second[at, i], tally.sides[1].cell)
                     influence = None if past is None else influence - slope[i] * past
             if influence is not None:
                 with np.errstate(invalid="ignore", divide="ignore"):
-                    found.error[at, i] = spread_of_mean(units, influence)
-    return found
+                    results.error[at, i] = spread_of_mean(units, influence)
+    return results
 
 
 def _influence(a: MetricSpec, s: Spectrum, estimate: Floats, cell: np.typing.NDArray[np.int64]) -> Floats | None:
-    """What one more unit does to the value, per pair; None where the card has no usable linearisation."""
+    """Influence of a unit on the value, per pair; None where the card has no linearisation."""
     per_unit = a.linearised(s, estimate) if a.card.studentised else None
     return None if per_unit is None else np.broadcast_to(per_unit, s.counts.shape)[..., cell]
 
 
-def _bias(tally: PairedAmounts, asks: Sequence[MetricSpec], slope: Floats) -> tuple[Floats, Floats]:
-    """What the number of units alone adds to a value (jackknife: each unit left out once), and to first less `slope` times second."""
+def _bias(tally: PairedAmounts, specs: Sequence[MetricSpec], slope: Floats) -> tuple[Floats, Floats]:
+    """Jackknife bias of a value, and of first - slope * second: each unit is left out once."""
     narrow = tally.binned()[0]
-    found = []
+    biases = []
     for side in narrow.sides[: 2 if narrow.twice else 1]:
         whole = side.spectrum(narrow.counts)
         n = float(whole.units)
-        without = np.empty((len(whole.counts), len(asks)))
+        without = np.empty((len(whole.counts), len(specs)))
         step = max(1, MOST_CELLS // max(1, len(whole.counts)))
         for start in range(0, len(without), step):
             at = np.arange(start, min(start + step, len(without)))
             counts = np.repeat(whole.counts[None], len(at), 0)
             counts[np.arange(len(at)), at] -= 1
-            for i, a in enumerate(asks):
+            for i, a in enumerate(specs):
                 without[at, i] = a.on(Spectrum(whole.values, counts, whole.weights))
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = (whole.counts[:, None] * without).sum(0) / n
-        found.append((n - 1) * (mean - np.array([float(a.on(whole)) for a in asks])))
-    first = np.nan_to_num(found[0])
-    return first, first - slope * np.nan_to_num(found[1]) if len(found) > 1 else first
+        biases.append((n - 1) * (mean - np.array([float(a.on(whole)) for a in specs])))
+    first = np.nan_to_num(biases[0])
+    return first, first - slope * np.nan_to_num(biases[1]) if len(biases) > 1 else first
 
 
-def _scale(error: Floats, asks: Sequence[MetricSpec]) -> Floats:
-    """What differences are divided by: their own error, or nothing where the metric has none."""
-    known = np.array([a.card.studentised for a in asks]) & ~np.isnan(error).all(0)
-    return np.where(known, error, 1.0)
+def _scale(error: Floats, specs: Sequence[MetricSpec]) -> Floats:
+    """The standard error that a difference is divided by; 1 where the metric has none."""
+    defined = np.array([a.card.studentised for a in specs]) & ~np.isnan(error).all(0)
+    return np.where(defined, error, 1.0)
 
 
 def tail_p(ratios: Floats) -> Floats:
     """Twice the smaller tail in which the first of the ratios lies, itself counted among them."""
-    known = (~np.isnan(ratios)).sum(0)
+    defined = (~np.isnan(ratios)).sum(0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        above = (ratios >= ratios[0] - 1e-12 * np.abs(ratios[0])).sum(0) / known
-        below = (ratios <= ratios[0] + 1e-12 * np.abs(ratios[0])).sum(0) / known
+        above = (ratios >= ratios[0] - 1e-12 * np.abs(ratios[0])).sum(0) / defined
+        below = (ratios <= ratios[0] + 1e-12 * np.abs(ratios[0])).sum(0) / defined
     return np.where(np.isnan(ratios[0]), np.nan, np.minimum(2 * np.minimum(above, below), 1.0))
 
 
 def _inverted(
-    gap: Floats, scale: Floats, ratios: Floats, level: float | None, asks: Sequence[MetricSpec]
+    gap: Floats, scale: Floats, ratios: Floats, level: float | None, specs: Sequence[MetricSpec]
 ) -> tuple[Floats, Floats]:
-    """Ends from ratios of differences to their errors: what was found, less the ratios' quantiles times its error."""
+    """Interval ends: the difference less the quantiles of studentised draws times its error."""
     nothing = np.full(len(gap), np.nan)
     if level is None:
         return nothing, nothing
     with np.errstate(invalid="ignore"):
         t_low, t_high = percentile_ends(np.where(np.isnan(ratios), np.inf, ratios).T, level)
-        span = np.array([a.span[1] - a.span[0] for a in asks])
+        span = np.array([a.span[1] - a.span[0] for a in specs])
         low, high = np.maximum(gap - t_high * scale, -span), np.minimum(gap - t_low * scale, span)
     return np.where(high > low, low, np.nan), np.where(high > low, high, np.nan)

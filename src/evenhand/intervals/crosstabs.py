@@ -55,7 +55,7 @@ def affordable(draws: int, groups: int, items: int, slots: float) -> int:
 
 
 class Resampled:
-    """Users drawn with replacement within their group (`exact`); past `EXACT`, every user a Poisson number of times."""
+    """Users drawn with replacement within their group; past `EXACT`, Poisson weights per user."""
 
     rest = None
 
@@ -80,19 +80,19 @@ class Resampled:
         if self.exact:
             yield self._places, self._weights[:, start:stop]
             return
-        found = np.zeros((len(self._places), stop - start), dtype=np.uint8)
-        for users, lots in _lots(self._stream, len(found), range(start, stop), np.uint16):
-            found[users] = _POISSON[lots]
-        yield self._places, found
+        weights = np.zeros((len(self._places), stop - start), dtype=np.uint8)
+        for users, lots in _lots(self._stream, len(weights), range(start, stop), np.uint16):
+            weights[users] = _POISSON[lots]
+        yield self._places, weights
 
 
 class Dealt:
-    """Group labels dealt out at random to the users whose group is known; past `EXACT`, each by itself."""
+    """Permuted group labels of the users who have one; past `EXACT`, drawn independently."""
 
-    def __init__(self, codes: Ints, known: int, draws: int, seed: int, where: Sequence[Any] = ()) -> None:
+    def __init__(self, codes: Ints, groups: int, draws: int, seed: int, where: Sequence[Any] = ()) -> None:
         self.draws, self.most, self._codes, self._stream = draws, 1, codes, (seed, "labels", *where)
-        self._labelled = codes < known
-        self.sizes = np.bincount(codes[self._labelled], minlength=known)
+        self._labelled = codes < groups
+        self.sizes = np.bincount(codes[self._labelled], minlength=groups)
         self.rows = np.flatnonzero(self.sizes)
         self.rest = int(self.sizes[self.rows].argmax()) if len(self.rows) else None
 
@@ -112,8 +112,8 @@ class Dealt:
     @cached_property
     def _labels(self) -> npt.NDArray[Any]:
         """(U, D), dealt out when first asked for."""
-        labels, own = self._nobody(self.draws), self._codes[self._labelled]
-        labels[self._labelled] = stream(*self._stream).permuted(np.tile(own, (self.draws, 1)), axis=1).T
+        labels, codes = self._nobody(self.draws), self._codes[self._labelled]
+        labels[self._labelled] = stream(*self._stream).permuted(np.tile(codes, (self.draws, 1)), axis=1).T
         return labels
 
     def _each(self, draws: range) -> npt.NDArray[Any]:
@@ -128,8 +128,8 @@ class Dealt:
         return labels
 
     def _nobody(self, draws: int) -> npt.NDArray[Any]:
-        known = len(self.sizes)
-        return np.full((len(self._codes), draws), known, dtype=np.min_scalar_type(known + 1))
+        groups = len(self.sizes)
+        return np.full((len(self._codes), draws), groups, dtype=np.min_scalar_type(groups + 1))
 
 
 def _lots(
@@ -151,7 +151,7 @@ def _lots(
 
 
 class Swapped:
-    """Which users two systems are swapped for: one half of them in each draw, or with `other` the other half."""
+    """Random half of the users for whom two systems are swapped; with `other`, the other half."""
 
     rest, most = None, 1
 
@@ -189,32 +189,32 @@ class Question:
 
     def of(self, tally: Crosstab) -> Floats:
         """The value on a tally that compares the two groups of the question."""
-        found = self.ask.on(tally if self.ask.card.compact else tally.everything)
-        return np.broadcast_to(found, tally.counts.shape[:-2])  # a metric may say the same of all of them
+        value = self.ask.on(tally if self.ask.card.compact else tally.everything)
+        return np.broadcast_to(value, tally.counts.shape[:-2])  # a metric may say the same of all of them
 
 
 def values(replicates: ResampledLists, total: Crosstab, questions: Sequence[Question]) -> list[Floats]:
     """Every question on every replicate."""
-    found: list[list[Floats]] = [[] for _ in questions]
+    every: list[list[Floats]] = [[] for _ in questions]
     for tally in replicates.crosstabs(total):
         sides = {pair: tally.between(*pair) for pair in {q.pair for q in questions} if pair is not None}
-        for question, draws in zip(questions, found, strict=True):
+        for question, draws in zip(questions, every, strict=True):
             draws.append(question.of(tally if question.pair is None else sides[question.pair]))
-    return [np.concatenate(draws) for draws in found]
+    return [np.concatenate(draws) for draws in every]
 
 
 def ends(
     question: Question, estimate: float, draws: Floats, how: Interval, users: int, chance: Floats | float = np.nan
 ) -> tuple[float, float]:
-    """Interval ends; fewer draws than asked for (see `affordable`) give an error, not percentiles.
+    """Interval ends; too few draws (see `affordable`) give a normal interval, not percentiles.
 
     A distance between two groups reads the noise of both as distance, so its bias is taken off. Other metrics say what
     so many users are shown, and their interval is for as many others. A distance that labels dealt out at random (draws of
     `chance`) reach often enough is not told apart from none: the interval then starts there.
     """
-    span, apart = question.ask.span, question.pair is not None
-    low, high = drawn_ends(estimate, draws, how, span, users, biased=apart)
-    if apart and how.kind == "bootstrap" and span[0] == question.ask.ideal == 0:
+    span, compares = question.ask.span, question.pair is not None
+    low, high = drawn_ends(estimate, draws, how, span, users, biased=compares)
+    if compares and how.kind == "bootstrap" and span[0] == question.ask.ideal == 0:
         reached = np.ndim(chance) > 0 and np.mean(np.asarray(chance) >= estimate - ROUNDING) > (1 - how.level) / 2
         low = 0.0 if reached else min(low, without_noise(estimate, draws, how.level, users))
     return low, high
@@ -223,29 +223,29 @@ def ends(
 def seconds_of_pairs(
     questions: Sequence[Question], groups: int, items: int, slots: float, draws: int, deals: int
 ) -> float:
-    """About how long metrics of so many groups take, with users resampled and labels dealt out again."""
+    """Estimated seconds for the metrics, with users resampled and labels permuted."""
     draws = affordable(draws, groups, items, slots) if draws else 0
     deals = affordable(deals, groups, items, slots * groups) if deals else 0
-    made = sum((draws + 1) + deals * bool(q.ask.card.shuffled) for q in questions)
+    calls = sum((draws + 1) + deals * bool(q.ask.card.shuffled) for q in questions)
     read = sum((draws + 1) + deals * bool(q.ask.card.shuffled) for q in questions if "shown" in q.ask.reads)
     at_once = max(1, MOST_CELLS // max(1, groups * items))
     return (
         SECONDS_PER_CELL * items * (read + groups * (draws + deals))
         + SECONDS_PER_SLOT * slots * (draws + deals * groups)
-        + SECONDS_PER_CALL * made / at_once
+        + SECONDS_PER_CALL * calls / at_once
         + SECONDS_PER_ROW * len(questions)
     )
 
 
 def plans(
-    codes: Ints, names: Sequence[str], known: int, how: Interval, deals: int, seed: int, items: int, slots: float,
+    codes: Ints, names: Sequence[str], groups: int, how: Interval, deals: int, seed: int, items: int, slots: float,
     where: Sequence[Any] = (),
 ) -> tuple[Resampled | None, Dealt | None]:  # fmt: skip
-    """The draws that a slice needs, in streams of its own: users resampled, and labels dealt out."""
+    """Resampled users and permuted labels of a slice, in random streams of its own."""
     present = len(np.unique(codes))
     resampled = dealt = None
     if how.kind != "none" and len(codes):
         resampled = Resampled(codes, names, affordable(how.draws or NORMAL_DRAWS, present, items, slots), seed, where)
-    if deals and known and len(codes):
-        dealt = Dealt(codes, known, affordable(deals, known, items, slots * known), seed, where)
+    if deals and groups and len(codes):
+        dealt = Dealt(codes, groups, affordable(deals, groups, items, slots * groups), seed, where)
     return resampled, dealt

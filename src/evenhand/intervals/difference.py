@@ -15,7 +15,7 @@ from evenhand.cards import Floats
 def difference(
     a: tuple[Floats, Floats, Floats], b: tuple[Floats, Floats, Floats], level: float
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Difference a - b with interval and p, from (estimate, low, high) of two independent samples.
+    """Difference a - b with interval and p, from (estimate, low, high) of independent samples.
 
     The distances of each estimate from the end that faces the other are added in squares (MOVER; Zou and Donner, 2008),
     so that lopsided intervals stay lopsided. p is two-sided, from the distance that faces zero.
@@ -40,13 +40,13 @@ def holm(p: Any) -> Floats:
     >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
     [0.03, 0.06, 0.06]
     """
-    values = np.array([np.nan if one is None else one for one in p], dtype=np.float64)
-    found = np.full(values.shape, np.nan)
-    known = np.flatnonzero(~np.isnan(values))
-    order = known[np.argsort(values[known], kind="stable")]
+    values = np.array([np.nan if x is None else x for x in p], dtype=np.float64)
+    adjusted = np.full(values.shape, np.nan)
+    defined = np.flatnonzero(~np.isnan(values))
+    order = defined[np.argsort(values[defined], kind="stable")]
     scaled = values[order] * np.arange(len(order), 0, -1)
-    found[order] = np.minimum(np.maximum.accumulate(scaled), 1.0) if len(order) else scaled
-    return found
+    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0) if len(order) else scaled
+    return adjusted
 
 
 def holm_by_family(p: Sequence[Any], families: Sequence[str]) -> Floats:
@@ -55,8 +55,8 @@ def holm_by_family(p: Sequence[Any], families: Sequence[str]) -> Floats:
     >>> holm_by_family([0.01, 0.04, 0.03], ["a", "b", "a"]).round(3).tolist()
     [0.02, 0.04, 0.03]
     """
-    found = np.full(len(p), np.nan)
+    adjusted = np.full(len(p), np.nan)
     for family in dict.fromkeys(families):
         at = [i for i, name in enumerate(families) if name == family]
-        found[at] = holm([p[i] for i in at])
-    return found
+        adjusted[at] = holm([p[i] for i in at])
+    return adjusted

@@ -37,7 +37,7 @@ class Contrast:
 
     `treatment` and `control` are the arms at equal volume, `estimate` their difference (less what the past explains of it),
     `raw` the difference as found and `chance` what it is on average when viewers are re-assigned at random. `draws` holds the
-    re-assigned differences and `found` what they are held against, both less what the past explains. `curves` are the Lorenz
+    re-assigned differences and `observed` the value they are compared with, both less what the past explains. `curves` are the Lorenz
     curves of the two arms at equal volume, at `GRID`.
     """
 
@@ -51,7 +51,7 @@ class Contrast:
     chance: Floats
     p: Floats
     draws: Floats
-    found: Floats
+    observed: Floats
     undefined: np.typing.NDArray[np.int64]
     explained: Floats
     curves: tuple[Floats, Floats] | None = None
@@ -59,7 +59,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Depth:
-    """An arm at a given volume: its expected values, and the error of these, by leaving out buckets."""
+    """Expected values of an arm at a given volume, with their jackknife variance."""
 
     value: Floats
     variance: Floats
@@ -69,7 +69,7 @@ class Depth:
 
 def contrast(
     tally: Buckets,
-    asks: Sequence[MetricSpec],
+    specs: Sequence[MetricSpec],
     *,
     arm: int,
     control: int,
@@ -84,26 +84,26 @@ def contrast(
     The test re-assigns buckets to arms of the same size; the mean over re-assignments is the effect of unequal volume alone.
     The interval leaves buckets out of each arm (delete-d jackknife) at the volume at which the arms are compared.
     """
-    kept = np.isin(tally.arms, (arm, control))
-    pair, past = tally.only(kept), None if before is None else before.only(kept)
+    in_pair = np.isin(tally.arms, (arm, control))
+    pair, past = tally.only(in_pair), None if before is None else before.only(in_pair)
     treated = pair.arms == arm
     chosen = np.concatenate([treated[None], reassignments(treated, pair.movable, draws, rng)])
-    moved = differences(pair, asks, chosen)
-    slope = np.zeros(len(asks))
+    moved = differences(pair, specs, chosen)
+    slope = np.zeros(len(specs))
     if past is not None:
-        moved_before = differences(past, asks, chosen)
+        moved_before = differences(past, specs, chosen)
         slope = past_slope(moved, moved_before)
         adjusted = _settled(moved - slope * (moved_before - mean_of_known(moved_before)), moved)
     else:
         adjusted = moved
     with np.errstate(invalid="ignore", divide="ignore"):
         explained = 1 - spread_of_known(adjusted) / spread_of_known(moved)
-    wanted = volumes(pair, treated, equal)
-    sides = [_at_depth(pair.only(side), asks, depth, rng, past and past.only(side), slope) for side, depth in wanted]
+    depths = volumes(pair, treated, equal)
+    sides = [_at_depth(pair.only(side), specs, depth, rng, past and past.only(side), slope) for side, depth in depths]
     now = [pair_value for pair_value, _ in sides]
-    apart = [adjusted_value for _, adjusted_value in sides]
-    estimate = apart[0].value - apart[1].value
-    low, high, error = _ends(estimate, apart, level, asks)
+    adjusted_sides = [adjusted_value for _, adjusted_value in sides]
+    estimate = adjusted_sides[0].value - adjusted_sides[1].value
+    low, high, error = _ends(estimate, adjusted_sides, level, specs)
     return Contrast(
         now[0].value, now[1].value, estimate, low, high, error, moved[0], mean_of_known(moved),
         two_sided(adjusted), adjusted[1:], adjusted[0], np.isnan(moved[1:]).sum(0), explained,
@@ -111,56 +111,56 @@ def contrast(
     )  # fmt: skip
 
 
-def absent(asks: Sequence[MetricSpec]) -> Contrast:
-    """What is known where an arm has nobody: nothing."""
-    nothing = np.full(len(asks), np.nan)
+def absent(specs: Sequence[MetricSpec]) -> Contrast:
+    """A contrast of NaN, for an arm without units."""
+    nothing = np.full(len(specs), np.nan)
     return Contrast(
         treatment=nothing, control=nothing, estimate=nothing, low=nothing, high=nothing, error=nothing, raw=nothing,
-        chance=nothing, p=nothing, draws=nothing[None], found=nothing, undefined=np.zeros(len(asks), dtype=np.int64),
+        chance=nothing, p=nothing, draws=nothing[None], observed=nothing, undefined=np.zeros(len(specs), dtype=np.int64),
         explained=nothing,
     )  # fmt: skip
 
 
 def reassignments(treated: Chosen, movable: Chosen, draws: int, rng: np.random.Generator) -> Chosen:
-    """Which buckets are treated in each draw: as many as were, those that may not move where they were."""
-    found = np.broadcast_to(treated, (draws, len(treated))).copy()
-    found[:, movable] = rng.permuted(found[:, movable], axis=1)
-    return found
+    """(draws, buckets) random re-assignments with as many treated; fixed buckets stay."""
+    drawn = np.broadcast_to(treated, (draws, len(treated))).copy()
+    drawn[:, movable] = rng.permuted(drawn[:, movable], axis=1)
+    return drawn
 
 
-def mean_of_known(found: Floats) -> Floats:
+def mean_of_known(draws: Floats) -> Floats:
     """Means over draws (the first axis) that have a value; NaN where none has."""
-    known = ~np.isnan(found)
+    defined = ~np.isnan(draws)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(_added(np.where(known, found, 0.0)) / known.sum(0))
+        return np.asarray(_added(np.where(defined, draws, 0.0)) / defined.sum(0))
 
 
-def _added(found: Floats) -> Floats:
-    """Sums over draws, column by column: how numbers are added up must not depend on how many metrics there are."""
-    return np.asarray(np.ascontiguousarray(found.T).sum(-1))
+def _added(draws: Floats) -> Floats:
+    """Sums over draws, column by column: rounding must not depend on how many metrics there are."""
+    return np.asarray(np.ascontiguousarray(draws.T).sum(-1))
 
 
-def spread_of_known(found: Floats) -> Floats:
+def spread_of_known(draws: Floats) -> Floats:
     """Variances over draws that have a value."""
-    return mean_of_known((found - mean_of_known(found)) ** 2)
+    return mean_of_known((draws - mean_of_known(draws)) ** 2)
 
 
-def values(tally: Buckets, asks: Sequence[MetricSpec], chosen: Chosen) -> Floats:
+def values(tally: Buckets, specs: Sequence[MetricSpec], chosen: Chosen) -> Floats:
     """Every metric on what each draw's buckets give: (draws, metrics)."""
-    return _values_and_curves(tally, asks, chosen, 0)[0]
+    return _values_and_curves(tally, specs, chosen, 0)[0]
 
 
 def _values_and_curves(
-    tally: Buckets, asks: Sequence[MetricSpec], chosen: Chosen, curves: int
+    tally: Buckets, specs: Sequence[MetricSpec], chosen: Chosen, curves: int
 ) -> tuple[Floats, Floats]:
-    """The same, with the Lorenz curves of the first draws."""
-    found, curve = np.full((len(chosen), len(asks)), np.nan), np.full((min(curves, len(chosen)), len(GRID)), np.nan)
+    """(draws, metrics) values, and the Lorenz curves of the first draws."""
+    results, curve = np.full((len(chosen), len(specs)), np.nan), np.full((min(curves, len(chosen)), len(GRID)), np.nan)
     for at, spectrum in tally.spectra(chosen):
-        for i, a in enumerate(asks):
-            found[at, i] = a.on(spectrum)
+        for i, a in enumerate(specs):
+            results[at, i] = a.on(spectrum)
         for k in range(at.start, min(at.stop, len(curve))):
             curve[k] = lorenz_on_grid(_row(spectrum, k - at.start))
-    return found, curve
+    return results, curve
 
 
 def _row(spectrum: Spectrum, k: int) -> Spectrum:
@@ -177,13 +177,13 @@ def lorenz_on_grid(spectrum: Spectrum) -> Floats:
     return np.asarray(np.interp(GRID, curve.population, curve.share))
 
 
-def differences(tally: Buckets, asks: Sequence[MetricSpec], chosen: Chosen) -> Floats:
+def differences(tally: Buckets, specs: Sequence[MetricSpec], chosen: Chosen) -> Floats:
     """Every metric on the buckets chosen less the same on the others: (draws, metrics)."""
-    found = np.full((len(chosen), len(asks)), np.nan)
+    results = np.full((len(chosen), len(specs)), np.nan)
     for at, first, second in tally.halves(chosen):
-        for i, a in enumerate(asks):
-            found[at, i] = a.on(first) - a.on(second)
-    return found
+        for i, a in enumerate(specs):
+            results[at, i] = a.on(first) - a.on(second)
+    return results
 
 
 def _settled(adjusted: Floats, moved: Floats) -> Floats:
@@ -193,7 +193,7 @@ def _settled(adjusted: Floats, moved: Floats) -> Floats:
 
 
 def two_sided(moved: Floats) -> Floats:
-    """How many of the differences (the first is the one found) lie at least as far from their mean as the first.
+    """Two-sided permutation p of the first difference among all of them.
 
     The mean is over all of them, so that under re-assignment none stands out.
     """
@@ -205,7 +205,7 @@ def two_sided(moved: Floats) -> Floats:
 
 
 def volumes(pair: Buckets, treated: Chosen, equal: Literal["units", "amount"]) -> list[tuple[Chosen, float]]:
-    """The two arms' buckets, and the share of each that makes them equal in randomised units or in amount."""
+    """Buckets of both arms, and the share of each that makes units or amounts equal."""
     sides = [treated, ~treated]
     size = [float((pair.sizes if equal == "units" else pair.volumes)[side].sum()) for side in sides]
     least = min(size)
@@ -214,7 +214,7 @@ def volumes(pair: Buckets, treated: Chosen, equal: Literal["units", "amount"]) -
 
 def _at_depth(
     arm: Buckets,
-    asks: Sequence[MetricSpec],
+    specs: Sequence[MetricSpec],
     share: float,
     rng: np.random.Generator,
     before: Buckets | None,
@@ -222,11 +222,11 @@ def _at_depth(
 ) -> tuple[Depth, Depth]:
     """An arm at a share of its randomised units, as it is and less what the past explains."""
     chosen, weight, left = subsets(arm, share, rng)
-    found, curves = _values_and_curves(arm, asks, chosen, 1 if weight[0] > 0.5 else CURVES)
-    past = values(before, asks, chosen) if before is not None else np.zeros_like(found)
+    results, curves = _values_and_curves(arm, specs, chosen, 1 if weight[0] > 0.5 else CURVES)
+    past = values(before, specs, chosen) if before is not None else np.zeros_like(results)
     buckets = int(arm.movable.sum())
     out = []
-    for each in (found, found - slope * np.nan_to_num(past)):
+    for each in (results, results - slope * np.nan_to_num(past)):
         mean = _added(weight[:, None] * each)
         # Only draws that leave out the same number of buckets tell how much buckets differ.
         spread = spread_of_known(each[left > 0])
@@ -238,7 +238,7 @@ def _at_depth(
 
 
 def subsets(arm: Buckets, share: float, rng: np.random.Generator) -> tuple[Chosen, Floats, Floats]:
-    """Draws of an arm's buckets at a share of its randomised units, their weights in the mean, and buckets left out of each.
+    """Draws of buckets at a share of an arm's units, their weights, and buckets left out of each.
 
     The number of buckets is the whole number below or above, in such proportion that the mean is right. An arm that is
     taken whole stands first, and the draws after it leave out a bucket each, for the error alone.
@@ -246,11 +246,11 @@ def subsets(arm: Buckets, share: float, rng: np.random.Generator) -> tuple[Chose
     buckets = int(arm.movable.sum())
     size = float(arm.sizes[arm.movable][0]) if buckets else 1.0
     everyone = float(arm.sizes.sum())
-    wanted = share * everyone / size
-    if wanted > buckets - 1:
-        return _nearly_whole(arm, wanted, everyone / size)
-    below = int(np.floor(wanted))
-    above = round((wanted - below) * SUBSETS)
+    target = share * everyone / size
+    if target > buckets - 1:
+        return _nearly_whole(arm, target, everyone / size)
+    below = int(np.floor(target))
+    above = round((target - below) * SUBSETS)
     many = np.repeat([below, below + 1], [SUBSETS - above, above])
     ranks = rng.permuted(np.broadcast_to(np.arange(buckets), (SUBSETS, buckets)), axis=1)
     chosen = np.zeros((SUBSETS, len(arm.sizes)), dtype=bool)
@@ -258,20 +258,20 @@ def subsets(arm: Buckets, share: float, rng: np.random.Generator) -> tuple[Chose
     return chosen, np.full(SUBSETS, 1 / SUBSETS), (buckets - many).astype(np.float64)
 
 
-def _nearly_whole(arm: Buckets, wanted: float, everyone: float) -> tuple[Chosen, Floats, Floats]:
-    """The whole arm, and each bucket left out of it in turn; a little less than the whole lies between the two."""
+def _nearly_whole(arm: Buckets, target: float, everyone: float) -> tuple[Chosen, Floats, Floats]:
+    """The whole arm, and each bucket left out in turn; a target between the two is interpolated."""
     movable = np.flatnonzero(arm.movable)
     chosen = np.ones((len(movable) + 1, len(arm.sizes)), dtype=bool)
     chosen[np.arange(1, len(chosen)), movable] = False
-    without = min(max(everyone - wanted, 0.0), 1.0)
+    without = min(max(everyone - target, 0.0), 1.0)
     weight = np.concatenate([[1 - without], np.full(len(movable), without / max(1, len(movable)))])
     return chosen, weight, np.concatenate([[0.0], np.ones(len(movable))])
 
 
 def _ends(
-    estimate: Floats, sides: Sequence[Depth], level: float | None, asks: Sequence[MetricSpec]
+    estimate: Floats, sides: Sequence[Depth], level: float | None, specs: Sequence[MetricSpec]
 ) -> tuple[Floats, Floats, Floats]:
-    """The estimate and a t quantile of its error to either side, inside what a difference of two values can be."""
+    """Welch interval (t quantile times standard error), clipped to possible differences."""
     from scipy.special import stdtrit
 
     nothing = np.full(len(estimate), np.nan)
@@ -281,7 +281,7 @@ def _ends(
     with np.errstate(invalid="ignore", divide="ignore"):
         freedom = variance**2 / sum(side.variance**2 / side.freedom for side in sides)
         reach = stdtrit(freedom, (1 + level) / 2) * np.sqrt(variance)
-    span = np.array([a.span[1] - a.span[0] for a in asks])
+    span = np.array([a.span[1] - a.span[0] for a in specs])
     some = reach > 0
     low = np.where(some, np.maximum(estimate - reach, -span), np.nan)
     high = np.where(some, np.minimum(estimate + reach, span), np.nan)
@@ -289,17 +289,17 @@ def _ends(
 
 
 def past_slope(moved: Floats, before: Floats) -> Floats:
-    """How far a difference goes with the same difference before, over re-assignments; zero where there is none to go by."""
-    known = ~(np.isnan(moved) | np.isnan(before))
-    a = np.where(known, moved - mean_of_known(moved), 0.0)
-    b = np.where(known, before - mean_of_known(before), 0.0)
+    """Slope of a difference on the same difference before, over re-assignments; 0 if undefined."""
+    defined = ~(np.isnan(moved) | np.isnan(before))
+    a = np.where(defined, moved - mean_of_known(moved), 0.0)
+    b = np.where(defined, before - mean_of_known(before), 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.nan_to_num(_added(a * b) / _added(b * b), nan=0.0, posinf=0.0, neginf=0.0))
 
 
 def detectable(
     tally: Buckets,
-    asks: Sequence[MetricSpec],
+    specs: Sequence[MetricSpec],
     shares: tuple[float, float],
     *,
     draws: int,
@@ -307,7 +307,7 @@ def detectable(
     power: float,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
-    """The smallest difference between two arms with these shares that a test at `level` finds with `power`, and a value.
+    """Minimum detectable difference between arms with these shares, and the metric's value.
 
     Arms are drawn from a log without a change; how far their differences scatter is what an effect has to exceed. The value
     is what the metric is in the smaller arm.
@@ -319,7 +319,7 @@ def detectable(
     for at in (slice(0, many[0]), slice(many[0], many[0] + many[1])):
         chosen = np.zeros((draws, len(tally.sizes)), dtype=bool)
         np.put_along_axis(chosen, order[:, at], True, axis=1)
-        sides.append(values(tally, asks, chosen))
+        sides.append(values(tally, specs, chosen))
     normal = NormalDist()
     reach = normal.inv_cdf((1 + level) / 2) + normal.inv_cdf(power)
     smaller = sides[int(many[1] < many[0])]
@@ -327,24 +327,24 @@ def detectable(
 
 
 def sample_ratio(counts: Sequence[int], shares: Sequence[float]) -> float:
-    """How likely arms of these sizes are under a split with these shares (p, chi-square): tiny where something else was at work.
+    """Chi-square p of arm sizes under a split with these shares (sample ratio mismatch).
 
     >>> round(sample_ratio([4_900, 5_100], [0.5, 0.5]), 4)
     0.0455
     """
     from scipy.special import chdtrc
 
-    found, share = np.asarray(counts, dtype=np.float64), np.asarray(shares, dtype=np.float64)
-    expected = found.sum() * share / share.sum()
-    return float(chdtrc(len(found) - 1, ((found - expected) ** 2 / expected).sum()))
+    observed, share = np.asarray(counts, dtype=np.float64), np.asarray(shares, dtype=np.float64)
+    expected = observed.sum() * share / share.sum()
+    return float(chdtrc(len(observed) - 1, ((observed - expected) ** 2 / expected).sum()))
 
 
 def volume_ratio(tally: Buckets, arm: int, control: int) -> tuple[float, float]:
-    """Amount per randomised unit in an arm over that in control, and the error of its logarithm."""
+    """Amount per unit in an arm over that in control, and the standard error of its log."""
     rates, errors = [], []
     for which in (arm, control):
-        mine = tally.arms == which
-        amount, size = tally.volumes[mine], tally.sizes[mine].astype(np.float64)
+        in_arm = tally.arms == which
+        amount, size = tally.volumes[in_arm], tally.sizes[in_arm].astype(np.float64)
         rate = amount.sum() / size.sum() if size.sum() else np.nan
         many = len(amount)
         spread = ((amount - rate * size) ** 2).sum() * many / max(1, many - 1)

@@ -23,7 +23,7 @@ AT_ONCE = 16
 
 @dataclass(frozen=True)
 class ItemResampler:
-    """A metric of attention item by item: a sparse table of requests and items, resampled a few draws at a time."""
+    """A metric of attention per item, on resampled requests of a sparse request-item table."""
 
     ask: MetricSpec
     table: ItemAttention
@@ -54,11 +54,11 @@ def crossed_draws(
     draws: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """(slices, metrics, draws) the metrics on resamples of the requests of each slice and of all items.
+    """(slices, metrics, draws) values on resamples of each slice's requests and of all items.
 
     `measures` makes the metrics from the exposure of groups and their sizes of its groups.
     """
-    slices, found = range(len(sums.slices)), []
+    slices, results = range(len(sums.slices)), []
     for start in range(0, draws, AT_ONCE):
         count = min(AT_ONCE, draws - start)
         counts = _counts(crossed.items, count, rng)
@@ -67,16 +67,16 @@ def crossed_draws(
             measured = measures(drawn, sizes)
             with np.errstate(divide="ignore", invalid="ignore"):
                 values = [[float(m.value(_total(times[s], m.sums[sums.part(s)]))) for m in measured] for s in slices]
-            found.append(values)
-    return np.moveaxis(np.array(found), 0, -1)
+            results.append(values)
+    return np.moveaxis(np.array(results), 0, -1)
 
 
 def _counts(items: int, draws: int, rng: np.random.Generator) -> np.typing.NDArray[np.uint8]:
-    """(items, draws) how often each item is in a resample of all: none of more than 255 comes so often."""
-    found = np.empty((items, draws), dtype=np.uint8)
+    """(items, draws) how often each item is in a resample; a byte holds it in practice."""
+    counts = np.empty((items, draws), dtype=np.uint8)
     for draw in range(draws):
-        found[:, draw] = picks(items, 1, rng)[0] if items else 0
-    return found
+        counts[:, draw] = picks(items, 1, rng)[0] if items else 0
+    return counts
 
 
 def _total(times: Floats, sums: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""How far a number moves with other requests: leave out one bucket of requests at a time."""
+"""Delete-a-bucket jackknife over requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def buckets(requests: int, rng: np.random.Generator, most: int = BUCKETS) -> np.
 
 
 def jackknife_ends(estimate: float, without: Floats, level: float, span: tuple[float, float]) -> tuple[float, float]:
-    """Interval ends from (buckets,) values that each leave one bucket out: t quantiles, on the scale that fits the span.
+    """Interval ends from values that each leave one bucket out, on the scale that fits the span.
 
     No variation at all, or an estimate on the boundary of its span: NaN, there is nothing to read an error off.
     """

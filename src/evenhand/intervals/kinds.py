@@ -26,7 +26,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """How an interval is made: studentised bootstrap, percentile bootstrap, normal with the linearised error, or none."""
+    """Method of an interval: studentised or percentile bootstrap, normal, or none."""
 
     kind: Kind
     draws: int = 0
@@ -54,9 +54,9 @@ class Interval:
             if args or keywords:
                 raise EvenhandError(f"interval={text!r} takes no number of draws. Write 'normal'.")
             return cls("normal", 0, level)
-        given = [*args, *keywords.values()]
-        draws = given[0] if given else DEFAULT_DRAWS
-        unclear = len(given) > 1 or not keywords.keys() <= {"draws"}
+        values = [*args, *keywords.values()]
+        draws = values[0] if values else DEFAULT_DRAWS
+        unclear = len(values) > 1 or not keywords.keys() <= {"draws"}
         if unclear or not is_whole(draws, 20, 1_000_000):
             raise EvenhandError(
                 f"interval={text!r} needs a whole number of draws from 20 to 1,000,000. Write '{name}(999)'."
@@ -80,7 +80,7 @@ class Estimates:
 
 
 def seed_of(rng: int | np.random.Generator | np.random.SeedSequence | None) -> int:
-    """A whole number that names the random choices of one call: as given, or drawn and then recorded."""
+    """The seed of one call, to be recorded: as passed, or drawn."""
     if rng is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint32)[0])
     if isinstance(rng, np.random.Generator):
@@ -111,7 +111,7 @@ class Scale:
 
 
 def percentile_ends(draws: Floats, level: float, units: Any = None) -> tuple[Floats, Floats]:
-    """Order statistics (B + 1) a / 2 and (B + 1)(1 - a / 2) of the defined draws, along the last axis.
+    """Order statistics (B + 1) a / 2 and (B + 1)(1 - a / 2) of the defined draws (last axis).
 
     `units` : how many were resampled; a is then as small as few of them make it (see `rules.tail_share`).
     """
@@ -129,7 +129,9 @@ def percentile_ends(draws: Floats, level: float, units: Any = None) -> tuple[Flo
 def centred_ends(
     estimate: Floats, draws: Floats, level: float, units: Any = None, *, biased: bool = False
 ) -> tuple[Floats, Floats]:
-    """Percentiles of the draws, moved so that their mean is the estimate; where `biased`, down to the estimate less its bias.
+    """Percentiles of the draws, shifted so that their mean is the estimate.
+
+    Where `biased`, they reach down to the estimate less its bias.
 
     A measure that reads noise as unfairness (a squared norm, a distance) is above what it measures by the noise of its
     units, and a draw holds the noise twice. What the draws lie off the estimate is the bias: it is taken off once to say how
@@ -138,16 +140,16 @@ def centred_ends(
     are no part of the mean; where they are many, plain percentiles stand.
     """
     low, high = percentile_ends(draws, level, units)
-    there = np.isfinite(draws)
+    finite = np.isfinite(draws)
     with np.errstate(invalid="ignore", divide="ignore"):
-        off = np.where(there, draws, 0.0).sum(-1) / there.sum(-1) - estimate
-        off = np.where(there.mean(-1) > MOSTLY, off, 0.0)
+        off = np.where(finite, draws, 0.0).sum(-1) / finite.sum(-1) - estimate
+        off = np.where(finite.mean(-1) > MOSTLY, off, 0.0)
         low, high = low - off, high - off
     return (low - np.maximum(off, 0.0), high - np.minimum(off, 0.0)) if biased else (low, high)
 
 
 def without_noise(estimate: float, draws: Floats, level: float, units: int) -> float:
-    """The lower end of a distance without what noise adds to it: distance and noise add in squares, so squares are corrected.
+    """Lower end of a distance less its noise; both add in squares, so squares are corrected.
 
     Without any true distance, draws lie by a factor of the root of two above the estimate:
 
@@ -163,7 +165,10 @@ def without_noise(estimate: float, draws: Floats, level: float, units: int) -> f
 def normal_ends(
     estimate: Floats, error: Floats, level: float, span: tuple[float, float], units: Any = None
 ) -> tuple[Floats, Floats]:
-    """Estimate plus and minus a quantile times the error, on the scale that fits the span; Student's t for so many units."""
+    """Estimate -/+ quantile times standard error, on the scale that fits the span.
+
+    `units` : degrees of freedom plus one of Student's t; None for the normal quantile.
+    """
     z = NormalDist().inv_cdf((1 + level) / 2) if units is None else t_quantile(level, units)
     spread = np.broadcast_to(z, estimate.shape)
     return _on_scale(estimate, error, -spread, spread, span)
@@ -183,9 +188,9 @@ def drawn_ends(
     if np.isnan(estimate) or np.isnan(draws).all():
         return np.nan, np.nan
     if interval.kind == "normal" or len(draws) < interval.draws:
-        there = draws[~np.isnan(draws)]
-        sound = len(there) > 1 and np.isfinite(there).all()
-        error = float(there.std(ddof=1)) * np.sqrt(units / max(1, units - 1)) if sound else np.nan
+        defined = draws[~np.isnan(draws)]
+        sound = len(defined) > 1 and np.isfinite(defined).all()
+        error = float(defined.std(ddof=1)) * np.sqrt(units / max(1, units - 1)) if sound else np.nan
         low, high = normal_ends(np.array([estimate]), np.array([error]), interval.level, span, units)
     elif interval.kind == "percentile":
         low, high = percentile_ends(draws[None, :], interval.level, units)
@@ -203,7 +208,7 @@ def studentised_ends(
     level: float,
     span: tuple[float, float],
 ) -> tuple[Floats, Floats]:
-    """Bootstrap-t: each draw's distance from the `centre` of what it was drawn from, in units of its own error (last axis: draws)."""
+    """Bootstrap-t ends: distances of draws from `centre` in their own standard errors."""
     scale = Scale.fitting(span)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         distance = scale.forward(draws) - scale.forward(centre)

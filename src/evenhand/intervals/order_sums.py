@@ -34,7 +34,7 @@ Orders = Callable[[], Iterable[tuple[slice, Ints]]]
 
 @dataclass(eq=False)
 class Gains:
-    """What the items of one group add to a sum over prefixes: a constant, and (items, ranks) by item and place.
+    """Contribution of one group to a sum over prefixes: a constant and (items, ranks) terms.
 
     Attributes
     ----------
@@ -69,11 +69,11 @@ class Drawn:
     labels: tuple[Any, ...]
     orders: Orders
     gains: dict[tuple[int, int], Gains] = field(default_factory=dict)
-    kept: int = 0
+    stored: int = 0
 
     @classmethod
     def of(cls, p: Placement, batch: Batch, draws: int, seed: int, last: Drawn | None) -> Drawn:
-        """Those of this batch: the last one's, where they are the same; of fewer items, the last one's without the others.
+        """Orders of this batch, shared with or cut from those of the last batch where possible.
 
         What is left of a random order is a random order. So that no number depends on what other lists there are, orders
         begin with one of a few sizes above the list's own.
@@ -88,39 +88,39 @@ class Drawn:
             orders = last.orders  # of no fewer items, since long lists come first
         else:
             orders = partial(_made, _begun(size), draws, seed, (_begun(size),))
-        made = partial(_left, orders, size)
-        kept = list(made()) if size * draws <= MOST_KEPT else None
-        return cls(size, draws, labels, made if kept is None else lambda: kept)
+        shortened = partial(_left, orders, size)
+        stored = list(shortened()) if size * draws <= MOST_KEPT else None
+        return cls(size, draws, labels, shortened if stored is None else lambda: stored)
 
     def _keep(self, more: int) -> None:
         """Make room for as many numbers."""
-        if self.kept > MOST_KEPT:
+        if self.stored > MOST_KEPT:
             self.gains.clear()
-            self.kept = 0
-        self.kept += more
+            self.stored = 0
+        self.stored += more
 
     def gains_of(self, terms: Terms, kind: int, weights: Floats, metric: int | None) -> Gains:
         """Those of lists of this kind, kept where they go by a metric."""
-        found = None if metric is None else self.gains.get((metric, kind))
-        if found is None:
-            found = Gains(*terms.by_item(kind, weights))
+        gains = None if metric is None else self.gains.get((metric, kind))
+        if gains is None:
+            gains = Gains(*terms.by_item(kind, weights))
             if metric is not None:
-                self._keep(found.table.size)
-                self.gains[metric, kind] = found
-        return found
+                self._keep(gains.table.size)
+                self.gains[metric, kind] = gains
+        return gains
 
     def add_up(self, gains: Sequence[Gains], start: int, stop: int) -> None:
-        """What these items of a list add in every order, for gains that do not know it yet."""
+        """Fill in the contribution of these items in every order, for gains that lack it."""
         if not gains:
             return
         self._keep(len(gains) * self.draws)
-        for one in gains:
-            one.drawn[start] = np.full(self.draws, one.constant)
+        for gain in gains:
+            gain.drawn[start] = np.full(self.draws, gain.constant)
         rows = np.arange(stop - start) * self.size
-        for here, order in self.orders():
+        for at, order in self.orders():
             places = np.sort(order[:, start:stop], axis=1) + rows
-            for one in gains:
-                one.drawn[start][here] += np.einsum("bi->b", one.table.take(places))
+            for gain in gains:
+                gain.drawn[start][at] += np.einsum("bi->b", gain.table.take(places))
 
 
 @dataclass(frozen=True)
@@ -138,25 +138,25 @@ class Read:
         p, terms = self.reading.placement, self.reading.terms
         if p.rows is not None or batch.size > drawn.draws:
             return None
-        found = []
-        for u, one in zip(batch.some.tolist(), batch.first.tolist(), strict=True):
-            kept = metric if p.known[one] == p.lengths[one] else None
-            found.append(
-                [drawn.gains_of(terms, kind, self.weights[u], kept) for kind in self.reading.kinds[one].tolist()]
+        rows = []
+        for u, ranking in zip(batch.some.tolist(), batch.first.tolist(), strict=True):
+            shared = metric if p.known[ranking] == p.lengths[ranking] else None
+            rows.append(
+                [drawn.gains_of(terms, kind, self.weights[u], shared) for kind in self.reading.kinds[ranking].tolist()]
             )
-            if not all(gains.finite for gains in found[-1]):
+            if not all(gains.finite for gains in rows[-1]):
                 return None
-        return found
+        return rows
 
     def by_prefix(self, batch: Batch, part: slice, order: Ints) -> Floats:
-        """(compositions, many) sums over prefixes of compositions that hold the same items, in these orders."""
-        p, terms, one = self.reading.placement, self.reading.terms, batch.first[part.start]
+        """(compositions, draws) sums over prefixes of compositions of the same items."""
+        p, terms, ranking = self.reading.placement, self.reading.terms, batch.first[part.start]
         k = np.arange(1, batch.size + 1)
-        held = _held(p, int(one), order)
-        found: Any = sum(terms.at(c, k, kind) for kind, c in zip(self.reading.kinds[one], held, strict=False))
+        counts = _held(p, int(ranking), order)
+        per_rank: Any = sum(terms.at(c, k, kind) for kind, c in zip(self.reading.kinds[ranking], counts, strict=False))
         # Not BLAS: threads change last bits.
         weights = np.stack([self.weights[u][: batch.size] for u in batch.some[part]])
-        return np.asarray(np.einsum("uk,bk->ub", weights, found))
+        return np.asarray(np.einsum("uk,bk->ub", weights, per_rank))
 
 
 @dataclass(frozen=True)
@@ -180,27 +180,27 @@ class Batch:
 
 def null_sums(p: Placement, read: Sequence[Read], batch: Batch, drawn: Drawn) -> list[Floats]:
     """For each metric, (U, draws) sums over prefixes of random orders."""
-    found = [np.zeros((len(batch.some), drawn.draws)) for _ in read]
+    results = [np.zeros((len(batch.some), drawn.draws)) for _ in read]
     tables = [r.by_item(batch, drawn, metric) for metric, r in enumerate(read)]
-    added = [(sums, table) for sums, table in zip(found, tables, strict=True) if table is not None]
+    added = [(sums, table) for sums, table in zip(results, tables, strict=True) if table is not None]
     for part in batch.parts:
         ends = np.cumsum(p.counts[batch.first[part.start]]).astype(np.int64).tolist()
         for g, (start, stop) in enumerate(pairwise([0, *ends])):
-            here = [table[u][g] for _, table in added for u in range(part.start, part.stop) if g < len(table[u])]
-            drawn.add_up(list({id(one): one for one in here if start not in one.drawn}.values()), start, stop)
+            gains = [table[u][g] for _, table in added for u in range(part.start, part.stop) if g < len(table[u])]
+            drawn.add_up(list({id(gain): gain for gain in gains if start not in gain.drawn}.values()), start, stop)
             for sums, table in added:
                 for u in range(part.start, part.stop):
                     if g < len(table[u]):
                         sums[u] += table[u][g].drawn[start]
-        for r, sums, by_item in zip(read, found, tables, strict=True):
+        for r, sums, by_item in zip(read, results, tables, strict=True):
             if by_item is None:
                 for some, order in drawn.orders():
                     sums[part, some] = r.by_prefix(batch, part, order)
-    return found
+    return results
 
 
 def _begun(size: int) -> int:
-    """How many items the orders of so many are begun with: a power of two, or three quarters of one."""
+    """Size of the orders that so many items are taken from: 2^k or 3/4 of it."""
     top = 1 << (size - 1).bit_length()
     return top * 3 // 4 if size <= top * 3 // 4 else top
 
@@ -209,15 +209,15 @@ def _made(size: int, draws: int, seed: int, labels: tuple[Any, ...]) -> Iterator
     rng = stream(seed, "orders", *labels)
     at_once = max(1, AT_ONCE // size)
     for start in range(0, draws, at_once):
-        here = slice(start, min(start + at_once, draws))
-        yield here, shuffled(size, here.stop - start, rng)
+        at = slice(start, min(start + at_once, draws))
+        yield at, shuffled(size, at.stop - start, rng)
 
 
 def _left(orders: Orders, size: int) -> Iterator[tuple[slice, Ints]]:
-    """The same orders without the items from the `size`-th on."""
-    for here, order in orders():
+    """Orders restricted to the first `size` items."""
+    for at, order in orders():
         few = order if order.shape[1] == size else np.compress((order < size).reshape(-1), order).reshape(-1, size)
-        yield here, few
+        yield at, few
 
 
 def shuffled(size: int, many: int, rng: np.random.Generator) -> Ints:
@@ -234,21 +234,21 @@ def shuffled(size: int, many: int, rng: np.random.Generator) -> Ints:
     return keys.view(np.int64)
 
 
-def _held(p: Placement, one: int, order: Ints) -> Iterator[Any]:
-    """(many, size) items of each group, or their shares, down to each rank of a ranking put into these orders."""
-    ends = np.cumsum(p.counts[one]).astype(np.int64).tolist()
-    shares = None if p.rows is None else _shares(p, one)
+def _held(p: Placement, ranking: int, order: Ints) -> Iterator[Any]:
+    """Per group, (draws, size) cumulated items or shares of a ranking put into these orders."""
+    ends = np.cumsum(p.counts[ranking]).astype(np.int64).tolist()
+    shares = None if p.rows is None else _shares(p, ranking)
     for g, (start, end) in enumerate(pairwise([0, *ends])):
-        there = np.zeros(order.shape, dtype=np.int64 if shares is None else np.float64)
+        counts = np.zeros(order.shape, dtype=np.int64 if shares is None else np.float64)
         if shares is None:
-            np.put_along_axis(there, order[:, start:end], 1, axis=1)
+            np.put_along_axis(counts, order[:, start:end], 1, axis=1)
         else:
-            np.put_along_axis(there, order, np.broadcast_to(shares[:, g], order.shape), axis=1)
-        yield np.cumsum(there, axis=1, out=there)
+            np.put_along_axis(counts, order, np.broadcast_to(shares[:, g], order.shape), axis=1)
+        yield np.cumsum(counts, axis=1, out=counts)
 
 
-def _shares(p: Placement, one: int) -> Floats:
+def _shares(p: Placement, ranking: int) -> Floats:
     """(items, groups) the labelled items of a ranking that shares them out."""
-    here = slice(p.starts[one], p.starts[one + 1])
-    rows: Floats = p.rows[here]  # type: ignore[index]
-    return rows[p.codes[here] >= 0]
+    at = slice(p.starts[ranking], p.starts[ranking + 1])
+    rows: Floats = p.rows[at]  # type: ignore[index]
+    return rows[p.codes[at] >= 0]

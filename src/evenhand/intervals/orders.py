@@ -53,39 +53,39 @@ def draws_of(chance: str | None) -> int:
 
 @dataclass(frozen=True)
 class Orders:
-    """What random orders of every ranking give.
+    """Distribution of a metric over random orders of every ranking.
 
     Attributes
     ----------
     p : (R,) share of random orders at least as far from the whole as the ranking itself.
     means, spreads : (R,) mean and standard deviation of the metric over random orders; the mean is exact where known.
-    kept : (U, B) values of the random orders of each composition; None where there are too many.
+    values : (U, B) values of the random orders of each composition; None where there are too many.
     which : (R,) the composition of each ranking.
     """
 
     p: Floats
     means: Floats
     spreads: Floats
-    kept: npt.NDArray[np.float32] | None
+    values: npt.NDArray[np.float32] | None
     which: Ints
 
     @classmethod
     def empty(cls, scores: Scores, groups: _Compositions, draws: int) -> Orders:
-        """What is to be filled in."""
+        """Arrays of NaN to be filled in."""
         size, nothing = len(groups.first), np.full(len(scores.values), np.nan)
-        kept = np.zeros((size, draws), dtype=np.float32) if size * draws <= MOST_KEPT else None
-        return cls(nothing.copy(), scores.chances.copy(), nothing, kept, groups.which)
+        values = np.zeros((size, draws), dtype=np.float32) if size * draws <= MOST_KEPT else None
+        return cls(nothing.copy(), scores.chances.copy(), nothing, values, groups.which)
 
     def p_of_mean(self, values: Floats, at: Ints, rng: np.random.Generator) -> float:
-        """Share of random orders of all these rankings whose mean is at least as large; undefined ones are left out."""
+        """Permutation p of the mean over these rankings; undefined values are left out."""
         at = at[~np.isnan(values[at])]
         if len(at) < 2:
             return float(self.p[at[0]]) if len(at) else float("nan")
         mean, expected = float(values[at].mean()), float(self.means[at].mean())
-        if len(at) > MANY or self.kept is None:
+        if len(at) > MANY or self.values is None:
             error = float(np.sqrt((self.spreads[at] ** 2).sum())) / len(at)
             return 1 - NormalDist().cdf((mean - expected) / error) if error > 0 else float(mean <= expected + NEAR)
-        pools = self.kept[self.which[at]]
+        pools = self.values[self.which[at]]
         picks = rng.integers(0, pools.shape[1], pools.shape)
         off = expected - float(pools.mean(dtype=np.float64))  # the pools' own mean is off by their sampling error
         drawn = np.take_along_axis(pools, picks, axis=1).mean(0, dtype=np.float64)
@@ -93,33 +93,33 @@ class Orders:
         return float((1 + np.count_nonzero(drawn >= reach)) / (1 + len(drawn)))
 
 
-def random_orders(asked: Sequence[tuple[Reading, Scores]], draws: int, seed: int) -> list[Orders]:
+def random_orders(scored: Sequence[tuple[Reading, Scores]], draws: int, seed: int) -> list[Orders]:
     """Put the labelled items of every ranking into `draws` random orders, once per composition.
 
     Metrics that see the same labels are read on the same orders.
     """
-    together: dict[int, list[int]] = {}
-    for i, (reading, _) in enumerate(asked):
-        together.setdefault(id(reading.placement), []).append(i)
-    found: dict[int, Orders] = {}
-    for some in together.values():
-        found |= zip(some, _shared_orders([asked[i] for i in some], draws, seed), strict=True)
-    return [found[i] for i in range(len(asked))]
+    by_placement: dict[int, list[int]] = {}
+    for i, (reading, _) in enumerate(scored):
+        by_placement.setdefault(id(reading.placement), []).append(i)
+    results: dict[int, Orders] = {}
+    for some in by_placement.values():
+        results |= zip(some, _shared_orders([scored[i] for i in some], draws, seed), strict=True)
+    return [results[i] for i in range(len(scored))]
 
 
-def _shared_orders(asked: Sequence[tuple[Reading, Scores]], draws: int, seed: int) -> list[Orders]:
-    """The same for metrics that see the same labels."""
-    p = asked[0][0].placement
+def _shared_orders(scored: Sequence[tuple[Reading, Scores]], draws: int, seed: int) -> list[Orders]:
+    """Random orders of metrics that share a placement."""
+    p = scored[0][0].placement
     groups = _Compositions.of(p)
-    read = [Read(reading, groups.weights(reading)) for reading, _ in asked]
-    found = [Orders.empty(scores, groups, draws) for _, scores in asked]
-    there = np.any([~np.isnan(scores.normalizers[groups.first]) for _, scores in asked], axis=0)
+    read = [Read(reading, groups.weights(reading)) for reading, _ in scored]
+    results = [Orders.empty(scores, groups, draws) for _, scores in scored]
+    defined = np.any([~np.isnan(scores.normalizers[groups.first]) for _, scores in scored], axis=0)
     drawn = None
-    for batch in groups.batches(p, np.flatnonzero(there), draws):
+    for batch in groups.batches(p, np.flatnonzero(defined), draws):
         rankings, row = groups.members(batch.some)
         drawn = Drawn.of(p, batch, draws, seed, drawn)
         sums = null_sums(p, read, batch, drawn)
-        for orders, (_, scores), total in zip(found, asked, sums, strict=True):
+        for orders, (_, scores), total in zip(results, scored, sums, strict=True):
             null = total / scores.normalizers[batch.first, None]
             exact = orders.means[rankings]
             orders.means[rankings] = np.where(np.isnan(exact), null.mean(1)[row], exact)
@@ -128,11 +128,11 @@ def _shared_orders(asked: Sequence[tuple[Reading, Scores]], draws: int, seed: in
             ):  # a list that its target does not allow is infinitely far in every order
                 orders.spreads[rankings] = null.std(1)[row]
             orders.p[rankings] = (1 + _reached(null, row, scores.values[rankings])) / (1 + draws)
-            if orders.kept is not None:
-                orders.kept[batch.some] = null
-    for orders, (_, scores) in zip(found, asked, strict=True):
+            if orders.values is not None:
+                orders.values[batch.some] = null
+    for orders, (_, scores) in zip(results, scored, strict=True):
         orders.p[np.isnan(scores.values)] = np.nan
-    return found
+    return results
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class _Compositions:
         return np.concatenate(parts), np.repeat(np.arange(len(alike)), [len(part) for part in parts])
 
     def batches(self, p: Placement, some: Ints, draws: int) -> Iterator[Batch]:
-        """Some of the compositions, those of equally many labelled items together, a bounded number of cells at a time.
+        """Compositions with equally many labelled items, a bounded number of cells at a time.
 
         Where items are shared out, each stands alone: the mean over its orders is not known exactly, so they must be its own.
         """
@@ -178,9 +178,9 @@ class _Compositions:
         for start, stop in pairwise([*starts.tolist(), len(some)]):
             most = max(1, MOST_CELLS // max(draws, int(size[start]) ** 2))
             for i in range(start, stop, most):
-                here = slice(i, min(i + most, stop))
-                edges = [0, *(np.flatnonzero(np.diff(alike[here])) + 1).tolist(), here.stop - i]
-                yield Batch(int(size[i]), some[here], first[here], [slice(*ends) for ends in pairwise(edges)])
+                at = slice(i, min(i + most, stop))
+                edges = [0, *(np.flatnonzero(np.diff(alike[at])) + 1).tolist(), at.stop - i]
+                yield Batch(int(size[i]), some[at], first[at], [slice(*ends) for ends in pairwise(edges)])
 
 
 def _reached(null: Floats, row: Ints, values: Floats) -> Ints:
@@ -195,18 +195,18 @@ def _reached(null: Floats, row: Ints, values: Floats) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """What random orders of one list give: the exact mean, and the value above which at most a share `tail` of them lie."""
+    """Mean of random orders of one list, and their upper `tail` quantile."""
 
     mean: float
     cut: float
 
 
 def random_order_of(template: Template, p: Placement, draws: int, seed: int, tail: float = 0.05) -> Random:
-    """Chance level and critical value of the first ranking; enough where all rankings hold the same items."""
-    one = p.take(np.array([0]))
-    reading = Reading.from_placement(template, one, draws)
+    """Chance level and critical value of the first ranking (all rankings if items are the same)."""
+    first = p.take(np.array([0]))
+    reading = Reading.of(template, first, draws)
     scores = reading.scores()
     (orders,) = random_orders([(reading, scores)], draws, seed)
-    values = scores.chances if orders.kept is None else orders.kept[0].astype(np.float64)
+    values = scores.chances if orders.values is None else orders.values[0].astype(np.float64)
     cut = float(np.quantile(values, 1 - tail, method="higher"))
     return Random(float(orders.means[0]), cut + ROUNDED)

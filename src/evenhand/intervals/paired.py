@@ -40,7 +40,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Draws:
-    """Resamples and swaps of Q requests, made once for all metrics and pairs of systems of an experiment.
+    """Resamples and swaps of Q requests, shared by all metrics and pairs of systems.
 
     There are `draws` of each; a p that is small after them is settled by `swaps` swaps, so that it can survive an adjustment
     for many pairs.
@@ -74,7 +74,7 @@ class Draws:
         return np.where(swapped > 0, -1.0, 1.0)
 
     def more_signs(self) -> Iterable[Floats]:
-        """The swaps beyond the first, some at a time; few enough are kept for the next pair of systems."""
+        """Further swaps in batches; cached for the next pair of systems where they are few."""
         small = self.swaps * min(self.requests, MANY) <= AT_ONCE
         return self._kept_signs if small else self._drawn_signs()
 
@@ -98,7 +98,9 @@ class Draws:
 
 
 def paired_difference(a: Floats, b: Floats, value: Value, level: float, draws: Draws) -> Difference:
-    """Compare two systems by (Q, K) sums of the same Q requests; `value` maps (..., K) totals to the metric.
+    """Difference of two systems, from (Q, K) sums of the same Q requests.
+
+    `value` maps (..., K) totals to the metric.
 
     The interval is the percentile interval of the difference over resampled requests. For p, the two systems are swapped
     in a random half of the requests: if they were one and the same, every swap would be as likely as what was seen.
@@ -108,19 +110,19 @@ def paired_difference(a: Floats, b: Floats, value: Value, level: float, draws: D
     1.0
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        mine, theirs = float(value(a.sum(0))), float(value(b.sum(0)))
-        seen = mine - theirs
+        value_a, value_b = float(value(a.sum(0))), float(value(b.sum(0)))
+        seen = value_a - value_b
         if np.isnan(seen) or draws.requests < 2:
-            return Difference(seen, np.nan, np.nan, np.nan, mine, theirs, 0)
+            return Difference(seen, np.nan, np.nan, np.nan, value_a, value_b, 0)
         a, b = draws.reduced(a), draws.reduced(b)
-        again = value(draws.picks @ a) - value(draws.picks @ b)
+        resampled = value(draws.picks @ a) - value(draws.picks @ b)
         p = _swap_p(a, b, value, seen, draws)
-    low, high = percentile_ends(np.asarray(again)[None, :], level, draws.requests)
-    return Difference(seen, float(low[0]), float(high[0]), p, mine, theirs, int(np.isnan(again).sum()))
+    low, high = percentile_ends(np.asarray(resampled)[None, :], level, draws.requests)
+    return Difference(seen, float(low[0]), float(high[0]), p, value_a, value_b, int(np.isnan(resampled).sum()))
 
 
 def _swap_p(a: Floats, b: Floats, value: Value, seen: float, draws: Draws) -> float:
-    """Share of random swaps with a difference at least as large, what was seen counted among them."""
+    """Permutation p: share of random swaps with a difference at least as large as observed."""
     total, gap = (a + b).sum(0), a - b
 
     def as_large(signs: Floats) -> int:

@@ -46,8 +46,8 @@ class Ends:
         """Widened to these, where they are known."""
         return Ends(np.fmin(self.low, low), np.fmax(self.high, high), self.undefined_draws)
 
-    def in_proportion(self, found: Floats, whole: float, low: float, high: float) -> Ends:
-        """No shorter, in proportion, than the interval `low` to `high` of the `whole` that the figure is a part of.
+    def in_proportion(self, figure: Floats, whole: float, low: float, high: float) -> Ends:
+        """Widened to at least the relative width of the interval of the `whole`.
 
         >>> found = Ends(np.array(0.9), np.array(1.1), np.array(0)).in_proportion(np.array(1.0), 2.0, 1.0, 2.1)
         >>> float(found.low), float(found.high)
@@ -55,17 +55,17 @@ class Ends:
         """
         if not (np.isfinite(whole) and whole > 0):
             return self
-        return self.reaching(np.asarray(found * (low / whole)), np.asarray(found * (high / whole)))
+        return self.reaching(np.asarray(figure * (low / whole)), np.asarray(figure * (high / whole)))
 
 
 def drawn_ends(
-    tally: T, figures: Callable[[T], Figures], found: Figures, interval: Interval, rng: np.random.Generator
+    tally: T, figures: Callable[[T], Figures], estimates: Figures, interval: Interval, rng: np.random.Generator
 ) -> dict[str, Ends]:
-    """Intervals of every figure, from populations that are drawn: percentiles, less their bias where `bootstrap` is asked for."""
+    """Bootstrap intervals of every figure: percentiles, bias-corrected for `bootstrap`."""
     size, cells = round(float(tally.counts.sum())), len(tally.counts)
     if not size:
-        return blank(found)
-    draws: dict[str, list[Floats]] = {name: [] for name in found}
+        return blank(estimates)
+    draws: dict[str, list[Floats]] = {name: [] for name in estimates}
     rngs = streams_of(rng)
     at_once = max(1, MOST_CELLS // max(1, cells))
     for start in range(0, interval.draws, at_once):
@@ -76,9 +76,9 @@ def drawn_ends(
     ends = {}
     for name, batches in draws.items():
         every = np.moveaxis(np.concatenate(batches), 0, -1)
-        undefined = np.isnan(found[name])
+        undefined = np.isnan(estimates[name])
         if interval.kind == "bootstrap":  # a part that noise alone fills is above what it measures
-            both = centred_ends(np.asarray(found[name]), every, interval.level, size, biased=True)
+            both = centred_ends(np.asarray(estimates[name]), every, interval.level, size, biased=True)
         else:
             both = percentile_ends(every, interval.level, size)
         low, high = (np.where(undefined, np.nan, end) for end in both)
@@ -87,23 +87,23 @@ def drawn_ends(
 
 
 def linearised_ends(
-    units: Spectrum, influence: Figures, found: Figures, spans: Mapping[str, tuple[float, float]], level: float
+    units: Spectrum, influence: Figures, estimates: Figures, spans: Mapping[str, tuple[float, float]], level: float
 ) -> dict[str, Ends]:
-    """Normal intervals of every figure; `influence` holds what one more unit in each cell does, cells last."""
+    """Normal intervals of every figure, from the influence of a unit per cell (last axis)."""
     ends = {}
     for name, per_cell in influence.items():
         with np.errstate(invalid="ignore", divide="ignore"):
             error = spread_of_mean(units, per_cell)
-        low, high = normal_ends(found[name], error, level, spans[name], float(units.units))
-        undefined = np.isnan(found[name])
+        low, high = normal_ends(estimates[name], error, level, spans[name], float(units.units))
+        undefined = np.isnan(estimates[name])
         blank_low, blank_high = np.where(undefined, np.nan, low), np.where(undefined, np.nan, high)
-        ends[name] = Ends(blank_low, blank_high, np.zeros(found[name].shape, dtype=np.int64))
+        ends[name] = Ends(blank_low, blank_high, np.zeros(estimates[name].shape, dtype=np.int64))
     return ends
 
 
-def blank(found: Figures) -> dict[str, Ends]:
+def blank(estimates: Figures) -> dict[str, Ends]:
     """No intervals."""
     return {
         name: Ends(np.full(v.shape, np.nan), np.full(v.shape, np.nan), np.zeros(v.shape, dtype=np.int64))
-        for name, v in found.items()
+        for name, v in estimates.items()
     }

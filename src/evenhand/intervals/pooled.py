@@ -31,19 +31,22 @@ FLAT = 1e-12
 FEWEST_CLUSTERS = 10
 
 
-def tested(m: Moments, found: Gaps, pooled: Pooled, rows: Callable[[], Rows | None]) -> Pooled:
-    """The same with what chance alone gives, where the normal cannot say it; `rows` are read only if needed."""
+def tested(m: Moments, gaps: Gaps, pooled: Pooled, rows: Callable[[], Rows | None]) -> Pooled:
+    """Pooled gaps with permutation or sign-flip draws where the normal does not apply.
+
+    `rows` are read only if needed.
+    """
     if pooled.by_cluster:
         return _flipped(pooled)
     needed = np.flatnonzero(pooled.few).tolist()
-    held = rows() if needed else None
-    if held is None:
+    row_data = rows() if needed else None
+    if row_data is None:
         return pooled
-    return replace(pooled, drawn={g: _permuted(m, found, pooled, g, held) for g in needed})
+    return replace(pooled, drawn={g: _permuted(m, gaps, pooled, g, row_data) for g in needed})
 
 
 def _flipped(pooled: Pooled) -> Pooled:
-    """Signs of whole clusters' contributions flipped at random; few contributing clusters allow no test."""
+    """Sign-flip draws of clusters' contributions; no test with few contributing clusters."""
     few, alike = pooled.few.copy(), dict[int, dict[int, Floats]]()
     for g, parts in pooled.by_cluster.items():
         if parts is None:
@@ -73,23 +76,23 @@ def _signs(many: int) -> Iterable[Floats]:
 
 @functools.lru_cache(maxsize=1)
 def _table(many: int) -> np.typing.NDArray[Any]:
-    """Random signs, the same for all groups, bins and tables; 0 and 1 in the place of -1 and 1 where they are many."""
+    """Random signs shared by all groups and tables; stored as bits 0 and 1 where they are many."""
     bits = stream(SEED, "flips", many).integers(0, 2, (DRAWS, many), dtype=np.int8)
-    found = 2.0 * bits - 1 if bits.size <= KEPT else bits
-    found.flags.writeable = False
-    return found
+    signs = 2.0 * bits - 1 if bits.size <= KEPT else bits
+    signs.flags.writeable = False
+    return signs
 
 
-def _permuted(m: Moments, found: Gaps, pooled: Pooled, g: int, rows: Rows) -> Floats:
-    """Sizes of the studentised gap of one group when its labels and the reference's are dealt again within every bin."""
-    null, draws = Null(m, found, g), DRAWS
+def _permuted(m: Moments, gaps: Gaps, pooled: Pooled, g: int, rows: Rows) -> Floats:
+    """(draws,) studentised gap of one group with labels permuted within every bin."""
+    null, draws = Null(m, gaps, g), DRAWS
     squares = np.maximum(null.residuals(0.0).sums[..., 0, 2].sum(-1), 0.0)
-    spread = squares / np.maximum(m.rows.sum(-1) - found.lines.parameters + 1, 1)
+    spread = squares / np.maximum(m.rows.sum(-1) - gaps.lines.parameters + 1, 1)
     gap, square = np.zeros(draws), np.zeros(draws)
     rng = stream(SEED, "permuted", int(pooled.rows[g]))
-    both = np.flatnonzero((rows.group == g) | (rows.group == found.reference))
+    both = np.flatnonzero((rows.group == g) | (rows.group == gaps.reference))
     place, weight = rows.bin[both], rows.mass
-    along, across = _rest(m, [h for h in range(m.rows.shape[1]) if h not in (g, found.reference)])
+    along, across = _rest(m, [h for h in range(m.rows.shape[1]) if h not in (g, gaps.reference)])
     for b in np.flatnonzero(pooled.share[:, g] > 0).tolist():
         at = both[place == b]
         w, n = weight[at], int((rows.group[at] == g).sum())
@@ -99,15 +102,15 @@ def _permuted(m: Moments, found: Gaps, pooled: Pooled, g: int, rows: Rows) -> Fl
         picked = _picked(sums, n, draws, rng).T
         mass = float(n) if rows.weight is None else picked[2]
         ease, total = 1 / mass + 1 / (size - mass), ((w * u * u).sum() + along[b], (w * u * y).sum() + across[b])
-        one, pull = _gap(ease, picked[0], picked[1], total, scored=bool(found.lines.scored[b]))
-        gap += pooled.share[b, g] * one
+        bin_gap, pull = _gap(ease, picked[0], picked[1], total, scored=bool(gaps.lines.scored[b]))
+        gap += pooled.share[b, g] * bin_gap
         square += pooled.share[b, g] ** 2 * spread[b] * pull
     sizes = np.divide(np.abs(gap), np.sqrt(square), out=np.zeros(draws), where=square > 0)
     return np.asarray(sizes)
 
 
 def _rest(m: Moments, others: list[int]) -> tuple[Floats, Floats]:
-    """What groups that stay where they are add to the slope of each bin: squares of the score, and products with the outcome."""
+    """Cross-products of the other groups in each bin: score squared, score times outcome."""
     s, mean = m.sums[:, others], np.nan_to_num(m.mean_offset[:, others])
     along = s[..., 2, 0] - mean * s[..., 1, 0]
     across = s[..., 1, 1] - mean * s[..., 0, 1] + m.slope[:, others] * along
@@ -117,17 +120,17 @@ def _rest(m: Moments, others: list[int]) -> tuple[Floats, Floats]:
 def _gap(
     ease: Floats | float, u: Floats, y: Floats, total: tuple[float, float], *, scored: bool
 ) -> tuple[Floats, Floats]:
-    """The bin's gap, and its variance in units of the residuals', for every deal of the labels.
+    """Gap of a bin, and its variance in units of the residual variance, per permutation.
 
     `u` and `y` are the group's sums of score and outcome, measured from the means of both groups; `ease` what the two weights
     1/n + 1/m make of them; `total` the squares of the score, and its products with the outcome, over all.
     """
-    apart = ease * u
-    along = total[0] - apart * u
+    shift = ease * u
+    along = total[0] - shift * u
     steep = scored & (along > FLAT * total[0])
-    slope = np.divide(total[1] - apart * y, along, out=np.zeros_like(along), where=steep)
-    lean = np.divide(apart, along, out=np.zeros_like(along), where=steep)
-    return ease * y - slope * apart, ease + lean * apart
+    slope = np.divide(total[1] - shift * y, along, out=np.zeros_like(along), where=steep)
+    lean = np.divide(shift, along, out=np.zeros_like(along), where=steep)
+    return ease * y - slope * shift, ease + lean * shift
 
 
 def _picked(columns: Floats, n: int, draws: int, rng: np.random.Generator) -> Floats:
@@ -153,10 +156,10 @@ def _picked(columns: Floats, n: int, draws: int, rng: np.random.Generator) -> Fl
 
 
 def _steps(n: int, size: int, many: int, rng: np.random.Generator) -> Iterator[Ints]:
-    """The first n steps of shuffles, the k-th of them to a place from k on: digits of one random number serve several steps."""
-    together = max(1, int(BITS / math.log2(max(size, 2))))
-    for start in range(0, n, together):
-        left = range(size - start, size - min(start + together, n), -1)  # places that each step may go to
+    """The first n Fisher-Yates steps; digits of one random number serve several steps."""
+    per_number = max(1, int(BITS / math.log2(max(size, 2))))
+    for start in range(0, n, per_number):
+        left = range(size - start, size - min(start + per_number, n), -1)  # places that each step may go to
         number = rng.integers(0, math.prod(left), many)
         for places in left:
             rest = number // places

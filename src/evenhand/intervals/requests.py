@@ -34,7 +34,7 @@ def resampled(sums: Floats, draws: int, rng: np.random.Generator) -> Floats:
 
 
 def together(parts: Sequence[Floats], draws: int, rng: np.random.Generator) -> list[Floats]:
-    """The same for several sets of sums over the same requests, all on the same resamples."""
+    """Totals of several sets of sums over the same resamples."""
     totals = list(some_draws(parts, draws, rng))
     return [np.concatenate([some[i] for some in totals]) for i in range(len(parts))]
 
@@ -76,7 +76,7 @@ def picks(requests: int, draws: int, rng: np.random.Generator) -> Floats:
 
 
 def blocks(requests: int, rng: np.random.Generator) -> Callable[[Floats], Floats]:
-    """What makes few rows of many: sums over random blocks of requests, the same blocks for every set of sums."""
+    """A function that sums rows over random blocks of requests, the same for every set of sums."""
     if requests <= MANY:
         return lambda sums: sums
     order = rng.permutation(requests)
@@ -86,7 +86,7 @@ def blocks(requests: int, rng: np.random.Generator) -> Callable[[Floats], Floats
 
 @dataclass(frozen=True)
 class Reduced:
-    """A metric ready to be resampled, slice by slice: totals, and sums of requests or of blocks of many.
+    """Totals of a metric per slice, and the sums per request (or block) that are resampled.
 
     The measure keeps no sums of its own, so that many metrics of many requests fit.
     """
@@ -107,26 +107,26 @@ class Reduced:
         return cls(replace(measured, sums=measured.sums[:0].copy()), totals, parts)
 
     def estimate(self, s: int, part: slice) -> float:
-        own = self.measured.resampler
+        resampler = self.measured.resampler
         with np.errstate(divide="ignore", invalid="ignore"):
-            return float(self.measured.value(self.totals[s])) if own is None else own.value(part)
+            return float(self.measured.value(self.totals[s])) if resampler is None else resampler.value(part)
 
     def reason(self, s: int, part: slice) -> str:
-        own = self.measured.resampler
-        return self.measured.reason(s, self.totals[s]) if own is None else own.reason(part)
+        resampler = self.measured.resampler
+        return self.measured.reason(s, self.totals[s]) if resampler is None else resampler.reason(part)
 
 
 def draws_of(
-    found: Sequence[Reduced], s: int, part: slice, draws: int, stream: Callable[[], np.random.Generator]
+    metrics: Sequence[Reduced], s: int, part: slice, draws: int, stream: Callable[[], np.random.Generator]
 ) -> list[Floats | None]:
-    """Every metric on the same resamples of the requests of a slice; None where that would take too long."""
-    values: list[list[Floats]] = [[] for _ in found]
-    for totals in some_draws([f.parts[s] for f in found], draws, stream()):
+    """Every metric on the same resamples of a slice's requests; None where it takes too long."""
+    values: list[list[Floats]] = [[] for _ in metrics]
+    for totals in some_draws([f.parts[s] for f in metrics], draws, stream()):
         with np.errstate(divide="ignore", invalid="ignore"):
-            for f, total, drawn in zip(found, totals, values, strict=True):
+            for f, total, drawn in zip(metrics, totals, values, strict=True):
                 if f.measured.resampler is None:
                     drawn.append(f.measured.value(total))
     return [
         np.concatenate(drawn) if f.measured.resampler is None else f.measured.resampler.draws(part, draws, stream())
-        for f, drawn in zip(found, values, strict=True)
+        for f, drawn in zip(metrics, values, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""What holds for every interval, whoever made it (formula book F12.8): one place for all audits.
+"""Rules of every interval, for all audits (formula book F12.8).
 
 An interval holds its own estimate, stays inside the span, has a width unless the value is certain by arithmetic, is not
 made of fewer than `FEWEST` units, and says so where it rests on few. Where there is none, a note says why.
@@ -26,7 +26,7 @@ ANYTHING = (-math.inf, math.inf)
 
 
 def t_quantile(level: float, units: Any) -> Floats:
-    """How many errors an interval of the mean of so many units reaches to each side: Student's t.
+    """Quantile of Student's t for the mean of so many units.
 
     >>> t_quantile(0.95, [5, 20, 10**6]).round(3).tolist()
     [2.776, 2.093, 1.96]
@@ -38,8 +38,10 @@ def t_quantile(level: float, units: Any) -> Floats:
 
 
 def tail_share(level: float, units: Any) -> Floats:
-    """Share of bootstrap draws beyond each end. Draws of n units vary by (n - 1) / n too little, and normally rather than
-    as Student's t, so that percentiles lie further out for small n ("expanded"; Hesterberg 2015).
+    """Share of bootstrap draws beyond each end ("expanded percentile"; Hesterberg 2015).
+
+    Draws of n units vary by (n - 1) / n too little, and normally rather than as Student's t, so that percentiles lie further
+    out for small n.
 
     >>> tail_share(0.95, [5, 20, 10**9]).round(4).tolist()
     [0.001, 0.0159, 0.025]
@@ -53,7 +55,7 @@ def tail_share(level: float, units: Any) -> Floats:
 def settled(
     estimate: float, low: float, high: float, span: tuple[float, float] = ANYTHING, *, certain: bool = False
 ) -> tuple[float, float, str]:
-    """The ends as they may be shown, and the note of an interval that may not.
+    """Interval ends as shown, and the note code where there is no interval.
 
     >>> settled(0.4, 0.5, 1.2, (0.0, 1.0))
     (0.4, 1.0, '')
@@ -71,5 +73,5 @@ def settled(
 
 
 def few(units: float | None, fewest: float = FEW) -> tuple[bool, bool]:
-    """Whether there are too few units for an interval, and whether there are so few that it needs a caution."""
+    """Whether units are too few for an interval, and whether it needs a caution."""
     return (False, False) if units is None else (units < FEWEST, units < fewest)

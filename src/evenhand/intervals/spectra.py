@@ -59,7 +59,10 @@ def estimates(
     seed: int,
     labels: Sequence[tuple[Any, ...]],
 ) -> list[Estimates]:
-    """Every metric on every slice, with its interval; one random stream per slice, shared by all metrics."""
+    """Every metric on every slice, with its interval.
+
+    Each slice has its own random stream, shared by all metrics.
+    """
     targets: list[Target] = [(a, Estimates.blank(len(spectra)), np.full(len(spectra), np.nan)) for a in asks]
     needs_error = [interval.kind == "normal" or (interval.kind == "bootstrap" and a.card.studentised) for a in asks]
     wide = spectra.wider(WIDE)
@@ -137,7 +140,7 @@ def _fill_intervals(
     streams: Sequence[Streams],
     units: Floats,
 ) -> None:
-    """Write interval ends of the slices of a batch, whose numbers are `chosen`; metrics with the same method share a pass."""
+    """Write interval ends of the slices `chosen`; metrics with the same method share a pass."""
     all_draws, all_errors, all_centres = _draws(batch, [a for a, _, _ in targets], interval, streams)
     methods = [(a.card.studentised, a.span) for a, _, _ in targets]
     for method in dict.fromkeys(methods):
@@ -170,7 +173,7 @@ def _fill_intervals(
 
 
 def _to_a_unit(low: Floats, high: Floats, units: Floats, span: tuple[float, float]) -> tuple[Floats, Floats]:
-    """Ends of a share of the units that is read off the curve: one within the last unit may lie anywhere up to the end."""
+    """Ends of a share of units: one within a unit of the span's end is moved to that end."""
     near = np.where(high > low, 1 / np.maximum(units, 1), 0.0)  # where nothing varies there is nothing to widen
     return np.where(low - span[0] < near, span[0], low), np.where(span[1] - high < near, span[1], high)
 
@@ -186,7 +189,7 @@ def _standard_errors(a: MetricSpec, s: Spectrum, estimate: Floats) -> Floats:
 def _draws(
     batch: Spectrum, asks: Sequence[MetricSpec], interval: Interval, streams: Sequence[Streams]
 ) -> tuple[list[Floats], list[Floats], list[Floats]]:
-    """Per metric, arrays (slices, draws): values of the draws, their standard errors, and the value of the population drawn from.
+    """Per metric, (slices, draws) values, standard errors, and values of the population.
 
     Populations of a slice (their tails differ) are drawn in turn, several at a time where they are small, so that the stream
     runs the same way whatever fits.
@@ -211,7 +214,7 @@ def _draws(
 
 
 class _Measure:
-    """Every metric on draws of each population of a batch (slices, kinds, cells), and first on the population itself."""
+    """Metrics on draws of each population of a batch (slices, kinds, cells), itself first."""
 
     def __init__(self, batch: Spectrum, asks: Sequence[MetricSpec], draws: int, *, errors_too: bool) -> None:
         self.batch, self.asks, self.many, self.errors_too = batch, asks, draws, errors_too
@@ -222,7 +225,7 @@ class _Measure:
         self.values, self.errors = ([np.full(shape, np.nan) for _ in asks] for _ in range(2))
 
     def draws(self, streams: Sequence[Streams]) -> tuple[list[Floats], list[Floats], list[Floats]]:
-        """Per metric: values and standard errors of the draws, and the value of the population drawn from, (slices, draws)."""
+        """Per metric, (slices, draws) values, standard errors, and values of the population."""
         at_once = MOST_CELLS // max(1, self.slices * self.kinds * self.cells)
         if self.kinds > 1 or self.many < at_once:
             counts = self.counts(streams, 0, 1 + self.many)
@@ -256,7 +259,7 @@ class _Measure:
                 errors[at] = _standard_errors(a, drawn, values[at])
 
     def counts(self, streams: Sequence[Streams], start: int, stop: int) -> Floats:
-        """(slices, kinds, stop - start, cells) units per cell in these draws; number 0 is the population itself."""
+        """(slices, kinds, stop - start, cells) drawn counts; draw 0 is the population itself."""
         whole = int(start == 0)
         counts, many = np.empty((self.slices, self.kinds, stop - start, self.cells)), stop - start - whole
         counts[:, :, :whole] = self.batch.counts[:, :, None]
@@ -271,7 +274,7 @@ class _Measure:
 
 
 def populations(streams: Streams, size: int, shares: Floats, draws: int) -> Ints:
-    """(draws, cells) multinomial counts; cells without units never move the streams, so that padding does not."""
+    """(draws, cells) multinomial counts; empty cells never move the streams, so padding does not."""
     often = size * shares > OFTEN
     rare, left = np.flatnonzero((shares > 0) & ~often), np.full(draws, size)
     if len(rare) == len(shares):
@@ -287,7 +290,7 @@ def populations(streams: Streams, size: int, shares: Floats, draws: int) -> Ints
 
 
 def _unit_by_unit(rng: np.random.Generator, sizes: Ints, shares: Floats) -> Ints:
-    """(draws, cells) counts of populations of these sizes; faster than cell by cell where cells have few units.
+    """(draws, cells) counts of populations of these sizes; faster where cells have few units.
 
     A unit is a number of 32 bits. A lookup table by its first bits gives the cell, unless a cell ends among the numbers that
     begin with these. Each population begins with a new word of 64 bits, so that it is the same however many are drawn at a time.

@@ -51,7 +51,7 @@ def tail_units(units: Floats) -> Floats:
 
 
 def tail_exponents(s: Spectrum) -> Floats:
-    """Hill's estimate of the tail exponent from the top sqrt(n) units; infinite where the top is flat or the edge is zero."""
+    """Hill's tail exponent from the top sqrt(n) units; infinite where the top is flat or zero."""
     units = s.units
     top = tail_units(units)
     bound = (units - top)[..., None]
@@ -68,8 +68,7 @@ def tail_exponents(s: Spectrum) -> Floats:
 
 
 def grown(s: Spectrum) -> Spectrum:
-    """Populations to draw from, `EXPONENTS` of them on a new axis before the cells: the top sqrt(n) units as a fitted Pareto
-    tail, the others as they are.
+    """`EXPONENTS` populations (axis before the cells) whose top sqrt(n) units are a Pareto tail.
 
     So few units say little about the exponent of their tail. Given the data it is Hill's estimate times a gamma variable of
     mean 1 with as many degrees as the tail has units; each population has the exponent of one quantile of that. Counts of a
@@ -82,18 +81,18 @@ def grown(s: Spectrum) -> Spectrum:
     >>> bool(found.values[0].max() > found.values[-1].max() >= 100**2)
     True
     """
-    alone = s.spread_out()
+    origin = s.spread_out()
     if s.weights is not None:
-        return alone
+        return origin
     from scipy.special import gammaincinv
 
     hill, top = tail_exponents(s)[..., None], np.maximum(tail_units(s.units), 1)[..., None]
     likely = gammaincinv(top, (np.arange(EXPONENTS) + 0.5) / EXPONENTS) / top
-    return with_tail(alone, np.where(np.isfinite(hill), hill * likely, LIGHT + 1))
+    return with_tail(origin, np.where(np.isfinite(hill), hill * likely, LIGHT + 1))
 
 
 def with_tail(s: Spectrum, exponent: Floats) -> Spectrum:
-    """The population with its top sqrt(n) units as a Pareto tail of this exponent; as it is where that is a light one.
+    """The population with a Pareto tail of this exponent; unchanged where the tail is light.
 
     Several exponents of one population make as many populations.
     """
@@ -118,7 +117,7 @@ def with_tail(s: Spectrum, exponent: Floats) -> Spectrum:
 
 
 def _pareto(start: Floats, exponent: Floats, units: Floats) -> tuple[Floats, Floats]:
-    """Cells of a Pareto tail from `start`, that hold so many units in all: their means, and how many each holds."""
+    """Means and counts of the cells of a Pareto tail from `start` with so many units."""
     beyond = np.exp(-np.log(units * BEYOND) * (np.arange(TAIL_CELLS) / (TAIL_CELLS - 1)))
     beyond = np.concatenate([beyond, np.zeros_like(units)], axis=-1)
     share, rest = -np.diff(beyond, axis=-1), 1 - 1 / exponent
@@ -126,7 +125,7 @@ def _pareto(start: Floats, exponent: Floats, units: Floats) -> tuple[Floats, Flo
 
 
 def heavy_tails(spectra: Spectra) -> Any:
-    """Which slices have a tail so heavy that their intervals are too short, and inequality is understated.
+    """Slices whose tail is so heavy that intervals are too short and inequality is understated.
 
     How often it fires, and what intervals hold there, is measured (docs/inequality.md): rarely for gamma and lognormal 0.7,
     nearly always for lognormal 2 and Pareto 1.5.
@@ -140,23 +139,23 @@ def heavy_tails(spectra: Spectra) -> Any:
 
 
 def cautions(spectra: Spectra) -> list[str]:
-    """What must be known of the interval of each slice, as note codes: a heavy tail, or few who received anything."""
+    """Note code per slice: a heavy tail, few receivers, or none."""
     shorter, few = heavy_tails(spectra), few_receivers(spectra)
     return ["heavy_tail" if h else "few_receivers" if f else "" for h, f in zip(shorter, few, strict=True)]
 
 
 def few_receivers(spectra: Spectra) -> Any:
-    """Which slices have units that received nothing, and so few others that a rare kind among them may not have been drawn."""
+    """Slices with units that received nothing and few that received anything."""
     units, receivers = spectra.units, spectra.receivers
     return (units >= FEW) & (receivers < units) & (receivers < FEW_RECEIVERS)
 
 
 def heaviest(s: Spectrum) -> Floats:
-    """Share of the variance of the Gini index that one unit makes, the one that makes most of it."""
+    """Largest share of the variance of the Gini index that a single unit makes."""
     gini = parse_metric("gini")
     moves = gini.linearised(s, gini.on(s))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         centred = np.asarray(moves) - (s.sum_of(np.asarray(moves)) / s.size)[..., None]
         squares = np.where(s.counts > 0, centred**2, 0.0)
-        found = squares.max(-1, initial=0.0) / (s.counts * squares).sum(-1)
-    return np.asarray(np.where(np.isfinite(found), found, 0.0))
+        share = squares.max(-1, initial=0.0) / (s.counts * squares).sum(-1)
+    return np.asarray(np.where(np.isfinite(share), share, 0.0))

@@ -12,21 +12,21 @@ from evenhand.tallies.buckets import Buckets
 
 
 def viewer_ends(
-    tally: Buckets, asks: Sequence[MetricSpec], estimates: Sequence[float], interval: Interval
+    tally: Buckets, specs: Sequence[MetricSpec], estimates: Sequence[float], interval: Interval
 ) -> list[tuple[float, float]]:
     """Interval ends of every metric of one slice, for as many other viewers.
 
     Each bucket of viewers is left out once (jackknife), with Student's t for so many buckets. Drawing viewers with
     replacement would not do: a viewer drawn twice sees the same units again, which looks like inequality.
     """
-    held = np.flatnonzero(tally.volumes > 0)
-    left = np.ones((len(held), len(tally.sizes)), dtype=bool)
-    left[np.arange(len(held)), held] = False
-    values = [np.full(len(held), np.nan) for _ in asks]
+    active = np.flatnonzero(tally.volumes > 0)
+    left = np.ones((len(active), len(tally.sizes)), dtype=bool)
+    left[np.arange(len(active)), active] = False
+    values = [np.full(len(active), np.nan) for _ in specs]
     for at, spectrum in tally.spectra(left):
-        for a, found in zip(asks, values, strict=True):
-            found[at] = a.on(spectrum)
-    return [_ends(e, v, a, interval) for a, e, v in zip(asks, estimates, values, strict=True)]
+        for a, without in zip(specs, values, strict=True):
+            without[at] = a.on(spectrum)
+    return [_ends(e, v, a, interval) for a, e, v in zip(specs, estimates, values, strict=True)]
 
 
 def _ends(estimate: float, values: Floats, a: MetricSpec, interval: Interval) -> tuple[float, float]:
@@ -39,7 +39,7 @@ def _ends(estimate: float, values: Floats, a: MetricSpec, interval: Interval) ->
 
 
 def both_ends(estimate: float, seen: tuple[float, float], drawn: tuple[float, float]) -> tuple[float, float]:
-    """Interval ends for other viewers and other units, from those for each: distances from the estimate add in squares.
+    """Interval ends for other viewers and other units: distances of both add in squares.
 
     What single views add by chance is in both, so that the sum is wide rather than too short.
 

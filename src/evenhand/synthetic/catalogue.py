@@ -85,7 +85,7 @@ def catalogue(
 
 
 def _tastes(groups: list[str], apart: float, draw: np.random.Generator) -> Floats:
-    """Liking of each genre: the majority likes the first half of them, the minority the less so the more it is `apart`."""
+    """(users, genres) liking: the majority likes the first half, the minority less with `apart`."""
     majority = np.where(np.arange(GENRES) < GENRES // 2, 1.0, -1.0)
     which = (np.array(groups) == "minority")[:, None]
     return np.asarray(

@@ -20,7 +20,7 @@ FACTORS = 8
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """How a system scores: what is relevant, what is popular, noise, and a handicap for the protected group.
+    """How a system scores: relevance, popularity, noise, and a handicap of the protected group.
 
     The score of an item is `skill` times its standardised relevance, plus `popularity` times its standardised popularity,
     plus `noise` times a normal draw, minus `bias` for protected items (times its share where an item is shared out).
@@ -36,7 +36,7 @@ class Maker:
 
 @dataclass(frozen=True)
 class Corpus:
-    """What an audit needs, and what only a generator knows.
+    """Inputs of an audit, and the true bias of each system.
 
     Attributes
     ----------
@@ -143,10 +143,10 @@ def _groups(
     names = [f"d{i}" for i in range(items)]
     hidden = draw.random(items) < unknown
     if not soft:
-        one = draw.random(items) < protected
-        labels = np.where(one, "P", "U").tolist()
+        is_protected = draw.random(items) < protected
+        labels = np.where(is_protected, "P", "U").tolist()
         shown = [None if gone else label for label, gone in zip(labels, hidden.tolist(), strict=True)]
-        return one.astype(np.float64), pl.DataFrame(
+        return is_protected.astype(np.float64), pl.DataFrame(
             {"item": names, "group": shown}, schema_overrides={"group": pl.String}
         )
     authors = draw.integers(1, 5, items)
@@ -189,24 +189,24 @@ def _filled(
         fixed = fixed + m.noise * draw.normal(size=worth.shape)
         for sample in range(samples):
             value = fixed + (m.temperature * draw.normal(size=worth.shape) if m.temperature else 0.0)
-            found = _lists(np.where(pool, value, -np.inf), depth).with_columns(pl.lit(name).alias("system"))
-            rankings.append(found.with_columns(pl.lit(sample + 1).alias("sample")) if samples > 1 else found)
+            lists = _lists(np.where(pool, value, -np.inf), depth).with_columns(pl.lit(name).alias("system"))
+            rankings.append(lists.with_columns(pl.lit(sample + 1).alias("sample")) if samples > 1 else lists)
         q, d = np.nonzero(pool[:scored])
         scores.append(_table(q, d).with_columns(pl.lit(name).alias("system"), pl.Series("score", fixed[q, d])))
-    told = truth & (draw.random(truth.shape) < judged)
+    judged_relevant = truth & (draw.random(truth.shape) < judged)
     # Where there is a pool, all of it was looked at; in a whole catalogue only what was found relevant is known.
-    looked = pool & (~truth | told) if not pool.all() else told
+    looked = pool & (~truth | judged_relevant) if not pool.all() else judged_relevant
     q, d = np.nonzero(looked)
     order = ["system", "request", *(["sample"] if samples > 1 else []), "item", "rank", "score"]
     return Corpus(
         pl.concat(rankings).select(order), groups,
-        _table(q, d).with_columns(pl.Series("relevance", told[q, d].astype(np.int64))),
+        _table(q, d).with_columns(pl.Series("relevance", judged_relevant[q, d].astype(np.int64))),
         pl.concat(scores).select("system", "request", "item", "score"), {name: m.bias for name, m in makers.items()},
     )  # fmt: skip
 
 
 def _lists(value: Floats, depth: int) -> pl.DataFrame:
-    """The best items of every request with their rank and predicted utility, a logistic of the score."""
+    """Best items of every request with rank and predicted utility (logistic of the score)."""
     import polars as pl
 
     requests, items = value.shape
@@ -216,12 +216,14 @@ def _lists(value: Floats, depth: int) -> pl.DataFrame:
         if depth < items
         else np.tile(np.arange(items), (requests, 1))
     )
-    own = np.take_along_axis(value, best, 1)
-    order = np.argsort(-own, axis=1, kind="stable")
-    best, own = np.take_along_axis(best, order, 1), np.take_along_axis(own, order, 1)
-    q, place = np.nonzero(np.isfinite(own))
+    best_values = np.take_along_axis(value, best, 1)
+    order = np.argsort(-best_values, axis=1, kind="stable")
+    best, best_values = np.take_along_axis(best, order, 1), np.take_along_axis(best_values, order, 1)
+    q, place = np.nonzero(np.isfinite(best_values))
     table = _table(q, best[q, place])
-    return table.with_columns(pl.Series("rank", place + 1), pl.Series("score", 1 / (1 + np.exp(-own[q, place]))))
+    return table.with_columns(
+        pl.Series("rank", place + 1), pl.Series("score", 1 / (1 + np.exp(-best_values[q, place])))
+    )
 
 
 def _table(request: Any, item: Any) -> pl.DataFrame:

@@ -20,7 +20,7 @@ SOURCES = ("in_network", "likes", "graph", "misc", "topics")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """What a feed does with the attention it gets; the words are explained at `platform`."""
+    """Settings of a feed; `platform` explains the fields."""
 
     mix: Mapping[str, float]
     sharpness: float
@@ -56,7 +56,7 @@ class Accounts:
 
 @dataclass(frozen=True, slots=True)
 class Chances:
-    """What an impression brings: `like` per author, `reply` per author, times `voice` of the viewer who may reply."""
+    """Engagement per impression: likes and replies per author, times the viewer's `voice`."""
 
     linger: float
     like: Floats
@@ -99,7 +99,7 @@ class World:
     stream: Callable[[str, int], Generator]
 
     def blocks(self, serve: Callable[[int, Ints], Any]) -> Iterator[Any]:
-        """What `serve` makes of each block of viewers, in order, on two threads."""
+        """Results of `serve` for each block of viewers, in order, on two threads."""
         starts = range(0, self.graph.size, BLOCK)
         with ThreadPoolExecutor(2) as pool:
             yield from pool.map(lambda at: serve(at, np.arange(at, min(at + BLOCK, self.graph.size))), starts)
@@ -114,7 +114,7 @@ def home(world: World, chances: Chances) -> Home:
         likes.append(liked)
         replies.append(replied)
     liked, replied = np.concatenate(likes), np.concatenate(replies)
-    given = np.concatenate([[0], np.cumsum(liked)])[graph.followed.starts]
+    liked_ends = np.concatenate([[0], np.cumsum(liked)])[graph.followed.starts]
     written = np.concatenate([[0], np.cumsum(replied)])[graph.followed.starts]
     who_was_liked = np.repeat(graph.followed.values, liked)
     topic = world.accounts.community[who_was_liked]
@@ -125,7 +125,7 @@ def home(world: World, chances: Chances) -> Home:
         likes=like_counts,
         replies=reply_counts,
         rest=rest,
-        liked_by=Lists(given, who_was_liked),
+        liked_by=Lists(liked_ends, who_was_liked),
         liked_on=Lists.sorted_into(topic, who_was_liked, world.accounts.community.max() + 1),
         repliers=Lists.sorted_into(np.repeat(graph.followed.values, replied), replying, graph.size),
         proof=np.log1p(like_counts.sum(0)),
@@ -133,7 +133,7 @@ def home(world: World, chances: Chances) -> Home:
 
 
 def _home_block(world: World, chances: Chances, at: int, viewers: Ints) -> tuple[Floats, Ints, Ints]:
-    """Counts per arm and author from a block of viewers, and likes and replies on each of their follow edges."""
+    """Counts per arm and author of a block of viewers; likes and replies per follow edge."""
     accounts, rng = world.accounts, world.stream("in_network", at)
     edges = slice(*world.graph.followed.starts[[viewers[0], viewers[-1] + 1]])
     authors = world.graph.followed.values[edges]
@@ -158,7 +158,7 @@ def _home_block(world: World, chances: Chances, at: int, viewers: Ints) -> tuple
 
 
 def _split(like: Floats, reply: Floats, rng: Generator) -> tuple[Ints, Ints]:
-    """Poisson counts of likes and of replies with these means; both are zero on most edges, so they are drawn together."""
+    """Poisson counts of likes and replies, drawn together since both are mostly zero."""
     both = rng.poisson(like + reply)
     some = np.flatnonzero(both)
     replied = np.zeros_like(both)
@@ -188,8 +188,8 @@ def _suggested_block(world: World, source: str, seen: Home, at: int, viewers: In
     for i, ranking in enumerate(world.rankings):
         chosen, rng = viewers[world.arm[viewers] == i], world.stream(source, at)
         asking = np.repeat(chosen, ranking.candidates)
-        found, posts = _found(world, source, ranking, seen, asking, rng)
-        order = _ranked(world, ranking, seen, found.reshape(len(chosen), -1), posts.reshape(len(chosen), -1), rng)
+        authors, posts = _found(world, source, ranking, seen, asking, rng)
+        order = _ranked(world, ranking, seen, authors.reshape(len(chosen), -1), posts.reshape(len(chosen), -1), rng)
         patience = np.where(order >= 0, ranking.patience ** np.arange(ranking.candidates), 0.0)
         total = patience.sum(1)
         slots = ranking.slots(source) * world.accounts.attention[chosen]
@@ -199,33 +199,33 @@ def _suggested_block(world: World, source: str, seen: Home, at: int, viewers: In
 
 
 def _found(world: World, source: str, ranking: Ranking, seen: Home, viewers: Ints, rng: Generator) -> tuple[Ints, Any]:
-    """For each viewer asking an author, and how many posts of his compete: one where the source found a certain post.
+    """An author for each viewer, and how many posts compete (1 where a single post was found).
 
     An author is -1 where the source finds nobody who could be shown.
     """
-    one = np.ones(len(viewers))
+    single = np.ones(len(viewers))
     if source == "topics":  # liked on a topic that the viewer follows; he may follow the author too
-        own = rng.random(len(viewers)) < 0.5
+        own_topic = rng.random(len(viewers)) < 0.5
         accounts = world.accounts
         return seen.liked_on.one_of(
-            np.where(own, accounts.community[viewers], accounts.second_topic[viewers]), rng
-        ), one
+            np.where(own_topic, accounts.community[viewers], accounts.second_topic[viewers]), rng
+        ), single
     if not ranking.graph_suggestions:
-        found = rng.integers(0, world.graph.size, len(viewers))
-        posts: Any = world.accounts.posts[found]
+        authors = rng.integers(0, world.graph.size, len(viewers))
+        posts: Any = world.accounts.posts[authors]
     elif source == "likes":  # liked by somebody the viewer follows
-        found, posts = seen.liked_by.one_of(world.graph.followed.one_of(viewers, rng), rng), one
+        authors, posts = seen.liked_by.one_of(world.graph.followed.one_of(viewers, rng), rng), single
     elif source == "graph":  # liked by somebody who follows the same people
         alike = world.graph.followers.one_of(world.graph.followed.one_of(viewers, rng), rng)
-        found, posts = seen.liked_by.one_of(alike, rng), one
+        authors, posts = seen.liked_by.one_of(alike, rng), single
     else:
-        found, posts = _miscellaneous(world, seen, viewers, rng)
-    known = world.graph.has(viewers, np.maximum(found, 0))
-    return np.where(known | (found == viewers), -1, found), posts
+        authors, posts = _miscellaneous(world, seen, viewers, rng)
+    followed = world.graph.has(viewers, np.maximum(authors, 0))
+    return np.where(followed | (authors == viewers), -1, authors), posts
 
 
 def _miscellaneous(world: World, seen: Home, viewers: Ints, rng: Generator) -> tuple[Ints, Any]:
-    """Four ways in equal parts: followed by those one follows, searched for, replying to them, on a subject one liked."""
+    """Authors from four sources in equal parts: friends' follows, search, replies, liked topics."""
     way = rng.integers(0, 4, len(viewers))
     near = world.graph.followed.one_of(viewers, rng)
     subject = seen.liked_by.one_of(viewers, rng)
@@ -237,15 +237,18 @@ def _miscellaneous(world: World, seen: Home, viewers: Ints, rng: Generator) -> t
         seen.repliers.one_of(near, rng),
         seen.liked_on.one_of(subject, rng),
     ]
-    found = np.choose(way, ways)
-    return found, np.where(way == 0, world.accounts.posts[found], 1)
+    authors = np.choose(way, ways)
+    return authors, np.where(way == 0, world.accounts.posts[authors], 1)
 
 
-def _ranked(world: World, ranking: Ranking, seen: Home, found: Ints, posts: Any, rng: Generator) -> Ints:
+def _ranked(world: World, ranking: Ranking, seen: Home, authors: Ints, posts: Any, rng: Generator) -> Ints:
     """Each row of candidates in the order shown, those that cannot be shown last."""
-    interest = world.accounts.interest[found] + world.accounts.taste * rng.standard_normal(found.shape)
+    interest = world.accounts.interest[authors] + world.accounts.taste * rng.standard_normal(authors.shape)
     score = (
-        ranking.sharpness * interest + ranking.proof * seen.proof[found] + np.log(posts) + rng.gumbel(size=found.shape)
+        ranking.sharpness * interest
+        + ranking.proof * seen.proof[authors]
+        + np.log(posts)
+        + rng.gumbel(size=authors.shape)
     )
-    order = np.argsort(np.where(found >= 0, -score, np.inf), axis=1)
-    return np.take_along_axis(found, order, 1)
+    order = np.argsort(np.where(authors >= 0, -score, np.inf), axis=1)
+    return np.take_along_axis(authors, order, 1)

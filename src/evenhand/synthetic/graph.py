@@ -22,7 +22,7 @@ _LOW = (1 << 32) - 1
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """One list per row, end to end: row i holds `values[starts[i]]` to `values[starts[i + 1]]`, the end left out."""
+    """Ragged lists, end to end: row i is `values[starts[i]:starts[i + 1]]`."""
 
     starts: Ints
     values: npt.NDArray[np.int32]
@@ -41,7 +41,7 @@ class Lists:
         return np.diff(self.starts)
 
     def one_of(self, rows: Any, rng: Generator) -> Ints:
-        """For each row asked for one of its values at random; -1 for row -1 and for a row that holds nothing."""
+        """A random value of each of these rows; -1 for row -1 and for empty rows."""
         if not len(self.values):
             return np.full(len(rows), -1)
         first = self.starts[rows]
@@ -82,12 +82,12 @@ class Graph:
 
     def has(self, viewers: Ints, authors: Ints) -> npt.NDArray[np.bool_]:
         """Whether each viewer follows each author."""
-        wanted = (viewers << 32) | authors
-        at = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
-        return np.asarray(self.keys[at] == wanted)
+        keys = (viewers << 32) | authors
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.asarray(self.keys[at] == keys)
 
     def rewired(self, rng: Generator) -> Graph:
-        """The same numbers of followers and follows, with everything else about the graph shuffled away.
+        """A random graph with the same numbers of followers and follows.
 
         An edge that the shuffle makes twice counts once, so that the largest accounts lose a few followers.
         """
@@ -96,9 +96,9 @@ class Graph:
 
 
 def follower_graph(
-    community: Ints, wanted: Ints, activity: Floats, homophily: float, stream: Callable[[int], Generator]
+    community: Ints, followers: Ints, activity: Floats, homophily: float, stream: Callable[[int], Generator]
 ) -> Graph:
-    """Give each author the wanted number of followers, a share `homophily` of them from the own community.
+    """A graph with so many followers per author, a share `homophily` from their community.
 
     Viewers are found in proportion to their activity: who reads more follows more. Following the same author twice
     counts once, so the largest accounts end up below what they wanted.
@@ -109,7 +109,7 @@ def follower_graph(
 
     def edges(at: int) -> Ints:
         rng = stream(at)
-        authors = np.repeat(np.arange(at, min(at + BLOCK, size)), wanted[at : at + BLOCK])
+        authors = np.repeat(np.arange(at, min(at + BLOCK, size)), followers[at : at + BLOCK])
         home = np.where(rng.random(len(authors)) < homophily, community[authors], -1)
         first = np.where(home < 0, 0, seats.starts[home])
         length = np.where(home < 0, len(seats.values), seats.lengths[home])
@@ -121,7 +121,7 @@ def follower_graph(
 
 
 def _distinct(authors: Ints, viewers: Any, size: int) -> Ints:
-    """Edges packed author first, increasing, each once; who would follow himself is replaced by his neighbour."""
+    """Distinct edges packed author first, increasing; self-follows go to the next viewer."""
     viewers = np.where(viewers == authors, (viewers + 1) % size, viewers)
     edges = np.sort((authors << 32) | viewers)
     return np.asarray(edges[np.concatenate([[True], edges[1:] != edges[:-1]])])

@@ -22,7 +22,9 @@ def market(
     taste: Annotated[float, Between(0, 10)] = 1.0,
     rng: int | np.random.Generator | None = None,
 ) -> pl.DataFrame:
-    """Candidates of every request: `request`, `item`, `provider`, `score` in (0, 1), `relevance` 0 or 1.
+    """Candidates of every request with provider, score and relevance.
+
+    Columns `request`, `item`, `provider`, `score` in (0, 1), `relevance` 0 or 1.
 
     A provider has a reputation, normal with standard deviation `skew`; an item adds an appeal of its own, and a request a
     `taste` for it. The score is the chance that the item is relevant, so scores are right on average. The larger `skew` is

@@ -87,7 +87,7 @@ def marketplace(
     draw = np.random.default_rng(rng)
     names = list(groups)
     code = draw.choice(len(names), requests * candidates, p=_shares(groups))
-    by = {role: np.array([float((given or {}).get(g, 0.0)) for g in names])[code] for role, given in
+    by = {role: np.array([float((effect or {}).get(g, 0.0)) for g in names])[code] for role, effect in
           (("bias", bias), ("qualification", qualification), ("human", human))}  # fmt: skip
     worth = _applications(part) if kind == "notifications" else _clicks
     z = level + by["qualification"] + spread * draw.normal(size=len(code))
@@ -122,20 +122,20 @@ def _shares(groups: Mapping[str, float]) -> Floats:
     return np.asarray(shares / shares.sum())
 
 
-def _check(given: dict[str, Any]) -> None:
+def _check(arguments: dict[str, Any]) -> None:
     """All problems of a call at once."""
     import polars as pl
 
     hints = typing.get_type_hints(marketplace, localns={"pl": pl}, include_extras=True)
     problems = []
-    for name, value in given.items():
+    for name, value in arguments.items():
         if name in ("rng", "groups", "bias", "qualification", "human"):
             continue
         try:
             check_value(f"marketplace({name}=", value, hints[name])
         except EvenhandError as problem:
             problems.append(str(problem))
-    shares = given["groups"]
+    shares = arguments["groups"]
     if (
         not isinstance(shares, Mapping)
         or not shares
@@ -145,7 +145,7 @@ def _check(given: dict[str, Any]) -> None:
         problems.append(f"groups={shares!r} gives no shares. Pass {{group: share}} with shares of zero or more.")
         shares = {}
     for role in ("bias", "qualification", "human"):
-        named = given[role] or {}
+        named = arguments[role] or {}
         odd = [g for g in named if g not in shares]
         if odd and shares:
             problems.append(

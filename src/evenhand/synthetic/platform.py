@@ -44,7 +44,7 @@ Weight = Annotated[float, Between(0, 10)]
 
 
 class Platform(NamedTuple):
-    """What a platform logged in a month, as Polars frames.
+    """A month's log of a platform, as Polars frames.
 
     Attributes
     ----------
@@ -142,9 +142,9 @@ def platform(
         (attention, attention_spread),
         _stream(seed, "accounts"),
     )
-    wanted = _wanted(accounts.posts.astype(np.float64) ** pull, tail, follows, _stream(seed, "followers"))
+    followers = _wanted(accounts.posts.astype(np.float64) ** pull, tail, follows, _stream(seed, "followers"))
     graph = follower_graph(
-        accounts.community, wanted, accounts.attention, homophily, lambda block: _stream(seed, "follows", block)
+        accounts.community, followers, accounts.attention, homophily, lambda block: _stream(seed, "follows", block)
     )
     if rewired:
         graph = graph.rewired(_stream(seed, "rewiring"))
@@ -154,7 +154,7 @@ def platform(
 
 
 def _month(world: World, rng: Generator) -> Platform:
-    """What the feeds show, and what it brings."""
+    """Displays of the feeds, and the engagements that follow."""
     from scipy.special import ndtr
 
     interest, posts = world.accounts.interest, world.accounts.posts
@@ -168,7 +168,7 @@ def _month(world: World, rng: Generator) -> Platform:
 
 
 def _counts(displays: Floats, seen: Home, chance: Mapping[str, Floats], rng: Generator) -> tuple[Ints, dict[str, Ints]]:
-    """Whole numbers (arms, sources, authors). Poisson counts that a chance splits are independent Poisson counts."""
+    """(arms, sources, authors) impressions and engagements; thinned Poisson counts are Poisson."""
     impressions = rng.poisson(displays * LINGER)
     impressions[:, 0] = seen.likes + seen.replies + rng.poisson(seen.rest)
     counts = {name: rng.binomial(impressions, p) for name, p in chance.items()}
@@ -179,13 +179,13 @@ def _counts(displays: Floats, seen: Home, chance: Mapping[str, Floats], rng: Gen
 def _tables(world: World, impressions: Ints, counts: Mapping[str, Ints], displays: Ints) -> Platform:
     import polars as pl
 
-    held = np.flatnonzero(impressions)
-    arm, source, author = np.unravel_index(held, impressions.shape)
+    nonzero = np.flatnonzero(impressions)
+    arm, source, author = np.unravel_index(nonzero, impressions.shape)
     columns: dict[str, Any] = {"author_id": author, "source": pl.Series(SOURCES).gather(source)}
     if len(world.rankings) > 1:
         columns["arm"] = pl.Series(ARMS).gather(arm)
-    columns["impressions"] = impressions.ravel()[held]
-    columns |= {name: count.ravel()[held] for name, count in counts.items()}
+    columns["impressions"] = impressions.ravel()[nonzero]
+    columns |= {name: count.ravel()[nonzero] for name, count in counts.items()}
     people = {
         "author_id": np.arange(world.graph.size),
         "community": world.accounts.community,
@@ -218,7 +218,7 @@ def _lognormal(spread: float, size: int, rng: Generator) -> Floats:
 
 
 def _wanted(pull: Floats, tail: float, follows: float, rng: Generator) -> Ints:
-    """How many followers each author would have: one, and beyond it a heavy tail that posts pull up."""
+    """Followers per author: one, plus a heavy tail that grows with posts."""
     size = len(pull)
     beyond = pull if math.isinf(tail) else pull * rng.pareto(tail, size)
     expected = beyond * (follows - 1) / beyond.mean()
@@ -236,17 +236,17 @@ def _seed(rng: int | Generator | None) -> int:
 
 
 def _stream(seed: int, name: str, block: int = 0) -> Generator:
-    """One random stream per mechanism and block, so that switching one off leaves the draws of the others as they are."""
+    """A random stream per mechanism and block: switching one off leaves the others' draws."""
     return np.random.default_rng([seed, block, *name.encode()])
 
 
-def _check(given: Mapping[str, Any]) -> None:
-    """Hold every argument against the range in the signature, and `change` against the same ranges."""
+def _check(arguments: Mapping[str, Any]) -> None:
+    """Check every argument, and those in `change`, against the ranges in the signature."""
     hints = typing.get_type_hints(platform, include_extras=True)
     problems = []
-    changed = given["change"] or {}
+    changed = arguments["change"] or {}
     differs = [f.name for f in fields(Ranking)]
-    for name, value in [*given.items(), *changed.items()]:
+    for name, value in [*arguments.items(), *changed.items()]:
         try:
             if name in changed and name not in differs:
                 raise unknown_name("change", name, differs, what="something that may differ between viewers")

@@ -13,7 +13,7 @@ STANCES = ("against", "neutral", "for")
 
 
 def searches(queries: int = 40, depth: int = 20, *, rng: int | np.random.Generator | None = None) -> pl.DataFrame:
-    """Result pages of two engines with a stance per result; one engine pushes results against the matter down.
+    """Result pages of two engines with a stance per result; one demotes results `against`.
 
     Columns `engine`, `query`, `rank`, `stance`.
     """
@@ -51,8 +51,8 @@ def shop(
     stream = np.random.default_rng(rng)
     small = stream.random(items) < 0.4
     sales = stream.lognormal(np.where(small, 0.0, 1.2), 1.0)
-    wanted = stream.random((requests, items)) < 0.1
-    guess = wanted + stream.normal(0, 0.6, (requests, items))
+    is_relevant = stream.random((requests, items)) < 0.1
+    guess = is_relevant + stream.normal(0, 0.6, (requests, items))
     names = np.array([f"item{i}" for i in range(items)])
     parts = []
     for system, weight in (("relevance", 0.0), ("bestseller", 0.5)):
@@ -68,15 +68,15 @@ def shop(
             )
         )
     sellers = pl.DataFrame({"item": names, "group": np.where(small, "small seller", "large seller")})
-    asked, found = np.nonzero(wanted)
-    judged = pl.DataFrame({"request": asked, "item": names[found], "relevance": np.ones(len(asked), dtype=np.int64)})
+    request, item = np.nonzero(is_relevant)
+    judged = pl.DataFrame({"request": request, "item": names[item], "relevance": np.ones(len(request), dtype=np.int64)})
     return pl.concat(parts), sellers, judged
 
 
 def invitations(
     viewers: int = 2_000, shown: int = 8, *, bias: float = 0.08, rng: int | np.random.Generator | None = None
 ) -> pl.DataFrame:
-    """Invitations that were shown, scored and answered; the score under-rates one group by `bias`.
+    """Invitations with score and answer; the score under-rates one group by `bias`.
 
     Columns `viewer_id`, `gender`, `score`, `accepted`.
     """
@@ -98,7 +98,7 @@ def invitations(
 def listeners(
     users: int = 300, items: int = 200, rated: int = 60, *, rng: int | np.random.Generator | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Scores of a recommender that has learnt the taste of its many adult users better than that of its few young ones.
+    """Scores of a recommender that knows its many adult users better than its few young ones.
 
     Scores `user`, `item`, `score`; users `user`, `group`.
     """

@@ -25,7 +25,7 @@ def trial(
     views: float = 8.0,
     rng: int | np.random.Generator | None = None,
 ) -> Any:
-    """Rows of viewer, author, arm and views; a `share` of the viewers is in arm `new`, the others in `control`.
+    """Rows of viewer, author, arm and views; a `share` of the viewers is in arm `new`.
 
     Authors are looked at by their popularity; in `new` it is flattened: to the power 1 - `effect`, so that 0 is no effect and 1
     treats all authors alike. Viewers are equally active (`even`), differ widely (`skewed`), or also return to two favourites

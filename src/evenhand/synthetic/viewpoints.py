@@ -23,7 +23,7 @@ MOST_CELLS = 1 << 21
 
 
 def viewpoint_weights(alpha: float) -> tuple[float, float]:
-    """Chances of being drawn next, of the side that bias is about and of all others: alpha < 0 favours the first.
+    """Weights of the first side and of all others when drawing; alpha < 0 favours the first.
 
     >>> viewpoint_weights(-0.8)
     (1.8001, 0.20009999999999994)
@@ -128,11 +128,11 @@ def _first_sides(
         return _some(np.ones(len(labels), dtype=bool), lists, favoured, rng)
     if isinstance(favoured, bool):
         raise EvenhandError(f"favoured={favoured!r} is no side. Pass viewpoints, or how many to choose.")
-    wanted: tuple[Any, ...] = OPPOSING if favoured is None else tuple(favoured)
-    unknown = [label for label in wanted if label not in labels]
+    side_labels: tuple[Any, ...] = OPPOSING if favoured is None else tuple(favoured)
+    unknown = [label for label in side_labels if label not in labels]
     if unknown:
         raise EvenhandError(f"favoured={unknown[0]!r} is not a viewpoint of the set. Pass some of {labels}.")
-    side = np.array([label in wanted for label in labels])
+    side = np.array([label in side_labels for label in labels])
     if kind == "binomial" or favoured is not None:
         return np.broadcast_to(side, (lists, len(labels)))
     return _some(side, lists, 1, rng)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.allocation.frankwolfe import Found
+from evenhand.allocation.frankwolfe import SearchResult
 from evenhand.allocation.objectives import Objective
 from evenhand.allocation.policies import Draw
 from evenhand.allocation.replay import Replayed, Stage
@@ -86,7 +86,7 @@ class Frontier:
 
     candidates: Candidates
     parts: Mapping[str, Part]
-    policies: Sequence[Found]
+    policies: Sequence[SearchResult]
     objective: Objective
     _replayed: dict[tuple[float, str, str], Replayed] = field(default_factory=dict)
 
@@ -102,7 +102,7 @@ class Frontier:
         seen = np.bincount(slates.item, minlength=slates.owners.items).astype(np.float64)
         return int((slates.owners.per_provider(seen) == 0).sum())
 
-    def at(self, strength: float) -> Found:
+    def at(self, strength: float) -> SearchResult:
         for policy in self.policies:
             if policy.strength == strength:
                 return policy
@@ -115,7 +115,7 @@ class Frontier:
         if means == "policy":
             return found_policy.policy.draws, found_policy.policy.probability
         if means == "boosts":
-            return [found_policy.alone], np.ones(1)
+            return [found_policy.best_draw], np.ones(1)
         raise EvenhandError(f"by_means={means!r} is unknown. Use 'policy' or 'boosts'.")
 
     def replayed(self, strength: float, on: str, means: str) -> Replayed:
@@ -234,7 +234,7 @@ class RebalanceResult(Result):
         `method="boosts"` does it). Boosts are 0 on average, so 0 suits who is not in the table; an item of several
         providers gets their boosts by their shares.
         """
-        draw = self._frontier.at(strength).alone
+        draw = self._frontier.at(strength).best_draw
         return self._handed(
             {"provider": list(self._frontier.candidates.providers), "boost": draw.boosts - draw.boosts.mean()}
         )

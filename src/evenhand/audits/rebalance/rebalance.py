@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.allocation.frankwolfe import Found, Search
+from evenhand.allocation.frankwolfe import Search, SearchResult
 from evenhand.allocation.objectives import Atkinson, Evenness, Objective, Shares, Welfare
 from evenhand.allocation.replay import Replayed, Stage
 from evenhand.attention import parse
@@ -217,7 +217,7 @@ def _frontier(
                 which, Stage(candidates.slates.only(which), buckets(len(which), stream(seed, name), most))
             )
     search = Search(parts["learned"].stage.server, aim, iterations)
-    policies: list[Found] = [search.at(0.0), *search.frontier(strengths)]
+    policies: list[SearchResult] = [search.at(0.0), *search.frontier(strengths)]
     return Frontier(candidates, parts, policies, aim)
 
 
