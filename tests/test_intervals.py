@@ -416,7 +416,9 @@ def over_requests(values, draws=999, weights=None):
     """Estimate and draws of a mean over requests, as ranking audits make them."""
     within = Requests([()], np.array([0, len(values)]), list(range(len(values))))
     codes = np.where(np.isnan(values), "empty", "")
-    found = Reduced.of(of_rankings(parse_metric("ndjs"), np.asarray(values), codes, within, weight=weights), within)
+    found = Reduced.from_measured(
+        of_rankings(parse_metric("ndjs"), np.asarray(values), codes, within, weight=weights), within
+    )
     part = within.part(0)
     (drawn,) = draws_of([found], 0, part, draws, lambda: np.random.default_rng(0))
     return found.estimate(0, part), drawn, found.reason(0, part)

@@ -113,18 +113,18 @@ def test_rewiring_keeps_how_many_and_forgets_whom():
 
 
 def test_one_of_a_list_is_a_member_and_an_empty_list_has_none():
-    lists = Lists.of([2, 0, 1], np.array([7, 8, 9]))
+    lists = Lists.from_lengths([2, 0, 1], np.array([7, 8, 9]))
     rows = np.tile([0, 1, 2, -1], 50)
     drawn = lists.one_of(rows, np.random.default_rng(0))
     assert set(drawn[rows == 0]) == {7, 8}
     assert set(drawn[rows == 2]) == {9}
     assert set(drawn[(rows == 1) | (rows == -1)]) == {-1}
-    assert Lists.of([0], np.array([], int)).one_of(np.array([0]), np.random.default_rng(0)).tolist() == [-1]
+    assert Lists.from_lengths([0], np.array([], int)).one_of(np.array([0]), np.random.default_rng(0)).tolist() == [-1]
 
 
 def test_an_edge_named_twice_counts_once():
     edges = np.array([[0, 1], [0, 2], [1, 0]])
-    graph = Graph.of((edges[:, 0] << 32) | edges[:, 1], 3)
+    graph = Graph.from_edges((edges[:, 0] << 32) | edges[:, 1], 3)
     assert graph.followers.lengths.tolist() == [2, 1, 0]
     assert platform(10, rng=1, follows=9).authors["followers"].max() <= 9
 
@@ -138,7 +138,11 @@ def test_suggestions_are_for_those_who_do_not_follow_the_author_yet():
         mix=dict.fromkeys(SOURCES, 1), sharpness=1, candidates=5, patience=0.5, proof=0.5, graph_suggestions=True
     )
     world = World(
-        accounts, Graph.of(everybody, size), [ranking], np.zeros(size, int), lambda name, block: streams(3)(len(name))
+        accounts,
+        Graph.from_edges(everybody, size),
+        [ranking],
+        np.zeros(size, int),
+        lambda name, block: streams(3)(len(name)),
     )
     seen = home(world, Chances(0.5, 0.3 * ones, 0.1 * ones, ones))
     shown = {source: suggested(world, source, seen).sum() for source in SOURCES[1:]}

@@ -42,9 +42,9 @@ def test_every_order_is_equally_likely():
 def test_what_is_left_of_random_orders_of_more_items_is_as_random():
     p, of = lists([5]), np.array([0])
     six, five = (order_sums.Batch(size, of, of, [slice(0, 1)]) for size in (6, 5))
-    longer = order_sums.Drawn.of(p, six, 24_000, 1, None)
-    short = order_sums.Drawn.of(p, five, 24_000, 1, longer)
-    alone = order_sums.Drawn.of(p, five, 24_000, 1, None)
+    longer = order_sums.Drawn.for_batch(p, six, 24_000, 1, None)
+    short = order_sums.Drawn.for_batch(p, five, 24_000, 1, longer)
+    alone = order_sums.Drawn.for_batch(p, five, 24_000, 1, None)
     left, own = (np.concatenate([order for _, order in drawn.orders()]) for drawn in (short, alone))
     assert (left == own).all()
     _, times = np.unique(left @ 10 ** np.arange(5), return_counts=True)

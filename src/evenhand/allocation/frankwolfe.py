@@ -99,10 +99,15 @@ class Search:
         centre = self._start(weight, before)
         mix = Mixture((self.as_ranked,), np.ones(1), weight, self.objective)
         if before is not None:
-            mix = mix.of(before.policy.draws, before.policy.probability)
+            mix = mix.with_draws(before.policy.draws, before.policy.probability)
         if not weight:
             return SearchResult(
-                strength, mix.of([self.as_ranked], np.ones(1)), self.as_ranked, centre, self.as_ranked.relevance, 0
+                strength,
+                mix.with_draws([self.as_ranked], np.ones(1)),
+                self.as_ranked,
+                centre,
+                self.as_ranked.relevance,
+                0,
             )
         best, best_draw, enough = mix, mix.draws[0], TOLERANCE * weight / 2
         bound = at_centre = np.inf

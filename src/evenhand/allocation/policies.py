@@ -77,18 +77,20 @@ class Mixture:
             ).max()
         )
 
-    def of(self, draws: Sequence[Draw], probability: Floats) -> Mixture:
+    def with_draws(self, draws: Sequence[Draw], probability: Floats) -> Mixture:
         return Mixture(tuple(draws), probability, self.strength, self.objective)
 
     def with_draw(self, draw: Draw) -> Mixture:
         """One more draw, not shown yet; draws that are never shown are forgotten."""
         shown = np.flatnonzero(self.probability > 0)
-        return self.of([*(self.draws[i] for i in shown), draw], np.append(self.probability[shown], 0.0))
+        return self.with_draws([*(self.draws[i] for i in shown), draw], np.append(self.probability[shown], 0.0))
 
     def thinned(self) -> Mixture:
         """Without the draws that are hardly ever shown."""
         likely = np.flatnonzero(self.probability >= min(KEPT, self.probability.max()))
-        return self.of([self.draws[i] for i in likely], self.probability[likely] / self.probability[likely].sum())
+        return self.with_draws(
+            [self.draws[i] for i in likely], self.probability[likely] / self.probability[likely].sum()
+        )
 
     def smoothed(self, probability: Floats, centre: Floats, width: float) -> tuple[float, Floats, Slope]:
         """Smoothed objective at other probabilities, its gradient, and the slope of evenness."""
@@ -118,7 +120,7 @@ class Mixture:
                 now, value, ascent, slope, momentum = new, value_new, ascent_new, slope_new, later
                 value_ahead, ascent_ahead, _ = self.smoothed(ahead, centre, width)
                 step *= 1.1
-        return self.of(self.draws, now), slope
+        return self.with_draws(self.draws, now), slope
 
     def _steepness(self, width: float) -> float:
         """About how fast the slope turns as probabilities move."""

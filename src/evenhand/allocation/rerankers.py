@@ -40,7 +40,7 @@ class Queues:
     lists: Ints
 
     @classmethod
-    def of(cls, slates: Slates, group: Ints, groups: int) -> Queues:
+    def from_slates(cls, slates: Slates, group: Ints, groups: int) -> Queues:
         """`group` has a code per item."""
         groups_of = group[slates.item]
         request = np.repeat(np.arange(slates.requests), slates.sizes)
@@ -75,7 +75,7 @@ def fa_star_ir(slates: Slates, protected: Ints, needed: Callable[[int], Ints]) -
     `protected` is 0 for protected items and 1 for others; `needed(k)` the least number of protected items in every prefix of
     a list of length k. Where the protected run out, the others go on.
     """
-    queues = Queues.of(slates, protected, 2)
+    queues = Queues.from_slates(slates, protected, 2)
     lengths, which = np.unique(slates.lengths, return_inverse=True)
     table = np.zeros((len(lengths), slates.top), dtype=np.int64)
     for i, k in enumerate(lengths.tolist()):  # one table per length of list
@@ -96,7 +96,7 @@ def det_const_sort(slates: Slates, group: Ints, target: Floats) -> Ints:
     scores as long as nobody is pushed below the rank at which it was needed. A group that has run out is passed over; what
     is still empty when all targets are met goes to the best candidates left.
     """
-    queues = Queues.of(slates, group, len(target))
+    queues = Queues.from_slates(slates, group, len(target))
     many, top = slates.requests, slates.top
     latest = np.zeros((many, top), dtype=np.int64)  # the rank, from 0, that the item here may not fall below
     filled = np.zeros(many, dtype=np.int64)
@@ -138,7 +138,7 @@ def calibrated(slates: Slates, group: Ints, target: Floats, strength: float) -> 
 
     Only the best candidate left of each group can win, so each rank compares as many candidates as there are groups.
     """
-    queues = Queues.of(slates, group, len(target))
+    queues = Queues.from_slates(slates, group, len(target))
     padded = np.append(slates.score, -np.inf)
     for rank in range(slates.top):
         rows = np.flatnonzero(slates.lengths > rank)

@@ -25,8 +25,7 @@ NEAR = 1e-12
 def kit() -> dict[str, Any]:
     """The vectors and laws as they are shipped."""
     text = resources.files("evenhand.conformance").joinpath("vectors.json").read_text(encoding="utf-8")
-    content: dict[str, Any] = json.loads(text)
-    return content
+    return dict(json.loads(text))
 
 
 def metrics() -> list[str]:

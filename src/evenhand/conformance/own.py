@@ -60,7 +60,9 @@ def _gap(metric: Any, data: Mapping[str, Any]) -> float:
     """One cell of what the outcome test gives for every bin and group."""
     groups = sorted(set(data["group"]))
     codes = [groups.index(g) for g in data["group"]]
-    tally = Moments.from_arrays(data["score"], data["outcome"], data["bin"], codes, shape=(max(data["bin"]) + 1, len(groups)))
+    tally = Moments.from_arrays(
+        data["score"], data["outcome"], data["bin"], codes, shape=(max(data["bin"]) + 1, len(groups))
+    )
     cells = metric.on(
         tally, **({"reference": groups.index(data["reference"])} if "reference" in metric.parameters else {})
     )

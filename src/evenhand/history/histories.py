@@ -140,11 +140,20 @@ class History:
         findings = _findings(self._stored())
         drawn = lines(findings)
         days = sorted({day for line in drawn for day in line.at})
-        seen = _watched(drawn, days, rate)
+        column = {day: i for i, day in enumerate(days)}
+        levels = np.full((len(drawn), len(days)), math.nan)
+        for i, line in enumerate(drawn):
+            levels[i, [column[day] for day in line.at]] = line.estimate
+        seen = watch(levels, [day.weekday() for day in days], rate=rate)
         ready = int(np.isfinite(seen.evidence).any(axis=1).sum())
         facts: dict[str, Any] = {"rate": rate, "quantities": len(drawn), "watched": ready}
-        if restless := _restless(drawn, seen):
-            facts["closely_related_days"] = restless
+        correlated = [
+            f"{line.metric} {line.label}".strip()
+            for line, r in zip(drawn, seen.autocorrelation, strict=True)
+            if r > DOUBTED
+        ]
+        if correlated:
+            facts["closely_related_days"] = correlated
         curves = {**findings.curves, "alarms": _alarm_columns(drawn, days, seen)}
         return Result(replace(findings, curves=curves, provenance={**findings.provenance, **facts}))
 
@@ -223,23 +232,6 @@ def _findings(stored: store.Stored) -> Findings:
     return Findings(
         "history", "What changed, and when?", ("at", *slices), columns, {"plans": plans}, {}, facts, ("trend",)
     )
-
-
-def _watched(drawn: Sequence[Line], days: Sequence[date], rate: float) -> Watch:
-    place = {day: i for i, day in enumerate(days)}
-    levels = np.full((len(drawn), len(days)), math.nan)
-    for i, line in enumerate(drawn):
-        levels[i, [place[day] for day in line.at]] = line.estimate
-    return watch(levels, [day.weekday() for day in days], rate=rate)
-
-
-def _restless(drawn: Sequence[Line], seen: Watch) -> list[str]:
-    """Lines whose days follow one another more closely than the alarm allows for."""
-    return [
-        f"{line.metric} {line.label}".strip()
-        for line, r in zip(drawn, seen.autocorrelation, strict=True)
-        if r > DOUBTED
-    ]
 
 
 def _alarm_columns(drawn: Sequence[Line], days: Sequence[date], seen: Watch) -> dict[str, list[Any]]:

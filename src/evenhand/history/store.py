@@ -94,7 +94,9 @@ def add(path: Path, findings: Findings, plan: str, at: date, *, replace: bool) -
                     f"{str(path)!r} holds other numbers for {at} and this plan. Pass replace=True to put these in their place."
                 )
             rows = _appended(stored.rows.filter(~_of_day(plan, at)), rows, path)
-        write_whole(target, _bytes(rows, plans))
+        content = BytesIO()
+        rows.write_parquet(content, compression="zstd", metadata={ABOUT: json.dumps(plans, ensure_ascii=False)})
+        write_whole(target, content.getvalue())
     return True
 
 
@@ -178,9 +180,3 @@ def _appended(stored: pl.DataFrame, rows: pl.DataFrame, path: Path) -> pl.DataFr
                 f"{name!r} holds numbers in {str(path)!r} and labels here. Use another file for this history."
             )
     return pl.concat([stored, rows], how="diagonal")
-
-
-def _bytes(rows: pl.DataFrame, plans: Mapping[str, Any]) -> bytes:
-    out = BytesIO()
-    rows.write_parquet(out, compression="zstd", metadata={ABOUT: json.dumps(plans, ensure_ascii=False)})
-    return out.getvalue()

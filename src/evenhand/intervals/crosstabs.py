@@ -98,16 +98,14 @@ class Dealt:
 
     def between(self, start: int, stop: int) -> Iterator[Weighted]:
         """For every group, which users have its label in which of these draws."""
-        labels = self._labels[:, start:stop] if self._exact else self._each(range(start, stop))
+        labels = (
+            self._labels[:, start:stop] if len(self._codes) * self.draws <= EXACT else self._each(range(start, stop))
+        )
         for place, row in enumerate(self.rows):
             if place == self.rest:
                 yield place, self._labelled[:, None].view(np.uint8)
             else:
                 yield place, (labels == row).view(np.uint8)
-
-    @property
-    def _exact(self) -> bool:
-        return len(self._codes) * self.draws <= EXACT
 
     @cached_property
     def _labels(self) -> npt.NDArray[Any]:
@@ -168,12 +166,11 @@ class Swapped:
         yield self._places, np.asarray(bits ^ 1, dtype=np.uint8) if self._other else bits
 
 
-def _poisson_table() -> npt.NDArray[np.uint8]:
-    terms = np.cumprod(np.concatenate([[1.0], 1 / np.arange(1, 12)])) * np.exp(-1.0)
-    return np.searchsorted(np.cumsum(terms), (np.arange(1 << 16) + 0.5) / (1 << 16)).astype(np.uint8)
-
-
-_POISSON = _poisson_table()
+_POISSON = np.searchsorted(
+    np.cumsum(np.cumprod(np.concatenate([[1.0], 1 / np.arange(1, 12)])) * np.exp(-1.0)),
+    (np.arange(1 << 16) + 0.5) / (1 << 16),
+).astype(np.uint8)
+"""Quantiles of the Poisson distribution with mean 1, by 16 random bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +182,9 @@ class Question:
 
     def on(self, tally: Crosstab) -> Floats:
         """The value on every replicate of the tally."""
-        return self.of(tally if self.pair is None else tally.between(*self.pair))
+        return self.on_pair(tally if self.pair is None else tally.between(*self.pair))
 
-    def of(self, tally: Crosstab) -> Floats:
+    def on_pair(self, tally: Crosstab) -> Floats:
         """The value on a tally that compares the two groups of the question."""
         value = self.ask.on(tally if self.ask.card.compact else tally.everything)
         return np.broadcast_to(value, tally.counts.shape[:-2])  # a metric may say the same of all of them
@@ -199,7 +196,7 @@ def values(replicates: ResampledLists, total: Crosstab, questions: Sequence[Ques
     for tally in replicates.crosstabs(total):
         sides = {pair: tally.between(*pair) for pair in {q.pair for q in questions} if pair is not None}
         for question, draws in zip(questions, every, strict=True):
-            draws.append(question.of(tally if question.pair is None else sides[question.pair]))
+            draws.append(question.on_pair(tally if question.pair is None else sides[question.pair]))
     return [np.concatenate(draws) for draws in every]
 
 

@@ -159,14 +159,10 @@ def _values_and_curves(
         for i, a in enumerate(specs):
             results[at, i] = a.on(spectrum)
         for k in range(at.start, min(at.stop, len(curve))):
-            curve[k] = lorenz_on_grid(_row(spectrum, k - at.start))
+            row = k - at.start
+            weights = None if spectrum.weights is None else spectrum.weights[row]
+            curve[k] = lorenz_on_grid(Spectrum(spectrum.values[row], spectrum.counts[row], weights))
     return results, curve
-
-
-def _row(spectrum: Spectrum, k: int) -> Spectrum:
-    """One draw of many."""
-    weights = None if spectrum.weights is None else spectrum.weights[k]
-    return Spectrum(spectrum.values[k], spectrum.counts[k], weights)
 
 
 def lorenz_on_grid(spectrum: Spectrum) -> Floats:

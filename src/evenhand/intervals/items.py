@@ -66,7 +66,14 @@ def crossed_draws(
             times = [picks(n, 1, rng)[0] if n else np.zeros(0) for n in np.diff(sums.slice_starts).tolist()]
             measured = measures(drawn, sizes)
             with np.errstate(divide="ignore", invalid="ignore"):
-                values = [[float(m.value(_total(times[s], m.sums[sums.part(s)]))) for m in measured] for s in slices]
+                finite = [np.nan_to_num(m.sums, posinf=0.0, neginf=0.0) for m in measured]
+                values = [
+                    [
+                        float(m.value(np.asarray(times[s] @ x[sums.part(s)])))
+                        for m, x in zip(measured, finite, strict=True)
+                    ]
+                    for s in slices
+                ]
             results.append(values)
     return np.moveaxis(np.array(results), 0, -1)
 
@@ -77,7 +84,3 @@ def _counts(items: int, draws: int, rng: np.random.Generator) -> np.typing.NDArr
     for draw in range(draws):
         counts[:, draw] = picks(items, 1, rng)[0] if items else 0
     return counts
-
-
-def _total(times: Floats, sums: Floats) -> Floats:
-    return np.asarray(times @ np.nan_to_num(sums, posinf=0.0, neginf=0.0))

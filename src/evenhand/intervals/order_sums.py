@@ -72,7 +72,7 @@ class Drawn:
     stored: int = 0
 
     @classmethod
-    def of(cls, p: Placement, batch: Batch, draws: int, seed: int, last: Drawn | None) -> Drawn:
+    def for_batch(cls, p: Placement, batch: Batch, draws: int, seed: int, last: Drawn | None) -> Drawn:
         """Orders of this batch, shared with or cut from those of the last batch where possible.
 
         What is left of a random order is a random order. So that no number depends on what other lists there are, orders

@@ -110,14 +110,14 @@ def random_orders(scored: Sequence[tuple[Reading, Scores]], draws: int, seed: in
 def _shared_orders(scored: Sequence[tuple[Reading, Scores]], draws: int, seed: int) -> list[Orders]:
     """Random orders of metrics that share a placement."""
     p = scored[0][0].placement
-    groups = _Compositions.of(p)
+    groups = _Compositions.from_placement(p)
     read = [Read(reading, groups.weights(reading)) for reading, _ in scored]
     results = [Orders.empty(scores, groups, draws) for _, scores in scored]
     defined = np.any([~np.isnan(scores.normalizers[groups.first]) for _, scores in scored], axis=0)
     drawn = None
     for batch in groups.batches(p, np.flatnonzero(defined), draws):
         rankings, row = groups.members(batch.some)
-        drawn = Drawn.of(p, batch, draws, seed, drawn)
+        drawn = Drawn.for_batch(p, batch, draws, seed, drawn)
         sums = null_sums(p, read, batch, drawn)
         for orders, (_, scores), total in zip(results, scored, sums, strict=True):
             null = total / scores.normalizers[batch.first, None]
@@ -146,7 +146,7 @@ class _Compositions:
     edges: Ints
 
     @classmethod
-    def of(cls, p: Placement) -> _Compositions:
+    def from_placement(cls, p: Placement) -> _Compositions:
         mixes, many = p.mixes, 0
         which = np.zeros(len(p), dtype=np.int64)
         for mix in mixes:

@@ -76,10 +76,10 @@ class Draws:
     def more_signs(self) -> Iterable[Floats]:
         """Further swaps in batches; cached for the next pair of systems where they are few."""
         small = self.swaps * min(self.requests, MANY) <= AT_ONCE
-        return self._kept_signs if small else self._drawn_signs()
+        return self._cached_signs if small else self._drawn_signs()
 
     @cached_property
-    def _kept_signs(self) -> list[Floats]:
+    def _cached_signs(self) -> list[Floats]:
         return list(self._drawn_signs())
 
     def _drawn_signs(self) -> Iterator[Floats]:

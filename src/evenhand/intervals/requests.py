@@ -25,18 +25,12 @@ AT_ONCE = 1 << 16
 
 
 def resampled(sums: Floats, draws: int, rng: np.random.Generator) -> Floats:
-    """Totals of (Q, K) per-request sums over `draws` resamples of the Q requests: (draws, K).
+    """(draws, K) totals of (Q, K) per-request sums over resamples of the Q requests.
 
     >>> resampled(np.ones((5, 1)), 3, np.random.default_rng(1)).ravel().tolist()
     [5.0, 5.0, 5.0]
     """
-    return together([sums], draws, rng)[0]
-
-
-def together(parts: Sequence[Floats], draws: int, rng: np.random.Generator) -> list[Floats]:
-    """Totals of several sets of sums over the same resamples."""
-    totals = list(some_draws(parts, draws, rng))
-    return [np.concatenate([some[i] for some in totals]) for i in range(len(parts))]
+    return np.concatenate([totals for (totals,) in some_draws([sums], draws, rng)])
 
 
 def some_draws(parts: Sequence[Floats], draws: int, rng: np.random.Generator) -> Iterator[list[Floats]]:
@@ -50,9 +44,9 @@ def some_draws(parts: Sequence[Floats], draws: int, rng: np.random.Generator) ->
     sums = np.concatenate(parts, axis=1)
     few = UNTHREADED // max(1, sums.size)
     at_once = few if few > 1 else max(1, MOST_CELLS // requests)
-    together_at = max(at_once, MOST_TOTALS // max(1, sums.shape[1]) // at_once * at_once)
-    for first in range(0, max(draws, 1), together_at):
-        last = min(first + together_at, draws)
+    stride = max(at_once, MOST_TOTALS // max(1, sums.shape[1]) // at_once * at_once)
+    for first in range(0, max(draws, 1), stride):
+        last = min(first + stride, draws)
         out = np.empty((last - first, sums.shape[1]))
         for start in range(first, last, at_once):
             count = min(at_once, last - start)
@@ -96,7 +90,7 @@ class Reduced:
     parts: list[Floats]
 
     @classmethod
-    def of(
+    def from_measured(
         cls, measured: Measured, within: Requests, joined: Sequence[Callable[[Floats], Floats]] | None = None
     ) -> Reduced:
         """`joined` puts the requests of each slice into blocks, where that is done at once."""

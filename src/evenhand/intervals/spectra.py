@@ -54,7 +54,7 @@ Target = tuple[MetricSpec, Estimates, Floats]
 
 def estimates(
     spectra: Spectra,
-    asks: Sequence[MetricSpec],
+    specs: Sequence[MetricSpec],
     interval: Interval,
     seed: int,
     labels: Sequence[tuple[Any, ...]],
@@ -63,8 +63,8 @@ def estimates(
 
     Each slice has its own random stream, shared by all metrics.
     """
-    targets: list[Target] = [(a, Estimates.blank(len(spectra)), np.full(len(spectra), np.nan)) for a in asks]
-    needs_error = [interval.kind == "normal" or (interval.kind == "bootstrap" and a.card.studentised) for a in asks]
+    targets: list[Target] = [(a, Estimates.blank(len(spectra)), np.full(len(spectra), np.nan)) for a in specs]
+    needs_error = [interval.kind == "normal" or (interval.kind == "bootstrap" and a.card.studentised) for a in specs]
     wide = spectra.wider(WIDE)
     for chosen, batch in spectra.batches(MOST_CELLS):
         for (a, out, error), reads_error in zip(targets, needs_error, strict=True):
@@ -187,7 +187,7 @@ def _standard_errors(a: MetricSpec, s: Spectrum, estimate: Floats) -> Floats:
 
 
 def _draws(
-    batch: Spectrum, asks: Sequence[MetricSpec], interval: Interval, streams: Sequence[Streams]
+    batch: Spectrum, specs: Sequence[MetricSpec], interval: Interval, streams: Sequence[Streams]
 ) -> tuple[list[Floats], list[Floats], list[Floats]]:
     """Per metric, (slices, draws) values, standard errors, and values of the population.
 
@@ -203,7 +203,7 @@ def _draws(
         stop = start + 1
         while stop < min(kinds, start + most) and draws[stop] == draws[start]:
             stop += 1
-        measure = _Measure(origins.among(start, stop), asks, draws[start], errors_too=interval.kind == "bootstrap")
+        measure = _Measure(origins.among(start, stop), specs, draws[start], errors_too=interval.kind == "bootstrap")
         parts.append(measure.draws(streams))
         start = stop
     values, errors, centres = (
@@ -216,13 +216,13 @@ def _draws(
 class _Measure:
     """Metrics on draws of each population of a batch (slices, kinds, cells), itself first."""
 
-    def __init__(self, batch: Spectrum, asks: Sequence[MetricSpec], draws: int, *, errors_too: bool) -> None:
-        self.batch, self.asks, self.many, self.errors_too = batch, asks, draws, errors_too
+    def __init__(self, batch: Spectrum, specs: Sequence[MetricSpec], draws: int, *, errors_too: bool) -> None:
+        self.batch, self.specs, self.many, self.errors_too = batch, specs, draws, errors_too
         self.slices, self.kinds, self.cells = batch.counts.shape
         self.sizes = batch.counts.sum(-1)
         self.shares = batch.counts / np.maximum(self.sizes, 1)[..., None]
         shape = (self.slices, self.kinds, 1 + draws)
-        self.values, self.errors = ([np.full(shape, np.nan) for _ in asks] for _ in range(2))
+        self.values, self.errors = ([np.full(shape, np.nan) for _ in specs] for _ in range(2))
 
     def draws(self, streams: Sequence[Streams]) -> tuple[list[Floats], list[Floats], list[Floats]]:
         """Per metric, (slices, draws) values, standard errors, and values of the population."""
@@ -253,7 +253,7 @@ class _Measure:
         origin = self.batch.among(kind, kind + counts.shape[1]).spread_out()
         drawn = Spectrum(origin.values, counts, origin.weights)
         at = (slice(None), slice(kind, kind + counts.shape[1]), slice(start, start + counts.shape[2]))
-        for a, values, errors in zip(self.asks, self.values, self.errors, strict=True):
+        for a, values, errors in zip(self.specs, self.values, self.errors, strict=True):
             values[at] = a.on(drawn)
             if self.errors_too and a.card.studentised:
                 errors[at] = _standard_errors(a, drawn, values[at])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evenhand.cards import Floats, MetricSpec
+from evenhand.cards import MetricSpec
 from evenhand.intervals.kinds import Interval, normal_ends
 from evenhand.tallies.buckets import Buckets
 
@@ -26,16 +26,15 @@ def viewer_ends(
     for at, spectrum in tally.spectra(left):
         for a, without in zip(specs, values, strict=True):
             without[at] = a.on(spectrum)
-    return [_ends(e, v, a, interval) for a, e, v in zip(specs, estimates, values, strict=True)]
-
-
-def _ends(estimate: float, values: Floats, a: MetricSpec, interval: Interval) -> tuple[float, float]:
-    many = len(values)
-    if many < 2 or not np.isfinite(values).all():
-        return np.nan, np.nan
-    error = np.sqrt((many - 1) / many * ((values - values.mean()) ** 2).sum())
-    low, high = normal_ends(np.array([estimate]), np.array([error]), interval.level, a.span, many)
-    return float(low[0]), float(high[0])
+    ends, buckets = [], len(active)
+    for a, estimate, without in zip(specs, estimates, values, strict=True):
+        if buckets < 2 or not np.isfinite(without).all():
+            ends.append((np.nan, np.nan))
+            continue
+        error = np.sqrt((buckets - 1) / buckets * ((without - without.mean()) ** 2).sum())
+        low, high = normal_ends(np.array([estimate]), np.array([error]), interval.level, a.span, buckets)
+        ends.append((float(low[0]), float(high[0])))
+    return ends
 
 
 def both_ends(estimate: float, seen: tuple[float, float], drawn: tuple[float, float]) -> tuple[float, float]:

@@ -68,12 +68,14 @@ def catalogue(
     groups = ["majority"] * (users - small) + ["minority"] * small
     genre = draw.integers(0, GENRES, items)
     appeal = draw.normal(0.0, 0.8, items)
-    taste = _tastes(groups, apart, draw)
+    majority = np.where(np.arange(GENRES) < GENRES // 2, 1.0, -1.0)  # likes the first half of the genres
+    is_minority = (np.array(groups) == "minority")[:, None]
+    taste = np.where(is_minority, (1 - 2 * apart) * majority, majority) + 0.7 * draw.normal(size=(users, GENRES))
     liking = appeal + taste[:, genre]
     chance = 1 / (1 + np.exp(-2 * (liking - np.quantile(liking, 0.95, axis=1, keepdims=True))))
     relevant = (draw.random((users, items)) < chance).astype(np.float64)
     clicks = draw.poisson(chance.sum(0) + 0.5).astype(np.float64)
-    unsure = np.where(np.array(groups) == "minority", 1.6 * noise, noise)[:, None]
+    unsure = np.where(is_minority, 1.6 * noise, noise)
     personal = liking + unsure * draw.normal(size=liking.shape)
     scores = {
         "popularity": np.broadcast_to(clicks + 1e-6 * draw.random(items), relevant.shape).copy(),
@@ -82,12 +84,3 @@ def catalogue(
         "debiased": personal - penalty * np.log1p(clicks),
     }
     return Catalogue(groups, relevant, clicks, scores)
-
-
-def _tastes(groups: list[str], apart: float, draw: np.random.Generator) -> Floats:
-    """(users, genres) liking: the majority likes the first half, the minority less with `apart`."""
-    majority = np.where(np.arange(GENRES) < GENRES // 2, 1.0, -1.0)
-    which = (np.array(groups) == "minority")[:, None]
-    return np.asarray(
-        np.where(which, (1 - 2 * apart) * majority, majority) + 0.7 * draw.normal(size=(len(groups), GENRES))
-    )

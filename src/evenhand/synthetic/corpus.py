@@ -98,15 +98,8 @@ def corpus(
     (['system', 'request', 'item', 'rank', 'score'], 1.0)
     """
     makers = dict(SYSTEMS if systems is None else systems)
-    _check(
-        items,
-        requests,
-        makers,
-        candidates,
-        depth,
-        samples,
-        {"protected": protected, "unknown": unknown, "judged": judged},
-    )
+    shares = {"protected": protected, "unknown": unknown, "judged": judged}
+    _check(items, requests, makers, candidates, depth, samples, shares)
     draw = np.random.default_rng(rng)
     share, groups = _groups(items, protected, unknown, soft, draw)
     popularity = draw.normal(size=items)

@@ -230,7 +230,7 @@ def _miscellaneous(world: World, seen: Home, viewers: Ints, rng: Generator) -> t
     near = world.graph.followed.one_of(viewers, rng)
     subject = seen.liked_by.one_of(viewers, rng)
     subject = np.where(subject >= 0, world.accounts.community[subject], -1)
-    everything = Lists.of([len(seen.liked_by.values)], seen.liked_by.values)
+    everything = Lists.from_lengths([len(seen.liked_by.values)], seen.liked_by.values)
     ways = [
         world.graph.followed.one_of(near, rng),
         everything.one_of(np.zeros_like(viewers), rng),

@@ -28,13 +28,13 @@ class Lists:
     values: npt.NDArray[np.int32]
 
     @classmethod
-    def of(cls, lengths: Any, values: Any) -> Lists:
+    def from_lengths(cls, lengths: Any, values: Any) -> Lists:
         return cls(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), values.astype(np.int32, copy=False))
 
     @classmethod
     def sorted_into(cls, rows: Any, values: Any, count: int) -> Lists:
         """The values sorted into their rows."""
-        return cls.of(np.bincount(rows, minlength=count), values[np.argsort(rows, kind="stable")])
+        return cls.from_lengths(np.bincount(rows, minlength=count), values[np.argsort(rows, kind="stable")])
 
     @property
     def lengths(self) -> Ints:
@@ -66,7 +66,7 @@ class Graph:
     keys: Ints
 
     @classmethod
-    def of(cls, edges: Ints, size: int) -> Graph:
+    def from_edges(cls, edges: Ints, size: int) -> Graph:
         """The graph of distinct edges, packed author first and increasing."""
         authors, viewers = edges >> 32, edges & _LOW
         follows = np.bincount(viewers, minlength=size)
@@ -74,7 +74,11 @@ class Graph:
         front = keys < (size // 2) << 32
         with ThreadPoolExecutor(2) as pool:
             keys = np.concatenate(list(pool.map(np.sort, (keys[front], keys[~front]))))
-        return cls(Lists.of(follows, keys & _LOW), Lists.of(np.bincount(authors, minlength=size), viewers), keys)
+        return cls(
+            Lists.from_lengths(follows, keys & _LOW),
+            Lists.from_lengths(np.bincount(authors, minlength=size), viewers),
+            keys,
+        )
 
     @property
     def size(self) -> int:
@@ -92,7 +96,7 @@ class Graph:
         An edge that the shuffle makes twice counts once, so that the largest accounts lose a few followers.
         """
         authors = np.repeat(np.arange(self.size), self.followers.lengths)
-        return Graph.of(_distinct(authors, rng.permutation(self.followers.values), self.size), self.size)
+        return Graph.from_edges(_distinct(authors, rng.permutation(self.followers.values), self.size), self.size)
 
 
 def follower_graph(
@@ -117,7 +121,7 @@ def follower_graph(
         return _distinct(authors, viewers, size)
 
     with ThreadPoolExecutor(2) as pool:
-        return Graph.of(np.concatenate(list(pool.map(edges, range(0, size, BLOCK)))), size)
+        return Graph.from_edges(np.concatenate(list(pool.map(edges, range(0, size, BLOCK)))), size)
 
 
 def _distinct(authors: Ints, viewers: Any, size: int) -> Ints:

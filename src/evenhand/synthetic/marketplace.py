@@ -84,9 +84,11 @@ def marketplace(
     ['request', 'candidate', 'group', 'score', 'rank', 'treated', 'outcome', 'expected']
     """
     _check(locals())
+    import polars as pl
+
     draw = np.random.default_rng(rng)
-    names = list(groups)
-    code = draw.choice(len(names), requests * candidates, p=_shares(groups))
+    names, shares = list(groups), np.array([float(v) for v in groups.values()])
+    code = draw.choice(len(names), requests * candidates, p=shares / shares.sum())
     by = {role: np.array([float((effect or {}).get(g, 0.0)) for g in names])[code] for role, effect in
           (("bias", bias), ("qualification", qualification), ("human", human))}  # fmt: skip
     worth = _applications(part) if kind == "notifications" else _clicks
@@ -105,21 +107,13 @@ def marketplace(
         treated = rank <= np.repeat(draw.geometric(1 / depth, requests), candidates)
     outcome = worth(z + shared, keep, draw)
     expected = worth(z + shared, keep, None)
-    return _frame(
-        request,
-        np.tile(np.arange(candidates), requests),
-        np.array(names)[code],
-        score,
-        rank,
-        treated,
-        outcome,
-        expected,
-    )
-
-
-def _shares(groups: Mapping[str, float]) -> Floats:
-    shares = np.array([float(v) for v in groups.values()])
-    return np.asarray(shares / shares.sum())
+    frame = pl.DataFrame(
+        {
+            "request": request, "candidate": np.tile(np.arange(candidates), requests), "group": np.array(names)[code],
+            "score": score, "rank": rank, "treated": treated, "outcome": outcome, "expected": expected,
+        }
+    )  # fmt: skip
+    return frame.with_columns(pl.when(pl.col("treated")).then(pl.col("outcome")).alias("outcome"))
 
 
 def _check(arguments: dict[str, Any]) -> None:
@@ -195,17 +189,3 @@ def _ranks(score: Floats, requests: int, candidates: int) -> npt.NDArray[np.int6
     ranks = np.empty_like(order)
     np.put_along_axis(ranks, order, np.arange(1, candidates + 1)[None, :], axis=1)
     return ranks.ravel()
-
-
-def _frame(
-    request: Any, candidate: Any, group: Any, score: Any, rank: Any, treated: Any, outcome: Any, expected: Any
-) -> pl.DataFrame:
-    import polars as pl
-
-    frame = pl.DataFrame(
-        {
-            "request": request, "candidate": candidate, "group": group, "score": score, "rank": rank, "treated": treated,
-            "outcome": outcome, "expected": expected,
-        }
-    )  # fmt: skip
-    return frame.with_columns(pl.when(pl.col("treated")).then(pl.col("outcome")).alias("outcome"))

@@ -124,25 +124,14 @@ def platform(
     """
     _check(locals())
     ranking = Ranking(
-        mix=mix,
-        sharpness=sharpness,
-        candidates=candidates,
-        patience=patience,
-        proof=proof,
+        mix=mix, sharpness=sharpness, candidates=candidates, patience=patience, proof=proof,
         graph_suggestions=graph_suggestions,
-    )
+    )  # fmt: skip
     rankings = [ranking] if change is None else [ranking, replace(ranking, **change)]
     seed = _seed(rng)
-    accounts = _accounts(
-        authors,
-        communities,
-        (posts, posts_spread),
-        appeal_spread,
-        taste,
-        (attention, attention_spread),
-        _stream(seed, "accounts"),
-    )
-    followers = _wanted(accounts.posts.astype(np.float64) ** pull, tail, follows, _stream(seed, "followers"))
+    spreads = (posts, posts_spread), appeal_spread, taste, (attention, attention_spread)
+    accounts = _accounts(authors, communities, *spreads, _stream(seed, "accounts"))
+    followers = _followers(accounts.posts.astype(np.float64) ** pull, tail, follows, _stream(seed, "followers"))
     graph = follower_graph(
         accounts.community, followers, accounts.attention, homophily, lambda block: _stream(seed, "follows", block)
     )
@@ -217,7 +206,7 @@ def _lognormal(spread: float, size: int, rng: Generator) -> Floats:
     return rng.lognormal(-spread * spread / 2, spread, size)
 
 
-def _wanted(pull: Floats, tail: float, follows: float, rng: Generator) -> Ints:
+def _followers(pull: Floats, tail: float, follows: float, rng: Generator) -> Ints:
     """Followers per author: one, plus a heavy tail that grows with posts."""
     size = len(pull)
     beyond = pull if math.isinf(tail) else pull * rng.pareto(tail, size)

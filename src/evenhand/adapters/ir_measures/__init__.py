@@ -65,13 +65,13 @@ class SkippingMean(measures.MeanAgg):
             super().add(value)
 
     def result(self) -> Mean:
-        found = Mean(super().result())
-        found.queries, found.skipped = self.count, self.skipped
+        mean = Mean(super().result())
+        mean.queries, mean.skipped = self.count, self.skipped
         if self.skipped:
             total = self.count + self.skipped
             words = f"{self.measure} is undefined for {self.skipped:,} of {total:,} queries; its mean leaves them out."
             warnings.warn(UndefinedWarning(words), stacklevel=2)
-        return found
+        return mean
 
 
 class EvenhandMeasure(measures.Measure):
@@ -82,9 +82,9 @@ class EvenhandMeasure(measures.Measure):
 
     def __repr__(self) -> str:
         """As ir_measures writes it, also where a parameter is unknown, so that the error can quote it."""
-        known = {n: p.default for n, p in self.SUPPORTED_PARAMS.items()}
-        given = {k: v for k, v in self.params.items() if k != "cutoff" and (k not in known or v != known[k])}
-        return self._written(str(self.NAME), given)
+        defaults = {n: p.default for n, p in self.SUPPORTED_PARAMS.items()}
+        changed = {k: v for k, v in self.params.items() if k != "cutoff" and (k not in defaults or v != defaults[k])}
+        return self._written(str(self.NAME), changed)
 
     @property
     def text(self) -> str:
@@ -122,10 +122,10 @@ class EvenhandMeasure(measures.Measure):
 
 def _measure(metric: str) -> Any:
     card = REGISTRY[metric].card
-    own = {n: p.default for n, p in REGISTRY[metric].parameters.items() if n not in PER_QUERY}
+    defaults = {n: p.default for n, p in REGISTRY[metric].parameters.items() if n not in PER_QUERY}
     fields = {
         "METRIC": metric, "NAME": card.symbol, "__name__": card.symbol, "__doc__": card.asks, "PRETTY_NAME": card.title,
-        "SHORT_DESC": card.asks, "SUPPORTED_PARAMS": SHARED | {n: measures.ParamInfo(default=d) for n, d in own.items()},
+        "SHORT_DESC": card.asks, "SUPPORTED_PARAMS": SHARED | {n: measures.ParamInfo(default=d) for n, d in defaults.items()},
     }  # fmt: skip
     measure = type(card.symbol, (EvenhandMeasure,), fields)()
     measures.register(measure)
@@ -139,7 +139,7 @@ FAIR, nDD, nDKL, nDJS = (_measure(name) for name in ("fair", "ndd", "ndkl", "ndj
 class Evaluator(providers.Evaluator):
     """Judgments, and the measures that share their groups: one audit for all of them."""
 
-    def __init__(self, asked: Iterable[Any], qrels: Any) -> None:
+    def __init__(self, requested: Iterable[Any], qrels: Any) -> None:
         import polars as pl
 
         judged = list(host.util.QrelsConverter(qrels).as_namedtuple_iter())
@@ -148,7 +148,7 @@ class Evaluator(providers.Evaluator):
             schema={"query_id": pl.String, "doc_id": pl.String, "relevance": pl.Float64, "iteration": pl.String},
             orient="row",
         ).with_columns(pl.col("relevance").clip(lower_bound=0.0))  # TREC writes junk as -2: not relevant
-        super().__init__(list(asked), set(self.judged["query_id"]))
+        super().__init__(list(requested), set(self.judged["query_id"]))
         self.settings: dict[str, list[Any]] = {}
         for measure in self.measures:
             roles = {k: measure[k] for k in ("groups", "protected", "unknown")} | {"grouped": measure.needs_groups}
@@ -159,22 +159,22 @@ class Evaluator(providers.Evaluator):
         if not ranked.height:
             return
         judged = self.judged.select("query_id", "doc_id", "relevance").unique()
-        for together in self.settings.values():
-            first, asked = together[0], {m.text: m for m in together}
-            found = exposure(
+        for same_settings in self.settings.values():
+            first, by_text = same_settings[0], {m.text: m for m in same_settings}
+            result = exposure(
                 ranked, groups=self._groups(first), relevance=judged, protected=first["protected"], unknown=first["unknown"],
-                request="query_id", item="doc_id", metrics=list(asked), interval=None, chance=False,
+                request="query_id", item="doc_id", metrics=list(by_text), interval=None, chance=False,
             )  # fmt: skip
-            for query, metric, value in found.per_request.select("request", "metric", "estimate").iter_rows():
-                yield host.Metric(query_id=query, measure=asked[metric], value=value)
+            for query, metric, value in result.per_request.select("request", "metric", "estimate").iter_rows():
+                yield host.Metric(query_id=query, measure=by_text[metric], value=value)
 
     def _ranked(self, run: Any) -> Any:
         """The run in trec_eval's order, judged queries only."""
         import polars as pl
 
-        found = [(d.query_id, d.doc_id, d.score) for d in host.util.RunConverter(run).as_namedtuple_iter()]
+        rows = [(d.query_id, d.doc_id, d.score) for d in host.util.RunConverter(run).as_namedtuple_iter()]
         frame = pl.DataFrame(
-            found, schema={"query_id": pl.String, "doc_id": pl.String, "score": pl.Float64}, orient="row"
+            rows, schema={"query_id": pl.String, "doc_id": pl.String, "score": pl.Float64}, orient="row"
         )
         frame = frame.filter(pl.col("query_id").is_in(list(self.qrel_qids)))
         frame = frame.sort("query_id", "score", "doc_id", descending=[False, True, True])

@@ -12,11 +12,11 @@ def version() -> str:
 
 
 def adapter(question: Mapping[str, Any]) -> float:
-    metric, given = question["metric"], question["input"]
+    metric, data = question["metric"], question["input"]
     if question["parameters"]:
         raise NotImplementedError
     if metric == "equalized_odds_gap":
-        return _odds(given["groups"])
+        return _odds(data["groups"])
     if metric not in ("mad", "mae_ratio", "rmse_ratio"):
         raise NotImplementedError
     from fairlearn.metrics import MetricFrame, mean_prediction
@@ -24,7 +24,7 @@ def adapter(question: Mapping[str, Any]) -> float:
 
     rows = [
         (float(v), float(y), g)
-        for scores, truth, g in zip(given["scores"], given["relevant"], given["user_groups"], strict=True)
+        for scores, truth, g in zip(data["scores"], data["relevant"], data["user_groups"], strict=True)
         for v, y in zip(scores, truth, strict=True)
         if v is not None and y is not None
     ]
@@ -35,7 +35,7 @@ def adapter(question: Mapping[str, Any]) -> float:
         y_pred=[v for v, _, _ in rows],
         sensitive_features=[g for *_, g in rows],
     )
-    a, b = (float(frame.by_group[given[side]]) for side in ("versus", "protected"))
+    a, b = (float(frame.by_group[data[side]]) for side in ("versus", "protected"))
     return a - b if metric == "mad" else b / a
 
 
@@ -52,8 +52,8 @@ def _odds(groups: Mapping[str, Any]) -> float:
         for m, s, p in rows
         for c, y in ((p, 1), (1 - p, 0))
     ]
-    kept = [cell for cell in cells if cell[0] > 0]
-    weights, truth, chosen, names = ([cell[i] for cell in kept] for i in range(4))
+    selected = [cell for cell in cells if cell[0] > 0]
+    weights, truth, chosen, names = ([cell[i] for cell in selected] for i in range(4))
     return float(
         equalized_odds_difference(truth, [int(c) for c in chosen], sensitive_features=names, sample_weight=weights)
     )

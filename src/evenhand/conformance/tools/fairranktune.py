@@ -15,17 +15,17 @@ def version() -> str:
     return f"FairRankTune {importlib.metadata.version('FairRankTune')}"
 
 
-def orders(given: Mapping[str, Any]) -> list[list[str]]:
+def orders(data: Mapping[str, Any]) -> list[list[str]]:
     """One list per request: it has neither weights nor policies."""
-    if any(r["weight"] != 1 or len(r["rankings"]) > 1 for r in given["requests"]):
+    if any(r["weight"] != 1 or len(r["rankings"]) > 1 for r in data["requests"]):
         raise NotImplementedError
-    return [r["rankings"][0]["items"] for r in given["requests"]]
+    return [r["rankings"][0]["items"] for r in data["requests"]]
 
 
 def adapter(question: Mapping[str, Any]) -> float:
-    metric, given, parameters = question["metric"], question["input"], question["parameters"]
+    metric, data, parameters = question["metric"], question["input"], question["parameters"]
     if metric == "geyik_ndkl" and not parameters:
-        return _ndkl(given["labels"])
+        return _ndkl(data["labels"])
     if parameters.get("attention") != OFFSET or metric not in ("dp", "eur", "iaa"):
         raise NotImplementedError
     import FairRankTune
@@ -35,21 +35,21 @@ def adapter(question: Mapping[str, Any]) -> float:
         if parameters.get("level") != "item":
             raise NotImplementedError
         worth = [
-            [r["scores"].get(d, 0) for d in items] for r, items in zip(given["requests"], orders(given), strict=True)
+            [r["scores"].get(d, 0) for d in items] for r, items in zip(data["requests"], orders(data), strict=True)
         ]
-        return float(FairRankTune.Metrics.IAA(_columns(orders(given)), _columns(worth)))
-    groups = {item: label for item, label in given["groups"].items() if label is not None}
-    ranked: Any = _columns(orders(given))
+        return float(FairRankTune.Metrics.IAA(_columns(orders(data)), _columns(worth)))
+    groups = {item: label for item, label in data["groups"].items() if label is not None}
+    ranked: Any = _columns(orders(data))
     if metric == "dp":
         if not parameters.get("per_item"):
             raise NotImplementedError
-        _, found = FairRankTune.Metrics.EXP(ranked, groups, "MinMaxRatio")
+        _, value = FairRankTune.Metrics.EXP(ranked, groups, "MinMaxRatio")
     else:
         grades = [
-            [r["relevance"].get(d, 0) for d in items] for r, items in zip(given["requests"], orders(given), strict=True)
+            [r["relevance"].get(d, 0) for d in items] for r, items in zip(data["requests"], orders(data), strict=True)
         ]
-        _, found = FairRankTune.Metrics.EXPU(ranked, groups, pd.DataFrame(grades).T, "MinMaxRatio")
-    return float(found[given["protected"]] / found[given["versus"]])
+        _, value = FairRankTune.Metrics.EXPU(ranked, groups, pd.DataFrame(grades).T, "MinMaxRatio")
+    return float(value[data["protected"]] / value[data["versus"]])
 
 
 def _columns(lists: list[Any]) -> Any:

@@ -31,46 +31,46 @@ def matrix(rows: Any) -> Any:
 
 def adapter(question: Mapping[str, Any]) -> float:
     """Group a is `versus`, group b `protected`, as its documentation names them; `base` and the like it has not."""
-    metric, given = question["metric"], question["input"]
-    known = {**CATALOGUE, **SIDES, **JUDGED, **ERRORS, "mad": "mad_score"}
+    metric, data = question["metric"], question["input"]
+    functions = {**CATALOGUE, **SIDES, **JUDGED, **ERRORS, "mad": "mad_score"}
     corrected = metric == "item_gini" and question["parameters"] == {"corrected": True}
-    if metric not in known or (question["parameters"] and not corrected):
+    if metric not in functions or (question["parameters"] and not corrected):
         raise NotImplementedError
     from holisticai.bias import metrics
 
-    function = getattr(metrics, known[metric])
-    scores = matrix(given["scores"])
-    sides = [np.array([int(g == given[side]) for g in given["user_groups"]]) for side in ("versus", "protected")]
-    cut = {"top": given.get("top")} if given.get("top") is not None else {"thresh": given.get("threshold")}
+    function = getattr(metrics, functions[metric])
+    scores = matrix(data["scores"])
+    sides = [np.array([int(g == data[side]) for g in data["user_groups"]]) for side in ("versus", "protected")]
+    cut = {"top": data.get("top")} if data.get("top") is not None else {"thresh": data.get("threshold")}
     if metric == "mad":
         return float(function(*sides, scores))
     if metric in ERRORS:
-        return float(function(*sides, scores, matrix(given["relevant"])))
+        return float(function(*sides, scores, matrix(data["relevant"])))
     if metric in JUDGED:
-        return float(function(*sides, scores, matrix(given["relevant"]), **cut))
+        return float(function(*sides, scores, matrix(data["relevant"]), **cut))
     return float(function(*sides, scores, **cut) if metric in SIDES else function(scores, **cut))
 
 
 # --- why its numbers differ: the same steps, one at a time ------------------------------------------------------------
 
 
-def shown(given: Mapping[str, Any]) -> Any:
+def shown(data: Mapping[str, Any]) -> Any:
     """What it shows: a 0/1 matrix as it is; else the last of the sorted columns, missing scores sorted first."""
-    scores = matrix(given["scores"])
+    scores = matrix(data["scores"])
     if np.array_equal(scores, scores.astype(bool)):
         return scores
-    if given.get("top") is None:
-        return (scores >= given["threshold"]) * 1.0
+    if data.get("top") is None:
+        return (scores >= data["threshold"]) * 1.0
     filled = np.nan_to_num(scores, nan=-np.inf)
     out = np.zeros(scores.shape)
-    np.put_along_axis(out, np.argsort(filled, axis=1)[:, -given["top"] :], 1.0, axis=1)
+    np.put_along_axis(out, np.argsort(filled, axis=1)[:, -data["top"] :], 1.0, axis=1)
     return out
 
 
 def _as_it_shows(question: Mapping[str, Any]) -> Any:
     """The metric by its definition on what it shows."""
-    given, made = question["input"], shown(question["input"])
-    counts = made.sum(0)
+    data, exposed = question["input"], shown(question["input"])
+    counts = exposed.sum(0)
     n, total = len(counts), counts.sum()
     ordered = np.sort(counts)
     with np.errstate(all="ignore"):
@@ -82,8 +82,8 @@ def _as_it_shows(question: Mapping[str, Any]) -> Any:
             p = counts[counts > 0] / total
             return -(p * np.log(p)).sum()
         if question["metric"] == "recommendation_popularity":
-            return np.nanmean((made * counts).sum(1) / made.sum(1))
-        mixes = [made[np.array(given["user_groups"]) == given[side]].sum(0) for side in ("versus", "protected")]
+            return np.nanmean((exposed * counts).sum(1) / exposed.sum(1))
+        mixes = [exposed[np.array(data["user_groups"]) == data[side]].sum(0) for side in ("versus", "protected")]
         a, b = (m / m.sum() for m in mixes)
         if question["metric"] == "exposure_tv":
             return np.abs(a - b).sum() / 2
@@ -93,21 +93,21 @@ def _as_it_shows(question: Mapping[str, Any]) -> Any:
 
 def _upside_down(question: Mapping[str, Any]) -> Any:
     """Mean of group a over mean of group b, on what it shows and with the truth cut like the scores."""
-    given, made = question["input"], shown(question["input"])
-    truth = shown({**given, "scores": given["relevant"]})
-    hits, sizes, wanted = (made * truth).sum(1), made.sum(1), truth.sum(1)
-    over = {"precision_ratio": sizes, "recall_ratio": wanted, "f1_ratio": (sizes + wanted) / 2}[question["metric"]]
+    data, exposed = question["input"], shown(question["input"])
+    truth = shown({**data, "scores": data["relevant"]})
+    hits, sizes, expected = (exposed * truth).sum(1), exposed.sum(1), truth.sum(1)
+    over = {"precision_ratio": sizes, "recall_ratio": expected, "f1_ratio": (sizes + expected) / 2}[question["metric"]]
     each = np.divide(hits, over, out=np.zeros(len(hits)), where=over > 0)
-    a, b = (each[np.array(given["user_groups"]) == given[side]].mean() for side in ("versus", "protected"))
+    a, b = (each[np.array(data["user_groups"]) == data[side]].mean() for side in ("versus", "protected"))
     return a / b
 
 
 def _errors_upside_down(question: Mapping[str, Any]) -> Any:
-    given = question["input"]
-    scores, truth = matrix(given["scores"]), matrix(given["relevant"])
-    groups = np.array(given["user_groups"])
-    apart = [(scores - truth)[groups == given[side]] for side in ("versus", "protected")]
-    a, b = (np.nanmean(np.abs(e)) if question["metric"] == "mae_ratio" else np.sqrt(np.nanmean(e**2)) for e in apart)
+    data = question["input"]
+    scores, truth = matrix(data["scores"]), matrix(data["relevant"])
+    groups = np.array(data["user_groups"])
+    errors = [(scores - truth)[groups == data[side]] for side in ("versus", "protected")]
+    a, b = (np.nanmean(np.abs(e)) if question["metric"] == "mae_ratio" else np.sqrt(np.nanmean(e**2)) for e in errors)
     return a / b
 
 

@@ -16,9 +16,9 @@ def version() -> str:
 def adapter(question: Mapping[str, Any]) -> float:
     import inequalipy
 
-    metric, given, parameters = question["metric"], question["input"], question["parameters"]
-    x = np.array(given.get("amounts", []), dtype=float)
-    weights = np.array(given["weights"], dtype=float) if "weights" in given else None
+    metric, data, parameters = question["metric"], question["input"], question["parameters"]
+    x = np.array(data.get("amounts", []), dtype=float)
+    weights = np.array(data["weights"], dtype=float) if "weights" in data else None
     if metric == "gini" and not parameters.get("corrected"):
         return float(inequalipy.gini(x, weights=weights))
     if metric == "atkinson":

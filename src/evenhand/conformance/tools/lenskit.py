@@ -19,42 +19,46 @@ def adapter(question: Mapping[str, Any]) -> float:
     from lenskit.metrics import NDCG, ListGini
     from lenskit.stats import gini
 
-    metric, given = question["metric"], question["input"]
+    metric, data = question["metric"], question["input"]
     if metric == "ranked_gini":
-        return _exposure_gini(given, question["parameters"].get("attention", "rbp(patience=0.8)"))
+        return _exposure_gini(data, question["parameters"].get("attention", "rbp(patience=0.8)"))
     if (
         question["parameters"]
         or metric not in ("gini", "item_gini", "ndcg")
-        or "weights" in given
-        or "candidates" in given
+        or "weights" in data
+        or "candidates" in data
     ):
         raise NotImplementedError
     if metric == "gini":
-        return float(gini(np.array(given["amounts"])))
+        return float(gini(np.array(data["amounts"])))
     lists = lenskit.data.ItemList
     if metric == "ndcg":
-        ids = np.arange(len(given["gains"]))
-        truth = lists(item_ids=ids, rating=np.array(given["gains"], dtype=float))
+        ids = np.arange(len(data["gains"]))
+        truth = lists(item_ids=ids, rating=np.array(data["gains"], dtype=float))
         return float(NDCG(gain="rating").measure_list(lists(item_ids=ids, ordered=True), truth))
-    measure = ListGini(items=len(given["scores"][0]))
-    made = [lists(item_ids=np.array(row, dtype=np.int64), ordered=True) for row in shown(given)]
+    measure = ListGini(items=len(data["scores"][0]))
+    item_lists = [lists(item_ids=np.array(row, dtype=np.int64), ordered=True) for row in shown(data)]
     return float(
-        measure.global_aggregate([measure.compute_list_data(one, lists(item_ids=np.array([0]))) for one in made])
+        measure.global_aggregate(
+            [measure.compute_list_data(item_list, lists(item_ids=np.array([0]))) for item_list in item_lists]
+        )
     )
 
 
-def _exposure_gini(given: Mapping[str, Any], attention: str) -> float:
+def _exposure_gini(data: Mapping[str, Any], attention: str) -> float:
     import lenskit.data
     from lenskit.metrics import ExposureGini, GeometricRankWeight
 
     if not attention.startswith("rbp("):
         raise NotImplementedError
     patience = float(attention.removeprefix("rbp(patience=").rstrip(")"))
-    measure = ExposureGini(items=given["items"], weight=GeometricRankWeight(patience))
+    measure = ExposureGini(items=data["items"], weight=GeometricRankWeight(patience))
     lists = lenskit.data.ItemList
-    made = [lists(item_ids=np.array(row, dtype=np.int64), ordered=True) for row in given["lists"]]
+    item_lists = [lists(item_ids=np.array(row, dtype=np.int64), ordered=True) for row in data["lists"]]
     return float(
-        measure.global_aggregate([measure.compute_list_data(one, lists(item_ids=np.array([0]))) for one in made])
+        measure.global_aggregate(
+            [measure.compute_list_data(item_list, lists(item_ids=np.array([0]))) for item_list in item_lists]
+        )
     )
 
 
@@ -73,12 +77,12 @@ def _empty_list(question: Mapping[str, Any]) -> Any:
 
 def _single_precision(question: Mapping[str, Any]) -> Any:
     """Weights and what items add up to are kept in 32 bits."""
-    given = question["input"]
+    data = question["input"]
     patience = float(
         question["parameters"].get("attention", "rbp(patience=0.8)").removeprefix("rbp(patience=").rstrip(")")
     )
-    received = np.zeros(given["items"])
-    for row in given["lists"]:
+    received = np.zeros(data["items"])
+    for row in data["lists"]:
         for rank, item in enumerate(row):
             received[item] += np.float32(patience**rank)
     x = np.sort(received.astype(np.float32)).astype(np.float64)

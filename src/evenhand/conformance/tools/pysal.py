@@ -14,10 +14,10 @@ def version() -> str:
 
 
 def adapter(question: Mapping[str, Any]) -> float:
-    metric, given, parameters = question["metric"], question["input"], question["parameters"]
-    if "weights" in given or parameters.get("corrected"):
+    metric, data, parameters = question["metric"], question["input"], question["parameters"]
+    if "weights" in data or parameters.get("corrected"):
         raise NotImplementedError
-    x = np.array(given.get("amounts", []))
+    x = np.array(data.get("amounts", []))
     if metric == "gini":
         from inequality.gini import Gini
 

@@ -16,22 +16,22 @@ def version() -> str:
 
 
 def adapter(question: Mapping[str, Any]) -> float:
-    metric, given = question["metric"], question["input"]
+    metric, data = question["metric"], question["input"]
     if question["parameters"] or metric not in ("ndcg", *NAMES):
         raise NotImplementedError
     from ranx import Qrels, Run, evaluate
 
     if metric == "ndcg":
-        grades, listed = graded(given)
+        grades, listed = graded(data)
         qrels = {"q": {f"d{i}": int(g) for i, g in enumerate(grades)}}
         run = {"q": {f"d{i}": 1.0 - i / 100 for i in range(listed)}}
         return float(evaluate(Qrels(qrels), Run(run), f"ndcg@{listed}"))
-    if given.get("top") is None:
+    if data.get("top") is None:
         raise NotImplementedError
-    run = {f"q{u}": {f"d{j}": 1.0 - r / 100 for r, j in enumerate(row)} for u, row in enumerate(shown(given))}
-    qrels = {f"q{u}": {f"d{j}": int(y > 0) for j, y in enumerate(row)} for u, row in enumerate(given["relevant"])}
-    values = evaluate(Qrels(qrels), Run(run), f"{NAMES[metric]}@{given['top']}", return_mean=False)
-    return float(ratio_of_sides(given, list(values)))
+    run = {f"q{u}": {f"d{j}": 1.0 - r / 100 for r, j in enumerate(row)} for u, row in enumerate(shown(data))}
+    qrels = {f"q{u}": {f"d{j}": int(y > 0) for j, y in enumerate(row)} for u, row in enumerate(data["relevant"])}
+    values = evaluate(Qrels(qrels), Run(run), f"{NAMES[metric]}@{data['top']}", return_mean=False)
+    return float(ratio_of_sides(data, list(values)))
 
 
 _SHORT = "ranx divides precision by k also where a list is shorter than k"

@@ -22,33 +22,33 @@ def version() -> str:
     return f"RecBole {importlib.metadata.version('recbole')}"
 
 
-def lists(given: Mapping[str, Any]) -> list[list[int]]:
+def lists(inputs: Mapping[str, Any]) -> list[list[int]]:
     """Of each user, the items shown; RecBole numbers items from 1, for 0 is its padding, and needs lists of one length."""
-    rows = [[j + 1 for j in row] for row in shown(given)]
+    rows = [[j + 1 for j in row] for row in shown(inputs)]
     if len(set(map(len, rows))) != 1 or not rows[0]:
         raise NotImplementedError  # its recommender always fills a list
     return rows
 
 
 def adapter(question: Mapping[str, Any]) -> float:
-    metric, given = question["metric"], question["input"]
+    metric, inputs = question["metric"], question["input"]
     if metric not in NAMES or question["parameters"]:
         raise NotImplementedError
-    made = lists(given)
+    matrix = lists(inputs)
     import torch
     from recbole.evaluator import metrics
     from recbole.evaluator.collector import DataStruct
 
     name, key = NAMES[metric]
     data = DataStruct()
-    data["rec.items"] = torch.tensor(made)
-    data["data.num_items"] = len(given["scores"][0]) + 1  # dataset.num(item) counts the padding item
+    data["rec.items"] = torch.tensor(matrix)
+    data["data.num_items"] = len(inputs["scores"][0]) + 1  # dataset.num(item) counts the padding item
     data["data.count_items"] = Counter(
-        item for row in made for item in row
+        item for row in matrix for item in row
     )  # what was shown stands for the training data
-    k = len(made[0])
-    found = getattr(metrics, name)({"topk": [k], "metric_decimal_place": 15}).calculate_metric(data)
-    return float(found[f"{key}@{k}"])
+    k = len(matrix[0])
+    value = getattr(metrics, name)({"topk": [k], "metric_decimal_place": 15}).calculate_metric(data)
+    return float(value[f"{key}@{k}"])
 
 
 def _padded(question: Mapping[str, Any]) -> Any:

@@ -18,7 +18,7 @@ def version() -> str:
 def adapter(question: Mapping[str, Any]) -> float:
     import statspai
 
-    metric, given, parameters = question["metric"], question["input"], dict(question["parameters"])
+    metric, data, parameters = question["metric"], question["input"], dict(question["parameters"])
     if metric not in INDEX or parameters.pop("corrected", False):
         raise NotImplementedError
     more: dict[str, Any] = {}
@@ -26,9 +26,9 @@ def adapter(question: Mapping[str, Any]) -> float:
         more["eps"] = parameters.get("epsilon", 0.5)
     if metric == "generalized_entropy":
         more["alpha"] = float(parameters.get("alpha", 1))
-    weights = np.array(given["weights"], dtype=float) if "weights" in given else None
+    weights = np.array(data["weights"], dtype=float) if "weights" in data else None
     return float(
-        statspai.inequality_index(np.array(given["amounts"], dtype=float), INDEX[metric], weights=weights, **more)
+        statspai.inequality_index(np.array(data["amounts"], dtype=float), INDEX[metric], weights=weights, **more)
     )
 
 
@@ -63,9 +63,9 @@ def _corrected(question: Mapping[str, Any]) -> Any:
     x = np.array(question["input"]["amounts"], dtype=float)
     w = np.array(question["input"].get("weights", np.ones(len(x))), dtype=float)
     w = w / w.sum()
-    apart = (w[:, None] * w[None, :] * np.abs(x[:, None] - x[None, :])).sum()
+    differences = (w[:, None] * w[None, :] * np.abs(x[:, None] - x[None, :])).sum()
     with np.errstate(all="ignore"):
-        return apart / (2 * (w @ x)) / (1 - (w**2).sum())
+        return differences / (2 * (w @ x)) / (1 - (w**2).sum())
 
 
 _ZEROS = (
