@@ -344,7 +344,7 @@ def test_groups_that_are_shown_other_items_stand_out_from_chance():
 def test_permuted_labels_keep_their_shares(exact, monkeypatch):
     monkeypatch.setattr(draws, "EXACT", exact)
     codes = np.repeat([0, 1, 2], [300, 600, 100])
-    dealt = draws.Dealt(codes, 2, 50, 1)
+    dealt = draws.PermutedLabels(codes, 2, 50, 1)
     parts = dict(dealt.between(0, 50))
     assert parts[0][900:].sum() == parts[1][900:].sum() == 0
     assert (parts[0] + parts[1])[:900].min() == 1
@@ -377,7 +377,7 @@ def test_ends_of_metrics_that_grow_with_users_do_not_widen_where_draws_vary_in_u
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: draws.Resampled(np.zeros(70), ["a"], 90, 1), lambda: draws.Dealt(np.arange(70) % 3, 3, 90, 1)],
+    [lambda: draws.Resampled(np.zeros(70), ["a"], 90, 1), lambda: draws.PermutedLabels(np.arange(70) % 3, 3, 90, 1)],
 )
 def test_draws_do_not_depend_on_which_are_made_together(make, monkeypatch):
     monkeypatch.setattr(draws, "EXACT", 0)
@@ -393,7 +393,7 @@ def test_draws_do_not_depend_on_which_are_made_together(make, monkeypatch):
 def test_a_group_that_nobody_is_in_is_dealt_to_nobody(monkeypatch):
     monkeypatch.setattr(draws, "EXACT", 0)
     for codes in (np.repeat([0, 1], 50), np.repeat([1, 2], 50), np.repeat([0, 2], 50)):
-        dealt = draws.Dealt(codes, 3, 8, 1)
+        dealt = draws.PermutedLabels(codes, 3, 8, 1)
         assert dealt.rows.tolist() == sorted(set(codes.tolist()))
         assert [int(weights.sum(0).mean()) in range(20, 81) for _, weights in dealt.between(0, 8)].count(True) == 1
 

@@ -115,7 +115,7 @@ def run(
     laws = [law for law in kit()["laws"] if not only or law["metric"] in only]
     questions = [_question(v, v["input"]) for v in vectors]
     questions += [_question(law, law[side]) for law in laws for side in ("before", "after")]
-    stream = worker.answers(place, questions) if python is None else _elsewhere(python, place, questions)
+    stream = worker.answers(place, questions) if python is None else _run_in_environment(python, place, questions)
     records = _collected(stream, tool, len(questions), step)
     version, answers = records[0]["version"], records[1:]
     pairs = zip(answers[len(vectors) :: 2], answers[len(vectors) + 1 :: 2], strict=True)
@@ -131,7 +131,7 @@ def _question(case: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any
     return {"metric": case["metric"], "input": data, "parameters": parameters}
 
 
-def _elsewhere(python: str, place: str, questions: Sequence[Any]) -> Iterator[dict[str, Any]]:
+def _run_in_environment(python: str, place: str, questions: Sequence[Any]) -> Iterator[dict[str, Any]]:
     """The answers of a tool that lives in another environment."""
     program = shutil.which(python)
     if program is None:
@@ -158,14 +158,14 @@ def _collected(
     try:
         for answer in stream:
             if "problem" in answer:
-                raise EvenhandError(_unasked(tool, answer["problem"]))
+                raise EvenhandError(_unreachable(tool, answer["problem"]))
             records.append(answer)
             if step is not None:
                 step(len(records) - 1, many)
     except EvenhandError:
         raise
     except Exception as error:  # an adapter that cannot be imported may raise anything
-        raise EvenhandError(_unasked(tool, f"{type(error).__name__}: {error}")) from error
+        raise EvenhandError(_unreachable(tool, f"{type(error).__name__}: {error}")) from error
     if len(records) != many + 1:
         raise EvenhandError(
             f"{tool} ended after {max(len(records) - 1, 0)} of {many} answers. Run its adapter on its own."
@@ -173,7 +173,7 @@ def _collected(
     return records
 
 
-def _unasked(tool: str, problem: str) -> str:
+def _unreachable(tool: str, problem: str) -> str:
     return f"{tool} cannot be asked ({problem}). Install it, point --python at its environment, or name the adapter as MODULE:FUNCTION."
 
 

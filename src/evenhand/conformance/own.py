@@ -27,7 +27,7 @@ def adapter(question: Mapping[str, Any]) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if metric.card.needs in (Exposure, Amortised):
-            return _asked(question["metric"], data, parameters)
+            return _exposure_value(question["metric"], data, parameters)
         if metric.card.needs is Moments:
             return _gap(metric, data)
         if metric.card.needs is Rows:
@@ -35,25 +35,22 @@ def adapter(question: Mapping[str, Any]) -> float:
         if metric.card.needs is Change:
             sides = [[data[when][name] for name in ("slots", "rank", "outcome")] for when in ("before", "after")]
             return float(metric.on(Change(*(Allocation.from_arrays(*side) for side in sides))))
-        return float(metric(*_data(data), **_named(data), **parameters))
+        first, keywords = _arguments(data)
+        return float(metric(first, **keywords, **parameters))
 
 
-def _data(data: Mapping[str, Any]) -> tuple[Any]:
-    """The first argument of a plain function, as the vectors name it."""
-    for name in ("amounts", "labels", "scores", "gains", "after", "lists", "groups"):
-        if name in data:
-            return (data[name],)
-    return (dict(map(tuple, data["masses"])),)
-
-
-def _named(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything else of the input, by name."""
+def _arguments(data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The first argument of a plain function, and all others by name."""
+    names = ("amounts", "labels", "scores", "gains", "after", "lists", "groups")
+    value = next((data[name] for name in names if name in data), None)
+    if value is None:
+        value = dict(map(tuple, data["masses"]))
     first = {"amounts", "labels", "gains", "after", "lists", "masses"}
     if "scores" in data:
         first = {"scores"}
     elif isinstance(data.get("groups"), Mapping):
         first = {"groups"}
-    return {name: value for name, value in data.items() if name not in first and value is not None}
+    return value, {name: x for name, x in data.items() if name not in first and x is not None}
 
 
 def _gap(metric: Any, data: Mapping[str, Any]) -> float:
@@ -81,7 +78,7 @@ def _among_rows(metric: Any, data: Mapping[str, Any]) -> float:
     return float(metric.on(rows, which=groups.index(data["of"]), reference=groups.index(data["reference"])))
 
 
-def _asked(name: str, data: Mapping[str, Any], parameters: Mapping[str, Any]) -> float:
+def _exposure_value(name: str, data: Mapping[str, Any], parameters: Mapping[str, Any]) -> float:
     """The estimate of `eh.exposure` on the requests of a question."""
     import polars as pl
 

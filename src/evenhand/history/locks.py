@@ -24,7 +24,7 @@ def only_writer(target: Path, patience: float = PATIENCE) -> Iterator[None]:
     """
     lock_path = target.parent / f".{target.name[:60]}.lock"
     until = time.monotonic() + patience
-    while (descriptor := _try(lock_path)) is None:
+    while (descriptor := _try_lock(lock_path)) is None:
         if time.monotonic() > until:
             raise EvenhandError(f"{str(target)!r} is being written by another process. Try again when that has ended.")
         time.sleep(0.02)
@@ -36,7 +36,7 @@ def only_writer(target: Path, patience: float = PATIENCE) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _try(lock_path: Path) -> int | None:
+def _try_lock(lock_path: Path) -> int | None:
     """A descriptor that holds the lock, or nothing where somebody else does."""
     try:
         descriptor = os.open(lock_path, os.O_CREAT | os.O_RDWR, 0o666)

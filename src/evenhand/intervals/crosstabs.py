@@ -25,10 +25,10 @@ FEWEST = 40
 """Draws that are made whatever they cost; enough for an error, too few for percentiles."""
 
 EXACT = 1 << 24
-"""Users times draws up to which users are drawn within their group and labels dealt out exactly."""
+"""Users times draws up to which users are drawn within their group and labels permuted exactly."""
 
 AT_ONCE = 1 << 12
-"""Users who are drawn or dealt labels at a time, since random numbers are wide."""
+"""Users who are drawn or relabelled at a time, since random numbers are wide."""
 
 NORMAL_DRAWS = 199
 
@@ -86,7 +86,7 @@ class Resampled:
         yield self._places, weights
 
 
-class Dealt:
+class PermutedLabels:
     """Permuted group labels of the users who have one; past `EXACT`, drawn independently."""
 
     def __init__(self, codes: Ints, groups: int, draws: int, seed: int, where: Sequence[Any] = ()) -> None:
@@ -109,7 +109,7 @@ class Dealt:
 
     @cached_property
     def _labels(self) -> npt.NDArray[Any]:
-        """(U, D), dealt out when first asked for."""
+        """(U, D) permuted labels, made when first needed."""
         labels, codes = self._nobody(self.draws), self._codes[self._labelled]
         labels[self._labelled] = stream(*self._stream).permuted(np.tile(codes, (self.draws, 1)), axis=1).T
         return labels
@@ -206,7 +206,7 @@ def ends(
     """Interval ends; too few draws (see `affordable`) give a normal interval, not percentiles.
 
     A distance between two groups reads the noise of both as distance, so its bias is taken off. Other metrics say what
-    so many users are shown, and their interval is for as many others. A distance that labels dealt out at random (draws of
+    so many users are shown, and their interval is for as many others. A distance that permuted labels (draws of
     `chance`) reach often enough is not told apart from none: the interval then starts there.
     """
     span, compares = question.ask.span, question.pair is not None
@@ -237,12 +237,12 @@ def seconds_of_pairs(
 def plans(
     codes: Ints, names: Sequence[str], groups: int, how: Interval, deals: int, seed: int, items: int, slots: float,
     where: Sequence[Any] = (),
-) -> tuple[Resampled | None, Dealt | None]:  # fmt: skip
+) -> tuple[Resampled | None, PermutedLabels | None]:  # fmt: skip
     """Resampled users and permuted labels of a slice, in random streams of its own."""
     present = len(np.unique(codes))
-    resampled = dealt = None
+    resampled = permuted = None
     if how.kind != "none" and len(codes):
         resampled = Resampled(codes, names, affordable(how.draws or NORMAL_DRAWS, present, items, slots), seed, where)
     if deals and groups and len(codes):
-        dealt = Dealt(codes, groups, affordable(deals, groups, items, slots * groups), seed, where)
-    return resampled, dealt
+        permuted = PermutedLabels(codes, groups, affordable(deals, groups, items, slots * groups), seed, where)
+    return resampled, permuted

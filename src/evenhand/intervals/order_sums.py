@@ -83,12 +83,12 @@ class Drawn:
         if last is not None and last.labels == labels:
             return last
         if p.rows is not None:
-            orders: Orders = partial(_made, size, draws, seed, labels)
-        elif last is not None and _begun(last.size) == _begun(size) and last.size * draws <= MOST_KEPT:
+            orders: Orders = partial(_draw_orders, size, draws, seed, labels)
+        elif last is not None and _drawn_size(last.size) == _drawn_size(size) and last.size * draws <= MOST_KEPT:
             orders = last.orders  # of no fewer items, since long lists come first
         else:
-            orders = partial(_made, _begun(size), draws, seed, (_begun(size),))
-        shortened = partial(_left, orders, size)
+            orders = partial(_draw_orders, _drawn_size(size), draws, seed, (_drawn_size(size),))
+        shortened = partial(_restricted, orders, size)
         stored = list(shortened()) if size * draws <= MOST_KEPT else None
         return cls(size, draws, labels, shortened if stored is None else lambda: stored)
 
@@ -152,7 +152,7 @@ class Read:
         """(compositions, draws) sums over prefixes of compositions of the same items."""
         p, terms, ranking = self.reading.placement, self.reading.terms, batch.first[part.start]
         k = np.arange(1, batch.size + 1)
-        counts = _held(p, int(ranking), order)
+        counts = _cumulated_counts(p, int(ranking), order)
         per_rank: Any = sum(terms.at(c, k, kind) for kind, c in zip(self.reading.kinds[ranking], counts, strict=False))
         # Not BLAS: threads change last bits.
         weights = np.stack([self.weights[u][: batch.size] for u in batch.some[part]])
@@ -199,13 +199,13 @@ def null_sums(p: Placement, read: Sequence[Read], batch: Batch, drawn: Drawn) ->
     return results
 
 
-def _begun(size: int) -> int:
+def _drawn_size(size: int) -> int:
     """Size of the orders that so many items are taken from: 2^k or 3/4 of it."""
     top = 1 << (size - 1).bit_length()
     return top * 3 // 4 if size <= top * 3 // 4 else top
 
 
-def _made(size: int, draws: int, seed: int, labels: tuple[Any, ...]) -> Iterator[tuple[slice, Ints]]:
+def _draw_orders(size: int, draws: int, seed: int, labels: tuple[Any, ...]) -> Iterator[tuple[slice, Ints]]:
     rng = stream(seed, "orders", *labels)
     at_once = max(1, AT_ONCE // size)
     for start in range(0, draws, at_once):
@@ -213,7 +213,7 @@ def _made(size: int, draws: int, seed: int, labels: tuple[Any, ...]) -> Iterator
         yield at, shuffled(size, at.stop - start, rng)
 
 
-def _left(orders: Orders, size: int) -> Iterator[tuple[slice, Ints]]:
+def _restricted(orders: Orders, size: int) -> Iterator[tuple[slice, Ints]]:
     """Orders restricted to the first `size` items."""
     for at, order in orders():
         few = order if order.shape[1] == size else np.compress((order < size).reshape(-1), order).reshape(-1, size)
@@ -234,7 +234,7 @@ def shuffled(size: int, many: int, rng: np.random.Generator) -> Ints:
     return keys.view(np.int64)
 
 
-def _held(p: Placement, ranking: int, order: Ints) -> Iterator[Any]:
+def _cumulated_counts(p: Placement, ranking: int, order: Ints) -> Iterator[Any]:
     """Per group, (draws, size) cumulated items or shares of a ranking put into these orders."""
     ends = np.cumsum(p.counts[ranking]).astype(np.int64).tolist()
     shares = None if p.rows is None else _shares(p, ranking)

@@ -188,7 +188,7 @@ def _suggested_block(world: World, source: str, seen: Home, at: int, viewers: In
     for i, ranking in enumerate(world.rankings):
         chosen, rng = viewers[world.arm[viewers] == i], world.stream(source, at)
         asking = np.repeat(chosen, ranking.candidates)
-        authors, posts = _found(world, source, ranking, seen, asking, rng)
+        authors, posts = _retrieved(world, source, ranking, seen, asking, rng)
         order = _ranked(world, ranking, seen, authors.reshape(len(chosen), -1), posts.reshape(len(chosen), -1), rng)
         patience = np.where(order >= 0, ranking.patience ** np.arange(ranking.candidates), 0.0)
         total = patience.sum(1)
@@ -198,7 +198,9 @@ def _suggested_block(world: World, source: str, seen: Home, at: int, viewers: In
     return shown
 
 
-def _found(world: World, source: str, ranking: Ranking, seen: Home, viewers: Ints, rng: Generator) -> tuple[Ints, Any]:
+def _retrieved(
+    world: World, source: str, ranking: Ranking, seen: Home, viewers: Ints, rng: Generator
+) -> tuple[Ints, Any]:
     """An author for each viewer, and how many posts compete (1 where a single post was found).
 
     An author is -1 where the source finds nobody who could be shown.

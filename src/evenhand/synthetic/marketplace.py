@@ -89,28 +89,26 @@ def marketplace(
     draw = np.random.default_rng(rng)
     names, shares = list(groups), np.array([float(v) for v in groups.values()])
     code = draw.choice(len(names), requests * candidates, p=shares / shares.sum())
-    by = {role: np.array([float((effect or {}).get(g, 0.0)) for g in names])[code] for role, effect in
-          (("bias", bias), ("qualification", qualification), ("human", human))}  # fmt: skip
+    effects = ([(effect or {}).get(g, 0.0) for g in names] for effect in (bias, qualification, human))
+    under_rated, difference, lost = (np.array(effect, dtype=np.float64)[code] for effect in effects)
     worth = _applications(part) if kind == "notifications" else _clicks
-    z = level + by["qualification"] + spread * draw.normal(size=len(code))
+    z = level + difference + spread * draw.normal(size=len(code))
     seen = z + noise * draw.normal(size=len(code))
     shared = np.repeat(shock * draw.normal(size=requests), candidates)
-    keep = 1 - by["human"]
+    keep = 1 - lost
     trust = spread**2 / (spread**2 + noise**2)
-    mean = level + by["qualification"] + trust * (seen - level - by["qualification"]) - by["bias"] * spread
+    mean = level + difference + trust * (seen - level - difference) - under_rated * spread
     score = _expected(mean, math.sqrt(trust * noise**2 + shock**2), keep, worth)
-    request = np.repeat(np.arange(requests), candidates)
     rank = _ranks(score, requests, candidates)
     if kind == "notifications":
         treated = score >= (float(np.quantile(score, 0.75)) if threshold is None else threshold)
     else:
         treated = rank <= np.repeat(draw.geometric(1 / depth, requests), candidates)
-    outcome = worth(z + shared, keep, draw)
-    expected = worth(z + shared, keep, None)
     frame = pl.DataFrame(
         {
-            "request": request, "candidate": np.tile(np.arange(candidates), requests), "group": np.array(names)[code],
-            "score": score, "rank": rank, "treated": treated, "outcome": outcome, "expected": expected,
+            "request": np.repeat(np.arange(requests), candidates), "candidate": np.tile(np.arange(candidates), requests),
+            "group": np.array(names)[code], "score": score, "rank": rank, "treated": treated,
+            "outcome": worth(z + shared, keep, draw), "expected": worth(z + shared, keep, None),
         }
     )  # fmt: skip
     return frame.with_columns(pl.when(pl.col("treated")).then(pl.col("outcome")).alias("outcome"))
