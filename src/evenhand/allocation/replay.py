@@ -1,4 +1,4 @@
-"""What lists give on a set of requests: relevance kept, exposure, distance from the old lists."""
+"""Replay of lists on a set of requests: relevance, exposure, distance from the old lists."""
 
 from __future__ import annotations
 

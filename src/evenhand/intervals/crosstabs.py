@@ -33,7 +33,7 @@ AT_ONCE = 1 << 12
 NORMAL_DRAWS = 199
 
 ROUNDING = 1e-12
-"""What the last digits of equal sums may differ by."""
+"""Tolerance for the last digits of equal sums."""
 
 LONGEST = 60.0
 """Seconds that pairs of groups may take; more only where a single pair would take a good part of that."""
@@ -42,7 +42,7 @@ MOST_TIMES = 20.0
 """How many times as long as a single pair all of them may take, where that is longer than `LONGEST`."""
 
 SECONDS_PER_CELL, SECONDS_PER_SLOT, SECONDS_PER_CALL, SECONDS_PER_ROW = 5e-9, 2.5e-9, 5e-5, 2e-4
-"""What a cell of a crosstab, a slot under a draw, a metric on some draws and a row of a result take, as measured on one core."""
+"""Measured on one core: a cell of a crosstab, a slot under a draw, a metric on some draws, a row of a result."""
 
 Weighted = tuple[int | Ints, Times]
 """Where users count (one place for all, or one each), and their weights (U, D)."""

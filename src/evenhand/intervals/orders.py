@@ -28,7 +28,7 @@ MANY = 200
 NEAR = 1e-9
 """A random order this close to the value counts as reaching it."""
 ROUNDED = 1e-6
-"""The same for values that are kept: these are good to seven digits."""
+"""Tolerance for stored values (float32)."""
 
 
 def draws_of(chance: str | None) -> int:

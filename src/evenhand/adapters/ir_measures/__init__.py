@@ -88,7 +88,7 @@ class EvenhandMeasure(measures.Measure):
 
     @property
     def text(self) -> str:
-        """The same request in evenhand's words: `"awrf(distance='tv')@10"`."""
+        """The measure as an evenhand metric string: `"awrf(distance='tv')@10"`."""
         params = {k: v for k, v in self.params.items() if k not in SHARED}
         if "aggregate" in REGISTRY[self.METRIC].parameters:
             params["aggregate"] = "per_request"

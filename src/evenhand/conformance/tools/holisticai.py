@@ -55,7 +55,7 @@ def adapter(question: Mapping[str, Any]) -> float:
 
 
 def shown(data: Mapping[str, Any]) -> Any:
-    """What it shows: a 0/1 matrix as it is; else the last of the sorted columns, missing scores sorted first."""
+    """(users, items) 1 where it shows an item: a 0/1 matrix as it is, else the last sorted columns, NaN first."""
     scores = matrix(data["scores"])
     if np.array_equal(scores, scores.astype(bool)):
         return scores

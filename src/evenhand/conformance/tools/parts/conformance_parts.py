@@ -1,4 +1,4 @@
-"""What several adapters need: what a user is shown, and how the mean of one side compares with the other's."""
+"""Shared by adapters: the items a user is shown, and the ratio of two sides' means."""
 
 from __future__ import annotations
 
