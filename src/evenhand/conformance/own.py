@@ -13,7 +13,7 @@ from evenhand import metrics  # noqa: F401  (fills the registry)
 from evenhand.cards import REGISTRY
 from evenhand.tallies.exposure import Amortised, Exposure
 from evenhand.tallies.moments import Moments
-from evenhand.tallies.reallocated import Allocation, Change
+from evenhand.tallies.candidates import Allocation, Change
 from evenhand.tallies.rows import Rows
 
 
