@@ -174,7 +174,7 @@ def _result(
     small = few.small(within)
     rngs = [stream(call.seed, "pairwise", *where) for where in within.slices]
     joined = [blocks(within.size(s), rng) for s, rng in enumerate(rngs)]
-    reduced = [Reduced.of(m, within, joined) for a in specs for m in measured(a, counts, average)]
+    reduced = [Reduced.from_measured(m, within, joined) for a in specs for m in measured(a, counts, average)]
     sampled = ", sampled negatives included" if call.arguments["negatives"] else ""
     facts = {
         "average": average, "ordered_by": ordered_by, **few.facts(), "interval": interval_words(call.interval) + sampled,

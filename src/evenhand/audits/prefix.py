@@ -181,7 +181,7 @@ def _result(
     }  # fmt: skip
     scores = [(o.ask.text, o.scores) for o in ordered]
     return call.result(
-        rows_of([Reduced.of(m, within) for m in measures], within, names, call, small), backend=view.backend,
+        rows_of([Reduced.from_measured(m, within) for m in measures], within, names, call, small), backend=view.backend,
         read=view.rows, dropped=view.dropped, slices=names,
         curves=curves_of(placed, placement, scores, names, call.interval.level, call.fewest, small),
         words={"unit": call.arguments["request"], "group": group_name}, facts=facts,

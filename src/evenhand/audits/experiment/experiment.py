@@ -112,9 +112,9 @@ def curves_of(compared: Sequence[Comparison], spec: ExperimentSpec, fewest: int)
         for i, a in enumerate(spec.metrics):
             draws = c.contrast.draws[:, i]
             draws = draws[~np.isnan(draws)]
-            if len(draws) and np.ptp(draws) > 0 and not math.isnan(c.contrast.found[i]):
+            if len(draws) and np.ptp(draws) > 0 and not math.isnan(c.contrast.observed[i]):
                 counts, edges = np.histogram(draws, BINS)
-                _add(moved, labels | {"metric": a.text, "found": float(c.contrast.found[i]), "chance": float(draws.mean())},
+                _add(moved, labels | {"metric": a.text, "found": float(c.contrast.observed[i]), "chance": float(draws.mean())},
                      low=edges[:-1].tolist(), high=edges[1:].tolist(), draws=counts.tolist())  # fmt: skip
     return {name: curve for name, curve in (("arms", lorenz), ("reassigned", moved)) if curve}
 

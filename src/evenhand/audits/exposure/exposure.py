@@ -335,7 +335,7 @@ def _rows(
 
     rngs = [stream(call.seed, "exposure", *where, "blocks") for where in sums.slices]
     joined = [blocks(sums.within.size(s), rng) for s, rng in enumerate(rngs)]
-    reduced = [Reduced.of(measure(a, t, chance=chance), sums.within, joined) for a in specs]
+    reduced = [Reduced.from_measured(measure(a, t, chance=chance), sums.within, joined) for a in specs]
     drawn = None
     if t.crossed is not None:
         rng = stream(call.seed, "exposure", "items")

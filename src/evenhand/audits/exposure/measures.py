@@ -16,7 +16,7 @@ from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError
 from evenhand.intervals.items import ItemResampler
 from evenhand.intervals.kinds import percentile_ends, stream
-from evenhand.intervals.requests import together
+from evenhand.intervals.requests import resampled
 from evenhand.labels import UNKNOWN_LABEL
 from evenhand.metrics.prefix import looked_at, reasons_of, scores_of
 from evenhand.metrics.random_orders import ShuffledLists, chosen_lists
@@ -475,5 +475,5 @@ def _share_ends(received: Floats, call: Call, where: tuple[Any, ...]) -> tuple[F
     if not draws or not received.any():
         blank = np.full(received.shape[1], np.nan)
         return blank, blank
-    drawn = _shares(together([received], draws, stream(call.seed, "exposure", *where))[0])
+    drawn = _shares(resampled(received, draws, stream(call.seed, "exposure", *where)))
     return percentile_ends(drawn.T, call.interval.level)
