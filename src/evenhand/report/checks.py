@@ -10,11 +10,12 @@ from typing import Any, Literal
 
 from evenhand.errors import EvenhandError, printable, unknown_name
 from evenhand.findings import Findings, key_columns, label
+from evenhand.findings import number as read_number
 from evenhand.report.words.text import number
 
 Inconclusive = Literal["estimate", "pass", "fail"]
 INCONCLUSIVE = ("estimate", "pass", "fail")
-"""What decides where the interval reaches the other side of the bound: the estimate, or always one or the other."""
+"""How a check counts whose interval includes the bound: by its estimate, or always as one of the two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Check:
 
     @property
     def found(self) -> str:
-        """What was found, with the bound where the rule does not say it, and any doubt."""
+        """The estimate, with the bound of a baseline and a remark where the check is inconclusive."""
         bound = f", the bound is {number(self.bound)}" if "baseline" in self.rule and not math.isnan(self.bound) else ""
         doubt = "" if self.certain else " (the interval reaches the other side)"
         doubt = " (the baseline has no number for it)" if math.isnan(self.bound) else doubt
@@ -81,7 +82,7 @@ class Checks:
         return printable("\n".join(map(str, self.checks)))
 
     def doubt(self, inconclusive: str = "estimate") -> str:
-        """What to say where some are open and the estimates decided; nothing elsewhere."""
+        """A warning that some checks are inconclusive and were decided by the estimate; empty elsewhere."""
         many = len(self.inconclusive)
         if not many or inconclusive != "estimate":
             return ""
@@ -152,10 +153,10 @@ def check(
         raise EvenhandError(
             f"A {findings.audit} result holds no estimates to check. Check the result of an audit with metrics."
         )
-    return Checks(tuple(c for text in rules for c in _held(findings, parse(text), baseline, inconclusive)))
+    return Checks(tuple(c for text in rules for c in _checks(findings, parse(text), baseline, inconclusive)))
 
 
-def _held(findings: Findings, rule: Rule, baseline: Sequence[Findings], inconclusive: str) -> Iterator[Check]:
+def _checks(findings: Findings, rule: Rule, baseline: Sequence[Findings], inconclusive: str) -> Iterator[Check]:
     rows = list(findings.only(rule.metric).rows())
     names = key_columns(findings)
     usual = _baselines(findings, rule, rows, baseline) if rule.relative else [math.nan] * len(rows)
@@ -163,7 +164,7 @@ def _held(findings: Findings, rule: Rule, baseline: Sequence[Findings], inconclu
         where = ", ".join(
             [*(f"{name}={label(row[name])}" for name in names if name != "group"), *filter(None, [row["group"]])]
         )
-        estimate, low, high = (_number(row[k]) for k in ("estimate", "low", "high"))
+        estimate, low, high = (read_number(row[k]) for k in ("estimate", "low", "high"))
         bound = rule.at(before)
         verdict = _verdict(rule, estimate, low, high, bound)
         decided = {"pass": True, "fail": False}.get(inconclusive, math.isnan(bound) or rule.holds(estimate, bound))
@@ -186,14 +187,14 @@ def _verdict(
 def _baselines(
     findings: Findings, rule: Rule, rows: Sequence[dict[str, Any]], baseline: Sequence[Findings]
 ) -> list[float]:
-    """What the baseline has for each row; NaN for rows that are new."""
+    """The estimate of the baseline for each row; NaN for new rows."""
     if not baseline:
         raise EvenhandError(f"check={rule.text!r} needs a baseline. Pass baseline= a saved result.")
     estimates: dict[tuple[str, ...], float] = {}
     for result in baseline:
         if "estimate" in result.columns:
             names = key_columns(result)
-            estimates = {_key(result, row, names): _number(row["estimate"]) for row in result.rows()} | estimates
+            estimates = {_key(result, row, names): read_number(row["estimate"]) for row in result.rows()} | estimates
     names = key_columns(findings)
     usual = [estimates.get(_key(findings, row, names), math.nan) for row in rows]
     if all(map(math.isnan, usual)):
@@ -205,7 +206,3 @@ def _baselines(
 
 def _key(findings: Findings, row: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
     return (findings.audit, row["metric"], *(f"{name}={row[name]}" for name in sorted(names)))
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)

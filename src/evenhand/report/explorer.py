@@ -39,17 +39,17 @@ def seen_from_the_top(drawn: Sequence[Curve]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What can be read at one place of the handle."""
+    """One position of the handle: the size of the top, its share, and the bottom with the same share."""
 
     top: float
-    held: float
+    share: float
     equal: float
 
     @classmethod
-    def of(cls, curve: Curve, top: float) -> Reading:
-        """The share that the top holds, and the bottom that holds as much."""
-        held = max(0.0, 1 - curve.at(1 - top))
-        return cls(top, held, float(np.interp(held, curve.share, curve.population)) if held > 0 else 0.0)
+    def from_curve(cls, curve: Curve, top: float) -> Reading:
+        """Read a curve at this size of the top."""
+        share = max(0.0, 1 - curve.at(1 - top))
+        return cls(top, share, float(np.interp(share, curve.share, curve.population)) if share > 0 else 0.0)
 
     @property
     def overlaps(self) -> bool:
@@ -57,7 +57,7 @@ class Reading:
         return self.equal > 1 - self.top
 
     def sentence(self, name: str, many: float, units: str, amount: str) -> str:
-        """The reading in words; report.js says the same."""
+        """The reading as a sentence; report.js writes the same one."""
         lead = f"For {name}, the" if name else "The"
         others = (
             "more than all others together"
@@ -66,7 +66,7 @@ class Reading:
         )
         return (
             f"{lead} top {chosen(self.top)} of {units} ({counted(self.top * many)} of {many:,.0f}) hold "
-            f"{percent(self.held)} of all {amount}, {others}."
+            f"{percent(self.share)} of all {amount}, {others}."
         )
 
 
@@ -94,7 +94,7 @@ def picture(findings: Findings) -> Picture:
     polygons = curves(findings)
     top_view = seen_from_the_top(polygons)
     drawn = from_the_top(findings) if top_view else lorenz(findings)
-    start = Reading.of(polygons[-1], _start(_stops(findings, polygons)))
+    start = Reading.from_curve(polygons[-1], _start(_stops(findings, polygons)))
     panel = drawn.panels[0]
     crowded = _line(polygons[-1], top_view=top_view) if len(polygons) > MOST_SERIES else [{"x": 1.0, "y": 1.0}]
     handle = _handle_on_top(crowded) if top_view else _handle(crowded)
@@ -112,7 +112,7 @@ def _params(start: Reading) -> list[Any]:
         "top_text": f"top {chosen(start.top)}",
         "equal_text": "" if start.overlaps else f"bottom {percent(start.equal)}",
     }
-    numbers = {"top": start.top, "held": start.held, "equal": start.equal}
+    numbers = {"top": start.top, "held": start.share, "equal": start.equal}
     return [alt.param(name=name, value=value) for name, value in {**numbers, **texts}.items()]
 
 
@@ -170,12 +170,17 @@ def _handle_on_top(line: Sequence[dict[str, float]]) -> list[Any]:
 
 
 def data(findings: Findings) -> dict[str, Any]:
-    """What the page computes with: the corners of every polygon, the stops of the handle, the words of the sentence."""
+    """Data for the scripts of the page: corners of every curve, stops of the handle, words of the sentence."""
     polygons = curves(findings)
     sizes, units = _stops(findings, polygons), _units(findings, polygons)
     return {
         "curves": [
-            {"name": c.name, "many": n, "population": _plain(c.population.tolist()), "share": _plain(c.share.tolist())}
+            {
+                "name": c.name,
+                "many": n,
+                "population": list(map(drawable, c.population.tolist())),
+                "share": list(map(drawable, c.share.tolist())),
+            }
             for c, n in zip(polygons, units, strict=True)
         ],
         "crowded": len(polygons) > MOST_SERIES,
@@ -188,15 +193,11 @@ def data(findings: Findings) -> dict[str, Any]:
 
 
 def sentence(findings: Findings) -> str:
-    """What is read where the handle stands first."""
+    """The sentence at the first position of the handle."""
     polygons = curves(findings)
     units, amount = holders(findings), word(findings, "amount", "amounts").replace("_", " ")
-    start = Reading.of(polygons[-1], _start(_stops(findings, polygons)))
+    start = Reading.from_curve(polygons[-1], _start(_stops(findings, polygons)))
     return start.sentence(polygons[-1].name, _units(findings, polygons)[-1], units, amount)
-
-
-def _plain(values: Sequence[float]) -> list[Any]:
-    return [drawable(v) for v in values]
 
 
 def _units(findings: Findings, polygons: Sequence[Curve]) -> list[float]:

@@ -38,7 +38,8 @@ def open_metrics(results: Sequence[Findings]) -> str:
     days = [(f, f.provenance["at"]) for f in results if f.provenance.get("at")]
     if days:
         lines += [f"# HELP {DAY} The day that the numbers of a plan are for.", f"# TYPE {DAY} gauge"]
-        lines += [_sample(DAY, {"audit": f.audit, "plan": hash_of(f)}, _seconds(at)) for f, at in days]
+        seconds = {at: datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp() for _, at in days}
+        lines += [_sample(DAY, {"audit": f.audit, "plan": hash_of(f)}, seconds[at]) for f, at in days]
     return "\n".join([*lines, "# EOF"]) + "\n"
 
 
@@ -54,7 +55,7 @@ def _values(results: Sequence[Findings], column: str) -> Iterator[tuple[dict[str
 
 
 def _labels(audit: str, names: Sequence[str], row: Mapping[str, Any], plan: str) -> dict[str, str]:
-    """What tells a row from the others; a slice that is called like one of our own labels is set apart."""
+    """The labels of a row; a slice with the name of one of our own labels gets a prefix."""
     labels = {"audit": audit, "metric": str(row["metric"]), "group": label(row["group"] or ""), "plan": plan}
     labels = {name: value for name, value in labels.items() if value}
     for name in names:
@@ -79,10 +80,6 @@ def _escaped(text: str) -> str:
     say \"a\\b\"
     """
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _seconds(at: str) -> float:
-    return datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp()
 
 
 def dashboard(results: Sequence[Findings]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from evenhand.report.charts.theme import DARK, LIGHT, Colours
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
-"""What the browser may do for the page: run what is in it, and fetch nothing."""
+"""The browser may run the scripts of the page and fetch nothing."""
 
 VEGA_LITE = "6.4"
 """The version that Altair writes for."""

@@ -1,4 +1,4 @@
-"""Charts that stand still: SVG in the page itself, for mail previews, for readers without scripts, and until scripts have run."""
+"""Static charts: SVG in the page itself, for mail previews, for readers without scripts, and until scripts have run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDTH = 700
 HALF = 440
 """Pixels of one that shares its row."""
 
-_SAID_ELSEWHERE = re.compile(
+_REDUNDANT = re.compile(
     r' (?:xmlns|xmlns:xlink|version|font-family|aria-\w+|role|class|pointer-events|fill-opacity="1"|stroke-miterlimit)="[^"]*"'
 )
 _UNSEEN = re.compile(r'<path [^>]* opacity="0"[^>]*?(?:/>|></path>)')
@@ -28,10 +28,9 @@ _FINE = re.compile(r"\d+\.\d{2,}")
 def svg(spec: Mapping[str, Any], width: int, name: str) -> str:
     """A Vega-Lite specification as SVG in the page's own colours.
 
-    What the page says once (fonts, descriptions) is not said again on every mark, points that only answer to the pointer are
-    left out, and lengths keep one digit behind the point: a report with its pictures stays small. `name` sets what the
-    picture calls its parts apart from those of others on the page. Without vl-convert (the extra `report`) there is none,
-    and the page's scripts draw the chart alone.
+    To keep reports small, attributes that the page sets once (fonts, descriptions) and invisible points are left out and
+    lengths have one decimal. `name` makes the ids of the picture unique on the page. Empty without vl-convert (the extra
+    `report`): then only the page's scripts draw the chart.
     """
     if not can_draw():
         return ""
@@ -43,15 +42,14 @@ def svg(spec: Mapping[str, Any], width: int, name: str) -> str:
     )
     numbers: dict[str, str] = {}
     image = _CLIP.sub(lambda match: numbers.setdefault(match[0], f"{name}-clip-{len(numbers)}"), image)
-    return "".join(
-        _smaller(part) if part.startswith("<") else part for part in re.split(r"(<[^>]*>)", _UNSEEN.sub("", image))
-    )
+
+    def shorter(tag: str) -> str:
+        return _FINE.sub(lambda match: f"{float(match[0]):.1f}".removesuffix(".0"), _REDUNDANT.sub("", tag))
+
+    parts = re.split(r"(<[^>]*>)", _UNSEEN.sub("", image))
+    return "".join(shorter(part) if part.startswith("<") else part for part in parts)
 
 
 def can_draw() -> bool:
     """Whether charts can be made into pictures: vl-convert is installed."""
     return importlib.util.find_spec("vl_convert") is not None
-
-
-def _smaller(tag: str) -> str:
-    return _FINE.sub(lambda match: f"{float(match[0]):.1f}".removesuffix(".0"), _SAID_ELSEWHERE.sub("", tag))

@@ -179,13 +179,13 @@ def records(**columns: Sequence[Any]) -> Any:
 
     Numbers keep seven digits: no screen shows more, and a page with many curves stays small.
     """
+
+    def rounded(value: Any) -> Any:
+        finite = drawable(value)
+        return float(f"{finite:.7g}") if isinstance(finite, float) else finite
+
     rows = zip(*columns.values(), strict=True)
-    return alt.Data(values=[dict(zip(columns, map(_point, row), strict=True)) for row in rows])
-
-
-def _point(value: Any) -> Any:
-    finite = drawable(value)
-    return float(f"{finite:.7g}") if isinstance(finite, float) else finite
+    return alt.Data(values=[dict(zip(columns, map(rounded, row), strict=True)) for row in rows])
 
 
 def points(findings: Findings, curve: str) -> list[dict[str, Any]]:

@@ -40,7 +40,8 @@ def reassigned(findings: Findings) -> Picture:
     table: list[dict[str, Any]] = []
     for where, metric in named:
         bins = [p for p in curve if (p["where"], p["metric"]) == (where, metric)]
-        out = sum(p["draws"] for p in bins if _beyond(p))
+        distance = abs(bins[0]["found"] - bins[0]["chance"])
+        out = sum(p["draws"] for p in bins if abs((p["low"] + p["high"]) / 2 - p["chance"]) >= distance)
         total = sum(p["draws"] for p in bins)
         table.append({
             "arm": where, "metric": metric, "found": bins[0]["found"], "unequal volume alone": bins[0]["chance"],
@@ -56,10 +57,6 @@ def reassigned(findings: Findings) -> Picture:
     more = f" {len(named) - MOST_PANELS:,} more are in the table." if len(named) > MOST_PANELS else ""
     note = f"Bars: differences when {_randomized(findings)} are dealt to the arms anew. Dashed: their mean.{more}"
     return Picture(tuple(panels), columns_of(table, *table[0]), text, note, lead=False)
-
-
-def _beyond(p: dict[str, Any]) -> bool:
-    return bool(abs((p["low"] + p["high"]) / 2 - p["chance"]) >= abs(p["found"] - p["chance"]))
 
 
 def _panel(bins: list[dict[str, Any]], title: str) -> Panel:
@@ -104,6 +101,7 @@ def arms(findings: Findings) -> Picture:
 
 
 def _read_out(curve: list[tuple[float, float]]) -> dict[str, float]:
+    """Shares of the bottom parts of READ_AT, at the nearest corner of the curve."""
     return {f"bottom {100 * p:g}% hold": min(curve, key=lambda xy: abs(xy[0] - p))[1] for p in READ_AT}
 
 

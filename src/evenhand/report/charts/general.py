@@ -24,8 +24,8 @@ from evenhand.report.charts.drawing import (
     word,
 )
 from evenhand.report.charts.shapes import MOST_ROWS, Axis, axis_format, cloud, decades, ends, in_rows, lines
-from evenhand.report.words.phrases import card_of, is_share, metric_title, reason_text, value_text
-from evenhand.report.words.text import counted, number, percent, signed, slice_names
+from evenhand.report.words.phrases import card_of, is_share, metric_title, reason_text, value_format, value_text
+from evenhand.report.words.text import counted, signed, slice_names
 
 CROWDED = 0.25
 """Estimates on less than this part of the axis that their chance levels need are drawn on an axis of their own."""
@@ -64,7 +64,7 @@ def intervals(findings: Findings) -> Picture:
     families: dict[_Family, list[Dot]] = {}
     for dot in dots:
         families.setdefault(_family(dot["metric"], is_single=dot["metric"] in scalars), []).append(dot)
-    drawn = {family: inside for family, inside in families.items() if any(map(_seen, inside))}
+    drawn = {f: inside for f, inside in families.items() if any(math.isfinite(d["x"]) or d["why"] for d in inside)}
     families = drawn or families  # an axis with nothing on it says nothing; the note names what was left out
     split = Counter(family.name for family in families)
     binned = any(f"{name}_low" in findings.columns for name in findings.slices)
@@ -121,14 +121,9 @@ def _over_time(findings: Findings) -> Picture:
     return Picture(tuple(panels), long_table(findings), _in_words(findings, dots), note, lead=False)
 
 
-def _seen(dot: Dot) -> bool:
-    """Whether there is anything to draw, or a reason to write where it would stand."""
-    return math.isfinite(dot["x"]) or bool(dot["why"])
-
-
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """What shares axes: metrics of one kind, in the same measure and with the same range."""
+    """Metrics that share axes: of one kind, in the same unit and with the same range."""
 
     name: str
     share: bool
@@ -157,19 +152,10 @@ def _dot(row: Mapping[str, Any], where: str, *, as_difference: bool = False) -> 
     metric = row["metric"]
     named = {"x": "estimate", "low": "low", "high": "high", "chance": "chance", "ideal": "ideal"}
     numbers = {field: read_number(row[column]) for field, column in named.items()}
-    undefined = math.isnan(numbers["x"])
-    texts = {
-        "text": "–" if undefined else _text(numbers["x"], metric, as_difference=as_difference),
-        "why": reason_text(row["note"]) if undefined else "",
-    }
+    value, undefined = numbers["x"], math.isnan(numbers["x"])
+    text = signed(value, value_format(metric)) if as_difference and value else value_text(value, metric)
+    texts = {"text": "–" if undefined else text, "why": reason_text(row["note"]) if undefined else ""}
     return {"label": where, "series": metric_title(metric), "metric": metric, **numbers, **texts}
-
-
-def _text(value: float, metric: str, *, as_difference: bool) -> str:
-    """An estimate, or a difference with its sign, of shares in points."""
-    return (
-        signed(value, percent if is_share(metric) else number) if as_difference and value else value_text(value, metric)
-    )
 
 
 def _panel(dots: list[Dot], along: Sequence[str], *, title: str, turned: bool, as_difference: bool) -> Panel:
@@ -186,18 +172,14 @@ def _panel(dots: list[Dot], along: Sequence[str], *, title: str, turned: bool, a
         order = list(along) or _by_size(dots, series[0])
     several = len(series) > 1 and not single
     shown = ends(order)
-    rows = [_plainly(_turned(dot) if turned else dot) for dot in dots if dot["label"] in shown]
-    rows = [_on_log(dot) for dot in rows] if turned else rows
-    values = _range(rows)
-    rows = [{**d, "chance": d["chance"] if _within(d["chance"], values) else math.nan} for d in rows]
+    rows = [_on_log(_complement(dot)) if turned else dot for dot in dots if dot["label"] in shown]
+    rows = [{**d, "ideal": math.nan} if math.isnan(d["x"]) else d for d in rows]  # its tick would cross the reason out
+    values = _axis_values(rows)
+    low, high = (min(values), max(values)) if values else (math.nan, math.nan)
+    rows = [{**d, "chance": d["chance"] if low <= d["chance"] <= high else math.nan} for d in rows]
     tips = {
-        "label": " ",
-        "series": "metric",
-        "text": "estimate",
-        "low": "low",
-        "high": "high",
-        "chance": "chance alone",
-    }
+        "label": " ", "series": "metric", "text": "estimate", "low": "low", "high": "high", "chance": "chance alone"
+    }  # fmt: skip
     axis = _axis(values, rows[0]["metric"], is_single=len(rows) == 1 and not as_difference, turned=turned)
     return in_rows(
         rows, "dot", x=axis, tips=tips, order=shown,
@@ -205,45 +187,27 @@ def _panel(dots: list[Dot], along: Sequence[str], *, title: str, turned: bool, a
     )  # fmt: skip
 
 
-def _plainly(dot: Dot) -> Dot:
-    """A row without a number has words in its place, and no mark of an ideal that would strike them through."""
-    return {**dot, "ideal": math.nan} if math.isnan(dot["x"]) else dot
-
-
 def _on_log(dot: Dot) -> Dot:
-    """What is left where nothing is left has no place on a log axis: words say so."""
+    """The dot without ends at or below zero; a reason in place of a value of zero."""
     if dot["x"] > 0 or math.isnan(dot["x"]):
-        return {
-            **dot,
-            "low": dot["low"] if dot["low"] > 0 else math.nan,
-            "high": dot["high"] if dot["low"] > 0 else math.nan,
-        }
-    return {
-        **dot,
-        "x": math.nan,
-        "low": math.nan,
-        "high": math.nan,
-        "ideal": math.nan,
-        "why": "0, which a log axis does not have",
-    }
+        return dot if dot["low"] > 0 else {**dot, "low": math.nan, "high": math.nan}
+    missing = dict.fromkeys(("x", "low", "high", "ideal"), math.nan)
+    return {**dot, **missing, "why": "0, which a log axis does not have"}
 
 
-def _range(rows: Sequence[Dot]) -> list[float]:
-    """What the axis must hold: estimates and their ends, and the chance levels unless they would crowd those at one end."""
-    sure = [v for d in rows for v in (d["x"], d["low"], d["high"]) if math.isfinite(v)]
-    lucky = [d["chance"] for d in rows if math.isfinite(d["chance"])]
-    if not sure or not lucky or len(rows) == 1:
-        return [*sure, *lucky]
-    sure_width, whole_width = max(sure) - min(sure), max(sure + lucky) - min(sure + lucky)
-    return sure if 0 < sure_width < CROWDED * whole_width else [*sure, *lucky]
-
-
-def _within(value: float, values: Sequence[float]) -> bool:
-    return bool(values) and min(values) <= value <= max(values)
+def _axis_values(rows: Sequence[Dot]) -> list[float]:
+    """Values that the axis must include: estimates, their ends, and chance levels unless those would crowd the others."""
+    estimates = [v for d in rows for v in (d["x"], d["low"], d["high"]) if math.isfinite(v)]
+    levels = [d["chance"] for d in rows if math.isfinite(d["chance"])]
+    every = [*estimates, *levels]
+    if not estimates or not levels or len(rows) == 1:
+        return every
+    crowded = 0 < max(estimates) - min(estimates) < CROWDED * (max(every) - min(every))
+    return estimates if crowded else every
 
 
 def _named_by_metric(dots: Sequence[Dot]) -> list[Dot]:
-    """One row per metric: called by it, and by its slice where they are not all of the same."""
+    """The dots labelled by metric, and by slice where slices differ."""
     same = len({dot["label"] for dot in dots}) == 1
     parts = [(dot["series"] if len(dots) > 1 else "", "" if same else dot["label"]) for dot in dots]
     return [{**dot, "label": ": ".join(filter(None, part))} for dot, part in zip(dots, parts, strict=True)]
@@ -255,8 +219,8 @@ def _by_size(dots: Sequence[Dot], first: str) -> list[str]:
     return sorted(distinct(dot["label"] for dot in dots), key=lambda where: -size.get(where, -math.inf))
 
 
-def _turned(dot: Dot) -> Dot:
-    """100% minus the value, unless the metric was asked for that way round."""
+def _complement(dot: Dot) -> Dot:
+    """100% minus the value, unless the metric is inverted itself."""
     if "inverted=True" in dot["metric"].replace(" ", ""):
         return dot
     others = {"x": "x", "low": "high", "high": "low", "chance": "chance", "ideal": "ideal"}
@@ -317,7 +281,7 @@ def _note(findings: Findings, dots: Sequence[Dot]) -> str:
 
 
 def _minus(findings: Findings) -> str:
-    """What is taken from what."""
+    """The two sides of the differences."""
     if "treatment" in findings.columns:
         return f"each arm minus {word(findings, 'control')}"
     if "versus" in findings.slices:

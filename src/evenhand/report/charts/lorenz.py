@@ -55,7 +55,7 @@ def lorenz(findings: Findings) -> Picture:
 
 @chart("lorenz_log", title="Who holds how much, on a log axis", unless=_no_curve)
 def lorenz_log(findings: Findings) -> Picture:
-    """The same curves on a log axis with a linear stretch below one in a million: where does holding anything begin?"""
+    """Lorenz curves on a log axis that is linear below one in a million, to show where holding anything begins."""
     drawn = [curve.thinned(MOST_POINTS // 4).bent() for curve in curves(findings)]
     ticks = [0, *(10.0**k for k in range(-6, 1))]
     title = f"share of all {_amount(findings)}, log scale"
@@ -69,7 +69,7 @@ def lorenz_log(findings: Findings) -> Picture:
 
 @chart("top", title="What the few at the top hold", unless=_no_curve, reported=False)
 def from_the_top(findings: Findings) -> Picture:
-    """The same curves seen from the top, on a log axis: how much do the top 0.1%, 1%, 10% hold?"""
+    """Lorenz curves from the top, on a log axis: how much do the top 0.1%, 1%, 10% hold?"""
     drawn = curves(findings)
     crowded = len(drawn) > MOST_SERIES
     shown = [drawn[0], drawn[-1]] if crowded else list(drawn)
@@ -265,11 +265,10 @@ def _letter_places(curve: Curve, half: float, matched: float, top: float) -> lis
     ]  # fmt: skip
 
 
-def _nothing_shown(findings: Findings) -> str:
-    return "" if curves(findings) else "nothing was shown"
-
-
-@chart("catalogue", title="How the slots are spread over the catalogue", unless=_nothing_shown, reported=False)
+@chart(
+    "catalogue", title="How the slots are spread over the catalogue", reported=False,
+    unless=lambda findings: "" if curves(findings) else "nothing was shown",
+)  # fmt: skip
 def catalogue(findings: Findings) -> Picture:
     """Share of all slots held by the items shown least; the further below the dashed line, the fewer items are shown."""
     drawn = curves(findings)

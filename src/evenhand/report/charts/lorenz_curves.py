@@ -78,7 +78,7 @@ class Curve:
         return float((np.diff(self.population) * (self.share[1:] + self.share[:-1])).sum() / 2)
 
     def thinned(self, most: int) -> Curve:
-        """The same curve with about `most` corners."""
+        """The curve with about `most` corners."""
         keep = corners(self.population, self.share, most)
         return Curve(self.name, self.population[keep], self.share[keep])
 
@@ -88,7 +88,7 @@ class Curve:
         return tops, 1 - np.interp(1 - tops, self.population, self.share)
 
     def bent(self) -> Curve:
-        """The same polygon with corners ever closer to zero, for axes on which its straight lines are not straight."""
+        """The curve with more corners near zero, for axes on which its straight lines are not straight."""
         shares = np.geomspace(1e-8, 1, 120)
         more = np.array([self.point(h) for h in shares])
         population, order = np.unique(np.append(self.population, more), return_index=True)

@@ -208,7 +208,7 @@ _INTERVAL = re.compile(rf"\s*[\[(]?\s*({_NUMBER})\s*(?:,|to|\.\.|–)\s*({_NUMBE
 
 
 def edges(value: Any) -> tuple[float, float] | None:
-    """The ends that a label such as "[10, 100)" says, or nothing.
+    """The ends in a label such as "[10, 100)"; None for other labels.
 
     >>> edges("[10, 1,000)"), edges("likes")
     ((10.0, 1000.0), None)
@@ -241,11 +241,10 @@ def _binned_slice(findings: Findings) -> str:
     return ""
 
 
-def _no_bins(findings: Findings) -> str:
-    return "" if _binned_slice(findings) else f"no slice column holds {FEWEST_BINS} bins or more"
-
-
-@chart("bins", title="How it changes along the bins", unless=_no_bins)
+@chart(
+    "bins", title="How it changes along the bins",
+    unless=lambda findings: "" if _binned_slice(findings) else f"no slice column holds {FEWEST_BINS} bins or more",
+)  # fmt: skip
 def bins(findings: Findings) -> Picture:
     """Each metric along the bins with its interval, and how many units each bin holds (figures 5 and 7).
 

@@ -143,7 +143,7 @@ def before_after(findings: Findings) -> Picture:
 
 
 def _below(curve: Mapping[str, Any], strength: float, p: float) -> float:
-    """What the bottom p hold, along the polygon."""
+    """The share of the bottom p, interpolated on the Lorenz curve."""
     points = [
         (x, y) for s, x, y in zip(curve["strength"], curve["population"], curve["share"], strict=True) if s == strength
     ]

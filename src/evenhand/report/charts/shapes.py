@@ -173,7 +173,7 @@ _WRITTEN = {"units": ",", "bin": "d", "items": ",", "rank": "d"}
 
 
 def tooltips(tips: Tips) -> list[Any]:
-    """What the pointer is told: words as they stand, numbers with the digits that matter."""
+    """Tooltips from field to title; numbers with four significant digits, fields of `_WRITTEN` in their own format."""
     return [
         alt.Tooltip(f"{name}:N", title=title)
         if name in _WORDS or name.endswith("_text")
@@ -224,7 +224,8 @@ def in_rows(
     layers = [alt.Chart(records(zero=[0.0])).mark_rule(style="zero").encode(x="zero:Q")] if zero else []
     layers += _behind(base, rows, mark, colour)
     encodings = {**colour, **_second_sign(rows, mark, series, legend=legend)} if series else {}
-    layers.append(_mark(base, mark, lanes=lanes).encode(**_place(mark, x), tooltip=tooltips(tips), **encodings))
+    place = {"x": x.on(alt.X, "low"), "x2": "high:Q"} if mark == "span" else {"x": x.on(alt.X, "x")}
+    layers.append(_mark(base, mark, lanes=lanes).encode(**place, tooltip=tooltips(tips), **encodings))
     layers += _upon(base, rows, mark, tips)
     lines = TALL if any("\n" in label for label in shown) else each
     tall = max(lines, LANE * len(series) + 8 if lanes else 0)
@@ -232,18 +233,12 @@ def in_rows(
 
 
 def _second_sign(rows: Rows, mark: str, series: Sequence[str], *, legend: bool | str) -> dict[str, Any]:
-    """What tells rows apart beside their colour: points by shape, stretches without a word on them by how faint they are, bars by
-    whether they are certain.
-    """
+    """An encoding beside colour: shape for points, opacity for spans without text and for bars of uncertain sign."""
     if mark == "bar" and any(row.get("faint") for row in rows):
         return {"opacity": alt.condition("datum.faint", alt.value(0.35), alt.value(1.0))}
     if mark == "dot" and len(series) <= MOST_SERIES:
         return _shaped(series, legend=legend)
     return {"opacity": _fading(series)} if mark == "span" and not _has(rows, "inside") else {}
-
-
-def _place(mark: str, x: Axis) -> dict[str, Any]:
-    return {"x": x.on(alt.X, "low"), "x2": "high:Q"} if mark == "span" else {"x": x.on(alt.X, "x")}
 
 
 def _mark(base: Any, mark: str, *, lanes: bool) -> Any:
@@ -255,7 +250,7 @@ def _mark(base: Any, mark: str, *, lanes: bool) -> Any:
 
 
 def _behind(base: Any, rows: Rows, mark: str, colour: Mapping[str, Any]) -> list[Any]:
-    """What a row's mark is read against."""
+    """Layers behind the marks of rows: bands, ideals, links, intervals, chance levels."""
     layers = []
     if _has(rows, "band_low"):
         layers.append(base.mark_bar(style="gap", height=18).encode(x="band_low:Q", x2="band_high:Q"))
@@ -273,7 +268,7 @@ def _behind(base: Any, rows: Rows, mark: str, colour: Mapping[str, Any]) -> list
 
 
 def _upon(base: Any, rows: Rows, mark: str, tips: Tips) -> list[Any]:
-    """What stands on a row's bar or at its end."""
+    """Layers on top of the marks of rows: whiskers, targets and texts."""
     layers = []
     if mark == "bar" and _has(rows, "low"):
         layers.append(base.mark_rule(style="whisker").encode(x="low:Q", x2="high:Q"))

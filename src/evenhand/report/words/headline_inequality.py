@@ -24,12 +24,12 @@ from evenhand.report.words.phrases import card_of
 from evenhand.report.words.text import capitalized, confidence_level, fill, number, plural
 
 READ_OFF = "top_share(p=0.01)"
-"""What is read off a Lorenz curve where no metric of the result has a headline."""
+"""The metric read off a Lorenz curve where no metric of the result has a headline."""
 
 
 @dataclass(frozen=True, slots=True)
 class _TopShare:
-    """What the top of one slice holds; `named` is the slice with the names of its columns."""
+    """The share of the top of one slice; `named` is the slice with the names of its columns."""
 
     where: str
     named: str
@@ -40,7 +40,7 @@ class _TopShare:
 
 @headline("inequality")
 def _inequality(findings: Findings) -> Headline | None:
-    """What the top holds, in the slices where it holds most and least."""
+    """The share of the top, in the slices where it is largest and smallest."""
     metric, amount, shares = _top_shares(findings)
     request = parse_metric(metric, REGISTRY)
     params = {n: p.default for n, p in request.metric.parameters.items()} | dict(request.params)

@@ -24,11 +24,8 @@ def _times(value: float, units: str, amount: str) -> str:
 
 
 def _moved(value: float, units: str, amount: str) -> str:
-    return (
-        f"that {value:.0%} of all {amount} would have to change hands for all {units} to have the same"
-        if value >= 0.01
-        else ""
-    )
+    moved = f"that {value:.0%} of all {amount} would have to change hands for all {units} to have the same"
+    return moved if value >= 0.01 else ""
 
 
 MEANS: dict[str, Meaning] = {"gini": _gini, "hoover": _moved, "log_dp": _times, "log_eur": _times}

@@ -34,7 +34,7 @@ def _lead(row: Row) -> str:
 
 
 class RebalanceSentences(SentenceWriter, audit="rebalance"):
-    """What more even exposure costs."""
+    """The cost of more even exposure."""
 
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
         """One row as a sentence that begins with the lists it is about."""
