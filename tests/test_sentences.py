@@ -1,11 +1,14 @@
 """Findings in sentences: from the card of a metric, whoever wrote it and whatever it is asked in; more only where rows need it."""
 
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import evenhand.report
 from evenhand.cards import REGISTRY, Card, metric
 from evenhand.report import table as tables
 from evenhand.report.charts.registry import draw
@@ -62,10 +65,10 @@ def test_every_phrase_can_be_filled(phrase):
     assert "country" not in said
 
 
-def test_tellers_are_only_for_audits_that_say_more_than_their_rows():
+def test_writers_are_only_for_audits_that_say_more_than_their_rows():
     plain = findings_of("inequality", [{"metric": "gini", "estimate": 0.5}])
     writer_for(plain)
-    known = {
+    audits = {
         "",
         "agreement",
         "alarms",
@@ -76,7 +79,7 @@ def test_tellers_are_only_for_audits_that_say_more_than_their_rows():
         "outcome_test",
         "rebalance",
     }
-    assert set(SentenceWriter.registry) == known
+    assert set(SentenceWriter.registry) == audits
     assert writer_for(plain).key_sentences(plain) == []
     assert writer_for(plain).side_tables(plain) == []
 
@@ -86,3 +89,9 @@ def test_an_undefined_row_says_why():
     assert sentences(findings_of("inequality", [row])) == [
         "Gini index (gini) is undefined: nobody received anything."
     ]  # fmt: skip
+
+
+def test_intervals_are_printed_by_one_function():
+    printed = re.compile(r"""(?<!scope)\[['"]low['"]\][^\n]*\} to \{|\} interval \{""")
+    modules = Path(evenhand.report.__path__[0]).rglob("*.py")
+    assert [path.name for path in modules if printed.search(path.read_text())] == []

@@ -95,7 +95,7 @@ def _compared_rows(row: Row) -> str:
     """The bins, or the range of scores, that a gap is about."""
     name, _, rest = str(row["metric"]).partition("(")
     if name == "outcome_gap":
-        return f"In bin {_bin(row)} ({interval_text(row['bin_low'], row['bin_high'])})"
+        return f"In bin {_bin(row)} ({number(row['bin_low'])} to {number(row['bin_high'])})"
     if rest == "support='all')":
         return "Over all scores, also those that not every group reaches"
     if name == "spline_gap":
