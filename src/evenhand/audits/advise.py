@@ -44,7 +44,7 @@ COLUMNS = ("metric", "symbol", "advice", "chance", "found", "reason")
 
 @dataclass(frozen=True)
 class Situation:
-    """What the advice depends on."""
+    """Balance, expected bias and number of viewpoints that the advice depends on."""
 
     balance: Degree | None
     bias: Degree | None

@@ -19,7 +19,7 @@ SPARSE = 0.5
 
 @dataclass(frozen=True)
 class Case:
-    """What the advice depends on; None where nobody knows."""
+    """Facts that the advice depends on; None where unknown."""
 
     sparse: bool | None = None
     soft: bool | None = None

@@ -38,7 +38,7 @@ def bounded(rows: Sequence[Row], over: str, *, sure: bool) -> list[Row]:
 
 
 class _Rules(NamedTuple):
-    """What the card of a metric says of its intervals; blank where it has none."""
+    """Fewest units, span and certainty of a metric's intervals, from its card."""
 
     fewest: float = FEW
     span: tuple[float, float] = ANYTHING

@@ -123,7 +123,7 @@ class Audit:
 
     @property
     def about(self) -> str:
-        """What the audit measures: the first line of its docstring."""
+        """First line of the docstring: what the audit measures."""
         return (inspect.getdoc(self.function) or "").partition("\n")[0]
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
@@ -153,7 +153,7 @@ class Audit:
             raise unanswered(tally, self, call.arguments) from error
 
     def _explained(self, error: TypeError) -> TypeError:
-        """What Python says of arguments that do not fit, and where one is missing, what it is for."""
+        """Python's error about arguments that do not fit, with the description of a missing one."""
         lost = re.search(r"missing a required (?:keyword-only )?argument: '(\w+)'", str(error))
         about = self.parameters[lost[1]].about if lost and lost[1] in self.parameters else ""
         return TypeError(f"eh.{self.name}: {error}" + (f"\n{lost[1]}: {about}" if lost and about else ""))
@@ -193,7 +193,7 @@ class Audit:
 
 
 def described(function: Callable[..., Any]) -> dict[str, str]:
-    """What the docstring says of each parameter: lines `name, other : text`, and what is indented below.
+    """Descriptions of parameters from the docstring: lines `name, other : text`, and lines indented below.
 
     "as in `eh.inequality`" takes the words of that audit.
     """
@@ -340,7 +340,7 @@ class Call:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """What the numbers were made with."""
+    """Versions of Python, evenhand and the libraries that numbers depend on."""
     by_package = {"python": platform.python_version()}
     for package in ("evenhand", "numpy", "narwhals", "polars"):
         try:

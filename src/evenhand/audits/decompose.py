@@ -271,7 +271,7 @@ class _Measure:
         return [g for g, hide in enumerate(hidden(receivers, self.call.fewest)) if hide]
 
     def _shown(self, tally: Partition, small: Sequence[int]) -> Partition:
-        """What is measured: small groups taken together, and where the index reads the ends, nothing finer than `min_units`."""
+        """The partition with small groups merged, coarsened to `min_units` where the index reads single units."""
         joined = tally.together(small, SMALL)
         return joined.coarse(self.call.fewest) if self.ask.local and self.call.fewest > 1 else joined
 

@@ -232,14 +232,14 @@ def _sides(within: Columns, unit: str | None) -> tuple[str | None, bool]:
 
 
 def _rests_on(seen_by: int, units: int | None) -> dict[str, Any]:
-    """What an interval over viewers rests on: them, or the units where these are resampled too and are fewer."""
+    """How many viewers an interval rests on, or units where these are resampled too and are fewer."""
     if units is not None and units < seen_by:
         return {"rests_on": units, "few": "few_units"}
     return {"rests_on": seen_by, "few": "few_viewers"}
 
 
 def _viewers(prepared: Units, within: str | None, call: Call) -> Callable[[Amount], Mapping[Label, Buckets] | None]:
-    """What makes, for an amount, the tally by viewer of each slice; nothing where nobody asked."""
+    """A function from an amount to the buckets of viewers per slice; it returns None without `within`."""
     if within is None or call.interval.kind == "none":
         return lambda _: None
     log.info("putting %s into buckets", within)
@@ -263,7 +263,7 @@ def _note(
 
 
 def chances(slices: Slices, amount: Amount, metrics: Sequence[MetricSpec]) -> list[Any]:
-    """What equal rates would give on counts of this size, for metrics that know it."""
+    """Values expected by chance if all units had equal rates, for metrics that have a chance level."""
     has_chance = amount.integer and any(a.metric.has_chance for a in metrics)
     levels = [np.full(len(slices.labels), np.nan) for _ in metrics]
     for chosen, batch in slices.spectra.batches(MOST_CELLS) if has_chance else ():

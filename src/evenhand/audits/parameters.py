@@ -183,7 +183,7 @@ _UNION = type(int | str)
 
 @dataclass(frozen=True)
 class Object:
-    """What stands in a plan for something that it cannot hold."""
+    """Placeholder in a plan for an object that it cannot hold."""
 
     what: str
 
@@ -229,7 +229,7 @@ def _is_moment(value: Any) -> bool:
 
 
 def _kind(value: Any) -> str:
-    """What a caller would call this object."""
+    """Library and type of an object, in words."""
     library = type(value).__module__.split(".")[0].strip("_")
     kind = type(value).__name__ if library == "builtins" else f"{library} {type(value).__name__}"
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"

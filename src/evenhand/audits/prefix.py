@@ -191,7 +191,7 @@ def _result(
 
 
 def _look(a: MetricSpec) -> tuple[Any, ...]:
-    """What decides how much of a ranking a metric sees: metrics alike in it share the placement."""
+    """Key of the part of a ranking that a metric sees: metrics with equal keys share a placement."""
     return a.cutoff, None if a.cutoff is None else a.settled("reference")
 
 
@@ -248,7 +248,7 @@ class Ordered:
         return self.scores.chances if self.orders is None else self.orders.means
 
     def measured(self, placed: Placed, seed: int) -> Measured:
-        """What all ranking audits make rows from: means over requests, each of which has one ranking."""
+        """The metric as a mean over requests, each of which has one ranking."""
         values, defined = self.scores.values, ~np.isnan(self.scores.values)
         parts = [placed.rankings_of(s) for s in range(len(placed.slices))]
         with_value = [part[defined[part]] for part in parts]
@@ -357,7 +357,7 @@ def _unlabelled_shares(view: RankingsView, placed: Placed) -> dict[str, float]:
 
 
 def _counts(view: RankingsView, placed: Placed, measures: Sequence[Measured], unknown: str) -> dict[str, Any]:
-    """What a reader of the numbers should know about the data behind them."""
+    """Unlabelled items and undefined requests, for provenance."""
     undefined = {
         m.ask.text: dict(Counter(code for code in m.reasons.tolist() if code))
         for m in measures

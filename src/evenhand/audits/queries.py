@@ -315,7 +315,7 @@ def _score_range(answers: Answers | None) -> tuple[float, float]:
 
 
 def _marked(audit: Audit, roles: Mapping[str, Any]) -> dict[str, Any]:
-    """What a call says that may change its queries."""
+    """Arguments of a call that may change its queries, as text."""
     return {
         name: [str(value) for value in _listed(roles[name])]
         for name, p in audit.parameters.items()
@@ -324,7 +324,7 @@ def _marked(audit: Audit, roles: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _told(places: Mapping[str, str], tables: Mapping[str, RawTable]) -> dict[str, Any]:
-    """What the reader of the rows must know of the tables: their columns, by what these hold."""
+    """Columns of the tables by the kind of value they hold, for whoever reads the rows back."""
     columns: dict[str, Any] = {"version": versions().get("evenhand", "")}
     for name, table in tables.items():
         columns |= {f"{name}.place": places[name]} if name != "raw_table" else {}

@@ -55,7 +55,7 @@ SCORES = "a matrix (.npz, .npy), or a table: Parquet, CSV or JSON lines (also .g
 
 @dataclass(frozen=True)
 class Served:
-    """What a result was made of, for who measures its recommenders again, two by two."""
+    """Tabulations behind a result, kept for comparing its recommenders pairwise."""
 
     parts: Sequence[Part]
     metrics: Sequence[MetricSpec]
@@ -68,7 +68,7 @@ class Served:
         return _questions(self.metrics, self.sides)
 
     def group(self, pair: tuple[int, int] | None) -> str | None:
-        """What the frame calls the two groups of a question."""
+        """Label of a pair of groups in the `group` column."""
         return _labels(pair, self.sides).get("group")
 
 
@@ -272,7 +272,7 @@ class Tabulation:
         return float((self.total.counts if self.reading.shows else self.total.mark("cells")).sum())
 
     def under(self, weights: Weights) -> ResampledLists:
-        """The same users, counted as the weights say."""
+        """The lists of these users, weighted."""
         return ResampledLists(((self.lists, weights),))
 
 
@@ -315,7 +315,7 @@ def _measured(
 
 
 def _of_each(by_slice: Mapping[str, Part], of: Callable[[Part], dict[str, Any]]) -> dict[str, Any]:
-    """What is said of a slice, by slice where that differs or there are several; as it stands where nothing is sliced."""
+    """Facts by slice; as they are where nothing is sliced."""
     if list(by_slice) == ["all"]:
         return of(by_slice["all"])
     names = dict.fromkeys(name for p in by_slice.values() for name in of(p))
@@ -484,7 +484,7 @@ def _against(estimate: float, chance: Floats | float) -> dict[str, Any]:
 
 
 def _chances(total: Crosstab, questions: Sequence[Question], by_chance: ResampledLists | None) -> list[Any]:
-    """What no bias would give: a number where the metric knows it, draws where labels are dealt out, else nothing."""
+    """Chance level of each question: a number, draws under permuted labels, or NaN."""
     chances = [q.ask.by_chance(total if q.pair is None else total.between(*q.pair)) for q in questions]
     at = [i for i, q in enumerate(questions) if q.ask.card.shuffled]
     if by_chance is not None and at:

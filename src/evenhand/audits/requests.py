@@ -52,7 +52,7 @@ class RankingResult(Result):
         return as_frame(columns, self.backend, (*self.findings.slices, "request"))
 
     def only(self, *metrics: str) -> RankingResult:
-        """The same result with these metrics only, named as in the `metric` column."""
+        """The result restricted to these metrics, named as in the `metric` column."""
         each = self.each
 
         def chosen() -> Mapping[str, Sequence[Any]]:

@@ -58,13 +58,13 @@ EXPERIMENT = "experiment"
 
 
 def named(results: Sequence[Result | str | Path]) -> list[str]:
-    """What results are called where they have to be told apart: by their file, or by their place."""
+    """Distinct names of results: by file, or by position."""
     names = [f"result {i}" if isinstance(r, Result) else Path(r).name.split(".")[0] for i, r in enumerate(results, 1)]
     return names if len(set(names)) == len(names) else [f"{name} ({i})" for i, name in enumerate(names, 1)]
 
 
 def sides(results: Sequence[Result | str | Path], plans: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """What the two of a comparison are called: by their files, by the one argument in which they differ, else not at all."""
+    """Names of the two results of a comparison: by file, or by the one argument in which they differ."""
     if not any(isinstance(result, Result) for result in results):
         return dict(zip("ab", named(results), strict=True))
     names = dict.fromkeys(name for plan in plans for name in plan if name != "rng")

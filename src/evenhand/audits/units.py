@@ -82,7 +82,7 @@ class Units:
         return padded(seen, self.log, self.legend.numbered(self.by, self.everyone))
 
     def whole(self) -> Units:
-        """The same units without the part that splits them."""
+        """The units without the part that splits them."""
         return replace(self, log=replace(self.log, by=self.by[:-1]))
 
     def cells(self, label: tuple[Any, ...]) -> dict[str, Any]:

@@ -332,7 +332,7 @@ FEWEST = 5
 
 
 def plan_ahead(call: Call, spec: ExperimentSpec, level: float, kind: Callable[..., Held]) -> Held:
-    """What a test with these shares would find, per metric, slice and arm."""
+    """Smallest difference that a test with these shares would detect, per metric, slice and arm."""
     shares = _shares(spec)
     control = _control(shares, spec.control)
     units = spec.units({"randomized": str(spec.randomized)})

@@ -279,7 +279,7 @@ def _compare_arms(call: Call, spec: ExperimentSpec) -> ExperimentResult:
 
 
 def _refuse(spec: ExperimentSpec, interval: str | None) -> None:
-    """What cannot be asked together."""
+    """Refuse arguments that exclude each other."""
     taken = [b for b in slicing(spec.by).columns if b in ("arm", *EXTRA)]
     if taken:
         raise EvenhandError(f"by={taken[0]!r} is also a column of this result. Rename that column of the table first.")

@@ -278,7 +278,7 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
 
 
 def metrics_of_call(arguments: Mapping[str, Any]) -> tuple[list[ExposureMetricSpec], set[str]]:
-    """What a call asks for, and what it has for metrics to read."""
+    """Metrics of a call, and the inputs it has for metrics to read."""
     _check_target(arguments["target"])
     specs = parse_exposure_metrics(
         arguments["metrics"],
@@ -295,7 +295,7 @@ def metrics_of_call(arguments: Mapping[str, Any]) -> tuple[list[ExposureMetricSp
 
 
 def _judgment_counts(tables: JudgedRankings, sums: GroupExposure) -> dict[str, Any]:
-    """What a reader should know about judgments, for provenance."""
+    """Counts of ranked items and requests without judgments, for provenance."""
     if tables.judged is None:
         return {}
     requests = tables.count_requests(sums.keys)

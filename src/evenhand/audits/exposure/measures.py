@@ -55,7 +55,7 @@ class ExposureMetricSpec(MetricSpec):
 
     @property
     def reads(self) -> frozenset[str]:
-        """What the card says, and relevance where the attention or the target of this call asks for it."""
+        """Inputs that the metric reads: those of its card, and relevance where attention or target need it."""
         by_card = self.metric.reads(**self.params)
         by_attention = not self.placed and self.browsing.attention.needs_relevance
         by_target = self.needs(Exposed) and isinstance(self.target, str) and self.target == "relevant"
@@ -182,7 +182,7 @@ class ExposureTallies:
     crossed: CrossedSums | None = None
 
     def lasting(self) -> ExposureTallies:
-        """What is worth keeping for comparing systems later: neither lists nor sums by item."""
+        """The tallies without lists and sums by item, to be kept for comparing systems."""
         return replace(self, lists=None, crossed=None)
 
 
@@ -259,7 +259,7 @@ def placement_of(tables: JudgedRankings, sums: GroupExposure, policy: Policy) ->
 
 
 def _merged(placed: Placement, label: Any, into: Any) -> Placement:
-    """The same rankings with the items of one label counted under another."""
+    """The rankings with the items of one label counted under another."""
     if label not in placed.groups:
         return placed
     groups = tuple(dict.fromkeys(into if g == label else g for g in placed.groups))

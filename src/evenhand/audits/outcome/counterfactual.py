@@ -38,7 +38,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a counterfactual needs of the test it follows: the checked table, the bins and the call."""
+    """Checked table, bins and call of the test that a counterfactual follows."""
 
     view: Outcomes
     kind: str
@@ -287,7 +287,7 @@ def _with_p(r: Row, draws: Floats | None) -> Row:
 
 
 def _band(metric: str, draws: Floats | None, level: float, *, group: str | None = None, units: int) -> Row:
-    """What chance alone would give: the middle, and ends of which each is passed with a chance of 1 - level.
+    """Median by chance alone, and ends of which each is passed with probability 1 - level.
 
     The ends are draws: with n of them a further one lies above the k-th smallest with a chance of 1 - k / (n + 1), so that
     what lies beyond an end is what has a p of at most 1 - level.

@@ -173,7 +173,7 @@ class _Plan:
 
 @dataclass(frozen=True)
 class _Part:
-    """What the test of one slice gave."""
+    """Rows, curve and facts of one slice."""
 
     label: tuple[Any, ...]
     rows: Sequence[Row]
@@ -184,7 +184,7 @@ class _Part:
 
 
 def _one_reference(checked: Checked) -> tuple[Checked, str]:
-    """The same group to compare with in every slice: the one that was named, or the largest of all."""
+    """Fix the reference group for all slices: the one named, or the largest of all."""
     groups = checked.by_group()
     if not groups.labels:
         return checked, ""
@@ -342,7 +342,7 @@ def _scope(view: Outcomes, kind: str) -> tuple[float, float]:
 
 
 def _shared_scope(view: Outcomes, ends: tuple[float, float], fewest: int) -> tuple[float, float]:
-    """The same without the outermost rows: an end is the mean of `fewest` scores, or the threshold, not somebody's own."""
+    """The scope with ends that are means of `fewest` scores, or the threshold: no single row's score."""
     low, high = shared_ends(view, *ends, fewest)
     return low if view.threshold is None else min(view.threshold, low), high
 
@@ -494,7 +494,7 @@ def score_edges(view: Outcomes, requests: Sequence[tuple[Sequence[int], Range]])
 
 
 def mean_edges(view: Outcomes, bins: Sequence[int], ends: Range, fewest: int) -> list[Floats]:
-    """The same where an edge is the mean of `fewest` scores around it, since it leaves and is else somebody's own score."""
+    """Inner edges as means of `fewest` scores, since a published edge would else be a single row's score."""
     shares = shares_of(bins)
     edges = quantile_means(view.source, view.scores(*ends), shares, ends, fewest) if shares else np.zeros(0)
     return _distinct(bins, shares, edges, ends[1])

@@ -107,7 +107,7 @@ class OutcomeRecalibrator:
         return self.fit(scores, groups, outcomes).transform(scores, groups)
 
     def evaluate(self, scores: Any, groups: Any, outcomes: Any) -> Gain:
-        """What the correction costs and gains, on rows that were held back from `fit`."""
+        """Gaps, joint test and top outcomes before and after, on rows held back from `fit`."""
         new, s = self.transform(scores, groups), _numbers("scores", scores)
         y, labels = _numbers("outcomes", outcomes), _labels(groups)
         _same_length(s, y)
@@ -123,7 +123,7 @@ class OutcomeRecalibrator:
         return Gain(len(s), gap, new_gap, p, new_p, best, new_best)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """What was learned, as JSON text; written to `path` if one is given."""
+        """The fitted curves as JSON text; written to `path` if one is given."""
         self._must_be_fitted()
         learned = {name: getattr(self, f"{name}_") for name in ("groups", "rows", "knots", "curves", "pooled")}
         text = json.dumps(
@@ -137,7 +137,7 @@ class OutcomeRecalibrator:
 
     @classmethod
     def from_json(cls, source: str | Path) -> OutcomeRecalibrator:
-        """What `to_json` wrote: a path, or the text itself."""
+        """The recalibrator that `to_json` wrote: a path, or the text itself."""
         text = str(source)
         try:
             data = json.loads(text if text.lstrip().startswith("{") else Path(source).read_text(encoding="utf-8"))

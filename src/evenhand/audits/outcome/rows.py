@@ -141,7 +141,7 @@ def _measured(a: MetricSpec, tested: Binning, view: Outcomes) -> list[Row]:
 
 
 def nothing_rows(names: Sequence[str], why: str, specs: Sequence[MetricSpec] | None = None) -> list[Row]:
-    """What is left to say where nothing can be compared."""
+    """Rows without numbers, where nothing can be compared."""
     if specs is not None:
         return [row({}, a.text, ideal=a.ideal, better=a.better, note=why) for a in specs]
     groups: list[str | None] = list(names) or [None]
@@ -325,7 +325,7 @@ def _plain(r: Row) -> Row:
 
 
 def without_few(rows: Sequence[Row], fewest: int, left: Sequence[str] = (), few: Cells = frozenset()) -> list[Row]:
-    """The same rows; where a group has too few members in them, in a bin or over all, no number survives.
+    """Rows with every number about fewer than `fewest` members of a group suppressed, per bin and overall.
 
     Tests of a bin with one of the `few` cells go with it. Groups that were `left` out have rows without numbers too, as
     many as the others.
@@ -386,7 +386,7 @@ RATES = ("true_positive_rate_gap", "false_positive_rate_gap")
 
 
 def contrast_rows(view: Outcomes, everybody: Everybody, level: float, row_metrics: AbstractSet[str]) -> list[Row]:
-    """What other measures see on the same rows; of those that read them one by one, those in `row_metrics`."""
+    """Averages, calibration gaps, and those of the measures read row by row that are in `row_metrics`."""
     rows = []
     for g, name in enumerate(view.names):
         units, outcome = int(view.used[g]), view.outcome_sum[g] / view.mass[g]
@@ -478,7 +478,7 @@ CANNOT_SAY = (
 def facts_of(
     view: Outcomes, tested: Binning, bins: int, kind: str, scope: tuple[float, float], left: Sequence[str], fewest: int
 ) -> dict[str, Any]:
-    """What the test of one slice has to say of itself."""
+    """Scope, bins, errors and rules of the test of one slice, for provenance."""
     how = tested.covariance
     errors = {
         "HC1": "heteroscedasticity-robust (HC1), normal",
@@ -572,7 +572,7 @@ OWN = ("scope", "groups", "bins", "clusters", "joint_test")
 
 
 def of_slices(by: Sequence[str], labels: Sequence[Sequence[Any]], facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What all slices share, and what each has of its own; everything where there are no slices."""
+    """Facts that all slices share, and those that differ by slice."""
     if not by:
         return dict(facts[0])
     common = next((f for f in facts if "kind" in f), facts[0] if facts else {})

@@ -110,7 +110,7 @@ class Frontier:
         raise EvenhandError(f"strength={strength!r} was not searched. Pass one of {searched}, or search again with it.")
 
     def draws(self, strength: float, means: str) -> tuple[Sequence[Draw], Floats]:
-        """What is shown, and how often."""
+        """Draws of a policy, and the probability of each."""
         found_policy = self.at(strength)
         if means == "policy":
             return found_policy.policy.draws, found_policy.policy.probability
@@ -206,7 +206,7 @@ def least_gini(points: Points, ndcg: float) -> float:
 
 
 def headroom(points: Points, ndcg: float, gini: float, against: str) -> Headroom:
-    """What the policies at these points leave possible for lists of this relevance and Gini index."""
+    """Gini and relevance attainable by mixing policies, against served lists of this relevance and Gini."""
     turned = [(1 - g, 1 - u) for u, g in points]  # evenness as relevance, and loss as inequality
     attainable = 1 - least_gini(turned, 1 - gini)
     return Headroom(ndcg, gini, min(gini, least_gini(points, ndcg)), max(ndcg, attainable), against)
@@ -253,7 +253,7 @@ class RebalanceResult(Result):
 
     @property
     def headroom(self) -> Headroom:
-        """What the rankings that were passed leave unused."""
+        """Relevance and evenness that the rankings passed leave unused."""
         if self.left is None:
             raise EvenhandError("Nothing says what is served now. Pass rankings= with request, item and rank.")
         return self.left

@@ -160,7 +160,7 @@ def _strengths(strength: Any) -> list[float]:
 
 
 def _objective(objective: Any, candidates: Candidates) -> tuple[Objective, Any]:
-    """What is maximised, and the target shares by provider where it is those."""
+    """The objective to maximise, and target shares by provider where it has any."""
     if isinstance(objective, Mapping):
         target = _targets(objective, candidates)
         return Shares(target), target
@@ -251,7 +251,7 @@ def _rows(frontier: Frontier, meters: Mapping[str, Meter]) -> list[Row]:
 
 
 def _served(frontier: Frontier, meter: Meter, lists: Any) -> tuple[Headroom, list[Row]]:
-    """What the served lists give, and how far from the frontier that is, on the requests that policies are judged by."""
+    """Headroom and rows of the served lists, on the requests that policies are judged by."""
     part = frontier.parts[frontier.on]
     moved = lists[part.which] - (frontier.candidates.slates.starts[part.which] - part.stage.slates.starts[:-1])[:, None]
     served = part.stage.judged([np.where(lists[part.which] >= 0, moved, -1)], np.ones(1))
