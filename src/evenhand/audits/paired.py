@@ -237,8 +237,5 @@ def letters_of(systems: Sequence[Any], differing: set[frozenset[Any]]) -> dict[A
         distinct = list(dict.fromkeys(split))
         columns = [c for c in distinct if not any(c < other for other in distinct)]
     columns.sort(key=lambda c: sorted(systems.index(s) for s in c))
-    return {s: "".join(_letter(i) for i, c in enumerate(columns) if s in c) for s in systems}
-
-
-def _letter(i: int) -> str:
-    return chr(ord("a") + i) if i < 26 else f"({i + 1})"
+    letters = [chr(ord("a") + i) if i < 26 else f"({i + 1})" for i in range(len(columns))]
+    return {s: "".join(letter for letter, c in zip(letters, columns, strict=True) if s in c) for s in systems}

@@ -206,7 +206,8 @@ def in_words(value: Any, *, table: bool = False) -> Any:
         return Object("a mapping") if any(isinstance(e, Object) for e in pairs.values()) else pairs
     if isinstance(value, np.ndarray) and not table:
         return value.tolist()
-    return plain(value) if not table and _is_moment(value) else Object(_kind(value))
+    is_date = hasattr(type(value), "isoformat")
+    return plain(value) if is_date and not table else Object(_kind(value))
 
 
 def as_python(value: Any) -> Any:
@@ -222,10 +223,6 @@ def _are_words(values: Any) -> bool:
 def _are_sizes(values: Mapping[Any, Any]) -> bool:
     """Whether this says how many there are of each: small, and nothing about single units."""
     return bool(values) and all(is_whole(v) for v in values.values()) and len(values) <= 1_000
-
-
-def _is_moment(value: Any) -> bool:
-    return hasattr(type(value), "isoformat")
 
 
 def _kind(value: Any) -> str:

@@ -24,10 +24,16 @@ def padded(slices: Slices, log: Log, population: Any) -> Slices:
     if population is None:
         return slices
     if isinstance(population, Relation):
-        _refuse_weights(log)
+        if log.weight is not None:
+            raise EvenhandError(WEIGHTLESS)
         columns = [i for i, b in enumerate(log.by) if b in population.schema]
-        _refuse_other_slices(slices, log, columns)
-        _refuse_outsiders(outside_population(log, population, columns), slices=bool(columns))
+        others = [b for i, b in enumerate(log.by) if i not in columns]
+        _refuse_padding_of_unit_properties(slices, log, others, "population is a table without that column and")
+        if count := outside_population(log, population, columns):  # then one of the two tables is wrong
+            raise EvenhandError(
+                f"{count:,} units received something but are not in population{' with the same slice' if columns else ''}. "
+                "Add them to the population table, or remove their rows."
+            )
         return _padded_held(slices, log, columns, population_sizes(log, population, columns))
     if log.weight is not None:
         raise EvenhandError(
@@ -105,26 +111,6 @@ def _padded_held(slices: Slices, log: Log, columns: Sequence[int], sizes: Mappin
 def _labels(slices: Slices, log: Log) -> tuple[Label, ...]:
     """The slices seen; without slices the whole table is one, also where it holds nobody."""
     return slices.labels if log.by else ((),)
-
-
-def _refuse_weights(log: Log) -> None:
-    if log.weight is not None:
-        raise EvenhandError(WEIGHTLESS)
-
-
-def _refuse_outsiders(count: int, *, slices: bool) -> None:
-    """A unit that received something but is not in the population means that one of the two tables is wrong."""
-    if count:
-        raise EvenhandError(
-            f"{count:,} units received something but are not in population{' with the same slice' if slices else ''}. "
-            "Add them to the population table, or remove their rows."
-        )
-
-
-def _refuse_other_slices(slices: Slices, log: Log, columns: Sequence[int]) -> None:
-    """Slices of units that the table of all units does not know."""
-    others = [b for i, b in enumerate(log.by) if i not in columns]
-    _refuse_padding_of_unit_properties(slices, log, others, "population is a table without that column and")
 
 
 def _refuse_padding_of_unit_properties(slices: Slices, log: Log, columns: list[str], what: str) -> None:

@@ -308,7 +308,8 @@ def _measured(
         "interval": _interval_words(call.interval, resampled),
     }
     counts = {
-        "users": users, "users_with_ties": tabulated.tied, "users_shown_nothing": _blank(total), "slots": tabulated.slots,
+        "users": users, "users_with_ties": tabulated.tied,
+        "users_shown_nothing": int((total.mark("users") - total.mark("viewers")).sum()), "slots": tabulated.slots,
     }  # fmt: skip
     curves = _curves(total, sides, lambda i: opened.item_name(part, i), call.fewest)
     return Part(part, tabulated, rows, curves, facts, counts)
@@ -363,7 +364,9 @@ def _chosen_metrics(metrics: Any, convention: str | None, has: set[str]) -> tupl
     for a in specs:
         if a.card.name not in offered and "convention" not in a.params:
             raise EvenhandError(f"metrics={a.text!r} is not computed by {convention}. It computes: {listing(offered)}.")
-    return tuple(_under(a, convention) for a in specs)
+    if convention is None:
+        return tuple(specs)
+    return tuple(replace(a, params={**a.params, "convention": a.params.get("convention", convention)}) for a in specs)
 
 
 def _under_convention(convention: str | None, reading: Reading, part: Slice) -> Reading:
@@ -378,12 +381,6 @@ def _under_convention(convention: str | None, reading: Reading, part: Slice) -> 
     shown = stands if as_given and part.facts.is_binary else last
     true = stands if as_given and part.truth_facts is not None and part.truth_facts.is_binary else last
     return replace(reading, shown=shown, true=true, fill=last.top is not None)
-
-
-def _under(a: MetricSpec, convention: str | None) -> MetricSpec:
-    if convention is None or "convention" in a.params:
-        return a
-    return MetricSpec(a.text, a.metric, {**a.params, "convention": convention}, a.cutoff)
 
 
 def _permutations(chance: str | None) -> int:
@@ -531,10 +528,6 @@ def _sizes(total: Crosstab, sides: Sides) -> dict[str, int]:
     sizes = {name: int(users[i]) for i, name in enumerate(sides.names)}
     unknown = int(users[sides.unknown]) if sides.names else 0
     return {**sizes, "(unknown)": unknown} if unknown else sizes
-
-
-def _blank(total: Crosstab) -> int:
-    return int((total.mark("users") - total.mark("viewers")).sum())
 
 
 def _refuse_long(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Annotated, Any
 
@@ -156,7 +156,8 @@ def _rows(
 def _stability(columns: Mapping[str, Sequence[Any]], others: tuple[str, ...]) -> dict[str, list[Any]]:
     """Per system (and metric): best, worst and mean place over all settings, and in how many it came first."""
     by_system: dict[tuple[Any, ...], list[float]] = {}
-    for key, place in _placed(columns, others):
+    keys = zip(*(columns[name] for name in (*others, "metric", "system")), strict=True)
+    for key, place in zip(keys, columns["rank"], strict=True):
         by_system.setdefault(key, []).append(place)
     names = (*others, "metric", "system", "best", "worst", "mean", "first", "settings")
     points: dict[str, list[Any]] = {name: [] for name in names}
@@ -167,8 +168,3 @@ def _stability(columns: Mapping[str, Sequence[Any]], others: tuple[str, ...]) ->
         for name, value in zip(names, (*key, best, worst, mean, first, len(ranks)), strict=True):
             points[name].append(value)
     return points
-
-
-def _placed(columns: Mapping[str, Sequence[Any]], others: tuple[str, ...]) -> Iterator[tuple[tuple[Any, ...], float]]:
-    keys = zip(*(columns[name] for name in (*others, "metric", "system")), strict=True)
-    return zip(keys, columns["rank"], strict=True)

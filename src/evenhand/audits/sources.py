@@ -10,10 +10,10 @@ from evenhand.audits.assemble import names_of, notes, suppressed
 from evenhand.audits.declare import OTHER_UNITS, Call, Count, Countable, Level, Metrics, Seed, audit, log
 from evenhand.audits.inequality import chances
 from evenhand.audits.units import By, Population, Units, units_of
-from evenhand.cards import MetricSpec, parse_metric
+from evenhand.cards import parse_metric
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Row, label, row
-from evenhand.intervals.kinds import Estimates, Interval, stream
+from evenhand.intervals.kinds import Interval, stream
 from evenhand.intervals.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
 from evenhand.intervals.rules import ANYTHING
 from evenhand.intervals.spectra import estimates
@@ -141,7 +141,12 @@ def _rows(
         few = totals.spectra.receivers[i] < fewest
         small = [] if few or fewest <= 1 else original.few(fewest)
         tally = original.together(small, SMALL)
-        slice_rows = _gini_row(cells, gini, index, i, chance=float(chance[i])) if "gini" in metrics else []
+        slice_rows = []
+        if "gini" in metrics:
+            slice_rows = [row(
+                cells, "gini", estimate=float(index.estimate[i]), low=float(index.low[i]), high=float(index.high[i]),
+                chance=float(chance[i]), ideal=gini.ideal, better=gini.better, undefined_draws=int(index.undefined_draws[i]),
+            )]  # fmt: skip
         if len(tally):
             slice_rows += _source_rows(cells, tally, [a for a in metrics if a != "gini"], how, seed, streams[i])
         reason = tally.reason()
@@ -154,18 +159,6 @@ def _rows(
         names = [label(original.names[k]) for k in small]
         rows += [suppressed(row(cells, figure, group=name)) for name in names for figure in metrics if figure != "gini"]
     return rows
-
-
-def _gini_row(
-    cells: dict[str, Any], gini: MetricSpec, estimates_of_gini: Estimates, i: int, *, chance: float
-) -> list[Row]:
-    ends = {
-        "low": float(estimates_of_gini.low[i]),
-        "high": float(estimates_of_gini.high[i]),
-        "undefined_draws": int(estimates_of_gini.undefined_draws[i]),
-    }
-    estimate = float(estimates_of_gini.estimate[i])
-    return [row(cells, "gini", estimate=estimate, chance=chance, ideal=gini.ideal, better=gini.better, **ends)]
 
 
 def _source_rows(

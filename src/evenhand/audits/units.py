@@ -122,13 +122,15 @@ def units_of(
     split = slicing([part[1]], part[0]) if part else slicing(None)
     by_columns, bins = (*slices.columns, *split.columns), (*slices.bins, *split.bins)
     numbers = [spec.column for spec in bins]
-    if not isinstance(population, Relation):
-        open_population(population if _is_plain(population) else None, unit)  # refused before the table is opened
+    if isinstance(population, (bool, int, float, Mapping)) or hasattr(population, "dtype"):
+        open_population(population, unit)  # refused before the table is opened
     amounts = [amount] if amount is None or isinstance(amount, str) else list(amount)
     needed = [unit, *amounts, *by_columns, weight, *(marks or {}).values()]
     opened = open_table(table, columns=needed, beside=joined_with).with_numbers(*numbers)
     everyone = open_population(population, unit, columns=by_columns, numbers=numbers, beside=opened)
-    only_in_population = _only_in_population(opened, everyone, by_columns)
+    only_in_population: list[str] = []
+    if isinstance(everyone, Relation):
+        only_in_population = [b for b in by_columns if b not in opened.schema and b in everyone.schema]
     log.info("checking the table")
     read = open_log(
         opened,
@@ -150,10 +152,6 @@ def units_of(
             f"by={repeated[0]!r} is also the name of a bin's edge. Rename that column of the table first."
         )
     return Units(read, everyone, legend, slices)
-
-
-def _is_plain(population: Any) -> bool:
-    return population is None or isinstance(population, (bool, int, float, Mapping)) or hasattr(population, "dtype")
 
 
 def _binned(read: Log, everyone: Any, bins: Sequence[Bins]) -> tuple[Log, Any, Legend]:
@@ -198,10 +196,3 @@ def _refuse_varying(read: Log, values: str, fact: str, spec: Bins) -> None:
         raise EvenhandError(
             f"{fact} for {count:,} units, so by={spec} would put them in several bins. Give each unit one value."
         )
-
-
-def _only_in_population(opened: Relation, everyone: Any, by: Sequence[str]) -> list[str]:
-    """Slice columns that the population table has and the table has not."""
-    if not isinstance(everyone, Relation):
-        return []
-    return [b for b in by if b not in opened.schema and b in everyone.schema]

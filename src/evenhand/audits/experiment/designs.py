@@ -277,14 +277,12 @@ def _arms_of_units(units: Units, amount: Amount, before: Units | None, i: int) -
     """Units of every slice and arm, with what they received before where that is known."""
     if before is None:
         slices = units.padded(Slices.per_slice(units.log, amount))
-        return PairedSlices(slices.labels, tuple(map(_once, slices.spectra.separate())), slices.broken)
+        spectra = slices.spectra.separate()
+        tallies = tuple(PairedAmounts(s.values, np.zeros(len(s.values)), s.counts, s.weights) for s in spectra)
+        return PairedSlices(slices.labels, tallies, slices.broken)
     ids = comparable(before.log.types["unit"], units.log.types["unit"], column="unit", role="before")
     seen = PairedSlices.with_past(units.log, amount, before.log, before.log.amounts[i], ids)
     return seen.among(units.padded(seen.pooled))
-
-
-def _once(s: Spectrum) -> PairedAmounts:
-    return PairedAmounts(s.values, np.zeros(len(s.values)), s.counts, s.weights)
 
 
 def _past_buckets(before: Units, during: Units, i: int, deal: Assignment, now: BucketSlices) -> dict[Label, Buckets]:

@@ -295,9 +295,13 @@ def measured_on(
         seen = Exposed.from_sums(sums, policy, spec.browsing, targets(sums, policy, spec.target, sizes))
         above = sums.expected(np.nan_to_num(seen.shares - seen.target)) * sums.weight[:, None]
         gaps = [above[sums.part(s)].sum(0) for s in range(len(sums.slices))]
+
+        def favoured(gap: Floats) -> str | None:  # the group whose share of attention is furthest above its target
+            return str(policy.labels[int(gap.argmax())]) if len(gap) and gap.max() > 1e-12 else None
+
         return _of_rankings(
             spec, sums, spec.on(seen), seen, group=group, chance=chance,
-            cells=lambda s, value: {"favoured": None if np.isnan(value) else _favoured(gaps[s], policy)},
+            cells=lambda s, value: {"favoured": None if np.isnan(value) else favoured(gaps[s])},
         )  # fmt: skip
     if spec.needs(Amortised):
         pooled = spec.settled("normalize") == "pooled"
@@ -341,11 +345,6 @@ def _of_rankings(spec: ExposureMetricSpec, sums: GroupExposure, values: Floats, 
         spec, values, reasons, sums.within, expected=sums.expected, first=sums.request_starts[:-1],
         weight=sums.weight, **fields,
     )  # fmt: skip
-
-
-def _favoured(gaps: Floats, policy: Policy) -> str | None:
-    """The group whose share of attention is furthest above its target, if any is."""
-    return str(policy.labels[int(gaps.argmax())]) if len(gaps) and gaps.max() > 1e-12 else None
 
 
 def _group(spec: ExposureMetricSpec, policy: Policy) -> str | None:

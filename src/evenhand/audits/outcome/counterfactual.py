@@ -138,7 +138,9 @@ def counterfactual(
         each[slice_words(slices, list(e.cells.values()))] = facts
     more = next(iter(each.values()))
     if slices:
-        more = {k: v for k, v in more.items() if k not in OWN} | {"slices": {k: _own(v) for k, v in each.items()}}
+        more = {k: v for k, v in more.items() if k not in OWN} | {
+            "slices": {k: {name: v[name] for name in OWN} for k, v in each.items()}
+        }
     read = sum(e.view.rows for e in evidence)
     dropped = {k: sum(e.view.dropped.get(k, 0) for e in evidence) for e in evidence for k in e.view.dropped}
     counts = {k: more[k] for k in COUNTED if k in more} if not slices else {"slices": more["slices"]}
@@ -152,10 +154,6 @@ def counterfactual(
 
 COUNTED = ("requests", "slots", "candidates")
 OWN = (*COUNTED, "folds", "window")
-
-
-def _own(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: facts[k] for k in OWN}
 
 
 def _given_again(

@@ -210,7 +210,9 @@ def _curves(m: Moments, home: int) -> tuple[Floats, Floats, Floats]:
     """Knots, the curve of every group at them, and the curve of all groups together."""
     rows, knots, groups = m.rows.sum(-1), m.origin, m.rows.shape[1]
     fitted, tested = lines(m), gaps(m, home, "classical")  # in thin cells robust errors are far too small
-    each = [_steadied(knots, tested.estimate[:, g], tested.error[:, g], _gap_parts(knots)) for g in range(groups)]
+    # A gap is the same along the score, and then rises or falls with it, before it is anything else.
+    design = np.vander(_scaled(knots), 2 if len(knots) > 2 else 1, increasing=True)
+    each = [_steadied(knots, tested.estimate[:, g], tested.error[:, g], design) for g in range(groups)]
     gap = np.stack(each, axis=-1)
     levels = np.where(np.isfinite(fitted.level), fitted.level, 0.0)
     common = (m.rows * (levels - gap)).sum(-1) / np.maximum(rows, 1)  # every row tells of the shape, whatever its group
@@ -225,11 +227,6 @@ def _curves(m: Moments, home: int) -> tuple[Floats, Floats, Floats]:
 
 def _scaled(knots: Floats) -> Floats:
     return np.asarray((knots - knots.mean()) / (np.ptp(knots) or 1.0))
-
-
-def _gap_parts(knots: Floats) -> Floats:
-    """A gap is the same along the score, and then rises or falls with it, before it is anything else."""
-    return np.vander(_scaled(knots), 2 if len(knots) > 2 else 1, increasing=True)
 
 
 def _steadied(knots: Floats, values: Floats, error: Floats, design: Floats, *, shrunk: bool = True) -> Floats:

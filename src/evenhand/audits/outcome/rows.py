@@ -330,15 +330,16 @@ def without_few(rows: Sequence[Row], fewest: int, left: Sequence[str] = (), few:
     Tests of a bin with one of the `few` cells go with it. Groups that were `left` out have rows without numbers too, as
     many as the others.
     """
-    bins = {(b, None) for b, _ in few}
-    shown = [_bare(r) if (r.get("bin"), r["group"]) in few | bins or _too_few(r, fewest) else r for r in rows]
+    hidden = few | {(b, None) for b, _ in few}
+
+    def is_small(r: Row) -> bool:
+        too_few = r["group"] is not None and r["units"] is not None and r["units"] < fewest
+        return too_few or (r.get("bin"), r["group"]) in hidden
+
+    shown = [_bare(r) if is_small(r) else r for r in rows]
     others = [r for r in rows if r["group"] is not None]
     like = [r for r in others if r["group"] == others[-1]["group"]]
     return shown + [{**_bare(r), "group": name} for name in left for r in like]
-
-
-def _too_few(r: Row, fewest: int) -> bool:
-    return r["group"] is not None and r["units"] is not None and r["units"] < fewest
 
 
 def _bare(r: Row) -> Row:

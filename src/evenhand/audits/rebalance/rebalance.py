@@ -129,7 +129,11 @@ def _search(call: Call, view: Rankings, candidates: Candidates, strengths: list[
     aim, target = _objective(objective, candidates)
     is_held_out = _held_out(candidates, holdout, call.seed)
     frontier = _frontier(candidates, is_held_out, aim, strengths, iterations, call.seed)
-    _refuse_unreachable(aim, frontier)
+    if isinstance(aim, Welfare) and aim.epsilon >= 1 and (absent := frontier.absent):
+        raise EvenhandError(
+            f"{absent:,} providers have candidates in held-out requests only, and this objective has no value where somebody gets "
+            "nothing. Pass holdout=0, or an epsilon below 1."
+        )
     welfare = (str(objective), aim) if type(aim) is Welfare else None
     meters = {on: _meter(part, candidates, objective, welfare, target, call) for on, part in frontier.parts.items()}
     rows = _rows(frontier, meters)
@@ -219,14 +223,6 @@ def _frontier(
     search = Search(parts["learned"].stage.server, aim, iterations)
     policies: list[SearchResult] = [search.at(0.0), *search.frontier(strengths)]
     return Frontier(candidates, parts, policies, aim)
-
-
-def _refuse_unreachable(aim: Objective, frontier: Frontier) -> None:
-    if isinstance(aim, Welfare) and aim.epsilon >= 1 and (absent := frontier.absent):
-        raise EvenhandError(
-            f"{absent:,} providers have candidates in held-out requests only, and this objective has no value where somebody gets "
-            "nothing. Pass holdout=0, or an epsilon below 1."
-        )
 
 
 def _meter(part: Part, candidates: Candidates, objective: Any, welfare: Any, target: Any, call: Call) -> Meter:
