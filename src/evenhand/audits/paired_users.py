@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -17,7 +17,7 @@ from evenhand.audits.recommender import Part, RecommenderResult, Served, Tabulat
 from evenhand.audits.systems import system_column
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.findings import Row, row
+from evenhand.findings import Findings, Row, row
 from evenhand.intervals.crosstabs import Resampled, Swapped, affordable, values
 from evenhand.intervals.difference import holm
 from evenhand.intervals.kinds import percentile_ends
@@ -57,12 +57,7 @@ def compare_recommenders(
     parts = {(p.where[at], p.where[:at] + p.where[at + 1 :]): p for p in served.parts}
     chosen = chosen_of(list(dict.fromkeys(system for system, _ in parts)), systems)
     level = float(result.provenance.get("level", 0.95))
-    hidden = {
-        (*(r[s] for s in findings.slices), r["metric"], r["group"])
-        for r in findings.rows()
-        if r["note"] == "suppressed"
-    }
-    metrics = set(findings.metrics())
+    is_shown = _shown_in(findings)
     rows: list[Row] = []
     for where in dict.fromkeys(place for _, place in parts):
         for first, second in combinations(chosen, 2):
@@ -72,10 +67,7 @@ def compare_recommenders(
             labels = dict(zip(others, where, strict=True)) | {"system": first, "versus": second}
             pair = _Pair.from_parts(served, a, b, draws or DRAWS, call.seed, where)
             pair_rows = pair.rows(labels, level) if pair.users >= max(1, served.fewest) else []
-            rows += [
-                r for r in pair_rows
-                if r["metric"] in metrics and not any((*p.where, r["metric"], r["group"]) in hidden for p in (a, b))
-            ]  # fmt: skip
+            rows += [r for r in pair_rows if is_shown(r, a) and is_shown(r, b)]
     if not rows:
         raise EvenhandError("No two recommenders can be compared. Pass a result with two that serve the same users.")
     adjusted = holm([r["p"] for r in rows])
@@ -90,6 +82,15 @@ def compare_recommenders(
         rows, backend=result.backend, slices=(*others, "system", "versus"), question=QUESTION, of=SystemsResult,
         words={"unit": "user"}, curves={"systems": standing_of(result, rows, others, chosen, column, level)}, facts=facts,
     )  # fmt: skip
+
+
+def _shown_in(findings: Findings) -> Callable[[Row, Part], bool]:
+    """Whether the result shows the metric and group of a row for a slice."""
+    shown = {
+        (*(r[s] for s in findings.slices), r["metric"], r["group"]): r["note"] != "suppressed" for r in findings.rows()
+    }
+    metrics = set(findings.metrics())
+    return lambda r, part: r["metric"] in metrics and shown.get((*part.where, r["metric"], r["group"]), True)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from evenhand.audits.declare import (
     audit,
     log,
 )
-from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
+from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, refuse_one_sided, rows_of
 from evenhand.audits.small_groups import SmallGroups, merge_small_groups
 from evenhand.cards import Between, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.errors import EvenhandError
@@ -114,11 +114,9 @@ def pairwise(
     1.0
     """
     specs = parse_metrics(metrics, needing(Pairs))
-    refuse_lacking(
-        specs, {"relevance", "scores", "labels", "within", "between", *(["sides"] if protected is not None else [])}
-    )
-    if unknown == "unprotected" and protected is None:
-        raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
+    has = {"relevance", "scores", "labels", "within", "between"}
+    refuse_lacking(specs, has if protected is None else has | {"sides"})
+    refuse_one_sided(unknown, protected)
     log.info("checking the scores")
     columns = [request, item, score, rank, RANK, system, *names_of(by), *columns_in(groups), *columns_in(relevance)]
     opened = ranking_table(as_table(scores, request=request, item=item), columns=columns).with_numbers(relevance)
@@ -129,10 +127,7 @@ def pairwise(
         carry=labels.carry(opened) | carried(relevance, opened), system=system or system_of(scores, opened),
     )  # fmt: skip
     judgments = open_judgments(relevance, opened, request=request, item=item, single=view.single)
-    if judgments is None:
-        raise EvenhandError("relevance is not given. Pass a table request, item, relevance, or a column of the scores.")
-    counts, few = _count(call, specs, view, labels, judgments)
-    return _result(call, specs, view, counts, few, ordered_by=column)
+    return _result(call, specs, view, *_count(call, specs, view, labels, judgments), ordered_by=column)
 
 
 def _count(
@@ -140,9 +135,11 @@ def _count(
     specs: Sequence[MetricSpec],
     view: ScoredRankings,
     labels: OpenedLabels | LabelColumns,
-    judgments: Judgments,
+    judgments: Judgments | None,
 ) -> tuple[PairCounts, SmallGroups]:
     """Pairs and wins of every request, small groups merged."""
+    if judgments is None:
+        raise EvenhandError("relevance is not given. Pass a table request, item, relevance, or a column of the scores.")
     log.info("counting pairs")
     names = ("protected", "versus", "unknown", "missing_relevance", "negatives")
     protected, versus, unknown, missing, negatives = (call.arguments[name] for name in names)

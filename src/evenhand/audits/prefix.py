@@ -28,7 +28,7 @@ from evenhand.audits.declare import (
     log,
 )
 from evenhand.audits.prefix_curves import curves_of
-from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
+from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, refuse_one_sided, rows_of
 from evenhand.audits.small_groups import merge_small_groups
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.errors import DataWarning, EvenhandError
@@ -134,8 +134,7 @@ def prefix(
     draws = draws_of(chance)
     has = {"labels", *(["sides"] if protected is not None else [])}
     refuse_lacking(specs, has)
-    if unknown == "unprotected" and protected is None:
-        raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
+    refuse_one_sided(unknown, protected)
     log.info("checking the rankings")
     opened = ranking_table(table, columns=[request, item, rank, score, system, *names_of(by), *columns_in(group)])
     labels = open_labels(group, opened, request=request, item=item, role="group")

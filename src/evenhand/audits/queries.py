@@ -71,28 +71,16 @@ def sql(
     >>> print(sql("inequality", table="log", dialect="duckdb", unit="author").splitlines()[2])
     --   evenhand inequality --tally rows.csv --unit author --population N
     """
-    audited = find(audit.replace("-", "_"))
-    if audited.name not in ASKABLE:
-        raise unknown_name("audit", audit, ASKABLE, what="an audit that goes on from a query")
-    if dialect not in DIALECTS:
-        raise unknown_name("dialect", dialect, list(DIALECTS), what="a dialect")
-    lacking = {name: None for name, p in audited.parameters.items() if p.required and name not in roles}
-    arguments = audited.call(**{**lacking, **roles}).arguments
+    audited, arguments = _checked_call(audit, dialect, roles)
     refuse_keys("table", table)
     refuse_keys("population", arguments.get("population"))
     _refuse_name(table, dialect, "table")
-    if arguments["min_units"] is not None:
-        raise EvenhandError(
-            "min_units rounds what could show single rows, and a database rounds nothing. Leave it out of the query, and pass it "
-            "with the tally where the audit takes it."
-        )
-    _refuse_viewers(arguments)
+    _refuse_rows(arguments)
     kinds = _kinds(arguments, {"truth": truth, "whole": whole, "number": number})
     places = {"raw_table": table} | _population(arguments, dialect, population_by)
     before = None if tally is None else tally_of(tally) or tally_from(*(tally if isinstance(tally, list) else [tally]))
     answers = None if before is None else read_answers(before)
     queries, is_last = _queries(audited, roles, arguments, places, kinds, population_by, answers)
-    number_of = 1 if before is None else len(before.rows) + 1
     files = [] if before is None else [_shown(rows, k) for k, rows in enumerate(before.rows, 1)]
     title = f"evenhand {versions().get('evenhand', '')}: {audited.question}"
     if not queries:
@@ -104,25 +92,38 @@ def sql(
     text = translated(statement(queries, tables, mark), dialect, pretty=True, identify=True)
     for name, place in places.items():
         text = place.join(re.split(rf"""["`]?{place_of(name)}["`]?""", text))
-    saved = "rows.csv" if is_last and number_of == 1 else f"rows-{number_of}.csv"
+    saved = "rows.csv" if is_last and before is None else f"rows-{len(files) + 1}.csv"
     save = f"Save the rows of this query ({dialect}) as {saved} or {saved.replace('.csv', '.parquet')}, and "
     if is_last:
-        then = [f"{save}ask:", f"  {_next_command(audited, roles, [*files, saved])}"]
-    else:
-        more = {
-            "table": table,
-            "dialect": dialect,
-            "tally": [*files, saved],
-            "truth": list(truth),
-            "whole": list(whole),
-        }
-        more |= {"number": list(number), "population_by": list(population_by)}
-        words = command(audited.name, {**{k: v for k, v in more.items() if v}, **roles}, placed=())
-        then = [
-            f"{save}print the next one, which depends on them:",
-            f"  {words.replace('evenhand ', 'evenhand sql ', 1)}",
-        ]
-    return _comment(title, *then) + text + "\n"
+        return _comment(title, f"{save}ask:", f"  {_next_command(audited, roles, [*files, saved])}") + text + "\n"
+    more = {
+        "table": table, "dialect": dialect, "tally": [*files, saved], "truth": list(truth), "whole": list(whole),
+        "number": list(number), "population_by": list(population_by),
+    }  # fmt: skip
+    words = command(audited.name, {**{k: v for k, v in more.items() if v}, **roles}, placed=())
+    next_query = words.replace("evenhand ", "evenhand sql ", 1)
+    return _comment(title, f"{save}print the next one, which depends on them:", f"  {next_query}") + text + "\n"
+
+
+def _checked_call(name: str, dialect: str, roles: Mapping[str, Any]) -> tuple[Audit, Mapping[str, Any]]:
+    """The audit and its arguments, checked; what is required and left out is None."""
+    audit = find(name.replace("-", "_"))
+    if audit.name not in ASKABLE:
+        raise unknown_name("audit", name, ASKABLE, what="an audit that goes on from a query")
+    if dialect not in DIALECTS:
+        raise unknown_name("dialect", dialect, list(DIALECTS), what="a dialect")
+    lacking = {role: None for role, p in audit.parameters.items() if p.required and role not in roles}
+    return audit, audit.call(**{**lacking, **roles}).arguments
+
+
+def _refuse_rows(arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that need single rows, which no query returns."""
+    if arguments["min_units"] is not None:
+        raise EvenhandError(
+            "min_units rounds what could show single rows, and a database rounds nothing. Leave it out of the query, and pass it "
+            "with the tally where the audit takes it."
+        )
+    _refuse_viewers(arguments)
 
 
 def _refuse_viewers(arguments: Mapping[str, Any]) -> None:

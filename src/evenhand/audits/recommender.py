@@ -49,6 +49,7 @@ from evenhand.tallies.crosstab import Crosstab, ResampledLists, Sides, Weights
 from evenhand.tallies.shown import Cut, Ints
 from evenhand.tallies.user_lists import Reading, UserLists
 
+EVERY_ROW_SHOWN = "score=None says that every row is shown, so top and threshold have nothing to cut. Leave them out."
 MOST_DIFFERENCES = 30
 SCORES = "a matrix (.npz, .npy), or a table: Parquet, CSV or JSON lines (also .gz)"
 
@@ -179,18 +180,15 @@ def recommender(
     [1.0, 0.2833]
     """
     deals = _permutations(chance)
-    cuts = Cut.checked(top, threshold, ties), Cut.checked(true_top, true_threshold, ties, prefix="true_")
-    reading = Reading(*cuts, normalize, listed=score is None)
-    if score is None and reading.shown.given:
-        raise EvenhandError(
-            "score=None says that every row is shown, so top and threshold have nothing to cut. Leave them out."
-        )
+    shown, true = Cut.checked(top, threshold, ties), Cut.checked(true_top, true_threshold, ties, prefix="true_")
+    if score is None and shown.given:
+        raise EvenhandError(EVERY_ROW_SHOWN)
     log.info("checking the scores")
     columns = {"user": user, "item": item, "score": score, "group": group, "relevance": relevance}
     sliced_by = SliceColumns(names_of(by), system)
     sliced_by.check((*call.audit.extra, user, item, "shown"))
     opened = open_scores(scores, relevant, names=columns, items=items, user_groups=user_groups, sliced_by=sliced_by)
-    return _result(call, opened, reading, deals)
+    return _result(call, opened, Reading(shown, true, normalize, listed=score is None), deals)
 
 
 def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> RecommenderResult:

@@ -13,6 +13,7 @@ import numpy as np
 from evenhand.audits.assemble import notes, suppressed
 from evenhand.audits.declare import Call
 from evenhand.cards import Floats
+from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
 from evenhand.intervals.kinds import DEFAULT_DRAWS, Interval, drawn_ends, stream
 from evenhand.intervals.requests import Reduced, draws_of
@@ -72,6 +73,12 @@ class RankingResult(Result):
         from evenhand.audits.compare import compare
 
         return compare(self, other, independent=independent)
+
+
+def refuse_one_sided(unknown: str, protected: Any) -> None:
+    """Refuse unlabelled items as the other side where no side is protected."""
+    if unknown == "unprotected" and protected is None:
+        raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
 
 
 def draws_wanted(interval: Interval) -> int:

@@ -133,16 +133,9 @@ def units_of(
         only_in_population = [b for b in by_columns if b not in opened.schema and b in everyone.schema]
     log.info("checking the table")
     read = open_log(
-        opened,
-        unit=unit,
-        amount=amount,
-        by=by_columns,
-        weight=weight,
-        nan_policy=nan_policy,
-        elsewhere=only_in_population,
-        part=part[0] if part else "",
-        marks=marks,
-    )
+        opened, unit=unit, amount=amount, by=by_columns, weight=weight, nan_policy=nan_policy, elsewhere=only_in_population,
+        part=part[0] if part else "", marks=marks,
+    )  # fmt: skip
     if isinstance(everyone, Relation):
         read = with_slices_of_units(with_text_ids(read, everyone), everyone, only_in_population)
     read, everyone, legend = _binned(read, everyone, bins)

@@ -486,28 +486,14 @@ def facts_of(
         "classical": "classical, t with rows minus coefficients",
         "cluster": f"clustered by {view.roles.cluster!r} (CR1), t with clusters minus 1",
     }[how]
-    names, inside = view.names, tested.moments.rows.sum(0)
-    ranking = kind == "ranking"
     hide = dict.fromkeys(left, "suppressed")
-    outside = _counts(names, view.used - inside)
-    set_by = [names[int(view.low.argmax())], names[int(view.high.argmin())]] if ranking else None
-    scope_facts: dict[str, Any] = {
-        "low": scope[0],
-        "high": scope[1],
-        "rule": "scores that all groups share" if ranking else "at or above the threshold",
-        "set_by": set_by if fewest <= 1 else None,
-    }
-    if not untold(outside, fewest, ()):
-        scope_facts |= {
-            "rows": int(inside.sum()), "rows_outside": sum(outside.values()), "left_out": outside | hide,
-        }  # fmt: skip
     rates = {"outcomes": "0 or 1"} if is_binary(tested.moments) and tuple(view.outcome_ends) == (0.0, 1.0) else {}
     return {
         "kind": kind,
         **rates,
-        "reference": names[view.reference],
-        "groups": _counts(names, view.used) | hide,
-        "scope": scope_facts,
+        "reference": view.names[view.reference],
+        "groups": _counts(view.names, view.used) | hide,
+        "scope": _scope_facts(view, tested, kind, scope, hide, fewest),
         "bins": {
             "asked": bins,
             "made": len(tested.ends) - 1,
@@ -524,6 +510,23 @@ def facts_of(
         "detectable": "gap that the test would find with a chance of 80%",
         "cannot_say": list(CANNOT_SAY),
     }
+
+
+def _scope_facts(
+    view: Outcomes, tested: Binning, kind: str, scope: tuple[float, float], hide: Mapping[str, str], fewest: int
+) -> dict[str, Any]:
+    """The range of scores that is tested, which groups set it, and the rows of each group outside it."""
+    names, inside, ranking = view.names, tested.moments.rows.sum(0), kind == "ranking"
+    outside = _counts(names, view.used - inside)
+    set_by = [names[int(view.low.argmax())], names[int(view.high.argmin())]] if ranking else None
+    facts = {
+        "low": scope[0], "high": scope[1],
+        "rule": "scores that all groups share" if ranking else "at or above the threshold",
+        "set_by": set_by if fewest <= 1 else None,
+    }  # fmt: skip
+    if untold(outside, fewest, ()):
+        return facts
+    return {**facts, "rows": int(inside.sum()), "rows_outside": sum(outside.values()), "left_out": {**outside, **hide}}
 
 
 def _joint_rule(tested: Binning) -> str:
