@@ -33,7 +33,7 @@ def printable(text: str) -> str:
 
 def unprintable_escaped(text: str) -> str:
     """JSON with control characters as escapes, so that no terminal obeys them."""
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 _PLACE = r"\b[a-z][a-z0-9+.-]+:/{1,2}"  # a path as Python knows it has one of them
