@@ -70,7 +70,7 @@ def test_large_populations_are_counted_like_small_ones(n, step):
     assert (s.units, s.total) == (n, x.sum())
     assert bool((np.diff(s.values) >= 0).all())
     reach = np.concatenate([block.reach for block in s.walk()])
-    held = np.concatenate([block.held for block in s.walk()])
+    held = np.concatenate([block.cum_amount for block in s.walk()])
     np.testing.assert_array_equal(reach, np.cumsum(s.counts))
     np.testing.assert_allclose(held, np.cumsum(s.counts * s.values), rtol=1e-12)
 
@@ -195,7 +195,7 @@ def test_gathered_cells_keep_units_and_total_and_span_little(x, parts):
 
 def test_who_holds_most_or_stands_at_a_given_rank_shares_a_cell_with_nobody():
     x = np.arange(1.0, 2001.0)
-    found = Spectrum.from_arrays(x).gathered(32, apart=1500)
+    found = Spectrum.from_arrays(x).gathered(32, separate_rank=1500)
     assert {1, 2, 1500, 1999, 2000} <= set(found.values[found.counts == 1])
     assert len(found.values) < 150
 

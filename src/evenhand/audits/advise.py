@@ -171,7 +171,7 @@ def _read_off(
         balance = DEGREES[int(np.searchsorted(EDGES, smaller, side="right"))]
     facts = {
         "rows": view.rows, "rankings": len(placed), "labels": [str(g) for g in placed.groups][:100],
-        "share_of_the_smaller_side": smaller, "median_labelled_items": float(np.median(seen.known)) if len(seen) else 0.0,
+        "share_of_the_smaller_side": smaller, "median_labelled_items": float(np.median(seen.labelled)) if len(seen) else 0.0,
     }  # fmt: skip
     many = 2 if placed.protected is not None else len(placed.groups)
     return Situation(balance, bias, many, _typical(seen)), facts, view.backend

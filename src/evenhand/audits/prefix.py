@@ -382,6 +382,6 @@ def _unlabelled_attention(placed: Placed) -> float:
     for batch in p.batches():
         weight = 1 / np.log2(np.arange(batch.width) + 2)
         inside = np.arange(batch.width) < batch.lengths[:, None]
-        lost += float(((inside & ~batch.known) @ weight).sum())
+        lost += float(((inside & ~batch.is_labelled) @ weight).sum())
         whole += float((inside @ weight).sum())
     return lost / whole

@@ -97,7 +97,7 @@ def _sums(b: Batch, counts: Floats, g: int) -> tuple[Any, ...]:
         return len(q), cumulative / b.seen, q.sum(), spread.sum() * (b.width - b.seen) / b.seen
     reached = (np.arange(b.width) < b.lengths[:, None]) & (b.seen > 0)
     seen = np.maximum(b.seen, 1)
-    parts = (1, b.held(g) / seen, q, spread * (sizes - b.seen) / seen)
+    parts = (1, b.cum_counts(g) / seen, q, spread * (sizes - b.seen) / seen)
     return tuple(np.where(reached, part, 0).sum(0) for part in parts)
 
 
@@ -105,7 +105,7 @@ def _band(p: Placement, g: int, at: Ints, overall: Floats, error: Floats, level:
     """Exact for a single list (hypergeometric), normal for the mean of several."""
     if len(p) == 1:
         labelled = np.cumsum(p.codes >= 0, dtype=np.int64)[at]
-        return share_band(int(p.counts[0, g]), int(p.known[0]), labelled, level)
+        return share_band(int(p.counts[0, g]), int(p.labelled[0]), labelled, level)
     z = NormalDist().inv_cdf((1 + level) / 2)
     return np.clip(overall - z * error, 0, 1), np.clip(overall + z * error, 0, 1)
 
@@ -138,7 +138,7 @@ def _requests(placed: Placed, scores_by_metric: Sequence[tuple[str, Scores]], na
                 "request": [str(name) for name in placed.requests.gather(selected).to_list()],
                 "estimate": scores.values[selected].tolist(),
                 "chance": scores.chances[selected].tolist(),
-                "items": placed.placement.known[selected].tolist(),
+                "items": placed.placement.labelled[selected].tolist(),
             }
             _append(points, dict(zip(names, labels, strict=True)), columns)
     return points

@@ -209,7 +209,7 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
     other: Sequence[UserLists | None] = [None] * len(lists)
     if convention == "holisticai" and plain.normalize and relevant is not None:
         # It scales scores and truth together where it judges, and the scores alone elsewhere.
-        scores_only = [_under_convention(convention, replace(plain, alone=True), part) for part in opened.slices]
+        scores_only = [_under_convention(convention, replace(plain, scores_only=True), part) for part in opened.slices]
         other = UserLists.per_slice(opened, scores_only)
     parts = [
         _measured(opened, part, codes[part.users], of_part, reading, unjudged, specs, sides, deals, call)

@@ -140,7 +140,7 @@ class Read:
             return None
         rows = []
         for u, ranking in zip(batch.some.tolist(), batch.first.tolist(), strict=True):
-            shared = metric if p.known[ranking] == p.lengths[ranking] else None
+            shared = metric if p.labelled[ranking] == p.lengths[ranking] else None
             rows.append(
                 [drawn.gains_of(terms, kind, self.weights[u], shared) for kind in self.reading.kinds[ranking].tolist()]
             )

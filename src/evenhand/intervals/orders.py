@@ -157,7 +157,7 @@ class _Compositions:
 
     def weights(self, reading: Reading) -> list[Floats]:
         """How much the first k labelled items of each composition count."""
-        return [row for mix in self.mixes for row in mix.weights(reading.weights(mix.known.shape[1]))]
+        return [row for mix in self.mixes for row in mix.weights(reading.weights(mix.is_labelled.shape[1]))]
 
     def members(self, alike: Ints) -> tuple[Ints, Ints]:
         """The rankings of these compositions, and the place of each one's composition among them."""
@@ -171,7 +171,7 @@ class _Compositions:
         """
         first = self.first[some]
         alike = np.arange(len(some)) if p.rows is not None else distinct_rows(p.counts[first])[1]
-        size = p.known[first]
+        size = p.labelled[first]
         order = np.lexsort([alike, -size])  # long lists first: short ones take over their orders
         size, alike, some, first = size[order], alike[order], some[order], first[order]
         starts = np.flatnonzero(np.diff(alike if p.rows is not None else size, prepend=-1))

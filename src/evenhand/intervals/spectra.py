@@ -129,7 +129,7 @@ def _coarse(s: Spectrum, places: Sequence[float] = (), neighbours: int = 1) -> S
     units = float(s.units)
     around = [(p * units, 8 * math.sqrt(units * p * (1 - p)) + 32 + 2 * neighbours) for p in places]
     near = [(rank - far, rank + far) for rank, far in around]
-    return s.gathered(COARSE, apart=float(units - tail_units(s.units)), near=near)
+    return s.gathered(COARSE, separate_rank=float(units - tail_units(s.units)), near=near)
 
 
 def _fill_intervals(

@@ -47,7 +47,7 @@ def satisfied(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, 
     1.0
     """
     violations = first_violations(placed, p, alpha, adjusted=adjusted)
-    return np.where(placed.sides().known > 0, (violations == 0).astype(np.float64), np.nan)
+    return np.where(placed.sides().labelled > 0, (violations == 0).astype(np.float64), np.nan)
 
 
 @metric(
@@ -61,7 +61,7 @@ def satisfied(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, 
         ideal=np.nan,
         better="",
         undefined="every prefix of the ranking holds enough protected items",
-        otherwise=lambda placed, **_: np.where(placed.sides().known > 0, "satisfied", "no_labelled_items"),
+        otherwise=lambda placed, **_: np.where(placed.sides().labelled > 0, "satisfied", "no_labelled_items"),
         says="Rankings that violate FA*IR first do so at rank {estimate:number} on average{interval}.",
         formula=r"\min\{k : c_k < m(k)\}",
         example="0 0 0 0 0 1, p 0.5, alpha 0.1 -> 5",
@@ -95,12 +95,12 @@ def first_violations(placed: Placement, p: float | None, alpha: float, *, adjust
     violations = np.zeros(len(sides))
     for block in sides.batches():
         seen = np.broadcast_to(block.seen, block.codes.shape).astype(np.int64)
-        labelled = block.known.sum(1)
+        labelled = block.is_labelled.sum(1)
         lengths, which = np.unique(labelled, return_inverse=True)
         needed = np.zeros((len(lengths), int(lengths.max(initial=0)) + 1))
         for i, k in enumerate(lengths.tolist()):  # one table per length, not per ranking
             needed[i, 1 : k + 1] = _table(k, p, alpha, adjusted)
-        short = block.known & (block.held(0) < needed[which[:, None], seen])
+        short = block.is_labelled & (block.cum_counts(0) < needed[which[:, None], seen])
         if short.shape[1]:
             violations[block.at] = np.where(short.any(1), short.argmax(1) + 1, 0)
     return violations

@@ -77,7 +77,7 @@ def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
         rank = 2 * b.reach  # and on in place: at 10^8 cells a new array costs more than the sum
         rank -= b.mass
         rank -= size[..., None]
-        rank *= b.own if (shrink == 1).all() else b.own * shrink[..., None]
+        rank *= b.amount if (shrink == 1).all() else b.amount * shrink[..., None]
         spread = spread + rank.sum(-1)  # each product rounded, or equal amounts would leave a rest
     value = spread / (size * (total * shrink))
     return np.where(size > 1, value * (size / (size - 1)), np.nan) if corrected else value
@@ -88,7 +88,7 @@ def _(s: Spectrum, estimate: Floats, *, corrected: bool = False) -> Influence:
     """Z_i / mean with Z_i = -(G + 1) x_i + (2 / n) sum_j max(x_i - x_j, 0), centred."""
     size, mean = s.size, s.total / s.size
     correction = size / (size - 1) if corrected else np.ones_like(size)
-    parts = [b.values * b.reach - b.held for b in s.walk()]
+    parts = [b.values * b.reach - b.cum_amount for b in s.walk()]
     above = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
     terms = (2 * correction / (size * mean), above), (-(estimate + correction) / mean, s.values)
     return Influence(terms, correction - estimate, varying=1)

@@ -487,7 +487,9 @@ def lean_and_spread(p: Placement) -> tuple[Floats, Floats]:
     """
     leans, spread = np.zeros((len(p), len(p.groups))), np.zeros((len(p), len(p.groups)))
     for batch in p.batches():
-        lengths, labelled = (batch.lengths[:1], batch.known[:1]) if batch.complete else (batch.lengths, batch.known)
+        lengths, labelled = (
+            (batch.lengths[:1], batch.is_labelled[:1]) if batch.complete else (batch.lengths, batch.is_labelled)
+        )
         inside = np.arange(batch.width) < np.minimum(lengths, p.depth or batch.width)[:, None]  # complete: one for all
         seen = np.broadcast_to(batch.seen, inside.shape)
         weight = np.where(inside & (seen > 0), 1 / np.log2(np.arange(2.0, batch.width + 2)) / np.maximum(seen, 1), 0.0)
@@ -497,6 +499,6 @@ def lean_and_spread(p: Placement) -> tuple[Floats, Floats]:
         varied = np.where(labelled, (counts - mean) ** 2, 0.0).sum(1, keepdims=True)
         share = p.counts[batch.where] / size
         for g in range(batch.groups):
-            leans[batch.at, g] = ((batch.held(g) - seen * share[:, g : g + 1]) * weight).sum(1)
+            leans[batch.at, g] = ((batch.cum_counts(g) - seen * share[:, g : g + 1]) * weight).sum(1)
         spread[batch.at] = np.sqrt(varied * share * (1 - share) * size / np.maximum(size - 1, 1))
     return leans, spread

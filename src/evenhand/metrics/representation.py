@@ -36,7 +36,7 @@ class Represented(Placement):
 
     def reasons(self) -> npt.NDArray[Any]:
         """(R,) why nothing can be said about each ranking: it is empty, or unlabelled."""
-        return np.select([self.lengths == 0, self.known == 0], ["empty", "no_labelled_items"], default="")
+        return np.select([self.lengths == 0, self.labelled == 0], ["empty", "no_labelled_items"], default="")
 
 
 PROTECTED = frozenset({"sides", "labels"})
@@ -160,8 +160,8 @@ def fair(placed: Placement, *, p: Fraction | None = None) -> Floats:
     table = _distribution(int(sides.lengths.max(initial=0)), p)
     for block in sides.batches():
         seen = np.broadcast_to(block.seen, block.codes.shape).astype(np.int64)
-        chances = np.where(block.known, table[seen, block.held(0).astype(np.int64)], 0.0)
-        labelled = block.known.sum(1)
+        chances = np.where(block.is_labelled, table[seen, block.cum_counts(0).astype(np.int64)], 0.0)
+        labelled = block.is_labelled.sum(1)
         with np.errstate(invalid="ignore", divide="ignore"):
             values[block.at] = chances.sum(1) / labelled
     return values
@@ -177,9 +177,9 @@ def fair_chance(placed: Placement, p: float, looked: Floats | None = None) -> Fl
     [0.75]
     """
     sides = placed.sides()
-    table = _distribution(int(sides.known.max(initial=0)), p)
-    upto = sides.known if looked is None else looked
-    keys: Floats = np.column_stack([sides.counts[:, 0], sides.known, upto]).astype(np.float64)
+    table = _distribution(int(sides.labelled.max(initial=0)), p)
+    upto = sides.labelled if looked is None else looked
+    keys: Floats = np.column_stack([sides.counts[:, 0], sides.labelled, upto]).astype(np.float64)
     kinds, which = np.unique(keys, axis=0, return_inverse=True)
 
     def term(c: Floats, k: Floats, *_: Floats) -> Floats:

@@ -35,7 +35,7 @@ def lorenz_at(s: Spectrum, p: float | Floats) -> Floats:
         cell, reached = b.crossed(b.reach, bound)
         if reached.any():
             part = (bound - before(b.reach, cell, b.reached)) * entries(b.values, cell)
-            amount = np.where(np.isnan(amount) & reached, before(b.held, cell, b.before) + part, amount)
+            amount = np.where(np.isnan(amount) & reached, before(b.cum_amount, cell, b.before) + part, amount)
     return np.where(np.isnan(amount) | (bound >= s.size), s.total, amount) / s.total
 
 
@@ -44,9 +44,9 @@ def population_at(s: Spectrum, share: Floats) -> Floats:
     bound = share * s.total
     units = np.full(s.size.shape, np.nan)
     for b in s.walk():
-        cell, crossed = b.crossed(b.held, bound)
+        cell, crossed = b.crossed(b.cum_amount, bound)
         if crossed.any():
-            part = (bound - before(b.held, cell, b.before)) / entries(b.values, cell)
+            part = (bound - before(b.cum_amount, cell, b.before)) / entries(b.values, cell)
             units = np.where(np.isnan(units) & crossed, before(b.reach, cell, b.reached) + part, units)
     below = np.where(np.isnan(units), s.size, units)
     return np.where(s.total > 0, np.minimum(below / s.size, 1.0), np.nan)
@@ -454,5 +454,5 @@ def lorenz_curve(s: Spectrum) -> Lorenz:
         return Lorenz(np.array([0.0, 1.0]), np.array([np.nan, np.nan]))
     blocks = list(s.walk())
     reach = np.concatenate([[0.0], *(b.reach for b in blocks)])
-    amount = np.concatenate([[0.0], *(b.held for b in blocks)])
+    amount = np.concatenate([[0.0], *(b.cum_amount for b in blocks)])
     return Lorenz(reach / reach[-1], amount / amount[-1])

@@ -189,7 +189,7 @@ class Reading:
         means: dict[int, Floats] = {}
         for mix in self.placement.mixes:
             defined = np.flatnonzero(self._exists(mix))
-            weights = mix.weights(self.weights(mix.known.shape[1]))[defined]
+            weights = mix.weights(self.weights(mix.is_labelled.shape[1]))[defined]
             kinds = self.kinds[mix.first[defined]]
             by_mix = np.full((2, len(mix.first)), np.nan)
             z = self._normalizers(weights, kinds)

@@ -103,13 +103,13 @@ class Terms:
     def along(self, b: Batch, group: int, kind: Ints, ends: slice, room: Room) -> Floats:
         """(m, ...) F at the prefixes `ends` of a block of rankings; `room` is written over."""
         if self.flat is None or self.kinds is None:
-            return self.at(b.held(group)[:, ends], b.seen[..., ends], kind[:, None])
+            return self.at(b.cum_counts(group)[:, ends], b.seen[..., ends], kind[:, None])
         # Every rank is a step in the table of its list, and the last one ends where the table does: so all steps are added up
         # in one run, from list to list.
         places = room.places(b.codes.shape)
         steps: Any = self.kinds.strides[kind][:, None] if len(self.kinds.blocks) > 1 else self.kinds.blocks[0].wide
         np.equal(b.codes, group, out=places)
-        places += steps if b.complete else b.known * steps
+        places += steps if b.complete else b.is_labelled * steps
         places[:, 0] += self.kinds.offsets[kind]
         places[1:, 0] -= self.kinds.ends[kind[:-1]]
         np.cumsum(places.reshape(-1), out=places.reshape(-1))

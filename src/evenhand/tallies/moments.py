@@ -62,7 +62,7 @@ class Moments:
     above, below : (..., B, G) rows whose outcome lies above the smallest, below the largest outcome of all.
     clusters : the same rows summed per cluster, of a table that is read once what is asked of them; or None.
     squares : the same sums with squared weights, which robust errors need; None where every weight is one.
-    held : (..., B, G) rows per cell; None where every weight is one, and `sums` count them.
+    row_counts : (..., B, G) rows per cell; None where every weight is one, and `sums` count them.
     lost : (..., B, G) how much of the squares of v may be rounding, since v was measured from other lines before; None for none.
     blurred : (..., B, G) how much of the squares of u may be rounding, since u was measured from other scores before; None for none.
     """
@@ -77,14 +77,14 @@ class Moments:
     below: Floats
     clusters: Clusters | PendingClusters | None = None
     squares: Floats | None = None
-    held: Floats | None = None
+    row_counts: Floats | None = None
     lost: Floats | None = None
     blurred: Floats | None = None
 
     @property
     def rows(self) -> Floats:
         """Rows per cell."""
-        return self.mass if self.held is None else self.held
+        return self.mass if self.row_counts is None else self.row_counts
 
     @property
     def mass(self) -> Floats:
@@ -190,7 +190,7 @@ class Moments:
         return Moments(
             powers(self.sums), self.origin[..., first:last], self.level[cut], self.slope[cut], self.low[cut], self.high[cut],
             self.above[cut], self.below[cut], None if self.clusters is None else self.clusters.part(first, last),
-            None if self.squares is None else powers(self.squares), None if self.held is None else self.held[cut],
+            None if self.squares is None else powers(self.squares), None if self.row_counts is None else self.row_counts[cut],
             None if self.lost is None else self.lost[cut], None if self.blurred is None else self.blurred[cut],
         )  # fmt: skip
 
@@ -220,7 +220,7 @@ class Moments:
             np.minimum.reduceat(flat.low, first, axis=-2), np.maximum.reduceat(flat.high, first, axis=-2),
             join(flat.above, -2), join(flat.below, -2),
             None if flat.clusters is None else flat.clusters.merged(into),
-            None if flat.squares is None else join(flat.squares, -4), None if flat.held is None else join(flat.held, -2),
+            None if flat.squares is None else join(flat.squares, -4), None if flat.row_counts is None else join(flat.row_counts, -2),
             join(flat.unsure, -2), join(flat.blur, -2),
         )  # fmt: skip
 
@@ -266,7 +266,7 @@ class Moments:
         more = {}
         if weight is not None:
             rows = np.asarray(np.bincount(cell, minlength=size), dtype=np.float64).reshape(shape)
-            more = {"squares": _powers(w * w, u, v, cell, shape), "held": rows}
+            more = {"squares": _powers(w * w, u, v, cell, shape), "row_counts": rows}
         return cls(_powers(w, u, v, cell, shape), origin, level, slope, *range_, above, below, clusters, **more)
 
 
@@ -495,7 +495,7 @@ def _moments(cells: Cells, at: Ints, origin: Floats, level: Floats, slope: Float
     is_weighted = "square_00" in cells.names
     return Moments(
         powers("sum"), origin, level, slope, place("low", np.inf), place("high", -np.inf), place("above"), place("below"),
-        squares=powers("square") if is_weighted else None, held=place("row_count") if is_weighted else None,
+        squares=powers("square") if is_weighted else None, row_counts=place("row_count") if is_weighted else None,
     )  # fmt: skip
 
 

@@ -115,7 +115,7 @@ class Placement:
         return per_group
 
     @cached_property
-    def known(self) -> Ints:
+    def labelled(self) -> Ints:
         """(R,) items with a label."""
         if self.rows is None:
             return total(self.counts).astype(np.int64)
@@ -135,7 +135,7 @@ class Placement:
     @property
     def _made_of(self) -> Floats:
         """(R, ...) numbers that tell make-ups apart, labelled items first; of whole items the last group has the rest."""
-        return np.column_stack([self.known, self.counts if self.rows is not None else self.counts[:, :-1]])
+        return np.column_stack([self.labelled, self.counts if self.rows is not None else self.counts[:, :-1]])
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -183,9 +183,9 @@ class Placement:
         """(R,) why no prefix metric can speak about each ranking: empty, unlabelled or of one group only."""
         present = (self.counts > 0).sum(1)
         if self.protected is not None:
-            present = (self.protected_counts > 0).astype(int) + (self.known - self.protected_counts > 1e-12)
+            present = (self.protected_counts > 0).astype(int) + (self.labelled - self.protected_counts > 1e-12)
         return np.select(
-            [self.lengths == 0, self.known == 0, present < 2],
+            [self.lengths == 0, self.labelled == 0, present < 2],
             ["empty", "no_labelled_items", "one_group_only"],
             default="",
         )
@@ -254,17 +254,17 @@ class Placement:
         return tuple(self._mixes())
 
     def _mixes(self) -> Iterator[Mix]:
-        gapless = self.known == self.lengths
+        gapless = self.labelled == self.lengths
         yield from self._whole_mixes(np.flatnonzero(gapless))
         if gapless.all():
             return
         rest = np.flatnonzero(~gapless)
         for batch in self.take(rest).batches():
             at = rest[batch.at]
-            slots = np.packbits(batch.known, axis=1)
+            slots = np.packbits(batch.is_labelled, axis=1)
             keys = np.concatenate([self.lengths[at, None], self.counts[at], slots], axis=1)
             _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-            yield Mix(at[first], batch.known[first], batch.lengths[first], at, which.reshape(-1))
+            yield Mix(at[first], batch.is_labelled[first], batch.lengths[first], at, which.reshape(-1))
 
     def _whole_mixes(self, at: Ints) -> Iterator[Mix]:
         """Rankings without gaps: their length and counts say it all."""
@@ -316,7 +316,7 @@ class Batch:
         return int(self.codes.shape[1])
 
     @cached_property
-    def known(self) -> Bools:
+    def is_labelled(self) -> Bools:
         return np.asarray(self.codes >= 0)
 
     @cached_property
@@ -329,9 +329,9 @@ class Batch:
         """Labelled items down to each rank: (W,) when complete, else (m, W)."""
         if self.complete:
             return np.arange(1, self.width + 1)
-        return _down(self.known)
+        return _down(self.is_labelled)
 
-    def held(self, group: int) -> npt.NDArray[Any]:
+    def cum_counts(self, group: int) -> npt.NDArray[Any]:
         """(m, W) items of a group, or their shares, down to each rank."""
         if self.rows is not None:
             return np.asarray(np.cumsum(np.nan_to_num(self.rows[:, :, group]), axis=1))
@@ -345,13 +345,13 @@ class Mix:
     Attributes
     ----------
     first : (U,) a ranking of each composition.
-    known : (U, W) which ranks hold a labelled item.
+    is_labelled : (U, W) which ranks hold a labelled item.
     lengths : (U,) ranks, unknown ones included.
     at, which : (m,) the rankings, and the composition of each.
     """
 
     first: Ints
-    known: Bools
+    is_labelled: Bools
     lengths: Ints
     at: Ints
     which: Ints
@@ -362,11 +362,11 @@ class Mix:
         Unknown items keep their ranks, so the prefix metric of a ranking with gaps is that of the list without them
         under these weights.
         """
-        compositions, width = self.known.shape
+        compositions, width = self.is_labelled.shape
         inside = np.arange(width) < self.lengths[:, None]
-        if np.array_equal(inside, self.known):
+        if np.array_equal(inside, self.is_labelled):
             return np.asarray(inside * discount)
-        seen = _down(self.known)
+        seen = _down(self.is_labelled)
         cells = seen + np.arange(compositions)[:, None] * (width + 1)
         sums = np.bincount(cells.ravel(), (inside * discount).ravel(), minlength=compositions * (width + 1))
         return np.asarray(sums.reshape(compositions, width + 1)[:, 1:])

@@ -80,7 +80,7 @@ def _padded(table: Any, start: int, stop: int) -> Floats:
 
 @dataclass(frozen=True)
 class SumsByItem:
-    """Sums over the items of each row, apart by item: a sparse table for each name, all of one shape.
+    """Sums over the items of each row, item by item: a sparse table for each name, all of one shape.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class SumsByItem:
 
 @dataclass(frozen=True)
 class CrossedSums:
-    """The exposure of groups apart by item; with counts of items the sums are those of a resample.
+    """The exposure of groups item by item; with counts of items the sums are those of a resample.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ class ListSpec:
     sums : attention by ranking and group; gained : those of them whose relevance met is added up too.
     norms : attention whose norms over items are taken; due : those of them with a target.
     items : attention item by item, as (attention, pooled).
-    apart : what is kept apart by item: attention, where items are resampled; None otherwise.
+    by_item : sums to hold item by item, where items are resampled; None otherwise.
     """
 
     groups: int
@@ -182,25 +182,25 @@ class ListSpec:
     norms: tuple[AttentionSpec, ...] = ()
     due: tuple[AttentionSpec, ...] = ()
     items: tuple[tuple[AttentionSpec, bool], ...] = ()
-    apart: RequiredSums | None = None
+    by_item: RequiredSums | None = None
 
     @property
     def is_empty(self) -> bool:
-        return not (self.sums or self.norms or self.items or self.apart is not None)
+        return not (self.sums or self.norms or self.items or self.by_item is not None)
 
     @property
     def specs(self) -> list[AttentionSpec]:
         """All attention that is read."""
-        more = () if self.apart is None else self.apart.specs
+        more = () if self.by_item is None else self.by_item.specs
         return list(dict.fromkeys([*self.sums, *self.norms, *(spec for spec, _ in self.items), *more]))
 
     @property
     def needs_relevance(self) -> bool:
-        return any(not spec.is_by_rank for spec in self.specs) or bool(self.apart is not None and self.apart.gained)
+        return any(not spec.is_by_rank for spec in self.specs) or bool(self.by_item is not None and self.by_item.gained)
 
     @property
     def needs_items(self) -> bool:
-        return bool(self.norms or self.items or self.apart is not None)
+        return bool(self.norms or self.items or self.by_item is not None)
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class ListSums:
     cells : rankings times groups and one, plus the group; sums : by ("attention" or "gain", attention).
     requests : numbers of requests; norms : by attention, (n, 3) |e|^2, e.e*, the draws' own squares.
     items : by (attention, pooled), request, item, attention and utility.
-    apart : the same as cells, items, and by name their values.
+    by_item : cells, items, and by name their values.
     """
 
     cells: Ints
@@ -220,7 +220,7 @@ class ListSums:
     requests: Ints
     norms: Mapping[AttentionSpec, Floats]
     items: Mapping[tuple[AttentionSpec, bool], tuple[Ints, Ints, Floats, Floats]]
-    apart: tuple[Ints, Ints, Mapping[Any, Floats]] | None = None
+    by_item: tuple[Ints, Ints, Mapping[Any, Floats]] | None = None
 
     @classmethod
     def from_rankings(
@@ -280,7 +280,7 @@ class ListBatch:
             batch.integers("request_number")[batch.starts[:-1]],
             {spec: rows.item_norms(spec, batch) for spec in self.spec.norms},
             {key: rows.by_item(*key) for key in self.spec.items},
-            None if self.spec.apart is None else rows.kept_apart(self.spec.apart, self.spec.groups),
+            None if self.spec.by_item is None else rows.sums_by_item(self.spec.by_item, self.spec.groups),
         )
 
 
@@ -389,7 +389,7 @@ class ListRows:
             request, item, probability = request[defined], item[defined], probability[defined]
         return request, item, probability * attention, probability * utility
 
-    def kept_apart(self, required: RequiredSums, groups: int) -> tuple[Ints, Ints, dict[Any, Floats]]:
+    def sums_by_item(self, required: RequiredSums, groups: int) -> tuple[Ints, Ints, dict[Any, Floats]]:
         """Cell of ranking and group, item, and by name what the item adds to the cell's sums."""
         assert self.item is not None  # noqa: S101  (asked for by the query)
         values: dict[Any, Floats] = {"items": self.share * self.shown}
@@ -489,11 +489,11 @@ def crossed_sums(
     tables: JudgedRankings, exposure: GroupExposure, required: RequiredSums, parts: Sequence[ListSums],
     judged: JudgedRequests | None, items: tuple[str, int],
 ) -> CrossedSums:  # fmt: skip
-    """The sums of groups kept apart by item."""
+    """The sums of groups, item by item."""
     name, many = items
     width = len(exposure.labels) + 1
     rows, numbers, values = (
-        zip(*(part.apart for part in parts if part.apart is not None), strict=True) if parts else ((), (), ())
+        zip(*(part.by_item for part in parts if part.by_item is not None), strict=True) if parts else ((), (), ())
     )
     names = list(values[0]) if values else ["items"]
     ranked = SumsByItem.from_rows(
@@ -511,11 +511,11 @@ def crossed_sums(
         sized.integers("code"), sized.integers("number"), {"sizes": sized.floats("share")}, width
     )
     return CrossedSums(
-        many, ranked, None if judged is None else _judged_apart(tables, exposure, required, judged, name), sizes
+        many, ranked, None if judged is None else _judged_by_item(tables, exposure, required, judged, name), sizes
     )
 
 
-def _judged_apart(
+def _judged_by_item(
     tables: JudgedRankings, exposure: GroupExposure, required: RequiredSums, judged: JudgedRequests, items: str
 ) -> SumsByItem:
     specs, width = required.among(required.due), len(exposure.labels) + 1
@@ -552,7 +552,7 @@ def _joined(arrays: Sequence[Any], kind: Any = np.int64) -> Any:
 
 
 def refuse_many_rows(rows: int) -> None:
-    """Refuse to keep more rows apart than fit."""
+    """Refuse more rows than fit into memory item by item."""
     if rows > MOST_ROWS:
         raise EvenhandError(
             f"{rows:,} rows are too many to resample items in memory (at most {MOST_ROWS:,}). Pass resample='requests'."

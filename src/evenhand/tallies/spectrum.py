@@ -49,7 +49,7 @@ BIN_WIDTH = 2.0**-12
 
 @dataclass(frozen=True)
 class Block:
-    """A run of cells: `mass` in each, and `reach` (mass) and `held` (amount) up to and including each.
+    """A run of cells: `mass` in each, and `reach` (mass) and `cum_amount` (amount) up to and including each.
 
     What is cumulated is worked out when a metric first asks for it; `reached` and `before` are what precedes the block.
     """
@@ -64,13 +64,13 @@ class Block:
         return _after(self.reached, np.cumsum(self.mass, axis=-1))
 
     @cached_property
-    def own(self) -> Floats:
+    def amount(self) -> Floats:
         """What the units of each cell hold."""
         return self.mass * self.values
 
     @cached_property
-    def held(self) -> Floats:
-        return _after(self.before, np.cumsum(self.own, axis=-1))
+    def cum_amount(self) -> Floats:
+        return _after(self.before, np.cumsum(self.amount, axis=-1))
 
     def crossed(self, run: Floats, bound: Floats) -> tuple[Ints, Any]:
         """The first cell at which a running sum is no longer below a bound, and whether there is one in this block."""
@@ -194,7 +194,7 @@ class Spectrum:
         return counts if self.weights is None else counts * self.weights[..., at]
 
     def walk(self, *, amounts: bool = True) -> Iterator[Block]:
-        """The cells from the poorest up, a block at a time; who reads no block's `held` saves a pass without `amounts`."""
+        """The cells from the poorest up, a block at a time; who reads no block's `cum_amount` saves a pass without `amounts`."""
         return iter(self._one_block) if self.values.shape[-1] <= BLOCK else self._blocks(amounts=amounts)
 
     @cached_property
@@ -319,12 +319,12 @@ class Spectrum:
             np.concatenate([self.values[head], amount / counts]), np.concatenate([self.counts[head], counts])
         )
 
-    def gathered(self, parts: int, apart: float = 0.0, near: Sequence[tuple[float, float]] = ()) -> Spectrum:
+    def gathered(self, parts: int, separate_rank: float = 0.0, near: Sequence[tuple[float, float]] = ()) -> Spectrum:
         """The same units in fewer cells, each at its mean, for sums and points of the curve; weighted cells stay as they are.
 
         No bin of several amounts spans more than about a part in `parts` of the units or of all they hold, nor a factor of
         more than 2^(16 / parts) in amounts or, about, in ranks from the bottom or the top: so those that hold most, and
-        amounts that differ little, stay apart. The amount of the unit of rank `apart` shares its bin with no other, nor does
+        amounts that differ little, stay apart. The amount of the unit of rank `separate_rank` shares its bin with no other, nor does
         any between two ranks of `near`.
 
         >>> Spectrum.from_arrays([1, 2, *range(1000, 1010), 9000]).gathered(4).values.tolist()
@@ -347,7 +347,7 @@ class Spectrum:
                     *(_alone(cum_amount, cum_amount[-1] * even), np.searchsorted(values, 2.0**grid)),
                     *(
                         _alone(reach, edges)
-                        for edges in (reach[-1] * even, ends, (reach[-1] - ends)[::-1], [apart, apart])
+                        for edges in (reach[-1] * even, ends, (reach[-1] - ends)[::-1], [separate_rank, separate_rank])
                     ),
                     *(np.arange(*np.searchsorted(reach, ranks) + np.array([0, 2])) for ranks in near),
                 ]

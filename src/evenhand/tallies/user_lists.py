@@ -52,7 +52,7 @@ UNJUDGED = AT["seekers"]
 class Reading:
     """How scores become "shown" and truth becomes "relevant".
 
-    `normalize` brings both to [0, 1] first, by the range of both or, with `alone`, of the scores; `fill` shows missing items
+    `normalize` brings both to [0, 1] first, by the range of both or, with `scores_only`, of the scores; `fill` shows missing items
     too, as if they scored lowest (holisticai does);
     `listed` means that every row is shown as it stands.
     """
@@ -60,7 +60,7 @@ class Reading:
     shown: Cut
     true: Cut
     normalize: bool = False
-    alone: bool = False
+    scores_only: bool = False
     fill: bool = False
     listed: bool = False
 
@@ -71,7 +71,7 @@ class Reading:
 
     def scale(self, facts: Facts, truth_facts: Facts | None) -> tuple[float, float]:
         """Offset and width that scores and truth are scaled by: the range of both together, or of the scores alone."""
-        both = [f for f in (facts, None if self.alone else truth_facts) if f is not None and f.cells]
+        both = [f for f in (facts, None if self.scores_only else truth_facts) if f is not None and f.cells]
         return scale_of(min(f.low for f in both), max(f.high for f in both)) if self.normalize and both else (0.0, 1.0)
 
     def allows_any_item(self, part: Slice) -> bool:

@@ -170,7 +170,7 @@ class ExposureTallies:
     placement : labels in rank order, for metrics that read them.
     items : attention item by item, by attention and whether it is pooled.
     lists : per slice, rankings that stand for it, for chance levels; None where nobody asked.
-    crossed : sums kept apart by item, for resampling items too.
+    crossed : sums held item by item, for resampling items too.
     """
 
     sums: GroupExposure
@@ -189,7 +189,7 @@ class ExposureTallies:
 def add_up(
     tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], labels: tuple[Any, ...], *, resample_items: bool
 ) -> tuple[GroupExposure, dict[tuple[AttentionSpec, bool], ItemAttention], CrossedSums | None]:
-    """The sums by group that these metrics need, attention item by item, and the sums apart by item where items are resampled."""
+    """The sums by group that these metrics need, attention item by item, and the sums item by item where items are resampled."""
     required = required_by(specs)
     sums, judged = GroupExposure.from_rankings(tables, required, labels), None
     if tables.judged is not None and required.judged:
@@ -373,7 +373,7 @@ def _of_placement(spec: ExposureMetricSpec, t: ExposureTallies, *, chance: bool)
         p = Represented(p.codes, p.starts, p.groups, p.protected, p.rows)
         spec = _with_share(spec, t)
         values = spec.on(p)
-        each = spec.metric.by_chance(t.placement, **spec.params, looked=p.known) if chance else np.nan
+        each = spec.metric.by_chance(t.placement, **spec.params, looked=p.labelled) if chance else np.nan
     else:
         scores = scores_of(spec, p, chance=chance)
         values, each = scores.values, scores.chances
