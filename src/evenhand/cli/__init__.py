@@ -144,7 +144,7 @@ def _result(args: argparse.Namespace) -> Result:
 
 
 def _add_arguments(verb: str, parser: argparse.ArgumentParser) -> None:
-    """Add the options of a verb: those of its audit, those of its module, and those of every answer."""
+    """Add the options of a verb: of its audit, of its module, and of every answer."""
     module = _module(verb)
     if module and not is_audit(verb):
         module.add_arguments(parser)

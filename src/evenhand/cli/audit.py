@@ -102,7 +102,7 @@ def _add_positional(parser: argparse.ArgumentParser, parameter: Parameter) -> No
 def add_option(
     group: Any, parameter: Parameter, audit: Audit, *, required: bool | None = None, help: str = "", **more: Any
 ) -> None:
-    """Add one parameter as an option; `help` and `more` override what the parameter says of itself."""
+    """Add one parameter as an option; `help` and `more` override its declaration."""
     names = NAMES.get(parameter.name, (flag(parameter.name, audit),))
     text = help or describe(parameter)
     common = {
@@ -200,7 +200,7 @@ def source(files: Sequence[str], engine: str, master: str | None = None) -> Any:
 
 
 def second_table(parameter: Parameter, value: Any, engine: str, master: str | None) -> Any:
-    """An argument; if it is a second Parquet table and the first is on a cluster, read there, as it may be as large."""
+    """An argument; a second Parquet table is read by Spark too, as it may be as large."""
     large = engine == "spark" and parameter.takes.table and isinstance(value, str)
     return source([value], engine, master) if large and value.endswith((".parquet", ".pq")) else value
 

@@ -12,7 +12,7 @@ _RULE = re.compile(r"-+(  -+)*")
 
 
 def shows(stream: TextIO | None) -> bool:
-    """Whether a stream is a terminal with colour, and NO_COLOR is not set (https://no-color.org)."""
+    """Whether a stream is a terminal with colour and NO_COLOR (no-color.org) is not set."""
     if stream is None or os.environ.get("NO_COLOR") or os.environ.get("TERM", "") == "dumb":
         return False
     return stream.isatty()

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def candidates(words: Sequence[str]) -> list[str]:
-    """Completions of the last word: verbs, options, choices or columns; none where a file may stand.
+    """Completions of the last word: verbs, options, choices or columns, but no files.
 
     >>> candidates(["ineq"]), candidates(["inequality", "log.csv", "--engine", "p"])
     (['inequality'], ['polars'])

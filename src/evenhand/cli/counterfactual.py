@@ -1,4 +1,4 @@
-"""`evenhand counterfactual`: the outcome test, then the slots reallocated by predicted outcomes."""
+"""`evenhand counterfactual`: the outcome test, and slots reallocated by predicted outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs in the order of `evenhand --help`: a summary line, then the examples and notes below the options.
+"""The verbs in the order of `evenhand --help`: a summary line, then examples and notes.
 
 A verb that runs an audit needs an entry here and nothing else: its options come from the audit's declaration. A module of the
 verb's name in this package may add options (`add_arguments(parser)`) and act on them (`after(result, args)`); verbs that run

@@ -101,7 +101,7 @@ COMPLETE = ("--unit", "--amount", "--score", "--outcome", "--request", "--rank")
 
 
 def _omit_missing(sample: Sample, question: Question) -> Question:
-    """The question with --nan-policy omit and a note, where a column that it needs has missing values."""
+    """The question, with --nan-policy omit and a note if a column has missing values."""
     from evenhand.cli import options_of
 
     incomplete = {c.name for c in sample.columns if c.missing}

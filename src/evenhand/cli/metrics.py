@@ -1,4 +1,4 @@
-"""`evenhand metrics`: metric cards, other tools' conventions, and the table of ranking metrics."""
+"""`evenhand metrics`: cards, other tools' conventions, and the table of ranking metrics."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ QUIET_SECONDS = 2.0
 
 
 def add_output(parser: argparse.ArgumentParser, charts: Sequence[str] = (), *, gates: bool = True) -> None:
-    """Add where the answer goes and in what format; without `charts` nothing is drawn or checked."""
+    """Add the options of the answer; without `charts` nothing is drawn or checked."""
     out = parser.add_argument_group("output")
     out.add_argument("--format", choices=FORMATS, default="table", help="format of the answer (default: table)")
     out.add_argument(
@@ -51,7 +51,7 @@ def add_no_progress(group: Any) -> None:
 
 
 def _add_checks(parser: argparse.ArgumentParser, *, hidden: bool) -> None:
-    """Add the rules that decide the exit code, and the file that collects the numbers day by day."""
+    """Add the options of checks, which decide the exit code, and of the history."""
     group = parser.add_argument_group("checks and history")
     taken = parser._option_string_actions  # noqa: SLF001  (no public list)
 
@@ -130,7 +130,7 @@ def deliver(deliveries: Sequence[Delivery], args: argparse.Namespace) -> int:
 
 
 def output_files(args: argparse.Namespace, deliveries: Sequence[Delivery] = ()) -> list[str]:
-    """The files to write; one that is unwritable, or an input, is refused before any work is done."""
+    """The files to write; unwritable files and inputs are refused before any work is done."""
     from evenhand.report.files import refuse_unwritable
 
     plots = [*args.plot, *(plot for delivery in deliveries for plot in delivery.plots)]
@@ -174,7 +174,7 @@ def chart_file(spec: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def progress(stage: str, *, quiet: bool) -> Iterator[None]:
-    """Show the current stage on standard error once it takes a while; on a terminal, one line that is rewritten."""
+    """Show the current stage on standard error; on a terminal, one line that is rewritten."""
     if quiet:
         yield
         return

@@ -52,7 +52,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 @dataclass(frozen=True)
 class Step:
-    """One audit of a plan: its arguments as written, and the keys that say what to do with the answer."""
+    """One audit of a plan: its arguments as written, and the keys about its answer."""
 
     audit: Audit
     written: Mapping[str, Any]

@@ -68,14 +68,14 @@ def _delivery(step: Step, args: argparse.Namespace) -> Delivery:
 
 
 def _result(step: Step) -> Any:
-    """The result of one audit, with the hash of the plan as it is written, before its paths were resolved."""
+    """The result of one audit, with the hash of the plan before its paths were resolved."""
     result = step.audit(**step.arguments)
     facts = {**result.findings.provenance, "plan_hash": step.hash}
     return replace(result, findings=replace(result.findings, provenance=facts))
 
 
 def _run_each_day(path: Path, raw: dict[str, Any], values: dict[str, str], args: argparse.Namespace) -> int:
-    """Run every day that has files and no numbers yet; finished days stay, whatever happens to later ones."""
+    """Run every day that has files and no numbers yet; finished days stay on failure."""
     from evenhand.cli.outputs import Outputs, write_build_files
     from evenhand.cli.plans import days, plan
     from evenhand.history.histories import day, history

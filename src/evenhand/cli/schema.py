@@ -1,4 +1,4 @@
-"""The JSON Schema of plan files, from the audits' declarations; shipped as `plan.schema.json` for editors."""
+"""The JSON Schema of plan files, from the audits' declarations; for editors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _audit(audit: Audit) -> dict[str, Any]:
 
 
 def _several(audits: Sequence[Audit]) -> dict[str, Any]:
-    """A plan with [[audits]]; each is checked only when it runs, since shared keys may complete it."""
+    """A plan with [[audits]]; each is checked when it runs, as shared keys may complete it."""
     shared: dict[str, Any] = {name: {} for audit in audits for name in audit.parameters} | _keys(ANSWER_KEYS)
     audit = {
         "type": "object",

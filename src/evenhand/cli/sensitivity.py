@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _arguments(repeated: Audit, args: argparse.Namespace) -> dict[str, Any]:
-    """The typed options as arguments of the repeated audit; options of the other audits are refused."""
+    """The typed options as arguments of the repeated audit; other audits' are refused."""
     from evenhand.cli.audit import flag, read, typed_parameters
     from evenhand.errors import EvenhandError
 

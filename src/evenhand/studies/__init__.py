@@ -1,1 +1,1 @@
-"""The seeds' studies, rerun: what each paper states beside what comes out here, also where it does not."""
+"""Studies of papers, rerun: each published finding next to what comes out here."""

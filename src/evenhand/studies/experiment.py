@@ -1,4 +1,4 @@
-"""False alarms and power of naive and of right analyses of experiments, on worlds in which the answer is known."""
+"""False alarms and power of naive and correct analyses of experiments with a known effect."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ log = logging.getLogger("evenhand")
 
 @dataclass(frozen=True)
 class Design:
-    """A world: `run(effect, rng)` gives p of the naive and of the right analysis of one experiment."""
+    """A design: `run(effect, rng)` returns p of the naive and of the correct analysis."""
 
     name: str
     randomized: str
@@ -93,7 +93,7 @@ def periods(effect: float, rng: np.random.Generator, *, authors: int) -> tuple[f
 
 
 def independent_p(a: Any, b: Any) -> float:
-    """How likely two inequality results are alike (p) if their errors are independent: what comparing two audits takes."""
+    """The p-value for equal inequality in two audits, if their errors were independent."""
     sides = [Spectrum.from_arrays(x) for x in (a, b)]
     values = [float(GINI[0].on(s)) for s in sides]
     errors = [standard_error(GINI[0].metric, s) for s in sides]
@@ -149,7 +149,7 @@ def rates(design: Design, runs: int, seed: int) -> Rates:
 
 
 def claims(rates_by_design: Mapping[str, Rates], runs: int) -> list[Claim]:
-    """What is known of these designs, and what came out."""
+    """The findings: the rates expected of each design, and those measured."""
     slack = 3 * math.sqrt(SURE * (1 - SURE) / runs)
 
     def rightly(name: str) -> Claim:

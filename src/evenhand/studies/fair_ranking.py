@@ -1,4 +1,4 @@
-"""The comparison of fair ranking metrics (Raj et al., 2022) again: four tasks, the metrics' values, and whether they agree.
+"""The comparison of fair ranking metrics (Raj et al., 2022), rerun on four tasks.
 
 The corpora are generated, so that the bias of every system is known and a metric's order can be held against the truth.
 """
@@ -119,7 +119,7 @@ def _tasks(
     chosen: Mapping[str, Any],
     columns: Mapping[str, str],
 ) -> tuple[str, list[Task]]:
-    """What is compared, and where it comes from in a few words."""
+    """The tasks to compare, and a few words on where they come from."""
     requests = REQUESTS if size is None else size
     if isinstance(requests, bool) or not isinstance(requests, int) or requests < 20:
         raise EvenhandError(f"size={size!r} is too small for four tasks. Pass 20 requests or more.")
@@ -193,7 +193,7 @@ def _roles(task: Task) -> dict[str, Any]:
 
 
 def _measured(run: Run) -> Measured:
-    """What the findings are read from."""
+    """The numbers of one task that the findings rest on."""
     taus = {
         frozenset((r["metric"], r["other"])): float(r["tau_c"])
         for r in run.agreed.findings.rows()
@@ -213,7 +213,7 @@ def _measured(run: Run) -> Measured:
 
 
 def _cut(task: Task) -> tuple[float, float] | None:
-    """Inter-group accuracy from all scores, and from lists alone, of the most biased system (the first where it is not known)."""
+    """Inter-group accuracy of the most biased (or first) system, from all scores and from lists."""
     if task.scores is None:
         return None
     bias = task.bias or dict.fromkeys(task.rankings["system"].unique(maintain_order=True), 0.0)

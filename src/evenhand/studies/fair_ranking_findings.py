@@ -1,4 +1,4 @@
-"""What the comparison of fair ranking metrics states, held against what came out."""
+"""The findings of the comparison of fair ranking metrics, checked against measurements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Pair = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was measured on one task.
+    """Measurements on one task.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ def _not_consistent(tasks: Sequence[Measured], shared: Mapping[Pair, Sequence[fl
 
 
 def _closest(tasks: Sequence[Measured], shared: Mapping[Pair, Sequence[float]]) -> list[Claim]:
-    """Whether EEL and AWRF with an equal target agree most consistently: a question about several experiments."""
+    """Whether EEL and AWRF with an equal target agree most consistently over experiments."""
     pair = frozenset(("eel", AWRF_EQUAL))
     taus, several = shared.get(pair, []), len(tasks) > 1
     nothing = "the pair is undefined in some task"

@@ -1,4 +1,4 @@
-"""The recommendation task of the fair-ranking study on real ratings: four recommenders of LensKit, trained and asked here.
+"""The recommendation task on real ratings: four recommenders of LensKit, trained here.
 
 As in the paper: every rating is an interaction, five interactions of each of up to 5,000 users are held out and count as
 relevant, and pairs are read off the models' scores of the held out items and of items that the user never rated.
@@ -79,7 +79,7 @@ def _need_lenskit() -> None:
 
 
 def held_out(rated: Any, users: int, seed: int) -> Split:
-    """Up to `users` users with enough interactions, five of which become test items; the same whatever the file's order."""
+    """A split with five test items for up to `users` users; independent of the file's order."""
     import polars as pl
 
     many = rated.group_by("user").len().filter(pl.col("len") >= LEAST).sort("user")["user"]
@@ -153,7 +153,7 @@ def _models() -> dict[str, tuple[Any, Callable[[Any], Any]]]:
 
 
 def _recommendations(split: Split, seed: int) -> tuple[Any, Any]:
-    """Lists of all systems (system, request, item, rank, score), and scores (system, request, item, score)."""
+    """Lists of all systems with rank and score, and scores of the candidate pairs."""
     import polars as pl
     from lenskit import batch
     from lenskit.data import ItemList, ItemListCollection, from_interactions_df
@@ -190,7 +190,7 @@ def _tidy(frame: Any, system: str, *more: str) -> Any:
 
 
 def _candidates(split: Split, seed: int) -> dict[Any, Any]:
-    """For every user asked for pairs: the test items, and items that the user never rated, all of them or a sample."""
+    """Items to score per user: the test items and (a sample of) those the user never rated."""
     draw = np.random.default_rng([seed, 2])
     items = split.train["item"].unique().sort().to_numpy()
     sampled = min(len(items), NEGATIVES)
@@ -209,7 +209,7 @@ def _candidates(split: Split, seed: int) -> dict[Any, Any]:
 
 
 def _recall(rankings: Any, split: Split) -> Table:
-    """How much of what was held out each system finds: a system that learned nothing should be seen to."""
+    """Recall of the held-out items by system, to show one that learned nothing."""
     import polars as pl
 
     hits = rankings.join(split.test.rename({"user": "request"}), on=["request", "item"])

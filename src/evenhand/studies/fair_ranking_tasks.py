@@ -1,4 +1,4 @@
-"""The four tasks of the fair-ranking study, generated with a bias that is known, or read from files of the TREC track."""
+"""The tasks of the fair-ranking study: generated with a known bias, or read from files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Task:
 
 
 def generated(size: int, seed: int) -> list[Task]:
-    """A recommendation task with unknown labels, two re-ranking tasks, and an ad-hoc task with soft groups and gaps."""
+    """Generated tasks: recommendation, two of re-ranking, and ad hoc with soft groups and gaps."""
     shape: dict[str, Any] = {"soft": True, "unknown": 0.3, "protected": 0.2, "depth": 100}
     corpora = {
         "recommendation": corpus(
@@ -114,7 +114,7 @@ def from_data(
     columns: Mapping[str, str] | None = None,
     groups_in_other_file: bool = False,
 ) -> Task:
-    """One experiment: a folder of the TREC Fair track, or a table with a row for every system, request and item ranked."""
+    """One experiment, from a folder of the TREC Fair track or a table of rankings."""
     if os.path.isdir(path):
         return from_trec(path, seed, protected=protected, versus=versus)
     if not os.path.isfile(path):
@@ -134,7 +134,7 @@ def from_table(
     protected: str | None = None,
     versus: str | None = None,
 ) -> Task:
-    """Rankings of several systems with the group and the relevance of every item; `columns` by role where called otherwise.
+    """A task from a table of rankings; `columns` maps roles to differently named columns.
 
     `groups_in_other_file` says that the column of groups may be meant for another file.
     """
@@ -191,7 +191,7 @@ def _two_sides(sizes: Any, where: str, protected: str | None, versus: str | None
 
 
 def from_trec(folder: str | Path, seed: int, *, protected: str | None = None, versus: str | None = None) -> Task:
-    """The track's queries and groups; its runs if there are any, else re-rankers of our own over the judged pools."""
+    """A task from the track's queries and groups, with its runs or re-rankers of the judged pools."""
     import polars as pl
 
     place = Path(folder)

@@ -76,7 +76,7 @@ def study(
     source: str | None = None, followers: str | None = None, population: Everyone = None, in_network: Labels = None,
     out_of_network: Labels = None, figure_5: Beside = None, nan_policy: Literal["raise", "omit"] | None = None,
 ) -> Study:  # fmt: skip
-    """Rerun use cases 1 and 2 of the inequality paper, on a platform of `size` authors or on a log of one's own.
+    """Rerun use cases 1 and 2 of the inequality paper, on `size` generated authors or a log.
 
     What a finding or a figure needs and the log lacks is left out, and that is said.
 
@@ -129,7 +129,7 @@ def _on_data(events: Log, seed: int) -> Study:
 
 
 def _left_out(m: Measures, lost: Mapping[str, str]) -> Table:
-    """What is not asked of a log and not drawn, and what it would need."""
+    """Findings and figures that the log does not allow, and the columns that they need."""
     every = [(finding.statement, finding.where, finding.lacks(m)) for finding in FINDINGS] + [
         (name, "", need) for name, need in lost.items()
     ]
@@ -244,7 +244,7 @@ def _source_table(m: Measures) -> Table:
 
 
 def _network_table(runs: Mapping[str, Measures]) -> Table:
-    """Sources and structure apart: the same ranking where the graph, or what suggestions know of it, is another."""
+    """The Gini index by source under the same ranking, with other graphs or suggestions."""
     rows = []
     for name, m in runs.items():
         ginis = values(m.parts["networks"], GINI, NETWORK) | {"all": values(m.types, GINI, "amount")["impressions"]}
@@ -283,7 +283,7 @@ def _split_skew(authors: int, seed: int, everyone: Mapping[str, float]) -> Table
 
 
 def _gini_of_all(month: Platform) -> float:
-    """The Gini index of all impressions over all authors, displayed or not: platforms differ in whom they display."""
+    """The Gini index of all impressions over all authors, whether displayed or not."""
     result = inequality(
         month.engagements, unit="author_id", amount="impressions", population=month.authors.height, metrics=[GINI], interval=None
     )  # fmt: skip
@@ -291,7 +291,7 @@ def _gini_of_all(month: Platform) -> float:
 
 
 def _criteria_table(events: Log, seed: int) -> Table:
-    """The paper's Table 2: what was measured on the engagement types, and the authors' judgement where it differs."""
+    """The paper's Table 2, measured, with the authors' judgement where it differs."""
     log.info("the criteria of Table 2")
     read: dict[str, Any] = {"population": events.everyone, "nan_policy": events.nan_policy}
     result = criteria(events.table, unit=events.unit, amount=list(events.amounts), **read, rng=seed)

@@ -45,7 +45,7 @@ class Drawn:
 
 
 def figures(m: Measures, seed: int) -> tuple[tuple[Figure, ...], dict[str, str]]:
-    """Figures 1 to 7 and the sources of the skew, as far as the log allows; and what the others lack, by name."""
+    """The paper's figures that the log allows, and the missing need of each other one by title."""
     types, first, by = _sorted(m.types, "amount"), m.log.first.replace("_", " "), "of the engagement types"
     other = "all suggestions together" if m.log.figure_5 == POOLED else m.log.figure_5
     every = {

@@ -1,4 +1,4 @@
-"""What the inequality paper states, held against a log: a month on a generated platform, or one's own.
+"""The findings of the inequality paper, checked against a generated month or a user's log.
 
 Every finding is a function of `Measures`, so that it can be asked again of a platform with a mechanism switched off.
 """
@@ -60,7 +60,7 @@ NEEDS = {
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What was measured on one log.
+    """Measurements on one log.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the paper states, and how it is read off the measures: in words, and whether it comes out."""
+    """A published finding, and the function that reads it off the measurements."""
 
     statement: str
     where: str
@@ -118,7 +118,7 @@ class Finding:
     read: Callable[[Measures], tuple[str, bool | None]]
 
     def lacks(self, m: Measures) -> str | None:
-        """What the log would have to hold for it to be asked."""
+        """The first need that the log does not meet; None if it meets all."""
         return next((need for need in self.needs if need not in m.has), None)
 
     def __call__(self, m: Measures) -> Claim:
@@ -154,7 +154,7 @@ def values(result: Result, metric: str, key: str) -> dict[str, float]:
 
 
 def above(result: Result, key: str, first: str, other: str) -> bool | None:
-    """Whether the Gini index of one slice lies above that of another; None where one's interval reaches into the other's.
+    """Whether the Gini index of one slice is above another's; None if intervals overlap.
 
     Without intervals the estimates decide.
     """
@@ -340,7 +340,7 @@ def _with_followers(m: Measures, metric: str, digits: int) -> tuple[str, bool | 
 
 
 def _by_bin(m: Measures, metric: str, fewest: int = FEWEST) -> list[tuple[float, float, float, int]]:
-    """Middle of each bin of followers, in-network and out-of-network value, and authors in it; large enough bins only."""
+    """Per large enough bin of followers: its middle, both networks' values, and its authors."""
     low, high = (f"{m.log.followers}_{end}" for end in ("low", "high"))
     by_network: dict[str, dict[float, tuple[float, int]]] = {INSIDE: {}, m.log.other: {}}
     for r in m.parts["bins"].findings.rows():
@@ -427,7 +427,7 @@ def top_share_spreads_sources(m: Measures) -> tuple[str, bool | None]:
 
 
 def _spread(result: Result, key: str, metrics: Sequence[str]) -> tuple[str, bool | None]:
-    """Effect size as the paper reads it off its figures: how far the largest and smallest value lie apart."""
+    """Effect size as in the paper's figures: the range of each metric over slices."""
     ranges = {}
     for metric in metrics:
         estimates = _defined(values(result, metric, key)).values()

@@ -1,4 +1,4 @@
-"""What the inequality study reads: a log of who received what, with its columns by role, generated or one's own."""
+"""The log of who received what, with its columns by role: generated, or the user's."""
 
 from __future__ import annotations
 
@@ -83,15 +83,15 @@ class Log:
 
     @property
     def other(self) -> str:
-        """What figure 5 calls its out-of-network side: the source itself, or what they are together."""
+        """Label of figure 5's out-of-network side: the source, or out_of_network if pooled."""
         return OUTSIDE if self.figure_5 in (POOLED, INSIDE) else self.figure_5
 
     def by_network(self) -> Relation:
-        """The log with a column `network`: in_network, out_of_network, and what is neither under its own name."""
+        """The log with a column `network`: in_network, out_of_network, or another source's name."""
         return self._with_sides(self.outside, OUTSIDE)
 
     def in_figure_5(self) -> Relation:
-        """What figure 5 shows of the log, the two sides in a column `network`."""
+        """The rows of figure 5, its two sides in a column `network`."""
         return self._with_sides(self.compared, self.other).where(self._is_one_of([*self.inside, *self.compared]))
 
     @property
@@ -154,7 +154,7 @@ class Log:
 
 
 def log_of_platform(month: Platform, figure_5: str = USUAL) -> Log:
-    """A generated month. The paper's authors: at least one follower, and at least one post selected for display."""
+    """The log of a generated month, with the paper's authors: followed, and displayed at least once."""
     import polars as pl
 
     matches("figure_5", figure_5, [*OUT_OF_NETWORK, POOLED], of="the sources out of network")
@@ -228,14 +228,14 @@ def _counting_rows(opened: Relation) -> tuple[Relation, tuple[str]]:
 
 
 def _with_amounts(opened: Relation, amounts: Sequence[str]) -> Relation:
-    """The rows that have one of the amounts: whose amounts are all missing is not known to have received nothing."""
+    """The rows with at least one amount; rows without any do not mean that nothing was received."""
     table = opened.with_numbers(*amounts)
     present = [f"{table.label(a)} IS NOT NULL" for a in amounts]
     return table.where(" OR ".join(present)) if present else table
 
 
 def _everyone(opened: Relation, unit: str, followers: str | None, population: Any) -> tuple[Any, str]:
-    """Who counts, and that in words: without a population, whoever is in the log, in all of its slices."""
+    """The population, by default the units in the log, and a description of it."""
     if isinstance(population, Mapping):
         raise EvenhandError(
             "population gives a size per slice, and the study has several kinds of slices. Pass one number, or a table of units."
@@ -262,7 +262,7 @@ def _once_each(people: Relation, unit: str) -> Relation:
 
 
 def _people(table: Relation, unit: str, followers: str | None) -> Relation:
-    """Units with their followers where the table has them, and nothing else: any more would be taken for slices."""
+    """The columns of unit and followers only: any other would be taken for a slice."""
     sized = [followers] if followers is not None and followers in table.schema else []
     return table.with_numbers(*sized).only(unit, *sized)
 
@@ -294,7 +294,7 @@ def _refuse_missing_followers(log: Log) -> None:
 
 
 def _refuse_changing_followers(log: Log) -> None:
-    """One number for every unit, in the log and in the population: of two nobody can say which it had."""
+    """Refuse units with several numbers of followers: nobody knows which one counts."""
     name = str(log.followers)
     for table in _with_followers(log):
         if count := _varying(table, log.unit, name):
@@ -326,7 +326,7 @@ def _with_known_sources(log: Log) -> Log:
 
 
 def _refuse_kinds_of_units(log: Log) -> None:
-    """A source that never varies within a unit is a kind of unit, of which nobody says how many there are."""
+    """Refuse a source that never varies within a unit: it is a kind of unit, of unknown size."""
     if len(log.sources) < 2 or not isinstance(log.everyone, Relation):
         return
     if not _varying(log.table, log.unit, str(log.source)):
@@ -337,7 +337,7 @@ def _refuse_kinds_of_units(log: Log) -> None:
 
 
 def _with_networks(log: Log, inside: Sequence[Any], outside: Sequence[Any], figure_5: str | None) -> Log:
-    """The log with its sources in and out of network; where one side is named, the other is the rest."""
+    """The log with sources in and out of network; if one side is named, the other is the rest."""
     if not inside and not outside:
         if figure_5 is not None:
             raise EvenhandError("figure_5 sets a source beside those in network. Name them with in_network=.")

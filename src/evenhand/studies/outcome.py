@@ -1,4 +1,4 @@
-"""The outcome-test paper again: two audits as at LinkedIn on generated marketplaces, and its claims about other measures.
+"""The outcome-test paper, rerun: two audits on generated marketplaces, and other measures.
 
 The paper's data are private and its figures carry no numbers, so what is rerun is what it says comes out, on marketplaces
 whose bias is known; and beside that, how often each measure is wrong where nothing is wrong with the scores.
@@ -81,7 +81,7 @@ def study(
     threshold: float | None = None, request: str | None = None, treated: str | None = None, cluster: str | None = None,
     weight: str | None = None, by: Columns = None, nan_policy: Missing | None = None,
 ) -> Study:  # fmt: skip
-    """Rerun both audits on marketplaces of `size` requests, and the comparison of measures on 200 small worlds each.
+    """Rerun both audits on `size` requests, and the comparison of measures on small worlds.
 
     Or put the paper's questions to a table of one's own: `data`, with its columns by role.
 
@@ -135,7 +135,7 @@ SENTENCES = (
 
 
 def _power(jobs: Audit) -> str:
-    """What this many requests can show, beside what the bias that was put in does."""
+    """The smallest effects detected with 80% power, next to those measured."""
     seen = {what: (measured, least) for what, measured, least, _ in reach(jobs.test, jobs.honest).rows}
     parts = [f"{what} {least} (measured {measured})" for what, (measured, least) in seen.items() if "bin" not in what]
     return (
@@ -173,7 +173,7 @@ def rates_of(setting: Mapping[str, Any], worlds: int, seed: int) -> Rates:
 
 
 def _verdicts(setting: Mapping[str, Any], seed: list[int]) -> tuple[bool, bool, bool, bool]:
-    """Joint test, marginal bin, precision, equalised odds: female against male among the notified of a small world."""
+    """Verdicts of joint test, marginal bin, precision and equalised odds on a small world."""
     draw = np.random.default_rng(seed)
     data = marketplace("notifications", rng=draw, groups={"female": 0.5, "male": 0.5}, **SMALL, **setting)
     data = data.filter(data["treated"])

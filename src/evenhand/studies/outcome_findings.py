@@ -1,4 +1,4 @@
-"""What the outcome-test paper states, each held against generated marketplaces whose bias is known."""
+"""The findings of the outcome-test paper, checked on marketplaces of known bias."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _moves(result: Any, groups: Sequence[str], metric: str = "slots_gained") -> 
 
 
 def _way(move: tuple[float, float, float]) -> int:
-    """+1 or -1 where the change is beyond chance, in that direction; 0 where its sign may be chance."""
+    """Sign of a statistically significant change; 0 if it is not significant."""
     change, low, high = move
     return int(change > max(high, 0)) - int(change < min(low, 0))
 

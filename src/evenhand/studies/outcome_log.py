@@ -1,4 +1,4 @@
-"""The outcome-test paper's questions put to a table of one's own, of which nobody knows the truth.
+"""The outcome-test paper's questions on a user's table, whose truth is unknown.
 
 What the test and the slots given again can answer is answered, group by group and slice by slice. Findings that compare an
 answer with what is really so (true qualifications, who is biased) cannot be measured on a log, and that is said.
@@ -58,7 +58,7 @@ log = logging.getLogger("evenhand")
 
 @dataclass(frozen=True)
 class Slots:
-    """Slots given again: as the paper does it, within a window, and with two folds; or why they cannot be."""
+    """Reallocated slots: as in the paper, within a window, with two folds; or why not."""
 
     printed: Result | None = None
     bounded: Result | None = None
@@ -106,7 +106,7 @@ def _slots(test: OutcomeResult, arguments: Mapping[str, Any], seed: int) -> Slot
 
 
 def claims(test: OutcomeResult, slots: Slots) -> tuple[Claim, ...]:
-    """What the paper states of its data, asked of this table; what needs the truth is not claimed."""
+    """The paper's findings, checked on this table; those that need the truth are left open."""
     ranking = test.provenance["plan"].get("kind", "ranking") == "ranking"
     return (
         _joint(test) if ranking else _marginal(test),
@@ -236,7 +236,7 @@ def _reallocated(slots: Slots, *, ranking: bool) -> tuple[Claim, ...]:
 
 
 def _outcomes(printed: Result, bounded: Result, honest: Result, sample: str) -> tuple[Claim, ...]:
-    """What the outcome of all slots gains; nothing where every candidate holds one."""
+    """Claims on the outcome of all slots, which is constant if every candidate has a slot."""
     largest = max(
         (abs(r["estimate"]) for r in _rows(printed, "slots_relative_change") if r["estimate"] == r["estimate"]),
         default=0.0,
@@ -296,7 +296,7 @@ def _rise(honest: Result, sample: str) -> Claim:
 
 
 def _seen(test: OutcomeResult, statement: str) -> str:
-    """What a measure says of the groups, for findings that ask whether it is right to."""
+    """A measure's values by group, for findings on whether it is right."""
     metrics = ("precision", "base_rate") if statement.startswith("Precision") else ("equalized_odds_gap",)
     if not statement.startswith(("Precision", "Equalised odds")):
         return ""
@@ -370,7 +370,7 @@ def _bins(test: OutcomeResult) -> Table:
 
 
 def reach(test: Result, honest: Result | None, *, of: str = "") -> Table:
-    """What so many rows can show: the change that would be found with a chance of 80%, beside what was measured."""
+    """A table of the effects detectable with 80% power, next to those measured."""
     first = [r for r in _rows(test, "outcome_gap") if r["bin"] == 1 and "small_cell" not in (r["note"] or "")]
     body: list[tuple[str, ...]] = [
         (f"{what}, {_who(test, r)}", f"{r['estimate']:+.4f}", f"{r['detectable']:.4f}", f"{int(r['units']):,} rows")
@@ -390,7 +390,7 @@ TWO_SIDED, ONE_SIDED = 1.9600, 1.6449
 
 
 def _reach_of_slots(honest: Result) -> list[tuple[str, ...]]:
-    """The same for slots and the outcome, from the band of chance: as far out as its end, and 0.84 deviations beyond."""
+    """Detectable changes of slots and outcome: 0.84 standard deviations beyond the null band."""
     bands = {_who(honest, r): r for r in _rows(honest, "slots_gained_null")}
     body: list[tuple[str, ...]] = []
     for r in _rows(honest, "slots_gained"):
