@@ -128,7 +128,7 @@ def _tasks(
     if data is None and ratings is None:
         if lost := [f"{name}=" for name, value in {**chosen, **columns}.items() if value is not None]:
             raise EvenhandError(f"{listing(lost)} belongs to data of one's own. Pass data= or ratings= too.")
-        return _generated(requests, seed)
+        return f"Generated tasks of about {requests:,} requests", generated(requests, seed)
     paths = [] if data is None else [data] if isinstance(data, (str, Path)) else list(data)
     if chosen["group"] is not None:
         columns = {**columns, "group": chosen["group"]}
@@ -144,20 +144,16 @@ def _tasks(
         *(["Files in " + listing(paths)] if paths else []),
         *([f"ratings in {ratings}"] if ratings is not None else []),
     ]
-    return " and ".join(where).capitalize() if not paths else " and ".join(where), _apart(tasks)
+    return " and ".join(where).capitalize() if not paths else " and ".join(where), _with_unique_names(tasks)
 
 
-def _apart(tasks: Sequence[Task]) -> list[Task]:
-    """Experiments with names of their own."""
+def _with_unique_names(tasks: Sequence[Task]) -> list[Task]:
+    """The tasks, those of one name numbered."""
     names = [task.name for task in tasks]
     return [
         replace(task, name=task.name if names.count(task.name) == 1 else f"{task.name} ({i})")
         for i, task in enumerate(tasks, 1)
     ]
-
-
-def _generated(requests: int, seed: int) -> tuple[str, list[Task]]:
-    return f"Generated tasks of about {requests:,} requests", generated(requests, seed)
 
 
 def _run(task: Task, seed: int) -> Run:

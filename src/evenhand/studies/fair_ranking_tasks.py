@@ -191,7 +191,7 @@ def _two_sides(sizes: Any, where: str, protected: str | None, versus: str | None
 
 
 def from_trec(folder: str | Path, seed: int, *, protected: str | None = None, versus: str | None = None) -> Task:
-    """A task from the track's queries and groups, with its runs or re-rankers of the judged pools."""
+    """A task from the track's queries and groups, with its runs or with re-rankers."""
     import polars as pl
 
     place = Path(folder)

@@ -154,7 +154,7 @@ class Log:
 
 
 def log_of_platform(month: Platform, figure_5: str = USUAL) -> Log:
-    """The log of a generated month, with the paper's authors: followed, and displayed at least once."""
+    """The log of a generated month, of authors with followers and a displayed post."""
     import polars as pl
 
     matches("figure_5", figure_5, [*OUT_OF_NETWORK, POOLED], of="the sources out of network")

@@ -87,14 +87,23 @@ def _precision(generated: Catalogue, name: str) -> dict[str, float]:
 def claims(
     rows: Mapping[str, Rows], level: Mapping[str, Mapping[str, float]], results: Mapping[str, Result]
 ) -> list[Claim]:
-    """What the page states, on recommenders of which the truth is known."""
+    """Every statement about a measure, and what it shows on recommenders of known bias."""
+    return [*_claims_on_groups(rows, level, results), *_claims_on_items(rows)]
 
-    def value(metric: str, name: str) -> float:
-        return float(rows[name][metric]["estimate"])
 
-    def each(metric: str, names: tuple[str, ...] = RECOMMENDERS) -> str:
-        return ", ".join(f"{name} {_short(value(metric, name))}" for name in names)
+def _value(rows: Mapping[str, Rows], metric: str, name: str) -> float:
+    return float(rows[name][metric]["estimate"])
 
+
+def _each(rows: Mapping[str, Rows], metric: str, names: tuple[str, ...] = RECOMMENDERS) -> str:
+    return ", ".join(f"{name} {_short(_value(rows, metric, name))}" for name in names)
+
+
+def _claims_on_groups(
+    rows: Mapping[str, Rows], level: Mapping[str, Mapping[str, float]], results: Mapping[str, Result]
+) -> list[Claim]:
+    """Claims about MAD, total variation and precision ratio, which compare groups of users."""
+    value, each = partial(_value, rows), partial(_each, rows)
     even = _closest(rows, "precision_ratio", 1.0)
     return [
         Claim(
@@ -131,6 +140,13 @@ def claims(
             f"closest to 1: {even}, whose precision is {_levels(level[even])}",
             even == max(level, key=lambda n: min(level[n].values())),
         ),
+    ]  # fmt: skip
+
+
+def _claims_on_items(rows: Mapping[str, Rows]) -> list[Claim]:
+    """Claims about diversity, Gini index, entropy and popularity, which describe the items shown."""
+    value, each = partial(_value, rows), partial(_each, rows)
+    return [
         Claim(
             "An aggregate diversity of 1 is desired", "AD", "high: no rich-get-richer effect",
             f"{each('aggregate_diversity')}; random comes first and is the least useful",
