@@ -94,7 +94,7 @@ def test_a_fault_of_ours_is_told_as_one_and_is_no_failed_check(monkeypatch, caps
     def fail(*_, **__):
         raise KeyError("a secret of somebody")
 
-    monkeypatch.setattr("evenhand.audits.inequality.asks", fail)
+    monkeypatch.setattr("evenhand.audits.inequality.parse_metrics", fail)
     assert main(["inequality", log, *WORDS]) == 2
     said = capsys.readouterr().err
     assert "fault in evenhand (KeyError in line" in said
