@@ -1,4 +1,4 @@
-"""What metrics may see: frozen dataclasses of small arrays, made by the engine's group-bys or from plain arrays."""
+"""Tallies: frozen dataclasses of small arrays, filled by queries, by loops over whole groups or from plain arrays."""
 
 import numpy as np
 

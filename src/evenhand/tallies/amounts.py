@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -72,17 +72,14 @@ def positive(x: Floats) -> tuple[Floats, int, int]:
     """A zero and the numbers above zero behind it, how many they are, and how many are zero; the rest is bad."""
     above_zero = np.empty(len(x) + 1)  # what is not written to takes up no memory, and is given back below
     above_zero[0], end, zeros = 0.0, 1, 0
-    for piece in _pieces(x):
+    for start in range(0, len(x), PIECE):
+        piece = x[start : start + PIECE]
         picked = np.flatnonzero(piece > 0)  # picking by position is twice as fast as by mask
         np.take(piece, picked, out=above_zero[end : end + len(picked)], mode="clip")
         end += len(picked)
         zeros += int(np.count_nonzero(piece == 0))
     above_zero.resize(end, refcheck=False)
     return above_zero, end - 1, zeros
-
-
-def _pieces(x: Floats) -> Iterator[Floats]:
-    return (x[start : start + PIECE] for start in range(0, len(x), PIECE))
 
 
 def run_starts(*columns: Any) -> np.typing.NDArray[np.int64]:

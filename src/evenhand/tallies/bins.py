@@ -73,7 +73,7 @@ class Edges:
 
 @dataclass(frozen=True)
 class Legend:
-    """What the bins of each binned slice column are called and where they lie."""
+    """Names and edges of the bins of each binned slice column."""
 
     edges: Mapping[str, Edges] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""What each unit received from each bucket of viewers, requests or sessions: all that re-assigning these may see.
+"""Amounts by unit and bucket of viewers, requests or sessions, for permutation tests and draws of whole buckets.
 
 Whatever was randomised is put into buckets; a bucket is re-assigned, left out or drawn as a whole. Every arm that could
 have been is then a sum over buckets, and every metric reads the spectrum of such a sum.
@@ -123,12 +123,12 @@ class Buckets:
 
     @cached_property
     def totals(self) -> Any:
-        """What each unit received from all buckets; never falling where units are counted."""
+        """Amount of each unit over all buckets; never falling where units are counted."""
         return _sums(self.amount, self.starts)
 
     @cached_property
     def volumes(self) -> Floats:
-        """What all units together received from each bucket."""
+        """Amount of all units from each bucket."""
         by = np.repeat(self.times, np.diff(self.starts)) * self.amount
         return np.bincount(self.bucket, by, minlength=len(self.sizes)).astype(np.float64)
 
@@ -153,7 +153,7 @@ class Buckets:
         return _collapsed(_taken(joined, np.argsort(joined.totals, kind="stable")))
 
     def only(self, chosen: Chosen) -> Buckets:
-        """The same units with some of the buckets; who received nothing from those is unseen."""
+        """These units with some of the buckets; who received nothing from those is unseen."""
         if chosen.all():
             return self
         places = np.cumsum(chosen) - 1
@@ -290,7 +290,7 @@ class Buckets:
                 into[:, : highest + 1] += units.reshape(len(rows), highest + 1)
 
     def _products(self, start: int, stop: int, picked: np.typing.NDArray[np.int8]) -> Any:
-        """What units `start` to `stop` receive from the buckets picked (buckets x draws): (units, draws)."""
+        """(units, draws) amounts of units `start` to `stop` from the buckets picked (buckets x draws)."""
         from scipy.sparse import csr_matrix
 
         at = slice(int(self.starts[start]), int(self.starts[stop]))
@@ -323,7 +323,7 @@ class BucketSlices:
     def per_slice(
         cls, log: Log, amount: Amount, assignment: Assignment, ids: tuple[str, str] = ("{}", "{}")
     ) -> BucketSlices:
-        """What each unit received from each bucket, per slice. Ids of units stay where the rows are."""
+        """Amounts by unit and bucket of every slice. Ids of units stay where the rows are."""
         query = cls.query(log, amount, log.engine.bring(assignment.ids), ids)
         count = partial(_unit_cells, keys=log.keys, is_integer=amount.integer, is_weighted=log.weight is not None)
         batches = log.engine.tallied(query, [*log.keys, "unit"], ["bucket"], count)
@@ -346,7 +346,7 @@ class BucketSlices:
         return Slices(self.labels, Spectra.from_spectra([tally.whole() for tally in self.tallies]), self.broken)
 
     def among(self, everyone: Slices) -> BucketSlices:
-        """The same with units that nobody saw: `everyone` says how many each slice has in all."""
+        """These tallies with unseen units added: `everyone` says how many each slice has in all."""
         seen = dict(zip(self.labels, self.tallies, strict=True))
         units = dict(zip(everyone.labels, everyone.spectra.units.tolist(), strict=True))
         labels = tuple(label for label in everyone.labels if label in seen)
@@ -356,7 +356,7 @@ class BucketSlices:
 
 @dataclass(frozen=True, slots=True)
 class UnitCells:
-    """What whole units of a slice received from each bucket, in types as narrow as the numbers allow: a cluster sends it.
+    """Amounts of whole units of a slice by bucket, in types as narrow as the numbers allow: a cluster sends it.
 
     Attributes
     ----------

@@ -114,19 +114,19 @@ class Clusters:
         return np.bincount(self.cell, minlength=self.bins * self.groups)
 
     def tilted(self, by: Floats, turn: Floats) -> Clusters:
-        """The same sums with v replaced by v + by + turn * u."""
+        """Sums with v replaced by v + by + turn * u."""
         d, t = by.ravel()[self.cell], turn.ravel()[self.cell]
         n, u, v, uu, uv = self.sums
         return replace(self, sums=(n, u, v + d * n + t * u, uu, uv + d * u + t * uu))
 
     def stilled(self, cells: Bools) -> Clusters:
-        """The same sums without v in these cells."""
+        """Sums with v set to zero in these cells."""
         still = cells[self.cell]
         n, u, v, uu, uv = self.sums
         return replace(self, sums=(n, u, np.where(still, 0.0, v), uu, np.where(still, 0.0, uv)))
 
     def shifted(self, by: Floats) -> Clusters:
-        """The same sums with u replaced by u + by."""
+        """Sums with u replaced by u + by."""
         d = by[self.bin]
         n, u, v, uu, uv = self.sums
         return replace(self, sums=(n, u + d * n, v, uu + 2 * d * u + d * d * n, uv + d * v))
@@ -168,7 +168,7 @@ class Clusters:
         return out.reshape(slots * wide, slots * wide)
 
     def parts(self, flat: Floats, tilt: Floats) -> Floats:
-        """What each cluster adds to the sum of v * (flat + tilt * u), which are (cells,)."""
+        """(clusters,) contribution of each cluster to the sum of v * (flat + tilt * u), which are (cells,)."""
         each = flat[self.cell] * self.sums[2] + tilt[self.cell] * self.sums[4]
         return np.asarray(np.bincount(self.cluster, each, self.codes), dtype=np.float64)
 
@@ -185,7 +185,7 @@ class Clusters:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of clusters: a method of `Clusters` with its arguments, after the sums were measured from other lines."""
+    """A call of a method of `Clusters`, after the `steps` that measure its sums from other lines."""
 
     name: str
     arguments: tuple[Any, ...] = ()
@@ -193,7 +193,7 @@ class Question:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What the question is told by: it is asked twice, with arguments worked out in the same way."""
+        """Hashable identity of the call: it is made twice, with arguments worked out in the same way."""
         steps = [(name, *map(_bytes, arguments)) for name, arguments in self.steps]
         return (self.name, *map(_bytes, self.arguments), *steps)
 
@@ -256,7 +256,7 @@ class PendingClusters:
         return float(self._asked(Question("squared_sizes", (flat, tilt, bend), self.steps), 1.0))
 
     def parts(self, flat: Floats, tilt: Floats) -> Floats | None:
-        """What each cluster adds, in the order of clusters; None where more of them add something than are looked at one by one."""
+        """Contribution of each cluster, in order; None where more than `FLIPPED` of them add something."""
         values: Floats | None = self._asked(Question("parts", (flat, tilt), self.steps), None)
         return values
 
@@ -269,7 +269,7 @@ class PendingClusters:
 
 @dataclass(frozen=True)
 class Parts:
-    """What single clusters add, with the ids of those that add something; `values` is None where these are too many."""
+    """Nonzero contributions of clusters with their ids; `values` is None where these are too many."""
 
     values: Floats | None
     ids: list[Any]
@@ -305,7 +305,7 @@ Answers = list[list[Any]]
 
 @dataclass(frozen=True)
 class ClusterLoop:
-    """What a batch of whole clusters answers to the questions about every binning: `fine` bins joined as its use says."""
+    """Answers the questions about every binning from a batch of whole clusters: `fine` bins joined as its use says."""
 
     fine: Moments
     uses: tuple[Use, ...]

@@ -36,7 +36,7 @@ Times = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Crosstab:
-    """What was shown to whom, in sums.
+    """How often each item was shown to each group of users, with sums over these users.
 
     Attributes
     ----------
@@ -110,7 +110,11 @@ class Crosstab:
         codes, groups, pair = np.zeros(len(matrix), dtype=np.int64), 1, None
         if user_groups is not None:
             labels = _user_labels(user_groups, len(matrix))
-            sides = _one_pair(labels, protected, versus)
+            sides = Sides.from_labels(labels, protected, versus)
+            if len(sides.pairs) > 1:
+                raise EvenhandError(
+                    f"There are {len(sides.names)} groups of users: {listing(sides.names)}. Pass protected and versus."
+                )
             codes, groups, pair = sides.codes(labels), sides.groups, sides.pairs[0]
         everywhere = bool(np.isfinite(matrix).all())
         total = cls.from_lists(lists, codes, groups, matrix.shape[1], cut=shown_by.given, everywhere=everywhere)
@@ -138,7 +142,7 @@ class Crosstab:
 
     @cached_property
     def everything(self) -> Crosstab:
-        """The same tally with a column for every item of the catalogue."""
+        """This tally with a column for every item of the catalogue."""
         if self.places is None or not self.unshown:
             return self
         counts = np.zeros((*self.counts.shape[:-1], self.items))
@@ -208,7 +212,7 @@ class Crosstab:
         return self.pair
 
     def between(self, versus: int, protected: int) -> Crosstab:
-        """The same tally, comparing two of its groups."""
+        """This tally, comparing two of its groups."""
         return replace(self, pair=(versus, protected))
 
     def reason(self) -> str:
@@ -281,15 +285,6 @@ def _user_labels(user_groups: Any, users: int) -> list[Any]:
             "user_groups holds lists or other unhashable things. Pass one plain label per row of scores."
         )
     return labels
-
-
-def _one_pair(labels: list[Any], protected: Any, versus: Any) -> Sides:
-    sides = Sides.from_labels(labels, protected, versus)
-    if len(sides.pairs) > 1:
-        raise EvenhandError(
-            f"There are {len(sides.names)} groups of users: {listing(sides.names)}. Pass protected and versus."
-        )
-    return sides
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,7 +491,7 @@ class _Sums:
         return np.asarray(weights[users].T.astype(np.float64) @ self._lists.marks[users])
 
     def _matrix(self, values: npt.NDArray[Any], at: npt.NDArray[Any], size: int) -> Any:
-        """What was shown (size, users)."""
+        """Sparse (size, users) matrix of slots."""
         from scipy.sparse import csc_array
 
         starts = self._lists.starts.astype(at.dtype if len(at) < np.iinfo(at.dtype).max else np.int64)

@@ -158,7 +158,7 @@ def target_shares(target: Any, groups: Sequence[Any]) -> dict[Any, float]:
 
 @dataclass(frozen=True)
 class Exposure:
-    """What each group received and was due, added up over requests with their weights.
+    """Exposure that each group received and was due, weighted sums over requests.
 
     Every array but `sizes` is a sum over requests, so a resample of requests is a sum of rows.
 
@@ -241,7 +241,7 @@ class Exposure:
         )
 
     def both(self, of: Floats | None, what: str = "relevance") -> tuple[Floats, Floats]:
-        """What the protected side and the other side hold of a quantity, per unit of request weight."""
+        """A quantity of the protected side and of the other side, per unit of request weight."""
         if of is None:
             raise EvenhandError(f"This metric needs {what}. Pass {what}=.")
         protected, versus = self._sides()
@@ -270,7 +270,7 @@ class Exposure:
         return np.concatenate([np.broadcast_to(p, (*self.weight.shape, p.shape[-1])) for p in parts], axis=-1)
 
     def with_sums(self, sums: Floats) -> Exposure:
-        """The same tally with other sums, laid out as `stacked` lays them out."""
+        """This tally with other sums, laid out as `stacked` lays them out."""
         parts: dict[str, Any] = {"weight": sums[..., 0]}
         at = 1
         for name in _SUMS:

@@ -47,7 +47,7 @@ class AttentionSpec:
 
 @dataclass(frozen=True)
 class RequiredSums:
-    """What the metrics of a call need to be added up.
+    """Sums that the metrics of a call need.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class GroupExposure:
         )  # fmt: skip
 
     def of_judged(self) -> GroupExposure:
-        """The same sums with no weight on requests that nobody judged: what an ideal policy would do there is unknown."""
+        """These sums with no weight on requests without judgments, where the ideal policy is unknown."""
         return self if self.judged is None else replace(self, weight=np.where(self.judged, self.weight, 0.0))
 
     @property

@@ -1,4 +1,4 @@
-"""What judgments say of each request and group: relevance, relevant items, and the exposure under the ideal policy.
+"""Judgments by request and group: relevance, relevant items, and exposure under the ideal policy.
 
 The ideal policy ranks by falling relevance with ties in random order, so what is due to an item depends on its request
 and grade alone: whole requests are streamed as counts of items by grade and group.
@@ -110,7 +110,7 @@ def query(tables: JudgedRankings, groups: int, numbers: str) -> str:
 
 @dataclass(frozen=True)
 class BatchSums:
-    """What a batch of whole requests adds: sums by request and group (`cells`), and by request (`numbers`)."""
+    """Sums of a batch of whole requests: by request and group (`cells`), and by request (`numbers`)."""
 
     cells: Ints
     sums: Mapping[str, Floats]
@@ -121,7 +121,7 @@ class BatchSums:
 
 @dataclass(frozen=True)
 class RequestBatch:
-    """What turns a batch of counts by grade and group into sums."""
+    """Turns a batch of counts by grade and group into sums."""
 
     specs: tuple[AttentionSpec, ...]
     groups: int

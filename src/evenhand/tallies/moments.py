@@ -140,7 +140,7 @@ class Moments:
         return "empty" if not self.rows.any() else "one_group_only" if np.all(present < 2) else ""
 
     def measured_from(self, level: Floats, slope: Floats) -> Moments:
-        """The same rows with v measured from another line per cell."""
+        """These rows with v measured from another line per cell."""
         by, turn = self.level - level, self.slope - slope
         lines = {"level": level + 0 * self.level, "slope": slope + 0 * self.slope}
         clusters = None if self.clusters is None else self.clusters.tilted(by, turn)
@@ -149,7 +149,7 @@ class Moments:
         return replace(self, sums=_tilted(self.sums, by, turn), squares=squares, clusters=clusters, lost=lost, **lines)
 
     def residuals(self, level: Floats, slope: Floats) -> Moments:
-        """The same rows with v measured from lines that they are compared with; rows that lie on them, but for rounding, have none.
+        """Residuals: v measured from these lines, zero where rows lie on them but for rounding.
 
         A cell's rows lie on its line where their squares beside it are no more than rounding can make. A sum of n terms is known to
         n epsilons of what was added up (and `FEW` more), and so is what is left of squares when they cancel out. And each row may be off by
@@ -167,7 +167,7 @@ class Moments:
         return replace(moments, clusters=moments.clusters.stilled(still.ravel()))
 
     def shifted(self, origin: Floats) -> Moments:
-        """The same rows with u measured from other scores; the lines stay where they are."""
+        """These rows with u measured from other scores; the lines stay where they are."""
         by = self.origin - origin
         level = self.level - self.slope * by[..., None]
         blurred = self._unsure_of(self.sums[..., 2, 0] + by[..., None] ** 2 * self.mass)

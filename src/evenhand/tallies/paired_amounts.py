@@ -1,4 +1,4 @@
-"""What units received on two occasions: two periods, two sources, or during an experiment and before it."""
+"""Amounts of units on two occasions: two periods, two sources, or during an experiment and before it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evenhand.errors import EvenhandError
 from evenhand.sources.sql import columns
 from evenhand.tallies.amounts import run_starts
 from evenhand.tallies.slices import Label, Slices, refuse_weights, rounded
-from evenhand.tallies.spectrum import Spectra, Spectrum
+from evenhand.tallies.spectrum import Spectra, Spectrum, bin_codes
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Cells
@@ -113,7 +113,7 @@ class PairedAmounts:
         return _side(self.first, self.weights), _side(self.second, self.weights)
 
     def binned(self) -> tuple[PairedAmounts, Ints, Ints]:
-        """The same units on a grid of both amounts, each cell at its means; and which cells went where, for `joined`.
+        """These units on a grid of both amounts, each cell at its means; and which cells went where, for `joined`.
 
         Narrow and weighted tallies stay as they are.
         """
@@ -121,7 +121,7 @@ class PairedAmounts:
             same = np.arange(len(self.first))
             return self, same, same
         width = BIN_WIDTH if self.twice else ONE_SIDED_WIDTH
-        order, starts = _runs([_codes(self.first, width), _codes(self.second, width)])
+        order, starts = _runs([bin_codes(self.first, width), bin_codes(self.second, width)])
         counts = joined(self.counts, order, starts)
         means = [joined(x * self.counts, order, starts) / counts for x in (self.first, self.second)]
         return PairedAmounts(means[0], means[1], counts), order, starts
@@ -151,8 +151,9 @@ class PairedSlices:
     def arms_query(log: Log, amount: Amount, arms: str, arm: int, control: int) -> str:
         """SQL that counts the units with each pair of amounts; `arms` is a table of `arm` and its `code`."""
         rows = f"SELECT log.*, arms.code FROM {log.source} JOIN {arms} AS arms ON log.arm = arms.arm"
+        kind = "BIGINT" if amount.integer else "DOUBLE"
         sums = ", ".join(
-            f"CAST(SUM(CASE WHEN code = {code} THEN amount ELSE 0 END) AS {_type(amount)}) AS {side}_amount"
+            f"CAST(SUM(CASE WHEN code = {code} THEN amount ELSE 0 END) AS {kind}) AS {side}_amount"
             for side, code in (("first", arm), ("second", control))
         )
         weights = ", MAX(weight) AS weight, MIN(least_weight) AS least_weight" if log.weight is not None else ""
@@ -189,7 +190,7 @@ class PairedSlices:
 
     @classmethod
     def of_arms(cls, log: Log, amount: Amount, arms: Cells, arm: int, control: int) -> PairedSlices:
-        """What each unit received in one arm and in another; who is in one of them only received nothing in the other."""
+        """Amounts of each unit in one arm and in another; zero in an arm that it is not in."""
         table = log.engine.bring(arms)
         cells = log.engine.cells(cls.arms_query(log, amount, table, arm, control))
         return cls.from_cells(log, (amount, amount), cells)
@@ -198,7 +199,7 @@ class PairedSlices:
     def with_past(
         cls, log: Log, amount: Amount, before: Log, past: Amount, ids: tuple[str, str] = ("{}", "{}")
     ) -> PairedSlices:
-        """What each unit received during the experiment and before it; slices are those of the experiment."""
+        """Amounts of each unit during the experiment and before it; slices are those of the experiment."""
         return cls.from_cells(log, (amount, past), log.engine.cells(cls.before_query(log, amount, before, past, ids)))
 
     @classmethod
@@ -228,7 +229,7 @@ class PairedSlices:
         return Slices(self.labels, Spectra.from_spectra(spectra), self.broken)
 
     def among(self, everyone: Slices) -> PairedSlices:
-        """The same with units that nobody saw: `everyone` says how many each slice has in all."""
+        """These tallies with unseen units added: `everyone` says how many each slice has in all."""
         seen = dict(zip(self.labels, self.tallies, strict=True))
         units = dict(zip(everyone.labels, everyone.spectra.units.tolist(), strict=True))
         labels = tuple(label for label in everyone.labels if label in seen)
@@ -245,10 +246,6 @@ def _counted(log: Log) -> str:
     weights = ["weight", "least_weight"] if log.weight is not None else []
     cells = columns([*log.keys, "first_amount", "second_amount", *weights])
     return f"SELECT {cells}, COUNT(*) AS units FROM per_unit GROUP BY {cells}"
-
-
-def _type(amount: Amount) -> str:
-    return "BIGINT" if amount.integer else "DOUBLE"
 
 
 def arms_of(log: Log) -> tuple[Cells, tuple[Any, ...]]:
@@ -292,11 +289,3 @@ def _side(values: Floats, weights: Floats | None) -> Side:
     cell[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
     at = order[starts]
     return Side(values[at], None if weights is None else weights[at], cell, order, starts)
-
-
-def _codes(values: Floats, width: float) -> Ints:
-    """Which bin each amount falls into; zero has its own."""
-    mantissa, exponent = np.frexp(values)
-    steps = round(1 / width)
-    code = exponent.astype(np.int64) * steps + ((mantissa - 0.5) * 2 * steps).astype(np.int64)
-    return np.where(values > 0, code, np.iinfo(np.int64).min)

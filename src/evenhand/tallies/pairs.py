@@ -87,7 +87,7 @@ class Pairs:
         return cls(wins.sum(0), pairs.sum(0), tuple(distinct)).between(protected, versus)
 
     def between(self, protected: Any, versus: Any = None) -> Pairs:
-        """The same tally with two sides named; `versus` may be left out when one other group exists."""
+        """This tally with two sides named; `versus` may be left out when one other group exists."""
         if protected is None:
             return self
         if versus is None:
@@ -133,7 +133,7 @@ class Pairs:
         return np.concatenate([self.wins.reshape(flat), self.pairs.reshape(flat)], axis=-1)
 
     def with_sums(self, sums: Floats) -> Pairs:
-        """The same tally with other sums, laid out as `stacked` lays them out."""
+        """This tally with other sums, laid out as `stacked` lays them out."""
         shape, half = (*sums.shape[:-1], *self.pairs.shape[-2:]), sums.shape[-1] // 2
         return replace(self, wins=sums[..., :half].reshape(shape), pairs=sums[..., half:].reshape(shape))
 
@@ -293,7 +293,7 @@ def _spans(new: npt.NDArray[np.bool_], at: Ints) -> tuple[Ints, Ints]:
 def sampled_pairs(
     request: Ints, score: Floats, relevance: Floats, group: Ints, groups: int, draws: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """The same from `draws` less relevant items per item, drawn with replacement; all of them where there are no more.
+    """Wins and pairs from `draws` less relevant items per item, drawn with replacement; all where there are no more.
 
     Rows come sorted by request and relevance. A draw stands for as many pairs as there are opponents per draw, so that the
     sums estimate those of all pairs.
@@ -359,7 +359,12 @@ class Sides:
             ", ".join(str(named[j]) for j in head if head[j] == i) if i in (*protected, *others) else named[i]
             for i in merged
         )
-        codes = np.array([*(place[head[i]] for i in range(len(labels))), self._unlabelled(named, place, head, others)])
+        unlabelled = -1
+        if self.unknown == "group":
+            unlabelled = place[head[named.index(UNKNOWN_LABEL)]]
+        elif self.unknown == "unprotected" and others:
+            unlabelled = place[others[0]]
+        codes = np.array([*(place[head[i]] for i in range(len(labels))), unlabelled])
         return names, codes, place[protected[0]] if protected else -1, place[others[0]] if others else -1
 
     def _others(self, labels: tuple[Any, ...], protected: tuple[int, ...]) -> tuple[int, ...]:
@@ -370,13 +375,6 @@ class Sides:
                 f"protected={self.protected!r} leaves several groups: {left}. Pass versus= with one of them, or '*' for all."
             )
         return others if len(others) == 1 else ()
-
-    def _unlabelled(
-        self, labels: tuple[Any, ...], place: Mapping[int, int], head: Mapping[int, int], others: tuple[int, ...]
-    ) -> int:
-        if self.unknown == "group":
-            return place[head[labels.index(UNKNOWN_LABEL)]]
-        return place[others[0]] if self.unknown == "unprotected" and others else -1
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ class Partition:
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
     def with_counts(self, counts: Floats) -> Partition:
-        """The same cells with other units in them."""
+        """This partition with other counts in its cells."""
         return replace(self, counts=counts)
 
     def reason(self) -> str:
@@ -124,12 +124,12 @@ class Partition:
         return Partition.joined(labels, shards)
 
     def without(self, group: Any) -> Partition:
-        """The same units but those of one group."""
+        """This partition without one group."""
         rest = [g for g, label in enumerate(self.groups) if label != group]
         return Partition.joined([self.groups[g] for g in rest], [self[g] for g in rest])
 
     def together(self, groups: Collection[int], name: str) -> Partition:
-        """The same units with some groups, by number, as one of this name, which stands last."""
+        """This partition with some groups (by code) merged into one of this name, which stands last."""
         if not groups:
             return self
         merged = Spectrum(np.zeros(0), np.zeros(0))
@@ -143,7 +143,7 @@ class Partition:
         return Partition.joined(self.groups, [self[g].coarse(fewest) for g in range(len(self))])
 
     def binned(self) -> Partition:
-        """The same units on each group's grid of bins, for draws."""
+        """This partition with each group's amounts binned, for draws."""
         return Partition.joined(self.groups, [self[g].binned() for g in range(len(self))])
 
 

@@ -66,7 +66,7 @@ class Placement:
         return placement.protecting(protected)
 
     def protecting(self, protected: Any) -> Placement:
-        """The same rankings with a protected label, or several taken together; one that nobody has is a group of none."""
+        """These rankings with a protected label, or several merged; a label that no item has is an empty group."""
         if protected is None:
             return replace(self, protected=None)
         names = several(protected)
@@ -144,15 +144,15 @@ class Placement:
 
     @cached_property
     def first_kinds(self) -> Kinds:
-        """The same for the first group alone: the protected side, where there are two."""
+        """The kind of list that each ranking is for the first group: the protected side, where there are two."""
         return Kinds.from_placement(self, self.counts[:, :1])
 
     def sides(self) -> Placement:
-        """The same rankings with two groups: 0 protected, 1 not."""
+        """These rankings with two groups: 0 protected, 1 not."""
         return self._sides
 
     def unsided(self) -> Placement:
-        """The same rankings with no side singled out."""
+        """These rankings without a protected side."""
         return self._unsided
 
     @cached_property
@@ -239,7 +239,7 @@ class Placement:
             start = stop
 
     def _level_batches(self, width: int, most_cells: int) -> Iterator[Batch]:
-        """The same for rankings of one length, end to end: blocks are views."""
+        """Blocks of rankings of one length, end to end: views, not copies."""
         base, step = int(self.starts[0]), max(1, most_cells // max(1, width))
         for start in range(0, len(self), step):
             stop = min(start + step, len(self))
@@ -489,7 +489,7 @@ FEW_KEYS = 1 << 12
 
 
 def _distinct_keys(keys: Ints, most: int) -> tuple[Ints, Ints]:
-    """The same for numbers below `most`, without sorting."""
+    """First rows and codes of distinct numbers below `most`, without sorting."""
     first = np.full(most, -1)
     first[keys[::-1]] = np.arange(len(keys))[::-1]  # the last to be written is the first to stand there
     present = first >= 0
@@ -502,7 +502,7 @@ def _down(mask: Bools) -> Ints:
 
 
 def side_names(p: Placement) -> tuple[str, str]:
-    """What to call the two sides: the protected labels, and everything else."""
+    """Names of the two sides: the protected labels, and everything else."""
     protected = ", ".join(str(p.groups[i]) for i in p.protected or ())
     others = [str(label) for i, label in enumerate(p.groups) if i not in (p.protected or ())]
     return protected, others[0] if len(others) == 1 else f"not {protected}"

@@ -44,7 +44,7 @@ class Qualifications:
 
 @dataclass(frozen=True)
 class ScoredGroups:
-    """What each group is scored, and what becomes of those with that score.
+    """Scores of each group, with the outcomes of those who have them.
 
     Attributes
     ----------

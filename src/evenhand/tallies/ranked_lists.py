@@ -1,4 +1,4 @@
-"""What needs whole ranked lists: cascade attention, norms over items, attention item by item, and items resampled.
+"""Sums over whole ranked lists: cascade attention, norms over items, attention item by item, and items resampled.
 
 One stream over whole requests, lists in the order of their places, adds up all that a call asks for.
 """
@@ -48,7 +48,7 @@ class ItemAttention:
         return Amortised(self.attention[part].sum(0)[None, :], self.utility[part].sum(0)[None, :])
 
     def resampled(self, part: slice, times: Floats) -> Amortised:
-        """The same with every request taken so many times: `times` is (requests, draws)."""
+        """Totals with every request taken so many times: `times` is (requests, draws)."""
         attention, utility = (np.asarray((x[part].T @ times).T) for x in (self.attention, self.utility))
         return Amortised(attention, utility)
 
@@ -166,7 +166,7 @@ def _with_sums(exposure: GroupExposure, ranked: Mapping[Any, Floats], judged: Ma
 
 @dataclass(frozen=True)
 class ListSpec:
-    """What to add up over whole lists.
+    """Sums to take over whole lists.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class ListSpec:
 
 @dataclass(frozen=True)
 class ListSums:
-    """What the lists of a call, or of a batch of them, add up to; every part as rows of a sparse table.
+    """Sums over the lists of a call or of a batch; every part as rows of a sparse table.
 
     Attributes
     ----------
@@ -268,7 +268,7 @@ def query(tables: JudgedRankings, spec: ListSpec, keys: str, items: str, numbers
 
 @dataclass(frozen=True)
 class ListBatch:
-    """What adds up a batch of whole requests."""
+    """Adds up a batch of whole requests."""
 
     spec: ListSpec
     soft: bool

@@ -60,7 +60,7 @@ class Summable(Protocol):
 
 
 class Resampler(Protocol):
-    """What takes the place of sums where they would be too large: it knows the value, and draws by itself."""
+    """Gives the value and draws of a metric whose sums would be too large to hold."""
 
     def value(self, part: slice) -> float: ...
     def reason(self, part: slice) -> str: ...
@@ -108,7 +108,7 @@ class Measured:
 
 
 def in_little(codes: Codes) -> Codes:
-    """The same reason codes as references to the few texts that there are: numpy would hold each one at full length."""
+    """Reason codes as references to the few distinct texts: numpy would hold each one at full length."""
     rest = codes != ""
     shared = (
         np.full(codes.shape, "", dtype=object) if rest.any() else np.broadcast_to(np.array("", object), codes.shape)

@@ -70,11 +70,11 @@ class Rows:
         return self if inside.all() else self._at(inside)
 
     def binned(self, edges: Floats) -> Rows:
-        """The same rows in right-closed bins with these inner edges, ordered by bin and else as before."""
+        """These rows in right-closed bins with these inner edges, ordered by bin and else as before."""
         bins = np.searchsorted(edges, self.score)
         order = np.argsort(bins, kind="stable")
         return replace(self._at(order), bin=bins[order])
 
     def merged(self, into: Ints) -> Rows:
-        """The same rows in coarser bins."""
+        """These rows in coarser bins."""
         return replace(self, bin=into[self.bin])

@@ -172,7 +172,9 @@ class Cut:
     def _weights(self, scores: Ragged, ties: Ties) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """How much of a slot every cell gets, and which rows had ties."""
         if self.top is None:
-            return self._reached(scores.values), np.zeros(len(scores.starts) - 1, dtype=bool)
+            threshold, single = self.reaching
+            reached = (scores.values >= threshold) | (scores.values == single)
+            return reached, np.zeros(len(scores.starts) - 1, dtype=bool)
         keep: npt.NDArray[Any] = np.ones(len(scores.values), dtype=np.float64 if ties == "fractional" else np.bool_)
         tied = np.zeros(len(scores.starts) - 1, dtype=bool)
         for rows, cells in _batches(scores, self.top):
@@ -186,11 +188,6 @@ class Cut:
         threshold = -np.inf if self.threshold is None else self.threshold
         with np.errstate(over="ignore"):
             return threshold, float(np.float32(threshold))
-
-    def _reached(self, values: Floats) -> npt.NDArray[np.bool_]:
-        """Whether scores reach the threshold."""
-        threshold, single = self.reaching
-        return np.asarray((values >= threshold) | (values == single))
 
 
 class _Cells(NamedTuple):
@@ -233,18 +230,13 @@ def _batches(scores: Ragged, top: int) -> Iterator[tuple[Ints, _Cells]]:
         start = stop
 
 
-def _bar(x: Floats, top: int) -> Floats:
-    """(rows, 1) the last of the `top` best of each row."""
-    last = x.shape[1] - top
-    return np.asarray(np.partition(x, last, axis=1)[:, last, None])
-
-
 def _best(
     x: Floats, inside: npt.NDArray[np.bool_] | None, top: int, ties: Ties
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Weights of the `top` best cells of each row, and whether a tie at the last slot had to be broken."""
-    bar = _bar(x, top)
-    over, on = x > bar, x == bar
+    last = x.shape[1] - top
+    lowest = np.partition(x, last, axis=1)[:, last, None]  # the last of the `top` best of each row
+    over, on = x > lowest, x == lowest
     if inside is not None:
         on &= inside
     free, equal = top - np.count_nonzero(over, axis=1), np.count_nonzero(on, axis=1)

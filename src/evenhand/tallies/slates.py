@@ -237,7 +237,7 @@ class Reordered:
 
 @dataclass(frozen=True)
 class Gained:
-    """What lists gain, and what the best order of the same candidates would.
+    """Gains of lists, and of the best order of the same candidates.
 
     Attributes
     ----------

@@ -82,7 +82,7 @@ class Slices:
         return cls(tuple(labels), Spectra(values, counts, bounds, *weights), broken).with_slices(broken)
 
     def with_slices(self, labels: Sequence[Label] | frozenset[Label]) -> Slices:
-        """The same with slices of nobody for labels that have none."""
+        """These slices, with an empty one for every label that has none."""
         present = set(self.labels)
         absent = [label for label in labels if label not in present]
         if not absent:
@@ -99,7 +99,7 @@ class Slices:
         return replace(self, labels=labels, spectra=Spectra.from_spectra([each[i] for i in places]))
 
     def padded(self, sizes: Mapping[Label, int]) -> Slices:
-        """The same with the units that nobody saw: each slice has as many units as `sizes` says, which must cover all slices."""
+        """These slices with unseen units added: each has as many units as `sizes` says, which must cover all slices."""
         seen = dict(zip(self.labels, self.spectra.units.tolist(), strict=True))
         every = self.with_slices([label for label in sizes if label not in seen])
         zeros = np.array([sizes[label] - seen.get(label, 0) for label in every.labels], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What each unit received from each source, units alike taken together: what a decomposition by source may see."""
+"""Amounts of units by source, units with the same amounts in one cell, for a decomposition by source."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Sources:
         return sorted(few)
 
     def together(self, sources: Collection[int], name: str) -> Sources:
-        """The same units with some sources, by number, as one of this name, which stands last."""
+        """These units with some sources (by code) merged into one of this name, which stands last."""
         if not sources:
             return self
         rest = [k for k in range(len(self)) if k not in sources]
@@ -120,7 +120,7 @@ class Sources:
         return collapse(self.totals, self.counts)
 
     def spectrum_of(self, k: int) -> Spectrum:
-        """What units received from source k alone (one population, no replicates)."""
+        """Spectrum of the amounts from source k (one population, no replicates)."""
         return collapse(self.amounts[:, k], self.counts)
 
     @cached_property
@@ -132,7 +132,7 @@ class Sources:
         return tuple(ladder(self.amounts[:, k]) for k in range(len(self)))
 
     def with_counts(self, counts: Floats) -> Sources:
-        """The same cells with other units in them; what is known about the order of cells is kept."""
+        """This tally with other counts in its cells; the sort orders of cells are reused."""
         drawn = replace(self, counts=counts)
         drawn.__dict__.update({name: getattr(self, name) for name in ("totals", "by_total", "by_source")})
         return drawn
@@ -207,7 +207,7 @@ class SourceSlices:
 
     @classmethod
     def per_slice(cls, log: Log, amount: Amount, key: str) -> SourceSlices:
-        """What units of each slice of a log received from each source; `key` is the column of the source."""
+        """Amounts by source of the units of each slice of a log; `key` is the column of the source."""
         sources = log.engine.cells(f"SELECT DISTINCT {quoted(key)} AS label FROM {log.source} LIMIT {MOST_SOURCES + 1}")
         if len(sources) > MOST_SOURCES:
             raise EvenhandError(
@@ -250,7 +250,7 @@ class SourceSlices:
         return Slices(self.labels, Spectra.from_spectra([t.spectrum for t in self.tallies]), self.broken)
 
     def padded(self, totals: Slices) -> SourceSlices:
-        """The same units as in `totals`, whose slices also hold those nobody saw."""
+        """The units of `totals`, whose slices also hold unseen ones."""
         seen = dict(zip(self.labels, self.tallies, strict=True))
         nobody = Sources(self.names, np.zeros((0, len(self.names))), np.zeros(0))
         everyone = []
@@ -260,7 +260,7 @@ class SourceSlices:
         return SourceSlices(self.names, totals.labels, tuple(everyone), totals.broken)
 
     def renamed(self, names: tuple[Any, ...]) -> SourceSlices:
-        """The same with other names of the sources."""
+        """These tallies with other names of the sources."""
         return replace(self, names=names, tallies=tuple(replace(tally, names=names) for tally in self.tallies))
 
 

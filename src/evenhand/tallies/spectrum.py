@@ -65,7 +65,7 @@ class Block:
 
     @cached_property
     def amount(self) -> Floats:
-        """What the units of each cell hold."""
+        """Amount held by the units of each cell."""
         return self.mass * self.values
 
     @cached_property
@@ -178,7 +178,7 @@ class Spectrum:
         return np.asarray(out, dtype=np.float64) + np.zeros(self._lead())
 
     def spread_out(self) -> Spectrum:
-        """The same with one more axis, of one entry, before the cells: for replicates or populations of each."""
+        """This spectrum with an axis of one entry before the cells: for replicates or populations of each."""
         weights = None if self.weights is None else self.weights[..., None, :]
         return Spectrum(self.values[..., None, :], self.counts[..., None, :], weights)
 
@@ -252,7 +252,7 @@ class Spectrum:
         return float(self.counts[self.values > 0].sum())
 
     def coarse(self, fewest: int) -> Spectrum:
-        """The same units, `fewest` neighbours at a time at their mean, counted from the top; no place tells of fewer.
+        """Units averaged `fewest` neighbours at a time, from the top, so that no cell discloses fewer.
 
         Those that are left over at the lower end join the last that are averaged; units with nothing stay as they are.
 
@@ -307,7 +307,7 @@ class Spectrum:
         return Spectrum(self.values, drawn.astype(np.float64), self.weights)
 
     def binned(self, width: float = BIN_WIDTH) -> Spectrum:
-        """The same units on a grid of relative width `width`, each bin at its mean; weighted cells stay as they are."""
+        """Units in bins of relative width `width`, each at its mean; weighted cells stay as they are."""
         if self.weights is not None:
             return self
         first = int(np.searchsorted(self.values, 0.0, side="right"))
@@ -320,7 +320,7 @@ class Spectrum:
         )
 
     def gathered(self, parts: int, separate_rank: float = 0.0, near: Sequence[tuple[float, float]] = ()) -> Spectrum:
-        """The same units in fewer cells, each at its mean, for sums and points of the curve; weighted cells stay as they are.
+        """Units in fewer cells, each at its mean, for sums and points of the curve; weighted cells stay as they are.
 
         No bin of several amounts spans more than about a part in `parts` of the units or of all they hold, nor a factor of
         more than 2^(16 / parts) in amounts or, about, in ranks from the bottom or the top: so those that hold most, and
@@ -563,7 +563,7 @@ def dot(a: Floats, b: Floats | None = None) -> Floats:
 
 
 def entries(of: Any, cells: Ints) -> Any:
-    """What stands at one cell of each row; rows of `of` may stand for many."""
+    """The entry at one cell of each row; rows of `of` are broadcast."""
     rows = np.arange(math.prod(of.shape[:-1])).reshape(of.shape[:-1])
     return of.reshape(-1).take(rows * of.shape[-1] + cells)
 
@@ -574,7 +574,7 @@ def before(running: Floats, cells: Ints, start: Floats) -> Floats:
 
 
 def _after(start: Floats, cumulated: Floats) -> Floats:
-    """What is cumulated in a block on top of what came before it, without a pass where that is nothing."""
+    """Cumulated sums of a block plus what precedes it, without a pass where that is zero."""
     if not start.any():
         return cumulated
     if cumulated.shape[:-1] == start.shape[:-1]:

@@ -41,7 +41,7 @@ MARKS = (
     "square",
     "absolute",
 )
-"""What is summed over the users of a group, in this order."""
+"""Sums over the users of a group, in this order."""
 
 AT = {name: i for i, name in enumerate(MARKS)}
 UNJUDGED = AT["seekers"]
@@ -154,11 +154,11 @@ class UserLists:
         return UserLists(lengths.astype(np.int32), self.items[at], values, self.marks[users], self.tied[users], offered)
 
     def with_items(self, numbers: npt.NDArray[Any]) -> UserLists:
-        """The same lists, items under other numbers: `numbers[i]` of item i."""
+        """These lists with other item codes: `numbers[i]` of item i."""
         return replace(self, items=numbers[self.items].astype(np.int32))
 
     def without_lists(self) -> UserLists:
-        """The same users, were they shown nothing."""
+        """These users with empty lists."""
         return replace(self, lengths=np.zeros_like(self.lengths), items=self.items[:0], values=None)
 
     def users_by_length(self) -> Floats | None:
@@ -225,7 +225,7 @@ class SliceCut:
         return cls(reading, scale, part.item_count, part.items, part.truth_facts is not None, gaps)
 
     def lists(self, scores: Ragged, truth: Ragged) -> UserLists:
-        """What users are shown, given their scores and the truth."""
+        """Lists of users, given their scores and the truth."""
         scores, relevant = self._ready(scores, self.reading.shown), self._ready(truth, self.reading.true)
         user_lists = tabulate(
             scores, relevant if self.is_judged else None, self.reading.shown, self.reading.true, self.items
@@ -263,7 +263,7 @@ Repeats = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one batch of users gave: by slice, who they are there and their lists; and pairs that came twice."""
+    """Lists of one batch of users by slice, with their codes there; and (user, item) pairs that are repeated."""
 
     parts: Sequence[tuple[int, tuple[Ints, UserLists]]]
     repeats: tuple[Repeats, Repeats]
@@ -312,7 +312,7 @@ def _ragged(rows: Bools, numbers: Ints, items: Ints, values: Floats, users: int)
 
 
 def tabulate(scores: Ragged, truth: Ragged | None, shown_by: Cut, true_by: Cut, items: int) -> UserLists:
-    """What users are shown and how it compares with the truth; both have one row per user."""
+    """Lists of users, with sums that compare them with the truth; both have one row per user."""
     shown, tied = shown_by.shown(scores)
     slots = shown.lengths.astype(np.float64) if shown.whole else shown.sums(shown.values)
     real = np.isfinite(scores.values)  # a convention may fill missing scores with -inf
@@ -363,7 +363,7 @@ def scale_of(low: float, high: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Lists:
-    """What items get from users.
+    """Attention that items get from the lists of users.
 
     Attributes
     ----------
