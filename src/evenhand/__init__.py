@@ -26,11 +26,11 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'evenhand' has no attribute {name!r}")
     place = _WHERE[name]
     whole = place in ("evenhand", "evenhand.audits")  # then the name is a module
-    found: object = (
+    value: object = (
         importlib.import_module(f"{place}.{name}") if whole else getattr(importlib.import_module(place), name)
     )
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 class _Package(ModuleType):

@@ -36,7 +36,7 @@ def metrics() -> list[str]:
 def tools() -> dict[str, str]:
     """Adapters that come along, by name."""
     folder = resources.files("evenhand.conformance").joinpath("tools")
-    builtin = {"evenhand": "evenhand.conformance.own:adapter"}
+    builtin = {"evenhand": "evenhand.conformance.evenhand_adapter:adapter"}
     files = (Path(str(f)) for f in folder.iterdir() if f.name.endswith(".py") and not f.name.startswith("_"))
     return builtin | {f.stem.replace("_", "-"): f"{f}:adapter" for f in sorted(files)}
 
