@@ -377,7 +377,7 @@ def test_frames_in_parts_keep_the_order_of_their_rows():
 def test_two_tables_are_joined_in_one_engine():
     log = open_table(pl.DataFrame({"u": ["a", "b"], "v": [1, 2]}))
     for other in (pd.DataFrame({"u": ["a"]}), pa.table({"u": ["a"]}), duckdb.sql("SELECT 'a' AS u")):
-        beside = open_table(other, beside=log)
+        beside = open_table(other, same_engine_as=log)
         assert beside.engine is log.engine
         query = f"SELECT l.v FROM {log.name} AS l JOIN {beside.name} AS o ON l.u = o.u"
         assert log.cells(query).values("v") == [1]

@@ -297,7 +297,7 @@ class ProviderGini(GlobalMetric):
         if not shown.height:
             return dict.fromkeys(_shares(self.owners.frame), 0.0)
         owned = self.owners.relation
-        ranked = open_table(shown, beside=owned)
+        ranked = open_table(shown, same_engine_as=owned)
         owned_key, ranked_key = comparable(owned.schema["item"], ranked.schema["item"], column="item", role="providers")
         totals = f"SELECT item, SUM(attention) AS attention FROM {ranked.name} GROUP BY item"
         on = f"{owned_key.format('owned.item')} = {ranked_key.format('totals.item')}"

@@ -166,7 +166,7 @@ def _together(table: Any, population: Any, group: By) -> tuple[Any, Any, Any]:
     opened = _with_combined(opened, list(group), name)
     if population is None or isinstance(population, (int, Mapping)):
         return opened, population, name
-    everyone = open_table(population, role="population", beside=opened)
+    everyone = open_table(population, role="population", same_engine_as=opened)
     if all(c in everyone.schema for c in group):
         everyone = _with_combined(everyone, list(group), name)
     return opened, everyone, name

@@ -11,9 +11,9 @@ from typing import Any
 from evenhand.audits.declare import Audit, find, versions
 from evenhand.errors import EvenhandError, refuse_keys, unknown_name
 from evenhand.report.reproduce import command
-from evenhand.sources.asking import AskingEngine, NeedsRowsError, Query, RawTable, place_of, statement
 from evenhand.sources.dialects import translated
 from evenhand.sources.files import database_of, has_known_ending
+from evenhand.sources.recorded import NeedsRowsError, Query, RawTable, RecordingEngine, place_of, statement
 from evenhand.sources.stores import scheme
 from evenhand.sources.tally_files import AGAIN, Answers, Tally, mark_of, read_answers, tally_of
 from evenhand.sources.tally_files import tally as tally_from
@@ -353,7 +353,7 @@ def _queries(
         named["population"] = EVERYBODY if is_number else None
     for rows, letter in ((4, "a"), (6, "b")):
         made_up = MadeUp.for_call(letter, rows, arguments, answers)
-        engine = AskingEngine(_tables(places, kinds, arguments, population_by, made_up), answers, is_reading=False)
+        engine = RecordingEngine(_tables(places, kinds, arguments, population_by, made_up), answers, is_reading=False)
         try:
             audit(**{**named, first: engine.relation("raw_table")})
             errors.append(None)
@@ -361,7 +361,7 @@ def _queries(
             raise
         except Exception as error:  # noqa: BLE001  (made-up rows need not make sense to the audit)
             errors.append(error)
-        runs.append(engine.asked)
+        runs.append(engine.recorded)
     other = {query.digest for query in runs[1]}
     same = [query for query in runs[0] if query.digest in other]
     is_refused = (

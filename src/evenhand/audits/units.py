@@ -16,7 +16,7 @@ from evenhand.sources.opening import open_table
 from evenhand.sources.populations import open_population, varying, with_slices_of_units, with_text_ids
 from evenhand.sources.relation import Relation, is_number
 from evenhand.sources.slicing import Bins, LogBins, QuantileBins, Slicing, slicing
-from evenhand.sources.sql import known, quoted
+from evenhand.sources.sql import nan_as_null, quoted
 from evenhand.tallies.bins import Edges, Legend
 from evenhand.tallies.slices import Slices, whole_labels
 
@@ -126,14 +126,14 @@ def units_of(
         open_population(population, unit)  # refused before the table is opened
     amounts = [amount] if amount is None or isinstance(amount, str) else list(amount)
     needed = [unit, *amounts, *by_columns, weight, *(marks or {}).values()]
-    opened = open_table(table, columns=needed, beside=joined_with).with_numbers(*numbers)
-    everyone = open_population(population, unit, columns=by_columns, numbers=numbers, beside=opened)
+    opened = open_table(table, columns=needed, same_engine_as=joined_with).with_numbers(*numbers)
+    everyone = open_population(population, unit, columns=by_columns, numbers=numbers, same_engine_as=opened)
     only_in_population: list[str] = []
     if isinstance(everyone, Relation):
         only_in_population = [b for b in by_columns if b not in opened.schema and b in everyone.schema]
     log.info("checking the table")
     read = open_log(
-        opened, unit=unit, amount=amount, by=by_columns, weight=weight, nan_policy=nan_policy, elsewhere=only_in_population,
+        opened, unit=unit, amount=amount, by=by_columns, weight=weight, nan_policy=nan_policy, population_by=only_in_population,
         part=part[0] if part else "", marks=marks,
     )  # fmt: skip
     if isinstance(everyone, Relation):
@@ -160,7 +160,7 @@ def _binned(read: Log, everyone: Any, bins: Sequence[Bins]) -> tuple[Log, Any, L
         in_population = isinstance(everyone, Relation) and spec.column in everyone.schema
         if not read.is_number(key) or (in_population and not is_number(everyone.schema[spec.column])):
             raise EvenhandError(f"by={spec} needs numbers, and {spec.column!r} holds none. Slice by the column itself.")
-        value = known("CAST(value AS DOUBLE)")
+        value = nan_as_null("CAST(value AS DOUBLE)")
         units = _values_of_units(read, everyone if in_population else None, key, spec)
         values = read.engine.keep(f"SELECT {value} AS value FROM ({units}) AS units WHERE {value} IS NOT NULL")
         bin_edges = edges[spec.column] = Edges.from_values(read.engine, values, spec)

@@ -24,6 +24,6 @@ def as_lines(path: str, role: str) -> str:
         ) from error
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         raise EvenhandError(f"{role}={path!r} is no array of objects. Pass [{{...}}, ...], or JSON lines (.jsonl).")
-    made = lasting() / f"{Path(path).stem}.jsonl"
-    made.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return str(made)
+    copy = lasting() / f"{Path(path).stem}.jsonl"
+    copy.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(copy)

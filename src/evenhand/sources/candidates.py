@@ -146,13 +146,13 @@ def _comparable_id(key: str, types: Mapping[str, Type], coded: CodedLabels | Non
     """SQL of an id of the scores: as text where labels or judgments have text, so that all of them compare."""
     others = [("groups", coded.types)] if coded is not None and key in coded.item_keys else []
     others += [("relevance", judgments.types)] if judgments is not None else []
-    patterns = [comparable(theirs[key], types[key], column=key, role=role)[1] for role, theirs in others]
+    patterns = [comparable(other_types[key], types[key], column=key, role=role)[1] for role, other_types in others]
     return next((pattern for pattern in patterns if pattern != "{}"), "{}").format(f"scored.{key}")
 
 
 def _check_gains(engine: Engine, rows: str, *, gains: bool) -> None:
-    asked = f"COUNT(*) AS n, {count_where('score < 0')} AS below, MIN(score) AS least"
-    facts = engine.cells(f"SELECT {asked} FROM ({rows}) AS scored").row()
+    aggregates = f"COUNT(*) AS n, {count_where('score < 0')} AS below, MIN(score) AS least"
+    facts = engine.cells(f"SELECT {aggregates} FROM ({rows}) AS scored").row()
     if not facts["n"]:
         raise EvenhandError("scores holds no candidate. Pass one row per request and item with a score.")
     if gains and facts["below"]:
@@ -181,12 +181,12 @@ def _owned(
         GROUP BY items.code, labelled.label
     """).frame
     labels = pl.Series("provider", coded.labels).gather(pairs["label"])
-    known = labels.unique().sort()
-    places = pl.DataFrame({"provider": known, "code": np.arange(len(known))})
+    distinct = labels.unique().sort()
+    places = pl.DataFrame({"provider": distinct, "code": np.arange(len(distinct))})
     pairs = pairs.with_columns(labels).join(places, on="provider", how="left").sort("item", "code")
     unowned = np.setdiff1d(every_item, pairs["item"].to_numpy())
     owned = np.concatenate([pairs["item"].cast(pl.Int64).to_numpy(), unowned])
-    owners = np.concatenate([pairs["code"].to_numpy(), len(known) + np.arange(len(unowned))])
+    owners = np.concatenate([pairs["code"].to_numpy(), len(distinct) + np.arange(len(unowned))])
     shares = np.concatenate([pairs["share"].to_numpy(), np.ones(len(unowned))])
-    more = (str(i) if known.dtype == pl.String else i for i in items.gather(unowned).to_list())
-    return (*known.to_list(), *more), owned, owners, shares, len(unowned)
+    more = (str(i) if distinct.dtype == pl.String else i for i in items.gather(unowned).to_list())
+    return (*distinct.to_list(), *more), owned, owners, shares, len(unowned)

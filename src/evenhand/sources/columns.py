@@ -65,7 +65,7 @@ def usable_names(names: Sequence[str]) -> list[str]:
     taken = {name.lower() for name in names}
     usable: list[str] = []
     for i, name in enumerate(names, 1):
-        if not name.strip("\0") or name.lower() in {known.lower() for known in usable}:
+        if not name.strip("\0") or name.lower() in {other.lower() for other in usable}:
             name = f"column_{i}"
             while name.lower() in taken:
                 name = f"{name}_"

@@ -37,12 +37,12 @@ def _attached(engine: DuckDBEngine, word: str, role: str) -> str:
     if not name:
         remedy = f"Name one of its tables ({names}), as in {path}{WITHIN}{next(iter(tables), 'table')}."
         raise EvenhandError(f"{role}={word!r} is a database, not a table. {remedy}")
-    found = _spelled(name, tables)
-    if found is None:
+    table = _spelled(name, tables)
+    if table is None:
         raise EvenhandError(
             f"{role}={word!r} names a table that the database does not have. {suggestion(name, tables)}Tables: {names}."
         )
-    return ".".join(map(quoted, (database, *found)))
+    return ".".join(map(quoted, (database, *table)))
 
 
 def _attach(engine: DuckDBEngine, path: str) -> str:
@@ -57,17 +57,17 @@ def _attach(engine: DuckDBEngine, path: str) -> str:
 
 def _tables(engine: DuckDBEngine, database: str) -> dict[str, tuple[str, str]]:
     """Tables and views of a database with their schemas, by the names that one types."""
-    own = f"database_name = {text(database)} AND NOT internal"
-    found = engine.cells(
-        f"SELECT schema_name, table_name FROM duckdb_tables() WHERE {own} "
-        f"UNION ALL SELECT schema_name, view_name FROM duckdb_views() WHERE {own}"
+    is_user_table = f"database_name = {text(database)} AND NOT internal"
+    pairs = engine.cells(
+        f"SELECT schema_name, table_name FROM duckdb_tables() WHERE {is_user_table} "
+        f"UNION ALL SELECT schema_name, view_name FROM duckdb_views() WHERE {is_user_table}"
     ).labels(["schema_name", "table_name"])
-    return {table if schema == "main" else f"{schema}.{table}": (schema, table) for schema, table in sorted(found)}
+    return {table if schema == "main" else f"{schema}.{table}": (schema, table) for schema, table in sorted(pairs)}
 
 
 def _spelled(name: str, tables: dict[str, tuple[str, str]]) -> tuple[str, str] | None:
     """The table that is meant; `main` may be written or not, and DuckDB minds no capitals."""
-    folded = {known.lower(): found for known, found in tables.items()}
+    folded = {name_in_tables.lower(): schema_and_table for name_in_tables, schema_and_table in tables.items()}
     folded = {f"{schema}.{table}".lower(): (schema, table) for schema, table in tables.values()} | folded
     return tables.get(name) or folded.get(name.lower())
 

@@ -51,22 +51,22 @@ def translated(query: str, dialect: str, *, pretty: bool = False, identify: bool
 def with_steps(tree: Any, steps: Mapping[str, Any], *, in_line: frozenset[str] = frozenset()) -> Any:
     """A query that begins with the named steps that it reads, and those that they read; `in_line`: never worked out apart."""
     exp = _expressions()
-    wanted: set[str] = set()
+    needed: set[str] = set()
     pending = [tree]
     while pending:
-        names = {table.name for table in pending.pop().find_all(exp.Table)} & steps.keys() - wanted
-        wanted |= names
+        names = {table.name for table in pending.pop().find_all(exp.Table)} & steps.keys() - needed
+        needed |= names
         pending += [steps[name] for name in names]
-    if not wanted:
+    if not needed:
         return tree
     tree = tree.copy()
     key = "with_" if "with_" in tree.arg_types else "with"
-    own = tree.args.get(key)
+    inner_steps = tree.args.get(key)
     tree.set(key, None)
-    for name in (name for name in steps if name in wanted):
+    for name in (name for name in steps if name in needed):
         materialized = False if name in in_line else None
         tree = tree.with_(name, as_=steps[name].copy(), materialized=materialized, copy=False)
-    for step in own.expressions if own is not None else ():
+    for step in inner_steps.expressions if inner_steps is not None else ():
         tree.args[key].append("expressions", step)
     return tree
 

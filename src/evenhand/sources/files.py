@@ -66,15 +66,15 @@ def _matches(pattern: str, role: str) -> list[str]:
     if os.path.isfile(pattern) or scheme(pattern) or special(pattern):
         return [pattern]
     if os.path.isdir(pattern):
-        found = sorted(glob.glob(str(Path(glob.escape(pattern)) / "*")))
-        inside = [p for p in found if _kind(p, strict=False) and Path(p).is_file()]  # a pipe would be waited for
+        paths = sorted(glob.glob(str(Path(glob.escape(pattern)) / "*")))
+        inside = [p for p in paths if _kind(p, strict=False) and Path(p).is_file()]  # a pipe would be waited for
         if not inside:
             raise EvenhandError(
                 f"{role}={pattern!r} is a folder without Parquet, CSV or JSON lines files. Name the files."
             )
         return inside
-    found = [p for p in sorted(glob.glob(pattern, recursive=True)) if os.path.isfile(p)]
-    if not found:
+    paths = [p for p in sorted(glob.glob(pattern, recursive=True)) if os.path.isfile(p)]
+    if not paths:
         wild = any(c in pattern for c in "*?[")
         lost = (
             "is a link to a file that is not there"
@@ -84,7 +84,7 @@ def _matches(pattern: str, role: str) -> list[str]:
         fact = "matches no file" if wild else lost
         remedy = f"{nearby(pattern)}Pass the path of a Parquet, CSV or JSON lines file."
         raise EvenhandError(f"{role}={pattern!r} {fact}. {remedy}")
-    return found
+    return paths
 
 
 def nearby(path: str | Path) -> str:
@@ -125,8 +125,8 @@ _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 
 
 def _kind(path: str, *, strict: bool = True) -> str:
-    if found := special(path):
-        return found
+    if special_kind := special(path):
+        return special_kind
     suffixes = Path(path).suffixes
     if suffixes and suffixes[-1] == PACKED:
         suffixes = suffixes[:-1]
@@ -142,7 +142,7 @@ def _kind(path: str, *, strict: bool = True) -> str:
     return kind
 
 
-def kind_apart(paths: Sequence[str], role: str) -> str:
+def kind_of_remote(paths: Sequence[str], role: str) -> str:
     """The kind of files that only a cluster can reach, by their endings; of others, Parquet."""
     return _one_kind([_kind(path, strict=False) or "parquet" for path in paths], role)
 

@@ -59,11 +59,11 @@ _ROOTS: weakref.WeakValueDictionary[tuple[int, str], _Root] = weakref.WeakValueD
 
 def _root() -> _Root:
     """That of this process, and not of one that it was forked from."""
-    here = os.getpid(), gettempdir()
-    found = _ROOTS.get(here)
-    if found is None or not os.path.isdir(found.name):
-        found = _ROOTS[here] = _Root()
-    return found
+    key = os.getpid(), gettempdir()
+    root = _ROOTS.get(key)
+    if root is None or not os.path.isdir(root.name):
+        root = _ROOTS[key] = _Root()
+    return root
 
 
 def _remove(name: str, process: int, lock: int | None = None) -> None:
@@ -111,10 +111,10 @@ def _remove_left(directory: str) -> None:
         return
     try:
         with os.scandir(directory) as entries:
-            ours = [Path(e.path) for e in entries if e.name.startswith(PREFIX) and e.is_dir(follow_symlinks=False)]
+            folders = [Path(e.path) for e in entries if e.name.startswith(PREFIX) and e.is_dir(follow_symlinks=False)]
     except OSError:
         return
-    for name in ours:
+    for name in folders:
         if (lock := _free(name / LOCK, name)) is not None:
             _remove_locked(str(name), lock)
 
@@ -128,13 +128,12 @@ def _free(path: Path, folder: Path) -> int | None:
     except OSError:
         return None
     try:
-        held, owner = os.fstat(descriptor), os.lstat(folder)
-        own = (
-            stat.S_ISREG(held.st_mode) and stat.S_ISDIR(owner.st_mode) and {held.st_uid, owner.st_uid} == {os.getuid()}
-        )
-        if own and os.read(descriptor, 1 << 10) == platform.node().encode():
+        lock_stat, folder_stat = os.fstat(descriptor), os.lstat(folder)
+        is_regular = stat.S_ISREG(lock_stat.st_mode) and stat.S_ISDIR(folder_stat.st_mode)
+        is_own = is_regular and {lock_stat.st_uid, folder_stat.st_uid} == {os.getuid()}
+        if is_own and os.read(descriptor, 1 << 10) == platform.node().encode():
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(held, os.lstat(path)):  # nobody else removed it meanwhile
+            if os.path.samestat(lock_stat, os.lstat(path)):  # nobody else removed it meanwhile
                 return descriptor
     except OSError:
         pass

@@ -83,7 +83,10 @@ def _parquet_columns(engine: DuckDBEngine, paths: Sequence[str]) -> list[Column]
     schema = _parquet_schema(paths[0])
     kinds = polars_kinds(schema)
     types = engine.column_types(f"SELECT * FROM {_parquet_rows(engine, paths[:1], ())}")
-    return [_parquet_column(name, kinds[name], schema[name], there) for name, there in zip(kinds, types, strict=True)]
+    return [
+        _parquet_column(name, kinds[name], schema[name], duckdb_type)
+        for name, duckdb_type in zip(kinds, types, strict=True)
+    ]
 
 
 def _parquet_schema(path: str) -> Any:
@@ -100,8 +103,8 @@ SIGNED_BYTES = (
 """Whole numbers of 128 bits, which only Polars writes to Parquet: as 16 bytes, the lowest first."""
 
 
-def _parquet_column(name: str, kind: Any, native: Any, there: Any) -> Column:
-    column = of_duckdb_type(name, there)
+def _parquet_column(name: str, kind: Any, native: Any, duckdb_type: Any) -> Column:
+    column = of_duckdb_type(name, duckdb_type)
     if kind in (nw.Int128, nw.UInt128):
         return Column(name, kind, SIGNED_BYTES if kind == nw.Int128 else UNSIGNED_BYTES)
     if kind == nw.Duration and column.kind == nw.Int64:
@@ -266,7 +269,7 @@ def _json_objects(paths: Sequence[str]) -> str:
 
 def _json_columns(engine: DuckDBEngine, paths: Sequence[str]) -> list[Column]:
     """The keys of all objects, in the order in which they come up; every line is looked at."""
-    found = engine.cells(
+    keys = engine.cells(
         f"""
         SELECT key, MIN(line) AS line, BOOL_AND(kind IN ('ARRAY', 'OBJECT', 'NULL')) AND BOOL_OR(kind <> 'NULL') AS is_nested
         FROM (
@@ -281,19 +284,19 @@ def _json_columns(engine: DuckDBEngine, paths: Sequence[str]) -> list[Column]:
         GROUP BY key ORDER BY line, MIN(place)
         """
     )
-    names = found.values("key")
+    names = keys.values("key")
     if None in names:
         raise EvenhandError(line_without_object(paths))
-    nested = [name for name, is_nested in zip(names, found.values("is_nested"), strict=True) if is_nested]
+    nested = [name for name, is_nested in zip(names, keys.values("is_nested"), strict=True) if is_nested]
     kinds = _nested_kinds(engine, paths, nested) if nested else {}
     return [Column(name, kinds.get(name, nw.String()), "NULL" if name in kinds else "{}") for name in names]
 
 
 def _nested_kinds(engine: DuckDBEngine, paths: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
-    wanted = ", ".join(
+    structures = ", ".join(
         f"json_group_structure(json_extract(json, {_pointer(name)})) AS c{i}" for i, name in enumerate(names)
     )
-    row = engine.cells(f"SELECT {wanted} FROM {_json_objects(paths)}").row()
+    row = engine.cells(f"SELECT {structures} FROM {_json_objects(paths)}").row()
     return {name: _json_kind(json.loads(row[f"c{i}"])) for i, name in enumerate(names)}
 
 
@@ -453,7 +456,7 @@ def read_files(engine: DuckDBEngine, paths: Sequence[str], kind: str, role: str,
     form = FORMATS[kind]
     lots = _lots(engine, paths, form)
     for lot in lots:
-        _refuse_twice(lot.names, role)
+        _refuse_repeated(lot.names, role)
     names, lacking = _shared_names(lots)
     chosen = choose(names)
     columns = [_merged_column(name, lots) if name in chosen else lots[0].unread(name) for name in names]
@@ -476,10 +479,10 @@ def _lots(engine: DuckDBEngine, paths: Sequence[str], form: Format) -> list[Lot]
     return list(lots.values())
 
 
-def _refuse_twice(names: Sequence[str], role: str) -> None:
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+def _refuse_repeated(names: Sequence[str], role: str) -> None:
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise EvenhandError(
-            f"{role} has several columns named {listing(twice)}. Give every column one name of its own."
+            f"{role} has several columns named {listing(repeated)}. Give every column one name of its own."
         )
 
 
@@ -526,8 +529,8 @@ def shared_columns(paths: Sequence[str], header: Callable[[str], list[str]]) -> 
 
 def _merged_column(name: str, lots: Sequence[Lot]) -> Column:
     """A column of files that may have different types of numbers in it."""
-    kept = [(lot.columns[lot.names.index(name)], lot.paths[0]) for lot in lots]
-    first, kinds = kept[0][0], {str(column.kind): column.kind for column, _ in kept}
+    sources = [(lot.columns[lot.names.index(name)], lot.paths[0]) for lot in lots]
+    first, kinds = sources[0][0], {str(column.kind): column.kind for column, _ in sources}
     if len(kinds) == 1:
         return first
     words = (nw.String, nw.Categorical, nw.Enum)
@@ -540,9 +543,9 @@ def _merged_column(name: str, lots: Sequence[Lot]) -> Column:
         return Column(name, nw.Int128() if wide else nw.Int64())
     if all(kind.is_numeric() for kind in kinds.values()):
         return Column(name, nw.Float64())
-    (other, path) = next((column, path) for column, path in kept if str(column.kind) != str(first.kind))
+    (other, path) = next((column, path) for column, path in sources if str(column.kind) != str(first.kind))
     raise EvenhandError(
-        f"{path!r} cannot be read beside {kept[0][1]!r}: {name!r} holds {other.kind} values in the one and {first.kind} in the "
+        f"{path!r} cannot be read beside {sources[0][1]!r}: {name!r} holds {other.kind} values in the one and {first.kind} in the "
         "other. Write the files again with one type."
     )
 
@@ -553,11 +556,11 @@ _WIDE_ENOUGH = {nw.Int64: "BIGINT", nw.Int128: "HUGEINT", nw.Float64: "DOUBLE"}
 def _rows_of(engine: DuckDBEngine, form: Format, lot: Lot, columns: Sequence[Column]) -> str:
     """A query for the chosen columns of files, under the names and with the types that they have in all of them."""
     merged = {column.name: column for column in columns}
-    mine = [
+    cast_columns = [
         _cast(column, merged[column.name]) if column.name in merged else replace(column, sql="")
         for column in lot.columns
     ]
-    query = by_position(form.rows(engine, lot.paths, mine), mine)
+    query = by_position(form.rows(engine, lot.paths, cast_columns), cast_columns)
     inner = dict(zip(lot.names, usable_names(lot.names), strict=True))
     outer = dict(zip(merged, usable_names(list(merged)), strict=True))
     listed = [f"{quoted(inner[c.name])} AS {quoted(outer[c.name])}" for c in columns if c.is_stored]

@@ -24,7 +24,7 @@ def table_of(lists: Any, *, request: str, item: str, role: str) -> Any:
     A rank is there where a list is ordered, and is not the place of the row: LensKit keeps lists in any order.
     """
     keys = list(lists.key_fields)
-    if not any(len(found) for found in lists.lists()):
+    if not any(len(items) for items in lists.lists()):
         import polars as pl
 
         return pl.DataFrame(schema={request: pl.String, item: pl.String, "rank": pl.Int64, "score": pl.Float64})

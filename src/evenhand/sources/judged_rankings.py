@@ -100,9 +100,9 @@ class JudgedRankings:
     @property
     def labelled_items(self) -> str:
         """A SELECT of item, label and share of every item that has a label, ids as the rows have them."""
-        ours, _ = comparable(self.labels.types["item"], self.types["item"], column="item", role="groups")
+        pattern, _ = comparable(self.labels.types["item"], self.types["item"], column="item", role="groups")
         once = "DISTINCT " if "request" in self.labels.keys else ""
-        return f"SELECT {once}{ours.format('item')} AS item, label, share FROM ({self.labels.items()}) AS labelled"
+        return f"SELECT {once}{pattern.format('item')} AS item, label, share FROM ({self.labels.items()}) AS labelled"
 
     def same_ranking(self, left: str, right: str) -> str:
         """SQL of whether rows of two tables are of one ranking; slices may be NULL."""
@@ -188,8 +188,8 @@ class JudgedRankings:
 
     def first_judged(self) -> Any:
         """The first request that is judged, for words about ids; None where nothing is."""
-        found = self.engine.cells(f"SELECT request FROM ({self.judged}) AS judged LIMIT 1").values("request")
-        return found[0] if found else None
+        requests = self.engine.cells(f"SELECT request FROM ({self.judged}) AS judged LIMIT 1").values("request")
+        return requests[0] if requests else None
 
     def items_by_label(self, slices: Sequence[str]) -> list[tuple[tuple[tuple[Any, ...], Any], int]]:
         """Ranked items of each label in each slice."""
@@ -223,7 +223,7 @@ def open_judged_rankings(
     roles["system"] = roles["system"] or system_of(rankings, table)
     labels = open_labels(groups, table, item=roles["item"], request=roles["request"])
     carry = labels.carry(table) | carried(relevance, table)
-    absent = _without_rank(table, roles, wanted=unranked)
+    absent = _without_rank(table, roles) if unranked else ""
     types: dict[str, Type] = {name: nw.Float64() if name != "label_value" else nw.Unknown() for name in carry}
     view = open_rankings(
         table, by=by, ties=ties, nan_policy=nan_policy, carry=carry,
@@ -231,7 +231,8 @@ def open_judged_rankings(
     )  # fmt: skip
     is_single = view.single and not absent and not view.dropped
     judgments = open_judgments(relevance, table, request=roles["request"], item=roles["item"], single=is_single)
-    _refuse_negative(view, roles["score"], wanted=unranked)
+    if unranked:
+        _refuse_negative(view, roles["score"])
     rows = _Rows(view.sql, {**view.types, **types})
     if absent:
         rows = rows.with_unranked(table, absent, view, roles, carry)
@@ -280,10 +281,10 @@ class _Rows:
         counted = self.select({"shown": shown, "judged_rows": judged}, shown=nw.Float64())
         zeroed = [name for name in ("shown", "relevance", "score") if name in counted.types]
         emptied = {name: f"CASE WHEN relevance IS NULL THEN 0 ELSE {name} END" for name in zeroed}
-        kept = counted.select(emptied)
+        judged_rows = counted.select(emptied)
         is_kept = "relevance IS NOT NULL OR (judged_rows = 0 AND place = 1 AND shown > 0)"
-        kept = replace(kept, sql=f"{kept.sql} WHERE {is_kept}")
-        return kept.select({"place": f"DENSE_RANK() OVER (PARTITION BY {names}, shown ORDER BY place)"})
+        judged_rows = replace(judged_rows, sql=f"{judged_rows.sql} WHERE {is_kept}")
+        return judged_rows.select({"place": f"DENSE_RANK() OVER (PARTITION BY {names}, shown ORDER BY place)"})
 
 
 def _joined(
@@ -327,25 +328,23 @@ def _coded(view: Rankings, rows: _Rows, labels: Labels | LabelColumns) -> CodedL
 
 
 def _compared_as_text(
-    beside: Mapping[str, Type], types: Mapping[str, Type], keys: Iterable[str], role: str
+    other_types: Mapping[str, Type], types: Mapping[str, Type], keys: Iterable[str], role: str
 ) -> set[str]:
     """Ids of the rows that have to be text, since those of another table are."""
-    return {key for key in keys if comparable(beside[key], types[key], column=key, role=role)[1] != "{}"}
+    return {key for key in keys if comparable(other_types[key], types[key], column=key, role=role)[1] != "{}"}
 
 
-def _without_rank(table: Relation, roles: Mapping[str, Any], *, wanted: bool) -> str:
+def _without_rank(table: Relation, roles: Mapping[str, Any]) -> str:
     """SQL of which rows have no rank, where their score is of use and there are any."""
     rank, score = roles["rank"], roles["score"]
-    if not wanted or rank not in table.schema or score not in table.schema:
+    if rank not in table.schema or score not in table.schema:
         return ""
     absent = f"{table.number(rank)} IS NULL"
     return absent if int(table.facts({"n": count_where(absent)})["n"]) else ""
 
 
-def _refuse_negative(view: Rankings, score: str | None, *, wanted: bool) -> None:
+def _refuse_negative(view: Rankings, score: str | None) -> None:
     """Scores below zero cannot be shared out."""
-    if not wanted:
-        return
     negative = int(view.engine.cells(f"SELECT {count_where('score < 0')} AS n FROM {view.source}").row()["n"])
     if negative:
         raise EvenhandError(

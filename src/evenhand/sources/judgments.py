@@ -114,8 +114,8 @@ def _opened(relevance: Any, table: Relation) -> Relation:
     if isinstance(relevance, (str, Path)) and os.path.isfile(relevance) and not has_known_ending(str(relevance)):
         from evenhand.sources.trec import qrels
 
-        return replace(open_table(qrels(relevance), beside=table), origin=str(relevance))
-    return open_table(relevance, role="relevance", beside=table).with_numbers("relevance")
+        return replace(open_table(qrels(relevance), same_engine_as=table), origin=str(relevance))
+    return open_table(relevance, role="relevance", same_engine_as=table).with_numbers("relevance")
 
 
 def _from_mapping(relevance: Mapping[Any, Any], table: Relation) -> Relation:
@@ -134,7 +134,7 @@ def _from_mapping(relevance: Mapping[Any, Any], table: Relation) -> Relation:
         raise EvenhandError(
             "relevance mixes kinds of ids or holds values that are not numbers. Use one type for each."
         ) from error
-    return open_table(frame, role="relevance", beside=table)
+    return open_table(frame, role="relevance", same_engine_as=table)
 
 
 def _from_table(table: Relation, request: str, item: str) -> Judgments:

@@ -284,7 +284,7 @@ class Labels:
         keys = {c: c for c in ("item", "request") if c in opened.schema}
         share = opened.number("share") if "share" in opened.schema else double(1)
         chosen = {**{c: opened.label(c) for c in keys}, "label": opened.label("group"), "share": share}
-        return cls(_kept(opened, opened.select(chosen), _types(opened, keys, ["group"])), soft, origin)
+        return cls(_materialized(opened, opened.select(chosen), _types(opened, keys, ["group"])), soft, origin)
 
     def as_word(self) -> str | None:
         return self.word or None
@@ -312,7 +312,7 @@ class Labels:
     def coded(self, rankings: Ranked, role: str = "groups") -> CodedLabels:
         """The labels as codes, in the engine of some rankings."""
         refuse_unnamed(rankings.types, self.keys)
-        engine, rows = rankings.engine, open_table(self.relation, beside=_as_relation(rankings))
+        engine, rows = rankings.engine, open_table(self.relation, same_engine_as=_as_relation(rankings))
         labels, codes = _numbered(engine, f"SELECT DISTINCT label FROM {rows.name} WHERE label IS NOT NULL", self.named)
         keys = column_list(self.keys, table="labelled")
         table = engine.keep(
@@ -369,8 +369,8 @@ class LabelColumns:
         """Items whose shares are negative, partly missing or do not add up to 1."""
         if self.soft:
             names = [f"share_{i}" for i in range(len(self.columns))]
-            known = f"COALESCE({', '.join(names)}) IS NOT NULL"
-            wide = f"SELECT DISTINCT item, {', '.join(names)} FROM ({rankings.sql}) AS ranked WHERE {known}"
+            has_shares = f"COALESCE({', '.join(names)}) IS NOT NULL"
+            wide = f"SELECT DISTINCT item, {', '.join(names)} FROM ({rankings.sql}) AS ranked WHERE {has_shares}"
             _refuse_bad_shares(rankings.engine, f"({wide}) AS wide", names, self.role)
 
     def refuse_bad_rows(self, rankings: Ranked) -> None:
@@ -431,38 +431,40 @@ class _ItemsOfColumns(CodedLabels):
 
 
 def open_labels(
-    given: Any, table: Relation, *, item: str, request: str = "request", role: str = "groups"
+    groups: Any, table: Relation, *, item: str, request: str = "request", role: str = "groups"
 ) -> Labels | LabelColumns:
     """What was passed as `role`, checked; `table` holds the rankings that the labels are for."""
-    if isinstance(given, Labels):
-        return given
-    if (fair := _of_trec_fair(given)) is not None:
+    if isinstance(groups, Labels):
+        return groups
+    if (fair := _of_trec_fair(groups)) is not None:
         return fair
     names = table.names
-    if isinstance(given, str) and given not in names:
-        given = read_shares(given) or _read_rollup(given) or given
-    if isinstance(given, Labels):
-        return given
-    if isinstance(given, Shares):
-        return _share_columns(given, table, role) if given.of is None else _shares_of(given, table, item, request, role)
-    if isinstance(given, str) and (given in names or not may_be_file(given)):
-        return _label_columns([given], table, role)
-    several = isinstance(given, (list, tuple)) and given and all(isinstance(g, str) for g in given)
-    if several and any(g in names for g in given):
-        return _label_columns(list(given), table, role)
-    if isinstance(given, Mapping):
-        return _from_mapping(given, table.engine, role)
-    return _from_table(_opened(given, table, role), item, request, role)
+    if isinstance(groups, str) and groups not in names:
+        groups = read_shares(groups) or _read_rollup(groups) or groups
+    if isinstance(groups, Labels):
+        return groups
+    if isinstance(groups, Shares):
+        return (
+            _share_columns(groups, table, role) if groups.of is None else _shares_of(groups, table, item, request, role)
+        )
+    if isinstance(groups, str) and (groups in names or not may_be_file(groups)):
+        return _label_columns([groups], table, role)
+    several = isinstance(groups, (list, tuple)) and groups and all(isinstance(g, str) for g in groups)
+    if several and any(g in names for g in groups):
+        return _label_columns(list(groups), table, role)
+    if isinstance(groups, Mapping):
+        return _from_mapping(groups, table.engine, role)
+    return _from_table(_opened(groups, table, role), item, request, role)
 
 
-def columns_in(given: Any) -> list[str]:
+def columns_in(groups: Any) -> list[str]:
     """The words in what was passed that may name columns of the rankings."""
-    if isinstance(given, str):
-        parsed = read_shares(given) if given.lstrip().startswith("shares") else None
-        return [given, *(columns_in(parsed) if parsed is not None else [])]
-    if isinstance(given, Shares):
-        return list(given.columns) if given.of is None else []
-    return [g for g in given if isinstance(g, str)] if isinstance(given, (list, tuple)) else []
+    if isinstance(groups, str):
+        parsed = read_shares(groups) if groups.lstrip().startswith("shares") else None
+        return [groups, *(columns_in(parsed) if parsed is not None else [])]
+    if isinstance(groups, Shares):
+        return list(groups.columns) if groups.of is None else []
+    return [g for g in groups if isinstance(g, str)] if isinstance(groups, (list, tuple)) else []
 
 
 def refuse_unnamed(columns: Mapping[str, Any], keys: Sequence[str]) -> None:
@@ -490,11 +492,11 @@ def several_labels(role: str, count: int, first: Any) -> EvenhandError:
     )
 
 
-def _of_trec_fair(given: Any) -> Labels | None:
+def _of_trec_fair(groups: Any) -> Labels | None:
     """A file of the TREC Fair track, `"trec-fair:FILE"`."""
     from evenhand.sources.trec_fair import fair_paths, trec_fair_groups
 
-    paths = fair_paths(given)
+    paths = fair_paths(groups)
     return None if paths is None else trec_fair_groups(paths[0])
 
 
@@ -505,15 +507,15 @@ def _read_rollup(text: str) -> Labels | None:
     return read_rollup(text)
 
 
-def _opened(given: Any, table: Relation, role: str) -> Relation:
-    if isinstance(given, (str, Path)) and os.path.isfile(given) and not has_known_ending(str(given)):
+def _opened(groups: Any, table: Relation, role: str) -> Relation:
+    if isinstance(groups, (str, Path)) and os.path.isfile(groups) and not has_known_ending(str(groups)):
         from evenhand.sources.trec import labels
 
-        return replace(open_table(labels(given), beside=table), origin=str(given))
-    return open_table(given, role=role, beside=table)
+        return replace(open_table(labels(groups), same_engine_as=table), origin=str(groups))
+    return open_table(groups, role=role, same_engine_as=table)
 
 
-def _kept(table: Relation, query: str, types: Mapping[str, Type]) -> Relation:
+def _materialized(table: Relation, query: str, types: Mapping[str, Type]) -> Relation:
     """A temporary table with the answer of a query, in the engine of another one."""
     return relation_of(table.engine, table.engine.keep(query), types, backend=table.backend, origin=table.origin)
 
@@ -547,8 +549,8 @@ def _joined(
     """Rows with the label and share of their item (and request)."""
     conditions = []
     for key in keys:
-        mine, theirs = comparable(labelled[key], types[key], column=key, role=role)
-        conditions.append(f"{theirs.format('ranked.' + key)} = {mine.format('labels.' + key)}")
+        label_pattern, row_pattern = comparable(labelled[key], types[key], column=key, role=role)
+        conditions.append(f"{row_pattern.format('ranked.' + key)} = {label_pattern.format('labels.' + key)}")
     return (
         f"SELECT ranked.*, labels.label AS label, COALESCE(labels.share, {double(1)}) AS share "
         f"FROM ({rows}) AS ranked LEFT JOIN {table} AS labels ON {' AND '.join(conditions)}"
@@ -605,25 +607,25 @@ def _refuse_shares(columns: list[str], table: Relation, role: str) -> None:
         )
 
 
-def _share_columns(given: Shares, table: Relation, role: str) -> LabelColumns:
-    _refuse_absent(given.columns, table, role)
-    schema = table.with_numbers(*given.columns).schema
-    words = [c for c in given.columns if not is_number(schema[c])]
+def _share_columns(shares: Shares, table: Relation, role: str) -> LabelColumns:
+    _refuse_absent(shares.columns, table, role)
+    schema = table.with_numbers(*shares.columns).schema
+    words = [c for c in shares.columns if not is_number(schema[c])]
     if words:
         raise EvenhandError(
-            f"{role}={str(given)!r} names columns that hold no numbers: {listing(words)}. Name columns of shares."
+            f"{role}={str(shares)!r} names columns that hold no numbers: {listing(words)}. Name columns of shares."
         )
-    return LabelColumns(tuple(in_order(given.columns)), role, soft=True, counts=given.counts)
+    return LabelColumns(tuple(in_order(shares.columns)), role, soft=True, counts=shares.counts)
 
 
-def _shares_of(given: Shares, table: Relation, item: str, request: str, role: str) -> Labels:
+def _shares_of(shares: Shares, table: Relation, item: str, request: str, role: str) -> Labels:
     """Shares, or counts, that stand in a table of items or in a mapping."""
-    if isinstance(given.of, Mapping):
-        return _from_mapping(given.of, table.engine, role, counts=given.counts)
-    labels = _from_table(_opened(given.of, table, role), item, request, role, given)
+    if isinstance(shares.of, Mapping):
+        return _from_mapping(shares.of, table.engine, role, counts=shares.counts)
+    labels = _from_table(_opened(shares.of, table, role), item, request, role, shares)
     if not labels.soft:
         raise EvenhandError(
-            f"{role}={str(given)!r} is a table of labels, not of numbers. Pass the table itself, or name its columns of numbers."
+            f"{role}={str(shares)!r} is a table of labels, not of numbers. Pass the table itself, or name its columns of numbers."
         )
     return labels
 
@@ -634,7 +636,7 @@ def _parts(counts: Sequence[str]) -> list[str]:
     return [f"CASE WHEN {least} < 0 THEN {c} WHEN {total} > 0 THEN {c} / ({total}) END" for c in counts]
 
 
-def _from_mapping(given: Mapping[Any, Any], engine: Engine, role: str, *, counts: bool = False) -> Labels:
+def _from_mapping(labels_by_item: Mapping[Any, Any], engine: Engine, role: str, *, counts: bool = False) -> Labels:
     """`{item: label}`, `{item: {label: share}}`, None where unknown."""
     import polars as pl
 
@@ -642,7 +644,7 @@ def _from_mapping(given: Mapping[Any, Any], engine: Engine, role: str, *, counts
     groups: list[Any] = []
     parts: list[float] = []
     soft = False
-    for item, label in given.items():
+    for item, label in labels_by_item.items():
         split: Mapping[Any, Any] = label if isinstance(label, Mapping) else {label: 1.0}
         soft = soft or isinstance(label, Mapping)
         for group, share in split.items():
@@ -662,7 +664,7 @@ def _from_mapping(given: Mapping[Any, Any], engine: Engine, role: str, *, counts
     opened = open_table(frame, role=role)
     chosen = {"item": opened.label("item"), "label": opened.label("group"), "share": opened.number("share")}
     types = _types(opened, {"item": "item"}, ["group"])
-    labels = Labels(_kept(opened, opened.select(chosen), types), soft, "a mapping")
+    labels = Labels(_materialized(opened, opened.select(chosen), types), soft, "a mapping")
     return _with_sound_shares(labels, role, counts=counts) if soft or counts else labels
 
 
@@ -671,7 +673,7 @@ def _from_table(
     item: str,
     request: str,
     role: str,
-    asked: Shares = Shares(()),  # noqa: B008  (frozen)
+    shares: Shares = Shares(()),  # noqa: B008  (frozen)
 ) -> Labels:
     """A label per item (or per request and item), several label columns together, or one column of shares per group."""
     names = list(table.schema)
@@ -683,11 +685,11 @@ def _from_table(
         raise EvenhandError(
             f"{role} has no column {item!r}. Its columns are {listing(names)}: rename the one with the ids of items to {item!r}."
         )
-    if lost := [c for c in asked.columns if c not in names]:
+    if lost := [c for c in shares.columns if c not in names]:
         raise EvenhandError(
             f"{lost[0]!r} is not a column of {role}. {suggestion(lost[0], names)}Columns: {listing(names)}."
         )
-    others = list(asked.columns) or others
+    others = list(shares.columns) or others
     if not others:
         raise EvenhandError(
             f"{role} needs at least one column of labels beside {key!r}. Its columns: {listing(names)}."
@@ -699,22 +701,22 @@ def _from_table(
     schema = read.schema
     if len(others) > 1 and all(is_number(schema[n]) for n in others):
         numbers = [read.number(c) for c in others]
-        numbers = _parts(numbers) if asked.counts else numbers
+        numbers = _parts(numbers) if shares.counts else numbers
         wide = {**keys, **{f"share_{i}": share for i, share in enumerate(numbers)}}
-        once = _once(_kept(read, f"{read.select(wide)} {named}", _types(read, ids, [])), list(keys), role)
+        once = _once(_materialized(read, f"{read.select(wide)} {named}", _types(read, ids, [])), list(keys), role)
         return _of_shares(once, list(keys), others, role)
     if {"group", "share"} == set(others) and is_number(schema["share"]):
         chosen = {**keys, "label": read.label("group"), "share": read.number("share")}
         types = _types(read, ids, ["group"])
-        labels = Labels(_kept(read, f"{read.select(chosen)} {named}", types), True, table.origin)
-        return _with_sound_shares(labels, role, counts=asked.counts)
+        labels = Labels(_materialized(read, f"{read.select(chosen)} {named}", types), True, table.origin)
+        return _with_sound_shares(labels, role, counts=shares.counts)
     if len(others) > 1 and any(schema[n].is_float() for n in others):
         raise EvenhandError(
             f"{role} mixes labels and numbers: {listing(f'{n} ({schema[n]})' for n in others)}. "
             "Pass labels only (they are combined), or one column of shares per group."
         )
     chosen = {**keys, "label": combined(others, table, role), "share": double(1)}
-    labelled = _kept(table, f"{table.select(chosen)} {named}", _types(table, ids, others))
+    labelled = _materialized(table, f"{table.select(chosen)} {named}", _types(table, ids, others))
     labelled = _once(labelled, list(keys), role)
     return Labels(labelled, False, table.origin)
 
@@ -749,19 +751,19 @@ def _of_shares(wide: Relation, keys: list[str], columns: list[str], role: str) -
     ]
     unknown = " AND ".join(f"{n} IS NULL" for n in names)
     parts.append(f"SELECT {ids}, CAST(NULL AS VARCHAR) AS label, {double(1)} AS share FROM {wide.name} WHERE {unknown}")
-    return Labels(_kept(wide, " UNION ALL ".join(parts), wide.schema), True, wide.origin, tuple(columns))
+    return Labels(_materialized(wide, " UNION ALL ".join(parts), wide.schema), True, wide.origin, tuple(columns))
 
 
 def _refuse_bad_shares(engine: Engine, wide: str, names: Sequence[str], role: str) -> None:
     """Rows of shares in columns that are negative, partly missing or do not add up to 1."""
     holes = " + ".join(f"CASE WHEN {n} IS NULL THEN 1 ELSE 0 END" for n in names)
-    asked = {
+    counts = {
         "negative": " + ".join(count_where(f"{n} < 0") for n in names),
         "lacking": count_where(f"{holes} BETWEEN 1 AND {len(names) - 1}"),
         "off": count_where(f"ABS({' + '.join(names)} - 1) > {double(NEAR_ONE)}"),
     }
-    facts = engine.cells(f"SELECT {select(asked)} FROM {wide}").row()
-    below, lacking, off = (int(facts[name] or 0) for name in asked)
+    facts = engine.cells(f"SELECT {select(counts)} FROM {wide}").row()
+    below, lacking, off = (int(facts[name] or 0) for name in counts)
     if below or lacking or off:
         raise EvenhandError(
             f"{role} holds {below:,} negative shares, {lacking:,} rows with some shares missing and {off:,} rows that do "
@@ -803,4 +805,4 @@ def _divided(labels: Labels, role: str) -> Labels:
         f"CASE WHEN total > 0 THEN share / total ELSE {double(1)} / row_count END AS share "
         f"FROM {rows.name} AS counts JOIN ({totals}) AS totals ON {on}"
     )
-    return replace(labels, relation=_kept(rows, query, rows.schema))
+    return replace(labels, relation=_materialized(rows, query, rows.schema))

@@ -99,10 +99,10 @@ class Log:
 
     def with_columns(self, expressions: Mapping[str, str], types: Mapping[str, Type]) -> Log:
         """The same rows with some columns replaced or added: SQL by the column's name, over the columns of ours."""
-        kept = {name: quoted(name) for name in self.types}
-        return self.with_rows(f"SELECT {select({**kept, **expressions})} FROM {self.source}", types)
+        unchanged = {name: quoted(name) for name in self.types}
+        return self.with_rows(f"SELECT {select({**unchanged, **expressions})} FROM {self.source}", types)
 
-    def known(self, amount: Amount) -> str:
+    def non_missing(self, amount: Amount) -> str:
         """The rows whose amount is known, as they stand after FROM."""
         return f"{self.source} WHERE {quoted(amount.column)} IS NOT NULL" if amount.missing else self.source
 
@@ -118,7 +118,7 @@ class Log:
         total = "COUNT(*)" if amount.name is None else f"SUM({quoted(amount.column)})"
         added = f"CAST({total} AS {'BIGINT' if amount.integer else 'DOUBLE'}) AS amount"
         weights = ", MAX(weight) AS weight, MIN(weight) AS least_weight" if self.weight is not None else ""
-        return f"SELECT {columns(keys)}, {added}{weights} FROM {self.known(amount)} GROUP BY {columns(keys)}"
+        return f"SELECT {columns(keys)}, {added}{weights} FROM {self.non_missing(amount)} GROUP BY {columns(keys)}"
 
     def broken(self, amount: Amount) -> frozenset[Label]:
         """Slices that a missing amount spoils: those that hold one, where it propagates."""
@@ -138,7 +138,7 @@ def open_log(
     by: Sequence[str] = (),
     weight: str | None = None,
     nan_policy: NanPolicy = "raise",
-    elsewhere: Sequence[str] = (),
+    population_by: Sequence[str] = (),
     part: str = "",
     marks: Mapping[str, str] | None = None,
 ) -> Log:
@@ -146,20 +146,20 @@ def open_log(
 
     Parameters
     ----------
-    elsewhere : slice columns that another table (the population) holds; they are joined in later.
+    population_by : slice columns that another table (the population) holds; they are joined in later.
     part : the role (`"source"`, `"group"`) of the last column of `by` where that one is not a slice.
     marks : labels that every row has, by role (`{"arm": "variant"}`); they are columns of that name.
     """
     marks = dict(marks or {})
     names: list[Any] = [] if amount is None else list(amount) if isinstance(amount, (list, tuple)) else [amount]
-    own_by = [b for b in by if b not in elsewhere]
+    own_by = [b for b in by if b not in population_by]
     opened = open_table(table, columns=[unit, *names, *own_by, weight, *marks.values()]).with_numbers(*names, weight)
     if nan_policy not in ("raise", "omit", "propagate"):
         raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
     multiple = not isinstance(amount, str) and amount is not None
     _refuse_bad_names(opened, unit, names, own_by, list(by), weight, part, marks, multiple=multiple)
     labels = {"unit": unit} if unit is not None else {}
-    labels |= {**marks, **{f"by_{i}": b for i, b in enumerate(by) if b not in elsewhere}}
+    labels |= {**marks, **{f"by_{i}": b for i, b in enumerate(by) if b not in population_by}}
     needed = ({"unit": unit} if unit is not None else {}) | marks
     facts = _facts(opened, names, {role: opened.label(column) for role, column in needed.items()}, weight)
     if problems := value_problems(facts, names, needed, weight, nan_policy):
@@ -247,11 +247,11 @@ def _facts(opened: Relation, names: Sequence[str], labels: Mapping[str, str], we
     inner = {f"number_{tag}": number for tag, number in numbers.items()} | {
         f"label_{r}": label for r, label in labels.items()
     }
-    asked = {"rows": "COUNT(*)", **label_facts({role: quoted(f"label_{role}") for role in labels})}
-    asked |= number_facts({tag: quoted(f"number_{tag}") for tag in numbers})
-    asked |= {f"sum_{tag}": f"SUM(CAST({quoted(f'number_{tag}')} AS DOUBLE))" for tag in numbers}
+    aggregates = {"rows": "COUNT(*)", **label_facts({role: quoted(f"label_{role}") for role in labels})}
+    aggregates |= number_facts({tag: quoted(f"number_{tag}") for tag in numbers})
+    aggregates |= {f"sum_{tag}": f"SUM(CAST({quoted(f'number_{tag}')} AS DOUBLE))" for tag in numbers}
     rows = f"({opened.select(inner)}) AS numbers" if inner else opened.name
-    facts = opened.engine.cells(f"SELECT {select(asked)} FROM {rows}").row()
+    facts = opened.engine.cells(f"SELECT {select(aggregates)} FROM {rows}").row()
     return {name: 0.0 if value is None else float(value) for name, value in facts.items()}
 
 

@@ -73,23 +73,23 @@ class Matrix:
 
     def _frames(self) -> Iterator[Any]:
         users, items = self.shape
-        yield _known(np.zeros(0), np.zeros(0), np.zeros(0))
+        yield _without_missing(np.zeros(0), np.zeros(0), np.zeros(0))
         if self.is_sparse:
             starts = self.data.indptr
             for first in range(0, len(self.data.data), BATCH_CELLS):
                 at = slice(first, first + BATCH_CELLS)
                 values = self.data.data[at]
                 owners = np.searchsorted(starts, np.arange(first, first + len(values)), side="right") - 1
-                yield _known(owners, self.data.indices[at], values)
+                yield _without_missing(owners, self.data.indices[at], values)
             return
         step = max(1, BATCH_CELLS // max(1, items))
         for first in range(0, users if items else 0, step):
             block = np.asarray(self.data[first : first + step])
             owners = np.repeat(np.arange(first, first + len(block)), items)
-            yield _known(owners, np.tile(np.arange(items), len(block)), block.reshape(-1))
+            yield _without_missing(owners, np.tile(np.arange(items), len(block)), block.reshape(-1))
 
 
-def _known(users: Any, items: Any, values: Any) -> Any:
+def _without_missing(users: Any, items: Any, values: Any) -> Any:
     """Cells as a frame, those that are missing left out."""
     import polars as pl
 

@@ -10,8 +10,7 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing
-from evenhand.sources import asking, databases
-from evenhand.sources.asking import AskingEngine
+from evenhand.sources import databases, recorded
 from evenhand.sources.columns import usable_names
 from evenhand.sources.engine import Cells, DuckDBEngine, Engine, InEngine
 from evenhand.sources.failures import reading
@@ -46,26 +45,34 @@ class Files:
 
 
 def open_table(
-    table: Any, *, role: str = "table", columns: Sequence[Any] | None = None, beside: InEngine | None = None
+    table: Any, *, role: str = "table", columns: Sequence[Any] | None = None, same_engine_as: InEngine | None = None
 ) -> Relation:
     """A relation from a dataframe, a path, a glob, or several paths.
 
     Parameters
     ----------
     columns : the columns that will be read; others need not be fetched. None: all of them.
-    beside : another relation or log, in whose engine this one is to be, so that the two can be joined.
+    same_engine_as : another relation or log, in whose engine this one is to be, so that the two can be joined.
     """
-    if beside is not None and isinstance(beside.engine, AskingEngine) and isinstance(table, str):
-        return beside.engine.table(table, role)
-    opened = _opened(table, role, columns, beside.engine if beside is not None else None)
-    return opened if beside is None or opened.engine is beside.engine else _moved(opened, beside.engine)
+    if (
+        same_engine_as is not None
+        and isinstance(same_engine_as.engine, recorded.RecordingEngine)
+        and isinstance(table, str)
+    ):
+        return same_engine_as.engine.table(table, role)
+    opened = _opened(table, role, columns, same_engine_as.engine if same_engine_as is not None else None)
+    return (
+        opened
+        if same_engine_as is None or opened.engine is same_engine_as.engine
+        else _moved(opened, same_engine_as.engine)
+    )
 
 
 def _opened(table: Any, role: str, columns: Sequence[Any] | None, engine: Engine | None) -> Relation:
     if isinstance(table, Relation):
         return table
-    if (held := tally_of(table)) is not None:
-        return asking.open_tally(held)
+    if (tally := tally_of(table)) is not None:
+        return recorded.open_tally(tally)
     if isinstance(table, Files):
         return _open_files(table.paths, role, columns, engine, table.engine, table.master)
     if isinstance(table, (str, Path)):
@@ -109,10 +116,10 @@ def _choice(role: str, columns: Sequence[Any] | None) -> Callable[[list[Any]], C
     """Which columns of a table will be read; each must have one name of its own, as text."""
 
     def choose(names: list[Any]) -> Collection[str]:
-        twice = sorted({str(n) for n in names if names.count(n) > 1})
-        if twice or not all(isinstance(n, str) for n in names):
+        repeated = sorted({str(n) for n in names if names.count(n) > 1})
+        if repeated or not all(isinstance(n, str) for n in names):
             raise EvenhandError(
-                f"{role} has columns named {listing(twice or names)}. Give every column one name of its own, as text."
+                f"{role} has columns named {listing(repeated or names)}. Give every column one name of its own, as text."
             )
         return names if columns is None else [name for name in names if name in columns]
 
@@ -132,14 +139,14 @@ def _open_files(
     role: str,
     columns: Sequence[Any] | None,
     engine: Engine | None,
-    asked: str = "duckdb",
+    reader: str = "duckdb",
     master: str | None = None,
 ) -> Relation:
     if any(map(database_of, patterns)):
-        if asked == "spark":
-            raise EvenhandError(f"{patterns[0]!r} is read by DuckDB only. Leave engine={asked!r} out.")
+        if reader == "spark":
+            raise EvenhandError(f"{patterns[0]!r} is read by DuckDB only. Leave engine={reader!r} out.")
         return _open_database(patterns, role, columns, _local(engine))
-    if asked == "spark":
+    if reader == "spark":
         from evenhand.sources import remote
 
         return remote.open_files(patterns, role, master, engine)

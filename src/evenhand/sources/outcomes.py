@@ -72,9 +72,9 @@ class Roles:
         """Every role that was given a column, with that column."""
         more = {"request": self.request, "treated": self.treated, "weight": self.weight}
         more |= {"cluster": self.cluster} if self.cluster != self.request else {}
-        given = [(role, column) for role, column in more.items() if column is not None]
-        given += [("by", column) for column in self.by]
-        return [("score", self.score), ("outcome", self.outcome), ("group", self.group), *given]
+        optional = [(role, column) for role, column in more.items() if column is not None]
+        optional += [("by", column) for column in self.by]
+        return [("score", self.score), ("outcome", self.outcome), ("group", self.group), *optional]
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Checked:
     score_ends, outcome_ends : the smallest and the largest of the rows that count. outcome_mean : their mean.
     threshold : the score from which candidates are treated.
     rows : rows read. dropped : rows left out, by reason.
-    asked : the reference group that was named, and the column of the groups.
+    reference_group : the label of the reference group that was named, and the column of the groups.
     facts : a frame with a row per slice and group: rows, flags, sums and ranges.
     roles : the columns by role.
     """
@@ -109,7 +109,7 @@ class Checked:
     threshold: float | None
     rows: int
     dropped: Mapping[str, int]
-    asked: tuple[Any, str]
+    reference_group: tuple[Any, str]
     facts: Any
     roles: Roles
 
@@ -198,23 +198,26 @@ class Checked:
 
     def holds_reference(self) -> bool:
         """Whether the group that was named as the reference has rows that count."""
-        return name_of(self.asked[0]) in self.group_names()
+        return name_of(self.reference_group[0]) in self.group_names()
 
     def by_group(self) -> Outcomes:
         """The same rows with what is known of each group as arrays."""
         facts = self.facts.filter(self.facts["used"] > 0)
         if self.roles.by:
             facts = _over_slices(facts)
-        refuse_many(facts.height, f"group={self.asked[1]!r}")
+        refuse_many(facts.height, f"group={self.reference_group[1]!r}")
         rows = sorted(facts.iter_rows(named=True), key=lambda row: order(row["label"]))
         arrays: dict[str, Any] = {
             name: np.array([row[name] for row in rows], dtype=np.float64)
             for name in ("used", "mass", "low", "high", "score_sum", "outcome_sum")
         }
         labels = [row["label"] for row in rows]
-        known: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(Checked)}
+        inherited: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(Checked)}
         return Outcomes(
-            **known, **arrays, labels=tuple(labels), reference=_position(self.asked, labels, arrays["used"])
+            **inherited,
+            **arrays,
+            labels=tuple(labels),
+            reference=_position(self.reference_group, labels, arrays["used"]),
         )
 
 
@@ -327,11 +330,11 @@ class Outcomes(Checked):
         }
 
 
-def refuse_many(groups: int, said: str) -> None:
+def refuse_many(groups: int, words: str) -> None:
     """Stop before a column of ids keeps everybody waiting; `said` is what the caller knows the groups as."""
     if groups > MOST_GROUPS:
         raise EvenhandError(
-            f"{said} has {groups:,} different values, too many to compare. Group them into at most {MOST_GROUPS:,}."
+            f"{words} has {groups:,} different values, too many to compare. Group them into at most {MOST_GROUPS:,}."
         )
 
 
@@ -364,9 +367,9 @@ def open_outcomes(
     is_whole = int(facts["used"].sum()) == int(
         facts["rows"].sum()
     )  # nothing to leave out, so no query needs to look again
-    kept = "" if is_whole else f" WHERE {_kept(roles, threshold)}"
-    wanted = _wanted(roles, threshold)
-    used = f"CASE WHEN {wanted} THEN 1 ELSE 0 END" if wanted and not is_whole else "1"
+    complete = "" if is_whole else f" WHERE {_complete(roles, threshold)}"
+    observable = _observable(roles, threshold)
+    used = f"CASE WHEN {observable} THEN 1 ELSE 0 END" if observable and not is_whole else "1"
 
     def rows(chosen: Mapping[str, str], more: str, where: str) -> str:
         return f"SELECT {columns(names)}{more} FROM ({opened.select(chosen)}) AS candidates{where}"
@@ -374,11 +377,11 @@ def open_outcomes(
     has_order = opened.engine.has_row_order and roles.request is not None
     numbered = {**candidates, "row_number": "ROW_NUMBER() OVER ()"}
     return Checked(
-        opened.engine, sql=rows(candidates, f", {used} AS used", kept),
-        scope=rows(candidates, "", f"{kept} AND {wanted}" if kept and wanted else kept),
-        ordered=rows(numbered, f", {used} AS used, row_number", kept) if has_order else "",
+        opened.engine, sql=rows(candidates, f", {used} AS used", complete),
+        scope=rows(candidates, "", f"{complete} AND {observable}" if complete and observable else complete),
+        ordered=rows(numbered, f", {used} AS used, row_number", complete) if has_order else "",
         backend=opened.backend, origin=opened.origin, **_ranges_of(facts), threshold=threshold, rows=int(facts["rows"].sum()),
-        dropped=_dropped(facts, roles), asked=(reference, roles.group), facts=facts, roles=roles,
+        dropped=_dropped(facts, roles), reference_group=(reference, roles.group), facts=facts, roles=roles,
     )  # fmt: skip
 
 
@@ -394,7 +397,7 @@ def _candidates(opened: Relation, roles: Roles) -> dict[str, str]:
     return chosen | {role: opened.number(column) for role, column in numbers.items() if column is not None}
 
 
-def _wanted(roles: Roles, threshold: float | None) -> str:
+def _observable(roles: Roles, threshold: float | None) -> str:
     """Condition on rows whose outcome could be observed; nothing where that is all of them."""
     conditions = ["treated > 0"] if roles.treated is not None else []
     conditions += [f"score >= {double(threshold)}"] if threshold is not None else []
@@ -403,8 +406,8 @@ def _wanted(roles: Roles, threshold: float | None) -> str:
 
 def _flags(roles: Roles, threshold: float | None) -> dict[str, str]:
     """Conditions on rows that something is wrong with, by name."""
-    wanted = _wanted(roles, threshold)
-    flags = {"no_score": "score IS NULL", "no_outcome": f"outcome IS NULL{f' AND {wanted}' if wanted else ''}"}
+    observable = _observable(roles, threshold)
+    flags = {"no_score": "score IS NULL", "no_outcome": f"outcome IS NULL{f' AND {observable}' if observable else ''}"}
     if roles.treated is not None:
         flags |= {"odd": "treated <> 0 AND treated <> 1", "untold": "treated IS NULL"}
     flags |= {f"no_{role}": f"{role} IS NULL" for role in roles.shared}
@@ -414,18 +417,20 @@ def _flags(roles: Roles, threshold: float | None) -> dict[str, str]:
     return flags
 
 
-def _kept(roles: Roles, threshold: float | None) -> str:
+def _complete(roles: Roles, threshold: float | None) -> str:
     """Condition on rows that nothing is missing from."""
-    wanted = _wanted(roles, threshold)
+    observable = _observable(roles, threshold)
     conditions = ["score IS NOT NULL", *(f"{role} IS NOT NULL" for role in roles.shared)]
     conditions += ["treated IS NOT NULL"] if roles.treated is not None else []
     conditions += ["weight IS NOT NULL", "weight <> 0"] if roles.weight is not None else []
-    return " AND ".join([*conditions, f"(outcome IS NOT NULL OR NOT ({wanted}))" if wanted else "outcome IS NOT NULL"])
+    return " AND ".join(
+        [*conditions, f"(outcome IS NOT NULL OR NOT ({observable}))" if observable else "outcome IS NOT NULL"]
+    )
 
 
 def _facts_query(candidates: str, roles: Roles, threshold: float | None) -> str:
     """One pass, a row per slice and group: what is missing, and the range and sums of scores and outcomes that count."""
-    counts = " AND ".join(filter(None, [_kept(roles, threshold), _wanted(roles, threshold)]))
+    counts = " AND ".join(filter(None, [_complete(roles, threshold), _observable(roles, threshold)]))
     mass = "weight" if roles.weight is not None else "1"
     weight = "weight * " if roles.weight is not None else ""
     sums = {"mass": mass, "score_sum": f"{weight}score", "outcome_sum": f"{weight}outcome"}
@@ -517,9 +522,11 @@ def _refuse_bad_roles(opened: Relation, roles: Roles) -> None:
 def name_problems(roles: Roles) -> list[str]:
     """What is wrong with the columns that were named, whatever the table holds."""
     problems = []
-    for one, other in itertools.combinations(("score", "outcome", "group"), 2):
-        if (column := getattr(roles, one)) == getattr(roles, other) and column is not None:
-            problems.append(f"{one} and {other} are both {column!r}. Pass the score, what became of it, and the group.")
+    for role, other in itertools.combinations(("score", "outcome", "group"), 2):
+        if (column := getattr(roles, role)) == getattr(roles, other) and column is not None:
+            problems.append(
+                f"{role} and {other} are both {column!r}. Pass the score, what became of it, and the group."
+            )
     problems += slice_problems(roles.by, OWN | {"bin"})
     return problems + [f"by={b!r} is also the group. Name another column." for b in roles.by if b == roles.group]
 
@@ -555,12 +562,12 @@ def _scale_problems(facts: Any, roles: Roles) -> list[str]:
     return problems
 
 
-def off_scale(said: str, least: float, most: float) -> list[str]:
+def off_scale(words: str, least: float, most: float) -> list[str]:
     """A problem where numbers run from `least` to `most` and the powers of that range are none; infinite ends are another."""
     if not least < most or math.isinf(least) or math.isinf(most) or NARROWEST <= most - least <= WIDEST:
         return []
     return [
-        f"{said} runs from {least:.6g} to {most:.6g}, a range whose powers no number holds. "
+        f"{words} runs from {least:.6g} to {most:.6g}, a range whose powers no number holds. "
         "Multiply the column so that its range is close to 1, or take logarithms."
     ]
 
@@ -598,11 +605,11 @@ def name_of(label: Any) -> str:
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
-def _position(asked: tuple[Any, str], labels: Sequence[Any], used: Floats) -> int:
+def _position(reference_group: tuple[Any, str], labels: Sequence[Any], used: Floats) -> int:
     """Where the reference group stands; the largest group where none was named."""
-    reference, column = asked
+    reference, column = reference_group
     if reference is None:
         return int(used.argmax()) if len(used) else 0
-    known = [UNKNOWN if label is None else label for label in labels]
-    (found,) = matches("reference", [reference], known, of=f"{column!r} with observed outcomes")
-    return known.index(found)
+    names = [UNKNOWN if label is None else label for label in labels]
+    (match,) = matches("reference", [reference], names, of=f"{column!r} with observed outcomes")
+    return names.index(match)

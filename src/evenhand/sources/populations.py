@@ -28,11 +28,11 @@ def open_population(
     *,
     columns: Sequence[str] = (),
     numbers: Sequence[str] = (),
-    beside: Relation | None = None,
+    same_engine_as: Relation | None = None,
 ) -> Any:
     """What was passed as `population`, checked: None, a count, a mapping of counts, or a relation with these `numbers`.
 
-    `columns` are slice columns that it may hold; `beside` is the table of the log.
+    `columns` are slice columns that it may hold; `same_engine_as` is the table of the log.
     """
     if population is None or isinstance(population, Mapping):
         return population
@@ -48,7 +48,9 @@ def open_population(
         if population > MOST_UNITS:
             raise EvenhandError(f"population={_digits(population)} is too many. {AT_MOST}")
         return int(population)
-    table = open_table(population, role="population", columns=[unit, *columns], beside=beside).with_numbers(*numbers)
+    table = open_table(
+        population, role="population", columns=[unit, *columns], same_engine_as=same_engine_as
+    ).with_numbers(*numbers)
     if unit is None:
         raise EvenhandError(
             "population is a table of units, but unit=None makes every row a unit. Name the unit column."
@@ -79,11 +81,11 @@ def with_text_ids(log: Log, population: Relation) -> Log:
     )
 
 
-def with_slices_of_units(log: Log, population: Relation, elsewhere: Sequence[str]) -> Log:
+def with_slices_of_units(log: Log, population: Relation, population_by: Sequence[str]) -> Log:
     """The log joined with slice columns that only the population table holds."""
-    if not elsewhere:
+    if not population_by:
         return log
-    places = [i for i, b in enumerate(log.by) if b in elsewhere]
+    places = [i for i, b in enumerate(log.by) if b in population_by]
     people = units_of_population(log, population, places)
     several = log.engine.cells(
         f"SELECT COUNT(*) AS n FROM (SELECT unit FROM ({people}) AS people GROUP BY unit HAVING COUNT(*) > 1) AS several"

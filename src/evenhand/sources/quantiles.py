@@ -51,23 +51,23 @@ def quantiles(engine: Engine, query: str, shares: Sequence[float | Fraction], en
 
 
 def quantiles_within(
-    engine: Engine, query: str, wanted: Sequence[tuple[Sequence[float | Fraction], Range]], ends: Range
+    engine: Engine, query: str, ranges: Sequence[tuple[Sequence[float | Fraction], Range]], ends: Range
 ) -> list[Floats]:
     """Quantiles of several ranges of the values, none of them empty, in as many passes as of one; `ends` are those of all rows."""
     low, high = map(float, ends)
     if low == high:
-        return [np.full(len(shares), low) for shares, _ in wanted]
-    inner = {i: part for i, (_, part) in enumerate(wanted) if tuple(part) != (low, high)}
+        return [np.full(len(shares), low) for shares, _ in ranges]
+    inner = {i: part for i, (_, part) in enumerate(ranges) if tuple(part) != (low, high)}
     sides = {f"before_{i}": f"value < {double(part[0])}" for i, part in inner.items()}
     sides |= {f"upto_{i}": f"value <= {double(part[1])}" for i, part in inner.items()}
-    counted = Buckets.from_query(engine, query, (low, high), sum(len(shares) for shares, _ in wanted), sides)
+    counted = Buckets.from_query(engine, query, (low, high), sum(len(shares) for shares, _ in ranges), sides)
     ranks: list[int] = []
-    for i, (shares, _) in enumerate(wanted):
+    for i, (shares, _) in enumerate(ranges):
         first = counted.sides.get(f"before_{i}", 0)
         last = counted.sides.get(f"upto_{i}", int(counted.cumulative[-1]))
         ranks += [first + rank_of(share, last - first) for share in shares]
     values = counted.at(np.array(ranks, dtype=np.int64))
-    return np.split(values, np.cumsum([len(shares) for shares, _ in wanted])[:-1])
+    return np.split(values, np.cumsum([len(shares) for shares, _ in ranges])[:-1])
 
 
 def quantile_means(

@@ -151,19 +151,19 @@ class Roles:
         return chosen, types
 
 
-def ranking_table(given: Any, *, columns: Sequence[Any] | None = None) -> Relation:
+def ranking_table(rankings: Any, *, columns: Sequence[Any] | None = None) -> Relation:
     """A relation from a table of rankings, TREC runs, or runs of the TREC Fair track."""
     from evenhand.sources.trec_fair import fair_paths, trec_fair_run
 
-    if (fair := fair_paths(given)) is not None:
+    if (fair := fair_paths(rankings)) is not None:
         return open_table(trec_fair_run(fair), role="rankings")
-    if not are_runs(given):
+    if not are_runs(rankings):
         named = None if columns is None else [*columns, "tied", "score", "system"]  # what readers of runs write
-        return open_table(given, role="rankings", columns=named)
+        return open_table(rankings, role="rankings", columns=named)
     from evenhand.sources.trec import trec_runs
 
-    opened = open_table(trec_runs(given), role="rankings")
-    return replace(opened, origin=listing([given] if isinstance(given, (str, Path)) else given))
+    opened = open_table(trec_runs(rankings), role="rankings")
+    return replace(opened, origin=listing([rankings] if isinstance(rankings, (str, Path)) else rankings))
 
 
 def are_runs(table: Any) -> bool:
@@ -173,9 +173,9 @@ def are_runs(table: Any) -> bool:
     return listed and not any(has_known_ending(str(p)) or os.path.isdir(p) for p in paths)
 
 
-def system_of(given: Any, table: Relation) -> str | None:
+def system_of(rankings: Any, table: Relation) -> str | None:
     """The column that tells systems apart where nobody named one: that of several TREC runs."""
-    several = are_runs(given) and int(table.facts({"n": f"COUNT(DISTINCT {table.column('system')})"})["n"]) > 1
+    several = are_runs(rankings) and int(table.facts({"n": f"COUNT(DISTINCT {table.column('system')})"})["n"]) > 1
     return "system" if several else None
 
 
@@ -300,15 +300,15 @@ def _check_values(
 ) -> tuple[int, dict[str, int]]:
     """The number of rows, and how many miss which role where they are left out; bad values are refused."""
     present = [role for role, _ in roles.named() if role != "by"]
-    asked = {"rows": "COUNT(*)"}
+    aggregates = {"rows": "COUNT(*)"}
     for role in present:
         column = chosen["place" if role == "rank" else role]
-        asked[f"missing_{role}"] = count_where(f"{column} IS NULL")
+        aggregates[f"missing_{role}"] = count_where(f"{column} IS NULL")
         if role in NUMBERS:
-            asked |= {f"low_{role}": f"MIN({column})", f"high_{role}": f"MAX({column})"}
+            aggregates |= {f"low_{role}": f"MIN({column})", f"high_{role}": f"MAX({column})"}
     if "rank" in present and types["place"] == nw.Float64:
-        asked["broken_rank"] = count_where(f"{chosen['place']} <> ROUND({chosen['place']})")
-    query = table.select(asked) + (f" WHERE {where}" if where else "")
+        aggregates["broken_rank"] = count_where(f"{chosen['place']} <> ROUND({chosen['place']})")
+    query = table.select(aggregates) + (f" WHERE {where}" if where else "")
     facts = {name: value or 0 for name, value in table.engine.cells(query).row().items()}
     rows = int(facts["rows"])
     missing = {role: int(facts[f"missing_{role}"]) for role in present if facts[f"missing_{role}"]}
@@ -369,12 +369,12 @@ def _check_rankings(engine: Engine, query: str, roles: Roles, ties: Ties) -> dic
     if roles.rank is not None:
         untied = f"NOT ({odd['tied']}) AND " if "tied" in odd else ""
         odd |= {"gaps": f"{untied}deepest <> n", "late": "best > 1", "deep": f"deepest > 2 * n + {DEEPEST}"}
-    asked = {"rankings": "COUNT(*)", **{name: count_where(condition) for name, condition in odd.items()}}
+    aggregates = {"rankings": "COUNT(*)", **{name: count_where(condition) for name, condition in odd.items()}}
     if len(roles.keys) > 1:
-        asked["requests"] = "COUNT(DISTINCT request)"
+        aggregates["requests"] = "COUNT(DISTINCT request)"
     per_ranking = f"SELECT {select(per)} FROM ({query}) AS ranked GROUP BY {columns(roles.keys)}"
     facts = dict.fromkeys(("tied", "twice", "gaps", "late", "deep"), 0)
-    cells = engine.cells(f"SELECT {select(asked)} FROM ({per_ranking}) AS per_ranking").row()
+    cells = engine.cells(f"SELECT {select(aggregates)} FROM ({per_ranking}) AS per_ranking").row()
     facts |= {name: int(value or 0) for name, value in cells.items()}
     facts.setdefault("requests", facts["rankings"])
     if problems := _bad_rankings(engine, query, roles, facts, ties):
@@ -508,13 +508,13 @@ def _check_scores(
     """The number of rows and of missing scores; missing ids and infinite scores are refused."""
     score, words = chosen["score"], next(f"{role}={column!r}" for role, column in named if role == ordering)
     ids = [(role, column) for role, column in named if role != ordering]
-    asked = {
+    aggregates = {
         "rows": "COUNT(*)",
         "missing": count_where(f"{score} IS NULL"),
         "infinite": count_where(f"ABS({score}) = {INFINITY}"),
         **{f"missing_{role}": count_where(f"{chosen[role]} IS NULL") for role, _ in ids},
     }
-    facts = {name: int(value) for name, value in table.facts(asked).items()}
+    facts = {name: int(value) for name, value in table.facts(aggregates).items()}
     problems = [
         f"{role}={column!r} is missing in {facts[f'missing_{role}']:,} of {facts['rows']:,} rows. Fill it, or remove those rows."
         for role, column in ids

@@ -35,11 +35,11 @@ def ratings(path: str | Path) -> Any:
     """
     import polars as pl
 
-    found = _scanned(path, "ratings")
+    scanned = _scanned(path, "ratings")
     with reading(f"ratings={str(path)!r}"):
-        names = found.collect_schema().names()
+        names = scanned.collect_schema().names()
     named = _columns(names)
-    user, item = (next((named[n] for n in known if n in named), None) for known in (USERS, ITEMS))
+    user, item = (next((named[n] for n in aliases if n in named), None) for aliases in (USERS, ITEMS))
     if user is None or item is None:
         lacking = " and ".join(w for w, c in (("users", user), ("items", item)) if c is None)
         raise EvenhandError(
@@ -47,7 +47,7 @@ def ratings(path: str | Path) -> Any:
             f"Its columns: {listing(names)}."
         )
     with reading(f"ratings={str(path)!r}"):
-        pairs = found.select(pl.col(user).alias("user"), pl.col(item).alias("item")).collect(engine="streaming")
+        pairs = scanned.select(pl.col(user).alias("user"), pl.col(item).alias("item")).collect(engine="streaming")
     holes = pairs.filter(pl.any_horizontal(pl.all().is_null())).height
     if holes:
         raise EvenhandError(f"ratings={str(path)!r} lacks the user or the item in {holes:,} lines. Remove those lines.")
@@ -76,30 +76,32 @@ def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None =
         if isinstance(soft, Labels):
             return soft
     label = _label(table, others, group, listed[0])
-    known = _known(table.select(pl.col(item).alias("item"), label))
-    parts = known.with_columns(pl.col("group").str.split("|")).explode("group")
-    if parts.height > known.height:
-        return rollup(_known(parts))
-    return _hard(known, str(listed[0]))
+    labelled = _unknown_as_null(table.select(pl.col(item).alias("item"), label))
+    parts = labelled.with_columns(pl.col("group").str.split("|")).explode("group")
+    if parts.height > labelled.height:
+        return rollup(_unknown_as_null(parts))
+    return _hard(labelled, str(listed[0]))
 
 
 def _through_authors(books: str | Path, authors: str | Path, group: str | None) -> Labels:
     """One label for each book: that of its authors, where those that are known agree."""
     import polars as pl
 
-    made = _table(books)
-    item = _key(made, ITEMS, books)
-    if "authors" in made.columns and isinstance(made.schema["authors"], pl.List):
-        made = made.select(pl.col(item), pl.col("authors")).explode("authors")
-        if isinstance(made.schema["authors"], pl.Struct):
-            made = made.unnest("authors")
-    author = _key(made, (*AUTHORS, "authors"), books)
+    books_table = _table(books)
+    item = _key(books_table, ITEMS, books)
+    if "authors" in books_table.columns and isinstance(books_table.schema["authors"], pl.List):
+        books_table = books_table.select(pl.col(item), pl.col("authors")).explode("authors")
+        if isinstance(books_table.schema["authors"], pl.Struct):
+            books_table = books_table.unnest("authors")
+    author = _key(books_table, (*AUTHORS, "authors"), books)
     people = _table(authors)
     person = _key(people, AUTHORS, authors)
     label = _label(people, [c for c in people.columns if c != person], group, authors)
-    known = _known(people.select(pl.col(person).cast(pl.String).alias("author"), label)).drop_nulls("group")
-    links = made.select(pl.col(item).alias("item"), pl.col(author).cast(pl.String).alias("author"))
-    return _hard(links.join(known, on="author", how="left"), f"{books}, through {authors}")
+    labelled = _unknown_as_null(people.select(pl.col(person).cast(pl.String).alias("author"), label)).drop_nulls(
+        "group"
+    )
+    links = books_table.select(pl.col(item).alias("item"), pl.col(author).cast(pl.String).alias("author"))
+    return _hard(links.join(labelled, on="author", how="left"), f"{books}, through {authors}")
 
 
 def _hard(frame: Any, origin: str) -> Labels:
@@ -107,12 +109,12 @@ def _hard(frame: Any, origin: str) -> Labels:
     import polars as pl
 
     each = frame.group_by("item").agg(pl.col("group").drop_nulls().unique()).sort("item")
-    one = pl.when(pl.col("group").list.len() == 1).then(pl.col("group").list.first()).alias("group")
-    rows = each.select("item", one, pl.lit(1.0).alias("share")).filter(pl.col("item").is_not_null())
+    agreed = pl.when(pl.col("group").list.len() == 1).then(pl.col("group").list.first()).alias("group")
+    rows = each.select("item", agreed, pl.lit(1.0).alias("share")).filter(pl.col("item").is_not_null())
     return Labels.from_frame(rows, soft=False, origin=origin)
 
 
-def _known(frame: Any) -> Any:
+def _unknown_as_null(frame: Any) -> Any:
     import polars as pl
 
     label = pl.col("group").str.strip_chars()
@@ -137,14 +139,14 @@ def _label(table: Any, others: Sequence[str], group: str | None, path: str | Pat
     return pl.col(chosen).cast(pl.String).alias("group")
 
 
-def _key(table: Any, known: Sequence[str], path: str | Path) -> str:
+def _key(table: Any, aliases: Sequence[str], path: str | Path) -> str:
     named = _columns(table.columns)
-    found = next((named[n] for n in known if n in named), None)
-    if found is None:
+    column = next((named[n] for n in aliases if n in named), None)
+    if column is None:
         raise EvenhandError(
-            f"{str(path)!r} has no column named {listing(known[:4])}. Rename one. Its columns: {listing(table.columns)}."
+            f"{str(path)!r} has no column named {listing(aliases[:4])}. Rename one. Its columns: {listing(table.columns)}."
         )
-    return found
+    return column
 
 
 def _columns(names: Sequence[str]) -> Mapping[str, str]:
@@ -177,20 +179,20 @@ def _scanned(path: str | Path, role: str) -> Any:
             return pl.scan_ndjson(literal([str(place)]), infer_schema_length=10_000)
         separator = next((s for s in ("::", "\t", ",", "|", ";") if s in first), ",")
         cells = [c.strip().strip('"') for c in first.split(separator)]
-        known = _columns(cells)
-        header = any(n in known for n in (*USERS, *ITEMS, *AUTHORS, *GROUPS)) or not cells[0].isdecimal()
-        found = pl.scan_csv(
+        named = _columns(cells)
+        header = any(n in named for n in (*USERS, *ITEMS, *AUTHORS, *GROUPS)) or not cells[0].isdecimal()
+        scanned = pl.scan_csv(
             place, glob=False, separator=separator[0], has_header=header, infer_schema_length=10_000, encoding="utf8-lossy",
             quote_char=None if separator == "::" else '"',
         )  # fmt: skip
-        columns = found.collect_schema().names()
+        columns = scanned.collect_schema().names()
     if separator == "::":  # one sign parts columns here: every other one is empty
         columns = columns[::2]
-        found = found.select(columns)
+        scanned = scanned.select(columns)
     if not header:
         names = ["user_id", "item_id", "rating"] if role == "ratings" else ["item", "group"]
-        found = found.rename(dict(zip(columns, names, strict=False)))
-    return found
+        scanned = scanned.rename(dict(zip(columns, names, strict=False)))
+    return scanned
 
 
 def _first_line(path: Path) -> str:

@@ -12,7 +12,7 @@ from evenhand.errors import EvenhandError
 from evenhand.sources.columns import StoredTable, usable_names
 from evenhand.sources.columns import Type as Type
 from evenhand.sources.engine import Cells, Engine
-from evenhand.sources.sql import known, quoted, select
+from evenhand.sources.sql import nan_as_null, quoted, select
 
 WHOLE = r"^[+-]?[0-9]{1,18}$"
 NUMBER = r"^([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?|NaN|nan|[+-]?inf)$"
@@ -62,7 +62,7 @@ class Relation:
         kind, column = self.schema[name], self.expressions[name]
         if kind in (nw.Categorical, nw.Enum, nw.Unknown):
             return f"CAST({column} AS VARCHAR)"
-        return known(column) if kind.is_float() else column
+        return nan_as_null(column) if kind.is_float() else column
 
     def number(self, name: str, kind: str = "DOUBLE") -> str:
         """SQL of a column of numbers wide enough to be added up; truth values are 1 and 0, NaN is NULL."""
@@ -70,7 +70,7 @@ class Relation:
         if self.schema[name] == nw.Boolean:
             column = f"CASE WHEN {column} THEN 1 WHEN NOT {column} THEN 0 END"
         number = f"CAST({column} AS {kind})"
-        return known(number) if self.schema[name].is_float() else number
+        return nan_as_null(number) if self.schema[name].is_float() else number
 
     def label_type(self, name: str) -> Type:
         """The type of a column once `label` has read it."""
@@ -97,9 +97,9 @@ class Relation:
         """A query for some expressions of its columns, by the names that they get."""
         return f"SELECT {select(expressions)} FROM {self.name}"
 
-    def facts(self, asked: Mapping[str, str]) -> dict[str, Any]:
+    def facts(self, aggregates: Mapping[str, str]) -> dict[str, Any]:
         """What one query answers about all rows."""
-        return self.engine.cells(self.select(asked)).row() if asked else {}
+        return self.engine.cells(self.select(aggregates)).row() if aggregates else {}
 
     def cells(self, query: str) -> Cells:
         return self.engine.cells(query)
@@ -110,14 +110,16 @@ class Relation:
         words = [c for c in named if self.schema.get(c) in (nw.String, nw.Unknown) and c not in self.native]
         if not words:
             return self
-        asked = {}
+        aggregates = {}
         for i, name in enumerate(words):
             column = f"CAST({self.expressions[name]} AS VARCHAR)"
-            asked[f"known_{i}"] = f"COUNT({column})"
+            aggregates[f"known_{i}"] = f"COUNT({column})"
             if self.is_text:
                 for kind, pattern in (("whole", WHOLE), ("number", NUMBER), ("truth", TRUTH)):
-                    asked[f"{kind}_{i}"] = f"SUM(CASE WHEN regexp_matches({column}, '{pattern}') THEN 1 ELSE 0 END)"
-        facts = self.facts(asked)
+                    aggregates[f"{kind}_{i}"] = (
+                        f"SUM(CASE WHEN regexp_matches({column}, '{pattern}') THEN 1 ELSE 0 END)"
+                    )
+        facts = self.facts(aggregates)
         expressions, schema = dict(self.expressions), dict(self.schema)
         for i, name in enumerate(words):
             column, count = self.expressions[name], int(facts[f"known_{i}"])

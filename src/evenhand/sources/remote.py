@@ -18,7 +18,7 @@ from evenhand.errors import EvenhandError, listing, refuse_keys
 from evenhand.sources.dialects import adapted, parsed, translated, with_steps
 from evenhand.sources.engine import Batch, Cells, Engine, frame_of, new_name, whole_groups
 from evenhand.sources.failures import reading, unreadable
-from evenhand.sources.files import files_of, kind_apart
+from evenhand.sources.files import files_of, kind_of_remote
 from evenhand.sources.formats import FORMATS, shared_columns
 from evenhand.sources.relation import Relation, relation_of
 from evenhand.sources.sql import columns, quoted, text
@@ -85,10 +85,10 @@ class SparkEngine:
 
         rows = self._rows(query)
         sort = [fn.col(f"`{name}`").asc_nulls_last() for name in (*key, *order)]
-        together = rows.repartition(*(fn.col(f"`{name}`") for name in key)).sortWithinPartitions(*sort)
+        partitions = rows.repartition(*(fn.col(f"`{name}`") for name in key)).sortWithinPartitions(*sort)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # on versions of pandas, which is not asked here
-            return together.mapInArrow(_OnExecutor(tuple(key), tuple(order), partial), "answer binary")
+            return partitions.mapInArrow(_OnExecutor(tuple(key), tuple(order), partial), "answer binary")
 
 
 def _explain_executors(error: BaseException) -> EvenhandError:
@@ -436,10 +436,10 @@ def _open_spark(
     table: Any, names: Sequence[str], role: str, origin: str, engine: Engine | None = None, **facts: Any
 ) -> Relation:
     """A relation from a PySpark frame; its columns get names of ours, since Spark minds no capitals and reads dots as paths."""
-    twice = sorted({name for name in names if list(names).count(name) > 1})
-    if twice:
+    repeated = sorted({name for name in names if list(names).count(name) > 1})
+    if repeated:
         raise EvenhandError(
-            f"{role} has columns named {listing(twice)}. Give every column one name of its own, as text."
+            f"{role} has columns named {listing(repeated)}. Give every column one name of its own, as text."
         )
     inner = [f"c{i}" for i in range(len(names))]
     renamed = table.toDF(*inner)
@@ -457,16 +457,16 @@ def open_files(patterns: Sequence[str], role: str, master: str | None, engine: E
 
     refuse_keys(role, *patterns)
     refuse_keys("master", master)
-    apart = any(map(scheme, patterns))
-    paths, kind = (list(patterns), kind_apart(patterns, role)) if apart else files_of(patterns, role)
+    is_remote = any(map(scheme, patterns))
+    paths, kind = (list(patterns), kind_of_remote(patterns, role)) if is_remote else files_of(patterns, role)
     if kind in SPECIAL or kind == "arrow":
         raise EvenhandError(f"{paths[0]!r} is read by Polars only. Leave engine='spark' out.")
     form = FORMATS[kind]
-    shared = shared_columns([] if apart else paths, form.header)
-    lots = [paths] if apart else shared.lots
+    shared = shared_columns([] if is_remote else paths, form.header)
+    lots = [paths] if is_remote else shared.lots
     with reading(f"{role}={listing(paths)!r}"):
         if kind in spark_files.SEPARATORS:
-            headers = [spark_files.header(paths, kind, master)] if apart else [form.header(lot[0]) for lot in lots]
+            headers = [spark_files.header(paths, kind, master)] if is_remote else [form.header(lot[0]) for lot in lots]
             names = headers[0] if shared.columns is None else shared.columns
             frame = spark_files.read_text(lots, headers, names, kind, master)
         elif kind == "jsonl":

@@ -65,9 +65,9 @@ def label_problems(role: str, column: str, table: Relation) -> list[str]:
     return []
 
 
-def slice_problems(by: Sequence[str], own: Collection[str] = ()) -> list[str]:
+def slice_problems(by: Sequence[str], audit_columns: Collection[str] = ()) -> list[str]:
     """Why a result cannot be sliced so: a column is named twice, or like one of every result or of this audit's `own`."""
-    taken = RESERVED.union(own)
+    taken = RESERVED.union(audit_columns)
     problems = [
         f"by={b!r} is also a column of every result. Rename that column of the table first." for b in by if b in taken
     ]
@@ -76,13 +76,13 @@ def slice_problems(by: Sequence[str], own: Collection[str] = ()) -> list[str]:
 
 def number_facts(columns: Mapping[str, str]) -> dict[str, str]:
     """What to ask of columns of numbers (SQL by role), for one query: how many are missing or negative, the lowest and highest."""
-    asked = {}
+    aggregates = {}
     for role, column in columns.items():
-        asked[f"missing_{role}"] = count_where(f"{column} IS NULL")
-        asked[f"negative_{role}"] = count_where(f"{column} < 0")
-        asked[f"low_{role}"] = f"MIN({column})"
-        asked[f"high_{role}"] = f"MAX({column})"
-    return asked
+        aggregates[f"missing_{role}"] = count_where(f"{column} IS NULL")
+        aggregates[f"negative_{role}"] = count_where(f"{column} < 0")
+        aggregates[f"low_{role}"] = f"MIN({column})"
+        aggregates[f"high_{role}"] = f"MAX({column})"
+    return aggregates
 
 
 def label_facts(columns: Mapping[str, str]) -> dict[str, str]:

@@ -70,17 +70,17 @@ def rollup(
     relation = relation_of(rows.engine, shares, schema, backend=rows.backend, origin=origin)
     several = f"SELECT COUNT(*) AS label_count FROM {shares} GROUP BY item"
     most = rows.engine.cells(f"SELECT MAX(label_count) AS most FROM ({several}) AS items").row()["most"]
-    given = {"item": item, "provider": provider, "group": group, "weight": weight, "split": split}
+    keywords = {"item": item, "provider": provider, "group": group, "weight": weight, "split": split}
     # where no item belongs to more than one group, groups are labels like any others
-    return Labels(relation, int(most or 0) > 1, origin, word=_word(items, providers, given))
+    return Labels(relation, int(most or 0) > 1, origin, word=_word(items, providers, keywords))
 
 
-def _word(items: Any, providers: Any, given: Mapping[str, Any]) -> str:
+def _word(items: Any, providers: Any, keywords: Mapping[str, Any]) -> str:
     """The call as text; nothing where its tables have no name."""
     if not isinstance(items, (str, Path)) or not isinstance(providers, (str, Path, type(None))):
         return ""
     files = [repr(str(path)) for path in (items, providers) if path is not None]
-    more = [f"{name}={value!r}" for name, value in given.items() if value != KEYWORDS[name]]
+    more = [f"{name}={value!r}" for name, value in keywords.items() if value != KEYWORDS[name]]
     return f"rollup({', '.join([*files, *more])})"
 
 
@@ -97,16 +97,18 @@ def read_rollup(text: str) -> Labels | None:
     return rollup(*files, **named)
 
 
-def _open_makers(items: Any, item: str, maker: str, *, role: str = "items", beside: Relation | None = None) -> Relation:
+def _open_makers(
+    items: Any, item: str, maker: str, *, role: str = "items", same_engine_as: Relation | None = None
+) -> Relation:
     if not isinstance(items, Mapping):
-        return open_table(items, role=role, beside=beside)
+        return open_table(items, role=role, same_engine_as=same_engine_as)
     import polars as pl
 
     pairs = [
         (i, p) for i, ps in items.items() for p in ([ps] if isinstance(ps, str) or not hasattr(ps, "__iter__") else ps)
     ]
     frame = pl.DataFrame({item: [i for i, _ in pairs], maker: [p for _, p in pairs]}, strict=False)
-    return open_table(frame, role=role, beside=beside)
+    return open_table(frame, role=role, same_engine_as=same_engine_as)
 
 
 def _refuse_absent(named: Sequence[tuple[str, Any]], table: Relation, where: str) -> None:
@@ -161,8 +163,8 @@ def _with_provider_groups(
     parts: str, kind: Type, rows: Relation, providers: Any, provider: str, group: str
 ) -> tuple[str, Type]:
     """A SELECT of item, the label of its provider and the provider's part; the type of the labels."""
-    given = {k: [v] for k, v in providers.items()} if isinstance(providers, Mapping) else providers
-    table = _open_makers(given, provider, group, role="providers", beside=rows)
+    pairs = {k: [v] for k, v in providers.items()} if isinstance(providers, Mapping) else providers
+    table = _open_makers(pairs, provider, group, role="providers", same_engine_as=rows)
     _refuse_absent([("provider", provider), ("group", group)], table, "providers")
     chosen = {"maker": table.label(provider), "label": table.label(group)}
     groups = table.engine.keep(f"{table.select(chosen)} WHERE {table.label(provider)} IS NOT NULL")
@@ -170,9 +172,9 @@ def _with_provider_groups(
     count = int(table.engine.cells(f"SELECT COUNT(*) AS n FROM ({repeated}) AS repeated").row()["n"])
     if count:
         raise EvenhandError(f"providers lists {count:,} providers more than once. Give each provider one group.")
-    theirs, ours = comparable(table.label_type(provider), kind, column="maker", role="providers")
+    maker_pattern, part_pattern = comparable(table.label_type(provider), kind, column="maker", role="providers")
     query = (
         f"SELECT parts.item AS item, makers.label AS label, parts.part AS part FROM {parts} AS parts "
-        f"LEFT JOIN {groups} AS makers ON {ours.format('parts.maker')} = {theirs.format('makers.maker')}"
+        f"LEFT JOIN {groups} AS makers ON {part_pattern.format('parts.maker')} = {maker_pattern.format('makers.maker')}"
     )
     return query, table.label_type(group)

@@ -144,10 +144,10 @@ class Scores:
         """Which of the labels every user has, and these labels; -1 where the group is unknown."""
         import polars as pl
 
-        known = self.labels.unique().drop_nulls()
-        coded = pl.DataFrame({"label": known, "code": np.arange(len(known))})
+        distinct = self.labels.unique().drop_nulls()
+        coded = pl.DataFrame({"label": distinct, "code": np.arange(len(distinct))})
         joined = self.labels.alias("label").to_frame().join(coded, on="label", how="left", maintain_order="left")
-        return joined["code"].fill_null(-1).to_numpy(), known.to_list()
+        return joined["code"].fill_null(-1).to_numpy(), distinct.to_list()
 
     def item_name(self, part: Slice, item: int) -> str:
         """The id of an item by its number in a slice."""
@@ -176,15 +176,15 @@ class Scores:
             pl.DataFrame(
                 {
                     **{
-                        name: [label] * len(own.items)
+                        name: [label] * len(slice_lists.items)
                         for name, label in zip(self.sliced_by.names, part.where, strict=True)
                     },
-                    user: self.user_ids.gather(np.repeat(part.users, own.lengths)),
-                    item: self._ids_of(part, own.items),
-                    "shown": np.ones(len(own.items)) if own.values is None else own.values,
+                    user: self.user_ids.gather(np.repeat(part.users, slice_lists.lengths)),
+                    item: self._ids_of(part, slice_lists.items),
+                    "shown": np.ones(len(slice_lists.items)) if slice_lists.values is None else slice_lists.values,
                 }
             )
-            for part, own in zip(self.slices, lists, strict=True)
+            for part, slice_lists in zip(self.slices, lists, strict=True)
         ]
         frame = (
             pl.concat(frames, how="vertical_relaxed")
@@ -268,26 +268,26 @@ class LongTable:
         query = f"SELECT {name} FROM ({self.rows}) AS long_table GROUP BY {name}"
         return self.relation.engine.cells(query).frame[name]
 
-    def problems(self, found: Mapping[str, Any]) -> list[str]:
+    def problems(self, counts: Mapping[str, Any]) -> list[str]:
         """What is wrong with the values of all rows: users and items that are missing, infinite scores."""
         named = zip(("user", "item"), self.names, ("no_owner", "no_item"), strict=True)
         problems = [
-            f"{role}={column!r} is missing in {int(found[count]):,} rows of {self.role}. Remove these rows first."
+            f"{role}={column!r} is missing in {int(counts[count]):,} rows of {self.role}. Remove these rows first."
             for role, column, count in named
-            if found[count]
+            if counts[count]
         ]
-        if found["high"] == np.inf:
+        if counts["high"] == np.inf:
             problems.append(f"{self.role} holds infinite values. Pass finite scores; {self.missing_word}.")
         return problems
 
 
 def open_long_table(
     table: Any, role: str, user: str, item: str, value: str | None, slices: Mapping[str, tuple[str, str]], *,
-    more: Sequence[str] = (), beside: Relation | None = None,
+    more: Sequence[str] = (), same_engine_as: Relation | None = None,
 ) -> LongTable:  # fmt: skip
     """A long table with its roles checked; without a column of values every row is worth 1."""
     needed = [user, item, value, *(column for _, column in slices.values()), *more]
-    opened = open_table(table, role=role, columns=needed, beside=beside)
+    opened = open_table(table, role=role, columns=needed, same_engine_as=same_engine_as)
     opened = opened.with_numbers(value).with_whole_ids(user, item)
     schema = opened.schema
     roles = [("user", user), ("item", item)] + (
@@ -302,7 +302,7 @@ def open_long_table(
     if not problems and value and not is_number(schema[value]):
         problems.append(f"{roles[2][0]}={value!r} holds {schema[value]} values, not numbers. Convert the column first.")
     problems = problems or [
-        p for own, name in (*roles[:2], *slices.values()) for p in label_problems(own, name, opened)
+        p for label_role, name in (*roles[:2], *slices.values()) for p in label_problems(label_role, name, opened)
     ]
     if problems:
         raise all_problems(problems, where="The call")
@@ -325,13 +325,13 @@ def _from_matrices(scores: Any, relevant: Any, names: Mapping[str, str | None], 
     labels = None
     if user_groups is not None:
         labels = labels_of_rows(user_groups, matrix.shape[0], user=str(names["user"]), group=str(names["group"]))
-    found = [replace(f.get(0, Facts()), rows=f.get(0, Facts()).cells) for f in facts]
+    matrix_facts = [replace(f.get(0, Facts()), rows=f.get(0, Facts()).cells) for f in facts]
     rows = [f"SELECT 0 AS slice, owner, item, value FROM ({table.rows}) AS cells" for table in tables]
     everybody = pl.DataFrame({"slice": np.zeros(len(users), dtype=np.int32), "id": users})
     return _scores(
-        engine, rows, [()], {"owner": everybody, "item": None}, (users, items), [0], [{0: f} for f in found], labels,
+        engine, rows, [()], {"owner": everybody, "item": None}, (users, items), [0], [{0: f} for f in matrix_facts], labels,
         column_names=(str(names["user"]), str(names["item"])), sliced_by=SliceColumns(), backend="polars",
-        origin=matrix.origin, facts=found[0], matrix=matrix,
+        origin=matrix.origin, facts=matrix_facts[0], matrix=matrix,
     )  # fmt: skip
 
 
@@ -349,7 +349,7 @@ def _from_tables(
     table = open_long_table(scores, "scores", user, item, names["score"], sliced_by.roles, more=in_scores)
     truth = None
     if relevant is not None:
-        opened = open_table(relevant, role="relevant", beside=table.relation)
+        opened = open_table(relevant, role="relevant", same_engine_as=table.relation)
         by = {name: role for name, role in sliced_by.roles.items() if role[0] == "by"}
         by = by if all(column in opened.schema for _, column in by.values()) else {}
         column = _relevance_column(opened, names, {*sliced_by.by} if by else set())
@@ -411,11 +411,11 @@ def _scores(
     import polars as pl
 
     places = {}
-    for name, known in zip(("owner", "item"), ids, strict=True):
+    for name, all_ids in zip(("owner", "item"), ids, strict=True):
         if members[name] is None:
-            places[name] = [np.arange(len(known))] * len(where)
+            places[name] = [np.arange(len(all_ids))] * len(where)
             continue
-        coded = _coded(members[name], known)
+        coded = _coded(members[name], all_ids)
         ends = np.searchsorted(coded["slice"].to_numpy(), np.arange(1, len(where)))
         places[name] = np.split(coded["place"].to_numpy(), ends) if where else []
         if name == "owner":
@@ -427,12 +427,21 @@ def _scores(
     for i, labels_of_slice in enumerate(where):
         users, items = (places[name][i] for name in ("owner", "item"))
         cells = len(users) * (len(items) + unlisted[i])
-        found = [f.get(i, Facts()) for f in slice_facts]
-        found = [replace(f, is_binary=f.is_binary and f.cells == cells) for f in found]
-        slices.append(Slice(labels_of_slice, users, items, unlisted[i], found[0], found[1] if len(found) > 1 else None))
+        part_facts = [f.get(i, Facts()) for f in slice_facts]
+        part_facts = [replace(f, is_binary=f.is_binary and f.cells == cells) for f in part_facts]
+        slices.append(
+            Slice(
+                labels_of_slice,
+                users,
+                items,
+                unlisted[i],
+                part_facts[0],
+                part_facts[1] if len(part_facts) > 1 else None,
+            )
+        )
     parts = [
-        f"SELECT slice, owner, item, value, {flag} AS is_truth FROM ({own}) AS {name}"
-        for own, flag, name in zip(rows, ("FALSE", "TRUE"), ("scored", "relevant"), strict=False)
+        f"SELECT slice, owner, item, value, {flag} AS is_truth FROM ({part}) AS {name}"
+        for part, flag, name in zip(rows, ("FALSE", "TRUE"), ("scored", "relevant"), strict=False)
     ]
     union = "\n            UNION ALL ".join(parts)
     query = f"""
@@ -450,9 +459,9 @@ def _coded(members: Any, ids: Any) -> Any:
     """Members of slices with their `place` among the ids, in order."""
     import polars as pl
 
-    known = pl.DataFrame({"id": ids, "place": np.arange(len(ids))})
+    places = pl.DataFrame({"id": ids, "place": np.arange(len(ids))})
     members = members.with_columns(pl.col("id").cast(ids.dtype, strict=False)).unique()
-    return members.join(known, on="id", how="inner").sort("slice", "place")
+    return members.join(places, on="id", how="inner").sort("slice", "place")
 
 
 def _slice_labels(table: LongTable, sliced_by: SliceColumns) -> tuple[list[tuple[Any, ...]], str]:
@@ -501,11 +510,11 @@ def _members(engine: Engine, rows: str) -> dict[str, Any]:
     """The users and the items of every slice, as frames of `slice` and `id`."""
     import polars as pl
 
-    found = {}
+    members = {}
     for name in ("owner", "item"):
         query = f"SELECT slice, {name} AS id FROM ({rows}) AS sliced GROUP BY slice, {name}"
-        found[name] = engine.cells(query).frame.with_columns(pl.col("slice").cast(pl.Int32))
-    return found
+        members[name] = engine.cells(query).frame.with_columns(pl.col("slice").cast(pl.Int32))
+    return members
 
 
 def _concatenated(frames: Sequence[Any]) -> Any:
@@ -518,23 +527,23 @@ def _concatenated(frames: Sequence[Any]) -> Any:
 
 def _facts_of(table: LongTable, rows: str) -> dict[int, Facts]:
     """Facts of every slice, by its code, in one query; a user or an item that is missing is an error."""
-    known = f"CASE WHEN value > {double(-np.inf)} THEN value END"
+    finite = f"CASE WHEN value > {double(-np.inf)} THEN value END"
     cells = table.relation.engine.cells(f"""
         SELECT slice,
                COUNT(*) AS row_count,
                {count_where("owner IS NULL")} AS no_owner,
                {count_where("item IS NULL")} AS no_item,
-               COUNT({known}) AS cell_count,
+               COUNT({finite}) AS cell_count,
                {count_where(f"value = {double(-np.inf)}")} AS masked,
-               MIN({known}) AS low,
-               MAX({known}) AS high,
+               MIN({finite}) AS low,
+               MAX({finite}) AS high,
                {count_where("value = 0 OR value = 1")} AS bits
         FROM ({rows}) AS sliced
         GROUP BY slice
     """)
-    found = [dict(zip(cells.names, row, strict=True)) for row in cells.labels(cells.names)]
-    totals = {name: sum(int(row[name]) for row in found) for name in ("no_owner", "no_item")}
-    highest = max((row["high"] for row in found if row["high"] is not None), default=-np.inf)
+    per_slice = [dict(zip(cells.names, row, strict=True)) for row in cells.labels(cells.names)]
+    totals = {name: sum(int(row[name]) for row in per_slice) for name in ("no_owner", "no_item")}
+    highest = max((row["high"] for row in per_slice if row["high"] is not None), default=-np.inf)
     if problems := table.problems({**totals, "high": highest}):
         raise all_problems(problems)
     return {
@@ -543,7 +552,7 @@ def _facts_of(table: LongTable, rows: str) -> dict[int, Facts]:
             -np.inf if row["high"] is None else float(row["high"]), int(row["masked"]),
             is_binary=int(row["bits"]) == int(row["cell_count"]),
         )
-        for row in found
+        for row in per_slice
     }  # fmt: skip
 
 

@@ -90,23 +90,23 @@ def slicing(by: str | Bins | Iterable[str | Bins] | None, role: str = "by") -> S
     Slicing(columns=('source', 'followers'), bins=(LogBins(column='followers', bins=20),), words=('source', "log_bins('followers', 20)"))
     """
     listed: list[Any] = [] if by is None else list(by) if isinstance(by, (list, tuple)) else [by]
-    read = [_read(one, role) if isinstance(one, str) else one for one in listed]
-    for one in read:
-        if not isinstance(one, (str, LogBins, QuantileBins)):
-            raise EvenhandError(f"{role}={one!r} is not a column name. Pass the name of a column as text.")
-    columns = tuple(one.column if isinstance(one, (LogBins, QuantileBins)) else one for one in read)
+    read = [_read(column, role) if isinstance(column, str) else column for column in listed]
+    for column in read:
+        if not isinstance(column, (str, LogBins, QuantileBins)):
+            raise EvenhandError(f"{role}={column!r} is not a column name. Pass the name of a column as text.")
+    columns = tuple(column.column if isinstance(column, (LogBins, QuantileBins)) else column for column in read)
     return Slicing(columns, tuple(b for b in read if isinstance(b, (LogBins, QuantileBins))), tuple(map(str, read)))
 
 
 def _read(text: str, role: str) -> str | Bins:
-    found = re.match(r"\s*(log_bins|quantile_bins)\s*\(", text)
-    if not found:
+    call = re.match(r"\s*(log_bins|quantile_bins)\s*\(", text)
+    if not call:
         return text
     name, args, keywords = parse_call(_quoted(text), role=role)
-    given = dict(zip(("column", "bins"), args, strict=False)) | keywords
-    if len(args) > 2 or not set(given) <= {"column", "bins"} or "column" not in given:
+    arguments = dict(zip(("column", "bins"), args, strict=False)) | keywords
+    if len(args) > 2 or not set(arguments) <= {"column", "bins"} or "column" not in arguments:
         raise EvenhandError(f"{role}={text!r} cannot be read. Write {name}('followers', 10).")
-    return _MAKERS[name](**given)
+    return _MAKERS[name](**arguments)
 
 
 def _quoted(text: str) -> str:

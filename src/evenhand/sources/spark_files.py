@@ -40,7 +40,7 @@ def session(master: str | None = None) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # on versions of pandas, which is not asked here
-            found = (builder if master is None else builder.master(master)).getOrCreate()
+            spark = (builder if master is None else builder.master(master)).getOrCreate()
     except Exception as error:
         where = "" if master is None else f" on {master!r}"
         if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
@@ -51,8 +51,8 @@ def session(master: str | None = None) -> Any:
             f"Spark does not start{where} ({type(error).__name__}). Check that Java is 17 or newer, that the master is up, "
             "and its address: spark://HOST:7077, yarn, k8s://HOST:443 or local[4]."
         ) from error
-    found.sparkContext.setLogLevel("OFF")
-    return found
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
 
 
 def read_parquet(lots: Sequence[Sequence[str]], columns: Sequence[str] | None, master: str | None) -> Any:
@@ -83,13 +83,13 @@ def header(paths: Sequence[str], kind: str, master: str | None) -> list[str]:
         return []
     place, same = fn.input_file_name(), fn.col("value") == first[0]
     files = lines.select(fn.count_distinct(place).alias("all"), fn.count_distinct(fn.when(same, place)).alias("same"))
-    found = files.toArrow().to_pylist()[0]
-    if found["all"] != found["same"]:
+    counts = files.toArrow().to_pylist()[0]
+    if counts["all"] != counts["same"]:
         raise EvenhandError(f"{listing(paths)!r} holds files with other headers. Pass files of one table.")
     names = next(csv.reader([first[0].removesuffix("\r")], delimiter=SEPARATORS[kind]))
-    if twice := {name for name in names if names.count(name) > 1}:
+    if repeated := {name for name in names if names.count(name) > 1}:
         raise EvenhandError(
-            f"{paths[0]!r} has several columns named {listing(sorted(twice))}. Give every column one name of its own."
+            f"{paths[0]!r} has several columns named {listing(sorted(repeated))}. Give every column one name of its own."
         )
     return names
 
@@ -125,13 +125,13 @@ def read_json(paths: Sequence[str], master: str | None) -> Any:
 
     reader = session(master).read.options(columnNameOfCorruptRecord=CORRUPT, lineSep="\n")
     places = list(map(_place, paths))
-    found = reader.json(places).schema
-    if CORRUPT in found.names:
+    schema = reader.json(places).schema
+    if CORRUPT in schema.names:
         raise EvenhandError(
             f"{listing(paths)!r} has lines without a JSON object. Write one object per line, null where a value is missing."
         )
-    nested = {field.name for field in found if isinstance(field.dataType, (ArrayType, StructType))}
-    text = [field if field.name in nested else StructField(field.name, StringType()) for field in found]
+    nested = {field.name for field in schema if isinstance(field.dataType, (ArrayType, StructType))}
+    text = [field if field.name in nested else StructField(field.name, StringType()) for field in schema]
     inner = [f"c{i}" for i in range(len(text))]
     lines = reader.schema(StructType(text)).json(places).toDF(*inner)
 
@@ -143,7 +143,7 @@ def read_json(paths: Sequence[str], master: str | None) -> Any:
         plain = fn.when(fn.col(at).rlike(r"^-?[0-9]+$"), fn.col(at)).when(whole, point).otherwise(short)
         return plain if isinstance(field.dataType, DoubleType) else fn.col(at)
 
-    return lines.select(*(written(field, at).alias(field.name) for field, at in zip(found, inner, strict=True)))
+    return lines.select(*(written(field, at).alias(field.name) for field, at in zip(schema, inner, strict=True)))
 
 
 def _lines(spark: Any, paths: Sequence[str]) -> Any:
@@ -164,16 +164,16 @@ def _refuse_strange(lines: Any, paths: Sequence[str], kind: str, fields: int) ->
         "odd": ~line.rlike(f"^{field}(?:{separator}{field})*+$")
         | (line.rlike(r"^[\x00-\x20]+$") & ~line.rlike(f"^{separator}+$")),
     }
-    asked = lines.select(*(fn.max(flag.cast("int")).alias(name) for name, flag in flags.items()))
-    found = asked.toArrow().to_pylist()[0]
-    if found["coded"]:
+    aggregates = lines.select(*(fn.max(flag.cast("int")).alias(name) for name, flag in flags.items()))
+    has = aggregates.toArrow().to_pylist()[0]
+    if has["coded"]:
         raise EvenhandError(f"{listing(paths)!r} is not UTF-8 text. Save it as UTF-8.")
-    if found["odd"]:
+    if has["odd"]:
         raise EvenhandError(
             f"{listing(paths)!r} has fields over several lines, quotes inside a field, lines of blanks or carriage returns, which Spark "
             "does not read as the other engines do. Write it as Parquet, or leave engine='spark' out."
         )
-    if found["wide"]:
+    if has["wide"]:
         raise EvenhandError(
             f"{listing(paths)!r} has lines with more fields than its header. Put quotes around fields that hold the separator."
         )

@@ -59,7 +59,7 @@ def count_where(condition: str) -> str:
     return f"COALESCE(SUM(CASE WHEN {condition} THEN 1 ELSE 0 END), 0)"
 
 
-def known(expression: str) -> str:
+def nan_as_null(expression: str) -> str:
     """A double with NaN made NULL; NaN sorts above infinity in DuckDB, PostgreSQL and Spark."""
     return f"CASE WHEN {expression} <= {INFINITY} THEN {expression} END"
 

@@ -33,22 +33,22 @@ _PLACE = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DO
 
 def scheme(path: str) -> str:
     """How a path in an object store begins; nothing for a path of this machine."""
-    found = _PLACE.fullmatch(path)
-    return found["scheme"].lower() if found else ""
+    match = _PLACE.fullmatch(path)
+    return match["scheme"].lower() if match else ""
 
 
 def refuse_place(path: str, role: str) -> None:
     """A path that is not of this machine must be one that can be read, and may not hold a secret, which is not repeated."""
-    found = _PLACE.fullmatch(path)
-    if found is None:
+    match = _PLACE.fullmatch(path)
+    if match is None:
         return
     begin = scheme(path)
     if begin not in SCHEMES:
         raise EvenhandError(
             f"{role} begins with {begin + '://'!r}, which is not read. Pass a file, or a path that begins with "
-            f"{listing([f'{one}://' for one in SCHEMES])}."
+            f"{listing([f'{name}://' for name in SCHEMES])}."
         )
-    if ":" in found["rest"].partition("/")[0] or without_keys(path) != path:
+    if ":" in match["rest"].partition("/")[0] or without_keys(path) != path:
         raise EvenhandError(
             f"{role} has a path with credentials or a query in it. Leave them out, and set {SCHEMES[begin]}_... variables in "
             "the environment instead."
@@ -63,7 +63,7 @@ def knock(paths: Sequence[str]) -> None:
     """A store that does not answer, or lets nobody in, is told within seconds; each bucket is asked once."""
     import polars as pl
 
-    doors = {found["rest"].partition("/")[0]: path for path in paths if (found := _PLACE.fullmatch(path))}
+    doors = {match["rest"].partition("/")[0]: path for path in paths if (match := _PLACE.fullmatch(path))}
     if doors:  # it looks the region up, which is no business of the reader's
         warnings.filterwarnings("ignore", message=r"'\(default_\)region' not set")
     for path in doors.values():
@@ -124,8 +124,8 @@ def scan_special(paths: Sequence[str], kind: str, role: str) -> tuple[Any, str]:
         os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")  # else Polars warns that a plugin would be faster
         if not scheme(newest):
             return pl.scan_iceberg(Path(newest).resolve().as_uri()), f"{path} (Iceberg)"
-        told = {name: os.environ[key] for key, name in ICEBERG.items() if os.environ.get(key)}
-        return pl.scan_iceberg(newest, storage_options=told), f"{path} (Iceberg)"
+        options = {name: os.environ[key] for key, name in ICEBERG.items() if os.environ.get(key)}
+        return pl.scan_iceberg(newest, storage_options=options), f"{path} (Iceberg)"
     from deltalake import DeltaTable
 
     table = DeltaTable(path)
@@ -147,9 +147,9 @@ def scan_place(paths: Sequence[str], kind: str, role: str) -> Any:
         )
     scanned = pl.scan_csv(list(paths), separator="," if kind == "csv" else "\t", infer_schema=False)
     names = scanned.collect_schema().names()
-    if twice := sorted({n for n in names if any(other.startswith(f"{n}_duplicated_") for other in names)}):
+    if repeated := sorted({n for n in names if any(other.startswith(f"{n}_duplicated_") for other in names)}):
         raise EvenhandError(
-            f"{role} has several columns named {listing(twice)}. Give every column one name of its own."
+            f"{role} has several columns named {listing(repeated)}. Give every column one name of its own."
         )
     scanned = scanned.rename({name: name.replace('""', '"') for name in names if '""' in name})
     return scanned.filter(~pl.all_horizontal(pl.all().is_null()))
@@ -164,9 +164,9 @@ def _newest(path: str) -> str:
     if hint.is_file() and (named := folder / f"v{hint.read_text(encoding='utf-8').strip()}.metadata.json").is_file():
         return str(named)
     numbered: dict[int, list[Path]] = {}
-    for one in folder.glob("*.metadata.json"):
-        found = re.match(r"v?(\d+)", one.name)
-        numbered.setdefault(int(found[1]) if found else -1, []).append(one)
+    for path_of_state in folder.glob("*.metadata.json"):
+        version = re.match(r"v?(\d+)", path_of_state.name)
+        numbered.setdefault(int(version[1]) if version else -1, []).append(path_of_state)
     newest = numbered[max(numbered)]
     if len(newest) > 1:
         raise EvenhandError(
@@ -185,5 +185,5 @@ def unreadable_place(path: str, error: BaseException) -> EvenhandError:
     begin = scheme(path)
     if isinstance(error, FileNotFoundError) or any(words in str(error) for words in ABSENT):
         return EvenhandError(f"{path!r} is not there. Check bucket and path.")
-    told = f" and the {SCHEMES[begin]}_... variables of the environment" if begin in SCHEMES else ""
-    return EvenhandError(f"{path!r} cannot be read ({type(error).__name__}). Check the path{told}.")
+    variables = f" and the {SCHEMES[begin]}_... variables of the environment" if begin in SCHEMES else ""
+    return EvenhandError(f"{path!r} cannot be read ({type(error).__name__}). Check the path{variables}.")

@@ -84,14 +84,14 @@ def mark_of(verb: str, roles: Mapping[str, Any]) -> str:
     'evenhand-tally-4 verb=inequality unit=author amount= by=a by=b~27~s'
     """
     words = [FORMAT, f"verb={verb}"]
-    for role, given in roles.items():
-        values = [] if given is None else [given] if not isinstance(given, (list, tuple)) else given
+    for role, argument in roles.items():
+        values = [] if argument is None else [argument] if not isinstance(argument, (list, tuple)) else argument
         words += [f"{role}={re.sub(r'[^a-zA-Z0-9_.-]', _coded, str(value))}" for value in values] or [f"{role}="]
     return " ".join(words)
 
 
-def _coded(found: re.Match[str]) -> str:
-    return f"~{ord(found[0]):x}~"
+def _coded(match: re.Match[str]) -> str:
+    return f"~{ord(match[0]):x}~"
 
 
 def roles_of(mark: str) -> dict[str, list[str]]:
@@ -100,12 +100,12 @@ def roles_of(mark: str) -> dict[str, list[str]]:
     >>> roles_of("evenhand-tally-4 verb=inequality amount= by=a by=b~27~s")
     {'verb': ['inequality'], 'amount': [], 'by': ['a', "b's"]}
     """
-    found: dict[str, list[str]] = {}
+    roles: dict[str, list[str]] = {}
     for word in mark.split(" ")[1:]:
         role, _, value = word.partition("=")
-        values = found.setdefault(role, [])
+        values = roles.setdefault(role, [])
         values += [re.sub(r"~([0-9a-f]+)~", lambda m: chr(int(m[1], 16)), value)] if value else []
-    return found
+    return roles
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,12 @@ class Answers:
     backend: str
 
 
-def read_answers(held: Tally) -> Answers:
+def read_answers(tally: Tally) -> Answers:
     """The answers in the rows of a tally, all of them looked at: those that are not what the queries gave are refused."""
     frames: dict[str, Any] = {}
     marks: list[dict[str, list[str]]] = []
     origins, backend = [], "polars"
-    for rows in held.rows:
+    for rows in tally.rows:
         frame, origin, backend = _frame(rows)
         roles = roles_of(_mark(frame, origin))
         digests = roles.pop("query", [])
@@ -195,16 +195,16 @@ def _with_numbers(frame: Any) -> Any:
     """The rows, numbers as such where a file of text had them beside words for what is missing."""
     import polars as pl
 
-    made = []
+    numbers = []
     for name in frame.columns:
         if frame.schema[name] == pl.String and (_is_number(name) or name in (QUERY, ROWS, CHECK, CHECKS, "is_there")):
             bare = frame[name].set(frame[name].is_in(NULLS).fill_null(False), None)
             for kind in (pl.Int64, pl.Float64):
                 number = bare.cast(kind, strict=False)
                 if number.null_count() == bare.null_count():
-                    made.append(number)
+                    numbers.append(number)
                     break
-    return frame.with_columns(made)
+    return frame.with_columns(numbers)
 
 
 def _as_sent(frame: Any) -> Any:
@@ -261,11 +261,13 @@ def _checked(frame: Any, origin: str) -> Any:
     if wrong:
         raise EvenhandError(f"{origin} holds no numbers in {listing(wrong)}. {SAVE}")
     frame = _as_sent(frame)
-    wanted, found = frame[ROWS][0], frame.height
-    if frame[ROWS].n_unique() > 1 or wanted is None:
+    expected, actual = frame[ROWS][0], frame.height
+    if frame[ROWS].n_unique() > 1 or expected is None:
         raise EvenhandError(f"{origin} holds rows of several runs of its query. Save those of one.")
-    if int(wanted) != found:
-        raise EvenhandError(f"{origin} has {found:,} rows, and its query gave {int(wanted):,}. Save each of them once.")
+    if int(expected) != actual:
+        raise EvenhandError(
+            f"{origin} has {actual:,} rows, and its query gave {int(expected):,}. Save each of them once."
+        )
     if changed := int(_changed(frame).sum()):
         raise EvenhandError(f"{origin} has {changed:,} rows in which something was changed, or a column less. {SAVE}")
     sums = frame[CHECK].cast(pl.Float64).sum(), float(frame[CHECKS][0])

@@ -48,14 +48,14 @@ def _keyed(path: str | Path, run: Any) -> tuple[list[str], Any]:
     """What names a ranking: the request, and the second field where items repeat and it tells the repeats apart."""
     import polars as pl
 
-    twice = run.filter(pl.struct("request", "item").is_duplicated())
-    if not twice.height:
+    repeated = run.filter(pl.struct("request", "item").is_duplicated())
+    if not repeated.height:
         return ["request"], run.drop("iteration")
-    again = twice.filter(pl.struct("request", "item", "iteration").is_duplicated())
-    if again.height:
-        first = again.row(0, named=True)
+    duplicates = repeated.filter(pl.struct("request", "item", "iteration").is_duplicated())
+    if duplicates.height:
+        first = duplicates.row(0, named=True)
         raise EvenhandError(
-            f"{str(path)!r} lists an item twice in {again.select('request').n_unique():,} requests (first: request "
+            f"{str(path)!r} lists an item twice in {duplicates.select('request').n_unique():,} requests (first: request "
             f"{first['request']!r}, item {first['item']!r}). Keep one line per request and item."
         )
     return ["request", "sample"], run.rename({"iteration": "sample"})
@@ -81,10 +81,10 @@ def _ranked(path: str | Path, run: Any) -> Any:
             stacklevel=4,
         )
     from_zero = pl.lit(1 if bool((sound.filter("sound")["stated"] == 0).any()) else 0)
-    held = sound.filter("sound").with_columns((stated + from_zero).cast(pl.Int64).alias("rank"))
+    stated_ranks = sound.filter("sound").with_columns((stated + from_zero).cast(pl.Int64).alias("rank"))
     scored = sound.filter(~pl.col("sound")).sort("order", "score", "item", descending=[False, True, True])
     scored = scored.with_columns(pl.int_range(1, pl.len() + 1).over("order").cast(pl.Int64).alias("rank"))
-    return pl.concat([held, scored]).sort("order", "rank")
+    return pl.concat([stated_ranks, scored]).sort("order", "rank")
 
 
 def trec_runs(pattern: str | Path | Sequence[str | Path]) -> Any:
@@ -92,9 +92,9 @@ def trec_runs(pattern: str | Path | Sequence[str | Path]) -> Any:
     import polars as pl
 
     patterns = [pattern] if isinstance(pattern, (str, Path)) or not isinstance(pattern, Sequence) else list(pattern)
-    if not all(isinstance(one, (str, Path)) for one in patterns):
+    if not all(isinstance(name_or_glob, (str, Path)) for name_or_glob in patterns):
         raise EvenhandError(f"{pattern!r} is not a path. Pass a glob, or paths of TREC files.")
-    paths = sorted({p for one in patterns for p in _matches(str(one))})
+    paths = sorted({p for name_or_glob in patterns for p in _matches(str(name_or_glob))})
     frames = [trec_run(path) for path in paths]
     if len(paths) > 1:
         named = zip(frames, _short_names(paths), strict=True)
@@ -127,15 +127,19 @@ def qrels(path: str | Path) -> Any:
     """
     import polars as pl
 
-    found = _judged(path)
-    numbers = found["value"].cast(pl.Float64, strict=False)
+    judged = _judged(path)
+    numbers = judged["value"].cast(pl.Float64, strict=False)
     _refuse_lines(
-        path, found, ~pl.Series(numbers).is_finite().fill_null(False), "the relevance is not a number", "eh.read.labels"
+        path,
+        judged,
+        ~pl.Series(numbers).is_finite().fill_null(False),
+        "the relevance is not a number",
+        "eh.read.labels",
     )
     whole = bool((numbers == numbers.round()).all())
     relevance = numbers.cast(pl.Int64) if whole else numbers
-    kept = ["request", "item", "relevance"] + (["iteration"] if found["iteration"].n_unique() > 1 else [])
-    return found.with_columns(relevance.alias("relevance")).select(kept)
+    names = ["request", "item", "relevance"] + (["iteration"] if judged["iteration"].n_unique() > 1 else [])
+    return judged.with_columns(relevance.alias("relevance")).select(names)
 
 
 def labels(path: str | Path) -> Any:
@@ -146,8 +150,8 @@ def labels(path: str | Path) -> Any:
 def _judged(path: str | Path) -> Any:
     import polars as pl
 
-    found = _fields(path, JUDGED, "judgments have four: request iteration item relevance")
-    distinct = found.unique(["request", "item", "value"], keep="first", maintain_order=True)
+    lines = _fields(path, JUDGED, "judgments have four: request iteration item relevance")
+    distinct = lines.unique(["request", "item", "value"], keep="first", maintain_order=True)
     clash = distinct.filter(pl.struct("request", "item").is_duplicated())
     if clash.height:
         first = clash.row(0, named=True)
@@ -158,7 +162,7 @@ def _judged(path: str | Path) -> Any:
     return distinct
 
 
-def _fields(path: str | Path, pattern: str, wanted: str) -> Any:
+def _fields(path: str | Path, pattern: str, expected: str) -> Any:
     """The lines of a file split into named fields; blank lines are skipped, others must fit."""
     import polars as pl
 
@@ -180,10 +184,10 @@ def _fields(path: str | Path, pattern: str, wanted: str) -> Any:
     if bad.height:
         first = bad.row(0, named=True)
         fields = len(first["line"].split())
-        other = " It looks like judgments: read it with eh.read.qrels." if fields == 4 and "six" in wanted else ""
-        other = " It looks like a run: read it with eh.read.trec_run." if fields >= 5 and "four" in wanted else other
+        other = " It looks like judgments: read it with eh.read.qrels." if fields == 4 and "six" in expected else ""
+        other = " It looks like a run: read it with eh.read.trec_run." if fields >= 5 and "four" in expected else other
         raise EvenhandError(
-            f"{str(path)!r} has {fields} fields in line {first['number']} ({first['line'][:60]!r}); {wanted}.{other}"
+            f"{str(path)!r} has {fields} fields in line {first['number']} ({first['line'][:60]!r}); {expected}.{other}"
         )
     return split.unnest("fields").drop("line")
 
@@ -200,10 +204,10 @@ def _refuse_lines(path: str | Path, frame: Any, broken: Any, what: str, instead:
 def _matches(pattern: str) -> list[str]:
     if os.path.isfile(pattern):
         return [pattern]
-    found = [p for p in glob.glob(pattern, recursive=True) if os.path.isfile(p)]
-    if not found:
+    paths = [p for p in glob.glob(pattern, recursive=True) if os.path.isfile(p)]
+    if not paths:
         raise EvenhandError(f"{pattern!r} matches no file. {nearby(pattern)}Pass the path or pattern of TREC runs.")
-    return found
+    return paths
 
 
 __all__ = ["labels", "qrels", "trec_run", "trec_runs"]

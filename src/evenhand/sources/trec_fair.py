@@ -21,10 +21,10 @@ FAIR = "trec-fair:"
 """Before a path: a file of the track."""
 
 
-def fair_paths(given: Any) -> list[str] | None:
+def fair_paths(source: Any) -> list[str] | None:
     """The paths behind `trec-fair:`, or None where nothing is said to be a file of the track."""
-    given = given.as_word() if isinstance(given, Files) else given
-    words = [given] if isinstance(given, str) else given
+    source = source.as_word() if isinstance(source, Files) else source
+    words = [source] if isinstance(source, str) else source
     if not isinstance(words, (list, tuple)) or not any(isinstance(w, str) and w.startswith(FAIR) for w in words):
         return None
     if not all(isinstance(w, str) and w.startswith(FAIR) for w in words):
@@ -48,20 +48,20 @@ def trec_fair_queries(path: str | Path) -> Any:
     import polars as pl
 
     lines = _json_lines(path, ("qid", "documents"))
-    kept = [c for c in ("query", "frequency") if c in lines.columns]
+    optional = [c for c in ("query", "frequency") if c in lines.columns]
     if not isinstance(lines.schema["documents"], pl.List) or not lines.height:
         raise _not_this(path, "queries", "a list of documents in every line")
     inner = getattr(lines.schema["documents"], "inner", None)
     names = [f.name for f in getattr(inner, "fields", [])]
     if "doc_id" not in names:
         raise _not_this(path, "queries", "documents with a doc_id")
-    pairs = lines.select(pl.col("qid").cast(pl.String).alias("request"), *kept, "documents").explode("documents")
+    pairs = lines.select(pl.col("qid").cast(pl.String).alias("request"), *optional, "documents").explode("documents")
     document = pl.col("documents").struct
     grade = document.field("relevance").cast(pl.Float64) if "relevance" in names else pl.lit(None, dtype=pl.Float64)
     pairs = pairs.with_columns(document.field("doc_id").cast(pl.String).alias("item"), grade.alias("relevance"))
     pairs = pairs.filter(pl.col("item").is_not_null())
     rank = pl.int_range(1, pl.len() + 1).over("request").alias("rank")
-    return pairs.with_columns(rank).select("request", "item", "relevance", "rank", *kept)
+    return pairs.with_columns(rank).select("request", "item", "relevance", "rank", *optional)
 
 
 def trec_fair_sequence(path: str | Path) -> Any:
@@ -72,16 +72,16 @@ def trec_fair_sequence(path: str | Path) -> Any:
     widths = set(parts["cells"].list.len().unique().to_list())
     if widths == {2}:
         number = parts["cells"].list.get(0).str.splitn(".", 2).struct.unnest()
-        found = pl.DataFrame(
+        steps = pl.DataFrame(
             {"sequence": number.to_series(0), "step": number.to_series(1), "request": parts["cells"].list.get(1)}
         )
     elif widths == {3}:
-        found = pl.DataFrame(
+        steps = pl.DataFrame(
             {name: parts["cells"].list.get(i) for i, name in enumerate(("sequence", "step", "request"))}
         )
     else:
         raise _not_this(path, "a query sequence", "two or three values in every line")
-    numbers = found.with_columns(pl.col("sequence", "step").cast(pl.Int64, strict=False))
+    numbers = steps.with_columns(pl.col("sequence", "step").cast(pl.Int64, strict=False))
     if numbers["sequence"].null_count() or numbers["step"].null_count():
         raise _not_this(path, "a query sequence", "whole numbers before the query")
     return numbers
@@ -114,7 +114,7 @@ def trec_fair_run(paths: str | Path | Sequence[str | Path]) -> Any:
 
     listed = [paths] if isinstance(paths, (str, Path)) else list(paths)
     files = [f for p in listed for f in (sorted(glob.glob(str(p))) or [str(p)])]
-    found = []
+    frames = []
     for file in files:
         lines = _json_lines(file, ("qid", "ranking"))
         number = pl.col("q_num").cast(pl.String) if "q_num" in lines.columns else pl.int_range(pl.len()).cast(pl.String)
@@ -124,8 +124,8 @@ def trec_fair_run(paths: str | Path | Sequence[str | Path]) -> Any:
         )  # fmt: skip
         rows = rows.with_columns(pl.len().over("request").alias("weight"))
         rows = rows.with_columns(pl.int_ranges(1, pl.col("item").list.len() + 1).alias("rank")).explode("item", "rank")
-        found.append(rows.filter(pl.col("item").is_not_null()).with_columns(pl.col("item").cast(pl.String)))
-    return pl.concat(found).select("system", "request", "sample", "item", "rank", "weight")
+        frames.append(rows.filter(pl.col("item").is_not_null()).with_columns(pl.col("item").cast(pl.String)))
+    return pl.concat(frames).select("system", "request", "sample", "item", "rank", "weight")
 
 
 def qrels_groups(judged: Any, *, item: str = "item", iteration: str = "iteration") -> Labels:
@@ -143,8 +143,8 @@ def qrels_groups(judged: Any, *, item: str = "item", iteration: str = "iteration
         )
     ids = pl.col(iteration).cast(pl.String).str.replace_all(r"\|", ",").str.split(",")
     rows = frame.select(pl.col(item).alias("item"), ids.alias("group")).explode("group").unique()
-    known = pl.col("group").str.strip_chars()
-    rows = rows.with_columns(pl.when(~known.is_in(["", "-1"])).then(known).alias("group"))
+    label = pl.col("group").str.strip_chars()
+    rows = rows.with_columns(pl.when(~label.is_in(["", "-1"])).then(label).alias("group"))
     several = rows.filter(pl.col("group").is_not_null())
     none = rows.join(several, on="item", how="anti").unique()
     return rollup(pl.concat([several, none]))

@@ -88,10 +88,10 @@ def _from_mapping(labels: Mapping[Any, Any]) -> Any:
 
     if any(isinstance(label, Mapping) for label in labels.values()):
         raise EvenhandError(f"user_groups shares users among groups, and each has one label here. {REMEDY}")
-    known = [None if isinstance(label, float) and math.isnan(label) else label for label in labels.values()]
+    values = [None if isinstance(label, float) and math.isnan(label) else label for label in labels.values()]
     try:
         frame = pl.DataFrame(
-            {"owner": list(labels) or pl.Series(dtype=pl.String), "label": known or pl.Series(dtype=pl.String)}
+            {"owner": list(labels) or pl.Series(dtype=pl.String), "label": values or pl.Series(dtype=pl.String)}
         )
     except (TypeError, pl.exceptions.PolarsError) as error:
         raise EvenhandError(
@@ -130,9 +130,9 @@ def plain_labels(labels: Any) -> Any:
         return labels.cast(pl.String)
     if not labels.dtype.is_float():
         return labels
-    known = labels.fill_nan(None)
-    fractions = any(isinstance(g, float) for g in whole(known.unique().to_list()))
-    return known if fractions else known.cast(pl.Int64)
+    values = labels.fill_nan(None)
+    fractions = any(isinstance(g, float) for g in whole(values.unique().to_list()))
+    return values if fractions else values.cast(pl.Int64)
 
 
 def _is_table(data: Any) -> bool:

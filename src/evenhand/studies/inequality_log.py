@@ -160,7 +160,7 @@ def log_of_platform(month: Platform, figure_5: str = USUAL) -> Log:
     matches("figure_5", figure_5, [*OUT_OF_NETWORK, POOLED], of="the sources out of network")
     eligible = month.authors.filter((pl.col("displays") > 0) & (pl.col("followers") > 0))
     engagements = open_table(month.engagements)
-    everyone = open_table(eligible.select("author_id", "followers"), beside=engagements)
+    everyone = open_table(eligible.select("author_id", "followers"), same_engine_as=engagements)
     return Log(
         engagements, "author_id", ENGAGEMENTS, everyone, "source", "followers", (INSIDE,), OUT_OF_NETWORK, figure_5
     )
@@ -247,7 +247,7 @@ def _everyone(opened: Relation, unit: str, followers: str | None, population: An
             _once_each(_people(opened, unit, followers), unit),
             "those in the log; whoever received nothing and is not in it is missing, which makes it look more even",
         )
-    table = open_table(population, role="population", beside=opened)
+    table = open_table(population, role="population", same_engine_as=opened)
     if problems := missing_columns(table, [("unit", unit)]):
         raise all_problems([p.replace("column of the table", "column of the population table") for p in problems])
     return _people(table, unit, followers), "those of the population table"

@@ -13,7 +13,7 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.sources.quantiles import quantile_edges
 from evenhand.sources.slicing import Bins, LogBins
-from evenhand.sources.sql import double, known
+from evenhand.sources.sql import double, nan_as_null
 from evenhand.tallies.slices import Label, Slices, rounded, rows_in_order
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Edges:
         number = f"CAST({value} AS DOUBLE)"
         cases = "".join(f" WHEN {number} <= {double(edge)} THEN {k}" for k, edge in enumerate(self.inner.tolist()))
         last = len(self.inner)
-        return f"CAST(CASE WHEN {known(number)} IS NULL THEN {last + 1}{cases} ELSE {last} END AS BIGINT)"
+        return f"CAST(CASE WHEN {nan_as_null(number)} IS NULL THEN {last + 1}{cases} ELSE {last} END AS BIGINT)"
 
 
 @dataclass(frozen=True)

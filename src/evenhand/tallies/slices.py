@@ -109,7 +109,7 @@ class Slices:
 def _rows_as_units(log: Log, amount: Amount) -> str:
     weights = ", weight, weight AS least_weight" if log.weight is not None else ""
     chosen = f"{columns(log.keys)}, " if log.keys else ""
-    return f"SELECT {chosen}{log.value(amount)} AS amount{weights} FROM {log.known(amount)}"
+    return f"SELECT {chosen}{log.value(amount)} AS amount{weights} FROM {log.non_missing(amount)}"
 
 
 def refuse_weights(changing: int, weight: str) -> None:

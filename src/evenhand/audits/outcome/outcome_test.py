@@ -189,7 +189,7 @@ def _one_reference(checked: Checked) -> tuple[Checked, str]:
     if not groups.labels:
         return checked, ""
     label = groups.labels[groups.reference]
-    return replace(checked, asked=(UNKNOWN if label is None else label, checked.roles.group)), groups.names[
+    return replace(checked, reference_group=(UNKNOWN if label is None else label, checked.roles.group)), groups.names[
         groups.reference
     ]
 

@@ -74,8 +74,8 @@ class Query:
         return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
 
 
-class AskingEngine:
-    """The calls of an engine. Queries are answered from a tally; others by made-up rows and written down in `asked`, or refused."""
+class RecordingEngine:
+    """The calls of an engine. Queries are answered from a tally; others by made-up rows and written down in `recorded`, or refused."""
 
     has_row_order = False
     has_rows = False
@@ -84,7 +84,7 @@ class AskingEngine:
         self.tables = tables
         self.answers = answers
         self.is_reading = is_reading
-        self.asked: list[Query] = []
+        self.recorded: list[Query] = []
         self._steps: dict[str, str] = {}
         self._local = DuckDBEngine()
         for name, table in tables.items():
@@ -114,16 +114,16 @@ class AskingEngine:
         return Relation(self, inner, schema, {c: quoted(c) for c in kinds}, backend, place or origin)
 
     def cells(self, query: str) -> Cells:
-        asked = Query(query, self._steps_of(query), self._local.types(query))
-        answered = self.answers.frames.get(asked.digest) if self.answers is not None else None
+        request = Query(query, self._steps_of(query), self._local.types(query))
+        answered = self.answers.frames.get(request.digest) if self.answers is not None else None
         if answered is not None:
-            return Cells(_typed(answered, asked.types))
+            return Cells(_typed(answered, request.types))
         if self.is_reading:
             raise UnansweredError(
                 "The rows do not answer what this audit asks. Print its query with evenhand sql, and run that one."
             )
-        if asked.digest not in [other.digest for other in self.asked]:
-            self.asked.append(asked)
+        if request.digest not in [other.digest for other in self.recorded]:
+            self.recorded.append(request)
         return self._local.cells(query)
 
     def groups(self, query: str, key: Sequence[str], order: Sequence[str] = ()) -> Iterator[Batch]:
@@ -160,12 +160,12 @@ class AskingEngine:
 
     def _steps_of(self, query: str) -> dict[str, str]:
         """The steps that a query reads, and those that they read, in order."""
-        wanted, pending = set[str](), [query]
+        needed, pending = set[str](), [query]
         while pending:
-            names = set(re.findall(r"\bstep_\d+\b", pending.pop())) & self._steps.keys() - wanted
-            wanted |= names
+            names = set(re.findall(r"\bstep_\d+\b", pending.pop())) & self._steps.keys() - needed
+            needed |= names
             pending += [self._steps[name] for name in names]
-        return {name: step for name, step in self._steps.items() if name in wanted}
+        return {name: step for name, step in self._steps.items() if name in needed}
 
 
 def adds_up(query: str) -> bool:
@@ -188,17 +188,17 @@ def adds_up(query: str) -> bool:
     return "GROUP BY" in outside or (bool(first) and adds_up(first))
 
 
-def open_tally(held: Tally) -> Relation:
+def open_tally(tally: Tally) -> Relation:
     """The table that a tally stands for: its queries are answered by the rows."""
-    answers = read_answers(held)
+    answers = read_answers(tally)
     kinds: dict[str, dict[str, str]] = {"raw_table": {}}
     for role, columns_of_kind in answers.roles.items():
         name, _, kind = role.partition(".")
         if kind in KINDS:
             kinds.setdefault(name, {}).update(dict.fromkeys(columns_of_kind, kind))
     places = {name: "".join(answers.roles.get(f"{name}.place", [])) for name in kinds}
-    tables = {name: RawTable(places[name], own) for name, own in kinds.items()}
-    return AskingEngine(tables, answers, is_reading=True).relation("raw_table")
+    tables = {name: RawTable(places[name], columns) for name, columns in kinds.items()}
+    return RecordingEngine(tables, answers, is_reading=True).relation("raw_table")
 
 
 def _literal(value: Any) -> str:
@@ -214,7 +214,7 @@ def _typed(frame: Any, types: Mapping[str, str]) -> Any:
 
     if lost := [name for name in types if name not in frame.columns]:
         raise EvenhandError(f"The tally lacks the columns {listing(lost)} of its query. Save all columns.")
-    made = []
+    typed = []
     for name, kind in types.items():
         column = frame[name]
         if kind == "BOOLEAN":
@@ -231,8 +231,8 @@ def _typed(frame: Any, types: Mapping[str, str]) -> Any:
             )
         elif kind.startswith("DECIMAL"):
             column = column.cast(pl.Float64)
-        made.append(column.alias(name))
-    return pl.DataFrame(made)
+        typed.append(column.alias(name))
+    return pl.DataFrame(typed)
 
 
 def statement(queries: Sequence[Query], tables: Mapping[str, RawTable], mark: str) -> str:
@@ -246,14 +246,14 @@ def statement(queries: Sequence[Query], tables: Mapping[str, RawTable], mark: st
     for k, query in zip(numbers, queries, strict=True):
         parts[f"answer_{k}"] = f"SELECT {k} AS {QUERY}, {columns(query.types)} FROM ({query.text}) AS answered"
         for column, kind in query.types.items():
-            own = f"answer_{k}.{quoted(column)}"
+            value = f"answer_{k}.{quoted(column)}"
             is_label = kind in ("VARCHAR", "BOOLEAN", "DATE", "TIME") or kind.startswith("TIMESTAMP")
-            names[f"{'t' if is_label else 'n'}{k}_{column}"] = f"CAST({own} AS VARCHAR)" if is_label else own
-    asked = " UNION ALL ".join(f"SELECT {k} AS {QUERY}" for k in numbers)
+            names[f"{'t' if is_label else 'n'}{k}_{column}"] = f"CAST({value} AS VARCHAR)" if is_label else value
+    numbered = " UNION ALL ".join(f"SELECT {k} AS {QUERY}" for k in numbers)
     joined = " ".join(f"LEFT JOIN answer_{k} ON asked.{QUERY} = answer_{k}.{QUERY}" for k in numbers)
-    there = f"COALESCE({', '.join(f'answer_{k}.{QUERY}' for k in numbers)}, NULL)"
-    chosen = {QUERY: f"asked.{QUERY}", "is_there": there, **names}
-    parts["answers"] = f"SELECT {select(chosen)} FROM ({asked}) AS asked {joined}"
+    is_there = f"COALESCE({', '.join(f'answer_{k}.{QUERY}' for k in numbers)}, NULL)"
+    chosen = {QUERY: f"asked.{QUERY}", "is_there": is_there, **names}
+    parts["answers"] = f"SELECT {select(chosen)} FROM ({numbered}) AS asked {joined}"
     parts["checked"] = f"SELECT {columns(chosen)}, {_row_check(list(names))} AS {CHECK} FROM answers"
     steps_text = ", ".join(f"{name} AS ({step})" for name, step in parts.items())
     return (
