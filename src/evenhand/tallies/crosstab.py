@@ -111,11 +111,7 @@ class Crosstab:
         if user_groups is not None:
             labels = _user_labels(user_groups, len(matrix))
             sides = Sides.from_labels(labels, protected, versus)
-            if len(sides.pairs) > 1:
-                raise EvenhandError(
-                    f"There are {len(sides.names)} groups of users: {listing(sides.names)}. Pass protected and versus."
-                )
-            codes, groups, pair = sides.codes(labels), sides.groups, sides.pairs[0]
+            codes, groups, pair = sides.codes(labels), sides.groups, sides.single_pair()
         everywhere = bool(np.isfinite(matrix).all())
         total = cls.from_lists(lists, codes, groups, matrix.shape[1], cut=shown_by.given, everywhere=everywhere)
         return replace(total, pair=pair)
@@ -324,7 +320,7 @@ class Sides:
         ((0, 2), (1, 2))
         """
         distinct = in_order({label for label in labels if not missing(label)})
-        b, a = _together(protected), _together(versus)
+        b, a = (tuple(in_order({plain(label) for label in several(side)})) for side in (protected, versus))
         merged = {**dict.fromkeys(a, a), **dict.fromkeys(b, b)}
         parts = list(dict.fromkeys([merged.get(label, (label,)) for label in distinct]))
         parts += [side for side in (a, b) if side and side not in parts]
@@ -348,12 +344,16 @@ class Sides:
             return np.array([self.rows.get(plain(label), self.unknown) for label in distinct], dtype=np.int64)[where]
         return np.fromiter((self.rows.get(plain(label), self.unknown) for label in labels), dtype=np.int64)
 
+    def single_pair(self) -> tuple[int, int]:
+        """The one pair to compare; several are refused."""
+        if len(self.pairs) > 1:
+            raise EvenhandError(
+                f"There are {len(self.names)} groups of users: {listing(self.names)}. Pass protected and versus."
+            )
+        return self.pairs[0]
+
     def name(self, row: int) -> str:
         return self.names[row] if row < len(self.names) else "(nobody)"
-
-
-def _together(side: Any) -> tuple[Any, ...]:
-    return tuple(in_order({plain(label) for label in several(side)}))
 
 
 class Weights(Protocol):

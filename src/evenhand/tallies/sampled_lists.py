@@ -44,25 +44,8 @@ class SampledLists:
         distinct, times = np.unique(chosen, return_inverse=True)
         groups = len(exposure.labels)
         keys = exposure.keys.take(distinct).with_column("list_number", np.arange(len(distinct)))
-        numbers = {
-            "list_number": "keys.list_number",
-            "place": "ranked.place",
-            "code": f"COALESCE(ranked.label, {groups})",
-        }
-        read = {name: f"CAST({number} AS INTEGER)" for name, number in numbers.items()}  # they may travel far
-        if tables.soft:
-            read["share"] = "ranked.share"
-        if relevance:
-            read["relevance"] = f"COALESCE({tables.relevance}, 0)"
-        listed = "WHERE ranked.shown > 0" if "shown" in tables.columns else ""
-        rows = tables.engine.cells(
-            f"""
-            SELECT {select(read)}
-            FROM {tables.source(relevance=relevance)}
-            JOIN {tables.engine.bring(keys)} AS keys ON {tables.same_ranking("ranked", "keys")}
-            {listed}
-            """
-        ).sorted_by(["list_number", "place", "code"])
+        query = _query(tables, tables.engine.bring(keys), groups, relevance=relevance)
+        rows = tables.engine.cells(query).sorted_by(["list_number", "place", "code"])
         at, place, code = (rows.integers(name) for name in ("list_number", "place", "code"))
         fresh = (np.diff(at, prepend=-1) != 0) | (np.diff(place, prepend=-1) != 0)
         slot = np.cumsum(fresh) - 1
@@ -89,3 +72,21 @@ class SampledLists:
         return replace(
             self, at=self.at[rows], ranks=self.ranks[rows], kinds=self.kinds[rows], relevance=self.relevance[rows]
         )
+
+
+def _query(tables: JudgedRankings, keys: str, groups: int, *, relevance: bool) -> str:
+    """The rows of the rankings in the table `keys`, which numbers them."""
+    numbers = {
+        "list_number": "keys.list_number", "place": "ranked.place", "code": f"COALESCE(ranked.label, {groups})",
+    }  # fmt: skip
+    chosen = {name: f"CAST({number} AS INTEGER)" for name, number in numbers.items()}  # they may travel far
+    if tables.soft:
+        chosen["share"] = "ranked.share"
+    if relevance:
+        chosen["relevance"] = f"COALESCE({tables.relevance}, 0)"
+    return f"""
+    SELECT {select(chosen)}
+    FROM {tables.source(relevance=relevance)}
+    JOIN {keys} AS keys ON {tables.same_ranking("ranked", "keys")}
+    {"WHERE ranked.shown > 0" if "shown" in tables.columns else ""}
+    """
