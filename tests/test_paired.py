@@ -214,7 +214,7 @@ def test_two_systems_share_a_letter_exactly_when_they_do_not_differ(differing):
 
 def test_pairing_is_not_lost_on_a_replaced_result():
     result = audit(three())
-    assert replace(result).held()[0].metric == "awrf"
+    assert replace(result).request_sums()[0].metric == "awrf"
 
 
 def test_saved_results_say_that_they_are_not_paired_and_what_to_do(tmp_path):

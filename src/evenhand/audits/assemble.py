@@ -140,10 +140,10 @@ def hidden_cells(units: Sequence[Sequence[float]], fewest: int) -> list[list[boo
         suppressed_cells = updated
 
 
-def untold(counts: Any, fewest: int, rows: Any) -> bool:
+def must_withhold(counts: Any, fewest: int, rows: Any) -> bool:
     """Whether counts stay here: one of them is of fewer than `fewest`, or a row is not shown, whose size they would tell.
 
-    >>> untold({"rows": 500, "dropped": {"amount is missing": 3}}, 10, [])
+    >>> must_withhold({"rows": 500, "dropped": {"amount is missing": 3}}, 10, [])
     True
     """
     hides = any(

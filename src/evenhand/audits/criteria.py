@@ -109,7 +109,7 @@ def criteria(
         slices += _spectra(prepared.slices(column), column.name)
     if not slices:
         raise EvenhandError("The table has no units to measure. Pass a table with rows.")
-    large = [column for column in slices if column[1].receivers >= call.fewest]
+    large = [column for column in slices if column[1].receivers >= call.min_units]
     if not large:
         raise EvenhandError(f"No slice has min_units={min_units} units. Lower it, or slice by fewer columns.")
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from evenhand.audits.assemble import adjusted, bounded, untold
+from evenhand.audits.assemble import adjusted, bounded, must_withhold
 from evenhand.audits.parameters import (
     Columns,
     Count,
@@ -64,7 +64,7 @@ log = logging.getLogger("evenhand")
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Held = TypeVar("Held", bound=Result)
+ResultT = TypeVar("ResultT", bound=Result)
 
 
 @dataclass(frozen=True)
@@ -218,14 +218,14 @@ class Call:
 
     Attributes
     ----------
-    interval, seed, fewest : `interval` and `level`, `rng` and `min_units`, read; the seed is drawn where none was given.
+    interval, seed, min_units : `interval` and `level`, `rng` and `min_units`, read; the seed is drawn where none was given.
     """
 
     audit: Audit
     arguments: Mapping[str, Any]
     interval: Interval
     seed: Any
-    fewest: int
+    min_units: int
 
     @functools.cached_property
     def parameters(self) -> dict[str, Parameter]:
@@ -246,7 +246,7 @@ class Call:
                     objects[name] = plan[name].what
                     plan[name] = f"<{plan[name].what}>"
         if isinstance(plan.get("population"), Mapping):
-            plan["population"] = hidden_sizes(plan["population"], self.fewest, parts="group" in plan)
+            plan["population"] = hidden_sizes(plan["population"], self.min_units, parts="group" in plan)
         return plan, objects
 
     @property
@@ -277,7 +277,7 @@ class Call:
         """
         plan, objects = self.recorded
         counted = {"rows": read, "dropped": dict(dropped), **counts}
-        if hides or untold(counted, self.fewest, rows):
+        if hides or must_withhold(counted, self.min_units, rows):
             counted = {"rows": None, "withheld": WITHHELD}
         facts_of_call = {**counted, "seed": self.seed}
         if "level" in self.arguments:
@@ -288,7 +288,9 @@ class Call:
             )
         facts_of_call |= dict(facts)
         if isinstance(facts_of_call.get("population"), Mapping):
-            facts_of_call["population"] = hidden_sizes(facts_of_call["population"], self.fewest, parts="group" in plan)
+            facts_of_call["population"] = hidden_sizes(
+                facts_of_call["population"], self.min_units, parts="group" in plan
+            )
         files = [value for value in self.arguments.values() if hasattr(type(value), "reading")]
         if files and files[0].reading:
             facts_of_call["reading"] = files[0].reading
@@ -317,9 +319,9 @@ class Call:
         counts: Mapping[str, Any] | None = None,
         hides: bool = False,
         question: str = "",
-        of: Callable[..., Held] = Result,  # type: ignore[assignment]
+        of: Callable[..., ResultT] = Result,  # type: ignore[assignment]
         **more: Any,
-    ) -> Held:
+    ) -> ResultT:
         """The answer: rows in the public order (or ready columns), with where they come from.
 
         `read` rows of the table were read and `dropped` left out, by reason; `columns` are the slice columns of the frame
@@ -401,12 +403,12 @@ def _declare(
         register[name] = declared
 
         @functools.wraps(function)
-        def asked(*args: P.args, **keywords: P.kwargs) -> R:
+        def call_audit(*args: P.args, **keywords: P.kwargs) -> R:
             return declared(*args, **keywords)  # type: ignore[no-any-return]
 
-        asked.__signature__ = declared.signature  # type: ignore[attr-defined]
-        asked.as_word = lambda: name  # type: ignore[attr-defined]  # an audit that is passed to another stands in its plan
-        return asked
+        call_audit.__signature__ = declared.signature  # type: ignore[attr-defined]
+        call_audit.as_word = lambda: name  # type: ignore[attr-defined]  # an audit that is passed to another stands in its plan
+        return call_audit
 
     return declare
 

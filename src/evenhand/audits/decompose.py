@@ -109,7 +109,7 @@ def decompose(
     """
     chosen, params = _index(index, alpha, epsilon)
     chosen_metrics = _checked(metrics, chosen)
-    table, population, split_by = _together(table, population, group)
+    table, population, split_by = _combine_groups(table, population, group)
     prepared = units_of(
         table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy,
         part=("group", split_by),
@@ -152,7 +152,7 @@ def _partitions(prepared: Units, unknown: str) -> tuple[dict[Label, Partition], 
     return split, {where[:-1] for where in slices.broken}, left_out
 
 
-def _together(table: Any, population: Any, group: By) -> tuple[Any, Any, Any]:
+def _combine_groups(table: Any, population: Any, group: By) -> tuple[Any, Any, Any]:
     """The table, the population and the group; of several columns the labels are combined into one."""
     if not isinstance(group, (list, tuple)):
         return table, population, group
@@ -253,7 +253,7 @@ class _Measure:
             slice_rows = self._slice(tally, where, whole.cells(where), metrics, totals, i)
             names = [label(originals[where].groups[g]) for g in small[where]]
             figures = [(name, figure) for name in names for figure in PER_GROUP if figure in metrics]
-            few = pooled.receivers[i] < self.call.fewest
+            few = pooled.receivers[i] < self.call.min_units
             for r in slice_rows:
                 defined = not math.isnan(r["estimate"])
                 r["note"] = notes(*dict.fromkeys([r["note"] or "", warned[i] if defined else ""]))
@@ -266,14 +266,14 @@ class _Measure:
     def _small(self, tally: Partition) -> list[int]:
         """Groups, by number, that are taken together before anything is measured; none where the whole slice is too small."""
         receivers = [tally[g].receivers for g in range(len(tally))]
-        if self.call.fewest <= 1 or sum(receivers) < self.call.fewest:
+        if self.call.min_units <= 1 or sum(receivers) < self.call.min_units:
             return []
-        return [g for g, hide in enumerate(hidden(receivers, self.call.fewest)) if hide]
+        return [g for g, hide in enumerate(hidden(receivers, self.call.min_units)) if hide]
 
     def _shown(self, tally: Partition, small: Sequence[int]) -> Partition:
         """The partition with small groups merged, coarsened to `min_units` where the index reads single units."""
         joined = tally.together(small, SMALL)
-        return joined.coarse(self.call.fewest) if self.ask.local and self.call.fewest > 1 else joined
+        return joined.coarse(self.call.min_units) if self.ask.local and self.call.min_units > 1 else joined
 
     def _slice(
         self, tally: Partition, where: Label, cells: dict[str, Any], metrics: Sequence[str], totals: Estimates, i: int

@@ -138,9 +138,9 @@ def _measured(
         log.info("adding up %s", amount.name or "rows")
         slices = prepared.slices(amount)
         extra = {"amount": amount.name} if several else {}
-        small = hidden(slices.spectra.receivers.tolist(), enough(call.fewest, specs), total_shown=False)
+        small = hidden(slices.spectra.receivers.tolist(), enough(call.min_units, specs), total_shown=False)
         rows += _rows(slices, amount, prepared, specs, call, small, extra, seen(amount), both=both)
-        _add_curves(curves, slices, by, extra, small, len(amounts), call.fewest)
+        _add_curves(curves, slices, by, extra, small, len(amounts), call.min_units)
         wide += int(slices.spectra.wider(MANY).sum())
     return rows, curves, wide
 
@@ -210,8 +210,8 @@ def _estimates(
     spectra: Spectra, metrics: Sequence[MetricSpec], call: Call, how: Interval, streams: Sequence[tuple[Any, ...]]
 ) -> list[Estimates]:
     """Every metric on every slice; with `min_units`, what reads single places sees nothing finer than so many units."""
-    local = [a for a in metrics if a.local] if call.fewest > 1 else []
-    near = iter(estimates(spectra.coarse(call.fewest), local, how, call.seed, streams) if local else ())
+    local = [a for a in metrics if a.local] if call.min_units > 1 else []
+    near = iter(estimates(spectra.coarse(call.min_units), local, how, call.seed, streams) if local else ())
     whole = iter(estimates(spectra, [a for a in metrics if a not in local], how, call.seed, streams))
     return [next(near) if a in local else next(whole) for a in metrics]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from evenhand.audits.assemble import notes
 from evenhand.audits.declare import Call
-from evenhand.audits.requests import Held, RankingResult
+from evenhand.audits.requests import RankingResult, RequestSums
 from evenhand.audits.systems import system_column
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.findings import Findings, Row, row
@@ -65,7 +65,7 @@ class Plan:
             self.cache[requests, *where] = Draws(requests, self.draws, self.seed, where, self.swaps)
         return self.cache[requests, *where]
 
-    def difference(self, a: Held, b: Held, where: tuple[Any, ...]) -> tuple[Difference, int, int]:
+    def difference(self, a: RequestSums, b: RequestSums, where: tuple[Any, ...]) -> tuple[Difference, int, int]:
         """The difference, on how many requests, and how many of a and b were left out because the other lacks them."""
         if list(a.requests) == list(b.requests):
             at_a, at_b = np.arange(len(a.requests)), np.arange(len(b.requests))
@@ -88,7 +88,7 @@ def compare_systems(call: Call, result: Result, systems: Sequence[Any] | None, d
     column = system_column(result.findings)
     at = result.findings.slices.index(column)
     others = tuple(s for s in result.findings.slices if s != column)
-    by_system = {(h.where[at], h.where[:at] + h.where[at + 1 :], h.metric, h.group): h for h in result.held()}
+    by_system = {(h.where[at], h.where[:at] + h.where[at + 1 :], h.metric, h.group): h for h in result.request_sums()}
     chosen = chosen_of(list(dict.fromkeys(key[0] for key in by_system)), systems)
     experiments = list(dict.fromkeys(key[1:] for key in by_system))
     level = float(result.provenance.get("level", 0.95))
@@ -127,7 +127,9 @@ def chosen_of(existing: list[Any], systems: Sequence[Any] | None) -> list[Any]:
     return matched
 
 
-def _row(labels: Mapping[str, Any], a: Held, b: Held, better: str, plan: Plan, where: tuple[Any, ...]) -> Row:
+def _row(
+    labels: Mapping[str, Any], a: RequestSums, b: RequestSums, better: str, plan: Plan, where: tuple[Any, ...]
+) -> Row:
     difference, shared, lone = plan.difference(a, b, where)
     undefined = "undefined_difference" if np.isnan(difference.estimate) else ""
     return row(
@@ -161,8 +163,8 @@ def compare_results(
     """Two results of the same question: paired where they share requests, else as independent samples."""
     difference = difference_of(a.findings, b.findings, independent=independent or isinstance(b, RankingResult))
     slices, words = difference.slices, {**difference.words, **called}
-    sums_a = {(h.where, h.metric, h.group): h for h in a.held()}
-    sums_b = {(h.where, h.metric, h.group): h for h in b.held()} if isinstance(b, RankingResult) else {}
+    sums_a = {(h.where, h.metric, h.group): h for h in a.request_sums()}
+    sums_b = {(h.where, h.metric, h.group): h for h in b.request_sums()} if isinstance(b, RankingResult) else {}
     shared = [k for k in sums_a if k in sums_b and set(sums_a[k].requests) & set(sums_b[k].requests)]
     if paired and not shared:
         raise EvenhandError("The two results share no request, so they cannot be paired. Leave paired out.")

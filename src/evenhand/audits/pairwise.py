@@ -24,7 +24,7 @@ from evenhand.audits.declare import (
     audit,
     log,
 )
-from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, refuse_one_sided, rows_of
+from evenhand.audits.requests import RankingResult, interval_words, per_request, refuse_one_sided, request_sums, rows_of
 from evenhand.audits.small_groups import SmallGroups, merge_small_groups
 from evenhand.cards import Between, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.errors import EvenhandError
@@ -145,7 +145,7 @@ def _count(
     protected, versus, unknown, missing, negatives = (call.arguments[name] for name in names)
     coded = labels.coded(view)
     few = merge_small_groups(
-        coded.items_by_label, view.slices, call.fewest, protected=protected, versus=versus, unknown=unknown,
+        coded.items_by_label, view.slices, call.min_units, protected=protected, versus=versus, unknown=unknown,
         in_columns=labels.soft and not coded.has_table,
     )  # fmt: skip
     if labels.soft:
@@ -183,7 +183,7 @@ def _result(
         rows_of(reduced, within, names, call, small, rngs=rngs), backend=view.backend, read=view.rows,
         dropped=view.dropped, slices=names, words=words, facts=facts, counts=counts.counts, of=RankingResult,
         each=per_request([r.measured for r in reduced], within, names, small),
-        hold=lambda: held_of([m for a in specs for m in measured(a, counts, average)], within, small),
+        hold=lambda: request_sums([m for a in specs for m in measured(a, counts, average)], within, small),
     )  # fmt: skip
 
 

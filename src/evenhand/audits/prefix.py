@@ -28,7 +28,7 @@ from evenhand.audits.declare import (
     log,
 )
 from evenhand.audits.prefix_curves import curves_of
-from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, refuse_one_sided, rows_of
+from evenhand.audits.requests import RankingResult, interval_words, per_request, refuse_one_sided, request_sums, rows_of
 from evenhand.audits.small_groups import merge_small_groups
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.errors import DataWarning, EvenhandError
@@ -163,7 +163,7 @@ def _result(
     labels.refuse_bad_rows(view)
     coded = labels.coded(view, role="the labels")
     few = merge_small_groups(
-        coded.items_by_label, view.slices, call.fewest, protected=protected, unknown=unknown,
+        coded.items_by_label, view.slices, call.min_units, protected=protected, unknown=unknown,
         in_columns=labels.soft and not coded.has_table,
     )  # fmt: skip
     placed = Placed.from_rankings(view, coded.renamed(few.called), unknown)
@@ -182,10 +182,10 @@ def _result(
     return call.result(
         rows_of([Reduced.from_measured(m, within) for m in measures], within, names, call, small), backend=view.backend,
         read=view.rows, dropped=view.dropped, slices=names,
-        curves=curves_of(placed, placement, scores, names, call.interval.level, call.fewest, small),
+        curves=curves_of(placed, placement, scores, names, call.interval.level, call.min_units, small),
         words={"unit": call.arguments["request"], "group": group_name}, facts=facts,
         counts=_counts(view, placed, measures, unknown), of=RankingResult,
-        each=per_request(measures, within, names, small), hold=lambda: held_of(measures, within, small),
+        each=per_request(measures, within, names, small), hold=lambda: request_sums(measures, within, small),
     )  # fmt: skip
 
 

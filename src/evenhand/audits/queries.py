@@ -87,7 +87,8 @@ def sql(
         return _comment(title, "Every query is answered. Ask:", f"  {_next_command(audited, roles, files)}")
     tables = _tables(places, kinds, arguments, population_by)
     mark = mark_of(
-        audited.name, {**_marked(audited, roles), **_told(places, tables), "query": [q.digest for q in queries]}
+        audited.name,
+        {**_marked(audited, roles), **_table_columns(places, tables), "query": [q.digest for q in queries]},
     )
     text = translated(statement(queries, tables, mark), dialect, pretty=True, identify=True)
     for name, place in places.items():
@@ -324,7 +325,7 @@ def _marked(audit: Audit, roles: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _told(places: Mapping[str, str], tables: Mapping[str, RawTable]) -> dict[str, Any]:
+def _table_columns(places: Mapping[str, str], tables: Mapping[str, RawTable]) -> dict[str, Any]:
     """Columns of the tables by the kind of value they hold, for whoever reads the rows back."""
     columns: dict[str, Any] = {"version": versions().get("evenhand", "")}
     for name, table in tables.items():
@@ -388,14 +389,14 @@ def refuse_other(tally: Tally, audit: Audit, arguments: Mapping[str, Any]) -> No
             continue
         before = recorded.get(role, [] if parameter.required else _listed(parameter.default))
         if before != _listed(arguments.get(role)):
-            words.append(f"{_said(role, before)}, not {_said(role, _listed(arguments.get(role)))}")
+            words.append(f"{_role_words(role, before)}, not {_role_words(role, _listed(arguments.get(role)))}")
     if words:
         raise EvenhandError(
             f"{answers.origin} was made for {'; '.join(words)}. Ask what it was made for, or print another query."
         )
 
 
-def _said(role: str, columns: Sequence[str]) -> str:
+def _role_words(role: str, columns: Sequence[str]) -> str:
     return f"{role}={', '.join(columns)!r}" if columns else f"no {role}"
 
 
@@ -413,7 +414,7 @@ def unanswered(tally: Tally, audit: Audit, arguments: Mapping[str, Any]) -> Even
             [str(v) for v in _listed(arguments.get(name))],
         )
         if before != now:
-            words.append(f"{_said(name, before)}, not {_said(name, now)}")
+            words.append(f"{_role_words(name, before)}, not {_role_words(name, now)}")
     if words:
         return EvenhandError(
             f"{answers.origin} was made for {'; '.join(words)}. Ask what it was made for, or print another query."

@@ -224,7 +224,7 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
         facts={**_of_each(by_slice, lambda p: p.facts), "convention": convention or "evenhand"},
         counts=_of_each(by_slice, lambda p: p.counts), of=RecommenderResult,
         show=lambda: _show(opened, parts if shows else []),
-        served=Served(parts, specs, sides, call.fewest, convention, opened.matrix is not None),
+        served=Served(parts, specs, sides, call.min_units, convention, opened.matrix is not None),
     )  # fmt: skip
 
 
@@ -299,17 +299,17 @@ def _measured(
             judged if judged["metric"] in judging else unjudged for judged, unjudged in zip(rows, other, strict=True)
         ]
     total = tabulated.total
-    few = bool(part.where) and users < call.fewest
+    few = bool(part.where) and users < call.min_units
     facts = {
         "items": None if few else items,
-        "groups": hidden_sizes(_sizes(total, sides), call.fewest, parts=True),
+        "groups": hidden_sizes(_sizes(total, sides), call.min_units, parts=True),
         "interval": _interval_words(call.interval, resampled),
     }
     counts = {
         "users": users, "users_with_ties": tabulated.tied,
         "users_shown_nothing": int((total.mark("users") - total.mark("viewers")).sum()), "slots": tabulated.slots,
     }  # fmt: skip
-    curves = _curves(total, sides, lambda i: opened.item_name(part, i), call.fewest)
+    curves = _curves(total, sides, lambda i: opened.item_name(part, i), call.min_units)
     return Part(part, tabulated, rows, curves, facts, counts)
 
 
@@ -424,7 +424,7 @@ def _rows(
     draws = [np.full(1, np.nan)] * len(questions) if replicates is None else values(replicates, total, questions)
     chances = _chances(total, questions, by_chance)
     users = total.mark("users")
-    few = hidden([n or math.inf for n in users.tolist()], call.fewest)  # nobody has the labels that stand for none
+    few = hidden([n or math.inf for n in users.tolist()], call.min_units)  # nobody has the labels that stand for none
     rows = []
     for question, drawn, chance in zip(questions, draws, chances, strict=True):
         tally = total if question.pair is None else total.between(*question.pair)
@@ -440,7 +440,7 @@ def _rows(
             **_labels(question.pair, sides), **_against(estimate, chance), least=least, most=most,
             convention=question.ask.params.get("convention"),
         )  # fmt: skip
-        small = units < call.fewest if question.pair is None else any(few[g] for g in question.pair)
+        small = units < call.min_units if question.pair is None else any(few[g] for g in question.pair)
         rows.append(
             suppressed(cells_of_row) | {"p": None, "least": math.nan, "most": math.nan} if small else cells_of_row
         )

@@ -22,7 +22,7 @@ from evenhand.tallies.requests import Measured, Requests
 
 
 @dataclass(frozen=True)
-class Held:
+class RequestSums:
     """One row of the frame, ready to be resampled: sums per request, and what their totals mean.
 
     Attributes
@@ -44,7 +44,7 @@ class RankingResult(Result):
     """A result that also knows the value of each request; these stay in memory and are never written to JSON."""
 
     each: Callable[[], Mapping[str, Sequence[Any]]] | None = None
-    hold: Callable[[], Sequence[Held]] | None = None
+    hold: Callable[[], Sequence[RequestSums]] | None = None
 
     @property
     def per_request(self) -> Any:
@@ -63,7 +63,7 @@ class RankingResult(Result):
 
         return replace(self, findings=self.findings.only(*metrics), each=chosen)
 
-    def held(self) -> list[Held]:
+    def request_sums(self) -> list[RequestSums]:
         """Every row of the frame by request, but those that cannot be added up."""
         metrics = set(self.findings.metrics())
         return [] if self.hold is None else [h for h in self.hold() if h.metric in metrics]
@@ -184,11 +184,11 @@ def per_request(
     return columns
 
 
-def held_of(measures: Sequence[Measured], within: Requests, small: Sequence[bool]) -> list[Held]:
+def request_sums(measures: Sequence[Measured], within: Requests, small: Sequence[bool]) -> list[RequestSums]:
     """The sums of every request, for comparing systems; what cannot be added up is left out."""
     ids = within.listed()
     return [
-        Held(where, m.ask.text, m.group, ids[within.part(s)], m.sums[within.part(s)], m.value)
+        RequestSums(where, m.ask.text, m.group, ids[within.part(s)], m.sums[within.part(s)], m.value)
         for s, where in enumerate(within.slices)
         if not small[s]
         for m in measures

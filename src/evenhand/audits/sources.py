@@ -91,7 +91,7 @@ def sources(
     whole = prepared.whole()
     log.info("adding up %s per source", amount or "rows")
     tallies = _tallies(whole, prepared.by[-1])
-    rows = _rows(tallies, whole, whole.log.amounts[0], chosen, how, seed, call.fewest)
+    rows = _rows(tallies, whole, whole.log.amounts[0], chosen, how, seed, call.min_units)
     wide = sum(len(t.counts) > WIDE for t in tallies.tallies)
     facts = {
         "interval": _interval_words(how, wide), "population": whole.population_words,

@@ -193,7 +193,7 @@ def units_randomized(spec: ExperimentSpec) -> Trial:
                 few = round(min(treated.units, other.units))
                 compared.append(Comparison(
                     _cells(units.whole(), label) | ({"amount": amount.name} if _several(spec) else {}), name, effect,
-                    partial(_given, spectra), round(treated.units + other.units), few,
+                    partial(_fixed, spectra), round(treated.units + other.units), few,
                     means[0] / means[1] if means[1] else np.nan, False, True,
                     bool({(*label, name), (*label, at)} & slices.broken),
                 ))  # fmt: skip
@@ -230,7 +230,7 @@ def paired(spec: ExperimentSpec) -> Trial:
                 totals = [float(s.total) for s in spectra]
                 compared.append(Comparison(
                     _cells(units, label) | ({"amount": amount.name} if _several(spec) else {}), name, effect,
-                    partial(_given, spectra), round(pairs.units), round(pairs.units),
+                    partial(_fixed, spectra), round(pairs.units), round(pairs.units),
                     totals[0] / totals[1] if totals[1] else np.nan, False, False, label in slices.broken,
                 ))  # fmt: skip
     words = "bootstrap over units, each with both of its amounts, studentised"
@@ -311,7 +311,7 @@ def _sides(tally: Buckets, arm: int, control: int) -> tuple[Spectrum, Spectrum]:
     return tally.only(tally.arms == arm).whole(), tally.only(tally.arms == control).whole()
 
 
-def _given(spectra: tuple[Spectrum, Spectrum]) -> tuple[Spectrum, Spectrum]:
+def _fixed(spectra: tuple[Spectrum, Spectrum]) -> tuple[Spectrum, Spectrum]:
     return spectra
 
 
@@ -319,7 +319,7 @@ def _several(spec: ExperimentSpec) -> bool:
     return spec.amount is not None and not isinstance(spec.amount, str)
 
 
-Held = TypeVar("Held", bound=Result)
+ResultT = TypeVar("ResultT", bound=Result)
 
 POWER = 0.8
 TIMES = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -329,7 +329,7 @@ FEWEST = 5
 """Buckets that the smallest arm must have."""
 
 
-def plan_ahead(call: Call, spec: ExperimentSpec, level: float, kind: Callable[..., Held]) -> Held:
+def plan_ahead(call: Call, spec: ExperimentSpec, level: float, kind: Callable[..., ResultT]) -> ResultT:
     """Smallest difference that a test with these shares would detect, per metric, slice and arm."""
     shares = _shares(spec)
     control = _control(shares, spec.control)
@@ -346,7 +346,7 @@ def plan_ahead(call: Call, spec: ExperimentSpec, level: float, kind: Callable[..
             label, tally = slices.labels[i], slices.tallies[i]
             cells = units.cells(whole_labels([units.legend.name(units.by, label)])[0])
             cells |= {"amount": amount.name} if several else {}
-            few = min(tally.whole().receivers, deal.units(label).sum() * min(shares.values())) < call.fewest
+            few = min(tally.whole().receivers, deal.units(label).sum() * min(shares.values())) < call.min_units
             for arm in (name for name in shares if name != control):
                 where = cells | {"arm": arm}
                 if few:
@@ -424,10 +424,10 @@ def _result(
     rows: Any,
     planned: Any,
     shares: Any,
-    kind: Callable[..., Held],
+    kind: Callable[..., ResultT],
     *,
     several: bool,
-) -> Held:
+) -> ResultT:
     log_read = units.log
     amounts = ("amount",) if several else ()
     words = {

@@ -238,7 +238,7 @@ def experiment(
     >>> found.frame.select("arm", "estimate", "treatment", "control_value", "p").row(0)
     ('new', -0.25, 0.0, 0.25, 0.001)
     """
-    measured = [a.coarse(call.fewest) for a in parse_metrics(metrics, needing(Spectrum))]
+    measured = [a.coarse(call.min_units) for a in parse_metrics(metrics, needing(Spectrum))]
     spec = ExperimentSpec(
         table=table, unit=unit, amount=amount, arm=arm, randomized=randomized, population=population, control=control,
         by=by, weight=weight, before=before, shares=shares, equal=equal, metrics=measured,
@@ -256,7 +256,7 @@ def _compare_arms(call: Call, spec: ExperimentSpec) -> ExperimentResult:
     design = paired if randomized is None else units_randomized if randomized == unit else viewers_randomized
     trial = design(spec)
     log, amounts = trial.units.log, trial.amounts
-    fewest = enough(call.fewest, spec.metrics, arms=2)
+    fewest = enough(call.min_units, spec.metrics, arms=2)
     meant = STANDS_FOR[design].format(units=plural(unit), randomized=plural(randomized or "")) if has_interval else None
     facts = {
         "design": trial.design, "randomized": randomized, "control": trial.control,

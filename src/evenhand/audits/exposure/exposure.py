@@ -41,7 +41,7 @@ from evenhand.audits.exposure.measures import (
     placement_of,
     required_by,
 )
-from evenhand.audits.requests import RankingResult, draws_wanted, held_of, interval_words, per_request, rows_of
+from evenhand.audits.requests import RankingResult, draws_wanted, interval_words, per_request, request_sums, rows_of
 from evenhand.audits.small_groups import SmallGroups, merge_small_groups
 from evenhand.cards import Floats, refuse_lacking
 from evenhand.errors import EvenhandError, listing
@@ -227,7 +227,7 @@ def _tally(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Ca
     """Everything that the metrics need, added up; the engine is not asked again after this."""
     protected, versus, unknown = (call.arguments[name] for name in ("protected", "versus", "unknown"))
     few = merge_small_groups(
-        tables.items_by_label, tables.slices, call.fewest, protected=protected, versus=versus, unknown=unknown
+        tables.items_by_label, tables.slices, call.min_units, protected=protected, versus=versus, unknown=unknown
     )
     specs = [
         few.rename_target(replace(a, target=few.shares(a.target)) if isinstance(a.target, Mapping) else a)
@@ -273,7 +273,7 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
         rows, backend=view.backend, read=view.rows, dropped=tables.dropped, slices=names,
         curves=curves(tallies, specs, names, call, small), words=words, facts=facts,
         counts=counts, of=RankingResult, each=per_request(measures, within, names, small),
-        hold=lambda: held_of([measure(a, kept_tallies, chance=False) for a in specs], within, small),
+        hold=lambda: request_sums([measure(a, kept_tallies, chance=False) for a in specs], within, small),
     )  # fmt: skip
 
 

@@ -133,8 +133,8 @@ def counterfactual(
     rows: list[Row] = []
     each: dict[str, Any] = {}
     for e in evidence:
-        slice_rows, facts = _given_again(e, folds, window, baseline, draws, seed)
-        rows += [{**e.cells, **r} for r in without_few(slice_rows, call.fewest, e.left)]
+        slice_rows, facts = _reallocated(e, folds, window, baseline, draws, seed)
+        rows += [{**e.cells, **r} for r in without_few(slice_rows, call.min_units, e.left)]
         each[slice_words(slices, list(e.cells.values()))] = facts
     more = next(iter(each.values()))
     if slices:
@@ -156,7 +156,7 @@ COUNTED = ("requests", "slots", "candidates")
 OWN = (*COUNTED, "folds", "window")
 
 
-def _given_again(
+def _reallocated(
     e: Evidence, folds: int, window: str | None, baseline: str | None, draws: int, seed: int
 ) -> tuple[list[Row], dict[str, Any]]:
     """The rows of one slice, and how they were made."""

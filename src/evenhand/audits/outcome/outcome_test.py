@@ -21,8 +21,8 @@ from evenhand.audits.outcome.rows import (
     EXTRA,
     ODDS,
     RATES,
+    AllRows,
     Binning,
-    Everybody,
     all_rows,
     askable,
     calibration_points,
@@ -197,8 +197,8 @@ def _one_reference(checked: Checked) -> tuple[Checked, str]:
 def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
     """The test of one slice, or of the whole table."""
     call, left = plan.call, list[str]()
-    if call.fewest > 1:
-        checked, left = checked.without_small_groups(call.fewest)
+    if call.min_units > 1:
+        checked, left = checked.without_small_groups(call.min_units)
     if plan.words.get("reference") and not checked.holds_reference():
         return _undefined(label, checked.group_names(), "suppressed" if left else "reference_absent", plan)
     view = checked.by_group()
@@ -208,8 +208,8 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
             "no_common_support" if view.labels else "suppressed" if left else "nobody_treated" if view.rows else "empty"
         )
         return _undefined(label, view.names, why, plan, view.names[view.reference] if view.labels else "")
-    if call.fewest > 1:
-        low, high = _shared_scope(view, (low, high), call.fewest)
+    if call.min_units > 1:
+        low, high = _shared_scope(view, (low, high), call.min_units)
     binnings, grid = _binnings(view, (low, high), plan)
     words = {**plan.words, "reference": view.names[view.reference]}
     if binnings is None:  # nothing lies between ends that are means
@@ -217,15 +217,15 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
     row_metrics = {*ODDS, *RATES} if plan.metrics is None else {a.card.name for a in plan.metrics}
     tested = binnings.tested
     rows = all_rows(
-        tested, binnings.others, view, kind=plan.kind, level=plan.level, everybody=_everybody(view, row_metrics, binnings.rows),
+        tested, binnings.others, view, kind=plan.kind, level=plan.level, single_rows=_all_rows(view, row_metrics, binnings.rows),
         row_metrics=row_metrics,
         whole=binnings.whole if plan.kind == "ranking" else None,
     )  # fmt: skip
     chosen = rows if plan.metrics is None else chosen_rows(rows, plan.metrics, tested, view)
-    few = few_cells(tested, view, call.fewest)
+    few = few_cells(tested, view, call.min_units)
     return _Part(
-        label, without_few(chosen, call.fewest, left, few), calibration_points(tested, view, plan.level, few),
-        facts_of(view, tested, grid.requested, plan.kind, (low, high), left, call.fewest), words,
+        label, without_few(chosen, call.min_units, left, few), calibration_points(tested, view, plan.level, few),
+        facts_of(view, tested, grid.requested, plan.kind, (low, high), left, call.min_units), words,
         Evidence(view, plan.kind, tested.ends, (low, high), words, call, left),
     )  # fmt: skip
 
@@ -237,13 +237,13 @@ class _Binnings:
     tested: Binning
     others: dict[int, Binning]
     whole: Binning
-    rows: _RowsOnce
+    rows: _CachedRows
 
 
 def _binnings(view: Outcomes, ends: tuple[float, float], plan: _Plan) -> tuple[_Binnings | None, Grid]:
     """Every binning, tested, and the bins; None where no row lies in them."""
     log.info("finding the edges of the score bins")
-    score, fewest = plan.words["score"], plan.call.fewest
+    score, fewest = plan.words["score"], plan.call.min_units
     differs = ends != view.score_ends  # not every group reaches all scores, or ends are means
     if differs:
         grid, wide = Grid.pair(view, plan.bins, *ends, fewest=fewest)
@@ -259,7 +259,7 @@ def _binnings(view: Outcomes, ends: tuple[float, float], plan: _Plan) -> tuple[_
     moments = _moments(view, bins, plan)
     if not moments[0].rows.sum():
         return None, grid
-    rows = _RowsOnce(view)
+    rows = _CachedRows(view)
 
     def binning(m: Moments, grid: Grid, into: Ints, ends: tuple[float, float], edges: Floats | None) -> Binning:
         few = int(m.rows.sum())
@@ -347,20 +347,20 @@ def _shared_scope(view: Outcomes, ends: tuple[float, float], fewest: int) -> tup
     return low if view.threshold is None else min(view.threshold, low), high
 
 
-def _everybody(view: Outcomes, row_metrics: AbstractSet[str], rows: _RowsOnce) -> Everybody:
+def _all_rows(view: Outcomes, row_metrics: AbstractSet[str], rows: _CachedRows) -> AllRows:
     """The rows of all scores, and who of those with a known outcome was treated, as far as they are `wanted`."""
     cut = view.roles.treated is not None or view.threshold is not None
     if not view.engine.has_rows:
-        return Everybody(None, None, cut, "no_single_rows")
+        return AllRows(None, None, cut, "no_single_rows")
     seen = rows.everyone() if row_metrics & {*ODDS} else None
     if not cut or not row_metrics & {*RATES} or view.rows > MOST_ROWS or view.outcome_ends != (0.0, 1.0):
-        return Everybody(seen, None, cut)
+        return AllRows(seen, None, cut)
     people = Rows.from_columns(view.rows_with_outcome())
-    return Everybody(seen, None if people.treated is None or people.treated.all() else people, cut)
+    return AllRows(seen, None if people.treated is None or people.treated.all() else people, cut)
 
 
 @dataclass
-class _RowsOnce:
+class _CachedRows:
     """The rows that count one by one, read when first asked for and not again; nothing where they are too many to hold."""
 
     view: Outcomes
@@ -451,7 +451,7 @@ class Grid:
 
     @classmethod
     def _from_edges(cls, bins: Sequence[float], low: float, high: float, *, single: bool = False) -> Grid:
-        edges = given_edges(bins)
+        edges = checked_edges(bins)
         inside = edges[(edges >= low) & (edges < high)]
         sets = {(len(inside) + 2) // 2: inside[1::2]} if len(inside) > 1 and not single else {}
         return cls._merged(inside, sets, len(edges) + 1)
@@ -546,7 +546,7 @@ def counts_of(bins: int) -> list[int]:
     return sorted({bins, max(1, bins // 2), min(MOST_BINS, 2 * bins)})
 
 
-def given_edges(bins: Sequence[float]) -> Floats:
+def checked_edges(bins: Sequence[float]) -> Floats:
     """The scores at which one bin ends and the next begins."""
     try:
         edges = np.asarray(bins, dtype=np.float64)

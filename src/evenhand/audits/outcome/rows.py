@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import hidden_cells, notes, suppressed, untold
+from evenhand.audits.assemble import hidden_cells, must_withhold, notes, suppressed
 from evenhand.cards import REGISTRY, Floats, Metric, MetricSpec, needing
 from evenhand.findings import Row, row, slice_words
 from evenhand.intervals.difference import holm, holm_by_family
@@ -73,7 +73,7 @@ def all_rows(
     *,
     kind: str,
     level: float,
-    everybody: Everybody,
+    single_rows: AllRows,
     row_metrics: AbstractSet[str],
     whole: Binning | None = None,
 ) -> list[Row]:
@@ -89,7 +89,7 @@ def all_rows(
     rows += _gap_rows(tested, view, level)
     rows += _mean_rows(tested, view, level)
     rows += [_bin_test_row(tested, b) for b in range(len(tested.ends) - 1)]
-    return rows + contrast_rows(view, everybody, level, row_metrics)
+    return rows + contrast_rows(view, single_rows, level, row_metrics)
 
 
 def askable() -> dict[str, Metric]:
@@ -363,7 +363,7 @@ def few_cells(tested: Binning, view: Outcomes, fewest: int) -> Cells:
 
 
 @dataclass(frozen=True)
-class Everybody:
+class AllRows:
     """Rows one by one, whatever their score.
 
     Attributes
@@ -386,19 +386,19 @@ RATES = ("true_positive_rate_gap", "false_positive_rate_gap")
 """Measures that read the rows one by one, which takes longer than all the rest: they are left out where nobody asks."""
 
 
-def contrast_rows(view: Outcomes, everybody: Everybody, level: float, row_metrics: AbstractSet[str]) -> list[Row]:
+def contrast_rows(view: Outcomes, single_rows: AllRows, level: float, row_metrics: AbstractSet[str]) -> list[Row]:
     """Averages, calibration gaps, and those of the measures read row by row that are in `row_metrics`."""
     rows = []
     for g, name in enumerate(view.names):
         units, outcome = int(view.used[g]), view.outcome_sum[g] / view.mass[g]
-        average = "precision" if everybody.thresholded else "base_rate"
+        average = "precision" if single_rows.thresholded else "base_rate"
         rows.append(row({}, average, group=name, estimate=float(outcome), units=units))
         if on_outcome_scale(view):
             gap = outcome - view.score_sum[g] / view.mass[g]
             rows.append(
                 row({}, "calibration_gap", group=name, estimate=float(gap), ideal=0.0, better="ideal", units=units)
             )
-    odds_metrics, seen = [metric for metric in ODDS if metric in row_metrics], everybody.seen
+    odds_metrics, seen = [metric for metric in ODDS if metric in row_metrics], single_rows.seen
     kinds = [metric == "equal_opportunity_gap" for metric in odds_metrics]
     odds = {
         g: odds_gaps(seen, g, view.reference, level, kinds)
@@ -407,10 +407,10 @@ def contrast_rows(view: Outcomes, everybody: Everybody, level: float, row_metric
     }
     for i, metric in enumerate(odds_metrics):
         rows += [
-            _odds_row(metric, view, g, odds[g][i] if g in odds else None, everybody.unseen)
+            _odds_row(metric, view, g, odds[g][i] if g in odds else None, single_rows.unseen)
             for g in range(len(view.names))
         ]
-    return rows + [r for metric in RATES if metric in row_metrics for r in _rate_rows(view, everybody, metric, level)]
+    return rows + [r for metric in RATES if metric in row_metrics for r in _rate_rows(view, single_rows, metric, level)]
 
 
 def _odds_row(metric: str, view: Outcomes, g: int, odds: Odds | None, unseen: str) -> Row:
@@ -427,9 +427,9 @@ def _odds_row(metric: str, view: Outcomes, g: int, odds: Odds | None, unseen: st
     return cells | ends | {"estimate": odds.estimate, "chance": odds.chance, "note": notes(few, clusters)}
 
 
-def _rate_rows(view: Outcomes, everybody: Everybody, metric: str, level: float) -> list[Row]:
+def _rate_rows(view: Outcomes, single_rows: AllRows, metric: str, level: float) -> list[Row]:
     """Gaps of the rate at which those with a good outcome, or a bad one, are treated."""
-    people = everybody.with_outcome
+    people = single_rows.with_outcome
     if people is None:
         return []
     rows, at = [], people.outcome == (metric == RATES[0])
@@ -524,7 +524,7 @@ def _scope_facts(
         "rule": "scores that all groups share" if ranking else "at or above the threshold",
         "set_by": set_by if fewest <= 1 else None,
     }  # fmt: skip
-    if untold(outside, fewest, ()):
+    if must_withhold(outside, fewest, ()):
         return facts
     return {**facts, "rows": int(inside.sum()), "rows_outside": sum(outside.values()), "left_out": {**outside, **hide}}
 
