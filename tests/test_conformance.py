@@ -16,7 +16,7 @@ from conformance import score
 from evenhand import UndefinedWarning, metrics
 from evenhand.cards import REGISTRY
 from evenhand.cli import main
-from evenhand.conformance import kit, own
+from evenhand.conformance import evenhand_adapter, kit
 
 ROOT = Path(__file__).parents[1]
 VECTORS = kit.kit()["vectors"]
@@ -101,7 +101,7 @@ def test_evenhand_gives_the_reason_on_the_vector_where_there_is_no_number():
     for v in VECTORS:
         if v["value"] is None and v["metric"] not in audited:
             metric = REGISTRY[v["metric"]]
-            first, keywords = own._arguments(v["input"])
+            first, keywords = evenhand_adapter._arguments(v["input"])
             with pytest.warns(UndefinedWarning) as caught:
                 assert math.isnan(metric(first, **keywords, **v["parameters"]))
             assert caught[0].message.reason == v["undefined"], v["id"]
