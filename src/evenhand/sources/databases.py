@@ -27,7 +27,7 @@ def attached_table(engine: DuckDBEngine, word: str, role: str, choose: Choice) -
 
 
 def _attached(engine: DuckDBEngine, word: str, role: str) -> str:
-    """What stands after FROM for a table of a database file."""
+    """FROM-clause name of a table in a DuckDB database file."""
     path, name = database_of(word) or (word, "")
     if not os.path.isfile(path):
         raise EvenhandError(f"{role}={path!r} is not a file. {nearby(path)}Pass the path of a DuckDB database.")

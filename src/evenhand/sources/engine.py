@@ -201,7 +201,7 @@ class Engine(Protocol):
         """Rows in batches of whole groups: rows of one key together, in `order`; keys in no promised order."""
 
     def tallied(self, query: str, key: Sequence[str], order: Sequence[str], partial: Callable[[Batch], T]) -> list[T]:
-        """What `partial` makes of every batch of whole groups; a cluster runs it where the rows are."""
+        """`partial` applied to every batch of whole groups; on a cluster it runs on the executors."""
 
     def bring(self, frame: Any) -> str:
         """The name of a table with the rows of a Polars frame, of cells or of arrays by name, for queries of this engine to join."""

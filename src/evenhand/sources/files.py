@@ -29,7 +29,7 @@ KINDS = ("trec-fair:", "tally:")
 
 
 def split_kind(word: str) -> tuple[str, str]:
-    """What stands before a path, if anything, and the path.
+    """The prefix of a path (`kind:path`), if any, and the path.
 
     >>> split_kind("tally:rows.csv"), split_kind("log.csv")
     (('tally:', 'rows.csv'), ('', 'log.csv'))

@@ -63,11 +63,8 @@ class Format:
 
 def paths_literal(paths: Sequence[str]) -> str:
     """Paths as DuckDB must be given them: it would take a bracket or a star in a name for a pattern."""
-    return "[" + ", ".join(text(_escaped(path)) for path in paths) + "]"
-
-
-def _escaped(path: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in path)
+    escaped = ("".join(f"[{c}]" if c in "*?[" else c for c in path) for path in paths)
+    return f"[{', '.join(map(text, escaped))}]"
 
 
 def opened_bytes(path: str) -> Any:
@@ -210,7 +207,7 @@ class _QuoteCheck:
         self._before = ord("\n")
 
     def outside(self, chunk: bytes, following: bytes) -> bytes | None:
-        """What stands outside quotes in the next part of the text; None where a quote is not in its place."""
+        """The unquoted bytes of the next chunk; None where a quote is misplaced."""
         unquoted = b"" if self.is_open else chunk
         if b'"' in chunk:
             letters = np.frombuffer(chunk + following, dtype=np.uint8)
@@ -576,7 +573,7 @@ def _cast(column: Column, merged: Column) -> Column:
 
 
 def explain_files(paths: Sequence[str], kind: str) -> Callable[[BaseException], EvenhandError]:
-    """What to say where files cannot be read: which of them it is, and why."""
+    """A function from an engine's error to one that names the unreadable file and the reason."""
     explain = FORMATS[kind].explain
     return lambda error: explain(_named_in(str(error), paths), error)
 

@@ -35,7 +35,7 @@ def store_frame(engine: DuckDBEngine, table: Any, role: str, choose: Choice) -> 
 
 
 def no_frame(table: Any, role: str) -> EvenhandError:
-    """What to say of something that is no dataframe."""
+    """The error for an argument that is not a dataframe."""
     return EvenhandError(
         f"{role} is of type {type(table).__name__}, which is not a dataframe. "
         "Pass a pandas, Polars, PyArrow, DuckDB or PySpark table, or a path to Parquet, CSV or JSON lines."

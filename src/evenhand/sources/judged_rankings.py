@@ -196,7 +196,7 @@ class JudgedRankings:
         return self.labels.items_by_label(slices)
 
     def renamed(self, names: Mapping[Any, str]) -> JudgedRankings:
-        """The same with labels under other names, those that get one name merged."""
+        """Labels renamed; labels that get the same name are merged."""
         return replace(self, labels=self.labels.renamed(names)) if names else self
 
 

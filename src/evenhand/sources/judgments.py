@@ -77,7 +77,7 @@ class Judgments:
 def open_judgments(
     relevance: Any, table: Relation, *, request: str, item: str, single: bool = False
 ) -> Judgments | None:
-    """What was passed as `relevance`, checked; None when there is none.
+    """Checked judgments from the argument `relevance`; None where there is none.
 
     `single`: pairs of request and item are known to stand in the rankings once.
     """
@@ -103,7 +103,7 @@ def column_of(relevance: Any, table: Relation) -> str | None:
 
 
 def carried(relevance: Any, table: Relation) -> dict[str, str]:
-    """What rankings must take along for judgments that stand in them."""
+    """SQL of the columns that rankings must carry for judgments that are columns of theirs."""
     column = column_of(relevance, table)
     return {} if column is None or not is_number(table.schema[column]) else {"relevance": table.number(column)}
 

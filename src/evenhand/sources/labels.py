@@ -118,7 +118,7 @@ ARGUMENT = r"""(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^,'"])+"""
 
 
 def as_call(text: str, name: str, keywords: Sequence[str]) -> tuple[list[Any], dict[str, Any]] | None:
-    """What `name(...)` is called with, words in quotes or bare; None where this is something else.
+    """Positional and keyword arguments of the text `name(...)`; None where it is no such call.
 
     >>> as_call("rollup(items.csv, people.csv, split='|')", "rollup", ["split"])
     (['items.csv', 'people.csv'], {'split': '|'})
@@ -200,12 +200,12 @@ class CodedLabels:
         return self.table
 
     def with_items(self) -> CodedLabels:
-        """The same with the table of items made, which then stays as it is whatever becomes of the rows."""
+        """Labels with their table of items fixed, whatever happens to `rows` later."""
         return self
 
     @property
     def item_keys(self) -> tuple[str, ...]:
-        """What `items` names them by: the item, or the item and the request where labels depend on it."""
+        """Key columns of `items`: the item, and the request where labels depend on it."""
         return self.keys
 
     def join(self, rows: str, types: Mapping[str, Type], role: str = "groups") -> str:
@@ -225,7 +225,7 @@ class CodedLabels:
         return list(zip(zip(cells.labels(slices), labels, strict=True), cells.integers("items").tolist(), strict=True))
 
     def renamed(self, names: Mapping[Any, str]) -> CodedLabels:
-        """The same labels under other names, those that get one name taken together; the others as text."""
+        """Labels renamed, those that get the same name merged; the others as text."""
         if not names:
             return self
         new = [names.get(label, str(label)) for label in self.labels]
@@ -296,7 +296,7 @@ class Labels:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What rows are joined by: the item, or the item and the request."""
+        """Join keys: the item, or the item and the request."""
         return tuple(c for c in self.relation.schema if c in ("request", "item"))
 
     def carry(self, _: Relation) -> dict[str, str]:
@@ -343,7 +343,7 @@ class LabelColumns:
         return f"column {listing(map(repr, self.columns))} of the rankings"
 
     def carry(self, table: Relation) -> dict[str, str]:
-        """What to take along from the rankings: `label_value`, NULL where one of its columns is; or `share_0`, `share_1`, ..."""
+        """SQL of `label_value` (NULL where one of its columns is), or of `share_0`, `share_1`, ..."""
         if not self.soft:
             return {"label_value": combined(list(self.columns), table, self.role)}
         table = table.with_numbers(*self.columns)
@@ -433,7 +433,7 @@ class _ItemsOfColumns(CodedLabels):
 def open_labels(
     groups: Any, table: Relation, *, item: str, request: str = "request", role: str = "groups"
 ) -> Labels | LabelColumns:
-    """What was passed as `role`, checked; `table` holds the rankings that the labels are for."""
+    """Checked labels from the argument `role`; `table` holds the rankings to be labelled."""
     if isinstance(groups, Labels):
         return groups
     if (fair := _of_trec_fair(groups)) is not None:

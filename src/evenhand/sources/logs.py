@@ -94,11 +94,11 @@ class Log:
         return is_number(self.types.get(key))
 
     def with_rows(self, sql: str, types: Mapping[str, Type]) -> Log:
-        """The same log read by another SELECT, which has some more columns."""
+        """The log read by another SELECT, which has additional columns."""
         return replace(self, sql=sql, types={**self.types, **types})
 
     def with_columns(self, expressions: Mapping[str, str], types: Mapping[str, Type]) -> Log:
-        """The same rows with some columns replaced or added: SQL by the column's name, over the columns of ours."""
+        """The log with columns replaced or added: SQL by column name, over its own columns."""
         unchanged = {name: quoted(name) for name in self.types}
         return self.with_rows(f"SELECT {select({**unchanged, **expressions})} FROM {self.source}", types)
 
@@ -222,7 +222,7 @@ def _refuse_bad_names(
 
 
 def name_problems(unit: str | None, names: Sequence[str], by: Sequence[str], part: str, *, multiple: bool) -> list[str]:
-    """What is wrong with the columns that were named, whatever the table holds; `part` is the role of the last of `by`."""
+    """Problems with the named columns alone; `part` is the role of the last of `by`."""
     slices = list(by[:-1] if part else by)
     problems = slice_problems(slices, {"amount"} if multiple else ())
     problems += [
@@ -258,7 +258,7 @@ def _facts(opened: Relation, names: Sequence[str], labels: Mapping[str, str], we
 def value_problems(
     facts: Mapping[str, Any], names: Sequence[str], needed: Mapping[str, str], weight: str | None, nan_policy: NanPolicy
 ) -> list[str]:
-    """What is wrong with the values of a log, from the facts that a query counted."""
+    """Problems with the values of a log, from the counts of one query."""
     if not facts["rows"]:
         return [NO_ROWS]
     problems = []

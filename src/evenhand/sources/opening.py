@@ -36,7 +36,7 @@ class Files:
 
     @property
     def reading(self) -> dict[str, str]:
-        """What it takes to read them again, where no other engine may reach them."""
+        """Arguments needed to read the files again, where only Spark may reach them."""
         named = {} if self.master is None else {"master": self.master}
         return {"engine": self.engine, **named} if self.engine == "spark" else {}
 

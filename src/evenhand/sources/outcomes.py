@@ -118,7 +118,7 @@ class Checked:
         return self.roles.weight is not None
 
     def slices(self) -> list[tuple[tuple[Any, ...], Checked]]:
-        """The same table slice by slice; one slice without a label where none were asked for."""
+        """The table slice by slice; one slice without a label where there is no `by`."""
         keys = self.roles.keys
         if not keys:
             return [((), self)]
@@ -129,7 +129,7 @@ class Checked:
                 "Name columns with fewer values."
             )
         numbered = _numbered(self.facts, keys, labels)
-        facts = _joined(self.facts, numbered, keys)
+        facts = self.facts.join(numbered, on=keys, how="left", nulls_equal=True, maintain_order="left")
         rows = self._in_order_of(self.engine, numbered)
         return [
             (label, rows._slice(k, facts))  # noqa: SLF001
@@ -137,7 +137,7 @@ class Checked:
         ]
 
     def _in_order_of(self, engine: Engine, numbered: Any) -> Checked:
-        """The same rows in a temporary table that is sorted by slice, so that the queries of a slice read no other."""
+        """The rows in a temporary table sorted by slice, so that a slice's queries read no other."""
         keys = self.roles.keys
         rows = f"({self.ordered or self.sql}) AS candidates JOIN {engine.bring(numbered)} AS slices ON {_same('slices', keys)}"
         table = engine.keep(f"SELECT candidates.*, slices.slice_number FROM {rows} ORDER BY slices.slice_number")
@@ -192,7 +192,7 @@ class Checked:
         return [*self.roles.keys, "label", "score", "outcome", *self.roles.shared, *weight]
 
     def group_names(self) -> tuple[str, ...]:
-        """What the groups with rows that count are called."""
+        """Names of the groups with rows that count."""
         labels = self.facts.filter(self.facts["used"] > 0)["label"].unique()
         return tuple(map(name_of, sorted(labels, key=order)))
 
@@ -201,7 +201,7 @@ class Checked:
         return name_of(self.reference_group[0]) in self.group_names()
 
     def by_group(self) -> Outcomes:
-        """The same rows with what is known of each group as arrays."""
+        """The rows with counts, ranges and sums of each group as arrays."""
         facts = self.facts.filter(self.facts["used"] > 0)
         if self.roles.by:
             facts = _over_slices(facts)
@@ -473,10 +473,6 @@ def _numbered(facts: Any, keys: Sequence[str], labels: Sequence[tuple[Any, ...]]
     )
 
 
-def _joined(facts: Any, numbered: Any, keys: Sequence[str]) -> Any:
-    return facts.join(numbered, on=list(keys), how="left", nulls_equal=True, maintain_order="left")
-
-
 def _ranges_of(facts: Any) -> dict[str, Any]:
     """The ends of scores and outcomes over all that was counted, and the middle of the outcomes."""
     ends = _ends(facts, "outcome_low", "outcome_high")
@@ -520,7 +516,7 @@ def _refuse_bad_roles(opened: Relation, roles: Roles) -> None:
 
 
 def name_problems(roles: Roles) -> list[str]:
-    """What is wrong with the columns that were named, whatever the table holds."""
+    """Problems with the named columns alone, whatever the table holds."""
     problems = []
     for role, other in itertools.combinations(("score", "outcome", "group"), 2):
         if (column := getattr(roles, role)) == getattr(roles, other) and column is not None:

@@ -30,7 +30,7 @@ def open_population(
     numbers: Sequence[str] = (),
     same_engine_as: Relation | None = None,
 ) -> Any:
-    """What was passed as `population`, checked: None, a count, a mapping of counts, or a relation with these `numbers`.
+    """The checked `population`: None, a count, counts by slice, or a relation.
 
     `columns` are slice columns that it may hold; `same_engine_as` is the table of the log.
     """

@@ -96,7 +96,7 @@ class Rankings:
         return (*self.by, *(k for k in self.keys if k == "system"))
 
     def counts(self) -> dict[str, Any]:
-        """What a reader of the numbers should know about the rankings, for provenance."""
+        """Counts of rankings, empty ranks and ties, for the provenance of a result."""
         return {"rankings": self.rankings, "rankings_with_empty_ranks": self.gaps, "tied_rows": self.ties}
 
 
@@ -289,7 +289,7 @@ def _refuse_bad_names(table: Relation, roles: Roles) -> None:
 
 
 def name_problems(roles: Roles) -> list[str]:
-    """What is wrong with the columns that were named, whatever the table holds."""
+    """Problems with the named columns alone, whatever the table holds."""
     none = roles.rank is None and roles.score is None
     problems = ["Neither rank nor score orders the rankings. Name the column of one of them."] if none else []
     return problems + slice_problems(roles.by, {"system"})
@@ -464,7 +464,7 @@ def open_scores(
     nan_policy: Literal["raise", "omit"] = "raise",
     carry: Mapping[str, str] | None = None,
 ) -> Rankings:
-    """What a model scored, checked: one row per request and item; ties are fine.
+    """Checked scores of a model: one row per request and item; ties are allowed.
 
     `ranked`: the column holds ranks, 1 is best; their negatives are the scores.
     """

@@ -71,7 +71,8 @@ def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None =
     table = _table(listed[0])
     item = _key(table, ITEMS, listed[0])
     others = [c for c in table.columns if c != item]
-    if group is None and len(others) > 1 and (_shares(table, others) or {"group", "share"} == set(others)):
+    are_shares = all(table.schema[c].is_float() for c in others)
+    if group is None and len(others) > 1 and (are_shares or {"group", "share"} == set(others)):
         soft = open_labels(table.rename({item: "item"}), open_table(table), item="item")
         if isinstance(soft, Labels):
             return soft
@@ -119,10 +120,6 @@ def _unknown_as_null(frame: Any) -> Any:
 
     label = pl.col("group").str.strip_chars()
     return frame.with_columns(pl.when(~label.str.to_lowercase().is_in(UNKNOWN)).then(label).alias("group"))
-
-
-def _shares(table: Any, columns: Sequence[str]) -> bool:
-    return all(table.schema[c].is_float() for c in columns)
 
 
 def _label(table: Any, others: Sequence[str], group: str | None, path: str | Path) -> Any:

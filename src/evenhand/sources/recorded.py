@@ -47,7 +47,7 @@ KINDS: Mapping[str, tuple[Any, str]] = {
 
 
 class NeedsRowsError(EvenhandError):
-    """What was asked counts whole groups of rows, which no query answers."""
+    """The audit needs whole groups of rows, which no aggregate query returns."""
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ def statement(queries: Sequence[Query], tables: Mapping[str, RawTable], mark: st
 
 
 def place_of(name: str) -> str:
-    """What stands for a table of the database until the query is printed."""
+    """Placeholder of a database table until the query is printed."""
     return f"place_of_{name}"
 
 

@@ -78,7 +78,7 @@ class Relation:
         return nw.String() if kind in (nw.Categorical, nw.Enum, nw.Unknown) else kind
 
     def with_column(self, name: str, expression: str, kind: Type) -> Relation:
-        """The same table with a column replaced or added: SQL over its columns, and its type."""
+        """The table with a column replaced or added: SQL over its columns, and its type."""
         return replace(self, expressions={**self.expressions, name: expression}, schema={**self.schema, name: kind})
 
     def where(self, condition: str) -> Relation:
@@ -86,7 +86,7 @@ class Relation:
         return replace(self, name=f"(SELECT * FROM {self.name} WHERE {condition})")
 
     def only(self, *names: str) -> Relation:
-        """The same table with some of its columns."""
+        """The table restricted to some of its columns."""
         return replace(
             self,
             expressions={name: self.expressions[name] for name in names},
@@ -98,14 +98,14 @@ class Relation:
         return f"SELECT {select(expressions)} FROM {self.name}"
 
     def facts(self, aggregates: Mapping[str, str]) -> dict[str, Any]:
-        """What one query answers about all rows."""
+        """Values of some aggregates over all rows, by one query."""
         return self.engine.cells(self.select(aggregates)).row() if aggregates else {}
 
     def cells(self, query: str) -> Cells:
         return self.engine.cells(query)
 
     def with_numbers(self, *columns: Any) -> Relation:
-        """The same table, these columns as numbers where they came as text and hold nothing else, or hold nothing at all."""
+        """The table with text columns that hold only numbers (or nothing) read as numbers."""
         named = dict.fromkeys(c for c in columns if isinstance(c, str))
         words = [c for c in named if self.schema.get(c) in (nw.String, nw.Unknown) and c not in self.native]
         if not words:
@@ -140,7 +140,7 @@ class Relation:
         return replace(self, expressions=expressions, schema=schema)
 
     def with_whole_ids(self, *columns: str) -> Relation:
-        """The same table, these ids as whole numbers where they came as text and nothing is lost, for those who order by id."""
+        """The table with text ids read as integers where that loses nothing, so that they sort by size."""
         words = [c for c in columns if self.is_text and self.schema.get(c) == nw.String]
         odd = {
             str(i): f"SUM(CASE WHEN regexp_matches({self.expressions[c]}, '{WRITTEN_WHOLE}') THEN 0 ELSE 1 END)"

@@ -104,7 +104,7 @@ def _explain_executors(error: BaseException) -> EvenhandError:
 
 @dataclass(frozen=True)
 class _OnExecutor:
-    """What an executor does with the rows of a partition, which come sorted."""
+    """Applies `partial` to the sorted rows of a partition on an executor."""
 
     key: tuple[str, ...]
     order: tuple[str, ...]
@@ -286,7 +286,7 @@ def _sql_type(kind: Any) -> str:
 
 
 class _AnyBackend:
-    """What Ibis does for every database."""
+    """Calls that Ibis offers for every database."""
 
     def frame(self, backend: Any, query: str) -> Any:
         return _polars(backend.sql(query).to_pyarrow())

@@ -37,7 +37,7 @@ def missing_columns(table: Relation, roles: Sequence[tuple[str, Any]]) -> list[s
 
 
 def role_problems(table: Relation, roles: Sequence[tuple[str, Any]], numbers: Collection[str]) -> list[str]:
-    """What keeps columns from their roles: they are not there, or hold no numbers where numbers are meant, or no labels."""
+    """Problems of columns in their roles: absent, not numeric, or not usable as labels."""
     problems, schema = missing_columns(table, roles), table.schema
     for role, column in roles:
         if not isinstance(column, str) or column not in schema:
@@ -50,7 +50,7 @@ def role_problems(table: Relation, roles: Sequence[tuple[str, Any]], numbers: Co
 
 
 def label_problems(role: str, column: str, table: Relation) -> list[str]:
-    """What keeps a column from being labels: nested values, several types in one column, types that engines cannot compare."""
+    """Problems of a label column: nested values, mixed types, types that engines cannot compare."""
     kind = table.schema[column]
     if kind == nw.Object:
         return [
@@ -75,7 +75,7 @@ def slice_problems(by: Sequence[str], audit_columns: Collection[str] = ()) -> li
 
 
 def number_facts(columns: Mapping[str, str]) -> dict[str, str]:
-    """What to ask of columns of numbers (SQL by role), for one query: how many are missing or negative, the lowest and highest."""
+    """SQL aggregates of numeric columns, by role: missing, negative, lowest, highest."""
     aggregates = {}
     for role, column in columns.items():
         aggregates[f"missing_{role}"] = count_where(f"{column} IS NULL")
@@ -86,7 +86,7 @@ def number_facts(columns: Mapping[str, str]) -> dict[str, str]:
 
 
 def label_facts(columns: Mapping[str, str]) -> dict[str, str]:
-    """What to ask of columns of labels and ids (SQL by role), for one query: how many are missing."""
+    """SQL aggregates of label and id columns, by role: how many are missing."""
     return {f"missing_{role}": count_where(f"{column} IS NULL") for role, column in columns.items()}
 
 

@@ -51,7 +51,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class SliceColumns:
-    """What the scores of a long table are sliced by: columns, and the column of the recommender."""
+    """Slice columns of a long table of scores, and the column of the recommender."""
 
     by: tuple[str, ...] = ()
     system: str | None = None
@@ -105,7 +105,7 @@ class Slice:
 
 
 class Lists(Protocol):
-    """What the users of a slice were shown, end to end, and how much of a slot each item had (None: one)."""
+    """Concatenated lists shown to the users of a slice, and each item's share of a slot."""
 
     @property
     def lengths(self) -> npt.NDArray[Any]: ...
@@ -166,7 +166,7 @@ class Scores:
         )
 
     def shown(self, lists: Iterable[Lists]) -> Any:
-        """What was shown to whom, slice by slice, in the form the scores came in; items that nobody scored have no id."""
+        """Items shown to each user, slice by slice, as a table or matrix like the scores."""
         import polars as pl
 
         if self.matrix is not None:
@@ -259,7 +259,7 @@ class LongTable:
         return self.relation.select({**ids, "value": self.value, **self.slices})
 
     def with_text_ids(self, name: str) -> LongTable:
-        """The same table with users or items as text."""
+        """The table with users or items as text."""
         as_text = (f"CAST({self.ids[name][0]} AS VARCHAR)", nw.String())
         return replace(self, ids={**self.ids, name: as_text})
 
@@ -269,7 +269,7 @@ class LongTable:
         return self.relation.engine.cells(query).frame[name]
 
     def problems(self, counts: Mapping[str, Any]) -> list[str]:
-        """What is wrong with the values of all rows: users and items that are missing, infinite scores."""
+        """Problems with the values of all rows: missing users and items, infinite scores."""
         named = zip(("user", "item"), self.names, ("no_owner", "no_item"), strict=True)
         problems = [
             f"{role}={column!r} is missing in {int(counts[count]):,} rows of {self.role}. Remove these rows first."

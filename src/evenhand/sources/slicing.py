@@ -74,7 +74,7 @@ _MAKERS: dict[str, Callable[..., Bins]] = {"log_bins": log_bins, "quantile_bins"
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """What `by=` asked for: the columns, and which of them are cut into bins."""
+    """Slice columns of `by=`, and which of them are cut into bins."""
 
     columns: tuple[str, ...]
     bins: tuple[Bins, ...]

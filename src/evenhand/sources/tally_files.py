@@ -68,7 +68,7 @@ def tally(*rows: Any) -> Tally:
 
 
 def tally_of(table: Any) -> Tally | None:
-    """What was passed as a tally, as an object or as `"tally:rows.csv"`; None for a table."""
+    """The tally in an argument, an object or `"tally:rows.csv"`; None for a table."""
     if isinstance(table, Tally):
         return table
     words = getattr(table, "paths", None) or ([table] if isinstance(table, str) else table)
@@ -78,7 +78,7 @@ def tally_of(table: Any) -> Tally | None:
 
 
 def mark_of(verb: str, roles: Mapping[str, Any]) -> str:
-    """What a row was made for: the audit and its arguments by role, in letters that mean nothing to any database.
+    """An audit and its arguments by role as one string that is safe in any SQL dialect.
 
     >>> mark_of("inequality", {"unit": "author", "amount": None, "by": ["a", "b's"]})
     'evenhand-tally-4 verb=inequality unit=author amount= by=a by=b~27~s'
@@ -95,7 +95,7 @@ def _coded(match: re.Match[str]) -> str:
 
 
 def roles_of(mark: str) -> dict[str, list[str]]:
-    """What `mark_of` wrote, by role.
+    """Arguments by role, parsed from what `mark_of` wrote.
 
     >>> roles_of("evenhand-tally-4 verb=inequality amount= by=a by=b~27~s")
     {'verb': ['inequality'], 'amount': [], 'by': ['a', "b's"]}
@@ -176,7 +176,7 @@ def columns_of(names: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _mark(frame: Any, origin: str) -> str:
-    """What all rows were made for."""
+    """The mark that all rows share; rows of several queries are refused."""
     marks = frame["part"].unique().to_list()
     if not marks:
         raise EvenhandError(f"{origin} has no rows. Save those that the query gave.")

@@ -45,7 +45,7 @@ def trec_run(path: str | Path) -> Any:
 
 
 def _keyed(path: str | Path, run: Any) -> tuple[list[str], Any]:
-    """What names a ranking: the request, and the second field where items repeat and it tells the repeats apart."""
+    """Key columns of a ranking: the request, and the second field where it separates repeated items."""
     import polars as pl
 
     repeated = run.filter(pl.struct("request", "item").is_duplicated())
