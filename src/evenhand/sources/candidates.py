@@ -122,7 +122,8 @@ def open_candidates(
         expression = _comparable_id(key, scored.types, coded, judgments)
         query = f"SELECT {expression} AS id FROM ({rows}) AS scored GROUP BY {expression}"
         ids[key] = scored.engine.cells(query).frame["id"].sort()
-        names[key] = _code_table(scored.engine, ids[key])
+        codes = np.arange(len(ids[key]), dtype=np.int32)
+        names[key] = scored.engine.bring({"id": ids[key], "code": codes})
         joins.append(f"JOIN {names[key]} AS {key}s ON {key}s.id = {expression}")
     relevance = "CAST(NULL AS DOUBLE)" if judgments is None else "scored.relevance"
     query = f"""
@@ -134,12 +135,6 @@ def open_candidates(
     """
     owned = _owned(coded, ids["item"], names["item"], scored.engine)
     return CandidateRows(scored.engine, query, ids["request"], ids["item"], *owned, has_relevance=judgments is not None)
-
-
-def _code_table(engine: Engine, ids: Any) -> str:
-    import polars as pl
-
-    return engine.bring(pl.DataFrame({"id": ids, "code": np.arange(len(ids), dtype=np.int32)}))
 
 
 def _comparable_id(key: str, types: Mapping[str, Type], coded: CodedLabels | None, judgments: Judgments | None) -> str:

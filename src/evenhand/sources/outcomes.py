@@ -538,7 +538,8 @@ def _value_problems(facts: Any, roles: Roles, nan_policy: Missing) -> list[str]:
     ]
     if any(end is not None and math.isinf(end) for end in ends):
         problems.append("Some rows have an infinite score or outcome. Pass finite numbers.")
-    problems += _scale_problems(facts, roles)
+    for role, low, high in (("score", "low", "high"), ("outcome", "outcome_low", "outcome_high")):
+        problems += off_scale(f"{role}={getattr(roles, role)!r}", *_ends(facts, low, high))
     if odd := _count(facts, "odd"):
         problems.append(f"treated={roles.treated!r} is neither 0 nor 1 in {odd:,} rows. Pass 0, 1 or booleans.")
     if odd := _count(facts, "negative_weight"):
@@ -548,13 +549,6 @@ def _value_problems(facts: Any, roles: Roles, nan_policy: Missing) -> list[str]:
     for name, where, remedy in _missing_words(roles):
         if (many := _count(facts, name)) and nan_policy == "raise":
             problems.append(f"{where} in {many:,} rows. {remedy}")
-    return problems
-
-
-def _scale_problems(facts: Any, roles: Roles) -> list[str]:
-    problems = []
-    for role, low, high in (("score", "low", "high"), ("outcome", "outcome_low", "outcome_high")):
-        problems += off_scale(f"{role}={getattr(roles, role)!r}", *_ends(facts, low, high))
     return problems
 
 

@@ -663,10 +663,6 @@ def _unlisted(listed: int | None, seen: int) -> int:
             f"items={listed:,} is smaller than the {seen:,} items in the table. Pass the size of the catalogue."
         )
     if listed > MOST_ITEMS:
-        raise EvenhandError(f"items={_digits(int(listed))} is too many. Pass at most {MOST_ITEMS:,} items.")
+        digits = f"{int(listed):,}" if listed < 10**40 else "a number of more than 40 digits"
+        raise EvenhandError(f"items={digits} is too many. Pass at most {MOST_ITEMS:,} items.")
     return int(listed) - seen
-
-
-def _digits(number: int) -> str:
-    """A large number as it was typed, or how long it is."""
-    return f"{number:,}" if number < 10**40 else "a number of more than 40 digits"

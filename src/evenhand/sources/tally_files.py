@@ -86,12 +86,9 @@ def mark_of(verb: str, roles: Mapping[str, Any]) -> str:
     words = [FORMAT, f"verb={verb}"]
     for role, argument in roles.items():
         values = [] if argument is None else [argument] if not isinstance(argument, (list, tuple)) else argument
-        words += [f"{role}={re.sub(r'[^a-zA-Z0-9_.-]', _coded, str(value))}" for value in values] or [f"{role}="]
+        encoded = [re.sub(r"[^a-zA-Z0-9_.-]", lambda m: f"~{ord(m[0]):x}~", str(value)) for value in values]
+        words += [f"{role}={value}" for value in encoded or [""]]
     return " ".join(words)
-
-
-def _coded(match: re.Match[str]) -> str:
-    return f"~{ord(match[0]):x}~"
 
 
 def roles_of(mark: str) -> dict[str, list[str]]:
