@@ -383,13 +383,6 @@ def test_two_tables_are_joined_in_one_engine():
         assert log.cells(query).values("v") == [1]
 
 
-def test_sqlframe_is_read_by_its_query():
-    session = pytest.importorskip("sqlframe.duckdb").DuckDBSession()
-    table = open_table(session.createDataFrame([("a", 1), ("b", 2)], ["u", "v"]))
-    assert rows(table) == (["u", "v"], [("a", 1), ("b", 2)])
-    assert table.backend == "pyarrow"
-
-
 def test_files_with_other_columns_or_types_of_numbers_are_read_together(tmp_path):
     pl.DataFrame({"u": ["a"], "v": [1], "x": [9]}).write_parquet(tmp_path / "1.parquet")
     pl.DataFrame({"v": [2.5], "u": ["b"]}).write_parquet(tmp_path / "2.parquet")
