@@ -87,7 +87,7 @@ def sampled(name: str, draw: Callable[[np.random.Generator, int], np.ndarray]) -
     """A world whose truth is that of four million of its units."""
 
     def truth() -> list[float]:
-        tally = Spectrum.of(draw(np.random.default_rng(99), 4_000_000))
+        tally = Spectrum.from_arrays(draw(np.random.default_rng(99), 4_000_000))
         return [float(a.on(tally)) for a in parse_metrics(METRICS, needing(Spectrum))]
 
     return World(name, draw, truth)

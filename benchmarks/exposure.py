@@ -87,14 +87,14 @@ def _awrf() -> Callable[..., np.ndarray]:
     """The metric of rankings given as codes, with shares where items have them; imports are not timed."""
     from evenhand import metrics
     from evenhand.attention import parse
-    from evenhand.tallies.exposure import exposed
+    from evenhand.tallies.exposure import Exposed
     from evenhand.tallies.placement import Placement
 
     attention, equal = parse("geometric(stop=0.5)"), np.full(len(GROUPS), 1 / len(GROUPS))
 
     def of(codes: np.ndarray, rankings: int, rows: np.ndarray | None = None) -> np.ndarray:
         placed = Placement(codes, np.arange(rankings + 1) * DEPTH, GROUPS, None, rows)
-        return np.asarray(metrics.awrf.on(exposed(placed, attention, equal)))
+        return np.asarray(metrics.awrf.on(Exposed.from_placement(placed, attention, equal)))
 
     return of
 

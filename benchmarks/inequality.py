@@ -110,7 +110,7 @@ def intervals_ours(path: str, interval: str) -> Callable[[], list[float]]:
     from evenhand.intervals.spectra import estimates
     from evenhand.tallies.spectrum import Spectra, Spectrum
 
-    tally = Spectra.of([Spectrum.of(np.load(path, mmap_mode="r"))])
+    tally = Spectra.from_spectra([Spectrum.from_arrays(np.load(path, mmap_mode="r"))])
     asked, how = parse_metrics(FIVE, needing(Spectrum)), Interval.parse(interval)
     return lambda: [float(e.estimate[0]) for e in estimates(tally, asked, how, 1, [()])]
 

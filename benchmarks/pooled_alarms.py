@@ -35,7 +35,7 @@ def world(rng: np.random.Generator, rows: int, mine: int, rate: float, shift: fl
 
 def alarm(rows: Rows) -> tuple[bool, float, bool]:
     """Whether the world is called unfair, the gap, and whether the interval holds the truth."""
-    m = Moments.of(rows.score, rows.outcome, rows.bin, rows.group, shape=(BINS, 2))
+    m = Moments.from_arrays(rows.score, rows.outcome, rows.bin, rows.group, shape=(BINS, 2))
     found = gaps(m, 0)
     over_all = tested(m, found, pooled(m, found), lambda: rows)
     low, high = over_all.ends(0.95)
