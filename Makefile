@@ -40,11 +40,11 @@ $(HOSTS:%=host-%): host-%: .venv-%/.host
 
 $(HOSTS:%=.venv-%/.host): .venv-%/.host: pyproject.toml constraints-%.txt
 	$(PYTHON) -m venv .venv-$*
-	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-$*.txt --editable '.[$*]' pytest hypothesis
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-$*.txt --editable '.[$*,report]' pytest hypothesis
 	touch $@
 
 # The oldest versions that pyproject.toml allows, and pandas 2: what readers, labels and engines do with them.
-OLDEST := tests/test_text_files.py tests/test_label_types.py tests/test_pandas.py tests/test_ranking_walks.py tests/test_score_walks.py
+OLDEST := tests/test_text_files.py tests/test_label_types.py tests/test_pandas.py tests/test_unsorted_rankings.py
 .PHONY: oldest
 oldest: .venv-oldest/.stamp
 	.venv-oldest/bin/python -m pytest -q $(OLDEST)

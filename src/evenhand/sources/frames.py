@@ -135,16 +135,16 @@ def _in_parts(frame: Any) -> Any:
 
 def polars_columns(schema: Any, chosen: Collection[str]) -> tuple[list[Column], list[Any]]:
     """Columns of a Polars frame, and the expressions that select what DuckDB can read of those that are chosen."""
-    from polars.selectors import by_name
+    import polars as pl
 
     kinds = polars_kinds(schema)
     columns, expressions = [], []
-    for name, inner in zip(kinds, usable_names(list(kinds)), strict=True):
+    for i, (name, inner) in enumerate(zip(kinds, usable_names(list(kinds)), strict=True)):
         column, cast = _polars_column(name, schema[name], kinds[name])
         column = column if name in chosen else replace(column, sql="")
         columns.append(column)
         if column.is_stored:
-            values = by_name(name).as_expr()
+            values = pl.nth(i)  # by position: a name may read like a pattern
             expressions.append((values if cast is None else values.cast(cast)).alias(inner))
     return columns, expressions
 
