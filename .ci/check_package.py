@@ -97,7 +97,7 @@ def works(python: Path) -> None:
         run("-m", "evenhand", *asked, "--check", "gini <= 0", code=1)
         run("-m", "evenhand", "inequality", "nowhere.csv", "--unit", "unit", "--population", "none", code=2)
         score = json.loads(run("-m", "evenhand", "conformance", "run", "--tool", "evenhand", "--format", "json"))
-        names = "numpy", "polars", "pyarrow", "altair"
+        names = "numpy", "polars", "duckdb", "altair"
         versions = run(
             "-c", f"import importlib.metadata as m; print(', '.join(n + ' ' + m.version(n) for n in {names}))"
         )
