@@ -24,11 +24,6 @@ def library_of(error: BaseException) -> str:
     return LIBRARIES.get(type(error).__module__.split(".")[0].lstrip("_"), "")
 
 
-def is_panic(error: BaseException) -> bool:
-    """Whether Rust gave up: such an error is no Exception, so that it passes by those who catch these."""
-    return type(error).__name__ == "PanicException"
-
-
 class UnreadableError(EvenhandError):
     """That a library gave up, which who reads a file may be able to explain."""
 

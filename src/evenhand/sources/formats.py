@@ -26,7 +26,6 @@ from evenhand.sources.failures import unreadable
 from evenhand.sources.folders import lasting
 from evenhand.sources.frames import DURATIONS, Choice, polars_columns, polars_kinds
 from evenhand.sources.sql import quoted, text
-from evenhand.sources.stores import scheme
 
 FIRST_BYTES = 1 << 16
 """How much of a file is looked at before an engine reads it."""
@@ -223,15 +222,6 @@ class _QuoteCheck:
             self.is_open ^= bool(len(at) % 2)
         self._before = chunk[-1]
         return unquoted
-
-
-def only_carriage_returns(path: str) -> bool:
-    """Whether the lines of a file end as on old Macs, as far as can be seen from its beginning."""
-    if scheme(path):
-        return False
-    with opened_bytes(path) as handle:
-        start = handle.read(FIRST_BYTES)
-    return b"\r" in start and b"\n" not in start
 
 
 def _stray_quote(path: str) -> EvenhandError:
