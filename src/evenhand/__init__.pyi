@@ -22,6 +22,7 @@ from evenhand.audits.rebalance.rerank import rerank as rerank
 from evenhand.audits.recommender import recommender as recommender
 from evenhand.audits.sensitivity import sensitivity as sensitivity
 from evenhand.audits.sources import sources as sources
+from evenhand.claims import Claim as Claim
 from evenhand.errors import DataWarning as DataWarning
 from evenhand.errors import EvenhandError as EvenhandError
 from evenhand.errors import UndefinedWarning as UndefinedWarning

@@ -7,9 +7,10 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from evenhand.claims import DIRECTIONS, Claim
 from evenhand.errors import EvenhandError, listing, suggestion
 
 COLUMNS = (
@@ -64,6 +65,7 @@ class Findings:
     words : what the roles are called in the user's data (`unit`, `amount`), for sentences and axes.
     provenance : rows read and dropped, population, seed, versions, plan; JSON-ready.
     charts : kinds of pictures that suit the question, the first by default.
+    claims : everything the result asserts, each with its test.
     """
 
     audit: str
@@ -74,6 +76,7 @@ class Findings:
     words: Mapping[str, str] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     charts: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
 
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.columns.items()}
@@ -101,7 +104,12 @@ class Findings:
                     f"{name!r} is not in this result. {suggestion(name, present)}It holds: {listing(present)}."
                 )
         keep = [i for i, name in enumerate(self.columns["metric"]) if name in metrics]
-        return replace(self, columns={name: [column[i] for i in keep] for name, column in self.columns.items()})
+        columns = {name: [column[i] for i in keep] for name, column in self.columns.items()}
+        return replace(self, columns=columns, claims=tuple(c for c in self.claims if c.metric in metrics))
+
+    def claim(self, row: Mapping[str, Any]) -> Claim | None:
+        """The claim about this row of the frame, made or not; None where nothing is asserted about it."""
+        return next((claim for claim in self.claims if claim.is_about(row)), None)
 
     def slice_label(self, row: Mapping[str, Any]) -> str:
         """The slice of a row in words: `"source=likes"`, or nothing for an unsliced audit."""
@@ -118,6 +126,7 @@ class Findings:
             "words": dict(self.words),
             "provenance": plain(self.provenance),
             "charts": list(self.charts),
+            "claims": [plain(asdict(claim)) for claim in self.claims],
         }
 
     @classmethod
@@ -144,7 +153,18 @@ class Findings:
             data.get("words", {}),
             data["provenance"],
             tuple(data.get("charts", ())),
+            tuple(_claim(claim) for claim in data.get("claims", ())),
         )
+
+
+def _claim(data: Mapping[str, Any]) -> Claim:
+    """A claim from what `to_dict` wrote."""
+    claim = Claim(**{**data, "p": number(data["p"]), "p_adjusted": number(data["p_adjusted"])})
+    if claim.direction not in DIRECTIONS or not isinstance(claim.made, bool) or not isinstance(claim.where, Mapping):
+        raise EvenhandError(
+            "This is not a saved result: its claims cannot be read. Save one with result.to_json(path)."
+        )
+    return claim
 
 
 def _fault(data: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from evenhand.claims import Claim
 from evenhand.errors import (
     DataWarning,
     EvenhandError,
@@ -58,6 +59,20 @@ class Result:
     def provenance(self) -> dict[str, Any]:
         """Rows read and dropped and why, population, seed, versions, plan."""
         return dict(self.findings.provenance)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """Everything this result asserts, each with its test and its adjusted p, made or not."""
+        return self.findings.claims
+
+    @property
+    def headline(self) -> str:
+        """The answer in one sentence."""
+        from evenhand.report.words.headlines import headline_for
+        from evenhand.report.words.summary import key_sentences
+
+        headline = headline_for(self.findings)
+        return headline.text if headline else next(iter(key_sentences(self.findings)), "")
 
     def only(self, *metrics: str) -> Any:
         """This result with these metrics only, named as in the `metric` column."""

@@ -44,6 +44,7 @@ from evenhand.audits.parameters import (
     pairs,
     same,
 )
+from evenhand.claims import Candidate, decide
 from evenhand.errors import refuse_keys, unknown_name
 from evenhand.findings import Findings, Row, plan_hash, tidy
 from evenhand.intervals.kinds import Interval, seed_of
@@ -319,6 +320,7 @@ class Call:
         counts: Mapping[str, Any] | None = None,
         hides: bool = False,
         question: str = "",
+        claims: Sequence[Candidate] = (),
         of: Callable[..., ResultT] = Result,  # type: ignore[assignment]
         **more: Any,
     ) -> ResultT:
@@ -327,7 +329,8 @@ class Call:
         `read` rows of the table were read and `dropped` left out, by reason; `columns` are the slice columns of the frame
         where they are more than `slices` (edges of bins). `counts` say how many of something there are; they and the rows stay
         here where `min_units` hides something whose size would follow: a suppressed row, or what only the audit knows of
-        (`hides`). `question` is asked in place of the audit's; `of` is the kind of result, made with `more`.
+        (`hides`). `question` is asked in place of the audit's; `claims` are all that the result could assert; `of` is the kind
+        of result, made with `more`.
         """
         if not isinstance(rows, Mapping):
             sure = bool(self.audit.over) and self.interval.kind != "none"
@@ -336,6 +339,7 @@ class Call:
         findings = Findings(
             self.audit.name, question or self.audit.question, tuple(slices), rows, dict(curves or {}), dict(words or {}),
             self.provenance(read, dropped or {}, facts or {}, counts or {}, rows, hides=hides), self.audit.charts,
+            decide(claims, self.interval.level),
         )  # fmt: skip
         return of(findings, backend, **more)
 

@@ -1,0 +1,54 @@
+"""Claims: what is made, what is not, and that a saved result keeps them."""
+
+import math
+
+import polars as pl
+import pytest
+
+import evenhand as eh
+from evenhand.claims import Candidate, decide
+from evenhand.findings import Findings, row, tidy
+
+
+def candidate(p: float, **about: object) -> Candidate:
+    return Candidate(p, "higher", "it is higher", "no significant difference", "gini", **about)  # type: ignore[arg-type]
+
+
+def test_p_values_are_adjusted_over_all_claims_that_a_result_could_make() -> None:
+    claims = decide([candidate(0.02), candidate(0.6), candidate(0.03)], 0.95)
+    assert [c.p_adjusted for c in claims] == pytest.approx([0.06, 0.6, 0.06])
+    assert not any(c.made for c in claims)
+
+
+def test_a_claim_that_is_not_made_has_no_direction_and_says_so() -> None:
+    made, other = decide([candidate(0.01), candidate(0.5)], 0.95)
+    assert (made.text, made.direction, made.made) == ("it is higher", "higher", True)
+    assert (other.text, other.direction, other.made) == ("no significant difference", "none", False)
+
+
+def test_a_candidate_without_a_test_is_never_made_and_does_not_count() -> None:
+    tested, untested = decide([candidate(0.05), candidate(math.nan)], 0.95)
+    assert tested.made
+    assert not untested.made
+
+
+def test_a_claim_is_found_by_its_row_and_survives_saving() -> None:
+    rows = [row({"source": s}, "gini", estimate=0.5) for s in ("a", "b")]
+    claims = decide([candidate(0.001, where={"source": "b"})], 0.95)
+    findings = Findings("inequality", "?", ("source",), tidy(rows, ["source"]), claims=claims)
+    assert findings.claim(rows[0]) is None
+    assert findings.claim(rows[1]) == claims[0]
+    assert Findings.from_dict(findings.to_dict()).claims == claims
+
+
+def test_every_result_has_claims_and_a_headline() -> None:
+    result = eh.inequality(
+        pl.DataFrame({"author": ["a", "b", "c"], "views": [1, 2, 7]}),
+        unit="author",
+        amount="views",
+        population=3,
+        rng=1,
+    )
+    assert isinstance(result.claims, tuple)
+    assert all(isinstance(claim, eh.Claim) for claim in result.claims)
+    assert result.headline.endswith(".")
