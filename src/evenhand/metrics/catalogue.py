@@ -16,30 +16,19 @@ from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.spectrum import Spectrum
 
 
-@metric(
-    Card(
-        name="aggregate_diversity",
-        symbol="AD",
-        title="Aggregate diversity",
-        asks="What share of the catalogue is shown to anybody at all?",
-        needs=Crosstab,
-        compact=True,
-        span=(0.0, 1.0),
-        ideal=1.0,
-        better="higher",
-        undefined="there are no items or no users",
-        says="{estimate:percent} of the catalogue is shown to anybody at all{interval}.",
-        formula=r"\mathrm{AD} = |\text{items shown}| / |\text{items}|",
-        example="4 items, 3 of them shown -> 0.75",
-        variants=(
-            "Also called item or catalogue coverage. For a long table pass items=, or only items that occur in it count.",
-            "It grows with the number of users, whatever the recommender does: compare at equal numbers.",
-        ),
-        references=(*SEED, "adomavicius2012"),
-        family="reach of the catalogue",
-        reads=SHOWN,
-    )
-)
+@metric(Card(
+    name="aggregate_diversity", symbol="AD", title="Aggregate diversity", needs=Crosstab, compact=True,
+    span=(0.0, 1.0), ideal=1.0, better="higher",
+    asks="What share of the catalogue is shown to anybody at all?",
+    undefined="there are no items or no users",
+    says="{estimate:percent} of the catalogue is shown to anybody at all{interval}.",
+    formula=r"\mathrm{AD} = |\text{items shown}| / |\text{items}|", example="4 items, 3 of them shown -> 0.75",
+    variants=(
+        "Also called item or catalogue coverage. For a long table pass items=, or only items that occur in it count.",
+        "It grows with the number of users, whatever the recommender does: compare at equal numbers.",
+    ),
+    references=(*SEED, "adomavicius2012"), family="reach of the catalogue", reads=SHOWN,
+))  # fmt: skip
 def aggregate_diversity(t: Crosstab) -> Floats:
     """Items that at least one user is shown, over all items.
 
@@ -50,32 +39,21 @@ def aggregate_diversity(t: Crosstab) -> Floats:
     return np.asarray(np.where(t.mark("users").sum(-1) > 0, reached, np.nan))
 
 
-@metric(
-    Card(
-        name="item_gini",
-        symbol="G",
-        title="Gini index over items",
-        asks="How unevenly are the slots spread over the items of the catalogue?",
-        needs=Crosstab,
-        compact=True,
-        span=(0.0, 1.0),
-        ideal=0.0,
-        better="lower",
-        undefined="nothing was shown; with corrected=True also a single item",
-        otherwise=lambda t, **_: "single_member" if t.popularity.any() else "zero_total",
-        says="The Gini index of times shown over items is {estimate:number}{interval}[; random picks would give {chance:number}].",
-        formula=r"G = \frac{\sum_j (2j - n - 1)\, c_{(j)}}{n \sum_j c_j}",
-        example="times shown 0, 0, 0, 10 -> 0.75",
-        variants=(
-            "Over all items, those never shown included, divided by n as the source's formula: at most 1 - 1/n.",
-            "holisticai's program divides by n - 1 (corrected=True here) and breaks ties by the highest column.",
-            "Elliot returns one minus the corrected Gini; RecBole adds a padding item; Evidently leaves out items never shown.",
-        ),
-        references=(*SEED, "gini1912"),
-        family="spread over the catalogue",
-        reads=SHOWN,
-    )
-)
+@metric(Card(
+    name="item_gini", symbol="G", title="Gini index over items", needs=Crosstab, compact=True,
+    span=(0.0, 1.0), ideal=0.0, better="lower",
+    asks="How unevenly are the slots spread over the items of the catalogue?",
+    undefined="nothing was shown; with corrected=True also a single item",
+    otherwise=lambda t, **_: "single_member" if t.popularity.any() else "zero_total",
+    says="The Gini index of times shown over items is {estimate:number}{interval}[; random picks would give {chance:number}].",
+    formula=r"G = \frac{\sum_j (2j - n - 1)\, c_{(j)}}{n \sum_j c_j}", example="times shown 0, 0, 0, 10 -> 0.75",
+    variants=(
+        "Over all items, those never shown included, divided by n as the source's formula: at most 1 - 1/n.",
+        "holisticai's program divides by n - 1 (corrected=True here) and breaks ties by the highest column.",
+        "Elliot returns one minus the corrected Gini; RecBole adds a padding item; Evidently leaves out items never shown.",
+    ),
+    references=(*SEED, "gini1912"), family="spread over the catalogue", reads=SHOWN,
+))  # fmt: skip
 def item_gini(t: Crosstab, *, corrected: bool = False) -> Floats:
     r"""Gini index of the times each item is shown, items never shown included.
 
@@ -113,31 +91,21 @@ def shown_items(t: Crosstab) -> Floats:
     return t.spectrum.sum_of((t.spectrum.values > 0).astype(np.float64))
 
 
-@metric(
-    Card(
-        name="exposure_entropy",
-        symbol="EDE",
-        title="Entropy of exposure",
-        asks="How uncertain is it which item the next slot holds?",
-        needs=Crosstab,
-        compact=True,
-        span=lambda normalized: (0.0, 1.0 if normalized else math.inf),
-        ideal=lambda normalized: 1.0 if normalized else math.nan,
-        better="higher",
-        undefined="nothing was shown; with normalized=True also a single item",
-        otherwise=lambda t, **_: "single_member" if t.popularity.any() else "zero_total",
-        says="The entropy of exposure over the items of the catalogue is {estimate:number}{interval}.",
-        formula=r"\mathrm{EDE} = -\sum_j p_j \ln p_j",
-        example="times shown 1, 1, 1, 1 -> 1.3863",
-        variants=(
-            "Natural logarithm, as in the source; at most ln n, so values of different catalogues compare only with normalized=True.",
-            "Elliot uses base 2 and averages over users; RecBole divides by the number of items shown.",
-        ),
-        references=(*SEED, "shannon1948"),
-        family="entropy",
-        reads=SHOWN,
-    )
-)
+@metric(Card(
+    name="exposure_entropy", symbol="EDE", title="Entropy of exposure", needs=Crosstab, compact=True,
+    span=lambda normalized: (0.0, 1.0 if normalized else math.inf),
+    ideal=lambda normalized: 1.0 if normalized else math.nan, better="higher",
+    asks="How uncertain is it which item the next slot holds?",
+    undefined="nothing was shown; with normalized=True also a single item",
+    otherwise=lambda t, **_: "single_member" if t.popularity.any() else "zero_total",
+    says="The entropy of exposure over the items of the catalogue is {estimate:number}{interval}.",
+    formula=r"\mathrm{EDE} = -\sum_j p_j \ln p_j", example="times shown 1, 1, 1, 1 -> 1.3863",
+    variants=(
+        "Natural logarithm, as in the source; at most ln n, so values of different catalogues compare only with normalized=True.",
+        "Elliot uses base 2 and averages over users; RecBole divides by the number of items shown.",
+    ),
+    references=(*SEED, "shannon1948"), family="entropy", reads=SHOWN,
+))  # fmt: skip
 def exposure_entropy(
     t: Crosstab,
     *,
@@ -162,32 +130,21 @@ def exposure_entropy(
     return np.asarray(np.maximum(nats, 0.0) / np.float64(unit))
 
 
-@metric(
-    Card(
-        name="recommendation_popularity",
-        symbol="ARP",
-        title="Recommendation popularity",
-        asks="How often is the typical item on a user's list shown to everybody?",
-        needs=Crosstab,
-        compact=True,
-        span=(1.0, math.inf),
-        ideal=1.0,
-        better="lower",
-        undefined="nothing was shown",
-        otherwise="nothing_shown",
-        says="The items on a user's list are shown {estimate:number} times in all, on average{interval}.",
-        formula=r"\mathrm{ARP} = \frac1{|U|} \sum_u \frac1{|L_u|} \sum_{j \in L_u} c_j",
-        example="lists {1, 2} and {1} -> 1.75",
-        variants=(
-            "Popularity is times shown, as in holisticai; RecBole, Elliot, Evidently and RecTools count interactions in the training data.",
-            "The seed prints (1/n) sum of c_j over items, which under top-k is a constant; its program computes this.",
-            "Users shown nothing are left out. Not FairRankTune's ARP, which is attribute rank parity.",
-        ),
-        references=SEED,
-        family="popularity",
-        reads=SHOWN,
-    )
-)
+@metric(Card(
+    name="recommendation_popularity", symbol="ARP", title="Recommendation popularity", needs=Crosstab, compact=True,
+    span=(1.0, math.inf), ideal=1.0, better="lower",
+    asks="How often is the typical item on a user's list shown to everybody?",
+    undefined="nothing was shown", otherwise="nothing_shown",
+    says="The items on a user's list are shown {estimate:number} times in all, on average{interval}.",
+    formula=r"\mathrm{ARP} = \frac1{|U|} \sum_u \frac1{|L_u|} \sum_{j \in L_u} c_j",
+    example="lists {1, 2} and {1} -> 1.75",
+    variants=(
+        "Popularity is times shown, as in holisticai; RecBole, Elliot, Evidently and RecTools count interactions in the training data.",
+        "The seed prints (1/n) sum of c_j over items, which under top-k is a constant; its program computes this.",
+        "Users shown nothing are left out. Not FairRankTune's ARP, which is attribute rank parity.",
+    ),
+    references=SEED, family="popularity", reads=SHOWN,
+))  # fmt: skip
 def recommendation_popularity(t: Crosstab) -> Floats:
     """Mean over users of the mean number of times the items they are shown are shown to anybody.
 

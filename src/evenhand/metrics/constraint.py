@@ -15,31 +15,19 @@ from evenhand.tallies.placement import Placement
 Share = Annotated[float, Between(0, 1, open_low=True, open_high=True)]
 
 
-@metric(
-    Card(
-        name="fair_satisfied",
-        symbol="FA*IR",
-        title="Rankings that satisfy FA*IR",
-        asks="What share of the rankings holds enough protected items in every prefix?",
-        needs=Represented,
-        span=(0.0, 1.0),
-        ideal=1.0,
-        better="higher",
-        undefined="the ranking is empty or has no labelled item",
-        otherwise="no_labelled_items",
-        says="{estimate:percent} of the rankings hold as many protected items in every prefix as FA*IR asks{interval}.",
-        formula=r"\mathbf 1[c_k \ge m(k)\ \forall k]",
-        example="0 0 0 1 0 0, p 0.5, alpha 0.1 -> 1",
-        variants=(
-            "Adjusted by default: at most a share alpha of fair rankings fails; adjusted=False tests every prefix at alpha.",
-            "fairsearchcore picks the closest level, possibly above alpha; here the failure never exceeds alpha.",
-        ),
-        references=("zehlike2017",),
-        per="ranking",
-        family="exposure",
-        reads=PROTECTED,
-    )
-)
+@metric(Card(
+    name="fair_satisfied", symbol="FA*IR", title="Rankings that satisfy FA*IR", needs=Represented,
+    span=(0.0, 1.0), ideal=1.0, better="higher",
+    asks="What share of the rankings holds enough protected items in every prefix?",
+    undefined="the ranking is empty or has no labelled item", otherwise="no_labelled_items",
+    says="{estimate:percent} of the rankings hold as many protected items in every prefix as FA*IR asks{interval}.",
+    formula=r"\mathbf 1[c_k \ge m(k)\ \forall k]", example="0 0 0 1 0 0, p 0.5, alpha 0.1 -> 1",
+    variants=(
+        "Adjusted by default: at most a share alpha of fair rankings fails; adjusted=False tests every prefix at alpha.",
+        "fairsearchcore picks the closest level, possibly above alpha; here the failure never exceeds alpha.",
+    ),
+    references=("zehlike2017",), per="ranking", family="exposure", reads=PROTECTED,
+))  # fmt: skip
 def satisfied(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, adjusted: bool = True) -> Floats:
     """1 where every prefix holds as many protected items as `fair_table` asks, else 0.
 
@@ -50,28 +38,17 @@ def satisfied(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, 
     return np.where(placed.sides().labelled > 0, (violations == 0).astype(np.float64), np.nan)
 
 
-@metric(
-    Card(
-        name="fair_violation",
-        symbol="FA*IR rank",
-        title="First rank that violates FA*IR",
-        asks="In rankings with too few protected items, at which rank does it first show?",
-        needs=Represented,
-        span=(1.0, np.inf),
-        ideal=np.nan,
-        better="",
-        undefined="every prefix of the ranking holds enough protected items",
-        otherwise=lambda placed, **_: np.where(placed.sides().labelled > 0, "satisfied", "no_labelled_items"),
-        says="Rankings that violate FA*IR first do so at rank {estimate:number} on average{interval}.",
-        formula=r"\min\{k : c_k < m(k)\}",
-        example="0 0 0 0 0 1, p 0.5, alpha 0.1 -> 5",
-        variants=("The rank in the list as shown: items without a label count in it, though not in the constraint.",),
-        references=("zehlike2017",),
-        per="ranking",
-        family="exposure",
-        reads=PROTECTED,
-    )
-)
+@metric(Card(
+    name="fair_violation", symbol="FA*IR rank", title="First rank that violates FA*IR", needs=Represented,
+    span=(1.0, np.inf), ideal=np.nan, better="",
+    asks="In rankings with too few protected items, at which rank does it first show?",
+    undefined="every prefix of the ranking holds enough protected items",
+    otherwise=lambda placed, **_: np.where(placed.sides().labelled > 0, "satisfied", "no_labelled_items"),
+    says="Rankings that violate FA*IR first do so at rank {estimate:number} on average{interval}.",
+    formula=r"\min\{k : c_k < m(k)\}", example="0 0 0 0 0 1, p 0.5, alpha 0.1 -> 5",
+    variants=("The rank in the list as shown: items without a label count in it, though not in the constraint.",),
+    references=("zehlike2017",), per="ranking", family="exposure", reads=PROTECTED,
+))  # fmt: skip
 def fair_violation(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, adjusted: bool = True) -> Floats:
     """First rank at which a ranking holds fewer protected items than `fair_table` asks.
 

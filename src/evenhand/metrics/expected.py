@@ -53,30 +53,19 @@ def _reason(t: Exposure, *, level: str = "group", **_: Any) -> Any:
     return np.where(t.weight > 0, labelled, "empty")
 
 
-@metric(
-    Card(
-        name="eed",
-        symbol="EED",
-        title="Expected exposure disparity",
-        asks="How concentrated is exposure?",
-        needs=Exposure,
-        span=(0.0, math.inf),
-        ideal=math.nan,
-        better="lower",
-        undefined="there is no request; with unbiased=True also a request with a single draw",
-        otherwise=_reason,
-        says="Expected exposure disparity is {estimate:number}{interval}; lower is more even.",
-        formula=r"\lVert \epsilon_\pi \rVert_2^2",
-        example="exposure 1.5 and 0.5 -> 2.5",
-        variants=(
-            *_EE_VARIANTS,
-            "Its least value is (sum of exposure)^2 / groups, not 0 as table 1 of the paper says.",
-        ),
-        references=("diaz2020", "raj2022"),
-        per="request",
-        family="exposure",
-    )
-)
+@metric(Card(
+    name="eed", symbol="EED", title="Expected exposure disparity", needs=Exposure,
+    span=(0.0, math.inf), ideal=math.nan, better="lower",
+    asks="How concentrated is exposure?",
+    undefined="there is no request; with unbiased=True also a request with a single draw", otherwise=_reason,
+    says="Expected exposure disparity is {estimate:number}{interval}; lower is more even.",
+    formula=r"\lVert \epsilon_\pi \rVert_2^2", example="exposure 1.5 and 0.5 -> 2.5",
+    variants=(
+        *_EE_VARIANTS,
+        "Its least value is (sum of exposure)^2 / groups, not 0 as table 1 of the paper says.",
+    ),
+    references=("diaz2020", "raj2022"), per="request", family="exposure",
+))  # fmt: skip
 def eed(
     t: Exposure,
     *,
@@ -100,32 +89,20 @@ def eed(
     return _over_requests(t, value)
 
 
-@metric(
-    Card(
-        name="eer",
-        symbol="EER",
-        title="Expected exposure relevance",
-        asks="How well does exposure go where an ideal ranking by relevance would send it?",
-        needs=Exposure,
-        span=(0.0, math.inf),
-        ideal=math.nan,
-        better="higher",
-        undefined="there is no request",
-        otherwise=_reason,
-        says="Expected exposure relevance is {estimate:number}{interval}; higher is better aligned.",
-        formula=r"2\, \epsilon_\pi^{\top} \epsilon^*",
-        example="exposure 1.5 and 0.5, due 1 and 1 -> 4",
-        variants=(
-            *_EE_VARIANTS,
-            _OWN_TARGET,
-            "Diaz et al.'s program reports the product without the factor 2 of eq. 10.",
-        ),
-        references=("diaz2020", "raj2022"),
-        per="request",
-        family="exposure",
-        reads=_aimed,
-    )
-)
+@metric(Card(
+    name="eer", symbol="EER", title="Expected exposure relevance", needs=Exposure,
+    span=(0.0, math.inf), ideal=math.nan, better="higher",
+    asks="How well does exposure go where an ideal ranking by relevance would send it?",
+    undefined="there is no request", otherwise=_reason,
+    says="Expected exposure relevance is {estimate:number}{interval}; higher is better aligned.",
+    formula=r"2\, \epsilon_\pi^{\top} \epsilon^*", example="exposure 1.5 and 0.5, due 1 and 1 -> 4",
+    variants=(
+        *_EE_VARIANTS,
+        _OWN_TARGET,
+        "Diaz et al.'s program reports the product without the factor 2 of eq. 10.",
+    ),
+    references=("diaz2020", "raj2022"), per="request", family="exposure", reads=_aimed,
+))  # fmt: skip
 def eer(
     t: Exposure,
     *,
@@ -144,27 +121,15 @@ def eer(
     return _over_requests(t, 2 * total(t.received * _due(t, target)))
 
 
-@metric(
-    Card(
-        name="target_norm",
-        symbol="|e*|^2",
-        title="Squared norm of target exposure",
-        asks="How concentrated would exposure be under the ideal policy?",
-        needs=Exposure,
-        span=(0.0, math.inf),
-        ideal=math.nan,
-        better="",
-        undefined="there is no request",
-        otherwise=_reason,
-        says="The squared norm of the target exposure is {estimate:number}{interval}.",
-        formula=r"\lVert \epsilon^* \rVert_2^2",
-        example="due 1 and 1 -> 2",
-        references=("diaz2020",),
-        per="request",
-        family="exposure",
-        reads=_aimed,
-    )
-)
+@metric(Card(
+    name="target_norm", symbol="|e*|^2", title="Squared norm of target exposure", needs=Exposure,
+    span=(0.0, math.inf), ideal=math.nan, better="",
+    asks="How concentrated would exposure be under the ideal policy?",
+    undefined="there is no request", otherwise=_reason,
+    says="The squared norm of the target exposure is {estimate:number}{interval}.",
+    formula=r"\lVert \epsilon^* \rVert_2^2", example="due 1 and 1 -> 2",
+    references=("diaz2020",), per="request", family="exposure", reads=_aimed,
+))  # fmt: skip
 def target_norm(
     t: Exposure,
     *,
@@ -183,28 +148,19 @@ def target_norm(
     return _over_requests(t, total(_due(t, target) ** 2))
 
 
-@metric(
-    Card(
-        name="eel",
-        symbol="EEL",
-        title="Expected exposure loss",
-        asks="How far is exposure from what an ideal policy, fair among equally relevant items, would give?",
-        needs=Exposure,
-        span=(0.0, math.inf),
-        ideal=0.0,
-        better="lower",
-        undefined="there is no request; with unbiased=True also a request with a single draw",
-        otherwise=_reason,
-        says="Expected exposure loss is {estimate:number}{interval}; 0 is the ideal policy.",
-        formula=r"\lVert \epsilon_\pi - \epsilon^* \rVert_2^2",
-        example="exposure 1.5 and 0.5, due 1 and 1 -> 0.5",
-        variants=(*_EE_VARIANTS, _OWN_TARGET),
-        references=("diaz2020", "raj2022"),
-        per="request",
-        family="exposure",
-        reads=_aimed,
-    )
-)
+@metric(Card(
+    name="eel", symbol="EEL", title="Expected exposure loss", needs=Exposure,
+    span=(0.0, math.inf), ideal=0.0, better="lower",
+    asks="How far is exposure from what an ideal policy, fair among equally relevant items, would give?",
+    undefined="there is no request; with unbiased=True also a request with a single draw", otherwise=_reason,
+    says="Expected exposure loss is {estimate:number}{interval}; 0 is the ideal policy.",
+    formula=r"\lVert \epsilon_\pi - \epsilon^* \rVert_2^2", example="exposure 1.5 and 0.5, due 1 and 1 -> 0.5",
+    variants=(
+        *_EE_VARIANTS,
+        _OWN_TARGET,
+    ),
+    references=("diaz2020", "raj2022"), per="request", family="exposure", reads=_aimed,
+))  # fmt: skip
 def eel(
     t: Exposure,
     *,

@@ -47,29 +47,17 @@ def _utility_reason(t: Exposure, **_: Any) -> Any:
     return np.where(lost, "no_relevant_in_group", "zero_over_zero")
 
 
-@metric(
-    Card(
-        name="dp",
-        symbol="DP",
-        title="Demographic parity of exposure",
-        asks="How much exposure does the protected group get for each unit the other group gets?",
-        needs=Exposure,
-        span=(0.0, math.inf),
-        ideal=1.0,
-        better="ideal",
-        undefined="neither group was exposed at all",
-        otherwise="zero_over_zero",
-        says="The exposure{per_item:? per item} of {who} is {estimate:number} times that of {other}{interval}.",
-        formula=r"\mathrm{DP} = \epsilon_\pi(G^+) / \epsilon_\pi(G^-)",
-        example="exposure 1.5 and 0.5 -> 3",
-        variants=_DP_VARIANTS,
-        references=("singh2018", "raj2022"),
-        laws=frozenset({"two-sided"}),
-        per="request",
-        family="exposure",
-        reads=TWO_SIDES,
-    )
-)
+@metric(Card(
+    name="dp", symbol="DP", title="Demographic parity of exposure", needs=Exposure,
+    span=(0.0, math.inf), ideal=1.0, better="ideal",
+    asks="How much exposure does the protected group get for each unit the other group gets?",
+    undefined="neither group was exposed at all", otherwise="zero_over_zero",
+    says="The exposure{per_item:? per item} of {who} is {estimate:number} times that of {other}{interval}.",
+    formula=r"\mathrm{DP} = \epsilon_\pi(G^+) / \epsilon_\pi(G^-)", example="exposure 1.5 and 0.5 -> 3",
+    variants=_DP_VARIANTS,
+    references=("singh2018", "raj2022"), laws=frozenset({"two-sided"}), per="request", family="exposure",
+    reads=TWO_SIDES,
+))  # fmt: skip
 def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Exposure of the protected group over that of the other group.
 
@@ -82,28 +70,16 @@ def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, atten
     return protected / others
 
 
-@metric(
-    Card(
-        name="exposure_share",
-        symbol="s",
-        title="Share of exposure",
-        asks="What share of the exposure of all groups goes to the protected group?",
-        needs=Exposure,
-        span=(0.0, 1.0),
-        ideal=math.nan,
-        better="",
-        undefined="no group was exposed at all",
-        otherwise="zero_over_zero",
-        says="{who} gets {estimate:percent} of the exposure{interval}.",
-        formula=r"\epsilon_\pi(G^+) / \sum_g \epsilon_\pi(g)",
-        example="exposure 1.5 and 0.5 -> 0.75",
-        variants=("Which share is right depends on the target; awrf compares with one.",),
-        references=("singh2018", "raj2022"),
-        per="request",
-        family="exposure",
-        reads=TWO_SIDES,
-    )
-)
+@metric(Card(
+    name="exposure_share", symbol="s", title="Share of exposure", needs=Exposure,
+    span=(0.0, 1.0), ideal=math.nan, better="",
+    asks="What share of the exposure of all groups goes to the protected group?",
+    undefined="no group was exposed at all", otherwise="zero_over_zero",
+    says="{who} gets {estimate:percent} of the exposure{interval}.",
+    formula=r"\epsilon_\pi(G^+) / \sum_g \epsilon_\pi(g)", example="exposure 1.5 and 0.5 -> 0.75",
+    variants=("Which share is right depends on the target; awrf compares with one.",),
+    references=("singh2018", "raj2022"), per="request", family="exposure", reads=TWO_SIDES,
+))  # fmt: skip
 def exposure_share(t: Exposure, *, attention: Model = LOG) -> Floats:
     """Exposure of the protected group over that of all labelled groups.
 
@@ -130,16 +106,13 @@ def _log_card(ratio: Card, **fields: Any) -> Card:
     )
 
 
-@metric(
-    _log_card(
-        dp.card,
-        asks="Does the protected group get less exposure (below zero) or more (above) than the other group?",
-        says="The log ratio of the exposure{per_item:? per item} of {who} to that of {other} is {estimate:number}{interval}"
-        "[: {estimate:times} times as much].",
-        formula=r"\ln \epsilon_\pi(G^+) - \ln \epsilon_\pi(G^-)",
-        example="exposure 1 and 1 -> 0",
-    )
-)
+@metric(_log_card(
+    dp.card,
+    asks="Does the protected group get less exposure (below zero) or more (above) than the other group?",
+    says="The log ratio of the exposure{per_item:? per item} of {who} to that of {other} is {estimate:number}{interval}"
+    "[: {estimate:times} times as much].",
+    formula=r"\ln \epsilon_\pi(G^+) - \ln \epsilon_\pi(G^-)", example="exposure 1 and 1 -> 0",
+))  # fmt: skip
 def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Natural logarithm of `dp`: 0 is parity, and swapping the groups flips the sign.
 
@@ -151,29 +124,18 @@ def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, a
     return _log_ratio(_exposures(t, per_item=per_item, epsilon=epsilon))
 
 
-@metric(
-    Card(
-        name="eur",
-        symbol="EUR",
-        title="Exposed utility ratio",
-        asks="Is each group's exposure in proportion to the relevance of its items?",
-        needs=Exposure,
-        span=(0.0, math.inf),
-        ideal=1.0,
-        better="ideal",
-        undefined="one of the groups has no relevant item, or neither was exposed",
-        otherwise=_utility_reason,
-        says="For its relevance, {who} gets {estimate:number} times the exposure of {other}{interval}.",
-        formula=r"\frac{\epsilon_\pi(G^+)/\Upsilon(G^+)}{\epsilon_\pi(G^-)/\Upsilon(G^-)}",
-        example="exposure 1 and 1, relevance 2 and 1 -> 0.5",
-        variants=_EUR_VARIANTS,
-        references=("singh2018", "raj2022"),
-        laws=frozenset({"two-sided"}),
-        per="request",
-        family="exposure",
-        reads=PER_RELEVANCE,
-    )
-)
+@metric(Card(
+    name="eur", symbol="EUR", title="Exposed utility ratio", needs=Exposure,
+    span=(0.0, math.inf), ideal=1.0, better="ideal",
+    asks="Is each group's exposure in proportion to the relevance of its items?",
+    undefined="one of the groups has no relevant item, or neither was exposed", otherwise=_utility_reason,
+    says="For its relevance, {who} gets {estimate:number} times the exposure of {other}{interval}.",
+    formula=r"\frac{\epsilon_\pi(G^+)/\Upsilon(G^+)}{\epsilon_\pi(G^-)/\Upsilon(G^-)}",
+    example="exposure 1 and 1, relevance 2 and 1 -> 0.5",
+    variants=_EUR_VARIANTS,
+    references=("singh2018", "raj2022"), laws=frozenset({"two-sided"}), per="request", family="exposure",
+    reads=PER_RELEVANCE,
+))  # fmt: skip
 def eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Exposure per unit of relevance, protected over other group (eq. 6).
 
@@ -184,16 +146,13 @@ def eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, at
     return protected / others
 
 
-@metric(
-    _log_card(
-        eur.card,
-        asks="For its relevance, is the protected group exposed less (below zero) or more (above) than the other group?",
-        says="The log ratio of the exposure of {who} to that of {other}, each for its relevance, is "
-        "{estimate:number}{interval}[: {estimate:times} times as much].",
-        formula=r"\ln \mathrm{EUR}",
-        example="exposure 2 and 1, relevance 2 and 1 -> 0",
-    )
-)
+@metric(_log_card(
+    eur.card,
+    asks="For its relevance, is the protected group exposed less (below zero) or more (above) than the other group?",
+    says="The log ratio of the exposure of {who} to that of {other}, each for its relevance, is "
+    "{estimate:number}{interval}[: {estimate:times} times as much].",
+    formula=r"\ln \mathrm{EUR}", example="exposure 2 and 1, relevance 2 and 1 -> 0",
+))  # fmt: skip
 def log_eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Natural logarithm of `eur`.
 
@@ -203,29 +162,19 @@ def log_eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0
     return _log_ratio(_per_utility(t, t.received, as_printed=as_printed, epsilon=epsilon))
 
 
-@metric(
-    Card(
-        name="rur",
-        symbol="RUR",
-        title="Realised utility ratio",
-        asks="Is the relevance that readers meet from each group in proportion to what the group has?",
-        needs=Exposure,
-        span=(0.0, math.inf),
-        ideal=1.0,
-        better="ideal",
-        undefined="one of the groups has no relevant item, or no relevant item of either was exposed",
-        otherwise=_utility_reason,
-        says="Of its relevance, {who} realises {estimate:number} times what {other} does{interval}.",
-        formula=r"\frac{\Gamma(G^+)/\Upsilon(G^+)}{\Gamma(G^-)/\Upsilon(G^-)}",
-        example="discounted relevance 1 and 1 out of 2 and 1 -> 0.5",
-        variants=_EUR_VARIANTS,
-        references=("singh2018", "raj2022"),
-        laws=frozenset({"two-sided"}),
-        per="request",
-        family="exposure",
-        reads=PER_RELEVANCE | {"gains"},
-    )
-)
+@metric(Card(
+    name="rur", symbol="RUR", title="Realised utility ratio", needs=Exposure,
+    span=(0.0, math.inf), ideal=1.0, better="ideal",
+    asks="Is the relevance that readers meet from each group in proportion to what the group has?",
+    undefined="one of the groups has no relevant item, or no relevant item of either was exposed",
+    otherwise=_utility_reason,
+    says="Of its relevance, {who} realises {estimate:number} times what {other} does{interval}.",
+    formula=r"\frac{\Gamma(G^+)/\Upsilon(G^+)}{\Gamma(G^-)/\Upsilon(G^-)}",
+    example="discounted relevance 1 and 1 out of 2 and 1 -> 0.5",
+    variants=_EUR_VARIANTS,
+    references=("singh2018", "raj2022"), laws=frozenset({"two-sided"}), per="request", family="exposure",
+    reads=PER_RELEVANCE | {"gains"},
+))  # fmt: skip
 def rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Discounted relevance per unit of relevance, protected over other group (eq. 7).
 
@@ -236,16 +185,13 @@ def rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, at
     return protected / others
 
 
-@metric(
-    _log_card(
-        rur.card,
-        asks="Does the protected group realise less of its relevance (below zero) or more (above) than the other group?",
-        says="The log ratio of the share of its relevance that {who} realises to that of {other} is "
-        "{estimate:number}{interval}[: {estimate:times} times as much].",
-        formula=r"\ln \mathrm{RUR}",
-        example="discounted relevance 2 and 1 out of 2 and 1 -> 0",
-    )
-)
+@metric(_log_card(
+    rur.card,
+    asks="Does the protected group realise less of its relevance (below zero) or more (above) than the other group?",
+    says="The log ratio of the share of its relevance that {who} realises to that of {other} is "
+    "{estimate:number}{interval}[: {estimate:times} times as much].",
+    formula=r"\ln \mathrm{RUR}", example="discounted relevance 2 and 1 out of 2 and 1 -> 0",
+))  # fmt: skip
 def log_rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Natural logarithm of `rur`.
 
@@ -285,32 +231,20 @@ def _log_ratio(sides: tuple[Floats, Floats]) -> Floats:
     return np.asarray(np.log(sides[0]) - np.log(sides[1]))
 
 
-@metric(
-    Card(
-        name="iaa",
-        symbol="IAA",
-        title="Inequity of amortised attention",
-        asks="Over a sequence of rankings, how far is attention from the utility the system itself predicts?",
-        needs=Amortised,
-        span=(0.0, 2.0),
-        ideal=0.0,
-        better="lower",
-        undefined="nothing was ranked, or every predicted score is zero",
-        otherwise="zero_utility",
-        says="Attention and predicted utility differ by {estimate:number} in all, where 0 is proportional and 2 the most{interval}.",
-        formula=r"\sum_g |\bar A_g - \bar R_g|",
-        example="attention 1 and 1, utility 3 and 1 -> 0.5",
-        variants=(
-            "Attention and utility are normalised ranking by ranking (Biega et al.), so lists of different length or score "
-            "scale weigh the same; normalize='pooled' adds everything up first, as the authors' program does.",
-            "The printed range [0, inf) is that of the form without normalisation. FairRankTune returns after the first ranking.",
-        ),
-        references=("biega2018", "raj2022"),
-        per="request",
-        family="exposure",
-        reads=frozenset({"scores"}),
-    )
-)
+@metric(Card(
+    name="iaa", symbol="IAA", title="Inequity of amortised attention", needs=Amortised,
+    span=(0.0, 2.0), ideal=0.0, better="lower",
+    asks="Over a sequence of rankings, how far is attention from the utility the system itself predicts?",
+    undefined="nothing was ranked, or every predicted score is zero", otherwise="zero_utility",
+    says="Attention and predicted utility differ by {estimate:number} in all, where 0 is proportional and 2 the most{interval}.",
+    formula=r"\sum_g |\bar A_g - \bar R_g|", example="attention 1 and 1, utility 3 and 1 -> 0.5",
+    variants=(
+        "Attention and utility are normalised ranking by ranking (Biega et al.), so lists of different length or score "
+        "scale weigh the same; normalize='pooled' adds everything up first, as the authors' program does.",
+        "The printed range [0, inf) is that of the form without normalisation. FairRankTune returns after the first ranking.",
+    ),
+    references=("biega2018", "raj2022"), per="request", family="exposure", reads=frozenset({"scores"}),
+))  # fmt: skip
 def iaa(
     t: Amortised,
     *,

@@ -29,33 +29,22 @@ NEAR = 1e-9
 """How close a parameter must be to a removable singularity for its limit to be taken."""
 
 
-@metric(
-    Card(
-        name="gini",
-        symbol="G",
-        title="Gini index",
-        asks="How far apart are two units drawn at random, relative to the mean?",
-        needs=Spectrum,
-        span=(0.0, 1.0),
-        ideal=0.0,
-        better="lower",
-        undefined="no unit received anything; with corrected=True also a single unit",
-        otherwise="single_member",
-        says="The Gini index of {amount} over {units} is {estimate:number}{interval}[, where equal rates would give {chance:number}].",
-        formula=r"G = \frac{\sum_i (2i - n - 1)\, x_{(i)}}{n \sum_i x_i}",
-        example="[0, 0, 0, 10] -> 0.75",
-        variants=(
-            "evenhand, LensKit, PySAL and FairDiverse divide by n: [0, 0, 0, 10] gives 0.75, at most 1 - 1/n.",
-            "holisticai divides by n - 1 (our corrected=True): [0, 0, 0, 10] gives 1.0.",
-            "RecBole counts a padding item: [0, 0, 0, 10] becomes five items and gives 0.8.",
-            "Elliot returns one minus the corrected Gini: [0, 0, 0, 10] gives 0.0, and equality gives 1.",
-            "Evidently looks at items that were shown at all: [0, 0, 0, 10] is one item and gives nan.",
-        ),
-        references=("gini1912", "lazovich2022"),
-        laws=frozenset({"scale-free", "replication", "transfer"}),
-        family="inequality",
-    )
-)
+@metric(Card(
+    name="gini", symbol="G", title="Gini index", needs=Spectrum, span=(0.0, 1.0), ideal=0.0, better="lower",
+    asks="How far apart are two units drawn at random, relative to the mean?",
+    undefined="no unit received anything; with corrected=True also a single unit", otherwise="single_member",
+    says="The Gini index of {amount} over {units} is {estimate:number}{interval}[, where equal rates would give {chance:number}].",
+    formula=r"G = \frac{\sum_i (2i - n - 1)\, x_{(i)}}{n \sum_i x_i}", example="[0, 0, 0, 10] -> 0.75",
+    variants=(
+        "evenhand, LensKit, PySAL and FairDiverse divide by n: [0, 0, 0, 10] gives 0.75, at most 1 - 1/n.",
+        "holisticai divides by n - 1 (our corrected=True): [0, 0, 0, 10] gives 1.0.",
+        "RecBole counts a padding item: [0, 0, 0, 10] becomes five items and gives 0.8.",
+        "Elliot returns one minus the corrected Gini: [0, 0, 0, 10] gives 0.0, and equality gives 1.",
+        "Evidently looks at items that were shown at all: [0, 0, 0, 10] is one item and gives nan.",
+    ),
+    references=("gini1912", "lazovich2022"), laws=frozenset({"scale-free", "replication", "transfer"}),
+    family="inequality",
+))  # fmt: skip
 def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
     r"""Half the mean absolute difference between two units, over the mean.
 
@@ -145,30 +134,21 @@ def least_gini(slots: float, units: float) -> float:
     return over * (units - over) / (units * slots)
 
 
-@metric(
-    Card(
-        name="atkinson",
-        symbol="A",
-        title="Atkinson index",
-        asks="What share of everything could be thrown away if the rest were spread evenly, at this aversion to inequality?",
-        needs=Spectrum,
-        span=(0.0, 1.0),
-        ideal=0.0,
-        better="lower",
-        undefined="no unit received anything",
-        says="The Atkinson index of {amount} over {units} (epsilon {epsilon:number}) is {estimate:number}{interval}.",
-        formula=r"A_\epsilon = 1 - \frac1\mu\Big[\frac1n\sum_i x_i^{1-\epsilon}\Big]^{1/(1-\epsilon)}",
-        example="[1, 2, 3, 4, 10], epsilon 0.5 -> 0.1335",
-        variants=(
-            "A zero with epsilon >= 1 gives 1 (the limit); PySAL raises there, and overflows for large epsilon.",
-            "epsilon=inf gives 1 - min/mean, which is 1 only when somebody has nothing.",
-        ),
-        references=("atkinson1970", "lazovich2022"),
-        laws=frozenset({"scale-free", "replication", "transfer"}),
-        family="inequality",
-        local=lambda epsilon: epsilon > 2,
-    )
-)
+@metric(Card(
+    name="atkinson", symbol="A", title="Atkinson index", needs=Spectrum, local=lambda epsilon: epsilon > 2,
+    span=(0.0, 1.0), ideal=0.0, better="lower",
+    asks="What share of everything could be thrown away if the rest were spread evenly, at this aversion to inequality?",
+    undefined="no unit received anything",
+    says="The Atkinson index of {amount} over {units} (epsilon {epsilon:number}) is {estimate:number}{interval}.",
+    formula=r"A_\epsilon = 1 - \frac1\mu\Big[\frac1n\sum_i x_i^{1-\epsilon}\Big]^{1/(1-\epsilon)}",
+    example="[1, 2, 3, 4, 10], epsilon 0.5 -> 0.1335",
+    variants=(
+        "A zero with epsilon >= 1 gives 1 (the limit); PySAL raises there, and overflows for large epsilon.",
+        "epsilon=inf gives 1 - min/mean, which is 1 only when somebody has nothing.",
+    ),
+    references=("atkinson1970", "lazovich2022"), laws=frozenset({"scale-free", "replication", "transfer"}),
+    family="inequality",
+))  # fmt: skip
 def atkinson(s: Spectrum, *, epsilon: Aversion = 0.5) -> Floats:
     r"""Share of the total that inequality wastes, for someone with aversion `epsilon`.
 
@@ -223,29 +203,18 @@ def _(s: Spectrum, estimate: Floats, *, epsilon: float = 0.5) -> Floats | Influe
 Alpha = Annotated[float, Between(-math.inf, math.inf, open_low=True, open_high=True)]
 
 
-@metric(
-    Card(
-        name="generalized_entropy",
-        symbol="GE",
-        title="Generalised entropy",
-        asks="How far is the spread of amounts from equality, with weight on the top (large alpha) or the bottom (small)?",
-        needs=Spectrum,
-        span=(0.0, math.inf),
-        ideal=0.0,
-        better="lower",
-        undefined="no unit received anything; infinite when alpha <= 0 meets a zero",
-        says="The generalised entropy of {amount} over {units} (alpha {alpha:number}) is {estimate:number}{interval}.",
-        formula=r"GE(\alpha) = \frac{1}{\alpha(\alpha-1)}\Big[\frac1n\sum_i (x_i/\mu)^\alpha - 1\Big]",
-        example="[1, 3], alpha 2 -> 0.125",
-        variants=(
-            "AIF360 divides by the mean once more at alpha 0, so its value changes with the unit of measurement.",
-        ),
-        references=("shorrocks1980",),
-        laws=frozenset({"scale-free", "replication", "transfer"}),
-        family="inequality",
-        local=lambda alpha: not -1 <= alpha <= 2,
-    )
-)
+@metric(Card(
+    name="generalized_entropy", symbol="GE", title="Generalised entropy", needs=Spectrum,
+    local=lambda alpha: not -1 <= alpha <= 2,
+    span=(0.0, math.inf), ideal=0.0, better="lower",
+    asks="How far is the spread of amounts from equality, with weight on the top (large alpha) or the bottom (small)?",
+    undefined="no unit received anything; infinite when alpha <= 0 meets a zero",
+    says="The generalised entropy of {amount} over {units} (alpha {alpha:number}) is {estimate:number}{interval}.",
+    formula=r"GE(\alpha) = \frac{1}{\alpha(\alpha-1)}\Big[\frac1n\sum_i (x_i/\mu)^\alpha - 1\Big]",
+    example="[1, 3], alpha 2 -> 0.125",
+    variants=("AIF360 divides by the mean once more at alpha 0, so its value changes with the unit of measurement.",),
+    references=("shorrocks1980",), laws=frozenset({"scale-free", "replication", "transfer"}), family="inequality",
+))  # fmt: skip
 def generalized_entropy(s: Spectrum, *, alpha: Alpha = 1.0) -> Floats:
     r"""Distance from equality, with weight on the top (large alpha) or the bottom (small).
 
@@ -291,26 +260,15 @@ def _(s: Spectrum, estimate: Floats, *, alpha: float = 1.0) -> Floats:
     return (relative**alpha - moment - alpha * moment * (relative - 1)) / (alpha * (alpha - 1))
 
 
-@metric(
-    Card(
-        name="theil",
-        symbol="T",
-        title="Theil index",
-        asks="How much information does knowing who received what carry, against an equal spread?",
-        needs=Spectrum,
-        span=(0.0, math.inf),
-        ideal=0.0,
-        better="lower",
-        undefined="no unit received anything",
-        says="The Theil index of {amount} over {units} is {estimate:number}{interval}.",
-        formula=r"T = \frac1n\sum_i \frac{x_i}{\mu}\ln\frac{x_i}{\mu}",
-        example="[0, 0, 0, 10] -> ln 4 = 1.3863",
-        variants=("PySAL adds a tiny number to zeros; AIF360 overflows on counts; ours counts 0 ln 0 as 0.",),
-        references=("theil1967",),
-        laws=frozenset({"scale-free", "replication", "transfer"}),
-        family="inequality",
-    )
-)
+@metric(Card(
+    name="theil", symbol="T", title="Theil index", needs=Spectrum, span=(0.0, math.inf), ideal=0.0, better="lower",
+    asks="How much information does knowing who received what carry, against an equal spread?",
+    undefined="no unit received anything",
+    says="The Theil index of {amount} over {units} is {estimate:number}{interval}.",
+    formula=r"T = \frac1n\sum_i \frac{x_i}{\mu}\ln\frac{x_i}{\mu}", example="[0, 0, 0, 10] -> ln 4 = 1.3863",
+    variants=("PySAL adds a tiny number to zeros; AIF360 overflows on counts; ours counts 0 ln 0 as 0.",),
+    references=("theil1967",), laws=frozenset({"scale-free", "replication", "transfer"}), family="inequality",
+))  # fmt: skip
 def theil(s: Spectrum) -> Floats:
     """Generalised entropy at alpha 1; at most ln n.
 
@@ -325,25 +283,14 @@ def _(s: Spectrum, estimate: Floats) -> Floats:
     return generalized_entropy.linearised(s, estimate, {"alpha": 1.0})  # type: ignore[return-value]
 
 
-@metric(
-    Card(
-        name="hoover",
-        symbol="H",
-        title="Hoover index",
-        asks="What share of everything would have to change hands to make all equal?",
-        needs=Spectrum,
-        span=(0.0, 1.0),
-        ideal=0.0,
-        better="lower",
-        undefined="no unit received anything",
-        says="{estimate:percent} of all {amount} would have to change hands to make all {units} equal{interval}.",
-        formula=r"H = \tfrac12\sum_i |x_i / S - 1/n|",
-        example="[1, 2, 3, 4, 10] -> 0.3",
-        references=("hoover1936",),
-        laws=frozenset({"scale-free", "replication", "weak-transfer"}),
-        family="inequality",
-    )
-)
+@metric(Card(
+    name="hoover", symbol="H", title="Hoover index", needs=Spectrum, span=(0.0, 1.0), ideal=0.0, better="lower",
+    asks="What share of everything would have to change hands to make all equal?",
+    undefined="no unit received anything",
+    says="{estimate:percent} of all {amount} would have to change hands to make all {units} equal{interval}.",
+    formula=r"H = \tfrac12\sum_i |x_i / S - 1/n|", example="[1, 2, 3, 4, 10] -> 0.3",
+    references=("hoover1936",), laws=frozenset({"scale-free", "replication", "weak-transfer"}), family="inequality",
+))  # fmt: skip
 def hoover(s: Spectrum) -> Floats:
     """Half the mean distance from the mean, over the mean (Pietra or Robin Hood index).
 
@@ -362,27 +309,16 @@ def _(s: Spectrum, estimate: Floats) -> Floats:
     return _centred(s, np.maximum(1 - relative, 0) - value + (relative - 1) * (poor - value))
 
 
-@metric(
-    Card(
-        name="herfindahl",
-        symbol="HHI",
-        title="Herfindahl-Hirschman index",
-        asks="How likely are two grains of the total, drawn at random, to sit with the same unit?",
-        needs=Spectrum,
-        span=(0.0, 1.0),
-        ideal=lambda normalized: 0.0 if normalized else math.nan,
-        better="lower",
-        undefined="no unit received anything; normalised also for a single unit",
-        otherwise="single_member",
-        says="The Herfindahl index of {amount} over {units} is {estimate:number}{interval}.",
-        formula=r"HHI = \sum_i (x_i/S)^2,\quad \frac{HHI - 1/n}{1 - 1/n}",
-        example="[1, 1, 2] -> 0.375",
-        variants=("Equality gives 1/n, not 0, unless normalized=True.",),
-        references=("hirschman1964",),
-        laws=frozenset({"scale-free", "transfer"}),
-        family="inequality",
-    )
-)
+@metric(Card(
+    name="herfindahl", symbol="HHI", title="Herfindahl-Hirschman index", needs=Spectrum,
+    span=(0.0, 1.0), ideal=lambda normalized: 0.0 if normalized else math.nan, better="lower",
+    asks="How likely are two grains of the total, drawn at random, to sit with the same unit?",
+    undefined="no unit received anything; normalised also for a single unit", otherwise="single_member",
+    says="The Herfindahl index of {amount} over {units} is {estimate:number}{interval}.",
+    formula=r"HHI = \sum_i (x_i/S)^2,\quad \frac{HHI - 1/n}{1 - 1/n}", example="[1, 1, 2] -> 0.375",
+    variants=("Equality gives 1/n, not 0, unless normalized=True.",),
+    references=("hirschman1964",), laws=frozenset({"scale-free", "transfer"}), family="inequality",
+))  # fmt: skip
 def herfindahl(s: Spectrum, *, normalized: bool = False) -> Floats:
     """Sum of squared shares; 1/n when all are equal, 1 when one holds everything.
 
@@ -405,25 +341,15 @@ def _(s: Spectrum, estimate: Floats, *, normalized: bool = False) -> Floats:
     return influence / (1 - 1 / size) if normalized else influence + 0 * estimate[..., None]
 
 
-@metric(
-    Card(
-        name="mean",
-        symbol="mu",
-        title="Mean amount",
-        asks="How much does a unit receive on average?",
-        needs=Spectrum,
-        span=(0.0, math.inf),
-        ideal=math.nan,
-        better="",
-        undefined="there are no units",
-        says="Averaged over {units}, {amount} is {estimate:number}{interval}.",
-        formula=r"\mu = S / n",
-        example="[0, 0, 0, 10] -> 2.5",
-        laws=frozenset({"replication"}),
-        family="level",
-        at_zero=0.0,
-    )
-)
+@metric(Card(
+    name="mean", symbol="mu", title="Mean amount", needs=Spectrum,
+    span=(0.0, math.inf), ideal=math.nan, better="", at_zero=0.0,
+    asks="How much does a unit receive on average?",
+    undefined="there are no units",
+    says="Averaged over {units}, {amount} is {estimate:number}{interval}.",
+    formula=r"\mu = S / n", example="[0, 0, 0, 10] -> 2.5",
+    laws=frozenset({"replication"}), family="level",
+))  # fmt: skip
 def mean(s: Spectrum) -> Floats:
     """Total over number of units, those with nothing included.
 
@@ -438,29 +364,16 @@ def _(s: Spectrum, estimate: Floats) -> Floats:
     return s.values - estimate[..., None]
 
 
-@metric(
-    Card(
-        name="reach",
-        symbol="R",
-        title="Share that gets anything",
-        asks="What share of units received anything at all?",
-        needs=Spectrum,
-        span=(0.0, 1.0),
-        ideal=1.0,
-        better="higher",
-        undefined="there are no units",
-        says="{estimate:percent} of {units} get any {amount} at all{interval}.",
-        formula=r"\#\{i : x_i > 0\} / n",
-        example="[0, 0, 0, 10] -> 0.25",
-        variants=(
-            "Only as true as the population: a log holds nobody who received nothing, and with population=None it is 1.",
-        ),
-        references=("lazovich2022",),
-        laws=frozenset({"scale-free", "replication"}),
-        family="level",
-        at_zero=0.0,
-    )
-)
+@metric(Card(
+    name="reach", symbol="R", title="Share that gets anything", needs=Spectrum,
+    span=(0.0, 1.0), ideal=1.0, better="higher", at_zero=0.0,
+    asks="What share of units received anything at all?",
+    undefined="there are no units",
+    says="{estimate:percent} of {units} get any {amount} at all{interval}.",
+    formula=r"\#\{i : x_i > 0\} / n", example="[0, 0, 0, 10] -> 0.25",
+    variants=("Only as true as the population: a log holds nobody who received nothing, and with population=None it is 1.",),
+    references=("lazovich2022",), laws=frozenset({"scale-free", "replication"}), family="level",
+))  # fmt: skip
 def reach(s: Spectrum) -> Floats:
     """Share of units whose amount is above zero: the opportunity, before how much of it.
 

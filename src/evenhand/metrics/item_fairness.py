@@ -20,31 +20,19 @@ from evenhand.tallies.user_lists import Lists
 SOURCE = ("rampisela2024",)
 
 
-@metric(
-    Card(
-        name="jain_index",
-        symbol="Jain",
-        title="Jain's index over items",
-        asks="To how many items, shown equally often, is the catalogue as good as reduced, as a share of it?",
-        needs=Crosstab,
-        compact=True,
-        span=(0.0, 1.0),
-        ideal=1.0,
-        better="higher",
-        undefined="nothing was shown",
-        otherwise="zero_total",
-        says="By Jain's index, {estimate:percent} of the catalogue shown equally often would be as even as this{interval}.",
-        formula=r"J = \frac{(\sum_j c_j)^2}{n \sum_j c_j^2}",
-        example="times shown 0, 0, 0, 10 -> 0.25",
-        variants=(
-            "1 / (n HHI), and 1 / (1 + CV^2): the same order of systems as the Herfindahl index.",
-            "Neither end is within reach of every volume: k of n items is the least for lists of k, and 1 needs slots that n divides.",
-        ),
-        references=(*SOURCE, "jain1984"),
-        family="spread over the catalogue",
-        reads=SHOWN,
-    )
-)
+@metric(Card(
+    name="jain_index", symbol="Jain", title="Jain's index over items", needs=Crosstab, compact=True,
+    span=(0.0, 1.0), ideal=1.0, better="higher",
+    asks="To how many items, shown equally often, is the catalogue as good as reduced, as a share of it?",
+    undefined="nothing was shown", otherwise="zero_total",
+    says="By Jain's index, {estimate:percent} of the catalogue shown equally often would be as even as this{interval}.",
+    formula=r"J = \frac{(\sum_j c_j)^2}{n \sum_j c_j^2}", example="times shown 0, 0, 0, 10 -> 0.25",
+    variants=(
+        "1 / (n HHI), and 1 / (1 + CV^2): the same order of systems as the Herfindahl index.",
+        "Neither end is within reach of every volume: k of n items is the least for lists of k, and 1 needs slots that n divides.",
+    ),
+    references=(*SOURCE, "jain1984"), family="spread over the catalogue", reads=SHOWN,
+))  # fmt: skip
 def jain_index(t: Crosstab) -> Floats:
     r"""Squared sum of the times each item is shown, over n times the sum of squares.
 
@@ -57,31 +45,20 @@ def jain_index(t: Crosstab) -> Floats:
     return np.asarray(spectrum.total**2 / (t.items * spectrum.sum_of(spectrum.values**2)))
 
 
-@metric(
-    Card(
-        name="satisfied_items",
-        symbol="FSat",
-        title="Fraction of satisfied items",
-        asks="What share of the items is shown as often as an equal deal of the slots would show each at least?",
-        needs=Crosstab,
-        compact=True,
-        span=(0.0, 1.0),
-        ideal=1.0,
-        better="higher",
-        undefined="nothing was shown",
-        otherwise="zero_total",
-        says="{estimate:percent} of the items are shown at least as often as an equal deal of the slots would show each{interval}.",
-        formula=r"\mathrm{FSat} = |\{j : c_j \ge \lfloor \textstyle\sum_i c_i / n \rfloor\}| / n",
-        example="times shown 2, 1, 1, 0 -> 0.75",
-        variants=(
-            "With fewer slots than items the equal deal is 0, and every catalogue is satisfied: no room between least and most.",
-            "The source takes k/n for the least that lists of k allow; fewer is possible (10 items, 4 lists of 5: 4, not 5, satisfied).",
-        ),
-        references=(*SOURCE, "patro2020"),
-        family="reach of the catalogue",
-        reads=SHOWN,
-    )
-)
+@metric(Card(
+    name="satisfied_items", symbol="FSat", title="Fraction of satisfied items", needs=Crosstab, compact=True,
+    span=(0.0, 1.0), ideal=1.0, better="higher",
+    asks="What share of the items is shown as often as an equal deal of the slots would show each at least?",
+    undefined="nothing was shown", otherwise="zero_total",
+    says="{estimate:percent} of the items are shown at least as often as an equal deal of the slots would show each{interval}.",
+    formula=r"\mathrm{FSat} = |\{j : c_j \ge \lfloor \textstyle\sum_i c_i / n \rfloor\}| / n",
+    example="times shown 2, 1, 1, 0 -> 0.75",
+    variants=(
+        "With fewer slots than items the equal deal is 0, and every catalogue is satisfied: no room between least and most.",
+        "The source takes k/n for the least that lists of k allow; fewer is possible (10 items, 4 lists of 5: 4, not 5, satisfied).",
+    ),
+    references=(*SOURCE, "patro2020"), family="reach of the catalogue", reads=SHOWN,
+))  # fmt: skip
 def satisfied_items(t: Crosstab) -> Floats:
     r"""Share of the items shown at least as often as an equal deal of the slots would show each.
 
@@ -95,31 +72,22 @@ def satisfied_items(t: Crosstab) -> Floats:
     return np.asarray(np.where(spectrum.total > 0, spectrum.sum_of(enough.astype(np.float64)) / t.items, np.nan))
 
 
-@metric(
-    Card(
-        name="count_disparity",
-        symbol="VoCD",
-        title="Disparity of counts between shown items",
-        asks="Of two items that are shown at all, by what share is the rarer one behind?",
-        needs=Crosstab,
-        compact=True,
-        span=(0.0, 1.0),
-        ideal=0.0,
-        better="lower",
-        undefined="fewer than two items are shown",
-        otherwise=lambda t, **_: "single_member" if t.popularity.any() else "zero_total",
-        says="Of two items that are shown at all, the rarer one is shown {estimate:percent} less often on average{interval}.",
-        formula=r"\mathrm{VoCD} = \binom{m}{2}^{-1} \sum_{i<j,\ c_i, c_j > 0} \frac{|c_i - c_j|}{\max(c_i, c_j)}",
-        example="times shown 0, 1, 2, 4 -> 0.5833",
-        variants=(
-            "Items that are never shown are left out: showing the same few items equally often is perfect. Read it beside reach.",
-            "The variation of coverage disparity of Zhu et al., over all pairs: without their clusters of similar items.",
-        ),
-        references=SOURCE,
-        family="spread over the catalogue",
-        reads=SHOWN,
-    )
-)
+@metric(Card(
+    name="count_disparity", symbol="VoCD", title="Disparity of counts between shown items", needs=Crosstab,
+    compact=True,
+    span=(0.0, 1.0), ideal=0.0, better="lower",
+    asks="Of two items that are shown at all, by what share is the rarer one behind?",
+    undefined="fewer than two items are shown",
+    otherwise=lambda t, **_: "single_member" if t.popularity.any() else "zero_total",
+    says="Of two items that are shown at all, the rarer one is shown {estimate:percent} less often on average{interval}.",
+    formula=r"\mathrm{VoCD} = \binom{m}{2}^{-1} \sum_{i<j,\ c_i, c_j > 0} \frac{|c_i - c_j|}{\max(c_i, c_j)}",
+    example="times shown 0, 1, 2, 4 -> 0.5833",
+    variants=(
+        "Items that are never shown are left out: showing the same few items equally often is perfect. Read it beside reach.",
+        "The variation of coverage disparity of Zhu et al., over all pairs: without their clusters of similar items.",
+    ),
+    references=SOURCE, family="spread over the catalogue", reads=SHOWN,
+))  # fmt: skip
 def count_disparity(t: Crosstab) -> Floats:
     """Mean over pairs of shown items of their difference in times shown, over the larger.
 
@@ -134,24 +102,16 @@ def count_disparity(t: Crosstab) -> Floats:
     return np.asarray(disparity / (many * (many - 1) / 2))
 
 
-@metric(
-    Card(
-        name="ai_disparity",
-        symbol="AI-D",
-        title="Disparity of items over all users",
-        asks="How far is what each item gets from all users together from an equal share?",
-        needs=Lists,
-        span=(0.0, math.inf),
-        ideal=0.0,
-        better="lower",
-        undefined="there are no users or no items",
-        otherwise="empty",
-        formula=r"\mathrm{AI\text{-}D} = \frac1n \sum_j \Big(\frac1{|U|}\sum_u e_{uj} - \bar e\Big)^2",
-        example="lists 0 and 1 of two items -> 0",
-        variants=("At most ii_disparity, where every user is shown the same list; 0 where all items get alike.",),
-        references=(*SOURCE, "wu2022"),
-    )
-)
+@metric(Card(
+    name="ai_disparity", symbol="AI-D", title="Disparity of items over all users", needs=Lists,
+    span=(0.0, math.inf), ideal=0.0, better="lower",
+    asks="How far is what each item gets from all users together from an equal share?",
+    undefined="there are no users or no items", otherwise="empty",
+    formula=r"\mathrm{AI\text{-}D} = \frac1n \sum_j \Big(\frac1{|U|}\sum_u e_{uj} - \bar e\Big)^2",
+    example="lists 0 and 1 of two items -> 0",
+    variants=("At most ii_disparity, where every user is shown the same list; 0 where all items get alike.",),
+    references=(*SOURCE, "wu2022"),
+))  # fmt: skip
 def ai_disparity(t: Lists) -> Floats:
     """Variance over items of the attention that users give each on average.
 
@@ -161,27 +121,19 @@ def ai_disparity(t: Lists) -> Floats:
     return np.asarray(np.mean((t.received - t.received.mean()) ** 2) if t.received.size else np.nan)
 
 
-@metric(
-    Card(
-        name="ii_disparity",
-        symbol="II-D",
-        title="Disparity of items user by user",
-        asks="How far is what each item gets from each single user from an equal share?",
-        needs=Lists,
-        span=(0.0, math.inf),
-        ideal=0.0,
-        better="lower",
-        undefined="there are no users or no items",
-        otherwise="empty",
-        formula=r"\mathrm{II\text{-}D} = \frac1{n|U|} \sum_{u,j} (e_{uj} - \bar e)^2",
-        example="one item each of two -> 0.25",
-        variants=(
-            "It tells no two systems apart that show lists of one length: it depends on that length, the catalogue and the attention "
-            "alone, for every user spends the same attention on some items and none on the rest. Only a policy by chance lowers it.",
-        ),
-        references=(*SOURCE, "wu2022"),
-    )
-)
+@metric(Card(
+    name="ii_disparity", symbol="II-D", title="Disparity of items user by user", needs=Lists,
+    span=(0.0, math.inf), ideal=0.0, better="lower",
+    asks="How far is what each item gets from each single user from an equal share?",
+    undefined="there are no users or no items", otherwise="empty",
+    formula=r"\mathrm{II\text{-}D} = \frac1{n|U|} \sum_{u,j} (e_{uj} - \bar e)^2",
+    example="one item each of two -> 0.25",
+    variants=(
+        "It tells no two systems apart that show lists of one length: it depends on that length, the catalogue and the attention "
+        "alone, for every user spends the same attention on some items and none on the rest. Only a policy by chance lowers it.",
+    ),
+    references=(*SOURCE, "wu2022"),
+))  # fmt: skip
 def ii_disparity(t: Lists) -> Floats:
     """Variance over pairs of user and item of the attention that the item gets from the user.
 
@@ -193,24 +145,15 @@ def ii_disparity(t: Lists) -> Floats:
     return np.asarray(t.square / t.received.size - t.received.mean() ** 2)
 
 
-@metric(
-    Card(
-        name="ranked_gini",
-        symbol="Gini-w",
-        title="Gini index of attention over items",
-        asks="How unevenly is the attention of all users spread over the items of the catalogue?",
-        needs=Lists,
-        span=(0.0, 1.0),
-        ideal=0.0,
-        better="lower",
-        undefined="nothing was shown",
-        otherwise=lambda t, **_: "zero_total" if t.received.size else "empty",
-        formula=r"G(\textstyle\sum_u e_{u1}, \dots, \sum_u e_{un})",
-        example="lists 0 1 and 1 0 of three items -> 0.3333",
-        variants=("Times shown weighted by rank: LensKit's ExposureGini; rampisela2024 discounts by log2(rank + 1).",),
-        references=SOURCE,
-    )
-)
+@metric(Card(
+    name="ranked_gini", symbol="Gini-w", title="Gini index of attention over items", needs=Lists,
+    span=(0.0, 1.0), ideal=0.0, better="lower",
+    asks="How unevenly is the attention of all users spread over the items of the catalogue?",
+    undefined="nothing was shown", otherwise=lambda t, **_: "zero_total" if t.received.size else "empty",
+    formula=r"G(\textstyle\sum_u e_{u1}, \dots, \sum_u e_{un})", example="lists 0 1 and 1 0 of three items -> 0.3333",
+    variants=("Times shown weighted by rank: LensKit's ExposureGini; rampisela2024 discounts by log2(rank + 1).",),
+    references=SOURCE,
+))  # fmt: skip
 def ranked_gini(t: Lists) -> Floats:
     """Gini index of the attention that each item gets from all users.
 

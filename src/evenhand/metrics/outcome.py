@@ -373,25 +373,17 @@ def mean_errors(m: Moments, covariance: Covariance = "HC1") -> tuple[Floats, Flo
         return np.sqrt(squares / left * m.rows) / m.mass, left
 
 
-@metric(
-    Card(
-        name="outcome_gap",
-        symbol="β_g",
-        title="Outcome gap at equal score",
-        asks="At equal score, does a group realise better outcomes than the reference?",
-        needs=Moments,
-        span=(-np.inf, np.inf),
-        ideal=0.0,
-        better="ideal",
-        undefined="the group or the reference is absent from the bin, or score and group cannot be told apart",
-        otherwise="collinear",
-        formula=r"Y = \alpha + \sum_{g \ne ref} \beta_g 1(g) + \gamma s + \epsilon \text{ in each score bin}",
-        example="outcomes of F equal the score, those of M the score plus 0.5: the gap of M to F is 0.5 in every bin",
-        variants=("Positive: the group does better than the score says, so it is under-rated, held to a higher bar.",),
-        references=("yu2022",),
-        family="outcome",
-    )
-)
+@metric(Card(
+    name="outcome_gap", symbol="β_g", title="Outcome gap at equal score", needs=Moments,
+    span=(-np.inf, np.inf), ideal=0.0, better="ideal",
+    asks="At equal score, does a group realise better outcomes than the reference?",
+    undefined="the group or the reference is absent from the bin, or score and group cannot be told apart",
+    otherwise="collinear",
+    formula=r"Y = \alpha + \sum_{g \ne ref} \beta_g 1(g) + \gamma s + \epsilon \text{ in each score bin}",
+    example="outcomes of F equal the score, those of M the score plus 0.5: the gap of M to F is 0.5 in every bin",
+    variants=("Positive: the group does better than the score says, so it is under-rated, held to a higher bar.",),
+    references=("yu2022",), family="outcome",
+))  # fmt: skip
 def outcome_gap(m: Moments, reference: int = 0) -> Floats:
     """Gap of every group to the reference in every bin.
 

@@ -240,24 +240,15 @@ def _pseudo_inverse(gram: Floats) -> tuple[Floats, Floats, int]:
     return inverse, (used @ used.T) * scale / scale[:, None], int(spanned.sum())
 
 
-@metric(
-    Card(
-        name="spline_gap",
-        symbol="β_g",
-        title="Outcome gap with the score as a spline",
-        asks="Does the gap survive when the score may bend?",
-        needs=Moments,
-        span=(-np.inf, np.inf),
-        ideal=0.0,
-        better="ideal",
-        undefined="the group or the reference is absent, or score and group cannot be told apart",
-        otherwise="collinear",
-        formula=r"Y = \sum_{g \ne ref} \beta_g 1(g) + \sum_k \gamma_k B_k(s) + \epsilon \text{ over all scores}",
-        example="one gap per group; B_k are the hat functions on the edges of the score bins",
-        references=("yu2022",),
-        family="outcome",
-    )
-)
+@metric(Card(
+    name="spline_gap", symbol="β_g", title="Outcome gap with the score as a spline", needs=Moments,
+    span=(-np.inf, np.inf), ideal=0.0, better="ideal",
+    asks="Does the gap survive when the score may bend?",
+    undefined="the group or the reference is absent, or score and group cannot be told apart", otherwise="collinear",
+    formula=r"Y = \sum_{g \ne ref} \beta_g 1(g) + \sum_k \gamma_k B_k(s) + \epsilon \text{ over all scores}",
+    example="one gap per group; B_k are the hat functions on the edges of the score bins",
+    references=("yu2022",), family="outcome",
+))  # fmt: skip
 def spline_gap(m: Moments, reference: int = 0) -> Floats:
     """One gap per group over all scores.
 

@@ -23,14 +23,12 @@ def _card(name: str, title: str, question: str, formula: str, **more: Any) -> Ca
     return Card(name=name, title=title, asks=question, formula=formula, **usual | more)
 
 
-@metric(
-    _card(
-        "mean_outcome", "Mean outcome in a bin", "How do the members of a group do who are scored alike?",
-        r"\sum_{i \in b, g} w_i Y_i / \sum_{i \in b, g} w_i",
-        says="In bin {bin:number}, the mean outcome of {group} is {estimate:number}{interval}.",
-        example="outcomes 0, 1, 1 of the group in the bin -> 0.667",
-    )
-)  # fmt: skip
+@metric(_card(
+    "mean_outcome", "Mean outcome in a bin", "How do the members of a group do who are scored alike?",
+    r"\sum_{i \in b, g} w_i Y_i / \sum_{i \in b, g} w_i",
+    says="In bin {bin:number}, the mean outcome of {group} is {estimate:number}{interval}.",
+    example="outcomes 0, 1, 1 of the group in the bin -> 0.667",
+))  # fmt: skip
 def mean_outcome(m: Moments) -> Floats:
     """Mean outcome of every group in every bin (figures 4 and 6 of the source).
 
@@ -41,14 +39,12 @@ def mean_outcome(m: Moments) -> Floats:
     return m.mean_outcome
 
 
-@metric(
-    _card(
-        "base_rate", "Mean outcome of everybody", "How does the group do on average?", r"E[Y \mid g]",
-        says="Over everybody, the mean outcome of {group} is {estimate:number} (base rate); nothing was cut off, so this says "
-        "nothing about a bar.",
-        example="outcomes 0, 1, 1 of the group -> 0.667",
-    )
-)  # fmt: skip
+@metric(_card(
+    "base_rate", "Mean outcome of everybody", "How does the group do on average?", r"E[Y \mid g]",
+    says="Over everybody, the mean outcome of {group} is {estimate:number} (base rate); nothing was cut off, so this says "
+    "nothing about a bar.",
+    example="outcomes 0, 1, 1 of the group -> 0.667",
+))  # fmt: skip
 def base_rate(m: Moments) -> Floats:
     """Mean outcome of each group over all scores.
 
@@ -58,16 +54,14 @@ def base_rate(m: Moments) -> Floats:
     return _over_bins(m, m.mean_outcome)
 
 
-@metric(
-    _card(
-        "precision", "Mean outcome of those treated", "How do those of the group do who got the opportunity?",
-        r"E[Y \mid T = 1, g]",
-        says="Over everybody whose outcome was seen, the mean outcome of {group} is {estimate:number} (precision); this mixes the "
-        "bar with how qualified the group is above it.",
-        example="outcomes 0, 1, 1 of those treated -> 0.667",
-        variants=("Infra-marginality: one bar for all gives unequal precisions, and unequal bars can give equal ones.",),
-    )
-)  # fmt: skip
+@metric(_card(
+    "precision", "Mean outcome of those treated", "How do those of the group do who got the opportunity?",
+    r"E[Y \mid T = 1, g]",
+    says="Over everybody whose outcome was seen, the mean outcome of {group} is {estimate:number} (precision); this mixes the "
+    "bar with how qualified the group is above it.",
+    example="outcomes 0, 1, 1 of those treated -> 0.667",
+    variants=("Infra-marginality: one bar for all gives unequal precisions, and unequal bars can give equal ones.",),
+))  # fmt: skip
 def precision(m: Moments) -> Floats:
     """Mean outcome of each group among those treated: a base rate of rows that somebody chose.
 
@@ -77,13 +71,13 @@ def precision(m: Moments) -> Floats:
     return _over_bins(m, m.mean_outcome)
 
 
-@metric(
-    _card(
-        "calibration_gap", "Calibration gap", "Do the outcomes of the group lie above its scores on average?",
-        r"E[Y - s \mid g]", ideal=0.0, better="ideal", example="mean outcome 0.5, mean score 0.4 -> 0.1",
-        variants=("Given where scores are on the scale of the outcome. Errors at low and high scores can cancel in it.",),
-    )
-)  # fmt: skip
+@metric(_card(
+    "calibration_gap", "Calibration gap", "Do the outcomes of the group lie above its scores on average?",
+    r"E[Y - s \mid g]",
+    ideal=0.0, better="ideal",
+    example="mean outcome 0.5, mean score 0.4 -> 0.1",
+    variants=("Given where scores are on the scale of the outcome. Errors at low and high scores can cancel in it.",),
+))  # fmt: skip
 def calibration_gap(m: Moments) -> Floats:
     """Mean outcome less mean score of each group.
 
@@ -93,13 +87,13 @@ def calibration_gap(m: Moments) -> Floats:
     return _over_bins(m, m.mean_outcome - m.mean_score)
 
 
-@metric(
-    _card(
-        "lowest_bin", "Bin of the lowest outcomes", "Are outcomes lowest where scores are?", r"\arg\min_b E[Y \mid b]",
-        ideal=1.0, better="ideal", span=(1.0, math.inf), undefined="there are no rows", otherwise="empty",
-        example="mean outcomes 0.2, 0.1, 0.5 -> 2", variants=("Not 1: outcomes do not rise with the score (note 13 of the source).",),
-    )
-)  # fmt: skip
+@metric(_card(
+    "lowest_bin", "Bin of the lowest outcomes", "Are outcomes lowest where scores are?", r"\arg\min_b E[Y \mid b]",
+    span=(1.0, math.inf), ideal=1.0, better="ideal",
+    undefined="there are no rows", otherwise="empty",
+    example="mean outcomes 0.2, 0.1, 0.5 -> 2",
+    variants=("Not 1: outcomes do not rise with the score (note 13 of the source).",),
+))  # fmt: skip
 def lowest_bin(m: Moments) -> Floats:
     """Number of the bin, from 1, whose outcomes are the lowest; the first of those that tie.
 
@@ -119,12 +113,11 @@ _WALD = {
 }  # fmt: skip
 
 
-@metric(
-    _card(
-        "joint_test", "Joint test of all gaps", "Are the gaps of all groups in all bins zero?",
-        r"\hat\beta' V^{-1} \hat\beta", **_WALD,
-    )
-)  # fmt: skip
+@metric(_card(
+    "joint_test", "Joint test of all gaps", "Are the gaps of all groups in all bins zero?",
+    r"\hat\beta' V^{-1} \hat\beta",
+    **_WALD,
+))  # fmt: skip
 def joint(m: Moments, reference: int = 0) -> Floats:
     """Wald statistic of all gaps whose cells are not small.
 
@@ -136,12 +129,10 @@ def joint(m: Moments, reference: int = 0) -> Floats:
     return np.asarray(test_of_all(gaps(m, reference)).statistic)
 
 
-@metric(
-    _card(
-        "bin_test", "Test of one bin", "Are the gaps of all groups in this bin zero?",
-        r"\hat\beta_b' V_b^{-1} \hat\beta_b", **_WALD,
-    )
-)  # fmt: skip
+@metric(_card(
+    "bin_test", "Test of one bin", "Are the gaps of all groups in this bin zero?", r"\hat\beta_b' V_b^{-1} \hat\beta_b",
+    **_WALD,
+))  # fmt: skip
 def in_bin(m: Moments, reference: int = 0) -> Floats:
     """Wald statistic of the gaps of every bin.
 
@@ -154,12 +145,11 @@ def in_bin(m: Moments, reference: int = 0) -> Floats:
     return np.array([[test_of_bin(fitted, b).statistic] for b in range(m.rows.shape[0])])
 
 
-@metric(
-    _card(
-        "marginal_test", "Test right above the threshold", "Are the gaps right above the threshold zero?",
-        r"\hat\beta_1' V_1^{-1} \hat\beta_1", **_WALD,
-    )
-)  # fmt: skip
+@metric(_card(
+    "marginal_test", "Test right above the threshold", "Are the gaps right above the threshold zero?",
+    r"\hat\beta_1' V_1^{-1} \hat\beta_1",
+    **_WALD,
+))  # fmt: skip
 def at_margin(m: Moments, reference: int = 0) -> Floats:
     """Wald statistic of the gaps of the lowest bin: the test that decides for a threshold.
 

@@ -244,28 +244,19 @@ class Null:
         return None if clusters is None else clusters.parts(self.flat.ravel(), self.tilt.ravel())
 
 
-@metric(
-    Card(
-        name="pooled_gap",
-        symbol="β̄_g",
-        title="Outcome gap over all bins",
-        asks="What gap does an average member of the group meet?",
-        needs=Moments,
-        span=(-np.inf, np.inf),
-        ideal=0.0,
-        better="ideal",
-        undefined="the group or the reference is absent",
-        otherwise="group_absent",
-        formula=r"\sum_b n_{bg} \beta_{bg} / \sum_b n_{bg}",
-        example="gaps of 0.1 and 0.3 in bins with 300 and 100 rows of the group -> 0.15",
-        variants=(
-            "Over every bin that holds the group and the reference, however few rows or events: leaving out thin cells "
-            "would select on the outcome.",
-        ),
-        references=("yu2022",),
-        family="outcome",
-    )
-)
+@metric(Card(
+    name="pooled_gap", symbol="β̄_g", title="Outcome gap over all bins", needs=Moments,
+    span=(-np.inf, np.inf), ideal=0.0, better="ideal",
+    asks="What gap does an average member of the group meet?",
+    undefined="the group or the reference is absent", otherwise="group_absent",
+    formula=r"\sum_b n_{bg} \beta_{bg} / \sum_b n_{bg}",
+    example="gaps of 0.1 and 0.3 in bins with 300 and 100 rows of the group -> 0.15",
+    variants=(
+        "Over every bin that holds the group and the reference, however few rows or events: leaving out thin cells "
+        "would select on the outcome.",
+    ),
+    references=("yu2022",), family="outcome",
+))  # fmt: skip
 def pooled_gap(m: Moments, reference: int = 0) -> Floats:
     """Gaps of every group, weighted by its rows in each bin.
 

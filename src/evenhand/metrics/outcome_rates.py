@@ -55,13 +55,13 @@ def _card(name: str, title: str, question: str, formula: str, **more: Any) -> Ca
     return Card(name=name, title=title, asks=question, formula=formula, **usual | more)
 
 
-@metric(
-    _card(
-        "equal_opportunity_gap", "Equal opportunity gap", "Among those with a good outcome, how differently are the groups scored?",
-        r"\max_{r, s} |P(S \le s \mid g, Y \ge r) - P(S \le s \mid h, Y \ge r)|", span=(0.0, 1.0), better="lower",
-        example="scores 1, 2 of one group and 3, 4 of the other, all with a good outcome -> 1",
-    )
-)  # fmt: skip
+@metric(_card(
+    "equal_opportunity_gap", "Equal opportunity gap",
+    "Among those with a good outcome, how differently are the groups scored?",
+    r"\max_{r, s} |P(S \le s \mid g, Y \ge r) - P(S \le s \mid h, Y \ge r)|",
+    span=(0.0, 1.0), better="lower",
+    example="scores 1, 2 of one group and 3, 4 of the other, all with a good outcome -> 1",
+))  # fmt: skip
 def equal_opportunity_gap(r: Rows, which: int = 1, reference: int = 0) -> float:
     """Largest Kolmogorov distance between two groups' scores among those who reach a grade.
 
@@ -78,12 +78,11 @@ def equal_opportunity_gap(r: Rows, which: int = 1, reference: int = 0) -> float:
     return max((distance(g & (group == which), g & (group == reference), weight, last) for g in sets), default=math.nan)
 
 
-@metric(
-    _card(
-        "true_positive_rate_gap", "Gap of true positive rates", "Of those with the outcome, is the group treated as often?",
-        r"P(T \mid Y = 1, g) - P(T \mid Y = 1, ref)", example="2 of 4 treated, against 3 of 4 -> -0.25",
-    )
-)  # fmt: skip
+@metric(_card(
+    "true_positive_rate_gap", "Gap of true positive rates", "Of those with the outcome, is the group treated as often?",
+    r"P(T \mid Y = 1, g) - P(T \mid Y = 1, ref)",
+    example="2 of 4 treated, against 3 of 4 -> -0.25",
+))  # fmt: skip
 def true_positive_rate_gap(r: Rows, which: int = 1, reference: int = 0) -> float:
     """How much more often a group is treated than the reference, among those with outcome 1.
 
@@ -94,12 +93,11 @@ def true_positive_rate_gap(r: Rows, which: int = 1, reference: int = 0) -> float
     return rate - reference_rate
 
 
-@metric(
-    _card(
-        "false_positive_rate_gap", "Gap of false positive rates", "Of those without the outcome, is the group treated as often?",
-        r"P(T \mid Y = 0, g) - P(T \mid Y = 0, ref)", example="1 of 4 treated, against none of 4 -> 0.25",
-    )
-)  # fmt: skip
+@metric(_card(
+    "false_positive_rate_gap", "Gap of false positive rates",
+    "Of those without the outcome, is the group treated as often?", r"P(T \mid Y = 0, g) - P(T \mid Y = 0, ref)",
+    example="1 of 4 treated, against none of 4 -> 0.25",
+))  # fmt: skip
 def false_positive_rate_gap(r: Rows, which: int = 1, reference: int = 0) -> float:
     """How much more often a group is treated than the reference, among those with outcome 0.
 

@@ -111,33 +111,23 @@ def prefix_metric(card: Card) -> Callable[[Callable[..., Template]], Metric]:
     return declare
 
 
-@prefix_metric(
-    Card(
-        name="ndd",
-        symbol="nDD",
-        title="Normalised discounted difference",
-        asks="How far is the protected share of each top of the list from its share of the whole list?",
-        needs=Placement,
-        span=lambda normalizer: (0.0, 1.0 if normalizer == "max" else math.inf),
-        ideal=0.0,
-        better="lower",
-        undefined=UNAIMED,
-        says="Averaged over {units}, the protected share near the top is off by {estimate:number} of the worst possible by nDD{interval}"
-        + BESIDE,
-        formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i}-\frac{S_p}{N}\right|",
-        example="[p, u, p, u] -> 0.6490",
-        variants=(
-            RANDOM,
-            "normalizer='published' divides by the value of \"all protected first\"; above 1 for a protected majority.",
-            "rND of Yang and Stoyanovich is pref_nd with step=10 and discount='log2(i+1)'.",
-            "ndd@10 takes the first ten ranks for the whole; ndd(reference='list')@10 the list that they are cut from.",
-        ),
-        references=("draws2020", "yang2017"),
-        per="ranking",
-        family="prefix",
-        reads=TWO_SIDES,
-    )
-)
+@prefix_metric(Card(
+    name="ndd", symbol="nDD", title="Normalised discounted difference", needs=Placement,
+    span=lambda normalizer: (0.0, 1.0 if normalizer == "max" else math.inf), ideal=0.0, better="lower",
+    asks="How far is the protected share of each top of the list from its share of the whole list?",
+    undefined=UNAIMED,
+    says="Averaged over {units}, the protected share near the top is off by {estimate:number} of the worst possible by nDD{interval}"
+    + BESIDE,
+    formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i}-\frac{S_p}{N}\right|",
+    example="[p, u, p, u] -> 0.6490",
+    variants=(
+        RANDOM,
+        "normalizer='published' divides by the value of \"all protected first\"; above 1 for a protected majority.",
+        "rND of Yang and Stoyanovich is pref_nd with step=10 and discount='log2(i+1)'.",
+        "ndd@10 takes the first ten ranks for the whole; ndd(reference='list')@10 the list that they are cut from.",
+    ),
+    references=("draws2020", "yang2017"), per="ranking", family="prefix", reads=TWO_SIDES,
+))  # fmt: skip
 def ndd(
     p: Placement, *, normalizer: Literal["max", "published"] | None = "max", target: Any = None,
     reference: Reference = "prefix",
@@ -163,35 +153,26 @@ def ndd(
     return Template(ND, normalizer, target=target)
 
 
-@prefix_metric(
-    Card(
-        name="ndr",
-        symbol="nDR",
-        title="Normalised discounted ratio",
-        asks="How far is the ratio of protected to other items in each top of the list from that of the whole list?",
-        needs=Placement,
-        span=lambda normalizer, one_sided: (
-            0.0,
-            1.0 if normalizer == "max" or (one_sided and normalizer) else math.inf,
-        ),
-        ideal=0.0,
-        better="lower",
-        undefined=WHEN,
-        says="Averaged over {units}, the ratio of the two sides near the top is off by {estimate:number} by nDR{interval}"
-        + BESIDE,
-        formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i-c_i}-\frac{S_p}{S_u}\right|",
-        example="[p, p, u, u] -> 1",
-        variants=(
-            "Not recommended by its own paper: the published Z is not a maximum, so single lists reach 26.",
-            "normalizer='max' is exact and squeezes nearly all lists to about 0.01.",
-            "one_sided=True sees under-representation only; its Z, all protected last, is the exact maximum.",
-        ),
-        references=("draws2020", "yang2017"),
-        per="ranking",
-        family="prefix",
-        reads=TWO_SIDES,
-    )
-)
+@prefix_metric(Card(
+    name="ndr", symbol="nDR", title="Normalised discounted ratio", needs=Placement,
+    span=lambda normalizer, one_sided: (
+        0.0,
+        1.0 if normalizer == "max" or (one_sided and normalizer) else math.inf,
+    ),
+    ideal=0.0, better="lower",
+    asks="How far is the ratio of protected to other items in each top of the list from that of the whole list?",
+    undefined=WHEN,
+    says="Averaged over {units}, the ratio of the two sides near the top is off by {estimate:number} by nDR{interval}"
+    + BESIDE,
+    formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i-c_i}-\frac{S_p}{S_u}\right|",
+    example="[p, p, u, u] -> 1",
+    variants=(
+        "Not recommended by its own paper: the published Z is not a maximum, so single lists reach 26.",
+        "normalizer='max' is exact and squeezes nearly all lists to about 0.01.",
+        "one_sided=True sees under-representation only; its Z, all protected last, is the exact maximum.",
+    ),
+    references=("draws2020", "yang2017"), per="ranking", family="prefix", reads=TWO_SIDES,
+))  # fmt: skip
 def ndr(
     p: Placement, *, normalizer: Literal["published", "max"] | None = "published", one_sided: bool = False,
     reference: Reference = "prefix",
@@ -213,31 +194,21 @@ def ndr(
     return Template(RD_ONE_SIDED if one_sided else RD, normalizer)
 
 
-@prefix_metric(
-    Card(
-        name="ndkl",
-        symbol="nDKL",
-        title="Normalised discounted Kullback-Leibler divergence",
-        asks="How surprising is the mix of the two sides in each top of the list, given the whole list?",
-        needs=Placement,
-        span=lambda normalizer: (0.0, 1.0 if normalizer == "max" else math.inf),
-        ideal=0.0,
-        better="lower",
-        undefined=UNAIMED,
-        says="Averaged over {units}, the mix near the top diverges by {estimate:number} of the worst possible by nDKL{interval}"
-        + BESIDE,
-        formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)},\quad P_i=(c_i/i,\,1-c_i/i)",
-        example="[u, p, u, u, p, u] -> 0.2321",
-        variants=(
-            "Not the NDKL of Geyik et al. (LinkedIn, FairRankTune), which is geyik_ndkl here: another Z, natural logs.",
-            "A prefix of one side only is smoothed to 0.001/0.999, whichever side; smoothing=None leaves it.",
-        ),
-        references=("draws2020", "yang2017"),
-        per="ranking",
-        family="prefix",
-        reads=TWO_SIDES,
-    )
-)
+@prefix_metric(Card(
+    name="ndkl", symbol="nDKL", title="Normalised discounted Kullback-Leibler divergence", needs=Placement,
+    span=lambda normalizer: (0.0, 1.0 if normalizer == "max" else math.inf), ideal=0.0, better="lower",
+    asks="How surprising is the mix of the two sides in each top of the list, given the whole list?",
+    undefined=UNAIMED,
+    says="Averaged over {units}, the mix near the top diverges by {estimate:number} of the worst possible by nDKL{interval}"
+    + BESIDE,
+    formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)},\quad P_i=(c_i/i,\,1-c_i/i)",
+    example="[u, p, u, u, p, u] -> 0.2321",
+    variants=(
+        "Not the NDKL of Geyik et al. (LinkedIn, FairRankTune), which is geyik_ndkl here: another Z, natural logs.",
+        "A prefix of one side only is smoothed to 0.001/0.999, whichever side; smoothing=None leaves it.",
+    ),
+    references=("draws2020", "yang2017"), per="ranking", family="prefix", reads=TWO_SIDES,
+))  # fmt: skip
 def ndkl(
     p: Placement, *, normalizer: Literal["max", "published"] | None = "max", smoothing: Smoothing | None = 0.001,
     target: Any = None, reference: Reference = "prefix",
@@ -254,32 +225,23 @@ def ndkl(
     return Template(Difference(f.kl_of_sides(smoothing), sided=True, symmetric=True), normalizer, target=target)
 
 
-@prefix_metric(
-    Card(
-        name="ndjs",
-        symbol="nDJS",
-        title="Normalised discounted Jensen-Shannon divergence",
-        asks="How far is the mix of all labels in each top of the list from the mix of the whole list?",
-        needs=Placement,
-        span=lambda normalizer: (0.0, 1.0 if normalizer else math.inf),
-        ideal=0.0,
-        better="lower",
-        undefined=UNAIMED,
-        says="Averaged over {units}, the mix of all labels near the top diverges by {estimate:number} by nDJS{interval}"
-        + BESIDE,
-        formula=r"\frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
-        example="[a, a, b, b, c, c] -> 0.2848",
-        variants=(
-            "The default Z is a bound that no list reaches: the worst order of 3 or 4 groups is at 0.2 to 0.4 of it.",
-            "So values cannot be compared with nDD or nDKL; normalizer='max' divides by the worst order instead.",
-            "Reads every label; a protected side plays no role.",
-            "The divergence in bits, not its square root (scipy's jensenshannon is the root).",
-        ),
-        references=("draws2020", "lin1991"),
-        per="ranking",
-        family="prefix",
-    )
-)
+@prefix_metric(Card(
+    name="ndjs", symbol="nDJS", title="Normalised discounted Jensen-Shannon divergence", needs=Placement,
+    span=lambda normalizer: (0.0, 1.0 if normalizer else math.inf), ideal=0.0, better="lower",
+    asks="How far is the mix of all labels in each top of the list from the mix of the whole list?",
+    undefined=UNAIMED,
+    says="Averaged over {units}, the mix of all labels near the top diverges by {estimate:number} by nDJS{interval}"
+    + BESIDE,
+    formula=r"\frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
+    example="[a, a, b, b, c, c] -> 0.2848",
+    variants=(
+        "The default Z is a bound that no list reaches: the worst order of 3 or 4 groups is at 0.2 to 0.4 of it.",
+        "So values cannot be compared with nDD or nDKL; normalizer='max' divides by the worst order instead.",
+        "Reads every label; a protected side plays no role.",
+        "The divergence in bits, not its square root (scipy's jensenshannon is the root).",
+    ),
+    references=("draws2020", "lin1991"), per="ranking", family="prefix",
+))  # fmt: skip
 def ndjs(
     p: Placement, *, normalizer: Literal["bound", "max"] | None = "bound", target: Any = None,
     reference: Reference = "prefix",
@@ -319,16 +281,12 @@ def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
     return Card(name=name, symbol=symbol, **(shared | {"variants": (tool,)} | fields))
 
 
-@prefix_metric(
-    _pref_card(
-        "pref_nd",
-        "PreF-ND",
-        "difference",
-        asks="How far is the protected share of the top 10, 20, 30, ... from its share of the whole list?",
-        reads=TWO_SIDES,
-        example="12 protected items first of 30 -> 1",
-    )
-)
+@prefix_metric(_pref_card(
+    "pref_nd", "PreF-ND", "difference",
+    asks="How far is the protected share of the top 10, 20, 30, ... from its share of the whole list?",
+    example="12 protected items first of 30 -> 1",
+    reads=TWO_SIDES,
+))  # fmt: skip
 def pref_nd(
     p: Placement,
     *,
@@ -349,16 +307,12 @@ def pref_nd(
     return Template(ND, normalizer, step, discount, target)
 
 
-@prefix_metric(
-    _pref_card(
-        "pref_rd",
-        "PreF-RD",
-        "ratio",
-        asks="How far is the ratio of protected to other items in the top 10, 20, 30, ... from that of the whole list?",
-        reads=TWO_SIDES,
-        example="12 protected items last of 30 -> 0.0984",
-    )
-)
+@prefix_metric(_pref_card(
+    "pref_rd", "PreF-RD", "ratio",
+    asks="How far is the ratio of protected to other items in the top 10, 20, 30, ... from that of the whole list?",
+    example="12 protected items last of 30 -> 0.0984",
+    reads=TWO_SIDES,
+))  # fmt: skip
 def pref_rd(
     p: Placement,
     *,
@@ -380,15 +334,11 @@ def pref_rd(
     return Template(RD_ONE_SIDED if one_sided else RD, normalizer, step, discount, target)
 
 
-@prefix_metric(
-    _pref_card(
-        "pref_kl",
-        "PreF-KL",
-        "divergence",
-        asks="How surprising is the mix of labels in the top 10, 20, 30, ..., given the whole list?",
-        example="12 protected items first of 30 -> 1",
-    )
-)
+@prefix_metric(_pref_card(
+    "pref_kl", "PreF-KL", "divergence",
+    asks="How surprising is the mix of labels in the top 10, 20, 30, ..., given the whole list?",
+    example="12 protected items first of 30 -> 1",
+))  # fmt: skip
 def pref_kl(
     p: Placement,
     *,
@@ -414,27 +364,19 @@ def pref_kl(
     return Template(KL if p.protected is None else KL_OF_SIDES, normalizer, step, discount, target)
 
 
-@prefix_metric(
-    Card(
-        name="geyik_ndkl",
-        symbol="NDKL",
-        title="Normalised discounted cumulative KL divergence of Geyik et al.",
-        asks="How far is the mix of all labels in each top of the list from the target, as LinkedIn and FairRankTune put it?",
-        needs=Placement,
-        span=(0.0, math.inf),
-        ideal=0.0,
-        better="lower",
-        undefined=UNAIMED,
-        says="Averaged over {units}, the mix of all labels near the top diverges by {estimate:number} (NDKL of Geyik et al.){interval}"
-        + BESIDE,
-        formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,\hat p)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
-        example="[a, a, b, b] -> 0.4524",
-        variants=("For comparing with other tools: natural logs, 1e-7 added to every share. Not nDKL of Draws et al.",),
-        references=("geyik2019",),
-        per="ranking",
-        family="prefix",
-    )
-)
+@prefix_metric(Card(
+    name="geyik_ndkl", symbol="NDKL", title="Normalised discounted cumulative KL divergence of Geyik et al.",
+    needs=Placement,
+    span=(0.0, math.inf), ideal=0.0, better="lower",
+    asks="How far is the mix of all labels in each top of the list from the target, as LinkedIn and FairRankTune put it?",
+    undefined=UNAIMED,
+    says="Averaged over {units}, the mix of all labels near the top diverges by {estimate:number} (NDKL of Geyik et al.){interval}"
+    + BESIDE,
+    formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,\hat p)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
+    example="[a, a, b, b] -> 0.4524",
+    variants=("For comparing with other tools: natural logs, 1e-7 added to every share. Not nDKL of Draws et al.",),
+    references=("geyik2019",), per="ranking", family="prefix",
+))  # fmt: skip
 def geyik_ndkl(p: Placement, *, target: Any = None, epsilon: Annotated[float, Between(0, 0.1)] = 1e-7) -> Template:
     """NDKL of other libraries: natural-log divergences averaged with discount weights.
 

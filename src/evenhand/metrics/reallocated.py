@@ -23,12 +23,11 @@ def _card(name: str, title: str, question: str, formula: str, sentence: str = ""
     return Card(name=name, title=title, asks=question, formula=formula, says=sentence, **usual | more)
 
 
-@metric(
-    _card(
-        "slots_before", "Slots as they were", "How many slots does the group hold?", r"N^g",
-        "{group} hold {estimate:number} slots.", span=(0.0, LARGEST),
-    )
-)  # fmt: skip
+@metric(_card(
+    "slots_before", "Slots as they were", "How many slots does the group hold?", r"N^g",
+    "{group} hold {estimate:number} slots.",
+    span=(0.0, LARGEST),
+))  # fmt: skip
 def slots_before(c: Change) -> Floats:
     """Slots of each group.
 
@@ -38,12 +37,11 @@ def slots_before(c: Change) -> Floats:
     return c.before.slots
 
 
-@metric(
-    _card(
-        "slots_after", "Slots given again", "How many slots would the group hold?", r"N^g_{cf}",
-        "{group} would hold {estimate:number} slots.", span=(0.0, LARGEST),
-    )
-)  # fmt: skip
+@metric(_card(
+    "slots_after", "Slots given again", "How many slots would the group hold?", r"N^g_{cf}",
+    "{group} would hold {estimate:number} slots.",
+    span=(0.0, LARGEST),
+))  # fmt: skip
 def slots_after(c: Change) -> Floats:
     """Slots of each group when they go to the highest predicted outcomes.
 
@@ -53,12 +51,10 @@ def slots_after(c: Change) -> Floats:
     return c.after.slots
 
 
-@metric(
-    _card(
-        "slots_gained", "Slots gained", "How many slots would the group gain?", r"N^g_{cf} - N^g",
-        variants=("Never read it without `slots_gained_null`, what chance alone gives.",),
-    )
-)  # fmt: skip
+@metric(_card(
+    "slots_gained", "Slots gained", "How many slots would the group gain?", r"N^g_{cf} - N^g",
+    variants=("Never read it without `slots_gained_null`, what chance alone gives.",),
+))  # fmt: skip
 def slots_gained(c: Change) -> Floats:
     """Slots that each group gains.
 
@@ -68,12 +64,12 @@ def slots_gained(c: Change) -> Floats:
     return np.asarray(c.after.slots - c.before.slots)
 
 
-@metric(
-    _card(
-        "slots_relative_change", "Relative change of slots", "By what share of its slots would the group gain?",
-        r"(N^g_{cf} - N^g) / N^g", undefined="the group holds no slot", otherwise="zero_denominator", span=(-1.0, LARGEST),
-    )
-)  # fmt: skip
+@metric(_card(
+    "slots_relative_change", "Relative change of slots", "By what share of its slots would the group gain?",
+    r"(N^g_{cf} - N^g) / N^g",
+    span=(-1.0, LARGEST),
+    undefined="the group holds no slot", otherwise="zero_denominator",
+))  # fmt: skip
 def slots_relative_change(c: Change) -> Floats:
     """Slots gained over slots held (the source's N%Δ, as a fraction).
 
@@ -85,13 +81,12 @@ def slots_relative_change(c: Change) -> Floats:
     return np.asarray((c.after.slots - before) / before)
 
 
-@metric(
-    _card(
-        "mean_rank_before", "Mean rank as it was", "At which place do the slots of the group lie on average?", r"\bar r^g",
-        "The mean rank of {group} is {estimate:number}.", undefined="the group holds no slot", otherwise="nothing_shown",
-        span=(1.0, LARGEST),
-    )
-)  # fmt: skip
+@metric(_card(
+    "mean_rank_before", "Mean rank as it was", "At which place do the slots of the group lie on average?", r"\bar r^g",
+    "The mean rank of {group} is {estimate:number}.",
+    span=(1.0, LARGEST),
+    undefined="the group holds no slot", otherwise="nothing_shown",
+))  # fmt: skip
 def mean_rank_before(c: Change) -> Floats:
     """Mean place of each group's slots.
 
@@ -101,13 +96,12 @@ def mean_rank_before(c: Change) -> Floats:
     return c.before.rank
 
 
-@metric(
-    _card(
-        "mean_rank_after", "Mean rank given again", "At which place would they lie?", r"\bar r^g_{cf}",
-        "The mean rank of {group} would be {estimate:number}.", undefined="the group holds no slot", otherwise="nothing_shown",
-        span=(1.0, LARGEST),
-    )
-)  # fmt: skip
+@metric(_card(
+    "mean_rank_after", "Mean rank given again", "At which place would they lie?", r"\bar r^g_{cf}",
+    "The mean rank of {group} would be {estimate:number}.",
+    span=(1.0, LARGEST),
+    undefined="the group holds no slot", otherwise="nothing_shown",
+))  # fmt: skip
 def mean_rank_after(c: Change) -> Floats:
     """Mean place of each group's slots when they are given again.
 
@@ -117,13 +111,11 @@ def mean_rank_after(c: Change) -> Floats:
     return c.after.rank
 
 
-@metric(
-    _card(
-        "mean_rank_change", "Change of the mean rank", "Would the group move up or down?", r"\bar r^g_{cf} - \bar r^g",
-        undefined="the group holds no slot", otherwise="nothing_shown",
-        variants=("Below zero is up. It is over a changed set: new members enter last, so a group that gains slots can fall.",),
-    )
-)  # fmt: skip
+@metric(_card(
+    "mean_rank_change", "Change of the mean rank", "Would the group move up or down?", r"\bar r^g_{cf} - \bar r^g",
+    undefined="the group holds no slot", otherwise="nothing_shown",
+    variants=("Below zero is up. It is over a changed set: new members enter last, so a group that gains slots can fall.",),
+))  # fmt: skip
 def mean_rank_change(c: Change) -> Floats:
     """How far each group's mean place moves; negative is up.
 
@@ -133,12 +125,10 @@ def mean_rank_change(c: Change) -> Floats:
     return np.asarray(c.after.rank - c.before.rank)
 
 
-@metric(
-    _card(
-        "outcome_before", "Outcome as it was", "What are the slots worth as they were?", r"\sum_i Y_i",
-        "The slots as they were are worth an outcome of {estimate:number}.",
-    )
-)  # fmt: skip
+@metric(_card(
+    "outcome_before", "Outcome as it was", "What are the slots worth as they were?", r"\sum_i Y_i",
+    "The slots as they were are worth an outcome of {estimate:number}.",
+))  # fmt: skip
 def outcome_before(c: Change) -> Floats:
     """Outcomes that are expected of those who hold the slots, added up.
 
@@ -148,12 +138,10 @@ def outcome_before(c: Change) -> Floats:
     return c.before.outcome
 
 
-@metric(
-    _card(
-        "outcome_after", "Outcome given again", "What would the slots be worth?", r"\sum_i \hat Y_i",
-        "The slots given again are worth an outcome of {estimate:number}.",
-    )
-)  # fmt: skip
+@metric(_card(
+    "outcome_after", "Outcome given again", "What would the slots be worth?", r"\sum_i \hat Y_i",
+    "The slots given again are worth an outcome of {estimate:number}.",
+))  # fmt: skip
 def outcome_after(c: Change) -> Floats:
     """Outcome if slots went to the highest predicted outcomes.
 
@@ -163,16 +151,15 @@ def outcome_after(c: Change) -> Floats:
     return c.after.outcome
 
 
-@metric(
-    _card(
-        "outcome_relative_change", "Relative change of the outcome", "By what share would the outcome rise?",
-        r"(\sum \hat Y_{cf} - \sum Y) / \sum Y", undefined="there was no outcome", otherwise="zero_denominator",
-        variants=(
-            "As printed in the source (folds=1) it is never below zero, bias or not: never read it without "
-            "`outcome_relative_change_null`.",
-        ),
-    )
-)  # fmt: skip
+@metric(_card(
+    "outcome_relative_change", "Relative change of the outcome", "By what share would the outcome rise?",
+    r"(\sum \hat Y_{cf} - \sum Y) / \sum Y",
+    undefined="there was no outcome", otherwise="zero_denominator",
+    variants=(
+        "As printed in the source (folds=1) it is never below zero, bias or not: never read it without "
+        "`outcome_relative_change_null`.",
+    ),
+))  # fmt: skip
 def outcome_relative_change(c: Change) -> Floats:
     """Change of the outcome over what it was (the source's Y%Δ, as a fraction).
 

@@ -32,31 +32,19 @@ def _no_scores(t: Crosstab, **_: Any) -> str:
     return _without(t, "cells", "empty")
 
 
-@metric(
-    Card(
-        name="mad",
-        symbol="MAD",
-        title="Difference of mean scores",
-        asks="How much higher are the scores of one group of users than those of the other?",
-        needs=Crosstab,
-        compact=True,
-        span=(-math.inf, math.inf),
-        ideal=0.0,
-        better="ideal",
-        undefined="a group has no users or no scores",
-        otherwise=_no_scores,
-        says="The difference of mean scores[ ({versus} minus {protected})] is {estimate:number}{interval}.",
-        formula=r"\mathrm{MAD} = \bar y_a - \bar y_b",
-        example="a: [1, missing], b: [0, 0.5] -> 0.75",
-        variants=(
-            "Despite its name neither absolute nor a deviation: positive means that group a (versus) is scored higher.",
-            "The source's formula prints b - a; its sentence and holisticai's program are a - b, and so is this.",
-        ),
-        references=SEED,
-        family="mean scores",
-        reads=USERS | SCORED,
-    )
-)
+@metric(Card(
+    name="mad", symbol="MAD", title="Difference of mean scores", needs=Crosstab, compact=True,
+    span=(-math.inf, math.inf), ideal=0.0, better="ideal",
+    asks="How much higher are the scores of one group of users than those of the other?",
+    undefined="a group has no users or no scores", otherwise=_no_scores,
+    says="The difference of mean scores[ ({versus} minus {protected})] is {estimate:number}{interval}.",
+    formula=r"\mathrm{MAD} = \bar y_a - \bar y_b", example="a: [1, missing], b: [0, 0.5] -> 0.75",
+    variants=(
+        "Despite its name neither absolute nor a deviation: positive means that group a (versus) is scored higher.",
+        "The source's formula prints b - a; its sentence and holisticai's program are a - b, and so is this.",
+    ),
+    references=SEED, family="mean scores", reads=USERS | SCORED,
+))  # fmt: skip
 def mad(t: Crosstab) -> Floats:
     r"""Mean score of group a (`versus`) minus that of group b (`protected`).
 
@@ -73,33 +61,20 @@ def _nothing_shown(t: Crosstab, **_: Any) -> str:
     return _without(t, "viewers", "nothing_shown")
 
 
-@metric(
-    Card(
-        name="exposure_tv",
-        symbol="ETV",
-        title="Total variation of exposure",
-        asks="What share of the slots would have to change for both groups of users to be shown the same mix of items?",
-        needs=Crosstab,
-        compact=True,
-        span=(0.0, 1.0),
-        ideal=0.0,
-        better="lower",
-        undefined="a group has no users, or was shown nothing",
-        otherwise=_nothing_shown,
-        says="{estimate:percent} of what the two groups are shown differs{interval}[; by chance alone it would be {chance:percent}].",
-        formula=r"\mathrm{ETV} = \tfrac12 \sum_j |p_a(j) - p_b(j)|",
-        example="a: items 1, 1; b: items 1, 2 -> 0.5",
-        variants=(
-            "Never 0 by chance: two samples of 50 users, top 10 of 1,000 items, may differ by 0.5 and more. Read it beside `chance`.",
-            "The source's formula has a further factor n that its program takes out again; holisticai's exposure_l1 gives this number.",
-        ),
-        references=SEED,
-        laws=frozenset({"symmetric"}),
-        family="what groups are shown",
-        reads=USERS | SHOWN,
-        shuffled="labels",
-    )
-)
+@metric(Card(
+    name="exposure_tv", symbol="ETV", title="Total variation of exposure", needs=Crosstab, compact=True,
+    span=(0.0, 1.0), ideal=0.0, better="lower",
+    asks="What share of the slots would have to change for both groups of users to be shown the same mix of items?",
+    undefined="a group has no users, or was shown nothing", otherwise=_nothing_shown,
+    says="{estimate:percent} of what the two groups are shown differs{interval}[; by chance alone it would be {chance:percent}].",
+    formula=r"\mathrm{ETV} = \tfrac12 \sum_j |p_a(j) - p_b(j)|", example="a: items 1, 1; b: items 1, 2 -> 0.5",
+    variants=(
+        "Never 0 by chance: two samples of 50 users, top 10 of 1,000 items, may differ by 0.5 and more. Read it beside `chance`.",
+        "The source's formula has a further factor n that its program takes out again; holisticai's exposure_l1 gives this number.",
+    ),
+    references=SEED, laws=frozenset({"symmetric"}), family="what groups are shown", reads=USERS | SHOWN,
+    shuffled="labels",
+))  # fmt: skip
 def exposure_tv(t: Crosstab) -> Floats:
     r"""Half the summed differences between the two groups' shares of slots per item.
 
@@ -114,32 +89,20 @@ def exposure_tv(t: Crosstab) -> Floats:
     return _where_shown(t, 0.5 * np.abs(difference, out=difference).sum(-1))
 
 
-@metric(
-    Card(
-        name="exposure_kl",
-        symbol="EKL",
-        title="KL divergence of exposure",
-        asks="How surprised would group b's mix of items leave someone who is shown group a's?",
-        needs=Crosstab,
-        compact=True,
-        span=(0.0, math.inf),
-        ideal=0.0,
-        better="lower",
-        undefined="a group has no users, or was shown nothing",
-        otherwise=_nothing_shown,
-        says="The items shown diverge[ ({versus} from {protected})] by {estimate:number} nats{interval}[; by chance {chance:number}].",
-        formula=r"\mathrm{EKL} = \sum_j p_a(j) \ln \frac{p_a(j)}{p_b(j)}",
-        example="a: item 2; b: items 1, 2 -> 0.6931",
-        variants=(
-            "Infinite once group a is shown an item that group b never is; smoothing=1 adds one view to every item.",
-            "Natural logarithm; directed: a against b, not b against a.",
-        ),
-        references=(*SEED, "kullback1951"),
-        family="divergence of what groups are shown",
-        reads=USERS | SHOWN,
-        shuffled="labels",
-    )
-)
+@metric(Card(
+    name="exposure_kl", symbol="EKL", title="KL divergence of exposure", needs=Crosstab, compact=True,
+    span=(0.0, math.inf), ideal=0.0, better="lower",
+    asks="How surprised would group b's mix of items leave someone who is shown group a's?",
+    undefined="a group has no users, or was shown nothing", otherwise=_nothing_shown,
+    says="The items shown diverge[ ({versus} from {protected})] by {estimate:number} nats{interval}[; by chance {chance:number}].",
+    formula=r"\mathrm{EKL} = \sum_j p_a(j) \ln \frac{p_a(j)}{p_b(j)}", example="a: item 2; b: items 1, 2 -> 0.6931",
+    variants=(
+        "Infinite once group a is shown an item that group b never is; smoothing=1 adds one view to every item.",
+        "Natural logarithm; directed: a against b, not b against a.",
+    ),
+    references=(*SEED, "kullback1951"), family="divergence of what groups are shown", reads=USERS | SHOWN,
+    shuffled="labels",
+))  # fmt: skip
 def exposure_kl(t: Crosstab, *, smoothing: NotNegative = 0.0) -> Floats:
     r"""KL divergence of group a's (`versus`) items from group b's (`protected`), in nats.
 
@@ -228,16 +191,11 @@ def _opportunity(name: str, symbol: str, title: str, question: str, formula: str
     )
 
 
-@metric(
-    _opportunity(
-        "precision_ratio",
-        "APR",
-        "Ratio of mean precision",
-        "Is what the protected group is shown as often right as what the others are shown?",
-        r"\mathrm{APR} = \bar P_b / \bar P_a",
-        _why_ratio("precision", "viewers", "nothing_shown"),
-    )
-)
+@metric(_opportunity(
+    "precision_ratio", "APR", "Ratio of mean precision",
+    "Is what the protected group is shown as often right as what the others are shown?",
+    r"\mathrm{APR} = \bar P_b / \bar P_a", _why_ratio("precision", "viewers", "nothing_shown"),
+))  # fmt: skip
 def precision_ratio(t: Crosstab, *, zero_division: ZeroDivision = 0) -> Floats:
     """Mean precision over users, group b (`protected`) over group a (`versus`).
 
@@ -249,16 +207,11 @@ def precision_ratio(t: Crosstab, *, zero_division: ZeroDivision = 0) -> Floats:
     return _mean_ratio(t, "precision", "users" if zero_division == 0 else "viewers")
 
 
-@metric(
-    _opportunity(
-        "recall_ratio",
-        "ARR",
-        "Ratio of mean recall",
-        "Is the protected group shown as much of what is relevant to it as the others are?",
-        r"\mathrm{ARR} = \bar R_b / \bar R_a",
-        _why_ratio("recall", "seekers", "no_relevant_in_group"),
-    )
-)
+@metric(_opportunity(
+    "recall_ratio", "ARR", "Ratio of mean recall",
+    "Is the protected group shown as much of what is relevant to it as the others are?",
+    r"\mathrm{ARR} = \bar R_b / \bar R_a", _why_ratio("recall", "seekers", "no_relevant_in_group"),
+))  # fmt: skip
 def recall_ratio(t: Crosstab, *, zero_division: ZeroDivision = 0) -> Floats:
     """Mean recall over the users of group b (`protected`) over that of group a (`versus`).
 
@@ -268,16 +221,11 @@ def recall_ratio(t: Crosstab, *, zero_division: ZeroDivision = 0) -> Floats:
     return _mean_ratio(t, "recall", "users" if zero_division == 0 else "seekers")
 
 
-@metric(
-    _opportunity(
-        "f1_ratio",
-        "AFR",
-        "Ratio of mean F1",
-        "Precision and recall in one: is the protected group served as well as the others?",
-        r"\mathrm{AFR} = \overline{F1}_b / \overline{F1}_a",
-        _why_ratio("f1", "either", "nothing_shown"),
-    )
-)
+@metric(_opportunity(
+    "f1_ratio", "AFR", "Ratio of mean F1",
+    "Precision and recall in one: is the protected group served as well as the others?",
+    r"\mathrm{AFR} = \overline{F1}_b / \overline{F1}_a", _why_ratio("f1", "either", "nothing_shown"),
+))  # fmt: skip
 def f1_ratio(t: Crosstab, *, zero_division: ZeroDivision = 0) -> Floats:
     """Mean F1 over users, group b (`protected`) over group a (`versus`); not F1 of the means.
 
@@ -313,15 +261,9 @@ def _error_card(name: str, symbol: str, title: str, formula: str, mark: str) -> 
     )
 
 
-@metric(
-    _error_card(
-        "rmse_ratio",
-        "RMSE_b/RMSE_a",
-        "Ratio of RMSE",
-        r"\mathrm{RMSE}_b / \mathrm{RMSE}_a",
-        "square",
-    )
-)
+@metric(_error_card(
+    "rmse_ratio", "RMSE_b/RMSE_a", "Ratio of RMSE", r"\mathrm{RMSE}_b / \mathrm{RMSE}_a", "square",
+))  # fmt: skip
 def rmse_ratio(t: Crosstab) -> Floats:
     """Root mean squared error of scores, group b (`protected`) over group a (`versus`).
 

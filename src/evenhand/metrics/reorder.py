@@ -12,27 +12,15 @@ from evenhand.tallies.slates import Gained, Reordered
 Patience = Annotated[float, Between(0, 1, open_low=True, open_high=True)]
 
 
-@metric(
-    Card(
-        name="ndcg",
-        symbol="nDCG",
-        title="Relevance kept",
-        asks="How much of the gain of the best order does a list keep?",
-        needs=Gained,
-        span=(0.0, 1.0),
-        ideal=1.0,
-        better="higher",
-        undefined="no candidate has a gain above zero",
-        otherwise="zero_utility",
-        says="Lists keep {estimate:percent} of the gain of the best order{interval}.",
-        formula=r"\sum_r a(r)\, u_{L(r)} \Big/ \sum_r a(r)\, u_{(r)}",
-        example="gains 1 3 -> 0.7967",
-        variants=("Gains are the scores or grades themselves; the exponential form of Burges takes 2^grade - 1.",),
-        references=("jarvelin2002",),
-        per="ranking",
-        family="reorder",
-    )
-)
+@metric(Card(
+    name="ndcg", symbol="nDCG", title="Relevance kept", needs=Gained, span=(0.0, 1.0), ideal=1.0, better="higher",
+    asks="How much of the gain of the best order does a list keep?",
+    undefined="no candidate has a gain above zero", otherwise="zero_utility",
+    says="Lists keep {estimate:percent} of the gain of the best order{interval}.",
+    formula=r"\sum_r a(r)\, u_{L(r)} \Big/ \sum_r a(r)\, u_{(r)}", example="gains 1 3 -> 0.7967",
+    variants=("Gains are the scores or grades themselves; the exponential form of Burges takes 2^grade - 1.",),
+    references=("jarvelin2002",), per="ranking", family="reorder",
+))  # fmt: skip
 def ndcg(t: Gained) -> Floats:
     """Attention-weighted gain of a list over that of the best list from the same candidates.
 
@@ -42,27 +30,17 @@ def ndcg(t: Gained) -> Floats:
     return np.where(t.ideal > 0, t.gained / t.ideal, np.nan)
 
 
-@metric(
-    Card(
-        name="rank_biased_overlap",
-        symbol="RBO",
-        title="Rank-biased overlap",
-        asks="How much of the old list would a reader who goes down both find in the new one?",
-        needs=Reordered,
-        span=(0.0, 1.0),
-        ideal=1.0,
-        better="",
-        undefined="the list is empty",
-        otherwise="empty",
-        says="The new lists overlap with the old ones by {estimate:number} (rank-biased){interval}.",
-        formula=r"\frac{X_k}{k}p^k + \frac{1-p}{p}\sum_{d=1}^k \frac{X_d}{d}p^d",
-        example="a b c against b a c, patience 0.9 -> 0.9",
-        variants=("Extrapolated from the length of the list, as RBO_ext of the paper.",),
-        references=("webber2010",),
-        per="ranking",
-        family="reorder",
-    )
-)
+@metric(Card(
+    name="rank_biased_overlap", symbol="RBO", title="Rank-biased overlap", needs=Reordered,
+    span=(0.0, 1.0), ideal=1.0, better="",
+    asks="How much of the old list would a reader who goes down both find in the new one?",
+    undefined="the list is empty", otherwise="empty",
+    says="The new lists overlap with the old ones by {estimate:number} (rank-biased){interval}.",
+    formula=r"\frac{X_k}{k}p^k + \frac{1-p}{p}\sum_{d=1}^k \frac{X_d}{d}p^d",
+    example="a b c against b a c, patience 0.9 -> 0.9",
+    variants=("Extrapolated from the length of the list, as RBO_ext of the paper.",),
+    references=("webber2010",), per="ranking", family="reorder",
+))  # fmt: skip
 def rank_biased_overlap(t: Reordered, *, patience: Patience = 0.9) -> Floats:
     """Overlap of the first d items of both lists, averaged over depths d (eq. 32).
 
@@ -85,29 +63,16 @@ def rank_biased_overlap(t: Reordered, *, patience: Patience = 0.9) -> Floats:
     return np.where(t.lengths > 0, (agreed * weights).sum(1) + tail, np.nan)
 
 
-@metric(
-    Card(
-        name="least_promoted",
-        symbol="LIP",
-        title="Least item promoted",
-        asks="From how far below the old list does the new one take an item?",
-        needs=Reordered,
-        span=(0.0, np.inf),
-        ideal=0.0,
-        better="",
-        undefined="the list is empty",
-        otherwise="empty",
-        says="The lowest item that entered a list stood {estimate:number} ranks below it on average{interval}.",
-        formula=r"\max(0, \max_r \mathrm{old}(L(r)) - k)",
-        example="a d b against a b c d e -> 1",
-        variants=(
-            "LensKit counts old ranks from 0 beside a list length counted from 1: one less where anything entered.",
-        ),
-        references=("lenskit-lip",),
-        per="ranking",
-        family="reorder",
-    )
-)
+@metric(Card(
+    name="least_promoted", symbol="LIP", title="Least item promoted", needs=Reordered,
+    span=(0.0, np.inf), ideal=0.0, better="",
+    asks="From how far below the old list does the new one take an item?",
+    undefined="the list is empty", otherwise="empty",
+    says="The lowest item that entered a list stood {estimate:number} ranks below it on average{interval}.",
+    formula=r"\max(0, \max_r \mathrm{old}(L(r)) - k)", example="a d b against a b c d e -> 1",
+    variants=("LensKit counts old ranks from 0 beside a list length counted from 1: one less where anything entered.",),
+    references=("lenskit-lip",), per="ranking", family="reorder",
+))  # fmt: skip
 def least_promoted(t: Reordered) -> Floats:
     """Ranks below the end of the list from which its lowest new item came.
 

@@ -54,33 +54,23 @@ def _awrf_span(distance: str, signed: bool) -> tuple[float, float]:  # noqa: FBT
     return (0.0, 1.0) if distance in ("js", "tv", "nd") else (0.0, np.inf)
 
 
-@metric(
-    Card(
-        name="awrf",
-        symbol="AWRF",
-        title="Attention-weighted rank fairness",
-        asks="How far is the attention on each group, in one ranking, from the target?",
-        needs=Exposed,
-        span=_awrf_span,
-        ideal=0.0,
-        better=lambda signed: "ideal" if signed else "lower",
-        undefined="the ranking is empty or has no labelled item; with rd also where a share is 1",
-        otherwise="zero_denominator",
-        says="On average over {units}, attention is {estimate:number} away from the target in {distance} distance{interval}"
-        "[; random order would give {chance:number}].",
-        formula=r"\Delta(\epsilon_L / \lVert \epsilon_L \rVert_1,\ \hat p)",
-        example="m f m, geometric, target half and half, tv -> 0.2143",
-        variants=(
-            "The default distance is Jensen-Shannon: bounded, symmetric, any number of groups. The paper used nd.",
-            "A random order does not score 0 on average: see the chance column, or signed=True, whose mean is then 0.",
-            "TREC Fair 2021 reports 1 - JS with the logarithmic discount. FairRankTune's AWRF has no target: not comparable.",
-        ),
-        references=("sapiezynski2019", "raj2022"),
-        per="ranking",
-        family="exposure",
-        reads=_awrf_reads,
-    )
-)
+@metric(Card(
+    name="awrf", symbol="AWRF", title="Attention-weighted rank fairness", needs=Exposed,
+    span=_awrf_span, ideal=0.0, better=lambda signed: "ideal" if signed else "lower",
+    asks="How far is the attention on each group, in one ranking, from the target?",
+    undefined="the ranking is empty or has no labelled item; with rd also where a share is 1",
+    otherwise="zero_denominator",
+    says="On average over {units}, attention is {estimate:number} away from the target in {distance} distance{interval}"
+    "[; random order would give {chance:number}].",
+    formula=r"\Delta(\epsilon_L / \lVert \epsilon_L \rVert_1,\ \hat p)",
+    example="m f m, geometric, target half and half, tv -> 0.2143",
+    variants=(
+        "The default distance is Jensen-Shannon: bounded, symmetric, any number of groups. The paper used nd.",
+        "A random order does not score 0 on average: see the chance column, or signed=True, whose mean is then 0.",
+        "TREC Fair 2021 reports 1 - JS with the logarithmic discount. FairRankTune's AWRF has no target: not comparable.",
+    ),
+    references=("sapiezynski2019", "raj2022"), per="ranking", family="exposure", reads=_awrf_reads,
+))  # fmt: skip
 def awrf(
     t: Exposed,
     *,
@@ -114,32 +104,19 @@ def _(lists: ShuffledLists, convention: str | None = None, **params: Any) -> Flo
     return lists.mean(lambda t: awrf.on(t, convention=convention, **params))
 
 
-@metric(
-    Card(
-        name="fair",
-        symbol="FAIR",
-        title="FA*IR score",
-        asks="Going down the ranking, how little sign is there that the protected group is under-represented?",
-        needs=Represented,
-        span=(0.0, 1.0),
-        ideal=1.0,
-        better="higher",
-        undefined="the ranking is empty or has no labelled item",
-        otherwise="no_labelled_items",
-        says="The mean chance of as few protected items as seen, over all prefixes, is {estimate:number}{interval}"
-        "[; random order would give {chance:number}].",
-        formula=r"\frac1N\sum_k P(\mathrm{Bin}(k, p) \le c_k)",
-        example="one unprotected item, p 0.3 -> 0.7",
-        variants=(
-            "The sum of eq. 2 starts at j = 1 as printed; the distribution function above it needs j = 0, as here.",
-            "A proportional list scores about 0.55 to 0.77, not 1: compare lists, do not read it as a percentage.",
-        ),
-        references=("zehlike2017", "raj2022"),
-        per="ranking",
-        family="exposure",
-        reads=PROTECTED,
-    )
-)
+@metric(Card(
+    name="fair", symbol="FAIR", title="FA*IR score", needs=Represented, span=(0.0, 1.0), ideal=1.0, better="higher",
+    asks="Going down the ranking, how little sign is there that the protected group is under-represented?",
+    undefined="the ranking is empty or has no labelled item", otherwise="no_labelled_items",
+    says="The mean chance of as few protected items as seen, over all prefixes, is {estimate:number}{interval}"
+    "[; random order would give {chance:number}].",
+    formula=r"\frac1N\sum_k P(\mathrm{Bin}(k, p) \le c_k)", example="one unprotected item, p 0.3 -> 0.7",
+    variants=(
+        "The sum of eq. 2 starts at j = 1 as printed; the distribution function above it needs j = 0, as here.",
+        "A proportional list scores about 0.55 to 0.77, not 1: compare lists, do not read it as a percentage.",
+    ),
+    references=("zehlike2017", "raj2022"), per="ranking", family="exposure", reads=PROTECTED,
+))  # fmt: skip
 def fair(placed: Placement, *, p: Fraction | None = None) -> Floats:
     """Mean over prefixes of the probability that a fair draw has as few protected items (eq. 2).
 

@@ -83,31 +83,19 @@ def _few_above(share: float, units: float) -> str:
     return "few_at_the_top" if share * units < TOP_UNITS else ""
 
 
-@metric(
-    Card(
-        name="top_share",
-        symbol="T_p",
-        title="Share of the top",
-        asks="How much of everything goes to the top p of units?",
-        needs=Spectrum,
-        local=True,
-        span=(0.0, 1.0),
-        ideal=lambda p: p,
-        better="lower",
-        undefined="no unit received anything",
-        says="The top {p:percent} of {units} get {estimate:percent} of all {amount}{interval}.",
-        headline="the top {p:percent} of {units} get {value} of all {amount}",
-        formula=r"1 - L(1-p)",
-        example="[1, 2, 3, 4, 10], p 0.1 -> 0.25 (half of the richest unit)",
-        variants=("Summing whole members (as the source's Table 1 does) is not invariant to replication.",),
-        references=("lazovich2022",),
-        laws=frozenset({"scale-free", "replication", "weak-transfer"}),
-        family="tail shares",
-        caution=lambda units, p: "part_of_a_unit" if 0 < p * units < 1 else "",
-        fewest=lambda p: TOP_UNITS / p if p else 0.0,
-        certain=lambda p: p in (0, 1),
-    )
-)
+@metric(Card(
+    name="top_share", symbol="T_p", title="Share of the top", needs=Spectrum, local=True,
+    span=(0.0, 1.0), ideal=lambda p: p, better="lower",
+    asks="How much of everything goes to the top p of units?",
+    undefined="no unit received anything",
+    says="The top {p:percent} of {units} get {estimate:percent} of all {amount}{interval}.",
+    headline="the top {p:percent} of {units} get {value} of all {amount}",
+    formula=r"1 - L(1-p)", example="[1, 2, 3, 4, 10], p 0.1 -> 0.25 (half of the richest unit)",
+    variants=("Summing whole members (as the source's Table 1 does) is not invariant to replication.",),
+    references=("lazovich2022",), laws=frozenset({"scale-free", "replication", "weak-transfer"}), family="tail shares",
+    caution=lambda units, p: "part_of_a_unit" if 0 < p * units < 1 else "",
+    fewest=lambda p: TOP_UNITS / p if p else 0.0, certain=lambda p: p in (0, 1),
+))  # fmt: skip
 def top_share(s: Spectrum, p: Fraction = 0.01) -> Floats:
     """Share of the total that the top `p` of units hold; `p` itself when all are equal.
 
@@ -122,27 +110,16 @@ def _(s: Spectrum, estimate: Floats, p: float = 0.01) -> Influence:
     return -lorenz_influence(s, 1 - p, 1 - estimate)
 
 
-@metric(
-    Card(
-        name="bottom_share",
-        symbol="B_p",
-        title="Share of the bottom",
-        asks="How much of everything goes to the bottom p of units?",
-        needs=Spectrum,
-        local=True,
-        span=(0.0, 1.0),
-        ideal=lambda p: p,
-        better="higher",
-        undefined="no unit received anything",
-        says="The bottom {p:percent} of {units} get {estimate:percent} of all {amount}{interval}.",
-        formula=r"L(p)",
-        example="[1, 2, 3, 4, 10], p 0.2 -> 0.05",
-        references=("lazovich2022",),
-        laws=frozenset({"scale-free", "replication", "weak-transfer"}),
-        family="tail shares",
-        certain=lambda p: p in (0, 1),
-    )
-)
+@metric(Card(
+    name="bottom_share", symbol="B_p", title="Share of the bottom", needs=Spectrum, local=True,
+    span=(0.0, 1.0), ideal=lambda p: p, better="higher",
+    asks="How much of everything goes to the bottom p of units?",
+    undefined="no unit received anything",
+    says="The bottom {p:percent} of {units} get {estimate:percent} of all {amount}{interval}.",
+    formula=r"L(p)", example="[1, 2, 3, 4, 10], p 0.2 -> 0.05",
+    references=("lazovich2022",), laws=frozenset({"scale-free", "replication", "weak-transfer"}), family="tail shares",
+    certain=lambda p: p in (0, 1),
+))  # fmt: skip
 def bottom_share(s: Spectrum, p: Fraction = 0.1) -> Floats:
     """Share of the total that the bottom `p` of units hold; `p` itself when all are equal.
 
@@ -157,29 +134,17 @@ def _(s: Spectrum, estimate: Floats, p: float = 0.1) -> Influence:
     return lorenz_influence(s, p, estimate)
 
 
-@metric(
-    Card(
-        name="share_ratio",
-        symbol="S_u/S_l",
-        title="Share ratio",
-        asks="How many times the bottom's share does the top hold?",
-        needs=Spectrum,
-        local=True,
-        span=(0.0, math.inf),
-        ideal=lambda upper, lower: (1 - upper) / lower if lower else math.nan,
-        better="lower",
-        undefined="the bottom holds nothing",
-        otherwise="zero_denominator",
-        says="Those above the {upper:percent} mark get {estimate:number} times what the bottom {lower:percent} of {units} get{interval}.",
-        formula=r"(1 - L(u)) / L(l)",
-        example="[1, 2, 3, 4, 10], 0.8 over 0.2 -> 10",
-        references=("lazovich2022",),
-        laws=frozenset({"scale-free", "replication"}),
-        family="ratios",
-        fewest=lambda upper: TOP_UNITS / (1 - upper) if upper < 1 else 0.0,
-        certain=lambda upper, lower: upper in (0, 1) and lower == 1,
-    )
-)
+@metric(Card(
+    name="share_ratio", symbol="S_u/S_l", title="Share ratio", needs=Spectrum, local=True,
+    span=(0.0, math.inf), ideal=lambda upper, lower: (1 - upper) / lower if lower else math.nan, better="lower",
+    asks="How many times the bottom's share does the top hold?",
+    undefined="the bottom holds nothing", otherwise="zero_denominator",
+    says="Those above the {upper:percent} mark get {estimate:number} times what the bottom {lower:percent} of {units} get{interval}.",
+    formula=r"(1 - L(u)) / L(l)", example="[1, 2, 3, 4, 10], 0.8 over 0.2 -> 10",
+    references=("lazovich2022",), laws=frozenset({"scale-free", "replication"}), family="ratios",
+    fewest=lambda upper: TOP_UNITS / (1 - upper) if upper < 1 else 0.0,
+    certain=lambda upper, lower: upper in (0, 1) and lower == 1,
+))  # fmt: skip
 def share_ratio(s: Spectrum, *, upper: Fraction = 0.8, lower: Fraction = 0.2) -> Floats:
     """Share of those above `upper` over the share of those below `lower`.
 
@@ -199,28 +164,15 @@ def _(s: Spectrum, estimate: Floats, upper: float = 0.8, lower: float = 0.2) -> 
     return (-above - estimate[..., None] * below) / lorenz_at(s, lower)[..., None]
 
 
-@metric(
-    Card(
-        name="palma",
-        symbol="Palma",
-        title="Palma ratio",
-        asks="How many times the share of the bottom 40% do the top 10% hold?",
-        needs=Spectrum,
-        local=True,
-        span=(0.0, math.inf),
-        ideal=0.25,
-        better="lower",
-        undefined="the bottom 40% hold nothing",
-        otherwise="zero_denominator",
-        says="The top 10% of {units} get {estimate:number} times the {amount} of the bottom 40%{interval}.",
-        formula=r"(1 - L(0.9)) / L(0.4)",
-        example="[1, 1, 1, 1, 6] -> 1.5",
-        references=("palma2011",),
-        laws=frozenset({"scale-free", "replication"}),
-        family="ratios",
-        fewest=TOP_UNITS / 0.1,
-    )
-)
+@metric(Card(
+    name="palma", symbol="Palma", title="Palma ratio", needs=Spectrum, local=True,
+    span=(0.0, math.inf), ideal=0.25, better="lower",
+    asks="How many times the share of the bottom 40% do the top 10% hold?",
+    undefined="the bottom 40% hold nothing", otherwise="zero_denominator",
+    says="The top 10% of {units} get {estimate:number} times the {amount} of the bottom 40%{interval}.",
+    formula=r"(1 - L(0.9)) / L(0.4)", example="[1, 1, 1, 1, 6] -> 1.5",
+    references=("palma2011",), laws=frozenset({"scale-free", "replication"}), family="ratios", fewest=TOP_UNITS / 0.1,
+))  # fmt: skip
 def palma(s: Spectrum) -> Floats:
     """Share of the top 10% over the share of the bottom 40%; one quarter when all are equal.
 
@@ -235,29 +187,17 @@ def _(s: Spectrum, estimate: Floats) -> Floats:
     return share_ratio.linearised(s, estimate, {"upper": 0.9, "lower": 0.4})  # type: ignore[return-value]
 
 
-@metric(
-    Card(
-        name="equal_share",
-        symbol="E",
-        title="Point of equal share",
-        asks="What bottom share of units together holds half of everything?",
-        needs=Spectrum,
-        local=True,
-        span=(0.0, 1.0),
-        ideal=0.5,
-        better=lambda inverted: "higher" if inverted else "lower",
-        undefined="no unit received anything",
-        says="The bottom {estimate:percent} of {units} together get the same {amount} in total as the rest{interval}.",
-        formula=r"p : L(p) = 1/2",
-        example="[0, 0, 0, 1] -> 0.875",
-        variants=("The source's appendix has it reversed: the bottom f holds as much as the top 1 - f.",),
-        references=("lazovich2022",),
-        laws=frozenset({"scale-free", "replication"}),
-        family="equivalences",
-        studentised=False,
-        caution=lambda estimate, units, inverted: _few_above(estimate if inverted else 1 - estimate, units),
-    )
-)
+@metric(Card(
+    name="equal_share", symbol="E", title="Point of equal share", needs=Spectrum, local=True, studentised=False,
+    span=(0.0, 1.0), ideal=0.5, better=lambda inverted: "higher" if inverted else "lower",
+    asks="What bottom share of units together holds half of everything?",
+    undefined="no unit received anything",
+    says="The bottom {estimate:percent} of {units} together get the same {amount} in total as the rest{interval}.",
+    formula=r"p : L(p) = 1/2", example="[0, 0, 0, 1] -> 0.875",
+    variants=("The source's appendix has it reversed: the bottom f holds as much as the top 1 - f.",),
+    references=("lazovich2022",), laws=frozenset({"scale-free", "replication"}), family="equivalences",
+    caution=lambda estimate, units, inverted: _few_above(estimate if inverted else 1 - estimate, units),
+))  # fmt: skip
 def equal_share(s: Spectrum, *, inverted: bool = False) -> Floats:
     """Bottom share of units that holds half of the total; one half when all are equal.
 
@@ -277,38 +217,27 @@ def _(s: Spectrum, estimate: Floats, inverted: bool = False) -> Floats:  # noqa:
     return -moved if inverted else moved
 
 
-@metric(
-    Card(
-        name="equivalent_to_top",
-        symbol="Q_p",
-        title="Equivalent to the top",
-        asks="How many from the bottom does it take to match the top p?",
-        needs=Spectrum,
-        local=True,
-        span=(0.0, 1.0),
-        ideal=lambda p, inverted: 1 - p if inverted else p,
-        better=lambda inverted: "higher" if inverted else "lower",
-        undefined="no unit received anything",
-        says="It takes the bottom {estimate:percent} of {units} to match the {amount} of the top {p:percent}{interval}.",
-        formula=r"q : L(q) = 1 - L(1-p)",
-        example="[1, 2, 3, 4, 10], p 0.1 -> 0.5333",
-        variants=("Once the top holds more than half, the bottom q overlaps the top p: q > 1 - p.",),
-        caution=lambda estimate, units, p, inverted: "; ".join(
-            code
-            for code in (
-                "overlap" if not inverted and estimate > 1 - p else "",
-                _few_above(estimate if inverted else 1 - estimate, units),
-            )
-            if code
-        ),
-        references=("lazovich2022",),
-        laws=frozenset({"scale-free", "replication"}),
-        family="equivalences",
-        studentised=False,
-        fewest=lambda p: TOP_UNITS / p if p else 0.0,
-        certain=lambda p: p in (0, 1),
-    )
-)
+@metric(Card(
+    name="equivalent_to_top", symbol="Q_p", title="Equivalent to the top", needs=Spectrum, local=True,
+    studentised=False,
+    span=(0.0, 1.0), ideal=lambda p, inverted: 1 - p if inverted else p,
+    better=lambda inverted: "higher" if inverted else "lower",
+    asks="How many from the bottom does it take to match the top p?",
+    undefined="no unit received anything",
+    says="It takes the bottom {estimate:percent} of {units} to match the {amount} of the top {p:percent}{interval}.",
+    formula=r"q : L(q) = 1 - L(1-p)", example="[1, 2, 3, 4, 10], p 0.1 -> 0.5333",
+    variants=("Once the top holds more than half, the bottom q overlaps the top p: q > 1 - p.",),
+    references=("lazovich2022",), laws=frozenset({"scale-free", "replication"}), family="equivalences",
+    caution=lambda estimate, units, p, inverted: "; ".join(
+        code
+        for code in (
+            "overlap" if not inverted and estimate > 1 - p else "",
+            _few_above(estimate if inverted else 1 - estimate, units),
+        )
+        if code
+    ),
+    fewest=lambda p: TOP_UNITS / p if p else 0.0, certain=lambda p: p in (0, 1),
+))  # fmt: skip
 def equivalent_to_top(s: Spectrum, p: Fraction = 0.1, *, inverted: bool = False) -> Floats:
     """Bottom share of units that holds as much as the top `p`; `p` itself when all are equal.
 
@@ -334,31 +263,16 @@ def _inverse_influence(s: Spectrum, points: Floats, on_curve: Floats) -> Floats:
     return -on_curve / slope[..., None]
 
 
-@metric(
-    Card(
-        name="percentile",
-        symbol="P_p",
-        title="Percentile",
-        asks="What amount do a share p of the units not exceed?",
-        needs=Spectrum,
-        local=True,
-        places=lambda p: (p,),
-        span=(0.0, math.inf),
-        ideal=math.nan,
-        better="",
-        undefined="there are no units",
-        says="{p:percent} of {units} get at most {estimate:number} {amount}{interval}.",
-        formula=r"\min\{v : \#\{x \le v\} \ge p\,n\}",
-        example="[1, 2, 3, 4, 10], p 0.5 -> 3",
-        variants=(
-            "The inverted CDF (numpy method='inverted_cdf'): always an observed amount; interpolating ones are not.",
-        ),
-        references=("lazovich2022",),
-        laws=frozenset({"replication"}),
-        family="level",
-        at_zero=0.0,
-    )
-)
+@metric(Card(
+    name="percentile", symbol="P_p", title="Percentile", needs=Spectrum, local=True, places=lambda p: (p,),
+    span=(0.0, math.inf), ideal=math.nan, better="", at_zero=0.0,
+    asks="What amount do a share p of the units not exceed?",
+    undefined="there are no units",
+    says="{p:percent} of {units} get at most {estimate:number} {amount}{interval}.",
+    formula=r"\min\{v : \#\{x \le v\} \ge p\,n\}", example="[1, 2, 3, 4, 10], p 0.5 -> 3",
+    variants=("The inverted CDF (numpy method='inverted_cdf'): always an observed amount; interpolating ones are not.",),
+    references=("lazovich2022",), laws=frozenset({"replication"}), family="level",
+))  # fmt: skip
 def percentile(s: Spectrum, p: Fraction = 0.5) -> Floats:
     """Smallest observed amount that at least a share `p` of the units do not exceed.
 
@@ -368,28 +282,16 @@ def percentile(s: Spectrum, p: Fraction = 0.5) -> Floats:
     return quantile(s, p)
 
 
-@metric(
-    Card(
-        name="percentile_ratio",
-        symbol="P_u/P_l",
-        title="Percentile ratio",
-        asks="How many times what someone near the bottom gets does someone near the top get?",
-        needs=Spectrum,
-        local=True,
-        places=lambda lower, upper: (lower, upper),
-        span=(0.0, math.inf),
-        ideal=1.0,
-        better="lower",
-        undefined="the lower percentile is zero",
-        otherwise="zero_denominator",
-        says="At the {upper:percent} mark a unit gets {estimate:number} times the {amount} of one at the {lower:percent} mark{interval}.",
-        formula=r"P_u / P_l",
-        example="[1, 2, 3, 4, 10], 0.8 over 0.2 -> 4",
-        references=("lazovich2022",),
-        laws=frozenset({"scale-free", "replication"}),
-        family="ratios",
-    )
-)
+@metric(Card(
+    name="percentile_ratio", symbol="P_u/P_l", title="Percentile ratio", needs=Spectrum, local=True,
+    places=lambda lower, upper: (lower, upper),
+    span=(0.0, math.inf), ideal=1.0, better="lower",
+    asks="How many times what someone near the bottom gets does someone near the top get?",
+    undefined="the lower percentile is zero", otherwise="zero_denominator",
+    says="At the {upper:percent} mark a unit gets {estimate:number} times the {amount} of one at the {lower:percent} mark{interval}.",
+    formula=r"P_u / P_l", example="[1, 2, 3, 4, 10], 0.8 over 0.2 -> 4",
+    references=("lazovich2022",), laws=frozenset({"scale-free", "replication"}), family="ratios",
+))  # fmt: skip
 def percentile_ratio(s: Spectrum, *, upper: Fraction = 0.8, lower: Fraction = 0.2) -> Floats:
     """One percentile over another; undefined where the lower one is zero.
 
