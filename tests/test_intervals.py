@@ -21,12 +21,12 @@ from evenhand.intervals.kinds import (
     normal_ends,
     percentile_ends,
     seed_of,
-    stream,
     studentised_ends,
 )
 from evenhand.intervals.requests import AT_ONCE, Reduced, draws_of, picks, resampled
 from evenhand.intervals.spectra import MANY, estimates
 from evenhand.intervals.tails import tail_exponents, tail_units
+from evenhand.streams import stream
 from evenhand.tallies.requests import Requests, of_rankings
 from evenhand.tallies.spectrum import Spectra, Spectrum
 

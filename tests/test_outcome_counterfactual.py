@@ -11,8 +11,8 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli import main
-from evenhand.intervals.kinds import stream
 from evenhand.metrics.counterfactual import Reallocation, folded
+from evenhand.streams import stream
 from evenhand.tallies.candidates import Candidates
 from golden_cases import CASES
 from oracles import outcome as oracle

@@ -12,13 +12,13 @@ from evenhand.audits.declare import Call, Labels, Rankings, Seed, TableOrColumn,
 from evenhand.audits.prefix import protected_labels
 from evenhand.cards import REGISTRY, Between
 from evenhand.errors import EvenhandError
-from evenhand.intervals.kinds import stream
 from evenhand.intervals.orders import random_order_of
 from evenhand.labels import Unknown
 from evenhand.metrics.prefix import TEMPLATES
 from evenhand.results import Result
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.rankings import Ties, open_rankings, ranking_table
+from evenhand.streams import stream
 from evenhand.synthetic.viewpoints import viewpoint_codes
 from evenhand.tallies.placed import Placed
 from evenhand.tallies.placement import Placement

@@ -14,9 +14,9 @@ from evenhand.audits.systems import Standing, named, opened, standings
 from evenhand.cards import Between
 from evenhand.errors import EvenhandError
 from evenhand.intervals.difference import holm
-from evenhand.intervals.kinds import stream
 from evenhand.metrics.agreement import EXACT, both_known, tau_c, tau_c_p
 from evenhand.results import Result
+from evenhand.streams import stream
 
 COLUMNS = ("metric", "other", "tau_c", "p", "p_adjusted", "systems", "note")
 """Every pair stands there in both orders; `p_adjusted` counts it once."""

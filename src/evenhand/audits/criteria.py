@@ -14,11 +14,11 @@ from evenhand.audits.declare import Call, Columns, Count, Metrics, Seed, Table, 
 from evenhand.audits.units import By, Population, units_of
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError, listing, unknown_name
-from evenhand.intervals.kinds import stream
 from evenhand.intervals.spectra import WIDE
 from evenhand.metrics.criteria import CRITERIA, PUBLISHED, Fact, theoretical, worst
 from evenhand.results import Result
 from evenhand.sources.logs import NanPolicy
+from evenhand.streams import stream
 from evenhand.tallies.slices import Slices
 from evenhand.tallies.spectrum import Spectrum
 

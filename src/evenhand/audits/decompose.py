@@ -15,7 +15,7 @@ from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import MetricSpec, parse_call
 from evenhand.errors import EvenhandError, all_problems, unknown_name
 from evenhand.findings import Row, label, row
-from evenhand.intervals.kinds import Estimates, Interval, stream
+from evenhand.intervals.kinds import Estimates, Interval
 from evenhand.intervals.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
 from evenhand.intervals.spectra import WIDE as BINNED
 from evenhand.intervals.spectra import estimates
@@ -28,6 +28,7 @@ from evenhand.sources.logs import NanPolicy
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation
 from evenhand.sources.roles import missing_columns
+from evenhand.streams import stream
 from evenhand.tallies.partition import Partition, partitions, refuse_shared_units
 from evenhand.tallies.slices import Label
 from evenhand.tallies.spectrum import Spectra, Spectrum, collapse

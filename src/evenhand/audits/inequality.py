@@ -14,7 +14,7 @@ from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
-from evenhand.intervals.kinds import Estimates, Interval, stream
+from evenhand.intervals.kinds import Estimates, Interval
 from evenhand.intervals.spectra import MANY, MOST_CELLS, estimates
 from evenhand.intervals.tails import cautions
 from evenhand.intervals.viewers import both_ends, viewer_ends, viewers
@@ -23,6 +23,7 @@ from evenhand.report.charts.lorenz_curves import corners, stops
 from evenhand.report.words.text import plural
 from evenhand.results import Result
 from evenhand.sources.logs import Amount, NanPolicy
+from evenhand.streams import stream
 from evenhand.tallies.assignment import Assignment
 from evenhand.tallies.buckets import Buckets, BucketSlices
 from evenhand.tallies.slices import Label, Slices, whole_labels

@@ -28,7 +28,6 @@ from evenhand.audits.requests import RankingResult, interval_words, per_request,
 from evenhand.audits.small_groups import SmallGroups, merge_small_groups
 from evenhand.cards import Between, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.errors import EvenhandError
-from evenhand.intervals.kinds import stream
 from evenhand.intervals.requests import Reduced, blocks
 from evenhand.labels import Unknown
 from evenhand.sources.judgments import Judgments, MissingRelevance, carried, open_judgments
@@ -36,6 +35,7 @@ from evenhand.sources.labels import LabelColumns, columns_in, open_labels
 from evenhand.sources.labels import Labels as OpenedLabels
 from evenhand.sources.rankings import Rankings as ScoredRankings
 from evenhand.sources.rankings import as_table, open_scores, ranking_table, system_of
+from evenhand.streams import stream
 from evenhand.tallies.pairs import PairCounts, Pairs, Sides
 from evenhand.tallies.requests import Measured, of_sums
 

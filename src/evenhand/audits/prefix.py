@@ -33,7 +33,6 @@ from evenhand.audits.small_groups import merge_small_groups
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.findings import slice_words
-from evenhand.intervals.kinds import stream
 from evenhand.intervals.orders import Orders, draws_of, random_orders
 from evenhand.intervals.requests import Reduced
 from evenhand.labels import Unknown, match, no_label, several
@@ -43,6 +42,7 @@ from evenhand.sources.labels import LabelColumns, columns_in, open_labels
 from evenhand.sources.labels import Labels as OpenedLabels
 from evenhand.sources.rankings import Rankings as RankingsView
 from evenhand.sources.rankings import Ties, open_rankings, ranking_table, system_of
+from evenhand.streams import stream
 from evenhand.tallies.placed import Placed
 from evenhand.tallies.placement import Placement
 from evenhand.tallies.requests import Measured, of_rankings

@@ -15,9 +15,10 @@ from evenhand.audits.declare import Call
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
-from evenhand.intervals.kinds import DEFAULT_DRAWS, Interval, drawn_ends, stream
+from evenhand.intervals.kinds import DEFAULT_DRAWS, Interval, drawn_ends
 from evenhand.intervals.requests import Reduced, draws_of
 from evenhand.results import Result, as_frame
+from evenhand.streams import stream
 from evenhand.tallies.requests import Measured, Requests
 
 

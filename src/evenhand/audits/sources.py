@@ -13,7 +13,7 @@ from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import parse_metric
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Row, label, row
-from evenhand.intervals.kinds import Interval, stream
+from evenhand.intervals.kinds import Interval
 from evenhand.intervals.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
 from evenhand.intervals.rules import ANYTHING
 from evenhand.intervals.spectra import estimates
@@ -22,6 +22,7 @@ from evenhand.metrics.decomposition import SourceParts, source_influence, source
 from evenhand.results import Result
 from evenhand.sources.logs import Amount, NanPolicy
 from evenhand.sources.slicing import LogBins, QuantileBins
+from evenhand.streams import stream
 from evenhand.tallies.slices import whole_labels
 from evenhand.tallies.sources import Sources, SourceSlices
 from evenhand.tallies.spectrum import Spectra, Spectrum

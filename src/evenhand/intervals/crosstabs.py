@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.cards import Floats, MetricSpec
-from evenhand.intervals.kinds import Interval, drawn_ends, stream, without_noise
+from evenhand.intervals.kinds import Interval, drawn_ends, without_noise
+from evenhand.streams import stream
 from evenhand.tallies.crosstab import MOST_CELLS, Crosstab, ResampledLists, Times
 from evenhand.tallies.shown import Ints
 

@@ -13,7 +13,6 @@ import numpy as np
 from evenhand.cards import Floats, is_whole, parse_call
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.intervals.rules import t_quantile, tail_share
-from evenhand.streams import stream as stream
 
 Kind = Literal["bootstrap", "percentile", "normal", "none"]
 KINDS = ("bootstrap", "percentile", "normal")

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.intervals.kinds import stream
 from evenhand.metrics.outcome import FEWEST_EVENTS, critical
 from evenhand.metrics.outcome_rates import cuts, rates
+from evenhand.streams import stream
 from evenhand.tallies.moments import Ints
 from evenhand.tallies.rows import Rows
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.intervals.kinds import stream
 from evenhand.metrics.template import Reading
 from evenhand.metrics.terms import Terms
+from evenhand.streams import stream
 from evenhand.tallies.placement import Ints, Placement
 
 AT_ONCE = 1 << 16

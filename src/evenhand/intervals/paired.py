@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.intervals.kinds import percentile_ends, stream
+from evenhand.intervals.kinds import percentile_ends
 from evenhand.intervals.requests import picks
+from evenhand.streams import stream
 
 MANY = 1 << 12
 """Above this many requests, sums of random blocks are resampled and swapped: same law, flat cost."""

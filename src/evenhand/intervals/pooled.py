@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.intervals.kinds import stream
 from evenhand.metrics.outcome import Gaps
 from evenhand.metrics.outcome_pooled import Null, Pooled
+from evenhand.streams import stream
 from evenhand.tallies.clusters import FLIPPED
 from evenhand.tallies.moments import Ints, Moments
 from evenhand.tallies.rows import Rows

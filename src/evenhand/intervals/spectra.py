@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from evenhand.cards import Floats, MetricSpec
-from evenhand.intervals.kinds import Estimates, Interval, normal_ends, percentile_ends, stream, studentised_ends
+from evenhand.intervals.kinds import Estimates, Interval, normal_ends, percentile_ends, studentised_ends
 from evenhand.intervals.tails import grown, tail_units
 from evenhand.metrics.inequality import spread_of_mean
+from evenhand.streams import stream
 from evenhand.tallies.spectrum import Spectra, Spectrum
 
 log = logging.getLogger("evenhand")

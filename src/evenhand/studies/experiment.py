@@ -16,9 +16,9 @@ from evenhand.cards import needing, parse_metrics
 from evenhand.findings import Findings, row, tidy
 from evenhand.intervals.arms import paired_contrast, units_contrast
 from evenhand.intervals.experiments import contrast
-from evenhand.intervals.kinds import stream
 from evenhand.metrics.inequality import standard_error
 from evenhand.results import Result
+from evenhand.streams import stream
 from evenhand.studies.study import Claim, Figure, Study, Table
 from evenhand.synthetic.trial import Habit, trial
 from evenhand.tallies.buckets import Buckets

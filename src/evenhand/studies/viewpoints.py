@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.intervals.kinds import stream
 from evenhand.intervals.orders import Random, random_order_of
 from evenhand.metrics.prefix import TEMPLATES
+from evenhand.streams import stream
 from evenhand.studies.study import Study, Table
 from evenhand.studies.viewpoints_findings import claims, figures
 from evenhand.synthetic.viewpoints import OPPOSING, SETS, viewpoint_codes

@@ -18,10 +18,10 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row
 from evenhand.intervals.arms import paired_contrast, thinned, units_contrast
 from evenhand.intervals.experiments import Contrast, absent, contrast, detectable, sample_ratio, volume_ratio
-from evenhand.intervals.kinds import stream
 from evenhand.results import Result
 from evenhand.sources.logs import Amount, Log, NanPolicy
 from evenhand.sources.relation import comparable
+from evenhand.streams import stream
 from evenhand.tallies.assignment import Assignment
 from evenhand.tallies.buckets import Buckets, BucketSlices
 from evenhand.tallies.paired_amounts import PairedAmounts, PairedSlices, arms_of, refuse_several_arms

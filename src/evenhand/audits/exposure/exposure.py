@@ -47,13 +47,13 @@ from evenhand.cards import Floats, refuse_lacking
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, slice_words
 from evenhand.intervals.items import crossed_draws
-from evenhand.intervals.kinds import stream
 from evenhand.intervals.requests import MANY, Reduced, blocks
 from evenhand.labels import Unknown, all_but, match
 from evenhand.sources.judged_rankings import JudgedRankings, open_judged_rankings
 from evenhand.sources.judgments import MissingRelevance
 from evenhand.sources.rankings import Ties
 from evenhand.sources.rollup import rollup
+from evenhand.streams import stream
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure, side_codes, target_shares
 from evenhand.tallies.group_exposure import GroupExposure, Policy
 from evenhand.tallies.requests import Measured

@@ -15,11 +15,12 @@ from evenhand.audits.outcome.rows import without_few
 from evenhand.cards import Floats, is_whole
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings, Row, row, slice_words, tidy
-from evenhand.intervals.kinds import seed_of, stream
+from evenhand.intervals.kinds import seed_of
 from evenhand.metrics.counterfactual import Reallocation, folded
 from evenhand.metrics.outcome import FEWEST_ROWS
 from evenhand.results import Result, as_frame
 from evenhand.sources.outcomes import Outcomes
+from evenhand.streams import stream
 from evenhand.tallies.candidates import Candidates, Change
 from evenhand.tallies.moments import Ints
 

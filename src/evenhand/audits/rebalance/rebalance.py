@@ -21,10 +21,10 @@ from evenhand.cards import REGISTRY, Between, Floats, MetricSpec, parse_call, pa
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.findings import Row, row
 from evenhand.intervals.jackknife import BUCKETS, FEWEST, buckets, jackknife_ends
-from evenhand.intervals.kinds import stream
 from evenhand.sources.judgments import carried, open_judgments
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.rankings import Rankings, as_table, open_rankings, open_scores, ranking_table
+from evenhand.streams import stream
 from evenhand.tallies.sources import significant
 from evenhand.tallies.spectrum import Spectrum
 
