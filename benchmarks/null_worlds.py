@@ -1,0 +1,325 @@
+"""`make claims`: in how many worlds where nothing is there does a result claim something all the same?
+
+Every audit is asked of worlds in which its null holds by construction: sources, slices, groups, arms and systems are drawn alike.
+A world counts as false where any claim of its result is made, or where its headline has a direction that no claim bears out.
+The law of claims allows 5%. Sizes go from 30 to 2,000, tails from light to heavy, slices and groups from 2 to 20.
+Exit 1 where an audit is above 5% by more than two Monte Carlo errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+import evenhand as eh
+
+ALLOWED = 0.05
+World = Callable[[np.random.Generator], "eh.Result"]
+
+DIRECTED = re.compile(
+    r"\b(more|less|fewer|higher|lower|most|least|above|below|better|worse|under-rates|over-rates|rose|fell|gains?|loses?|"
+    r"favou?rs?|stands out)\b",
+    re.IGNORECASE,
+)
+UNDECIDED = re.compile(
+    r"\b(no|not|none|neither|nothing|cannot|as random order|about its target|power|or more|at least|more relevant)\b",
+    re.IGNORECASE,
+)
+"""Words of a headline that says that nothing can be told, or that only names a quantity."""
+
+
+def sizes(rng: np.random.Generator) -> int:
+    """A number of units between 30 and 2,000, as often small as large."""
+    return int(np.exp(rng.uniform(math.log(30), math.log(2000))))
+
+
+def amounts(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Amounts from a light or a heavy law, whole or not, some of them zero."""
+    laws = (
+        lambda: rng.gamma(2.0, 1.0, n),
+        lambda: rng.lognormal(0.0, 1.0, n),
+        lambda: rng.lognormal(0.0, 1.8, n),
+        lambda: rng.poisson(3.0, n).astype(float),
+        lambda: rng.poisson(rng.lognormal(1.0, 1.0, n)).astype(float),
+    )
+    return laws[rng.integers(len(laws))]() + 0.0
+
+
+def inequality(rng: np.random.Generator) -> eh.Result:
+    """Slices of units that are drawn alike."""
+    n, k = sizes(rng), int(rng.integers(2, 12))
+    table = pl.DataFrame(
+        {
+            "unit": np.arange(n * k),
+            "slice": np.repeat(np.arange(k), n).astype(str),
+            "amount": np.concatenate(_alike(rng, n, k)),
+        }
+    )
+    return eh.inequality(table, unit="unit", amount="amount", population=None, by="slice", rng=int(rng.integers(1e9)))
+
+
+def _alike(rng: np.random.Generator, n: int, k: int) -> list[np.ndarray]:
+    """`k` samples of one law."""
+    whole = amounts(rng, n * k)
+    return list(whole.reshape(k, n))
+
+
+def sources(rng: np.random.Generator) -> eh.Result:
+    """Sources that are exchangeable: the columns of each unit are drawn alike."""
+    n, k = sizes(rng), int(rng.integers(2, 6))
+    level = rng.lognormal(0, 0.5, n) if rng.random() < 0.5 else np.ones(n)
+    table = pl.concat(
+        pl.DataFrame({"unit": np.arange(n), "source": f"s{i}", "amount": level * amount})
+        for i, amount in enumerate(_alike(rng, n, k))
+    )
+    return eh.sources(table, unit="unit", amount="amount", source="source", population=None, rng=int(rng.integers(1e9)))
+
+
+def decompose(rng: np.random.Generator) -> eh.Result:
+    """Groups whose members are drawn alike."""
+    n, k = sizes(rng), int(rng.integers(2, 8))
+    table = pl.DataFrame(
+        {"unit": np.arange(n), "group": rng.integers(k, size=n).astype(str), "amount": amounts(rng, n)}
+    )
+    return eh.decompose(table, unit="unit", amount="amount", group="group", population=None, rng=int(rng.integers(1e9)))
+
+
+def experiment_units(rng: np.random.Generator) -> eh.Result:
+    """Units in two or three arms that are treated alike."""
+    n = sizes(rng)
+    arms = np.array(["control", "new", "other"])[rng.integers(2 + (rng.random() < 0.5), size=n)]
+    table = pl.DataFrame({"unit": np.arange(n), "arm": arms, "amount": amounts(rng, n)})
+    return eh.experiment(
+        table,
+        unit="unit",
+        amount="amount",
+        arm="arm",
+        randomized="unit",
+        population=None,
+        draws=199,
+        rng=int(rng.integers(1e9)),
+    )
+
+
+def experiment_viewers(rng: np.random.Generator) -> eh.Result:
+    """Viewers in two arms that see authors by the same law."""
+    viewers, authors = sizes(rng), int(rng.integers(30, 200))
+    appeal = rng.lognormal(0, 1, authors)
+    views = rng.poisson(5, viewers) + 1
+    viewer = np.repeat(np.arange(viewers), views)
+    arm = np.where(rng.random(viewers) < 0.5, "control", "new")[viewer]
+    table = pl.DataFrame(
+        {"viewer": viewer, "author": rng.choice(authors, len(viewer), p=appeal / appeal.sum()), "arm": arm}
+    )
+    return eh.experiment(
+        table,
+        unit="author",
+        amount=None,
+        arm="arm",
+        randomized="viewer",
+        population=None,
+        draws=199,
+        rng=int(rng.integers(1e9)),
+    )
+
+
+def _rankings(rng: np.random.Generator, groups: int, depth: int, systems: int) -> pl.DataFrame:
+    """Lists in random order over items with groups, scores that order them, and relevance that knows neither."""
+    requests = min(sizes(rng), 300)
+    share = rng.dirichlet(np.full(groups, 3.0))
+    tables = []
+    for request in range(requests):
+        label = rng.choice(groups, depth, p=share)
+        for system in range(systems):
+            order = rng.permutation(depth)
+            tables.append(
+                {
+                    "system": np.full(depth, f"s{system}"),
+                    "request": np.full(depth, request),
+                    "item": request * depth + order,
+                    "rank": np.arange(1, depth + 1),
+                    "score": np.arange(depth, 0, -1.0),
+                    "group": np.array([f"g{i}" for i in range(groups)])[label[order]],
+                }
+            )
+    table = pl.DataFrame({name: np.concatenate([t[name] for t in tables]) for name in tables[0]})
+    relevance = (rng.random(requests * depth) < 0.3).astype(float)
+    return table.with_columns(relevance=pl.Series(relevance[table["item"].to_numpy()]))
+
+
+def exposure(rng: np.random.Generator) -> eh.Result:
+    """Lists in random order."""
+    table = _rankings(rng, int(rng.integers(2, 5)), int(rng.integers(5, 30)), int(rng.integers(1, 4)))
+    return eh.exposure(
+        table,
+        groups="group",
+        relevance="relevance",
+        protected="g0",
+        versus="g1",
+        system="system",
+        rng=int(rng.integers(1e9)),
+    )
+
+
+def prefix(rng: np.random.Generator) -> eh.Result:
+    """Lists in random order."""
+    table = _rankings(rng, int(rng.integers(2, 4)), int(rng.integers(5, 30)), int(rng.integers(1, 5)))
+    return eh.prefix(
+        table.rename({"system": "engine"}),
+        group="group",
+        protected="g0",
+        by="engine",
+        metrics=["ndd", "ndkl"],
+        rng=int(rng.integers(1e9)),
+    )
+
+
+def pairwise(rng: np.random.Generator) -> eh.Result:
+    """Scores that know neither group nor relevance."""
+    table = _rankings(rng, int(rng.integers(2, 4)), int(rng.integers(5, 30)), 1)
+    return eh.pairwise(
+        table, groups="group", relevance="relevance", protected="g0", versus="g1", rng=int(rng.integers(1e9))
+    )
+
+
+def _outcomes(rng: np.random.Generator) -> pl.DataFrame:
+    """Candidates whose outcome depends on the score only."""
+    n = max(200, 4 * sizes(rng))
+    groups = int(rng.integers(2, 5))
+    group = rng.choice(groups, n, p=rng.dirichlet(np.full(groups, 4.0)))
+    score = 1 / (1 + np.exp(-(rng.normal(0, 1, n) + 0.5 * group)))
+    outcome = rng.random(n) < score if rng.random() < 0.7 else rng.random(n) < np.sqrt(score)
+    return pl.DataFrame(
+        {"score": score, "group": np.array([f"g{i}" for i in range(groups)])[group], "outcome": outcome.astype(int)}
+    )
+
+
+def outcome_test(rng: np.random.Generator) -> eh.Result:
+    """The same outcomes at equal score."""
+    kind = {"kind": "classification", "threshold": 0.5} if rng.random() < 0.4 else {}
+    return eh.outcome_test(_outcomes(rng), score="score", outcome="outcome", group="group", reference="g0", **kind)
+
+
+def counterfactual(rng: np.random.Generator) -> eh.Result:
+    """The same outcomes at equal score, reallocated."""
+    table = _outcomes(rng)
+    table = table.with_columns(request=pl.int_range(pl.len()) // 20)
+    test = eh.outcome_test(table, score="score", outcome="outcome", group="group", reference="g0", request="request")
+    return test.counterfactual(rng=int(rng.integers(1e9)))
+
+
+def recommender(rng: np.random.Generator) -> eh.Result:
+    """Users whose labels know nothing of their scores."""
+    users, items = min(sizes(rng), 400), int(rng.integers(20, 60))
+    scores = rng.random((users, items)) + rng.random(items)
+    labels = np.where(rng.random(users) < 0.5, "a", "b")
+    labels[:2] = ["a", "b"]
+    return eh.recommender(scores, user_groups=labels, versus="a", protected="b", top=5, rng=int(rng.integers(1e9)))
+
+
+def compare_systems(rng: np.random.Generator) -> eh.Result:
+    """Two systems that order the same items at random."""
+    table = _rankings(rng, 2, int(rng.integers(5, 30)), 2)
+    results = [
+        eh.exposure(part, groups="group", protected="g0", metrics=["awrf", "log_dp"], rng=int(rng.integers(1e9)))
+        for part in table.partition_by("system", maintain_order=True)
+    ]
+    return eh.compare(*results)
+
+
+def agreement(rng: np.random.Generator) -> eh.Result:
+    """Metrics over systems that are alike but for chance."""
+    table = _rankings(rng, 2, 10, 8)
+    return eh.agreement(eh.exposure(table, groups="group", protected="g0", system="system", interval=None, rng=1))
+
+
+WORLDS: dict[str, World] = {
+    "inequality": inequality,
+    "sources": sources,
+    "decompose": decompose,
+    "experiment, units randomised": experiment_units,
+    "experiment, viewers randomised": experiment_viewers,
+    "exposure": exposure,
+    "prefix": prefix,
+    "pairwise": pairwise,
+    "outcome_test": outcome_test,
+    "counterfactual": counterfactual,
+    "recommender": recommender,
+    "compare, two systems": compare_systems,
+    "agreement": agreement,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many worlds of an audit made a false claim, or have a headline that says more than its claims."""
+
+    audit: str
+    worlds: int
+    claimed: int
+    overstated: int
+    examples: tuple[str, ...]
+
+    @property
+    def share(self) -> float:
+        return max(self.claimed, self.overstated) / self.worlds
+
+    @property
+    def holds(self) -> bool:
+        """Whether the share is at most 5%, within two Monte Carlo errors."""
+        return self.share <= ALLOWED + 2 * math.sqrt(ALLOWED * (1 - ALLOWED) / self.worlds)
+
+
+def overstates(result: eh.Result) -> bool:
+    """Whether the headline has a direction though no claim is made."""
+    directed = DIRECTED.search(result.headline) and not UNDECIDED.search(result.headline)
+    return bool(directed) and not any(claim.made for claim in result.claims)
+
+
+def count(audit: str, worlds: int, seed: int) -> Tally:
+    """Ask one audit of so many null worlds."""
+    claimed = overstated = 0
+    examples: list[str] = []
+    for i in range(worlds):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = WORLDS[audit](np.random.default_rng([seed, i]))
+        false = [claim for claim in result.claims if claim.made]
+        claimed += bool(false)
+        overstated += overstates(result)
+        examples += [claim.text for claim in false[:1]] + [result.headline] * overstates(result)
+    return Tally(audit, worlds, claimed, overstated, tuple(examples[:3]))
+
+
+def main() -> int:
+    """Print the table; 1 where an audit claims too much."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="40 worlds for each audit")
+    parser.add_argument("--worlds", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("audits", nargs="*", help="audits to ask; all without any")
+    arguments = parser.parse_args()
+    worlds = 40 if arguments.quick else arguments.worlds
+    wrong = 0
+    print("| audit | worlds | with a false claim | headline beyond its claims | |\n|---|---|---|---|---|")
+    for audit in arguments.audits or WORLDS:
+        tally = count(audit, worlds, arguments.seed)
+        wrong += not tally.holds
+        verdict = "" if tally.holds else f"TOO MANY: {'; '.join(tally.examples)}"
+        print(
+            f"| {audit} | {worlds} | {tally.claimed / worlds:.1%} | {tally.overstated / worlds:.1%} | {verdict} |",
+            flush=True,
+        )
+    return min(wrong, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
