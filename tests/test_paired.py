@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.audits.paired import letters_of
+from evenhand.audits.compare import letters_of
 from evenhand.cli import main
 from evenhand.intervals.difference import holm
 from evenhand.intervals.paired import MANY, Draws, paired_difference

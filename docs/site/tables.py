@@ -9,8 +9,7 @@ from typing import get_args
 
 import evenhand as eh
 from evenhand import metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.advise import DEGREES, Degree
-from evenhand.audits.advise_goal import Goal
+from evenhand.audits.advise import DEGREES, Degree, Goal
 from evenhand.cards import REGISTRY, Metric
 from evenhand.metrics.lookup import lookup
 from evenhand.report.words.text import DIRECTION, REASONS, number

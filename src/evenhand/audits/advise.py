@@ -1,4 +1,4 @@
-"""Which prefix metric to trust: Table 5 and section 5 of Draws et al. (2020), and what chance adds for your lists."""
+"""Which metric to trust: Draws et al. (2020) for prefix metrics, Raj et al. (2022) for exposure, on your own rankings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.audits.advise_goal import Goal, advise_goal
-from evenhand.audits.declare import Call, Labels, Rankings, Seed, TableOrColumn, TableOrColumns, audit, log
+from evenhand.audits.assemble import as_columns
+from evenhand.audits.declare import Call, audit, log
+from evenhand.audits.parameters import Labels, Rankings, Seed, TableOrColumn, TableOrColumns
 from evenhand.audits.prefix import protected_labels
 from evenhand.cards import REGISTRY, Between
 from evenhand.errors import EvenhandError
@@ -16,6 +17,7 @@ from evenhand.intervals.orders import random_order_of
 from evenhand.labels import Unknown
 from evenhand.metrics.prefix import TEMPLATES
 from evenhand.results import Result
+from evenhand.sources.judged_rankings import open_judged_rankings
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.rankings import Ties, open_rankings, ranking_table
 from evenhand.streams import stream
@@ -23,6 +25,7 @@ from evenhand.synthetic.viewpoints import viewpoint_codes
 from evenhand.tallies.placed import Placed
 from evenhand.tallies.placement import Placement
 
+Goal = Literal["one_ranking", "parity", "opportunity"]
 Degree = Literal["low", "medium", "high"]
 DEGREES: tuple[Degree, ...] = ("low", "medium", "high")
 TABLE_5: dict[tuple[Degree, Degree], str] = {
@@ -36,15 +39,13 @@ EDGES = (0.30, 0.39)
 """Share of the smaller side at which balance turns medium and high: between the sets S3, S2 and S1 of the paper."""
 ALPHAS: dict[Degree, float] = {"low": 0.2, "medium": 0.5, "high": 0.8}
 """What degrees of bias mean in the simulation of the paper."""
-LISTS = 400
-CLEARLY = 0.05
-DRAWS = 999
-COLUMNS = ("metric", "symbol", "advice", "chance", "found", "reason")
+Advice = list[tuple[str, str, str]]
+"""(metric, advice, reason), the most trusted first."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """Balance, expected bias and number of viewpoints that the advice depends on."""
+    """Balance, expected bias and number of viewpoints that advice on prefix metrics depends on, and a typical list."""
 
     balance: Degree | None
     bias: Degree | None
@@ -107,87 +108,69 @@ def advise(
     """
     roles = {"request": request, "item": item, "rank": rank, "score": score, "ties": ties}
     if goal is not None:
-        return advise_goal(call, table, goal, sparse=sparse, groups=groups, relevance=relevance, **roles)
+        return _advise_exposure(call, roles)
     facts: dict[str, Any] = {}
     backend: Any = "polars"
+    if table is None and balance is None and bias is None and viewpoints is None:
+        raise EvenhandError("Nothing to go by. Pass balance= and bias=, viewpoints=, or a table with group=.")
     if table is None:
-        situation = _stated(balance, bias, viewpoints, protected)
+        situation = Situation(balance, bias, 2 if balance is not None or protected is not None else viewpoints or 2)
+    elif group is None:
+        raise EvenhandError("group is not given. Name the column of labels, so that their balance can be read off.")
     else:
-        if group is None:
-            raise EvenhandError("group is not given. Name the column of labels, so that their balance can be read off.")
-        situation, facts, backend = _read_off(table, group, protected, unknown, balance, bias, roles)
+        situation, facts, backend = _situation_of(table, group, protected, unknown, balance, bias, roles)
     log.info("weighing the metrics")
     rows = []
     for name, advice, reason in advice_for(situation):
-        chance, power = _odds(name, situation, call.seed)
         symbol = REGISTRY[name].card.symbol
-        rows.append((name, symbol, advice, chance, power, f"{symbol}: {reason}"))
-    columns: dict[str, list[Any]] = {name: [r[i] for r in rows] for i, name in enumerate(COLUMNS)}
-    columns["reason"] = _with_evidence(columns)
+        rows.append([name, symbol, advice, *_chance_and_power(name, situation, call.seed), f"{symbol}: {reason}"])
+    columns = as_columns(("metric", "symbol", "advice", "chance", "found", "reason"), rows)
+    symbols, power = columns["symbol"], columns["found"]
+    best = int(np.nanargmax(power)) if not np.isnan(power).all() else 0
+    if best and power[best] > power[0] + 0.05:  # clearly more often, as 400 simulated lists can tell
+        shares = f"{100 * power[best]:.0f}% against {100 * power[0]:.0f}%"
+        columns["reason"][best] += (
+            f" On lists like yours it stands out from random orders more often than {symbols[0]} ({shares})."
+        )
     facts |= {"thresholds_of_balance": list(EDGES), "bias_in_simulation": ALPHAS}
     return call.result(columns, backend=backend, facts=facts)
 
 
-def _with_evidence(columns: dict[str, list[Any]]) -> list[str]:
-    """Where another metric stands out from chance more often than the recommended one, say so."""
-    symbols, power, reasons = columns["symbol"], columns["found"], list(columns["reason"])
-    best = int(np.nanargmax(power)) if not np.isnan(power).all() else 0
-    if best and power[best] > power[0] + CLEARLY:
-        shares = f"{100 * power[best]:.0f}% against {100 * power[0]:.0f}%"
-        reasons[best] += (
-            f" On lists like yours it stands out from random orders more often than {symbols[0]} ({shares})."
-        )
-    return reasons
-
-
-def _stated(balance: Degree | None, bias: Degree | None, viewpoints: int | None, protected: Any) -> Situation:
-    many = 2 if viewpoints is None else viewpoints
-    if balance is None and bias is None and viewpoints is None:
-        raise EvenhandError("Nothing to go by. Pass balance= and bias=, viewpoints=, or a table with group=.")
-    return Situation(balance, bias, 2 if balance is not None or protected is not None else many)
-
-
-def _read_off(
+def _situation_of(
     table: Any, group: Any, protected: Any, unknown: Unknown, balance: Degree | None, bias: Degree | None, roles: dict[str, Any]
 ) -> tuple[Situation, dict[str, Any], Any]:  # fmt: skip
     """Balance, number of labels and a typical list of the caller's rankings."""
-    columns = [*(roles[role] for role in ("request", "item", "rank", "score")), *columns_in(group)]
-    opened = ranking_table(table, columns=columns)
-    named = roles["item"] if roles["item"] in opened.schema else None
-    labels = open_labels(group, opened, request=roles["request"], item=roles["item"], role="group")
-    ordered = {"rank": None if roles["score"] is not None else roles["rank"], "score": roles["score"]}
+    request, item, rank, score, ties = roles.values()
+    opened = ranking_table(table, columns=[request, item, rank, score, *columns_in(group)])
+    labels = open_labels(group, opened, request=request, item=item, role="group")
     view = open_rankings(
-        opened, request=roles["request"], item=named, **ordered, ties=roles["ties"], carry=labels.carry(opened)
-    )
+        opened, request=request, item=item if item in opened.schema else None, rank=None if score is not None else rank,
+        score=score, ties=ties, carry=labels.carry(opened),
+    )  # fmt: skip
     labels.refuse_bad_rows(view)
     placed = Placed.from_rankings(view, labels.coded(view, role="the labels"), unknown).placement
     if placed.rows is not None:
         raise EvenhandError("Items that are shared out between groups leave no choice: use 'ndjs', or 'pref_kl'.")
     placed = placed.protecting(protected_labels(protected, placed.groups, group))
-    seen = placed.sides() if placed.protected is not None else placed
+    has_sides = placed.protected is not None
+    seen = placed.sides() if has_sides else placed
     total = seen.counts.sum(0)
-    smaller = float(total.min() / total.sum()) if total.sum() and placed.protected is not None else float("nan")
-    if balance is None and placed.protected is not None:
+    smaller = float(total.min() / total.sum()) if total.sum() and has_sides else float("nan")
+    if balance is None and has_sides:
         balance = DEGREES[int(np.searchsorted(EDGES, smaller, side="right"))]
     facts = {
         "rows": view.rows, "rankings": len(placed), "labels": [str(g) for g in placed.groups][:100],
         "share_of_the_smaller_side": smaller, "median_labelled_items": float(np.median(seen.labelled)) if len(seen) else 0.0,
     }  # fmt: skip
-    many = 2 if placed.protected is not None else len(placed.groups)
-    return Situation(balance, bias, many, _typical(seen)), facts, view.backend
+    typical = None
+    if len(mixed := np.flatnonzero((seen.counts > 0).sum(1) >= 2)):  # closest to the median in length and mix
+        distance = np.abs(seen.counts[mixed] - np.median(seen.counts[mixed], axis=0)).sum(1)
+        typical = seen.take(mixed[[int(distance.argmin())]])
+    return Situation(balance, bias, 2 if has_sides else len(placed.groups), typical), facts, view.backend
 
 
-def _typical(p: Placement) -> Placement | None:
-    """The ranking with two groups or more that is closest to the median in length and mix."""
-    sound = np.flatnonzero((p.counts > 0).sum(1) >= 2)
-    if not len(sound):
-        return None
-    middle = np.median(p.counts[sound], axis=0)
-    return p.take(sound[[int(np.abs(p.counts[sound] - middle).sum(1).argmin())]])
-
-
-def advice_for(s: Situation) -> list[tuple[str, str, str]]:
-    """(metric, advice, reason) in order of trust."""
+def advice_for(s: Situation) -> Advice:
+    """Advice on prefix metrics."""
     if s.viewpoints > 2:
         mild = " Read it with care where bias is mild (section 5.2 of the paper)." if s.bias in (None, "low") else ""
         return [
@@ -201,53 +184,118 @@ def advice_for(s: Situation) -> list[tuple[str, str, str]]:
     cell = (
         f"Table 5 of the paper (Draws et al. 2020), {s.balance or 'unstated'} balance and {s.bias or 'unstated'} bias"
     )
+    why = {
+        "ndd": "its values differ most where bias is mild",
+        "ndkl": "it tells severe bias apart better, where the sides are balanced enough",
+    }
+    first_why = why[first]
+    if first == "ndd" and s.bias in ("medium", "high"):
+        first_why = "with sides so unequal it keeps telling biases apart, where nDKL hardly moves"
     unstated = "" if s.bias and s.balance else " What is not stated counts as low; nDD is right in six of nine cells."
+    only_bound = "works for two sides too, but its normaliser is a bound: not comparable with the others."
     return [
-        (first, "recommended", f"{cell}: {_why(first, s)}.{unstated}"),
-        (second, "second opinion", f"{WHY[second]}."),
-        (
-            "ndjs",
-            "with care",
-            "works for two sides too, but its normaliser is a bound: not comparable with the others.",
-        ),
+        (first, "recommended", f"{cell}: {first_why}.{unstated}"),
+        (second, "second opinion", f"{why[second]}."),
+        ("ndjs", "with care", only_bound),
         ("ndr", "avoid", NDR),
     ]
 
 
-def _why(first: str, s: Situation) -> str:
-    """Why the table names this metric here: the reason must fit the bias that is expected."""
-    if first == "ndd" and s.bias in ("medium", "high"):
-        return "with sides so unequal it keeps telling biases apart, where nDKL hardly moves"
-    return WHY[first]
-
-
-WHY = {
-    "ndd": "its values differ most where bias is mild",
-    "ndkl": "it tells severe bias apart better, where the sides are balanced enough",
-}
 NDR = (
     "the paper's section 5.1 favours it for a small disadvantaged group and then rules it out altogether; its normaliser is no maximum, "
     "so values exceed 1. one_sided=True repairs that and sees under-representation only."
 )
 
 
-def _odds(metric: str, s: Situation, seed: int) -> tuple[float, float]:
+def _chance_and_power(metric: str, s: Situation, seed: int, lists: int = 400) -> tuple[float, float]:
     """Chance level of a typical list, and how often a list as biased as expected stands out from random orders of it."""
     p = s.placement
     if p is None or (TEMPLATES[metric](p).difference.sided and p.protected is None):
         return float("nan"), float("nan")
-    template = TEMPLATES[metric](p)
-    randomly = random_order_of(template, p, DRAWS, seed)
+    randomly = random_order_of(TEMPLATES[metric](p), p, 999, seed)
     if s.bias is None:
         return randomly.mean, float("nan")
     counts = {g: int(n) for g, n in enumerate(p.counts[0]) if n > 0}
     detected = []
     for sign in (-1, 1):
         codes = viewpoint_codes(
-            counts, alpha=sign * ALPHAS[s.bias], lists=LISTS, favoured=[0] if p.protected is not None else 1,
+            counts, alpha=sign * ALPHAS[s.bias], lists=lists, favoured=[0] if p.protected is not None else 1,
             rng=stream(seed, "advise", sign),
         )  # fmt: skip
         places = np.array(list(counts))[codes]
-        drawn = Placement(places.ravel(), np.arange(LISTS + 1) * places.shape[1], p.groups, p.protected)
+        drawn = Placement(places.ravel(), np.arange(lists + 1) * places.shape[1], p.groups, p.protected)
         detected.append(float((TEMPLATES[metric](drawn).values(drawn) > randomly.cut).mean()))
     return randomly.mean, float(np.mean(detected))
+
+
+@dataclass(frozen=True)
+class Case:
+    """Facts that advice on exposure metrics depends on; None where unknown."""
+
+    sparse: bool | None = None
+    soft: bool | None = None
+    groups: int | None = None
+    scores: bool | None = None
+
+
+def _advise_exposure(call: Call, roles: dict[str, Any]) -> Result:
+    """The exposure metrics for a goal, the recommended ones first, with what the rankings at hand rule out."""
+    named = ("table", "goal", "sparse", "groups", "relevance")
+    table, goal, sparse, groups, relevance = (call.arguments[name] for name in named)
+    case, backend = Case(sparse), "polars"
+    facts: dict[str, Any] = {}
+    if table is not None and groups is not None:
+        tables = open_judged_rankings(
+            table, groups=groups, relevance=relevance, missing="zero", by=(), unranked=False, nan_policy="raise",
+            sample=None, probability=None, weight=None, system=None, **roles,
+        )  # fmt: skip
+        labels, rows = tables.count_labels(), tables.view.rows
+        unjudged = tables.count_unjudged() / rows if relevance is not None and rows else None
+        facts = {
+            "rows": rows, "groups": labels, "soft_groups": tables.soft, "share_of_ranked_items_without_judgment": unjudged,
+        }  # fmt: skip
+        thin = sparse if sparse is not None or unjudged is None else unjudged > 0.5  # more than half are not judged
+        case, backend = Case(thin, tables.soft, labels, roles["score"] is not None), tables.view.backend
+    columns = as_columns(
+        ("metric", "symbol", "advice", "reason"),
+        [(m, REGISTRY[m].card.symbol, advice, reason) for m, advice, reason in exposure_advice_for(goal, case)],
+    )
+    question = "Which exposure metric for these rankings?"
+    return call.result(
+        columns, backend=backend, question=question, facts={**facts, "source": "Raj et al. (2022), section 4"}
+    )
+
+
+def exposure_advice_for(goal: Goal, case: Case) -> Advice:
+    """Advice on exposure metrics: section 4 of Raj et al. (2022)."""
+    two = case.groups is None or case.groups == 2
+    two_hard = two and not case.soft
+    ratio = "two groups only, and infinite or undefined where a group has nothing" + (
+        "" if two_hard else "; not for these groups"
+    )
+    if goal == "one_ranking":
+        return [
+            ("awrf", "recommended", "several groups, soft membership, and a choice of attention, target and distance."),
+            ("fair", "possible" if two_hard else "not here", "two groups, fixed membership; over-representation is never penalised."),
+            ("pref_kl", "avoid", "breaks down on missing labels and lists of fewer than ten labelled items."),
+        ]  # fmt: skip
+    if goal == "parity":
+        return [
+            ("eed", "recommended", "several groups and soft membership, without the edge cases of ratios."),
+            ("log_dp", "possible" if two else "not here", f"easy to read; {ratio}."),
+        ]
+    by_relevance = [
+        ("eel", "recommended", "several groups, soft membership, and a target that follows relevance."),
+        ("eer", "recommended", "what part of the exposure goes where the target wants it; read beside eel."),
+    ]
+    predicted = " Needs the utility that the system predicts: pass score=." if case.scores is False else ""
+    no_judgments = f"needs no judgments: use it where they are sparse.{predicted}"
+    brittle = "even more brittle than log_eur: it needs relevant items of the other group among those shown."
+    ratios = [
+        ("log_eur", "possible" if two_hard else "not here", f"exposure in proportion to relevance; {ratio}."),
+        ("log_rur", "avoid", brittle),
+    ]
+    if not case.sparse:
+        return [*by_relevance, ("iaa", "possible", no_judgments), *ratios]
+    weak = [(m, "possible", f"{reason[:-1]}; but judgments are sparse here.") for m, _, reason in by_relevance]
+    return [("iaa", "recommended", no_judgments), *weak, *ratios]

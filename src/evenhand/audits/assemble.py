@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from evenhand.cards import REGISTRY, Metric, MetricSpec, parse_metric
+from evenhand.cards import REGISTRY, MetricSpec, parse_metric
 from evenhand.errors import EvenhandError
 from evenhand.findings import RANGE, Row
 from evenhand.intervals.difference import holm_by_family
@@ -24,60 +23,36 @@ FEW_OF = {"units": "few_units", "requests": "few_requests"}
 """The note of an interval that rests on few of them."""
 
 
-def bounded(rows: Sequence[Row], over: str, *, sure: bool) -> list[Row]:
-    """Rows with intervals as the rules have them (`uncertainty.rules`), and notes where there is none or it rests on few.
+def bounded(rows: Sequence[Row], over: str) -> list[Row]:
+    """Rows with intervals as the rules have them (`intervals.rules`), and notes where there is none or it rests on few.
 
     A row may carry what its metric's card does not know: `span`, `certain` (a value that no sample could change) and
     `rests_on`, the units behind the interval where they are others than `units` (`few` is then their note).
-    `sure` : intervals were asked for.
     """
-    if not sure:
-        return list(rows)
-    rules = {text: _rules_of(text, _named(text)) for text in dict.fromkeys(r["metric"] for r in rows)}
-    return [_bounded(r, rules[r["metric"]], over) for r in rows]
+    specs = {text: card_of(text) for text in dict.fromkeys(r["metric"] for r in rows)}
+    return [_bounded(r, specs[r["metric"]], over) for r in rows]
 
 
-class _Rules(NamedTuple):
-    """Fewest units, span and certainty of a metric's intervals, from its card."""
-
-    fewest: float = FEW
-    span: tuple[float, float] = ANYTHING
-    certain: bool = False
-
-
-@functools.lru_cache(maxsize=512)
-def _rules_of(text: str, of: Metric | None) -> _Rules:
-    """Rules for a metric as it is written; `of` is the one that goes by that name."""
-    spec = None if of is None else card_of(text)
-    return _Rules() if spec is None else _Rules(max(FEW, spec.fewest), spec.span, spec.certain)
-
-
-def _bounded(r: Row, rules: _Rules, over: str) -> Row:
+def _bounded(r: Row, spec: MetricSpec | None, over: str) -> Row:
     if r["note"] == "suppressed" or math.isnan(r["estimate"]):
         return {**r, "low": math.nan, "high": math.nan}
-    units = r.get("rests_on", r["units"]) if over in FEW_OF else None
-    none, caution = few(units, FEW if "few" in r else rules.fewest)
-    span = r.get("span") or rules.span
-    certain = bool(r.get("certain", rules.certain))
-    ends = (math.nan, math.nan) if none else (r["low"], r["high"])
-    low, high, why = settled(r["estimate"], ends[0], ends[1], span, certain=certain)
+    fewest = FEW if spec is None or "few" in r else max(FEW, spec.fewest)
+    is_too_few, is_few = few(r.get("rests_on", r["units"]) if over in FEW_OF else None, fewest)
+    low, high = (math.nan, math.nan) if is_too_few else (r["low"], r["high"])
+    span = r.get("span") or (ANYTHING if spec is None else spec.span)
+    certain = bool(r.get("certain", spec is not None and spec.certain))
+    low, high, why = settled(r["estimate"], low, high, span, certain=certain)
     codes = [c for c in (r["note"] or "").split("; ") if c]
-    codes += [r.get("few") or FEW_OF.get(over, "")] * (caution and not certain) + [why] * bool(
-        why and not none and not (why == "no_interval" and codes)
-    )
-    return {**r, "low": low, "high": high, "note": notes(*dict.fromkeys(codes))}
-
-
-def _named(text: str) -> Metric | None:
-    return REGISTRY.get(re.split(r"[(@]", text, maxsplit=1)[0].strip())
+    has_reason = is_too_few or (why == "no_interval" and codes)
+    codes += [r.get("few") or FEW_OF.get(over, "")] if is_few and not certain else []
+    return {**r, "low": low, "high": high, "note": notes(*dict.fromkeys([*codes, "" if has_reason else why]))}
 
 
 def card_of(text: str) -> MetricSpec | None:
     """The metric of a row, where it is one with a card."""
-    if _named(text) is None:
-        return None
+    name = re.split(r"[(@]", text, maxsplit=1)[0].strip()
     try:
-        return parse_metric(text)
+        return parse_metric(text) if name in REGISTRY else None
     except EvenhandError:
         return None
 
@@ -170,6 +145,26 @@ def suppressed(r: Row) -> Row:
     """A row with too few units to be shown: no number survives, not even how few."""
     hidden = dict.fromkeys({"estimate", "low", "high", "chance", *(set(RANGE) & set(r))}, math.nan)
     return {**r, **hidden, "units": None, "undefined_draws": 0, "note": "suppressed"}
+
+
+def as_columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Rows of values as columns by name."""
+    listed = list(rows)
+    return {name: [r[i] for r in listed] for i, name in enumerate(names)}
+
+
+def join_points(parts: Iterable[tuple[Mapping[str, Any], Mapping[str, Sequence[Any]]]]) -> dict[str, list[Any]]:
+    """Points of several slices as one table, each with the labels of its slice.
+
+    >>> join_points([({"by": "x"}, {"rank": [1, 2]}), ({"by": "y"}, {"rank": [1]})])
+    {'by': ['x', 'x', 'y'], 'rank': [1, 2, 1]}
+    """
+    joined: dict[str, list[Any]] = {}
+    for labels, points in parts:
+        size = len(next(iter(points.values()), ()))
+        for name, column in {**{name: [value] * size for name, value in labels.items()}, **points}.items():
+            joined.setdefault(name, []).extend(column)
+    return joined
 
 
 def names_of(value: Any) -> tuple[str, ...]:

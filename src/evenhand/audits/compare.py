@@ -1,20 +1,47 @@
-"""Did it change? Two results of the same question, row by row; or the systems of one ranking result, two by two."""
+"""Did it change? Two results of the same question, row by row; or the systems of one result, two by two."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
-from evenhand.audits.declare import Call, Seed, Takes, audit
-from evenhand.audits.paired import compare_results, compare_systems
-from evenhand.audits.paired_users import compare_recommenders
-from evenhand.audits.recommender import RecommenderResult
-from evenhand.audits.requests import RankingResult
-from evenhand.audits.systems import Saved, opened, sides
-from evenhand.cards import Between
-from evenhand.errors import EvenhandError
+import numpy as np
+
+from evenhand.audits.assemble import as_columns, notes
+from evenhand.audits.declare import Call, audit
+from evenhand.audits.parameters import Seed, Takes
+from evenhand.audits.recommender import Part, RecommenderResult, Served, Tabulation
+from evenhand.audits.requests import RankingResult, RequestSums
+from evenhand.audits.systems import Saved, opened, sides, system_column
+from evenhand.cards import Between, Floats
+from evenhand.errors import EvenhandError, listing, suggestion
+from evenhand.findings import Row, row
+from evenhand.intervals.crosstabs import Resampled, Swapped, affordable, values
+from evenhand.intervals.difference import holm
+from evenhand.intervals.kinds import percentile_ends
+from evenhand.intervals.paired import Difference, Draws, paired_difference
+from evenhand.intervals.rules import ANYTHING
+from evenhand.labels import match
+from evenhand.metrics.agreement import oriented
+from evenhand.report.words import systems as system_tables
 from evenhand.results import COMPARED, Result, difference_of
+from evenhand.tallies.crosstab import ResampledLists
+from evenhand.tallies.shown import Ints
+from evenhand.tallies.user_lists import AT
+
+OTHER_REQUESTS = (
+    "The interval is for other requests like these, answered by both sides: how far the difference would move had other requests "
+    "come in. Items stay as they are."
+)
+OTHER_USERS = (
+    "The interval is for as many other users like these, served by both sides: how far the difference would move had other users "
+    "come. Items stay as they are."
+)
+DRAWS = 999
 
 
 @audit(
@@ -80,10 +107,351 @@ def compare(
             "a ranking audit made in this session."
         )
     called = sides([a, b or ""], [dict(r.findings.provenance.get("plan") or {}) for r in (first, second)])
+    # Two ranking results hold their requests, so that it is known whether they share any.
+    knows_requests = isinstance(first, RankingResult) and isinstance(second, RankingResult)
+    difference = difference_of(first.findings, second.findings, independent=independent or knows_requests)
+    rows: Sequence[Row] | Mapping[str, Sequence[Any]] = difference.columns
+    facts = dict(difference.provenance)
     if isinstance(first, RankingResult):
-        return compare_results(call, first, second, draws, called, independent=independent, paired=paired)
-    difference = difference_of(first.findings, second.findings, independent=independent)
+        facts["paired"] = False
+        sums = [{h.key: h for h in r.request_sums()} if isinstance(r, RankingResult) else {} for r in (first, second)]
+        shared = [k for k in sums[0] if k in sums[1] and set(sums[0][k].requests) & set(sums[1][k].requests)]
+        if paired and not shared:
+            raise EvenhandError("The two results share no request, so they cannot be paired. Leave paired out.")
+        if shared and not independent and paired is not False:
+            test = PairedTest.for_call(call, draws, float(first.provenance.get("level", 0.95)), len(shared))
+            rows = list(difference.rows())
+            for i, r in enumerate(rows):
+                labels = {s: r[s] for s in difference.slices}
+                key = (tuple(labels.values()), r["metric"], r["group"])
+                if key in shared:
+                    rows[i] = test.row(labels, sums[0][key], sums[1][key], r["better"], key[0])
+            rows, facts = with_holm(rows), {**test.facts(first, second), "paired": True}
     words = {**difference.words, **called}
-    return call.result(
-        difference.columns, backend=first.backend, slices=difference.slices, words=words, facts=difference.provenance
-    )
+    return call.result(rows, backend=first.backend, slices=difference.slices, words=words, facts=facts)
+
+
+def with_holm(rows: Sequence[Row]) -> list[Row]:
+    """Rows with p adjusted over all of them."""
+    return [{**r, "p_adjusted": float(p)} for r, p in zip(rows, holm([r["p"] for r in rows]), strict=True)]
+
+
+@dataclass
+class PairedTest:
+    """Differences on shared requests: bootstrap intervals, and p by swapping the two sides within requests.
+
+    Draws are shared by all differences of one experiment that rest on as many requests.
+    """
+
+    level: float
+    draws: int
+    seed: int
+    swaps: int = 0
+    cache: dict[tuple[Any, ...], Draws] = field(default_factory=dict)
+
+    @classmethod
+    def for_call(
+        cls, call: Call, draws: int | None, level: float, rows: int, *, most_swaps: int = 100_000
+    ) -> PairedTest:
+        """With so many draws; left out, also enough swaps for the smallest p to survive Holm over so many rows."""
+        if draws is not None:
+            return cls(level, draws, call.seed)
+        return cls(level, DRAWS, call.seed, max(DRAWS, min(most_swaps, math.ceil(rows / (1 - level)))))
+
+    def difference(self, a: RequestSums, b: RequestSums, where: tuple[Any, ...]) -> tuple[Difference, int]:
+        """The difference of a and b on the requests that both have, and how many these are."""
+        if list(a.requests) == list(b.requests):
+            at_a = at_b = np.arange(len(a.requests))
+        else:
+            place = {q: i for i, q in enumerate(b.requests)}
+            both = [(i, place[q]) for i, q in enumerate(a.requests) if q in place]
+            at_a, at_b = np.array(both, dtype=np.int64).reshape(-1, 2).T
+        key = (len(at_a), *where)
+        if key not in self.cache:
+            self.cache = {k: v for k, v in self.cache.items() if k[1:] == where}
+            self.cache[key] = Draws(len(at_a), self.draws, self.seed, where, self.swaps)
+        return paired_difference(a.sums[at_a], b.sums[at_b], a.value, self.level, self.cache[key]), len(at_a)
+
+    def row(
+        self, labels: Mapping[str, Any], a: RequestSums, b: RequestSums, better: str, where: tuple[Any, ...]
+    ) -> Row:
+        """A row of the frame: a minus b."""
+        d, shared = self.difference(a, b, where)
+        undefined = "undefined_difference" if np.isnan(d.estimate) else ""
+        unshared = "unshared_requests" if shared and len(a.requests) + len(b.requests) > 2 * shared else ""
+        return row(
+            labels, a.metric, group=a.group, estimate=d.estimate, low=d.low, high=d.high, ideal=0.0, better=better,
+            span=ANYTHING, units=shared, undefined_draws=d.undefined_draws, a=d.a, b=d.b, p=d.p,
+            note=notes(undefined if shared else "no_shared_request", unshared),
+        )  # fmt: skip
+
+    def facts(self, *results: Result) -> dict[str, Any]:
+        """How the differences were made, for provenance."""
+        return {
+            "level": self.level, "p_adjusted": "Holm over all rows", "interval_for": OTHER_REQUESTS,
+            "interval": f"paired bootstrap over shared requests: {self.draws:,} draws, percentile",
+            "p": f"systems swapped within requests at random: {self.draws:,} times, where p is small "
+            f"{max(self.draws, self.swaps):,} times; (1 + as large) / (1 + swaps)",
+            "of": [dict(r.findings.provenance.get("plan", {})) for r in results],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class SystemsResult(Result):
+    """Systems against each other; `.systems()` is the table of a paper: arrows say which way is fairer, letters who differs."""
+
+    def systems(self, format: str = "table") -> str:
+        """Systems by metrics as text, Markdown or LaTeX. Systems that share a letter cannot be told apart."""
+        return system_tables.render(self.findings, format)
+
+
+@dataclass(frozen=True)
+class Systems:
+    """The systems of one result.
+
+    Attributes
+    ----------
+    column, others : the slice column that names systems, and the other slice columns.
+    rows : (labels of the other slices, metric, group) -> {system: row of the result}.
+    """
+
+    result: Result
+    column: str
+    others: tuple[str, ...]
+    rows: Mapping[tuple[Any, ...], Mapping[Any, Row]]
+
+    @classmethod
+    def from_result(cls, result: Result) -> Systems:
+        column = system_column(result.findings)
+        others = tuple(s for s in result.findings.slices if s != column)
+        rows: dict[tuple[Any, ...], dict[Any, Row]] = {}
+        for r in result.findings.rows():
+            rows.setdefault((tuple(r[s] for s in others), r["metric"], r["group"]), {})[r[column]] = r
+        return cls(result, column, others, rows)
+
+    @property
+    def level(self) -> float:
+        return float(self.result.provenance.get("level", 0.95))
+
+    def split(self, where: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        """The system of a slice, and the labels of the other slice columns."""
+        at = self.result.findings.slices.index(self.column)
+        return where[at], where[:at] + where[at + 1 :]
+
+    def labels(self, where: tuple[Any, ...], system: Any, versus: Any) -> dict[str, Any]:
+        """The cells of a row that compares two systems."""
+        return dict(zip(self.others, where, strict=True)) | {"system": system, "versus": versus}
+
+    def compared(
+        self,
+        call: Call,
+        rows: Sequence[Row],
+        chosen: Sequence[Any],
+        question: str,
+        facts: Mapping[str, Any],
+        **words: str,
+    ) -> SystemsResult:
+        """The result of comparing the chosen systems, p adjusted over all rows."""
+        rows = with_holm(rows)
+        return call.result(
+            rows, backend=self.result.backend, slices=(*self.others, "system", "versus"), question=question, of=SystemsResult,
+            words=words, curves={"systems": self._standing(rows, chosen)}, facts=facts,
+        )  # fmt: skip
+
+    def _standing(self, rows: Sequence[Row], chosen: Sequence[Any]) -> dict[str, list[Any]]:
+        """Value and letters of every system and metric, for the table of a paper."""
+        differing: dict[tuple[Any, ...], set[frozenset[Any]]] = {}
+        for d in rows:
+            if d["p_adjusted"] <= 1 - self.level + 1e-12:
+                key = (tuple(d[o] for o in self.others), d["metric"], d["group"])
+                differing.setdefault(key, set()).add(frozenset((d["system"], d["versus"])))
+        points = []
+        for (where, metric, group), by_system in self.rows.items():
+            measured = {s: by_system[s] for s in chosen if s in by_system}
+            fairness = {s: float(oriented(r["estimate"], r["better"], r["ideal"])) for s, r in measured.items()}
+            order = sorted(measured, key=lambda s: -np.nan_to_num(fairness[s], nan=-np.inf))
+            letters = letters_of(order, differing.get((where, metric, group), set()))
+            points += [
+                (*where, metric, group, r["better"], str(s), r["estimate"], letters.get(s, ""))
+                for s, r in measured.items()
+            ]
+        return as_columns((*self.others, "metric", "group", "better", "system", "value", "letters"), points)
+
+
+def chosen_systems(existing: list[Any], systems: Sequence[Any] | None) -> list[Any]:
+    """The systems named, or all there are."""
+    if systems is None:
+        return existing
+    matched = [systems] if isinstance(systems, str) else [match(s, existing) for s in systems]
+    lost = [s for s in matched if s not in existing]
+    if isinstance(systems, str) or lost or len(systems) < 2:
+        near = suggestion(str(lost[0]), map(str, existing)) if lost else ""
+        raise EvenhandError(f"systems={systems!r} does not name two systems or more. {near}Known: {listing(existing)}.")
+    return matched
+
+
+def letters_of(systems: Sequence[Any], differing: set[frozenset[Any]]) -> dict[Any, str]:
+    """Letters such that two systems share one exactly when they do not differ; the first system has an a.
+
+    >>> letters_of(["x", "y", "z"], {frozenset("xz")})
+    {'x': 'a', 'y': 'ab', 'z': 'b'}
+    """
+    columns = [frozenset(systems)] if systems else []
+    for pair in sorted(differing, key=lambda p: sorted(systems.index(s) for s in p)):
+        split = [
+            c - {s} if pair <= c else c
+            for c in columns
+            for s in (sorted(pair, key=systems.index) if pair <= c else [None])
+        ]
+        distinct = list(dict.fromkeys(split))
+        columns = [c for c in distinct if not any(c < other for other in distinct)]
+    columns.sort(key=lambda c: sorted(systems.index(s) for s in c))
+    letters = [chr(ord("a") + i) if i < 26 else f"({i + 1})" for i in range(len(columns))]
+    return {s: "".join(letter for letter, c in zip(letters, columns, strict=True) if s in c) for s in systems}
+
+
+def compare_systems(call: Call, result: Result, systems: Sequence[Any] | None, draws: int | None) -> SystemsResult:
+    """Every two systems of a ranking result, or those named: the first minus the second."""
+    if not isinstance(result, RankingResult):
+        raise EvenhandError(
+            "The result does not hold its requests. Pass what a ranking audit gave in this session, not a saved result."
+        )
+    table = Systems.from_result(result)
+    each = [(*table.split(h.where), h) for h in result.request_sums()]
+    chosen = chosen_systems(list(dict.fromkeys(system for system, _, _ in each)), systems)
+    sums: dict[tuple[Any, ...], dict[Any, RequestSums]] = {}
+    for system, where, h in each:
+        sums.setdefault((where, h.metric, h.group), {})[system] = h
+    test = PairedTest.for_call(call, draws, table.level, math.comb(len(chosen), 2) * len(sums))
+    rows = [
+        test.row(table.labels(key[0], a, b), by_system[a], by_system[b], table.rows[key][a]["better"], key[0])
+        for key, by_system in sums.items()
+        for a, b in combinations(chosen, 2)
+        if a in by_system and b in by_system
+    ]
+    if not rows:
+        raise EvenhandError("No two systems can be compared. Pass a result with two systems or more.")
+    return table.compared(call, rows, chosen, "Which systems differ, on the same requests?", test.facts(result))
+
+
+def compare_recommenders(
+    call: Call, result: RecommenderResult, systems: Sequence[Any] | None, draws: int | None
+) -> SystemsResult:
+    """Every two recommenders of a result, or those named: the first minus the second, on the users and items they share."""
+    served = result.served
+    if served is None:
+        raise EvenhandError("The result does not hold its users. Pass what recommender gave in this session.")
+    if served.convention is not None:
+        raise EvenhandError(
+            f"The result is measured as {served.convention} does, and recommenders are compared by evenhand's own numbers. Leave "
+            "convention out."
+        )
+    table, draws = Systems.from_result(result), draws or DRAWS
+    parts = {table.split(p.where): p for p in served.parts}
+    chosen = chosen_systems(list(dict.fromkeys(system for system, _ in parts)), systems)
+    metrics = set(result.findings.metrics())
+    rows: list[Row] = []
+    for where in dict.fromkeys(place for _, place in parts):
+        for first, second in combinations(chosen, 2):
+            if (first, where) not in parts or (second, where) not in parts:
+                continue
+            pair = UserPairs.from_parts(served, parts[first, where], parts[second, where], draws, call.seed, where)
+            for r in pair.rows(table.labels(where, first, second), table.level):
+                seen = table.rows.get((where, r["metric"], r["group"]), {})
+                hidden = any(seen.get(s, r)["note"] == "suppressed" for s in (first, second))
+                rows += [r] if r["metric"] in metrics and not hidden else []
+    if not rows:
+        raise EvenhandError("No two recommenders can be compared. Pass a result with two that serve the same users.")
+    facts = {
+        "level": table.level, "p_adjusted": "Holm over all rows", "interval_for": OTHER_USERS,
+        "interval": f"paired bootstrap over shared users within their group: {draws:,} draws, percentile",
+        "p": f"recommenders swapped within users at random: {draws:,} times; (1 + as large) / (1 + swaps)",
+        "of": [dict(result.findings.provenance.get("plan", {}))],
+    }  # fmt: skip
+    return table.compared(call, rows, chosen, "Which recommenders differ, on the same users?", facts, unit="user")
+
+
+@dataclass(frozen=True)
+class UserPairs:
+    """Two recommenders on their shared users.
+
+    Attributes
+    ----------
+    users, unshared : how many users both serve, and how many only one of them.
+    smallest : (questions,) users of the smaller group of each question.
+    observed : (questions,) values of the two; resampled, swapped : (questions, draws).
+    """
+
+    served: Served
+    users: int
+    unshared: int
+    smallest: Sequence[float]
+    observed: tuple[Floats, Floats]
+    resampled: tuple[Floats, Floats]
+    swapped: tuple[Floats, Floats]
+
+    @classmethod
+    def from_parts(cls, served: Served, a: Part, b: Part, draws: int, seed: int, where: tuple[Any, ...]) -> UserPairs:
+        """Both tabulated on the users that both serve and the items that either has."""
+        if served.is_matrix:
+            raise EvenhandError("A matrix holds one recommender. Pass a long table with system=.")
+        users, at_a, at_b = np.intersect1d(a.slice.users, b.slice.users, assume_unique=True, return_indices=True)
+        items = np.union1d(a.slice.items, b.slice.items)
+        item_count = max(len(items), a.slice.item_count, b.slice.item_count)
+        codes, questions = a.tabulation.codes[at_a], served.questions()
+
+        def tabulated(part: Part, at: Ints) -> Tabulation:
+            lists = part.tabulation.lists.take(at).with_items(np.searchsorted(items, part.slice.items))
+            reading, groups = part.tabulation.reading, served.sides.groups
+            return Tabulation.from_lists(lists, codes, groups, item_count, reading, everywhere=False)
+
+        first, second = tabulated(a, at_a), tabulated(b, at_b)
+        shown = float(first.lists.marks[:, AT["cells"]].sum())
+        slots = min(shown, float(len(users) * (first.reading.shown.top or first.total.items)))
+        # Six sets of draws are held at once: resamples of both, and both halves of every swap.
+        draw_count = affordable(draws, 6 * len(np.unique(codes)), first.total.items, slots)
+        names = [*served.sides.names, "(unknown)", "(nobody)"]
+        drawn = Resampled(codes, names, draw_count, seed, ("compared", *where))
+        swap, complement = Swapped(codes, draw_count, seed, where), Swapped(codes, draw_count, seed, where, other=True)
+
+        def on(replicates: ResampledLists) -> Floats:
+            return np.stack(values(replicates, first.total, questions))
+
+        counted = first.total.mark("users")
+        sizes = [float(len(users)) if q.pair is None else float(min(counted[list(q.pair)])) for q in questions]
+        observed = [np.array([float(q.on(t.total)) for q in questions]) for t in (first, second)]
+        return cls(
+            served, len(users), a.slice.user_count + b.slice.user_count - 2 * len(users), sizes, (observed[0], observed[1]),
+            (on(first.under(drawn)), on(second.under(drawn))),
+            (on(first.under(swap).with_other(second.under(complement))), on(first.under(complement).with_other(second.under(swap)))),
+        )  # fmt: skip
+
+    def rows(self, labels: Mapping[str, Any], level: float) -> list[Row]:
+        """A row per question; none for groups of too few users, or where too few are shared."""
+        if self.users < max(1, self.served.fewest):
+            return []
+        rows = []
+        for i, q in enumerate(self.served.questions()):
+            if 0 < self.smallest[i] < self.served.fewest:
+                continue
+            a, b = float(self.observed[0][i]), float(self.observed[1][i])
+            low, high, p, undefined = self._interval_and_p(i, a - b, level)
+            note = notes("undefined_difference" if math.isnan(a - b) else "", "unshared_users" if self.unshared else "")
+            rows.append(row(
+                labels, q.ask.text, group=self.served.group(q.pair), estimate=a - b, low=low, high=high, ideal=0.0,
+                better=q.ask.better, span=ANYTHING, units=self.users, rests_on=int(self.smallest[i]), few="few_units",
+                undefined_draws=undefined, a=a, b=b, p=p, note=note,
+            ))  # fmt: skip
+        return rows
+
+    def _interval_and_p(self, i: int, difference: float, level: float) -> tuple[float, float, float, int]:
+        """Ends of the interval, p of the swaps, and how many draws are undefined."""
+        if math.isnan(difference) or self.users < 2:
+            return math.nan, math.nan, math.nan, 0
+        with np.errstate(invalid="ignore"):
+            drawn = self.resampled[0][i] - self.resampled[1][i]
+            swapped = np.abs(self.swapped[0][i] - self.swapped[1][i])
+        low, high = percentile_ends(drawn[None, :], level, int(self.smallest[i]))
+        smaller = swapped < abs(difference) * (1 - 1e-6) - 1e-9  # False for an undefined swap: p is never too small
+        large = int((~smaller).sum())
+        return float(low[0]), float(high[0]), (1 + large) / (1 + len(swapped)), int(np.isnan(drawn).sum())

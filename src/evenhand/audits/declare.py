@@ -128,53 +128,35 @@ class Audit:
         return (inspect.getdoc(self.function) or "").partition("\n")[0]
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        call = self.call(*args, **keywords)
-        by_place: list[Any] = []
-        by_name: dict[str, Any] = {}
-        by_name |= {name: value for name, value in call.arguments.items() if name not in self.parameters}  # handed on
-        for name, p in self.signature.parameters.items():
-            if name == self.repeats:
-                continue
-            value = call.arguments[name]
-            if p.kind is inspect.Parameter.VAR_POSITIONAL:
-                by_place += value
-            elif p.kind is inspect.Parameter.KEYWORD_ONLY:
-                by_name[name] = value
-            else:
-                by_place.append(value)
-        tally = tally_of(by_place[0]) if by_place else None
+        bound = self.bind(*args, **keywords)
+        call = self._call_of(bound)
+        tally = tally_of(bound.args[0]) if bound.args else None
         if tally is None:
-            return self.function(call, *by_place, **by_name)
+            return self.function(call, *bound.args, **bound.kwargs)
         from evenhand.audits.queries import refuse_other, unanswered
 
         refuse_other(tally, self, call.arguments)
         try:
-            return self.function(call, *by_place, **by_name)
+            return self.function(call, *bound.args, **bound.kwargs)
         except UnansweredError as error:
             raise unanswered(tally, self, call.arguments) from error
 
-    def _explained(self, error: TypeError) -> TypeError:
-        """Python's error about arguments that do not fit, with the description of a missing one."""
-        lost = re.search(r"missing a required (?:keyword-only )?argument: '(\w+)'", str(error))
-        about = self.parameters[lost[1]].about if lost and lost[1] in self.parameters else ""
-        return TypeError(f"eh.{self.name}: {error}" + (f"\n{lost[1]}: {about}" if lost and about else ""))
-
-    @property
-    def _resamples(self) -> bool:
-        """Whether `interval` is one of the plans that all audits share, or a choice of its own."""
-        return "interval" in self.parameters and str in options(self.parameters["interval"].hint)
-
     def call(self, *args: Any, **keywords: Any) -> Call:
         """The arguments bound and checked, seed and interval read."""
-        several = next(
-            (n for n, p in self.signature.parameters.items() if p.kind is inspect.Parameter.VAR_POSITIONAL), ""
-        )
+        return self._call_of(self.bind(*args, **keywords))
+
+    def bind(self, *args: Any, **keywords: Any) -> inspect.BoundArguments:
+        """The arguments by parameter, checked against the type hints, defaults filled in."""
+        signature = self.signature.parameters.items()
+        several = next((n for n, p in signature if p.kind is inspect.Parameter.VAR_POSITIONAL), "")
         if several in keywords:  # as a plan has it
             args = (*args, keywords.pop(several))
         try:
             bound = self.signature.bind(*args, **keywords)
         except TypeError as error:
-            raise self._explained(error) from None
+            lost = re.search(r"missing a required (?:keyword-only )?argument: '(\w+)'", str(error))
+            about = self.parameters[lost[1]].about if lost and lost[1] in self.parameters else ""
+            raise TypeError(f"eh.{self.name}: {error}" + (f"\n{lost[1]}: {about}" if lost and about else "")) from None
         for name, value in bound.arguments.items():
             word = value.as_word() if hasattr(type(value), "as_word") else value
             if not self.parameters[name].takes.label:
@@ -183,11 +165,17 @@ class Audit:
                 self.parameters[name].check(as_python(element))
             bound.arguments[name] = as_python(value)
         bound.apply_defaults()
-        values = bound.arguments
+        return bound
+
+    def _call_of(self, bound: inspect.BoundArguments) -> Call:
+        values = dict(bound.arguments)
+        values |= values.pop(self.repeats, {})
+        # Where `interval` takes no text, it is a choice of the audit's own and not one of the plans that all share.
+        resamples = "interval" in self.parameters and str in options(self.parameters["interval"].hint)
         return Call(
             self,
-            values | values.pop(self.repeats, {}),
-            Interval.parse(values["interval"] if self._resamples else "normal", values.get("level", 0.95)),
+            values,
+            Interval.parse(values["interval"] if resamples else "normal", values.get("level", 0.95)),
             seed_of(values["rng"]) if "rng" in values else None,
             int(values.get("min_units") or 0),
         )
@@ -333,8 +321,8 @@ class Call:
         of result, made with `more`.
         """
         if not isinstance(rows, Mapping):
-            sure = bool(self.audit.over) and self.interval.kind != "none"
-            rows = adjusted(bounded(rows, self.audit.over, sure=sure), self.audit.extra)
+            has_intervals = bool(self.audit.over) and self.interval.kind != "none"
+            rows = adjusted(bounded(rows, self.audit.over) if has_intervals else rows, self.audit.extra)
             rows = tidy(rows, slices if columns is None else columns, self.audit.extra)
         findings = Findings(
             self.audit.name, question or self.audit.question, tuple(slices), rows, dict(curves or {}), dict(words or {}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
@@ -12,22 +12,9 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import names_of
-from evenhand.audits.declare import (
-    OTHER_REQUESTS,
-    Call,
-    Columns,
-    Count,
-    Labels,
-    Level,
-    Metrics,
-    Rankings,
-    Seed,
-    TableOrColumns,
-    audit,
-    log,
-)
-from evenhand.audits.prefix_curves import curves_of
+from evenhand.audits.assemble import join_points, names_of
+from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log
+from evenhand.audits.parameters import Columns, Count, Labels, Level, Metrics, Rankings, Seed, TableOrColumns
 from evenhand.audits.requests import RankingResult, interval_words, per_request, refuse_one_sided, request_sums, rows_of
 from evenhand.audits.small_groups import merge_small_groups
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics, refuse_lacking
@@ -36,6 +23,7 @@ from evenhand.findings import slice_words
 from evenhand.intervals.orders import Orders, draws_of, random_orders
 from evenhand.intervals.requests import Reduced
 from evenhand.labels import Unknown, match, no_label, several
+from evenhand.metrics.chance import share_band
 from evenhand.metrics.prefix import lean_and_spread, looked_at, reading_of, reasons_of, scores_of
 from evenhand.metrics.template import Scores
 from evenhand.sources.labels import LabelColumns, columns_in, open_labels
@@ -44,11 +32,9 @@ from evenhand.sources.rankings import Rankings as RankingsView
 from evenhand.sources.rankings import Ties, open_rankings, ranking_table, system_of
 from evenhand.streams import stream
 from evenhand.tallies.placed import Placed
-from evenhand.tallies.placement import Placement
+from evenhand.tallies.placement import Batch, Ints, Placement
 from evenhand.tallies.requests import Measured, of_rankings
 
-SIDED = ("ndd", "ndkl")
-MANY = ("ndjs",)
 NOBODY = 1e-12
 """A lean this small is the rounding of 0."""
 
@@ -129,7 +115,7 @@ def prefix(
     >>> round(found.frame["estimate"][0], 4), round(found.frame["chance"][0], 4)
     (0.649, 0.766)
     """
-    usual = SIDED if protected is not None else MANY
+    usual = ("ndd", "ndkl") if protected is not None else ("ndjs",)
     specs = parse_metrics(usual if metrics is None else metrics, needing(Placement))
     draws = draws_of(chance)
     has = {"labels", *(["sides"] if protected is not None else [])}
@@ -145,19 +131,13 @@ def prefix(
         score=score, by=names_of(by), system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy,
         carry=labels.carry(opened),
     )  # fmt: skip
-    return _result(
-        call, specs, draws, view, labels, group if isinstance(group, str) and group in opened.schema else "group"
-    )
+    group_name = group if isinstance(group, str) and group in opened.schema else "group"
+    return _result(call, specs, draws, view, labels, group_name)
 
 
 def _result(
-    call: Call,
-    specs: Sequence[MetricSpec],
-    draws: int,
-    view: RankingsView,
-    labels: OpenedLabels | LabelColumns,
-    group_name: str,
-) -> RankingResult:
+    call: Call, specs: Sequence[MetricSpec], draws: int, view: RankingsView, labels: OpenedLabels | LabelColumns, group_name: str
+) -> RankingResult:  # fmt: skip
     """Every metric on every ranking, against random orders, as rows, curves and facts."""
     protected, unknown = call.arguments["protected"], call.arguments["unknown"]
     labels.refuse_bad_rows(view)
@@ -167,7 +147,7 @@ def _result(
         in_columns=labels.soft and not coded.has_table,
     )  # fmt: skip
     placed = Placed.from_rankings(view, coded.renamed(few.called), unknown)
-    _refuse_many(placed.placement)
+    _refuse_many_groups(placed.placement)
     groups, small = placed.placement.groups, few.small(placed.within)
     placement = placed.placement.protecting(protected_labels(few.side(protected), groups, call.arguments["group"]))
     log.info("measuring %s rankings", f"{len(placement):,}")
@@ -178,15 +158,22 @@ def _result(
         "ordered_by": view.ordered_by, "labels": [str(g) for g in groups][:100], "random_orders": draws, **few.facts(),
         "interval": interval_words(call.interval),
     }  # fmt: skip
-    scores = [(o.ask.text, o.scores) for o in ordered]
     return call.result(
         rows_of([Reduced.from_measured(m, within) for m in measures], within, names, call, small), backend=view.backend,
-        read=view.rows, dropped=view.dropped, slices=names,
-        curves=curves_of(placed, placement, scores, names, call.interval.level, call.min_units, small),
+        read=view.rows, dropped=view.dropped, slices=names, curves=_curves(placed, placement, ordered, names, call, small),
         words={"unit": call.arguments["request"], "group": group_name}, facts=facts,
         counts=_counts(view, placed, measures, unknown), of=RankingResult,
         each=per_request(measures, within, names, small), hold=lambda: request_sums(measures, within, small),
     )  # fmt: skip
+
+
+def _refuse_many_groups(p: Placement, most: int = 2**29) -> None:
+    """Stop before a column of ids, taken for groups, keeps everybody waiting: every group is held against every rank."""
+    groups, ranks = len(p.groups), len(p.codes)
+    if groups * ranks > most or groups * len(p) > most // 16:
+        raise EvenhandError(
+            f"group has {groups:,} different values on {ranks:,} ranks, too many to compare. Use broader groups, or a sample."
+        )
 
 
 def _look(a: MetricSpec) -> tuple[Any, ...]:
@@ -225,11 +212,21 @@ class Ordered:
     leaning: Leaning
 
     @classmethod
-    def all(cls, metrics: Sequence[MetricSpec], placement: Placement, draws: int, seed: int) -> list[Ordered]:
-        """Every metric; those that see the same of the rankings share what is common to them."""
+    def all(
+        cls, metrics: Sequence[MetricSpec], placement: Placement, draws: int, seed: int, longest: int = 200_000
+    ) -> list[Ordered]:
+        """Every metric; those that see the same of the rankings share what is common to them.
+
+        Random orders of lists with more than `longest` ranks are refused: they take half a minute for each metric, and more
+        than twice that for twice the ranks.
+        """
         looks = {_look(a): looked_at(a, placement) for a in metrics}
-        if draws:
-            _refuse_long(looks.values())
+        ranks = max(int(p.lengths.max(initial=0)) for p in looks.values())
+        if draws and ranks > longest:
+            raise EvenhandError(
+                f"A ranking has {ranks:,} ranks, and random orders are drawn of {longest:,} at most. "
+                "Pass chance=None, or look at the top alone, as in 'ndd@1000'."
+            )
         leans = {look: Leaning.from_placement(p) for look, p in looks.items()}
         seen = [looks[_look(a)] for a in metrics]
         readings = [reading_of(a, p, draws) for a, p in zip(metrics, seen, strict=True)]
@@ -290,40 +287,9 @@ class Ordered:
         best = lean.argmax(1) if lean.shape[1] else np.zeros(len(lean), dtype=np.int64)
         ahead = (lean.max(1, initial=0.0) > NOBODY) & ~np.isnan(self.scores.values)
         p = np.full(len(lean), np.nan) if self.orders is None else self.orders.p
-        return {
-            "chance": self.chances.tolist(),
-            "p": p.tolist(),
-            "favoured": [
-                self.leaning.sides[g] if yes else None for g, yes in zip(best.tolist(), ahead.tolist(), strict=True)
-            ],
-        }
-
-
-MOST_WORK = 2**29
-"""Ranks times groups that are gone through; every group is held against every rank."""
-
-
-LONGEST_SHUFFLED = 200_000
-"""Ranks of a list whose chance level is worked out: takes half a minute for each metric, and grows faster than the list."""
-
-
-def _refuse_long(placements: Iterable[Placement]) -> None:
-    """Stop before random orders of a very long list keep everybody waiting."""
-    longest = max(int(p.lengths.max(initial=0)) for p in placements)
-    if longest > LONGEST_SHUFFLED:
-        raise EvenhandError(
-            f"A ranking has {longest:,} ranks, and random orders are drawn of {LONGEST_SHUFFLED:,} at most. "
-            "Pass chance=None, or look at the top alone, as in 'ndd@1000'."
-        )
-
-
-def _refuse_many(p: Placement) -> None:
-    """Stop before a column of ids, taken for groups, keeps everybody waiting or fills the memory."""
-    many, ranks = len(p.groups), len(p.codes)
-    if many * ranks > MOST_WORK or many * len(p) > MOST_WORK // 16:
-        raise EvenhandError(
-            f"group has {many:,} different values on {ranks:,} ranks, too many to compare. Use broader groups, or a sample."
-        )
+        sides = self.leaning.sides
+        favoured = [sides[g] if yes else None for g, yes in zip(best.tolist(), ahead.tolist(), strict=True)]
+        return {"chance": self.chances.tolist(), "p": p.tolist(), "favoured": favoured}
 
 
 def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any:
@@ -344,32 +310,21 @@ def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any
     return matched
 
 
-def _unlabelled_shares(view: RankingsView, placed: Placed) -> dict[str, float]:
-    """Share of all ranked items in each slice that have no label, by the slice in words."""
-    lengths, within = placed.placement.lengths, placed.within
-    return {
-        slice_words(view.slice_names, where): float(
-            placed.unlabelled[within.part(s)].sum() / max(lengths[within.part(s)].sum(), 1)
-        )
-        for s, where in enumerate(within.slices)
-    }
-
-
 def _counts(view: RankingsView, placed: Placed, measures: Sequence[Measured], unknown: str) -> dict[str, Any]:
     """Unlabelled items and undefined requests, for provenance."""
-    undefined = {
-        m.ask.text: dict(Counter(code for code in m.reasons.tolist() if code))
-        for m in measures
-        if (m.reasons != "").any()
-    }
-    unlabelled = int(placed.unlabelled.sum())
-    left_out = {} if unknown != "drop" else {"unlabelled_share": _unlabelled_shares(view, placed)}
+    lengths, within = placed.placement.lengths, placed.within
+    counts = view.counts()
+    if unknown == "drop":
+        counts["unlabelled_share"] = {
+            slice_words(view.slice_names, where): float(placed.unlabelled[part].sum() / max(lengths[part].sum(), 1))
+            for where, part in ((where, within.part(s)) for s, where in enumerate(within.slices))
+        }
+    undefined = {m.ask.text: dict(Counter(code for code in m.reasons.tolist() if code)) for m in measures}
     return {
-        **view.counts(),
-        **left_out,
-        "unlabelled_items": unlabelled,
+        **counts,
+        "unlabelled_items": int(placed.unlabelled.sum()),
         "unlabelled_share_of_attention": _unlabelled_attention(placed),
-        "undefined_requests": undefined,
+        "undefined_requests": {metric: codes for metric, codes in undefined.items() if codes},
     }
 
 
@@ -385,3 +340,127 @@ def _unlabelled_attention(placed: Placed) -> float:
         lost += float(((inside & ~batch.is_labelled) @ weight).sum())
         whole += float((inside @ weight).sum())
     return lost / whole
+
+
+Points = dict[str, list[Any]]
+
+
+def _curves(
+    placed: Placed, p: Placement, ordered: Sequence[Ordered], names: Sequence[str], call: Call, small: Sequence[bool]
+) -> dict[str, Points]:  # fmt: skip
+    """Points behind the pictures: shares by rank with the band of random orders, values of requests, strips of labels.
+
+    Slices with too few requests are left out. One request is fewer than any `min_units` above 1: then none is shown.
+    """
+    requests = {} if call.min_units > 1 else {"requests": _requests(placed, ordered, names)}
+    if p.rows is not None:
+        return requests
+    sides = p.sides() if p.protected is not None else p
+    shown = [s for s in range(len(placed.slices)) if placed.starts[s + 1] > placed.starts[s] and not small[s]]
+    by_slice = (
+        (dict(zip(names, placed.slices[s], strict=True)), placed.rankings_of(s)) for s in shown[:12]
+    )  # more pictures side by side cannot be read
+    level, fewest = call.interval.level, call.min_units
+    shares = join_points((labels, _shares(sides.take(rankings), level, fewest)) for labels, rankings in by_slice)
+    strips = {"strip": _strips(placed, p, ordered[0].scores.values, names, shown)} if requests else {}
+    return {"prefix": shares, **requests, **strips}
+
+
+def _shares(p: Placement, level: float, fewest: int) -> Points:
+    """Mean share of each group among the first i, its share of the whole lists, and where random orders would keep it."""
+    depth = int(p.lengths.max(initial=0))
+    largest = np.argsort(-p.counts.sum(0), kind="stable")[:8]  # more lines cannot be told apart
+    chosen = largest if p.protected is None else np.arange(2)
+    totals = {g: np.zeros((4, depth)) for g in chosen.tolist()}
+    for b in p.batches():
+        for g, total in totals.items():
+            for row, part in enumerate(_sums(b, p.counts[b.where], g)):
+                total[row, : b.width] += part
+    ranks = _thinned(depth, 120)
+    points: Points = {"group": [], "rank": [], "share": [], "overall": [], "low": [], "high": [], "rankings": []}
+    for g, total in totals.items():
+        at = ranks[total[0, ranks] >= max(1, fewest)]
+        many, share, overall, spread = total[:, at]
+        share, overall = share / many, overall / many
+        low, high = _band(p, g, at, overall, np.sqrt(spread) / many, level)
+        points["group"] += [str(p.groups[g])] * len(at)
+        columns = {"rank": at + 1, "share": share, "overall": overall, "low": low, "high": high, "rankings": many}
+        for name, column in columns.items():
+            points[name] += column.tolist()
+    return points
+
+
+def _sums(b: Batch, counts: Floats, g: int) -> tuple[Any, ...]:
+    """By rank, over lists that reach it: how many, the group's share so far and of the whole, and the share's variance."""
+    sizes = counts.sum(1)[:, None]
+    q = counts[:, g, None] / np.maximum(sizes, 1)
+    spread = q * (1 - q) / np.maximum(sizes - 1, 1)
+    if b.complete:  # nothing but the counts differs between lists
+        cumulative = np.cumsum(np.count_nonzero(b.codes == g, axis=0))
+        return len(q), cumulative / b.seen, q.sum(), spread.sum() * (b.width - b.seen) / b.seen
+    reached = (np.arange(b.width) < b.lengths[:, None]) & (b.seen > 0)
+    seen = np.maximum(b.seen, 1)
+    parts = (1, b.cum_counts(g) / seen, q, spread * (sizes - b.seen) / seen)
+    return tuple(np.where(reached, part, 0).sum(0) for part in parts)
+
+
+def _band(p: Placement, g: int, at: Ints, overall: Floats, error: Floats, level: float) -> tuple[Floats, Floats]:
+    """Exact for a single list (hypergeometric), normal for the mean of several."""
+    if len(p) == 1:
+        labelled = np.cumsum(p.codes >= 0, dtype=np.int64)[at]
+        return share_band(int(p.counts[0, g]), int(p.labelled[0]), labelled, level)
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    return np.clip(overall - z * error, 0, 1), np.clip(overall + z * error, 0, 1)
+
+
+def _thinned(depth: int, most: int) -> Ints:
+    """All near ranks and ever fewer of the far ones, the last one always."""
+    if depth <= most:
+        return np.arange(depth)
+    near = np.arange(most // 2)
+    far = np.unique(np.geomspace(len(near), depth - 1, most - len(near)).round().astype(np.int64))
+    return np.concatenate([near, far])
+
+
+def _requests(placed: Placed, ordered: Sequence[Ordered], names: Sequence[str], most: int = 150) -> Points:
+    """Value and chance level of each request, ordered by value; of many, an even selection with both ends."""
+    parts: list[tuple[dict[str, Any], Points]] = []
+    for o in ordered:
+        for s, labels in enumerate(placed.slices):
+            values, rankings = o.scores.values, placed.rankings_of(s)
+            rankings = rankings[~np.isnan(values[rankings])]
+            if not len(rankings):
+                continue
+            descending = rankings[np.argsort(-values[rankings], kind="stable")]
+            many = min(max(2, most // max(1, len(placed.slices))), len(descending))
+            selected = descending[np.unique(np.linspace(0, len(descending) - 1, many).round().astype(np.int64))]
+            points = {
+                "metric": [o.ask.text] * len(selected),
+                "request": [str(name) for name in placed.requests.gather(selected).to_list()],
+                "estimate": values[selected].tolist(),
+                "chance": o.scores.chances[selected].tolist(),
+                "items": placed.placement.labelled[selected].tolist(),
+            }
+            parts.append((dict(zip(names, labels, strict=True)), points))
+    return join_points(parts)
+
+
+def _strips(
+    placed: Placed, p: Placement, values: Floats, names: Sequence[str], shown: list[int], most: int = 40
+) -> Points:
+    """The labels of rankings rank by rank: all of few, of many those furthest from and closest to the whole."""
+    rankings = np.concatenate([placed.rankings_of(s) for s in shown]) if shown else np.zeros(0, dtype=np.int64)
+    descending = rankings[np.argsort(-values[rankings], kind="stable")]  # undefined ones last
+    if len(descending) > most:
+        descending = np.concatenate([descending[: most // 2], descending[-(most // 2) :]])
+    slice_of = np.repeat(np.arange(len(placed.slices)), np.diff(placed.starts))
+    parts: list[tuple[dict[str, Any], Points]] = []
+    for i in descending.tolist():
+        codes = p.codes[p.starts[i] : p.starts[i + 1]][:100]  # a strip has no room for more
+        points: Points = {
+            "request": [str(placed.requests[i])] * len(codes),
+            "rank": list(range(1, len(codes) + 1)),
+            "group": [None if c < 0 else str(p.groups[c]) for c in codes.tolist()],
+        }
+        parts.append((dict(zip(names, placed.slices[slice_of[i]], strict=True)), points))
+    return join_points(parts)

@@ -39,6 +39,10 @@ class RequestSums:
     sums: Floats
     value: Callable[[Floats], Floats]
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.where, self.metric, self.group
+
 
 @dataclass(frozen=True, repr=False)
 class RankingResult(Result):
