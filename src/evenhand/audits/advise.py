@@ -119,19 +119,7 @@ def advise(
         raise EvenhandError("group is not given. Name the column of labels, so that their balance can be read off.")
     else:
         situation, facts, backend = _situation_of(table, group, protected, unknown, balance, bias, roles)
-    log.info("weighing the metrics")
-    rows = []
-    for name, advice, reason in advice_for(situation):
-        symbol = REGISTRY[name].card.symbol
-        rows.append([name, symbol, advice, *_chance_and_power(name, situation, call.seed), f"{symbol}: {reason}"])
-    columns = as_columns(("metric", "symbol", "advice", "chance", "found", "reason"), rows)
-    symbols, power = columns["symbol"], columns["found"]
-    best = int(np.nanargmax(power)) if not np.isnan(power).all() else 0
-    if best and power[best] > power[0] + 0.05:  # clearly more often, as 400 simulated lists can tell
-        shares = f"{100 * power[best]:.0f}% against {100 * power[0]:.0f}%"
-        columns["reason"][best] += (
-            f" On lists like yours it stands out from random orders more often than {symbols[0]} ({shares})."
-        )
+    columns = _advise_prefix(situation, call.seed)
     facts |= {"thresholds_of_balance": list(EDGES), "bias_in_simulation": ALPHAS}
     return call.result(columns, backend=backend, facts=facts)
 
@@ -205,6 +193,24 @@ NDR = (
     "the paper's section 5.1 favours it for a small disadvantaged group and then rules it out altogether; its normaliser is no maximum, "
     "so values exceed 1. one_sided=True repairs that and sees under-representation only."
 )
+
+
+def _advise_prefix(s: Situation, seed: int) -> dict[str, list[Any]]:
+    """The prefix metrics, the recommended one first, with how often each stands out from random orders."""
+    log.info("weighing the metrics")
+    rows = []
+    for name, advice, reason in advice_for(s):
+        symbol = REGISTRY[name].card.symbol
+        rows.append([name, symbol, advice, *_chance_and_power(name, s, seed), f"{symbol}: {reason}"])
+    columns = as_columns(("metric", "symbol", "advice", "chance", "found", "reason"), rows)
+    symbols, power = columns["symbol"], columns["found"]
+    best = int(np.nanargmax(power)) if not np.isnan(power).all() else 0
+    if best and power[best] > power[0] + 0.05:  # clearly more often, as 400 simulated lists can tell
+        shares = f"{100 * power[best]:.0f}% against {100 * power[0]:.0f}%"
+        columns["reason"][best] += (
+            f" On lists like yours it stands out from random orders more often than {symbols[0]} ({shares})."
+        )
+    return columns
 
 
 def _chance_and_power(metric: str, s: Situation, seed: int, lists: int = 400) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evenhand.cards import REGISTRY, MetricSpec, parse_metric
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import RANGE, Row
 from evenhand.intervals.difference import holm_by_family
 from evenhand.intervals.rules import ANYTHING, FEW, few, settled
@@ -145,6 +145,22 @@ def suppressed(r: Row) -> Row:
     """A row with too few units to be shown: no number survives, not even how few."""
     hidden = dict.fromkeys({"estimate", "low", "high", "chance", *(set(RANGE) & set(r))}, math.nan)
     return {**r, **hidden, "units": None, "undefined_draws": 0, "note": "suppressed"}
+
+
+def nan_in_data(r: Row) -> Row:
+    """A row of a slice with missing amounts that are propagated: no number is known."""
+    return {**r, **dict.fromkeys(("estimate", "low", "high", "chance"), math.nan), "note": "nan_in_data"}
+
+
+def chosen_figures(metrics: Any, possible: Sequence[str], what: str = "a figure of this audit") -> tuple[str, ...]:
+    """The figures named, each once, out of those that an audit has."""
+    listed = names_of(metrics)
+    for name in listed:
+        if name not in possible:
+            raise unknown_name("metrics", str(name), possible, what=what)
+    if not listed or len(set(listed)) < len(listed):
+        raise EvenhandError(f"metrics={metrics!r} is empty or names one twice. Name some of {', '.join(possible)}.")
+    return listed
 
 
 def as_columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:

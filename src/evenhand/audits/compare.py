@@ -107,28 +107,37 @@ def compare(
             "a ranking audit made in this session."
         )
     called = sides([a, b or ""], [dict(r.findings.provenance.get("plan") or {}) for r in (first, second)])
-    # Two ranking results hold their requests, so that it is known whether they share any.
-    knows_requests = isinstance(first, RankingResult) and isinstance(second, RankingResult)
-    difference = difference_of(first.findings, second.findings, independent=independent or knows_requests)
-    rows: Sequence[Row] | Mapping[str, Sequence[Any]] = difference.columns
-    facts = dict(difference.provenance)
     if isinstance(first, RankingResult):
-        facts["paired"] = False
-        sums = [{h.key: h for h in r.request_sums()} if isinstance(r, RankingResult) else {} for r in (first, second)]
-        shared = [k for k in sums[0] if k in sums[1] and set(sums[0][k].requests) & set(sums[1][k].requests)]
-        if paired and not shared:
-            raise EvenhandError("The two results share no request, so they cannot be paired. Leave paired out.")
-        if shared and not independent and paired is not False:
-            test = PairedTest.for_call(call, draws, float(first.provenance.get("level", 0.95)), len(shared))
-            rows = list(difference.rows())
-            for i, r in enumerate(rows):
-                labels = {s: r[s] for s in difference.slices}
-                key = (tuple(labels.values()), r["metric"], r["group"])
-                if key in shared:
-                    rows[i] = test.row(labels, sums[0][key], sums[1][key], r["better"], key[0])
-            rows, facts = with_holm(rows), {**test.facts(first, second), "paired": True}
+        return compare_rankings(call, first, second, draws, called, independent=independent, paired=paired)
+    difference = difference_of(first.findings, second.findings, independent=independent)
     words = {**difference.words, **called}
-    return call.result(rows, backend=first.backend, slices=difference.slices, words=words, facts=facts)
+    return call.result(
+        difference.columns, backend=first.backend, slices=difference.slices, words=words, facts=difference.provenance
+    )
+
+
+def compare_rankings(
+    call: Call, a: RankingResult, b: Result, draws: int | None, called: Mapping[str, str], *, independent: bool, paired: bool | None
+) -> Result:  # fmt: skip
+    """Two results of the same question: paired where they share requests, else as independent samples."""
+    difference = difference_of(a.findings, b.findings, independent=independent or isinstance(b, RankingResult))
+    rows: Sequence[Row] | Mapping[str, Sequence[Any]] = difference.columns
+    facts: dict[str, Any] = {**difference.provenance, "paired": False}
+    sums_a, sums_b = ({h.key: h for h in r.request_sums()} if isinstance(r, RankingResult) else {} for r in (a, b))
+    shared = [k for k in sums_a if k in sums_b and set(sums_a[k].requests) & set(sums_b[k].requests)]
+    if paired and not shared:
+        raise EvenhandError("The two results share no request, so they cannot be paired. Leave paired out.")
+    if shared and not independent and paired is not False:
+        test = PairedTest.for_call(call, draws, float(a.provenance.get("level", 0.95)), len(shared))
+        rows = list(difference.rows())
+        for i, r in enumerate(rows):
+            labels = {s: r[s] for s in difference.slices}
+            key = (tuple(labels.values()), r["metric"], r["group"])
+            if key in shared:
+                rows[i] = test.row(labels, sums_a[key], sums_b[key], r["better"], key[0])
+        rows, facts = with_holm(rows), {**test.facts(a, b), "paired": True}
+    words = {**difference.words, **called}
+    return call.result(rows, backend=a.backend, slices=difference.slices, words=words, facts=facts)
 
 
 def with_holm(rows: Sequence[Row]) -> list[Row]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import enough, hidden, names_of, notes, suppressed
-from evenhand.audits.declare import OTHER_UNITS, Call, Columns, Count, Countable, Level, Metrics, Seed, audit, log
+from evenhand.audits.assemble import enough, hidden, join_points, names_of, nan_in_data, notes, suppressed
+from evenhand.audits.declare import OTHER_UNITS, Call, audit, log
+from evenhand.audits.parameters import Columns, Count, Countable, Level, Metrics, Seed
 from evenhand.audits.units import By, Population, Units, units_of
-from evenhand.cards import MetricSpec, needing, parse_metrics
+from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
 from evenhand.intervals.kinds import Estimates, Interval
@@ -27,7 +28,7 @@ from evenhand.streams import stream
 from evenhand.tallies.assignment import Assignment
 from evenhand.tallies.buckets import Buckets, BucketSlices
 from evenhand.tallies.slices import Label, Slices, whole_labels
-from evenhand.tallies.spectrum import Spectra, Spectrum
+from evenhand.tallies.spectrum import Spectrum
 
 OTHER_VIEWERS = (
     "The interval is for these same {units}, seen by as many other {viewers} like these: how far the number would move had "
@@ -37,11 +38,8 @@ OTHER_BOTH = (
     "The interval is for other {units} like these, seen by as many other {viewers} like these: how far the number would move had "
     "both been others. It is wide rather than too short."
 )
-NONE = Interval("none")
+Points = dict[str, list[Any]]
 METRICS = ("gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)", "equal_share")
-MOST_CURVES = 200
-MOST_POINTS = 1_000
-ALL_POINTS = 6_000
 
 
 @audit(
@@ -103,15 +101,14 @@ def inequality(
     0.5961538461538461
     """
     specs = parse_metrics(metrics, needing(Spectrum))
-    viewer, both = _sides(within, unit)
+    viewer, both = _viewer_column(within, unit)
     prepared = units_of(
         table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy,
         marks={"randomized": viewer} if viewer is not None else None,
     )  # fmt: skip
     read = prepared.log
     several = amount is not None and not isinstance(amount, str)
-    rows, curves, wide = _measured(prepared, specs, call, viewer, both=both, several=several)
-    amounts = ("amount",) if several else ()
+    rows, curves, wide = _measure(prepared, specs, call, viewer, both=both, several=several)
     facts = {
         "interval": _interval_words(call.interval, wide, viewer, both=both), "population": prepared.population_words,
         "missing_slice_labels": "shown as a slice of their own",
@@ -120,104 +117,39 @@ def inequality(
         meant = OTHER_BOTH if both else OTHER_VIEWERS
         facts["interval_for"] = meant.format(units=plural(str(unit)), viewers=plural(viewer))
     words = {"unit": unit or "row", "amount": "rows" if amount is None else "amounts" if several else str(amount)}
+    amounts = ("amount",) if several else ()
     return call.result(
         rows, backend=read.backend, read=read.rows, dropped=read.dropped, slices=(*read.by, *amounts),
         columns=(*prepared.columns, *amounts), curves={"lorenz": curves}, words=words, facts=facts,
     )  # fmt: skip
 
 
-def _measured(
+def _measure(
     prepared: Units, specs: Sequence[MetricSpec], call: Call, viewer: str | None, *, both: bool, several: bool
-) -> tuple[list[Row], dict[str, list[Any]], int]:
+) -> tuple[list[Row], Points, int]:
     """Rows and Lorenz curves of every amount, and how many slices are drawn on binned amounts."""
-    by, amounts = prepared.by, prepared.log.amounts
-    seen = _viewers(prepared, viewer, call)
+    read, assignment = prepared.log, None
+    if viewer is not None and call.interval.kind != "none":
+        log.info("putting %s into buckets", viewer)
+        assignment = Assignment.from_log(read, randomized=viewer, rng=stream(call.seed, "buckets"))
     rows: list[Row] = []
-    curves: dict[str, list[Any]] = {}
+    curves: list[tuple[dict[str, Any], Points]] = []
     wide = 0
-    for amount in amounts:
-        log.info("adding up %s", amount.name or "rows")
-        slices = prepared.slices(amount)
-        extra = {"amount": amount.name} if several else {}
+    for column in read.amounts:
+        log.info("adding up %s", column.name or "rows")
+        slices, cells = prepared.slices(column), {"amount": column.name} if several else {}
         small = hidden(slices.spectra.receivers.tolist(), enough(call.min_units, specs), total_shown=False)
-        rows += _rows(slices, amount, prepared, specs, call, small, extra, seen(amount), both=both)
-        _add_curves(curves, slices, by, extra, small, len(amounts), call.min_units)
+        seen = None if assignment is None else _buckets(prepared, column, assignment)
+        rows += [{**r, **cells} for r in _rows(prepared, slices, column, specs, call, small, seen, both=both)]
+        count = len(slices.labels) * len(read.amounts)
+        curves += [
+            ({**label, **cells}, c) for label, c in _lorenz_curves(slices, read.by, small, count, call.min_units)
+        ]
         wide += int(slices.spectra.wider(MANY).sum())
-    return rows, curves, wide
+    return rows, join_points(curves), wide
 
 
-def _rows(
-    slices: Slices,
-    amount: Amount,
-    prepared: Units,
-    metrics: Sequence[MetricSpec],
-    call: Call,
-    small: Sequence[bool],
-    extra: Mapping[str, Any],
-    seen: Mapping[Label, Buckets] | None,
-    *,
-    both: bool,
-) -> list[Row]:
-    """Every slice and metric as a row, slices in the order of their labels."""
-    log.info("measuring %s slices", f"{len(slices.labels):,}")
-    streams = [("inequality", *label) for label in slices.labels]
-    sampled = call.interval.kind != "none" and (seen is None or both)  # units stand for others like them
-    measured = _estimates(slices.spectra, metrics, call, call.interval if sampled else NONE, streams)
-    units = slices.spectra.units
-    if seen is not None:
-        _resample_viewers(measured, slices, seen, metrics, call.interval, both=both)
-    warned = cautions(slices.spectra) if sampled else [""] * len(units)
-    by_chance = chances(slices, amount, metrics)
-    counted = amount.name is None and slices.spectra.weights is None  # whole rows, which no rule can divide
-    rows = []
-    directions = [(a.ideal, a.better) for a in metrics]
-    for i, label in enumerate(slices.labels):
-        labels = {**prepared.cells(label), **extra}
-        for a, estimate, chance, (ideal, better) in zip(metrics, measured, by_chance, directions, strict=True):
-            cells = row(
-                labels, a.text, estimate=float(estimate.estimate[i]), low=float(estimate.low[i]), high=float(estimate.high[i]),
-                chance=float(chance[i]), ideal=ideal, better=better, units=int(units[i]),
-                undefined_draws=int(estimate.undefined_draws[i]), note=_note(slices, i, a, estimate, float(units[i]), warned[i]),
-            )  # fmt: skip
-            if counted:
-                least, most = a.metric.attainable_on(slices.spectra[i], **a.params)
-                cells |= {"least": float(least), "most": float(most)}
-            if seen is not None:
-                cells |= _rests_on(viewers(seen[label]) if label in seen else 0, int(units[i]) if both else None)
-                if both and units[i] < a.fewest and not np.isnan(cells["estimate"]):
-                    cells["note"] = notes(cells["note"] or "", "few_units")
-            if label in slices.broken:
-                cells |= dict.fromkeys(("estimate", "low", "high", "chance"), np.nan) | {"note": "nan_in_data"}
-            rows.append(suppressed(cells) if small[i] else cells)
-    return rows
-
-
-def _resample_viewers(
-    measured: Sequence[Estimates], slices: Slices, seen: Mapping[Label, Buckets], metrics: Sequence[MetricSpec],
-    interval: Interval, *, both: bool,
-) -> None:  # fmt: skip
-    """Replace the ends of intervals by those over viewers, or over viewers and units."""
-    for i, label in enumerate(slices.labels):
-        if label not in seen:
-            continue
-        ends = viewer_ends(seen[label], metrics, [float(e.estimate[i]) for e in measured], interval)
-        for estimate, by_viewer in zip(measured, ends, strict=True):
-            by_unit = (float(estimate.low[i]), float(estimate.high[i]))
-            low_high = both_ends(float(estimate.estimate[i]), by_viewer, by_unit) if both else by_viewer
-            estimate.low[i], estimate.high[i] = low_high
-
-
-def _estimates(
-    spectra: Spectra, metrics: Sequence[MetricSpec], call: Call, how: Interval, streams: Sequence[tuple[Any, ...]]
-) -> list[Estimates]:
-    """Every metric on every slice; with `min_units`, what reads single places sees nothing finer than so many units."""
-    local = [a for a in metrics if a.local] if call.min_units > 1 else []
-    near = iter(estimates(spectra.coarse(call.min_units), local, how, call.seed, streams) if local else ())
-    whole = iter(estimates(spectra, [a for a in metrics if a not in local], how, call.seed, streams))
-    return [next(near) if a in local else next(whole) for a in metrics]
-
-
-def _sides(within: Columns, unit: str | None) -> tuple[str | None, bool]:
+def _viewer_column(within: Columns, unit: str | None) -> tuple[str | None, bool]:
     """The column of viewers, and whether units are resampled as well."""
     names = names_of(within)
     if not names:
@@ -232,38 +164,86 @@ def _sides(within: Columns, unit: str | None) -> tuple[str | None, bool]:
     return others[0], len(names) == 2
 
 
-def _rests_on(seen_by: int, units: int | None) -> dict[str, Any]:
-    """How many viewers an interval rests on, or units where these are resampled too and are fewer."""
-    if units is not None and units < seen_by:
-        return {"rests_on": units, "few": "few_units"}
-    return {"rests_on": seen_by, "few": "few_viewers"}
+def _buckets(prepared: Units, amount: Amount, assignment: Assignment) -> dict[Label, Buckets]:
+    """Buckets of viewers, per slice."""
+    seen = BucketSlices.per_slice(prepared.log, amount, assignment)
+    slices = seen.among(prepared.padded(seen.pooled))
+    labels = whole_labels([prepared.legend.name(prepared.by, label) for label in slices.labels])
+    return dict(zip(labels, slices.tallies, strict=True))
 
 
-def _viewers(prepared: Units, within: str | None, call: Call) -> Callable[[Amount], Mapping[Label, Buckets] | None]:
-    """A function from an amount to the buckets of viewers per slice; it returns None without `within`."""
-    if within is None or call.interval.kind == "none":
-        return lambda _: None
-    log.info("putting %s into buckets", within)
-    assignment = Assignment.from_log(prepared.log, randomized=within, rng=stream(call.seed, "buckets"))
+def _rows(
+    prepared: Units, slices: Slices, amount: Amount, metrics: Sequence[MetricSpec], call: Call, small: Sequence[bool],
+    seen: Mapping[Label, Buckets] | None, *, both: bool,
+) -> list[Row]:  # fmt: skip
+    """Every slice and metric as a row, slices in the order of their labels."""
+    log.info("measuring %s slices", f"{len(slices.labels):,}")
+    spectra, units = slices.spectra, slices.spectra.units
+    measured = _estimates(slices, metrics, call, seen, both=both)
+    resamples_units = call.interval.kind != "none" and (seen is None or both)
+    warned = cautions(spectra) if resamples_units else [""] * len(units)
+    counts_rows = amount.name is None and spectra.weights is None  # whole rows, which no rule can divide
+    by_metric = list(
+        zip(metrics, measured, chances(slices, amount, metrics), [(a.ideal, a.better) for a in metrics], strict=True)
+    )
+    rows = []
+    for i, label in enumerate(slices.labels):
+        cells, many = prepared.cells(label), int(units[i])
+        for a, e, chance, (ideal, better) in by_metric:
+            estimate = float(e.estimate[i])
+            is_undefined = np.isnan(estimate)
+            note = (
+                a.card.reason(spectra[i], **a.params)
+                if is_undefined
+                else notes(warned[i], a.caution(estimate, float(units[i])))
+            )
+            r = row(
+                cells, a.text, estimate=estimate, low=float(e.low[i]), high=float(e.high[i]), chance=float(chance[i]),
+                ideal=ideal, better=better, units=many, undefined_draws=int(e.undefined_draws[i]), note=note,
+            )  # fmt: skip
+            if counts_rows:
+                least, most = a.metric.attainable_on(spectra[i], **a.params)
+                r |= {"least": float(least), "most": float(most)}
+            if seen is not None:
+                seen_by = viewers(seen[label]) if label in seen else 0
+                fewer_units = both and many < seen_by
+                r |= {
+                    "rests_on": many if fewer_units else seen_by,
+                    "few": "few_units" if fewer_units else "few_viewers",
+                }
+                if both and units[i] < a.fewest and not is_undefined:
+                    r["note"] = notes(note or "", "few_units")
+            if label in slices.broken:
+                r = nan_in_data(r)
+            rows.append(suppressed(r) if small[i] else r)
+    return rows
 
-    def by_viewer(amount: Amount) -> Mapping[Label, Buckets]:
-        seen = BucketSlices.per_slice(prepared.log, amount, assignment)
-        slices = seen.among(prepared.padded(seen.pooled))
-        named = whole_labels([prepared.legend.name(prepared.by, label) for label in slices.labels])
-        return dict(zip(named, slices.tallies, strict=True))
 
-    return by_viewer
+def _estimates(
+    slices: Slices, metrics: Sequence[MetricSpec], call: Call, seen: Mapping[Label, Buckets] | None, *, both: bool
+) -> list[Estimates]:
+    """Every metric on every slice, with intervals over other units, over other viewers (`seen`), or over both.
+
+    With `min_units`, metrics that read single units see nothing finer than so many of them.
+    """
+    interval = call.interval if seen is None or both else Interval("none")
+    streams = [("inequality", *label) for label in slices.labels]
+    local = [a for a in metrics if a.local] if call.min_units > 1 else []
+    coarse = slices.spectra.coarse(call.min_units) if local else slices.spectra
+    near = iter(estimates(coarse, local, interval, call.seed, streams) if local else ())
+    whole = iter(estimates(slices.spectra, [a for a in metrics if a not in local], interval, call.seed, streams))
+    measured = [next(near) if a in local else next(whole) for a in metrics]
+    for i, label in enumerate(slices.labels):
+        if seen is None or label not in seen:
+            continue
+        ends = viewer_ends(seen[label], metrics, [float(e.estimate[i]) for e in measured], call.interval)
+        for e, by_viewer in zip(measured, ends, strict=True):
+            by_unit = (float(e.low[i]), float(e.high[i]))
+            e.low[i], e.high[i] = both_ends(float(e.estimate[i]), by_viewer, by_unit) if both else by_viewer
+    return measured
 
 
-def _note(
-    slices: Slices, i: int, a: MetricSpec, estimates_of_metric: Estimates, units: float, warned: str
-) -> str | None:
-    if np.isnan(estimates_of_metric.estimate[i]):
-        return a.card.reason(slices.spectra[i], **a.params)
-    return notes(warned, a.caution(float(estimates_of_metric.estimate[i]), units))
-
-
-def chances(slices: Slices, amount: Amount, metrics: Sequence[MetricSpec]) -> list[Any]:
+def chances(slices: Slices, amount: Amount, metrics: Sequence[MetricSpec]) -> list[Floats]:
     """Values expected by chance if all units had equal rates, for metrics that have a chance level."""
     has_chance = amount.integer and any(a.metric.has_chance for a in metrics)
     levels = [np.full(len(slices.labels), np.nan) for _ in metrics]
@@ -273,36 +253,27 @@ def chances(slices: Slices, amount: Amount, metrics: Sequence[MetricSpec]) -> li
     return levels
 
 
-def _add_curves(
-    curves: dict[str, list[Any]],
-    slices: Slices,
-    by: Sequence[str],
-    extra: Mapping[str, Any],
-    small: Sequence[bool],
-    amounts: int,
-    fewest: int,
-) -> None:
-    """Corners of each slice's Lorenz polygon, thinned but exact where a report reads it; none for too many slices.
+def _lorenz_curves(
+    slices: Slices, by: Sequence[str], small: Sequence[bool], curve_count: int, fewest: int
+) -> Iterator[tuple[dict[str, Any], Points]]:
+    """Labels and corners of each slice's Lorenz polygon, thinned but exact where a report reads it.
 
     No step is of fewer than `fewest` units.
     """
-    many = len(slices.labels) * amounts
-    if many > MOST_CURVES:
+    if curve_count > 200:  # no picture can show them
         return
-    most = max(25, min(MOST_POINTS, ALL_POINTS // max(1, many)))
     drawn = [
         (label, s)
         for i, label in enumerate(slices.labels)
         if not ((s := slices.spectra[i]).reason() or small[i] or label in slices.broken)
     ]
-    read_at = stops(many, min((float(s.units) for _, s in drawn), default=1.0))
+    read_at = stops(curve_count, min((float(s.units) for _, s in drawn), default=1.0))
+    most_corners = max(25, min(1_000, 6_000 // max(1, curve_count)))  # saved results stay below a megabyte
     for label, s in drawn:
         curve = lorenz_curve(s.coarse(fewest))
-        points = corners(curve.population, curve.share, most, read_at)
-        for name, value in [*zip(by, label, strict=True), *extra.items()]:
-            curves.setdefault(name, []).extend([value] * len(points))
-        curves.setdefault("population", []).extend(curve.population[points].tolist())
-        curves.setdefault("share", []).extend(curve.share[points].tolist())
+        at = corners(curve.population, curve.share, most_corners, read_at)
+        points = {"population": curve.population[at].tolist(), "share": curve.share[at].tolist()}
+        yield dict(zip(by, label, strict=True)), points
 
 
 def _interval_words(how: Interval, wide: int, within: str | None, *, both: bool) -> str:

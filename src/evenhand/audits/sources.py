@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from evenhand.audits.assemble import names_of, notes, suppressed
-from evenhand.audits.declare import OTHER_UNITS, Call, Count, Countable, Level, Metrics, Seed, audit, log
+from evenhand.audits.assemble import chosen_figures, nan_in_data, notes, suppressed
+from evenhand.audits.declare import OTHER_UNITS, Call, audit, log
 from evenhand.audits.inequality import chances
+from evenhand.audits.parameters import Count, Countable, Level, Metrics, Seed
 from evenhand.audits.units import By, Population, Units, units_of
-from evenhand.cards import parse_metric
-from evenhand.errors import EvenhandError, unknown_name
+from evenhand.cards import Floats, parse_metric
 from evenhand.findings import Row, label, row
 from evenhand.intervals.kinds import Interval
 from evenhand.intervals.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
@@ -20,15 +20,14 @@ from evenhand.intervals.spectra import estimates
 from evenhand.intervals.tails import cautions
 from evenhand.metrics.decomposition import SourceParts, source_influence, source_parts
 from evenhand.results import Result
-from evenhand.sources.logs import Amount, NanPolicy
+from evenhand.sources.logs import NanPolicy
 from evenhand.sources.slicing import LogBins, QuantileBins
 from evenhand.streams import stream
 from evenhand.tallies.slices import whole_labels
 from evenhand.tallies.sources import Sources, SourceSlices
 from evenhand.tallies.spectrum import Spectra, Spectrum
 
-PER_SOURCE = ("share", "own_gini", "correlation", "contribution", "marginal")
-METRICS = ("gini", *PER_SOURCE)
+METRICS = ("gini", "share", "own_gini", "correlation", "contribution", "marginal")
 DRAWN = ("share", "correlation", "contribution", "marginal")
 """Figures that need the units' whole vectors; the other two are Gini indices, measured as the inequality audit does."""
 
@@ -36,7 +35,7 @@ SPANS = {"share": (0.0, 1.0), "correlation": (-1.0, 1.0), "contribution": (-1.0,
 SMALL = "(small sources)"
 """What sources with too few receivers are called, taken together before anything is measured."""
 
-ONE = frozenset({"share", "marginal"})
+CERTAIN_ALONE = frozenset({"share", "marginal"})
 """Figures that are certain where there is one source only: all of it comes from there."""
 
 
@@ -84,38 +83,26 @@ def sources(
     >>> r.only("contribution").frame.select("group", "estimate").rows()
     [('home', 0.0625), ('search', 0.3125)]
     """
-    chosen = checked_metrics(metrics)
-    how, seed = call.interval, call.seed
+    chosen = chosen_figures(metrics, METRICS)
     prepared = units_of(
         table, unit=unit, amount=amount, population=population, by=by, nan_policy=nan_policy, part=("source", source)
     )
     whole = prepared.whole()
     log.info("adding up %s per source", amount or "rows")
-    tallies = _tallies(whole, prepared.by[-1])
-    rows = _rows(tallies, whole, whole.log.amounts[0], chosen, how, seed, call.min_units)
-    wide = sum(len(t.counts) > WIDE for t in tallies.tallies)
+    slices = _source_slices(whole, prepared.by[-1])
+    wide = sum(len(t.counts) > WIDE for t in slices.tallies)
     facts = {
-        "interval": _interval_words(how, wide), "population": whole.population_words,
+        "interval": _interval_words(call.interval, wide), "population": whole.population_words,
         "missing_slice_labels": "shown as a slice of their own",
     }  # fmt: skip
     words = {"unit": unit, "amount": "rows" if amount is None else amount, "source": prepared.by[-1]}
     return call.result(
-        rows, backend=whole.log.backend, read=whole.log.rows, dropped=whole.log.dropped, slices=whole.by,
-        columns=whole.columns, words=words, facts=facts,
+        _rows(slices, whole, chosen, call), backend=whole.log.backend, read=whole.log.rows, dropped=whole.log.dropped,
+        slices=whole.by, columns=whole.columns, words=words, facts=facts,
     )  # fmt: skip
 
 
-def checked_metrics(metrics: str | Sequence[str]) -> tuple[str, ...]:
-    listed = names_of(metrics)
-    for name in listed:
-        if name not in METRICS:
-            raise unknown_name("metrics", str(name), METRICS, what="a figure of this audit")
-    if not listed or len(set(listed)) < len(listed):
-        raise EvenhandError(f"metrics={metrics!r} is empty or names one twice. Name some of {', '.join(METRICS)}.")
-    return listed
-
-
-def _tallies(whole: Units, source: str) -> SourceSlices:
+def _source_slices(whole: Units, source: str) -> SourceSlices:
     """The vectors of every slice, with those who received nothing, bins called by name."""
     read, legend = whole.log, whole.legend
     seen = SourceSlices.per_slice(read, read.amounts[0], f"by_{len(whole.by)}")
@@ -127,15 +114,15 @@ def _tallies(whole: Units, source: str) -> SourceSlices:
     return SourceSlices(full.names, labels, tuple(full.tallies[i] for i in order), broken)
 
 
-def _rows(
-    slices: SourceSlices, whole: Units, amount: Amount, metrics: Sequence[str], how: Interval, seed: int, fewest: int
-) -> list[Row]:
+def _rows(slices: SourceSlices, whole: Units, metrics: Sequence[str], call: Call) -> list[Row]:
+    """The Gini index of every slice, then a row per source and figure; small sources merged and suppressed."""
     log.info("measuring %s slices", f"{len(slices.labels):,}")
-    gini, totals = parse_metric("gini"), slices.totals
+    gini, totals, fewest = parse_metric("gini"), slices.totals, call.min_units
     streams = [("inequality", *where) for where in slices.labels]
-    (index,) = estimates(totals.spectra, [gini], how, seed, streams)
-    (chance,) = chances(totals, amount, [gini])
-    warned = cautions(totals.spectra) if how.kind != "none" else [""] * len(slices.labels)
+    (index,) = estimates(totals.spectra, [gini], call.interval, call.seed, streams)
+    (chance,) = chances(totals, whole.log.amounts[0], [gini])
+    warned = cautions(totals.spectra) if call.interval.kind != "none" else [""] * len(slices.labels)
+    figures = [m for m in metrics if m != "gini"]
     rows: list[Row] = []
     for i, (where, original) in enumerate(zip(slices.labels, slices.tallies, strict=True)):
         cells, units = whole.cells(where), int(original.units)
@@ -149,63 +136,48 @@ def _rows(
                 chance=float(chance[i]), ideal=gini.ideal, better=gini.better, undefined_draws=int(index.undefined_draws[i]),
             )]  # fmt: skip
         if len(tally):
-            slice_rows += _source_rows(cells, tally, [a for a in metrics if a != "gini"], how, seed, streams[i])
-        reason = tally.reason()
+            slice_rows += _source_rows(cells, tally, figures, call, streams[i])
         for r in slice_rows:
-            r["units"] = units
-            r["note"] = reason or notes(*dict.fromkeys([r["note"] or "", warned[i]]))
+            r |= {"units": units, "note": tally.reason() or notes(*dict.fromkeys([r["note"] or "", warned[i]]))}
             if where in slices.broken:
-                r |= dict.fromkeys(("estimate", "low", "high", "chance"), math.nan) | {"note": "nan_in_data"}
+                r = nan_in_data(r)
             rows.append(suppressed(r) if few else r)
         names = [label(original.names[k]) for k in small]
-        rows += [suppressed(row(cells, figure, group=name)) for name in names for figure in metrics if figure != "gini"]
+        rows += [suppressed(row(cells, figure, group=name)) for name in names for figure in figures]
     return rows
 
 
 def _source_rows(
-    cells: dict[str, Any], tally: Sources, metrics: Sequence[str], how: Interval, seed: int, labels: tuple[Any, ...]
+    cells: dict[str, Any], tally: Sources, figures: Sequence[str], call: Call, labels: tuple[Any, ...]
 ) -> list[Row]:
     """A row per source and figure."""
-    parts = source_parts(tally)
-    values = _figures(parts)
-    ends = _ends(tally, parts, how, seed, labels)
+    parts, interval = source_parts(tally), call.interval
+    values, ends = _figures(parts), _ends(tally, parts, call, labels)
     spectra = Spectra.from_spectra([tally.spectrum_of(k) for k in range(len(tally))])
     gini = parse_metric("gini")
-    (gini_by_source,) = estimates(spectra, [gini], how, seed, [(*labels, name) for name in tally.names])
-    values["own_gini"] = gini_by_source.estimate
-    ends["own_gini"] = Ends(gini_by_source.low, gini_by_source.high, gini_by_source.undefined_draws)
-    warned = cautions(spectra) if how.kind != "none" else [""] * len(tally)
+    (own,) = estimates(spectra, [gini], interval, call.seed, [(*labels, name) for name in tally.names])
+    values["own_gini"], ends["own_gini"] = own.estimate, Ends(own.low, own.high, own.undefined_draws)
+    warned = cautions(spectra) if interval.kind != "none" else [""] * len(tally)
     rows = []
     for k, name in enumerate(tally.names):
-        silent = not tally.amounts[:, k].any()
-        for figure in metrics:
-            even = {"ideal": gini.ideal, "better": gini.better} if figure == "own_gini" else {}
+        undefined = "constant_input" if tally.amounts[:, k].any() else "zero_total"
+        for figure in figures:
             estimate, end = float(values[figure][k]), ends[figure]
-            code = ("zero_total" if silent else "constant_input") if math.isnan(estimate) else warned[k]
-            ends_here = {"low": float(end.low[k]), "high": float(end.high[k])}
-            drawn = int(end.undefined_draws[k])
-            rows.append(
-                row(
-                    cells,
-                    figure,
-                    group=label(name),
-                    estimate=estimate,
-                    undefined_draws=drawn,
-                    note=code or None,
-                    span=SPANS.get(figure),
-                    certain=figure in ONE and len(tally) == 1,
-                    **ends_here,
-                    **even,
-                )
-            )
+            direction = {"ideal": gini.ideal, "better": gini.better} if figure == "own_gini" else {}
+            rows.append(row(
+                cells, figure, group=label(name), estimate=estimate, low=float(end.low[k]), high=float(end.high[k]),
+                undefined_draws=int(end.undefined_draws[k]), note=(undefined if math.isnan(estimate) else warned[k]) or None,
+                span=SPANS.get(figure), certain=figure in CERTAIN_ALONE and len(tally) == 1, **direction,
+            ))  # fmt: skip
     return rows
 
 
-def _ends(tally: Sources, parts: SourceParts, how: Interval, seed: int, labels: tuple[Any, ...]) -> dict[str, Ends]:
-    """Percentile bootstrap over units, never shorter than Student's t unless percentiles were asked for; normal with the
-    linearised error where asked for, or too wide to draw.
+def _ends(tally: Sources, parts: SourceParts, call: Call, labels: tuple[Any, ...]) -> dict[str, Ends]:
+    """Percentile bootstrap over units, never shorter than Student's t unless percentiles were asked for.
+
+    Normal with the linearised error where asked for, or too wide to draw.
     """
-    values = _figures(parts)
+    values, how = _figures(parts), call.interval
     if how.kind == "none" or tally.reason():
         return blank(values)
     influence = source_influence(tally, parts)
@@ -213,22 +185,20 @@ def _ends(tally: Sources, parts: SourceParts, how: Interval, seed: int, labels: 
     least = linearised_ends(units, {n: influence[n].T for n in DRAWN}, values, SPANS, how.level)
     if how.kind == "normal" or len(tally.counts) > WIDE:
         return least
-    rng = stream(seed, "sources", *labels)
+    rng = stream(call.seed, "sources", *labels)
     drawn = drawn_ends(tally, lambda t: _figures(source_parts(t)), values, how, rng)
     if how.kind == "percentile":
         return drawn
     return {n: ends.reaching(least[n].low, least[n].high) for n, ends in drawn.items()}
 
 
-def _figures(parts: SourceParts) -> dict[str, Any]:
+def _figures(parts: SourceParts) -> dict[str, Floats]:
     return {name: getattr(parts, name) for name in DRAWN}
 
 
 def _interval_words(how: Interval, wide: int) -> str:
-    if how.kind == "none":
-        return "none"
-    if how.kind == "normal":
-        return "normal, with the linearised error"
+    if how.kind in ("none", "normal"):
+        return {"none": "none", "normal": "normal, with the linearised error"}[how.kind]
     kind = "studentised" if how.kind == "bootstrap" else "percentile"
     words = f"bootstrap over units, {how.draws:,} draws: {kind} for the Gini indices, percentile for the figures of a "
     words += "source, never shorter than Student's t" if how.kind == "bootstrap" else "source"
