@@ -103,7 +103,7 @@ def decompose(
     [('total', 0.25), ('within', 0.0), ('between', 0.25), ('overlap', 0.0)]
     """
     chosen, params = _index(index, alpha, epsilon)
-    figures = _figures(metrics, chosen)
+    figures = _chosen_figures(metrics, chosen)
     table, population, split_by = _combine_groups(table, population, group)
     prepared = units_of(
         table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy,
@@ -111,8 +111,6 @@ def decompose(
     )  # fmt: skip
     read, whole = prepared.log, prepared.whole()
     _refuse_unplaced(prepared, read.by[-1], population)
-    refuse_shared_units(read)
-    log.info("adding up %s per group", amount or "rows")
     split, broken, left_out = _partitions(prepared, unknown)
     facts = {
         "interval": _interval_words(call.interval), "population": prepared.population_words,
@@ -140,7 +138,7 @@ def _index(text: str, alpha: float | None, epsilon: float | None) -> tuple[Index
     return checked_index(name, params), params
 
 
-def _figures(metrics: Metrics | None, index: Index) -> tuple[str, ...]:
+def _chosen_figures(metrics: Metrics | None, index: Index) -> tuple[str, ...]:
     possible = METRICS if index == "gini" else tuple(m for m in METRICS if m != "overlap")
     if metrics is None:
         return possible
@@ -185,6 +183,8 @@ def _refuse_unplaced(prepared: Units, group: str, population: Any) -> None:
 
 def _partitions(prepared: Units, unknown: str, most: int = 100_000) -> tuple[dict[Label, Partition], set[Label], int]:
     """Units by group for each slice, the slices with undefined amounts, and how many units have no group."""
+    refuse_shared_units(prepared.log)
+    log.info("adding up %s per group", prepared.log.amounts[0].name or "rows")
     slices = prepared.slices(prepared.log.amounts[0])
     if len(slices.labels) > most:  # every group has rows of its own, and nobody reads more
         raise EvenhandError(

@@ -205,18 +205,20 @@ def _rows(
                 least, most = a.metric.attainable_on(spectra[i], **a.params)
                 r |= {"least": float(least), "most": float(most)}
             if seen is not None:
-                seen_by = viewers(seen[label]) if label in seen else 0
-                fewer_units = both and many < seen_by
-                r |= {
-                    "rests_on": many if fewer_units else seen_by,
-                    "few": "few_units" if fewer_units else "few_viewers",
-                }
-                if both and units[i] < a.fewest and not is_undefined:
-                    r["note"] = notes(note or "", "few_units")
+                r |= _over_viewers(r, a, viewers(seen[label]) if label in seen else 0, both=both)
             if label in slices.broken:
                 r = nan_in_data(r)
             rows.append(suppressed(r) if small[i] else r)
     return rows
+
+
+def _over_viewers(r: Row, a: MetricSpec, seen_by: int, *, both: bool) -> Row:
+    """What an interval over viewers rests on: these, or the units where both are resampled and units are fewer."""
+    fewer_units = both and r["units"] < seen_by
+    warns = both and r["units"] < a.fewest and not np.isnan(r["estimate"])
+    note = notes(r["note"] or "", "few_units") if warns else r["note"]
+    resting = (r["units"], "few_units") if fewer_units else (seen_by, "few_viewers")
+    return {"rests_on": resting[0], "few": resting[1], "note": note}
 
 
 def _estimates(
