@@ -11,9 +11,10 @@ import numpy as np
 
 from evenhand.attention import parse
 from evenhand.audits.assemble import names_of
-from evenhand.audits.declare import (
-    OTHER_REQUESTS,
-    Call,
+from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log
+from evenhand.audits.exposure import measures
+from evenhand.audits.exposure.measures import ExposureMetricSpec, ExposureTallies
+from evenhand.audits.parameters import (
     Columns,
     Count,
     CountableRankings,
@@ -24,28 +25,13 @@ from evenhand.audits.declare import (
     TableOrColumn,
     TableOrColumns,
     Takes,
-    audit,
-    log,
     pairs,
-)
-from evenhand.audits.exposure.measures import (
-    TARGETS,
-    ExposureMetricSpec,
-    ExposureTallies,
-    add_up,
-    curves,
-    lists_by_slice,
-    measure,
-    measured_on,
-    parse_exposure_metrics,
-    placement_of,
-    required_by,
 )
 from evenhand.audits.requests import RankingResult, draws_wanted, interval_words, per_request, request_sums, rows_of
 from evenhand.audits.small_groups import SmallGroups, merge_small_groups
 from evenhand.cards import Floats, refuse_lacking
 from evenhand.errors import EvenhandError, listing
-from evenhand.findings import Row, slice_words
+from evenhand.findings import slice_words
 from evenhand.intervals.items import crossed_draws
 from evenhand.intervals.requests import MANY, Reduced, blocks
 from evenhand.labels import Unknown, all_but, match
@@ -55,8 +41,7 @@ from evenhand.sources.rankings import Ties
 from evenhand.sources.rollup import rollup
 from evenhand.streams import stream
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure, side_codes, target_shares
-from evenhand.tallies.group_exposure import GroupExposure, Policy
-from evenhand.tallies.requests import Measured
+from evenhand.tallies.group_exposure import Policy
 
 __all__ = ["exposure", "rollup"]
 
@@ -180,18 +165,42 @@ def exposure(
     >>> round(found.frame["estimate"][0], 4)
     -0.4892
     """
-    specs, has = metrics_of_call(call.arguments)
+    specs, has = _metrics_of(call.arguments)
     log.info("checking the rankings")
     tables = open_judged_rankings(
         rankings, groups=groups, relevance=relevance, missing=missing_relevance, by=names_of(by), ties=ties,
         unranked=any(a.needs(Amortised) for a in specs), nan_policy=nan_policy, request=request, item=item, rank=rank,
         score=score, sample=sample, probability=probability, weight=weight, system=system,
     )  # fmt: skip
-    specs, call = _settled(specs, has, tables, call)
+    specs, call = _settle(specs, has, tables, call)
     return _result(_tally(tables, specs, call), call)
 
 
-def _settled(
+def _metrics_of(arguments: Mapping[str, Any]) -> tuple[list[ExposureMetricSpec], set[str]]:
+    """Metrics of a call, and the inputs it has for metrics to read."""
+    target, attention = arguments["target"], arguments["attention"]
+    if isinstance(target, Mapping):
+        target_shares(target, ())
+    elif not isinstance(target, str) or target not in measures.TARGETS:
+        raise EvenhandError(
+            f"target={target!r} is unknown. Use {listing(map(repr, measures.TARGETS))}, or {{group: share}}."
+        )
+    specs = measures.parse_exposure_metrics(
+        arguments["metrics"], None if attention is None else parse(attention), target
+    )
+    inputs = {"protected": {"sides"}, "score": {"scores"}, "relevance": {"relevance", "gains", "dues"}}
+    has = {"labels"}.union(*(reads for name, reads in inputs.items() if arguments[name] is not None))
+    return _allowed(specs, has, named=arguments["metrics"] is not None), has
+
+
+def _allowed(specs: Sequence[ExposureMetricSpec], has: AbstractSet[str], *, named: bool) -> list[ExposureMetricSpec]:
+    """The metrics, without those of the default whose card reads what is not there; others that lack it are refused."""
+    readable = [a for a in specs if named or a.metric.reads(**a.params) <= has]
+    refuse_lacking(readable, has)
+    return readable
+
+
+def _settle(
     specs: list[ExposureMetricSpec], has: AbstractSet[str], tables: JudgedRankings, call: Call
 ) -> tuple[list[ExposureMetricSpec], Call]:
     """Metrics that these rankings allow, with attention as numbers where it was a function; the call records the numbers."""
@@ -219,10 +228,6 @@ class _Tallied:
     small_groups: SmallGroups
 
 
-def _resamples_items(call: Call) -> bool:
-    return call.arguments["resample"] == "requests_and_items" and call.interval.kind != "none"
-
-
 def _tally(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Call) -> _Tallied:
     """Everything that the metrics need, added up; the engine is not asked again after this."""
     protected, versus, unknown = (call.arguments[name] for name in ("protected", "versus", "unknown"))
@@ -239,136 +244,42 @@ def _tally(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Ca
     policy = _sides(labels, few.side(protected), few.side(versus), unknown, specs)
     _refuse_many(tables.view.rankings, len(labels), specs, draws_wanted(call.interval))
     log.info("adding up exposure")
-    sums, by_item, crossed = add_up(tables, specs, labels, resample_items=_resamples_items(call))
+    sums, by_item, crossed = measures.add_up(tables, specs, labels, resample_items=_resamples_items(call))
     unlabelled_items = round(float(sums.items[:, -1].sum()))
     if unknown == "raise" and unlabelled_items:
         raise EvenhandError(
             f"{unlabelled_items:,} ranked items have no group. Add them to groups, or pass unknown='drop' or 'group'."
         )
-    placement = placement_of(tables, sums, policy) if any(a.placed for a in specs) else None
+    placement = measures.placement_of(tables, sums, policy) if any(a.placed for a in specs) else None
     simulated = call.arguments["chance"] and tables.engine.has_rows and bool(policy.labels)
     simulated = simulated and any(a.needs(Exposed) for a in specs)
-    lists = lists_by_slice(tables, sums, specs, call.seed) if simulated else None
+    lists = measures.lists_by_slice(tables, sums, specs, call.seed) if simulated else None
     return _Tallied(tables, specs, ExposureTallies(sums, policy, sizes, placement, by_item, lists, crossed), few)
 
 
-def _result(t: _Tallied, call: Call) -> RankingResult:
-    """Rows, curves and facts of what was tallied."""
-    tables, specs, tallies, few = t.tables, t.specs, t.tallies, t.small_groups
-    view, sums, policy = tables.view, tallies.sums, tallies.policy
-    within, names, small = sums.within, view.slice_names, few.small(sums.within)
-    judged = _judgment_counts(tables, sums)
-    log.info("measuring")
-    rows, measures = _rows(tallies, specs, tables, call, small, chance=call.arguments["chance"])
-    over = "requests, for these items" if call.arguments["resample"] == "requests" else "requests and items"
-    facts = {"ordered_by": view.ordered_by, "interval": interval_words(call.interval, over), **few.facts()}
-    if _resamples_items(call):
-        facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS
-    words = {"unit": call.arguments["request"], "amount": "exposure"}
-    if policy.versus:
-        words["versus"] = ", ".join(str(policy.labels[i]) for i in policy.versus)
-    counts = {**view.counts(), "requests": len(sums.requests), **_group_counts(tallies, names, small), **judged}
-    kept_tallies = tallies.lasting()
-    return call.result(
-        rows, backend=view.backend, read=view.rows, dropped=tables.dropped, slices=names,
-        curves=curves(tallies, specs, names, call, small), words=words, facts=facts,
-        counts=counts, of=RankingResult, each=per_request(measures, within, names, small),
-        hold=lambda: request_sums([measure(a, kept_tallies, chance=False) for a in specs], within, small),
-    )  # fmt: skip
-
-
-def metrics_of_call(arguments: Mapping[str, Any]) -> tuple[list[ExposureMetricSpec], set[str]]:
-    """Metrics of a call, and the inputs it has for metrics to read."""
-    _check_target(arguments["target"])
-    specs = parse_exposure_metrics(
-        arguments["metrics"],
-        None if arguments["attention"] is None else parse(arguments["attention"]),
-        arguments["target"],
-    )
-    has = {
-        "labels",
-        *(["sides"] if arguments["protected"] is not None else []),
-        *(["scores"] if arguments["score"] is not None else []),
-    }
-    has |= {"relevance", "gains", "dues"} if arguments["relevance"] is not None else set()
-    return _allowed(specs, has, named=arguments["metrics"] is not None), has
-
-
-def _judgment_counts(tables: JudgedRankings, sums: GroupExposure) -> dict[str, Any]:
-    """Counts of ranked items and requests without judgments, for provenance."""
-    if tables.judged is None:
-        return {}
-    requests = tables.count_requests(sums.keys)
-    counts = {
-        "ranked_items_without_judgment": sums.unjudged if tables.unjudged is None else tables.unjudged,
-        "requests_without_judgment": requests["ranked"] - requests["both"],
-        "judged_requests_without_ranking": requests["judged"] - requests["both"],
-    }
-    if sums.relevant is not None:
-        counts["requests_without_relevant_items"] = int((sums.relevant.sum(-1) == 0).sum())
-    return counts
-
-
-def _check_target(target: Any) -> None:
-    if isinstance(target, Mapping):
-        target_shares(target, ())
-    elif not isinstance(target, str) or target not in TARGETS:
-        raise EvenhandError(f"target={target!r} is unknown. Use {listing(map(repr, TARGETS))}, or {{group: share}}.")
-
-
-def _allowed(specs: Sequence[ExposureMetricSpec], has: AbstractSet[str], *, named: bool) -> list[ExposureMetricSpec]:
-    """The metrics, without those of the default whose card reads what is not there; others that lack it are refused."""
-    readable = [a for a in specs if named or a.metric.reads(**a.params) <= has]
-    refuse_lacking(readable, has)
-    return readable
-
-
-def _rows(
-    t: ExposureTallies, specs: Sequence[ExposureMetricSpec], tables: JudgedRankings, call: Call,
-    small: Sequence[bool], *, chance: bool,
-) -> tuple[list[Row], list[Measured]]:  # fmt: skip
-    """The rows of the frame, and the measures behind them, which keep no sums."""
-    sums = t.sums
-
-    def on_resample(drawn: GroupExposure, sizes: Floats) -> list[Measured]:
-        return [measured_on(a, drawn, t.policy, sizes) for a in specs]
-
-    rngs = [stream(call.seed, "exposure", *where, "blocks") for where in sums.slices]
-    joined = [blocks(sums.within.size(s), rng) for s, rng in enumerate(rngs)]
-    reduced = [Reduced.from_measured(measure(a, t, chance=chance), sums.within, joined) for a in specs]
-    drawn = None
-    if t.crossed is not None:
-        rng = stream(call.seed, "exposure", "items")
-        drawn = crossed_draws(on_resample, t.crossed, sums, draws_wanted(call.interval), rng)
-    rows = rows_of(reduced, sums.within, tables.view.slice_names, call, small, drawn)
-    return rows, [r.measured for r in reduced]
+def _resamples_items(call: Call) -> bool:
+    return call.arguments["resample"] == "requests_and_items" and call.interval.kind != "none"
 
 
 def _with_target_groups(
-    labels: tuple[Any, ...], sizes: Any, specs: Sequence[ExposureMetricSpec]
-) -> tuple[tuple[Any, ...], Any, list[ExposureMetricSpec]]:
+    labels: tuple[Any, ...], sizes: Floats, specs: Sequence[ExposureMetricSpec]
+) -> tuple[tuple[Any, ...], Floats, list[ExposureMetricSpec]]:
     """Groups that only a target names are groups too: nobody in them was exposed."""
-    matched = [
-        replace(a, target={match(g, labels): s for g, s in a.target.items()}) if isinstance(a.target, Mapping) else a
+
+    def matched(target: Any) -> Any:
+        return {match(g, labels): s for g, s in target.items()} if isinstance(target, Mapping) else target
+
+    specs = [replace(a, target=matched(a.target)) for a in specs]
+    specs = [
+        replace(a, params={**a.params, "target": matched(a.params["target"])})
+        if a.needs(Exposure) and "target" in a.params
+        else a
         for a in specs
     ]
-    matched = [_own_matched(a, labels) for a in matched]
-    named = [g for a in matched if isinstance(a.target, Mapping) for g in a.target]
-    named += [
-        g
-        for a in matched
-        if a.needs(Exposure) and isinstance(a.settled("target"), Mapping)
-        for g in a.settled("target")
-    ]
-    more = [g for g in dict.fromkeys(named) if g not in labels]
-    return (*labels, *more), np.concatenate([sizes[:-1], np.zeros(len(more)), sizes[-1:]]), matched
-
-
-def _own_matched(a: ExposureMetricSpec, labels: tuple[Any, ...]) -> ExposureMetricSpec:
-    target = a.params.get("target")
-    if not a.needs(Exposure) or not isinstance(target, Mapping):
-        return a
-    return replace(a, params={**a.params, "target": {match(g, labels): s for g, s in target.items()}})
+    aims = [*(a.target for a in specs), *(a.settled("target") for a in specs if a.needs(Exposure))]
+    named = dict.fromkeys(g for aim in aims if isinstance(aim, Mapping) for g in aim)
+    more = [g for g in named if g not in labels]
+    return (*labels, *more), np.concatenate([sizes[:-1], np.zeros(len(more)), sizes[-1:]]), specs
 
 
 def _sides(
@@ -391,50 +302,82 @@ def _sides(
     return Policy.from_sides(unknown, labels, first, second)
 
 
-MOST_NUMBERS = 1_000_000_000
-"""Rankings times groups times sums that are held (8 GB)."""
-
-MOST_PRODUCTS = 200_000_000_000
-"""Products of numbers that draws may take, half a minute or so; two groups and any number of requests take a thousandth."""
-
-
-def _refuse_many(rankings: int, groups: int, specs: Sequence[ExposureMetricSpec], draws: int) -> None:
-    """Stop before a column of ids, taken for groups, keeps everybody waiting or fills the memory."""
-    if rankings * (groups + 1) * required_by(specs).arrays > MOST_NUMBERS:
+def _refuse_many(
+    rankings: int, groups: int, specs: Sequence[ExposureMetricSpec], draws: int,
+    most_numbers: int = 1_000_000_000, most_products: int = 200_000_000_000,
+) -> None:  # fmt: skip
+    """Stop before a column of ids, taken for groups, fills the memory (8 GB) or keeps everybody waiting (half a minute)."""
+    if rankings * (groups + 1) * measures.required_by(specs).arrays > most_numbers:
         raise EvenhandError(
             f"{rankings:,} rankings times {groups:,} groups are too many to hold. Use broader groups, or slice the rankings."
         )
-    if min(rankings, MANY) * groups * 4 * len(specs) * draws > MOST_PRODUCTS:
+    if min(rankings, MANY) * groups * 4 * len(specs) * draws > most_products:
         raise EvenhandError(
             f"{groups:,} groups in {rankings:,} rankings are too many to resample. Use broader groups, or pass interval=None."
         )
 
 
-def _group_counts(t: ExposureTallies, names: Sequence[str], small: Sequence[bool]) -> dict[str, Any]:
-    """Sizes of the groups, and how much attention went to items without one: nobody should have to ask."""
+def _result(t: _Tallied, call: Call) -> RankingResult:
+    """Rows, curves and facts of what was tallied."""
+    tables, specs, tallies, few = t.tables, t.specs, t.tallies, t.small_groups
+    view, sums, policy = tables.view, tallies.sums, tallies.policy
+    within, names, small = sums.within, view.slice_names, few.small(sums.within)
+    counts = _counts(tables, tallies, names, small)
+    log.info("measuring")
+    rngs = [stream(call.seed, "exposure", *where, "blocks") for where in sums.slices]
+    joined = [blocks(within.size(s), rng) for s, rng in enumerate(rngs)]
+    chance = call.arguments["chance"]
+    reduced = [Reduced.from_measured(measures.measure(a, tallies, chance=chance), within, joined) for a in specs]
+    drawn = None
+    if tallies.crossed is not None:
+        rng = stream(call.seed, "exposure", "items")
+        on_resample = lambda drawn, sizes: [measures.measured_on(a, drawn, policy, sizes) for a in specs]  # noqa: E731
+        drawn = crossed_draws(on_resample, tallies.crossed, sums, draws_wanted(call.interval), rng)
+    over = "requests, for these items" if call.arguments["resample"] == "requests" else "requests and items"
+    facts = {"ordered_by": view.ordered_by, "interval": interval_words(call.interval, over), **few.facts()}
+    if _resamples_items(call):
+        facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS
+    words = {"unit": call.arguments["request"], "amount": "exposure"}
+    if policy.versus:
+        words["versus"] = ", ".join(str(policy.labels[i]) for i in policy.versus)
+    lasting = replace(tallies, lists=None, crossed=None)  # enough for comparing systems
+    return call.result(
+        rows_of(reduced, within, names, call, small, drawn), backend=view.backend, read=view.rows, dropped=tables.dropped,
+        slices=names, curves=measures.curves(tallies, specs, names, call, small), words=words, facts=facts, counts=counts,
+        of=RankingResult, each=per_request([r.measured for r in reduced], within, names, small),
+        hold=lambda: request_sums([measures.measure(a, lasting, chance=False) for a in specs], within, small),
+    )  # fmt: skip
+
+
+def _counts(tables: JudgedRankings, t: ExposureTallies, names: Sequence[str], small: Sequence[bool]) -> dict[str, Any]:
+    """Sizes of groups, attention to items without one, and what has no judgment: nobody should have to ask."""
     sums, policy = t.sums, t.policy
-    specs = {str(spec): spec for spec in sums.attended}
-    share = {
-        ", ".join(map(str, label)) or "all": {
-            name: sums.unlabelled_share(spec, sums.part(s)) for name, spec in specs.items()
-        }
-        for s, label in enumerate(sums.slices)
-        if not small[s]
-    }
+    attention_specs = {str(spec): spec for spec in sums.attended}
     sizes = {str(g): float(n) for g, n in zip(policy.labels, policy.settled(t.sizes), strict=True)}
-    return {
+    counts: dict[str, Any] = {
+        **tables.view.counts(),
+        "requests": len(sums.requests),
         "group_sizes": dict.fromkeys(sizes, "suppressed") if all(small) and small else sizes,
         "unlabelled_ranked_items": float(sums.items[:, -1].sum()),
-        "unlabelled_exposure": share,
-        **({"unlabelled_share": _unlabelled_shares(sums, names)} if policy.unknown == "drop" else {}),
+        "unlabelled_exposure": {
+            ", ".join(map(str, where)) or "all": {
+                name: sums.unlabelled_share(spec, sums.part(s)) for name, spec in attention_specs.items()
+            }
+            for s, where in enumerate(sums.slices)
+            if not small[s]
+        },
     }
-
-
-def _unlabelled_shares(sums: GroupExposure, names: Sequence[str]) -> dict[str, float]:
-    """Share of all ranked items in each slice that have no label, by the slice in words."""
-    shares = {}
-    for s, where in enumerate(sums.slices):
-        items = sums.items[sums.rankings_of(sums.part(s))]
-        total = float(items.sum())
-        shares[slice_words(names, where)] = float(items[:, -1].sum()) / total if total else 0.0
-    return shares
+    if policy.unknown == "drop":
+        items = [sums.items[sums.rankings_of(sums.part(s))] for s in range(len(sums.slices))]
+        counts["unlabelled_share"] = {
+            slice_words(names, where): float(n[:, -1].sum()) / float(n.sum()) if n.sum() else 0.0
+            for where, n in zip(sums.slices, items, strict=True)
+        }
+    if tables.judged is not None:
+        requests = tables.count_requests(sums.keys)
+        counts["ranked_items_without_judgment"] = sums.unjudged if tables.unjudged is None else tables.unjudged
+        counts["requests_without_judgment"] = requests["ranked"] - requests["both"]
+        counts["judged_requests_without_ranking"] = requests["judged"] - requests["both"]
+        if sums.relevant is not None:
+            counts["requests_without_relevant_items"] = int((sums.relevant.sum(-1) == 0).sum())
+    return counts

@@ -10,6 +10,7 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.attention import Attention, parse
+from evenhand.audits.assemble import as_columns
 from evenhand.audits.declare import Call
 from evenhand.audits.requests import draws_wanted
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
@@ -43,8 +44,6 @@ from evenhand.tallies.requests import Measured, of_rankings, of_sums
 from evenhand.tallies.sampled_lists import SampledLists
 
 TARGETS = ("population", "equal", "ranking", "relevant")
-ALWAYS = ("awrf", "log_dp", "log_dp(per_item=True)", "eed")
-WITH_RELEVANCE = ("log_eur", "eel", "eer")
 
 
 @dataclass(frozen=True)
@@ -93,20 +92,20 @@ def parse_exposure_metrics(
     metrics: str | Sequence[str] | None, attention: Attention | None, target: Any
 ) -> list[ExposureMetricSpec]:
     """The metrics asked for, or all that may be measured by default."""
-    parsed = parse_metrics(
-        (*ALWAYS, *WITH_RELEVANCE) if metrics is None else metrics,
-        needing(Exposed, Exposure, Amortised, Placement, Represented),
-    )
+    usual = ("awrf", "log_dp", "log_dp(per_item=True)", "eed", "log_eur", "eel", "eer")
+    possible = needing(Exposed, Exposure, Amortised, Placement, Represented)
+    parsed = parse_metrics(usual if metrics is None else metrics, possible)
     return [_exposure_spec(a, attention, target) for a in parsed]
 
 
 def _exposure_spec(ask: MetricSpec, attention: Attention | None, target: Any) -> ExposureMetricSpec:
+    """A metric with its own attention and target, or those of the call."""
     model = ask.params.get("attention")
     if model is None and attention is None:
         model = ask.settled("attention")
     chosen = parse(model) if model is not None else attention or parse("uniform")
-    aim = ask.params.get("target") if ask.card.needs is Exposed else None
-    aim = target if aim is None else aim
+    own = ask.params.get("target") if ask.card.needs is Exposed else None
+    aim = target if own is None else own
     if isinstance(aim, Mapping):
         target_shares(aim, ())
     elif aim not in TARGETS:
@@ -117,7 +116,7 @@ def _exposure_spec(ask: MetricSpec, attention: Attention | None, target: Any) ->
         ask.text, ask.metric, ask.params, ask.cutoff, browsing=AttentionSpec(chosen, ask.cutoff), target=aim
     )
     if spec.needs(Exposure) and ask.settled("target") is not None:
-        _check_own_target(spec)
+        _refuse_bad_target(spec)
     if spec.norms == "item" and ask.params.get("aggregate") == "before":
         raise EvenhandError(
             f"metrics={ask.text!r} cannot be taken before requests are joined. Leave aggregate out, or 'per_request'."
@@ -125,7 +124,7 @@ def _exposure_spec(ask: MetricSpec, attention: Attention | None, target: Any) ->
     return spec
 
 
-def _check_own_target(spec: ExposureMetricSpec) -> None:
+def _refuse_bad_target(spec: ExposureMetricSpec) -> None:
     """A target of expected exposure is one of groups, known beforehand."""
     target = spec.settled("target")
     if isinstance(target, Mapping):
@@ -145,20 +144,14 @@ def required_by(metrics: Sequence[ExposureMetricSpec]) -> RequiredSums:
     """The sums that these metrics need."""
     summed = [a for a in metrics if not a.placed]
     specs = tuple(dict.fromkeys(a.browsing for a in summed))
-    if not specs:
-        specs = (AttentionSpec(parse("geometric(stop=0.5)")),)
     return RequiredSums(
-        specs,
+        specs or (AttentionSpec(parse("geometric(stop=0.5)")),),
         gained=frozenset(a.browsing for a in summed if "gains" in a.reads),
         due=frozenset(a.browsing for a in summed if "dues" in a.reads),
         items=frozenset(a.browsing for a in summed if a.norms == "item"),
         scores=any(a.needs(Amortised) for a in summed),
         judged=any("relevance" in a.metric.reads(**a.params) or a.target == "relevant" for a in summed),
     )
-
-
-JUDGED = frozenset({"relevance", "gains", "dues"})
-"""What metrics read that need judgments."""
 
 
 @dataclass(frozen=True)
@@ -182,10 +175,6 @@ class ExposureTallies:
     lists: Sequence[SampledLists] | None = None
     crossed: CrossedSums | None = None
 
-    def lasting(self) -> ExposureTallies:
-        """The tallies without lists and sums by item, to be kept for comparing systems."""
-        return replace(self, lists=None, crossed=None)
-
 
 def add_up(
     tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], labels: tuple[Any, ...], *, resample_items: bool
@@ -207,7 +196,11 @@ def add_up(
     if spec.is_empty:
         return sums, {}, None
     if resample_items:
-        _refuse_uncrossed(specs)
+        # Metrics of single items, or of the order of labels, have no meaning when items come twice or not at all.
+        if lost := [a.text for a in specs if a.placed or a.item_level]:
+            raise EvenhandError(
+                f"metrics={lost[0]!r} cannot be resampled over items. Leave it out, or pass resample='requests'."
+            )
         refuse_many_rows(tables.view.rows)
     items = ("", 0)
     if spec.needs_items:
@@ -218,15 +211,6 @@ def add_up(
     tables_by_item = {key: item_attention(sums, key, parts, items[1]) for key in by_item}
     crossed = crossed_sums(tables, sums, required, parts, judged, items) if resample_items else None
     return sums, tables_by_item, crossed
-
-
-def _refuse_uncrossed(specs: Sequence[ExposureMetricSpec]) -> None:
-    """Metrics of single items, or of the order of labels, have no meaning when items come twice or not at all."""
-    lost = [a.text for a in specs if a.placed or a.item_level]
-    if lost:
-        raise EvenhandError(
-            f"metrics={lost[0]!r} cannot be resampled over items. Leave it out, or pass resample='requests'."
-        )
 
 
 def lists_by_slice(
@@ -250,8 +234,11 @@ def placement_of(tables: JudgedRankings, sums: GroupExposure, policy: Policy) ->
         labels = replace(labels, rows=f"SELECT * FROM ({labels.rows}) AS listed WHERE shown > 0")
     unknown = "group" if policy.unknown == "unprotected" else policy.unknown
     placed = Placed.from_rankings(tables.view, labels, unknown, some_labelled=False).placement
-    if policy.onto is not None:
-        placed = _merged(placed, UNKNOWN_LABEL, policy.labels[policy.onto])
+    if policy.onto is not None and UNKNOWN_LABEL in placed.groups:  # they count under another label
+        renamed = [policy.labels[policy.onto] if g == UNKNOWN_LABEL else g for g in placed.groups]
+        groups = tuple(dict.fromkeys(renamed))
+        code = np.array([*map(groups.index, renamed), UNKNOWN], dtype=np.int32)
+        placed = replace(placed, codes=code[placed.codes], groups=groups)
     lengths = np.zeros(len(sums.probability), dtype=np.int64)  # also of lists that hold no item
     lengths[sums.items.sum(-1) > 0] = placed.lengths
     placed = replace(placed, starts=np.concatenate([[0], np.cumsum(lengths)]))
@@ -259,31 +246,24 @@ def placement_of(tables: JudgedRankings, sums: GroupExposure, policy: Policy) ->
     return placed.protecting(sides or None)
 
 
-def _merged(placed: Placement, label: Any, into: Any) -> Placement:
-    """The rankings with the items of one label counted under another."""
-    if label not in placed.groups:
-        return placed
-    groups = tuple(dict.fromkeys(into if g == label else g for g in placed.groups))
-    code = np.array([groups.index(into if g == label else g) for g in placed.groups] + [UNKNOWN], dtype=np.int32)
-    return replace(placed, codes=code[placed.codes], groups=groups)
-
-
 def measure(spec: ExposureMetricSpec, t: ExposureTallies, *, chance: bool) -> Measured:
     """The metric over all requests, and per slice what random order would give, where that is known."""
     if spec.placed:
-        return _of_placement(spec, t, chance=chance)
-    if spec.of_items:
+        return _measured_on_placement(spec, t, chance=chance)
+    if spec.of_items:  # attention item by item brings its own way to be resampled
         table = t.items[spec.browsing, spec.settled("normalize") == "pooled"]
-        return _of_items(spec, table)
+        values = table.each(spec)
+        return Measured(
+            spec, np.zeros((len(values), 0)), lambda _: np.array(np.nan), values, np.where(np.isnan(values), "zero_utility", ""),
+            lambda *_: "", lambda _: spec.ideal, resampler=ItemResampler(spec, table),
+        )  # fmt: skip
     measured = measured_on(spec, t.sums, t.policy, t.sizes, chance=_chances(spec, t) if chance else None)
     if chance and spec.metric.has_chance and spec.needs(Exposure):
         tally, within = _sums(spec, t.sums, t.policy, t.sizes), t.sums
-        counted_rows = np.ones(len(measured.sums), dtype=bool) if measured.counted is None else measured.counted
-        parts = [
-            tally.with_sums(measured.sums[within.part(s)][counted_rows[within.part(s)]])
-            for s in range(len(within.slices))
-        ]
-        measured = replace(measured, chance=np.array([float(spec.by_chance(part)) for part in parts]))
+        counted = np.ones(len(measured.sums), dtype=bool) if measured.counted is None else measured.counted
+        parts = [within.part(s) for s in range(len(within.slices))]
+        by_slice = [spec.by_chance(tally.with_sums(measured.sums[part][counted[part]])) for part in parts]
+        measured = replace(measured, chance=np.array([float(level) for level in by_slice]))
     return measured
 
 
@@ -291,23 +271,23 @@ def measured_on(
     spec: ExposureMetricSpec, sums: GroupExposure, policy: Policy, sizes: Floats, chance: Floats | None = None
 ) -> Measured:
     """A metric of exposure sums, or of single rankings' exposure."""
-    group = _group(spec, policy)
+    has_side = "sides" in spec.reads and policy.protected
+    group = ", ".join(str(policy.labels[i]) for i in policy.protected or ()) if has_side else None
     if spec.needs(Exposed):
         seen = Exposed.from_sums(sums, policy, spec.browsing, targets(sums, policy, spec.target, sizes))
         above = sums.expected(np.nan_to_num(seen.shares - seen.target)) * sums.weight[:, None]
         gaps = [above[sums.part(s)].sum(0) for s in range(len(sums.slices))]
 
-        def favoured(gap: Floats) -> str | None:  # the group whose share of attention is furthest above its target
-            return str(policy.labels[int(gap.argmax())]) if len(gap) and gap.max() > 1e-12 else None
+        def favoured(s: int, value: float) -> dict[str, str | None]:
+            """The group whose share of attention is furthest above its target."""
+            is_any = not np.isnan(value) and len(gaps[s]) > 0 and gaps[s].max() > 1e-12
+            return {"favoured": str(policy.labels[int(gaps[s].argmax())]) if is_any else None}
 
-        return _of_rankings(
-            spec, sums, spec.on(seen), seen, group=group, chance=chance,
-            cells=lambda s, value: {"favoured": None if np.isnan(value) else favoured(gaps[s])},
-        )  # fmt: skip
+        return _measured_on_rankings(spec, sums, spec.on(seen), seen, group=group, chance=chance, cells=favoured)
     if spec.needs(Amortised):
         pooled = spec.settled("normalize") == "pooled"
         return of_sums(spec, Amortised.from_sums(sums, policy, spec.browsing, pooled=pooled), group=group)
-    if sums.judged is None or not spec.reads & JUDGED:
+    if sums.judged is None or not spec.reads & {"relevance", "gains", "dues"}:
         return of_sums(spec, _sums(spec, sums, policy, sizes), group=group)
     return _of_judged(spec, sums, of_sums(spec, _sums(spec, sums.of_judged(), policy, sizes), group=group))
 
@@ -335,41 +315,24 @@ def _of_judged(spec: ExposureMetricSpec, sums: GroupExposure, measured: Measured
     )
 
 
-def _of_rankings(spec: ExposureMetricSpec, sums: GroupExposure, values: Floats, seen: Any, **fields: Any) -> Measured:
+def _measured_on_rankings(
+    spec: ExposureMetricSpec, sums: GroupExposure, values: Floats, seen: Exposed | Placement, **fields: Any
+) -> Measured:
     values = np.broadcast_to(values, (len(sums.probability),))
-    reasons = (
-        reasons_of(spec, seen, values)
-        if spec.needs(Placement)
-        else spec.card.reasons(seen, np.isnan(values), **spec.params)
-    )
+    if isinstance(seen, Placement) and spec.needs(Placement):
+        reasons = reasons_of(spec, seen, values)
+    else:
+        reasons = spec.card.reasons(seen, np.isnan(values), **spec.params)
     return of_rankings(
         spec, values, reasons, sums.within, expected=sums.expected, first=sums.request_starts[:-1],
         weight=sums.weight, **fields,
     )  # fmt: skip
 
 
-def _group(spec: ExposureMetricSpec, policy: Policy) -> str | None:
-    """The protected group, for metrics that look at it; nothing for those that look at all groups."""
-    if "sides" not in spec.reads or not policy.protected:
-        return None
-    return ", ".join(str(policy.labels[i]) for i in policy.protected)
-
-
-def _of_items(spec: ExposureMetricSpec, table: ItemAttention) -> Measured:
-    """Attention item by item, which brings its own way to be resampled."""
-    values = table.each(spec)
-    lost = np.where(np.isnan(values), "zero_utility", "")
-    nothing = np.zeros((len(values), 0))
-    return Measured(
-        spec, nothing, lambda _: np.array(np.nan), values, lost, lambda *_: "", lambda _: spec.ideal,
-        resampler=ItemResampler(spec, table),
-    )  # fmt: skip
-
-
-def _of_placement(spec: ExposureMetricSpec, t: ExposureTallies, *, chance: bool) -> Measured:
+def _measured_on_placement(spec: ExposureMetricSpec, t: ExposureTallies, *, chance: bool) -> Measured:
     """A metric of labels in rank order, and what a random order would give on average."""
     assert t.placement is not None  # noqa: S101  (tallied because this metric was asked for)
-    p = looked_at(spec, t.placement)
+    sums, p = t.sums, looked_at(spec, t.placement)
     if spec.needs(Represented):
         p = Represented(p.codes, p.starts, p.groups, p.protected, p.rows)
         spec = _with_share(spec, t)
@@ -378,12 +341,17 @@ def _of_placement(spec: ExposureMetricSpec, t: ExposureTallies, *, chance: bool)
     else:
         scores = scores_of(spec, p, chance=chance)
         values, each = scores.values, scores.chances
-    measured = _of_rankings(spec, t.sums, values, p)
-    return (
-        replace(measured, chance=_slice_means(t.sums, measured, np.broadcast_to(each, (len(p),))))
-        if chance
-        else measured
-    )
+    measured = _measured_on_rankings(spec, sums, values, p)
+    if not chance:
+        return measured
+    # The mean over those requests in which the metric exists.
+    by_chance = of_rankings(
+        spec, np.broadcast_to(each, (len(p),)), np.zeros(len(p), dtype="<U1"), sums.within, expected=sums.expected,
+        first=sums.request_starts[:-1], weight=sums.weight,
+    )  # fmt: skip
+    means = np.where(np.isnan(measured.values)[:, None], 0.0, by_chance.sums)
+    levels = [measured.value(means[sums.part(s)].sum(0)) for s in range(len(sums.slices))]
+    return replace(measured, chance=np.array(levels))
 
 
 def _with_share(spec: ExposureMetricSpec, t: ExposureTallies) -> ExposureMetricSpec:
@@ -398,16 +366,6 @@ def _with_share(spec: ExposureMetricSpec, t: ExposureTallies) -> ExposureMetricS
         )
     share = float(np.nan_to_num(aim[list(t.policy.protected or ())].sum()))
     return replace(spec, params={**spec.params, "p": share})
-
-
-def _slice_means(sums: GroupExposure, measured: Measured, each: Floats) -> Floats:
-    """(slices,) means of a value of every ranking, over requests in which the metric exists."""
-    blank = np.zeros(len(each), dtype="<U1")
-    means = of_rankings(
-        measured.ask, each, blank, sums.within, expected=sums.expected, first=sums.request_starts[:-1], weight=sums.weight
-    ).sums  # fmt: skip
-    means = np.where(np.isnan(measured.values)[:, None], 0.0, means)
-    return np.array([measured.value(means[sums.part(s)].sum(0)) for s in range(len(sums.slices))])
 
 
 def _chances(spec: ExposureMetricSpec, t: ExposureTallies) -> Floats | None:
@@ -446,34 +404,26 @@ def curves(
     aim = targets(sums, policy, first.target, t.sizes)
     aim = np.broadcast_to(aim, (len(sums.requests), len(policy.labels))) if aim.ndim == 1 else aim
     aim = aim if len(aim) == len(sums.requests) else sums.expected(np.nan_to_num(aim))
-    names = (*slice_names, "group", "exposure", "low", "high", "target", "relevance", "items")
-    points: dict[str, list[Any]] = {name: [] for name in names}
     sizes = policy.settled(t.sizes)
+    points = []
     for s, where in enumerate(sums.slices):
         part = sums.part(s)
         if small[s]:
             continue
         received = tally.received[part]
-        share = _shares(received.sum(0))
-        low, high = _share_ends(received, call, where)
-        target = np.nanmean(aim[part], axis=0) if not np.isnan(aim[part]).all() else np.full(len(share), np.nan)
-        worth = _shares(tally.utility[part].sum(0)) if tally.utility is not None else np.full(len(share), np.nan)
-        for g, label in enumerate(policy.labels):
-            values = (*where, str(label), share[g], low[g], high[g], target[g], worth[g], sizes[g])
-            for name, value in zip(names, values, strict=True):
-                points[name].append(float(value) if isinstance(value, np.floating) else value)
-    return {"exposure": points}
+        share, unknown = _shares(received.sum(0)), np.full(len(policy.labels), np.nan)
+        low, high, draws = unknown, unknown, draws_wanted(call.interval)
+        if draws and received.any():
+            drawn = _shares(resampled(received, draws, stream(call.seed, "exposure", *where)))
+            low, high = percentile_ends(drawn.T, call.interval.level)
+        target = unknown if np.isnan(aim[part]).all() else np.nanmean(aim[part], axis=0)
+        worth = unknown if tally.utility is None else _shares(tally.utility[part].sum(0))
+        numbers = np.stack([share, low, high, target, worth, sizes], axis=1).tolist()
+        points += [(*where, str(label), *row) for label, row in zip(policy.labels, numbers, strict=True)]
+    names = (*slice_names, "group", "exposure", "low", "high", "target", "relevance", "items")
+    return {"exposure": as_columns(names, points)}
 
 
 def _shares(totals: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(totals / totals.sum(-1, keepdims=True))
-
-
-def _share_ends(received: Floats, call: Call, where: tuple[Any, ...]) -> tuple[Floats, Floats]:
-    draws = draws_wanted(call.interval)
-    if not draws or not received.any():
-        blank = np.full(received.shape[1], np.nan)
-        return blank, blank
-    drawn = _shares(resampled(received, draws, stream(call.seed, "exposure", *where)))
-    return percentile_ends(drawn.T, call.interval.level)
