@@ -21,7 +21,7 @@ from evenhand.intervals.tails import cautions
 from evenhand.metrics.decomposition import SourceParts, source_influence, source_parts
 from evenhand.results import Result
 from evenhand.sources.logs import NanPolicy
-from evenhand.sources.slicing import LogBins, QuantileBins
+from evenhand.sources.slicing import Bins
 from evenhand.streams import stream
 from evenhand.tallies.slices import whole_labels
 from evenhand.tallies.sources import Sources, SourceSlices
@@ -52,7 +52,7 @@ def sources(
     *,
     unit: str,
     amount: str | None = None,
-    source: str | LogBins | QuantileBins,
+    source: str | Bins,
     population: Population,
     by: By = None,
     metrics: Metrics = METRICS,

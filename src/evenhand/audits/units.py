@@ -15,7 +15,7 @@ from evenhand.sources.logs import Amount, Log, NanPolicy, open_log
 from evenhand.sources.opening import open_table
 from evenhand.sources.populations import open_population, varying, with_slices_of_units, with_text_ids
 from evenhand.sources.relation import Relation, is_number
-from evenhand.sources.slicing import Bins, LogBins, QuantileBins, Slicing, slicing
+from evenhand.sources.slicing import Bins, Slicing, slicing
 from evenhand.sources.sql import nan_as_null, quoted
 from evenhand.tallies.bins import Edges, Legend
 from evenhand.tallies.slices import Slices, whole_labels
@@ -42,7 +42,7 @@ def sizes(words: list[str]) -> Any:
     return pairs("population", text, int)
 
 
-By = Annotated[str | LogBins | QuantileBins | Sequence[str | LogBins | QuantileBins] | None, Takes("COLUMN", many=True)]
+By = Annotated[str | Bins | Sequence[str | Bins] | None, Takes("COLUMN", many=True)]
 Population = Annotated[Any, Takes("N|FILE|SLICE=N,...|none", table=True, sizes=True, read=sizes)]
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import codecs
 import functools
 import glob
+import json
 import os
 import shutil
 import sys
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.sources.arrays import as_lines
 from evenhand.sources.folders import lasting
 from evenhand.sources.formats import (
     ENDINGS,
@@ -48,7 +48,9 @@ def files_of(patterns: Sequence[str], role: str) -> tuple[list[str], str]:
         refuse_place(pattern, role)
     knock(patterns)
     paths = sorted({path for pattern in patterns for path in _matches(pattern, role)})
-    paths = [as_lines(path, role) if path.lower().endswith(".json") and not special(path) else path for path in paths]
+    paths = [
+        _as_json_lines(path, role) if path.lower().endswith(".json") and not special(path) else path for path in paths
+    ]
     kind = _one_kind([_kind(path) for path in paths], role)
     filled = [path for path in paths if _look_inside(path, kind)]
     if not filled and role in ("table", "rankings", "scores"):
@@ -56,6 +58,24 @@ def files_of(patterns: Sequence[str], role: str) -> tuple[list[str], str]:
             f"{role}={listing(paths)!r} has no rows, only a header. Check the path, or the filter before it."
         )
     return filled or paths, kind
+
+
+@functools.cache
+def _as_json_lines(path: str, role: str) -> str:
+    """The path of a file with the objects of a JSON array, one per line; it is gone when Python ends."""
+    try:
+        rows = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise EvenhandError(f"{role}={path!r} cannot be read ({error.strerror}). Pass the path of a file.") from error
+    except ValueError as error:
+        raise EvenhandError(
+            f"{role}={path!r} is not JSON. Pass a JSON array of objects, or JSON lines (.jsonl)."
+        ) from error
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        raise EvenhandError(f"{role}={path!r} is no array of objects. Pass [{{...}}, ...], or JSON lines (.jsonl).")
+    copy = lasting() / f"{Path(path).stem}.jsonl"
+    copy.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(copy)
 
 
 def _matches(pattern: str, role: str) -> list[str]:

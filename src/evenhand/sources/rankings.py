@@ -34,15 +34,15 @@ from evenhand.sources.files import has_known_ending
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, Type, fits_int64
 from evenhand.sources.roles import role_problems, slice_problems
-from evenhand.sources.sql import INFINITY, columns, count_where, select
+from evenhand.sources.sql import columns, count_where, quoted, select
 
 NUMBERS = ("rank", "score", "probability", "weight")
 """Roles that are played by numbers; the others are labels and ids."""
 
 Ties = Literal["raise", "input_order"]
 
-DEEPEST = 1_000
-"""Empty ranks that a ranking may have beside as many as it has items: a rank further down is no rank."""
+MOST_EMPTY_RANKS = 1_000
+"""Empty ranks that a ranking may have beyond as many as it has items: a rank further down is a mistake."""
 
 
 @dataclass(frozen=True)
@@ -98,57 +98,6 @@ class Rankings:
     def counts(self) -> dict[str, Any]:
         """Counts of rankings, empty ranks and ties, for the provenance of a result."""
         return {"rankings": self.rankings, "rankings_with_empty_ranks": self.gaps, "tied_rows": self.ties}
-
-
-@dataclass(frozen=True)
-class Roles:
-    """Which column plays which part, in the user's words."""
-
-    request: str
-    item: str | None
-    rank: str | None
-    score: str | None
-    by: tuple[str, ...] = ()
-    system: str | None = None
-    sample: str | None = None
-    probability: str | None = None
-    weight: str | None = None
-
-    def named(self) -> list[tuple[str, str]]:
-        """(role, column) of every role in use."""
-        names = ("system", "request", "sample", "item", "rank", "score", "probability", "weight")
-        pairs = [(role, getattr(self, role)) for role in names]
-        return [("by", b) for b in self.by] + [(role, column) for role, column in pairs if column is not None]
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Our names of the columns that name one ranking."""
-        more = [role for role in ("system", "request", "sample") if getattr(self, role) is not None]
-        return (*(f"by_{i}" for i in range(len(self.by))), *more)
-
-    @property
-    def order(self) -> str:
-        """The role that orders: rank where there is one, else score."""
-        return "rank" if self.rank is not None else "score"
-
-    def words(self, role: str) -> str:
-        """A role as it was typed."""
-        return f"{role}={getattr(self, role)!r}"
-
-    def expressions(self, table: Relation) -> tuple[dict[str, str], dict[str, Type]]:
-        """SQL and types of our columns; a rank is `place`, whole where its column is."""
-        chosen = {f"by_{i}": table.label(b) for i, b in enumerate(self.by)}
-        types: dict[str, Type] = {f"by_{i}": table.label_type(b) for i, b in enumerate(self.by)}
-        for role, column in self.named():
-            if role == "rank":
-                is_whole = fits_int64(table.schema[column])
-                chosen["place"] = table.number(column, "BIGINT" if is_whole else "DOUBLE")
-                types["place"] = nw.Int64() if is_whole else nw.Float64()
-            elif role in NUMBERS:
-                chosen[role], types[role] = table.number(column), nw.Float64()
-            elif role != "by":
-                chosen[role], types[role] = table.label(column), table.label_type(column)
-        return chosen, types
 
 
 def ranking_table(rankings: Any, *, columns: Sequence[Any] | None = None) -> Relation:
@@ -223,22 +172,11 @@ def _placed(items: Any) -> list[tuple[int, Any, float]]:
 
 
 def open_rankings(
-    table: Relation,
-    *,
-    request: str = "request",
-    item: str | None = "item",
-    rank: str | None = "rank",
-    score: str | None = None,
-    by: Sequence[str] = (),
-    system: str | None = None,
-    sample: str | None = None,
-    probability: str | None = None,
-    weight: str | None = None,
-    ties: Ties = "raise",
-    nan_policy: Literal["raise", "omit"] = "raise",
-    carry: Mapping[str, str] | None = None,
-    where: str = "",
-) -> Rankings:
+    table: Relation, *, request: str = "request", item: str | None = "item", rank: str | None = "rank",
+    score: str | None = None, by: Sequence[str] = (), system: str | None = None, sample: str | None = None,
+    probability: str | None = None, weight: str | None = None, ties: Ties = "raise",
+    nan_policy: Literal["raise", "omit"] = "raise", carry: Mapping[str, str] | None = None, where: str = "",
+) -> Rankings:  # fmt: skip
     """Rankings whose roles and values were checked, all problems at once.
 
     Parameters
@@ -248,284 +186,288 @@ def open_rankings(
     carry : SQL over the table of further columns to keep, by their name in the result.
     where : SQL condition over the table that rows must meet to be looked at.
     """
-    table = table.with_numbers(rank, score, probability, weight)
     if ties not in ("raise", "input_order"):
         raise EvenhandError(f"ties={ties!r} is unknown. Use 'raise' or 'input_order'.")
-    if nan_policy not in ("raise", "omit"):
-        raise EvenhandError(f"nan_policy={nan_policy!r} does not fit rankings. Use 'raise' or 'omit'.")
     if rank is not None and score is not None and rank not in table.names:
         rank = None
-    roles = Roles(request, item, rank, score, tuple(by), system, sample, probability, weight)
-    _refuse_bad_names(table, roles)
-    chosen, types = roles.expressions(table)
-    chosen |= carry or {}
-    conditions = [f"({where})"] if where else []
-    rows, dropped = _check_values(table, roles, chosen, types, nan_policy, where)
-    conditions += [f"{chosen['place' if role == 'rank' else role]} IS NOT NULL" for role in dropped]
-    meeting = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    query = table.select(chosen) + meeting
-    facts = _check_rankings(table.engine, query, roles, ties)
+    named = {"system": system, "request": request, "sample": sample, "item": item}
+    numbers = {"rank": rank, "score": score, "probability": probability, "weight": weight}
+    checked = _Checked.from_table(table, "rankings", by, named | numbers, nan_policy, carry, where)
+    facts = _check_rankings(checked, ties)
+    tied = _ties_of_run(table, checked.roles)
     if facts["tied"]:
-        query, tied = _by_input_order(table, roles, chosen, meeting)
-    elif roles.rank is None:
-        place = f"ROW_NUMBER() OVER (PARTITION BY {columns(roles.keys)} ORDER BY score DESC)"
-        query, tied = f"SELECT ranked.*, {place} AS place FROM ({query}) AS ranked", 0
+        query, tied_rows = _by_input_order(table.engine, checked)
+        tied += tied_rows
+    elif checked.order == "score":
+        place = f"ROW_NUMBER() OVER (PARTITION BY {columns(checked.keys)} ORDER BY score DESC)"
+        query = f"SELECT ranked.*, {place} AS place FROM ({checked.query}) AS ranked"
     else:
-        query, tied = table.select(chosen | {"place": f"CAST({chosen['place']} AS BIGINT)"}) + meeting, 0
-    return Rankings(
-        table.engine, query, types | {"place": nw.Int64()}, table.backend, table.origin, roles.by, roles.keys, rows,
-        facts["rankings"], facts["gaps"], tied + _ties_of_run(table, roles), roles.order,
-        {f"{getattr(roles, role)} is missing": count for role, count in dropped.items()}, facts["requests"] == facts["rankings"],
-    )  # fmt: skip
-
-
-def _refuse_bad_names(table: Relation, roles: Roles) -> None:
-    problems = role_problems(table, roles.named(), NUMBERS)
-    if roles.rank is not None and roles.rank not in table.names:
-        problems.append("To order by score instead, pass score= with its column.")
-    problems += name_problems(roles)
-    if problems:
-        raise all_problems(problems, where="The call")
-
-
-def name_problems(roles: Roles) -> list[str]:
-    """Problems with the named columns alone, whatever the table holds."""
-    none = roles.rank is None and roles.score is None
-    problems = ["Neither rank nor score orders the rankings. Name the column of one of them."] if none else []
-    return problems + slice_problems(roles.by, {"system"})
-
-
-def _check_values(
-    table: Relation, roles: Roles, chosen: Mapping[str, str], types: Mapping[str, Type], nan_policy: str, where: str
-) -> tuple[int, dict[str, int]]:
-    """The number of rows, and how many miss which role where they are left out; bad values are refused."""
-    present = [role for role, _ in roles.named() if role != "by"]
-    aggregates = {"rows": "COUNT(*)"}
-    for role in present:
-        column = chosen["place" if role == "rank" else role]
-        aggregates[f"missing_{role}"] = count_where(f"{column} IS NULL")
-        if role in NUMBERS:
-            aggregates |= {f"low_{role}": f"MIN({column})", f"high_{role}": f"MAX({column})"}
-    if "rank" in present and types["place"] == nw.Float64:
-        aggregates["broken_rank"] = count_where(f"{chosen['place']} <> ROUND({chosen['place']})")
-    query = table.select(aggregates) + (f" WHERE {where}" if where else "")
-    facts = {name: value or 0 for name, value in table.engine.cells(query).row().items()}
-    rows = int(facts["rows"])
-    missing = {role: int(facts[f"missing_{role}"]) for role in present if facts[f"missing_{role}"]}
-    problems = missing_words(missing, roles, rows) if nan_policy == "raise" else []
-    problems += bad_numbers(facts, roles) if rows else []
-    if problems:
-        raise all_problems(problems, where="The table of rankings")
-    return rows, missing
-
-
-def missing_words(missing: Mapping[str, int], roles: Roles, rows: int) -> list[str]:
-    """That some rows lack a role."""
-    return [
-        f"{roles.words(role)} is missing in {count:,} of {rows:,} rows. Fill it, remove those rows, or pass nan_policy='omit'."
-        for role, count in missing.items()
-    ]
-
-
-def bad_numbers(facts: Mapping[str, Any], roles: Roles) -> list[str]:
-    """Ranks that are none, and numbers that are infinite or negative."""
-    problems = []
-    if roles.rank is not None and facts["low_rank"] < 1:
-        remedy = "Add 1 to it" if facts["low_rank"] == 0 else "Pass ranks counted from 1"
-        problems.append(f"{roles.words('rank')} goes down to {facts['low_rank']:g}, but 1 is the best rank. {remedy}.")
-    if facts.get("broken_rank"):
-        problems.append(
-            f"{roles.words('rank')} is no whole number in {int(facts['broken_rank']):,} rows. Pass whole ranks, or score=."
-        )
-    for role in ("score", "probability", "weight"):
-        if getattr(roles, role) is None:
-            continue
-        low, high = facts[f"low_{role}"], facts[f"high_{role}"]
-        if math.isinf(low) or math.isinf(high):
-            problems.append(f"{roles.words(role)} is infinite in some rows. Pass finite numbers.")
-        elif role != "score" and low < 0:
-            problems.append(f"{roles.words(role)} is negative in some rows. Pass numbers of zero or more.")
-    return problems
-
-
-def _check_rankings(engine: Engine, query: str, roles: Roles, ties: Ties) -> dict[str, int]:
-    """How many rankings there are, and how many are tied or have empty ranks; ties, items listed twice and ranks that are none
-    are refused.
-
-    Hashes tell whether anything stands in a ranking twice. Only where two are alike are the values of each ranking counted.
-    """
-    order = "place" if roles.rank is not None else "score"
-    sought = {"tied": order} | ({} if roles.item is None else {"twice": "item"})
-    pairs = {name: f"COUNT(DISTINCT hash({columns([*roles.keys, column])}))" for name, column in sought.items()}
-    counts = engine.cells(f"SELECT {select({'n': 'COUNT(*)', **pairs})} FROM ({query}) AS ranked").row()
-    per = {"n": "COUNT(*)", "best": f"MIN({order})", "deepest": f"MAX({order})"}
-    if len(roles.keys) > 1:
-        per["request"] = "request"
-    odd = {}
-    for name, column in sought.items():
-        if counts[name] != counts["n"]:
-            per[f"different_{name}"] = f"COUNT(DISTINCT {column})"
-            odd[name] = f"n <> different_{name}"
-    if roles.rank is not None:
-        untied = f"NOT ({odd['tied']}) AND " if "tied" in odd else ""
-        odd |= {"gaps": f"{untied}deepest <> n", "late": "best > 1", "deep": f"deepest > 2 * n + {DEEPEST}"}
-    aggregates = {"rankings": "COUNT(*)", **{name: count_where(condition) for name, condition in odd.items()}}
-    if len(roles.keys) > 1:
-        aggregates["requests"] = "COUNT(DISTINCT request)"
-    per_ranking = f"SELECT {select(per)} FROM ({query}) AS ranked GROUP BY {columns(roles.keys)}"
-    facts = dict.fromkeys(("tied", "twice", "gaps", "late", "deep"), 0)
-    cells = engine.cells(f"SELECT {select(aggregates)} FROM ({per_ranking}) AS per_ranking").row()
-    facts |= {name: int(value or 0) for name, value in cells.items()}
-    facts.setdefault("requests", facts["rankings"])
-    if problems := _bad_rankings(engine, query, roles, facts, ties):
-        raise all_problems(problems, where="The table of rankings")
-    return facts
-
-
-def _bad_rankings(engine: Engine, query: str, roles: Roles, facts: Mapping[str, int], ties: Ties) -> list[str]:
-    problems, rankings = [], f"{facts['rankings']:,} rankings"
-    if facts["twice"]:
-        problems.append(
-            f"{facts['twice']:,} of {rankings} list an item twice (first: {_first_double(engine, query, roles, 'item')}). "
-            "Keep one row per item, or name what tells the lists apart with by= or system=."
-        )
-    if facts["tied"] and ties == "raise":
-        problems.append(
-            f"{roles.words(roles.order)} has ties in {facts['tied']:,} of {rankings} "
-            f"(first: {_first_double(engine, query, roles, roles.order)}). Pass ties='input_order', or break them before calling."
-        )
-    if facts["late"] > 1 and 2 * facts["late"] > facts["rankings"]:
-        problems.append(
-            f"{roles.words('rank')} does not start at 1 in {facts['late']:,} of {rankings}. "
-            "Count ranks from 1 within each request, or order by score."
-        )
-    elif facts["deep"]:
-        problems.append(
-            f"{roles.words('rank')} goes far beyond the number of items in {facts['deep']:,} of {rankings}. "
-            "Count ranks from 1 within each request, or order by score."
-        )
-    return problems
-
-
-def _first_double(engine: Engine, query: str, roles: Roles, role: str) -> str:
-    """The first value that stands in a ranking twice, in words."""
-    _, first = repeated(engine, query, roles.keys, "place" if role == "rank" else role)
-    return f"request {first['request']!r}, {role} {first['place' if role == 'rank' else role]!r}"
-
-
-def repeated(engine: Engine, query: str, keys: Sequence[str], column: str) -> tuple[int, dict[str, Any]]:
-    """How many values of a column stand in a ranking several times, and the first of them with its ranking."""
-    names = columns([*keys, column])
-    several = f"SELECT {names} FROM ({query}) AS ranked GROUP BY {names} HAVING COUNT(*) > 1"
-    count = int(engine.cells(f"SELECT COUNT(*) AS n FROM ({several}) AS repeated").row()["n"])
-    if not count:
-        return 0, {}
-    order = ", ".join(f"{columns([name])} NULLS FIRST" for name in (*keys, column))
-    return count, engine.cells(f"SELECT {names} FROM ({several}) AS repeated ORDER BY {order} LIMIT 1").row()
-
-
-def _by_input_order(table: Relation, roles: Roles, chosen: Mapping[str, str], meeting: str) -> tuple[str, int]:
-    """A query for the rankings in which the order of rows settles ties, and how many rows were tied.
-
-    Rankings without ties keep their empty ranks.
-    """
-    if not table.engine.has_row_order:
-        raise EvenhandError("ties='input_order' needs a table whose rows have an order. Break ties before calling.")
-    keys = columns(roles.keys)
-    order, falling = ("place", "") if roles.rank is not None else ("score", " DESC")
-    numbered = table.select({**chosen, "row_of_table": "ROW_NUMBER() OVER ()"}) + meeting
-    marked = (
-        f"SELECT numbered.*, COUNT(*) OVER (PARTITION BY {keys}, {order}) AS tied_rows FROM ({numbered}) AS numbered"
+        query = checked.select({"place": f"CAST({checked.chosen['place']} AS BIGINT)"})
+    opened = checked.rankings(query, {"place": nw.Int64()})
+    return replace(
+        opened, rankings=facts["rankings"], gaps=facts["gaps"], ties=tied, single=facts["requests"] == facts["rankings"]
     )
-    place = f"ROW_NUMBER() OVER (PARTITION BY {keys} ORDER BY {order}{falling}, row_of_table)"
-    if roles.rank is not None:
-        place = f"CASE WHEN MAX(tied_rows) OVER (PARTITION BY {keys}) > 1 THEN {place} ELSE CAST(place AS BIGINT) END"
-    others = columns([name for name in chosen if name != "place"])
-    rows = table.engine.keep(f"SELECT {others}, {place} AS place, tied_rows FROM ({marked}) AS marked")
-    tied = table.engine.cells(f"SELECT {count_where('tied_rows > 1')} AS n FROM {rows}").row()["n"]
-    return f"SELECT {others}, place FROM {rows}", int(tied)
-
-
-def _ties_of_run(table: Relation, roles: Roles) -> int:
-    """Rows of a TREC run that shared their score: the reader settled them by document id and marked them."""
-    is_run = roles.rank == "rank" and table.schema.get("tied") == nw.Boolean and "score" in table.schema
-    return int(table.facts({"n": count_where(table.column("tied"))})["n"]) if is_run else 0
 
 
 def open_scores(
-    table: Relation,
-    *,
-    request: str,
-    item: str,
-    score: str,
-    by: Sequence[str] = (),
-    system: str | None = None,
-    ranked: bool = False,
-    nan_policy: Literal["raise", "omit"] = "raise",
-    carry: Mapping[str, str] | None = None,
-) -> Rankings:
+    table: Relation, *, request: str, item: str, score: str, by: Sequence[str] = (), system: str | None = None,
+    ranked: bool = False, nan_policy: Literal["raise", "omit"] = "raise", carry: Mapping[str, str] | None = None,
+) -> Rankings:  # fmt: skip
     """Checked scores of a model: one row per request and item; ties are allowed.
 
     `ranked`: the column holds ranks, 1 is best; their negatives are the scores.
     """
-    if nan_policy not in ("raise", "omit"):
-        raise EvenhandError(f"nan_policy={nan_policy!r} does not fit scores. Use 'raise' or 'omit'.")
-    table = table.with_numbers(score)
-    ordering = "rank" if ranked else "score"
-    named = [("request", request), ("item", item), (ordering, score), *([("system", system)] if system else [])]
-    by = tuple(by)
-    problems = role_problems(table, [*named, *(("by", b) for b in by)], ("score", "rank"))
-    problems += slice_problems(by, {"system"})
-    if problems:
-        raise all_problems(problems, where="The call")
-    chosen = {f"by_{i}": table.label(b) for i, b in enumerate(by)}
-    types: dict[str, Type] = {f"by_{i}": table.label_type(b) for i, b in enumerate(by)}
-    for role, column in named:
-        if role != ordering:
-            chosen[role], types[role] = table.label(column), table.label_type(column)
-    chosen["score"], types["score"] = f"{'-' * ranked}({table.number(score)})", nw.Float64()
-    chosen |= carry or {}
-    rows, missing = _check_scores(table, named, chosen, ordering, nan_policy)
-    query = table.select(chosen) + (f" WHERE {chosen['score']} IS NOT NULL" if missing else "")
-    keys = (*(f"by_{i}" for i in range(len(by))), *(["system"] if system else []), "request")
-    pairs = f"COUNT(DISTINCT hash({columns([*keys, 'item'])}))"
-    counts = table.engine.cells(f"SELECT COUNT(*) AS n, {pairs} AS pairs FROM ({query}) AS scored").row()
-    count, first = repeated(table.engine, query, keys, "item") if counts["pairs"] != counts["n"] else (0, {})
-    if count:
+    named = {"system": system, "request": request, "item": item, "rank" if ranked else "score": score}
+    checked = _Checked.from_table(table, "scores", by, named, nan_policy, carry)
+    if not _is_unique(checked, "item"):
+        count, first = _repeated(checked, "item")
         raise EvenhandError(
             f"{count:,} items are scored twice for the same request (first: request {first['request']!r}, item "
             f"{first['item']!r}). Keep one row for each, or name what tells them apart with by= or system=."
         )
-    return Rankings(
-        table.engine, query, types, table.backend, table.origin, by, keys, rows, ordered_by=ordering,
-        dropped={f"{score} is missing": missing} if missing else {}, single=keys == ("request",),
-    )  # fmt: skip
+    query = checked.query
+    if ranked:
+        query = f"SELECT ranked.*, CAST(-place AS DOUBLE) AS score FROM ({query}) AS ranked"
+    return replace(checked.rankings(query, {"score": nw.Float64()}), single=checked.keys == ("request",))
 
 
-def _check_scores(
-    table: Relation, named: Sequence[tuple[str, str]], chosen: Mapping[str, str], ordering: str, nan_policy: str
-) -> tuple[int, int]:
-    """The number of rows and of missing scores; missing ids and infinite scores are refused."""
-    score, words = chosen["score"], next(f"{role}={column!r}" for role, column in named if role == ordering)
-    ids = [(role, column) for role, column in named if role != ordering]
-    aggregates = {
-        "rows": "COUNT(*)",
-        "missing": count_where(f"{score} IS NULL"),
-        "infinite": count_where(f"ABS({score}) = {INFINITY}"),
-        **{f"missing_{role}": count_where(f"{chosen[role]} IS NULL") for role, _ in ids},
-    }
-    facts = {name: int(value) for name, value in table.facts(aggregates).items()}
-    problems = [
-        f"{role}={column!r} is missing in {facts[f'missing_{role}']:,} of {facts['rows']:,} rows. Fill it, or remove those rows."
-        for role, column in ids
-        if facts[f"missing_{role}"]
-    ]
-    if facts["infinite"]:
-        problems.append(f"{words} is infinite in some rows. Pass finite numbers.")
-    if facts["missing"] and nan_policy == "raise":
-        problems.append(
-            f"{words} is missing in {facts['missing']:,} of {facts['rows']:,} rows. Remove those rows, or pass nan_policy='omit'."
-        )
+@dataclass(frozen=True)
+class _Checked:
+    """A table whose roles and values were checked row by row.
+
+    Attributes
+    ----------
+    roles : the role and the column of the caller's table behind each of our columns; a rank is `place`.
+    chosen, types : SQL and type of our columns, and of what is carried along.
+    where : WHERE clause of the rows that count, or nothing.
+    rows : how many rows were read. dropped : rows left out, by the reason.
+    """
+
+    table: Relation
+    roles: Mapping[str, tuple[str, str]]
+    chosen: Mapping[str, str]
+    types: Mapping[str, Type]
+    where: str
+    rows: int
+    dropped: Mapping[str, int]
+
+    @classmethod
+    def from_table(
+        cls, table: Relation, kind: str, by: Sequence[str], named: Mapping[str, str | None], nan_policy: str,
+        carry: Mapping[str, str] | None, where: str = "",
+    ) -> _Checked:  # fmt: skip
+        """Every problem of a table of rankings or scores (`kind`) in one error."""
+        if nan_policy not in ("raise", "omit"):
+            raise EvenhandError(f"nan_policy={nan_policy!r} does not fit {kind}. Use 'raise' or 'omit'.")
+        table = table.with_numbers(*(column for role, column in named.items() if role in NUMBERS))
+        roles = {f"by_{i}": ("by", b) for i, b in enumerate(by)}
+        roles |= {
+            "place" if role == "rank" else role: (role, column) for role, column in named.items() if column is not None
+        }
+        _refuse_bad_roles(table, roles)
+        chosen, types = {}, {}
+        for name, (role, column) in roles.items():
+            is_number, is_whole = role in NUMBERS, role == "rank" and fits_int64(table.schema[column])
+            chosen[name] = (
+                table.number(column, "BIGINT" if is_whole else "DOUBLE") if is_number else table.label(column)
+            )
+            types[name] = nw.Int64() if is_whole else nw.Float64() if is_number else table.label_type(column)
+        rows, missing = _check_values(table, kind, roles, chosen, nan_policy, where)
+        conditions = [f"({where})"] * bool(where) + [f"{chosen[name]} IS NOT NULL" for name in missing]
+        dropped = {f"{roles[name][1]} is missing": count for name, count in missing.items()}
+        meeting = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return cls(table, roles, chosen | dict(carry or {}), types, meeting, rows, dropped)
+
+    @property
+    def order(self) -> str:
+        """Our column that orders a ranking."""
+        return "place" if "place" in self.roles else "score"
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Our names of the columns that name one ranking."""
+        return tuple(name for name in self.roles if name in ("system", "request", "sample") or name.startswith("by_"))
+
+    @property
+    def query(self) -> str:
+        return self.select({})
+
+    def select(self, replaced: Mapping[str, str]) -> str:
+        """A SELECT of our columns, some of them replaced or added, and of what is carried along."""
+        return self.table.select({**self.chosen, **replaced}) + self.where
+
+    def words(self, name: str) -> str:
+        """A role as it was typed."""
+        return "{}={!r}".format(*self.roles[name])
+
+    def rankings(self, query: str, types: Mapping[str, Type]) -> Rankings:
+        """The rankings that a query of the checked rows answers."""
+        return Rankings(
+            self.table.engine, query, {**self.types, **types}, self.table.backend, self.table.origin,
+            tuple(column for role, column in self.roles.values() if role == "by"), self.keys, self.rows,
+            ordered_by=self.roles[self.order][0], dropped=self.dropped,
+        )  # fmt: skip
+
+
+def _refuse_bad_roles(table: Relation, roles: Mapping[str, tuple[str, str]]) -> None:
+    problems = role_problems(table, list(roles.values()), NUMBERS)
+    if "place" in roles and roles["place"][1] not in table.names:
+        problems.append("To order by score instead, pass score= with its column.")
+    if "place" not in roles and "score" not in roles:
+        problems.append("Neither rank nor score orders the rankings. Name the column of one of them.")
+    problems += slice_problems([column for role, column in roles.values() if role == "by"], {"system"})
     if problems:
-        raise all_problems(problems, where="The table of scores")
-    return facts["rows"], facts["missing"]
+        raise all_problems(problems, where="The call")
+
+
+def _check_values(
+    table: Relation, kind: str, roles: Mapping[str, tuple[str, str]], chosen: Mapping[str, str], nan_policy: str, where: str
+) -> tuple[int, dict[str, int]]:  # fmt: skip
+    """The number of rows, and how many miss which of our columns where they are left out; bad values are refused."""
+    aggregates = {"rows": "COUNT(*)"}
+    for name, (role, _) in roles.items():
+        column = chosen[name]
+        if role != "by":
+            aggregates[f"missing_{name}"] = count_where(f"{column} IS NULL")
+        if role in NUMBERS:
+            aggregates |= {f"low_{name}": f"MIN({column})", f"high_{name}": f"MAX({column})"}
+        if role == "rank":
+            aggregates["broken"] = count_where(f"{column} <> ROUND({column})")
+    facts = table.engine.cells(table.select(aggregates) + (f" WHERE {where}" if where else "")).row()
+    rows, problems, missing = int(facts["rows"]), [], {}
+    for name, (role, column) in roles.items():
+        if not (count := int(facts.get(f"missing_{name}") or 0)):
+            continue
+        can_omit = kind == "rankings" or role in NUMBERS  # scores of nobody are a mistake, not a gap
+        missing[name] = count
+        if nan_policy == "raise" or not can_omit:
+            remedy = (
+                "Fill it, remove those rows, or pass nan_policy='omit'."
+                if can_omit
+                else "Fill it, or remove those rows."
+            )
+            problems.append(f"{role}={column!r} is missing in {count:,} of {rows:,} rows. {remedy}")
+    if kind == "rankings" and rows and "place" in roles:
+        problems += _bad_ranks("rank={!r}".format(roles["place"][1]), facts["low_place"] or 0, int(facts["broken"]))
+    for name, (role, column) in roles.items():
+        low, high = facts.get(f"low_{name}") or 0, facts.get(f"high_{name}") or 0
+        if (math.isinf(low) or math.isinf(high)) and (role != "rank" or kind == "scores"):
+            problems.append(f"{role}={column!r} is infinite in some rows. Pass finite numbers.")
+        elif role in ("probability", "weight") and low < 0:
+            problems.append(f"{role}={column!r} is negative in some rows. Pass numbers of zero or more.")
+    if problems:
+        raise all_problems(problems, where=f"The table of {kind}")
+    return rows, missing
+
+
+def _bad_ranks(words: str, lowest: float, broken: int) -> list[str]:
+    problems = []
+    if lowest < 1:
+        remedy = "Add 1 to it" if lowest == 0 else "Pass ranks counted from 1"
+        problems.append(f"{words} goes down to {lowest:g}, but 1 is the best rank. {remedy}.")
+    if broken:
+        problems.append(f"{words} is no whole number in {broken:,} rows. Pass whole ranks, or score=.")
+    return problems
+
+
+def _check_rankings(checked: _Checked, ties: Ties) -> dict[str, int]:
+    """How many rankings there are, and how many are tied or have empty ranks; what is no ranking is refused."""
+    order, per = checked.order, {"n": "COUNT(*)"}
+    per |= {"best": f"MIN({checked.order})", "deepest": f"MAX({checked.order})"}
+    if several_keys := len(checked.keys) > 1:
+        per["request"] = "request"
+    odd = {}
+    for name, column in {"tied": order, "twice": "item"}.items():
+        if column in checked.roles and not _is_unique(checked, column):
+            per[f"different_{name}"] = f"COUNT(DISTINCT {column})"
+            odd[name] = f"n <> different_{name}"
+    if order == "place":
+        untied = f"NOT ({odd['tied']}) AND " if "tied" in odd else ""
+        odd |= {"gaps": f"{untied}deepest <> n", "late": "best > 1", "deep": f"deepest > 2 * n + {MOST_EMPTY_RANKS}"}
+    aggregates = {"rankings": "COUNT(*)", **{name: count_where(condition) for name, condition in odd.items()}}
+    aggregates["requests"] = "COUNT(DISTINCT request)" if several_keys else "COUNT(*)"
+    per_ranking = f"SELECT {select(per)} FROM ({checked.query}) AS ranked GROUP BY {columns(checked.keys)}"
+    cells = checked.table.engine.cells(f"SELECT {select(aggregates)} FROM ({per_ranking}) AS per_ranking").row()
+    facts = dict.fromkeys(("tied", "twice", "gaps", "late", "deep"), 0)
+    facts |= {name: int(value or 0) for name, value in cells.items()}
+    if problems := _bad_rankings(checked, facts, ties):
+        raise all_problems(problems, where="The table of rankings")
+    return facts
+
+
+def _bad_rankings(checked: _Checked, facts: Mapping[str, int], ties: Ties) -> list[str]:
+    def first(column: str) -> str:
+        _, row = _repeated(checked, column)
+        return f"(first: request {row['request']!r}, {checked.roles[column][0]} {row[column]!r})"
+
+    problems, rankings, order = [], f"{facts['rankings']:,} rankings", checked.order
+    if facts["twice"]:
+        problems.append(
+            f"{facts['twice']:,} of {rankings} list an item twice {first('item')}. "
+            "Keep one row per item, or name what tells the lists apart with by= or system=."
+        )
+    if facts["tied"] and ties == "raise":
+        problems.append(
+            f"{checked.words(order)} has ties in {facts['tied']:,} of {rankings} {first(order)}. "
+            "Pass ties='input_order', or break them before calling."
+        )
+    if facts["late"] > 1 and 2 * facts["late"] > facts["rankings"]:
+        problems.append(
+            f"{checked.words(order)} does not start at 1 in {facts['late']:,} of {rankings}. "
+            "Count ranks from 1 within each request, or order by score."
+        )
+    elif facts["deep"]:
+        problems.append(
+            f"{checked.words(order)} goes far beyond the number of items in {facts['deep']:,} of {rankings}. "
+            "Count ranks from 1 within each request, or order by score."
+        )
+    return problems
+
+
+def _is_unique(checked: _Checked, column: str) -> bool:
+    """Whether no value stands in a ranking twice, as far as hashes tell: two alike may still be of different values."""
+    different = f"COUNT(DISTINCT hash({columns([*checked.keys, column])}))"
+    query = f"SELECT COUNT(*) AS n, {different} AS different FROM ({checked.query}) AS ranked"
+    row = checked.table.engine.cells(query).row()
+    return bool(row["n"] == row["different"])
+
+
+def _repeated(checked: _Checked, column: str) -> tuple[int, dict[str, Any]]:
+    """How many values of a column stand in a ranking several times, and the first of them with its ranking."""
+    names = [*checked.keys, column]
+    several = f"SELECT {columns(names)} FROM ({checked.query}) AS ranked GROUP BY {columns(names)} HAVING COUNT(*) > 1"
+    order = ", ".join(f"{quoted(name)} NULLS FIRST" for name in names)
+    cells = checked.table.engine.cells(
+        f"SELECT {columns(names)}, COUNT(*) OVER () AS n FROM ({several}) AS repeated ORDER BY {order} LIMIT 1"
+    )
+    return (int(cells.row()["n"]), cells.row()) if len(cells) else (0, {})
+
+
+def _by_input_order(engine: Engine, checked: _Checked) -> tuple[str, int]:
+    """A query for the rankings in which the order of rows settles ties, and how many rows were tied.
+
+    Rankings without ties keep their empty ranks.
+    """
+    if not engine.has_row_order:
+        raise EvenhandError("ties='input_order' needs a table whose rows have an order. Break ties before calling.")
+    keys, order = columns(checked.keys), checked.order
+    numbered = checked.select({"row_of_table": "ROW_NUMBER() OVER ()"})
+    marked = (
+        f"SELECT numbered.*, COUNT(*) OVER (PARTITION BY {keys}, {order}) AS tied_rows FROM ({numbered}) AS numbered"
+    )
+    best_first = "place" if order == "place" else "score DESC"
+    place = f"ROW_NUMBER() OVER (PARTITION BY {keys} ORDER BY {best_first}, row_of_table)"
+    if order == "place":
+        place = f"CASE WHEN MAX(tied_rows) OVER (PARTITION BY {keys}) > 1 THEN {place} ELSE CAST(place AS BIGINT) END"
+    others = columns([name for name in checked.chosen if name != "place"])
+    rows = engine.keep(f"SELECT {others}, {place} AS place, tied_rows FROM ({marked}) AS marked")
+    tied = engine.cells(f"SELECT {count_where('tied_rows > 1')} AS n FROM {rows}").row()["n"]
+    return f"SELECT {others}, place FROM {rows}", int(tied)
+
+
+def _ties_of_run(table: Relation, roles: Mapping[str, tuple[str, str]]) -> int:
+    """Rows of a TREC run that shared their score: the reader settled them by document id and marked them."""
+    is_run = (
+        roles.get("place") == ("rank", "rank") and table.schema.get("tied") == nw.Boolean and "score" in table.schema
+    )
+    return int(table.facts({"n": count_where(table.column("tied"))})["n"]) if is_run else 0

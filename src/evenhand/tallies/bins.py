@@ -12,7 +12,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.sources.quantiles import quantile_edges
-from evenhand.sources.slicing import Bins, LogBins
+from evenhand.sources.slicing import Bins
 from evenhand.sources.sql import double, nan_as_null
 from evenhand.tallies.slices import Label, Slices, rounded, rows_in_order
 
@@ -48,7 +48,7 @@ class Edges:
             return cls(np.zeros(0), [np.nan], [np.nan], ["all"])
         if math.isinf(low) or math.isinf(high):
             raise EvenhandError(f"{spec.column!r} is infinite for some units, which no bin holds. Pass finite values.")
-        if not isinstance(spec, LogBins):
+        if not spec.is_log:
             return _right_closed(quantile_edges(engine, f"SELECT value FROM {values}", spec.bins), low, high)
         if low < 0:
             raise EvenhandError(

@@ -12,7 +12,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.labels import whole
-from evenhand.sources.rounding import significant as significant
+from evenhand.sources.quantiles import significant as significant
 from evenhand.sources.sql import columns, quoted
 from evenhand.tallies.amounts import vector
 from evenhand.tallies.slices import Label, Slices, rounded, rows_in_order
