@@ -178,7 +178,7 @@ def test_items_may_be_shared_out_between_groups():
     assert np.isfinite(found["chance"].to_numpy()).all()
     with pytest.raises(EvenhandError, match="needs one label per item, not shares"):
         eh.prefix(shared, group=eh.shares("a", "b"), protected="a", metrics="ndd")
-    with pytest.raises(EvenhandError, match="1 rows have shares that are negative"):
+    with pytest.raises(EvenhandError, match="1 rows with shares that are negative"):
         eh.prefix(shared.with_columns(b=pl.Series([0.5, 0.5, 1.0])), group="shares(a, b)")
 
 

@@ -135,7 +135,6 @@ def _situation_of(
         opened, request=request, item=item if item in opened.schema else None, rank=None if score is not None else rank,
         score=score, ties=ties, carry=labels.carry(opened),
     )  # fmt: skip
-    labels.refuse_bad_rows(view)
     placed = Placed.from_rankings(view, labels.coded(view, role="the labels"), unknown).placement
     if placed.rows is not None:
         raise EvenhandError("Items that are shared out between groups leave no choice: use 'ndjs', or 'pref_kl'.")

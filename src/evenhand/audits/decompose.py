@@ -24,7 +24,7 @@ from evenhand.intervals.tails import cautions
 from evenhand.metrics.decomposition import INDICES, TUNED, Index, Parts, checked_index, parts, parts_influence
 from evenhand.results import Result
 from evenhand.sources.columns import TEXT
-from evenhand.sources.labels import TOGETHER, combined
+from evenhand.sources.labels import SEPARATOR, combined
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation
@@ -153,7 +153,7 @@ def _combine_groups(table: Any, population: Any, group: By) -> tuple[Any, Any, A
         return table, population, group[0]
     if not group or not all(isinstance(c, str) for c in group):
         raise EvenhandError(f"group={group!r} does not name columns. Pass one column, several, or one set of bins.")
-    columns, name = [str(c) for c in group], TOGETHER.join(map(str, group))
+    columns, name = [str(c) for c in group], SEPARATOR.join(map(str, group))
     opened = open_table(table)
     if lost := missing_columns(opened, [("group", c) for c in columns]):
         raise all_problems(lost)

@@ -140,7 +140,6 @@ def _result(
 ) -> RankingResult:  # fmt: skip
     """Every metric on every ranking, against random orders, as rows, curves and facts."""
     protected, unknown = call.arguments["protected"], call.arguments["unknown"]
-    labels.refuse_bad_rows(view)
     coded = labels.coded(view, role="the labels")
     few = merge_small_groups(
         coded.items_by_label, view.slices, call.min_units, protected=protected, unknown=unknown,

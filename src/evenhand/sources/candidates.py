@@ -108,10 +108,8 @@ def open_candidates(
     """
     coded = None
     if labels is not None:
-        if isinstance(labels, LabelColumns):
-            labels.refuse_bad_items(scored)
         coded = labels.coded(scored)
-        if "request" in coded.item_keys:
+        if "request" in coded.items.keys:
             raise EvenhandError(
                 "providers gives some items several providers, one per request. Give each item one, or pass eh.rollup(...)."
             )
@@ -139,7 +137,7 @@ def open_candidates(
 
 def _comparable_id(key: str, types: Mapping[str, Type], coded: CodedLabels | None, judgments: Judgments | None) -> str:
     """SQL of an id of the scores: as text where labels or judgments have text, so that all of them compare."""
-    others = [("groups", coded.types)] if coded is not None and key in coded.item_keys else []
+    others = [("groups", coded.items.types)] if coded is not None and key in coded.items.keys else []
     others += [("relevance", judgments.types)] if judgments is not None else []
     patterns = [comparable(other_types[key], types[key], column=key, role=role)[1] for role, other_types in others]
     return next((pattern for pattern in patterns if pattern != "{}"), "{}").format(f"scored.{key}")
@@ -170,7 +168,7 @@ def _owned(
     item = "CAST(labelled.item AS VARCHAR)" if is_text else "labelled.item"
     pairs = engine.cells(f"""
         SELECT items.code AS item, labelled.label AS label, SUM(labelled.share) AS share
-        FROM ({coded.items()}) AS labelled
+        FROM ({coded.items.sql}) AS labelled
         JOIN {item_codes} AS items ON items.id = {item}
         WHERE labelled.label IS NOT NULL AND labelled.share > 0
         GROUP BY items.code, labelled.label

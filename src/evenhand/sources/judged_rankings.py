@@ -95,14 +95,16 @@ class JudgedRankings:
     def judged_items(self) -> str:
         """A SELECT of request, item, relevance, label and share of what is judged."""
         assert self.judged is not None  # noqa: S101  (asked for by who needs judgments)
-        return self.labels.join(self.judged, {**{key: self.types[key] for key in KEYS}, "relevance": nw.Float64()})
+        return self.labels.items.join(
+            self.judged, {**{key: self.types[key] for key in KEYS}, "relevance": nw.Float64()}
+        )
 
     @property
     def labelled_items(self) -> str:
         """A SELECT of item, label and share of every item that has a label, ids as the rows have them."""
-        pattern, _ = comparable(self.labels.types["item"], self.types["item"], column="item", role="groups")
-        once = "DISTINCT " if "request" in self.labels.keys else ""
-        return f"SELECT {once}{pattern.format('item')} AS item, label, share FROM ({self.labels.items()}) AS labelled"
+        pattern, _ = comparable(self.labels.items.types["item"], self.types["item"], column="item", role="groups")
+        once = "DISTINCT " if "request" in self.labels.items.keys else ""
+        return f"SELECT {once}{pattern.format('item')} AS item, label, share FROM ({self.labels.items.sql}) AS labelled"
 
     def same_ranking(self, left: str, right: str) -> str:
         """SQL of whether rows of two tables are of one ranking; slices may be NULL."""
@@ -322,8 +324,6 @@ def _joined(
 
 def _coded(view: Rankings, rows: _Rows, labels: Labels | LabelColumns) -> CodedLabels:
     listed = replace(view, sql=rows.sql, types=rows.types)
-    if isinstance(labels, LabelColumns):
-        labels.refuse_bad_items(listed)
     return labels.coded(listed).with_items()
 
 

@@ -11,7 +11,7 @@ How the pieces fit::
     coded = labels.coded(view)                                      # CodedLabels, in the engine of the rankings
     coded.labels                                                    # every label, in the order of results
     coded.rows                                                      # SELECT: columns of the rankings, label, share
-    coded.items(), coded.join(sql, types)                           # SELECT item [, request], label, share; other rows with them
+    coded.items.sql, coded.items.join(sql, types)                   # SELECT item [, request], label, share; other rows with them
 
 In every SELECT `label` is a BIGINT, the place of the label in `coded.labels`, and NULL where the label is unknown; `share` is
 the part of the item that belongs to the label (1 where items are not shared). A row of the rankings stands there once for
@@ -21,32 +21,35 @@ each label of its item, and once with NULL where it has none.
 from __future__ import annotations
 
 import ast
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
+import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
-from evenhand.labels import in_order, whole
+from evenhand.labels import in_order, missing, whole
 from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending, may_be_file
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, Type, comparable, is_number, relation_of
-from evenhand.sources.roles import label_problems
-from evenhand.sources.sql import INFINITY, count_where, double, quoted, select
+from evenhand.sources.roles import label_problems, missing_columns
+from evenhand.sources.sql import INFINITY, count_where, double, select
 from evenhand.sources.sql import columns as column_list
 from evenhand.sources.sql import text as text_literal
+
+if TYPE_CHECKING:
+    from evenhand.sources.rankings import Rankings
 
 NEAR_ONE = 1e-6
 """How far from 1 the shares of an item may add up to."""
 
-TOGETHER = " & "
+SEPARATOR = " & "
 """Between the parts of an intersectional label."""
 
 
@@ -154,17 +157,25 @@ def _word(text: str) -> Any:
     return {"True": True, "False": False}.get(text, text)
 
 
-class Ranked(Protocol):
-    """Rows that labels are joined to: rankings, scores."""
+@dataclass(frozen=True)
+class ItemLabels:
+    """A SELECT (`sql`) of item (and request, where labels depend on it), `label` and `share`; `types` has those of the keys."""
 
-    @property
-    def engine(self) -> Engine: ...
+    keys: tuple[str, ...]
+    sql: str
+    types: Mapping[str, Type]
 
-    @property
-    def sql(self) -> str: ...
-
-    @property
-    def types(self) -> Mapping[str, Type]: ...
+    def join(self, rows: str, types: Mapping[str, Type], role: str = "groups") -> str:
+        """A SELECT of rows that have an item (and a request), with `label` and `share`."""
+        _refuse_unnamed(types, self.keys)
+        conditions = []
+        for key in self.keys:
+            label_pattern, row_pattern = comparable(self.types[key], types[key], column=key, role=role)
+            conditions.append(f"{row_pattern.format('ranked.' + key)} = {label_pattern.format('labels.' + key)}")
+        return (
+            f"SELECT ranked.*, labels.label AS label, COALESCE(labels.share, {double(1)}) AS share "
+            f"FROM ({rows}) AS ranked LEFT JOIN ({self.sql}) AS labels ON {' AND '.join(conditions)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -174,53 +185,52 @@ class CodedLabels:
     Attributes
     ----------
     labels : every label, in the order of results; a code is a place in it.
-    keys : what items are named by, `("item",)` or `("item", "request")`; empty where only rows of the rankings have labels.
     soft : whether an item may belong to several groups.
-    rows : a SELECT of the rankings with `label` and `share`.
-    table : a SELECT of the keys, `label` and `share`.
+    rows : a SELECT of the rankings with `label` and `share`. types : of the columns of the rankings.
+    table : labels that came in a table of their own; None where the rankings carry them.
     """
 
     engine: Engine
     labels: tuple[Any, ...]
-    keys: tuple[str, ...]
     soft: bool
     rows: str
-    table: str
     types: Mapping[str, Type]
     origin: str
     role: str
+    table: ItemLabels | None = None
 
     @property
     def has_table(self) -> bool:
         """Whether labels came in a table of their own, whose ids may be others than those of the rankings."""
-        return True
+        return self.table is not None
 
-    def items(self) -> str:
-        """A SELECT of every item (and request), label and share."""
-        return self.table
+    @cached_property
+    def items(self) -> ItemLabels:
+        """Every item (and request, where an item has several labels) with its label; two in one request are refused."""
+        if self.table is not None:
+            return self.table
+        _refuse_unnamed(self.types, ("item",))
+        for keys in (("item",), ("item", "request")):
+            names = f"{column_list(keys)}, label, share"
+            pairs = self.engine.keep(f"SELECT DISTINCT {names} FROM ({self.rows}) AS labelled WHERE label IS NOT NULL")
+            count, _ = _repeated(self.engine, pairs, keys, shared=self.soft)
+            if not count:
+                return ItemLabels(keys, f"SELECT {names} FROM {pairs}", self.types)
+        raise EvenhandError(
+            f"{self.origin} gives {count:,} items several labels in the same request. "
+            f"Give each item one, or pass eh.rollup(...) as {self.role}."
+        )
 
     def with_items(self) -> CodedLabels:
         """Labels with their table of items fixed, whatever happens to `rows` later."""
-        return self
-
-    @property
-    def item_keys(self) -> tuple[str, ...]:
-        """Key columns of `items`: the item, and the request where labels depend on it."""
-        return self.keys
-
-    def join(self, rows: str, types: Mapping[str, Type], role: str = "groups") -> str:
-        """A SELECT of other rows that have an item (and a request), with `label` and `share`."""
-        refuse_unnamed(types, self.keys)
-        return _joined(rows, types, f"({self.table})", self.types, self.keys, role)
+        return replace(self, table=self.items)
 
     def items_by_label(self, slices: Sequence[str]) -> list[tuple[tuple[tuple[Any, ...], Any], int]]:
         """Ranked items of each label in each slice (rows, where items have no names): ((slice, label), items)."""
-        keys = [*slices, "label"]
-        named = "item" in self.row_columns
-        each = f"SELECT {'DISTINCT ' if named else ''}{column_list([*keys, *(['item'] if named else [])])} "
-        each += f"FROM ({self.rows}) AS labelled WHERE share > 0"
-        query = f"SELECT {column_list(keys)}, COUNT(*) AS items FROM ({each}) AS shown GROUP BY {column_list(keys)}"
-        cells = self.engine.cells(query)
+        keys = column_list([*slices, "label"])
+        chosen = f"DISTINCT {keys}, item" if "item" in self.types else keys
+        each = f"SELECT {chosen} FROM ({self.rows}) AS labelled WHERE share > 0"
+        cells = self.engine.cells(f"SELECT {keys}, COUNT(*) AS items FROM ({each}) AS shown GROUP BY {keys}")
         labels = [None if code is None else self.labels[code] for code in cells.values("label")]
         return list(zip(zip(cells.labels(slices), labels, strict=True), cells.integers("items").tolist(), strict=True))
 
@@ -230,31 +240,20 @@ class CodedLabels:
             return self
         new = [names.get(label, str(label)) for label in self.labels]
         labels = tuple(in_order(set(new)))
-        import polars as pl
+        new_codes = np.array([labels.index(name) for name in new], dtype=np.int64)
+        codes = self.engine.bring({"code": np.arange(len(new)), "new_code": new_codes})
 
-        frame = pl.DataFrame(
-            {"code": range(len(new)), "new_code": [labels.index(name) for name in new]},
-            schema={"code": pl.Int64, "new_code": pl.Int64},
-        )
-        codes = self.engine.bring(frame)
-
-        def moved(query: str, names: Sequence[str]) -> str:
-            others = column_list(names, table="old", leading=True)
-            by = ", ".join(["codes.new_code", *(f"old.{quoted(name)}" for name in names)])
+        def recoded(query: str) -> str:
+            frame = self.engine.cells(f"SELECT * FROM ({query}) AS labelled LIMIT 0")
+            others = [name for name in frame.names if name not in ("label", "share")]
+            listed = column_list(others, table="old", leading=True)
             joined = f"FROM ({query}) AS old LEFT JOIN {codes} AS codes ON old.label = codes.code"
             if not self.soft:
-                return f"SELECT codes.new_code AS label, old.share AS share{others} {joined}"
-            return f"SELECT codes.new_code AS label, SUM(old.share) AS share{others} {joined} GROUP BY {by}"
+                return f"SELECT codes.new_code AS label, old.share AS share{listed} {joined}"
+            return f"SELECT codes.new_code AS label, SUM(old.share) AS share{listed} {joined} GROUP BY codes.new_code{listed}"
 
-        return replace(
-            self, labels=labels, rows=moved(self.rows, list(self.row_columns)), table=moved(self.table, list(self.keys))
-        )
-
-    @property
-    def row_columns(self) -> list[str]:
-        """Columns of `rows` beside `label` and `share`."""
-        frame = self.engine.cells(f"SELECT * FROM ({self.rows}) AS labelled LIMIT 0")
-        return [name for name in frame.names if name not in ("label", "share")]
+        table = None if self.table is None else replace(self.table, sql=recoded(self.table.sql))
+        return replace(self, labels=labels, rows=recoded(self.rows), table=table)
 
 
 @dataclass(frozen=True)
@@ -283,8 +282,8 @@ class Labels:
         opened = open_table(frame, role="groups")
         keys = {c: c for c in ("item", "request") if c in opened.schema}
         share = opened.number("share") if "share" in opened.schema else double(1)
-        chosen = {**{c: opened.label(c) for c in keys}, "label": opened.label("group"), "share": share}
-        return cls(_materialized(opened, opened.select(chosen), _types(opened, keys, ["group"])), soft, origin)
+        relation = _stored(opened, keys, {"label": opened.label("group"), "share": share}, opened.label_type("group"))
+        return cls(relation, soft, origin)
 
     def as_word(self) -> str | None:
         return self.word or None
@@ -303,25 +302,20 @@ class Labels:
         """Nothing needs to be taken along from the rankings."""
         return {}
 
-    def refuse_bad_rows(self, _: Ranked) -> None:
-        """Nothing: shares in a table were checked when it was opened."""
-
-    def refuse_bad_items(self, _: Ranked) -> None:
-        """Nothing: shares in a table were checked when it was opened."""
-
-    def coded(self, rankings: Ranked, role: str = "groups") -> CodedLabels:
+    def coded(self, rankings: Rankings, role: str = "groups") -> CodedLabels:
         """The labels as codes, in the engine of some rankings."""
-        refuse_unnamed(rankings.types, self.keys)
-        engine, rows = rankings.engine, open_table(self.relation, same_engine_as=_as_relation(rankings))
-        labels, codes = _numbered(engine, f"SELECT DISTINCT label FROM {rows.name} WHERE label IS NOT NULL", self.named)
-        keys = column_list(self.keys, table="labelled")
+        _refuse_unnamed(rankings.types, self.keys)
+        engine, rows = rankings.engine, open_table(self.relation, same_engine_as=rankings)
+        labels, codes = _label_codes(
+            engine, f"SELECT DISTINCT label FROM {rows.name} WHERE label IS NOT NULL", self.named
+        )
         table = engine.keep(
-            f"SELECT {keys}, codes.code AS label, labelled.share AS share "
+            f"SELECT {column_list(self.keys, table='labelled')}, codes.code AS label, labelled.share AS share "
             f"FROM {rows.name} AS labelled LEFT JOIN {codes} AS codes ON labelled.label = codes.label"
         )
-        joined = _joined(rankings.sql, rankings.types, table, rows.schema, self.keys, role)
-        query = f"SELECT {column_list(self.keys)}, label, share FROM {table}"
-        return CodedLabels(engine, labels, self.keys, self.soft, joined, query, rows.schema, self.origin, role)
+        items = ItemLabels(self.keys, f"SELECT {column_list(self.keys)}, label, share FROM {table}", rows.schema)
+        joined = items.join(rankings.sql, rankings.types, role)
+        return CodedLabels(engine, labels, self.soft, joined, rankings.types, self.origin, role, items)
 
 
 @dataclass(frozen=True)
@@ -346,115 +340,62 @@ class LabelColumns:
         """SQL of `label_value` (NULL where one of its columns is), or of `share_0`, `share_1`, ..."""
         if not self.soft:
             return {"label_value": combined(list(self.columns), table, self.role)}
-        table = table.with_numbers(*self.columns)
-        numbers = [table.number(c) for c in self.columns]
-        return {f"share_{i}": share for i, share in enumerate(_parts(numbers) if self.counts else numbers)}
+        return _share_expressions(table.with_numbers(*self.columns), self.columns, counts=self.counts)
 
-    def coded(self, rankings: Ranked, role: str = "groups") -> CodedLabels:  # noqa: ARG002  (as that of Labels)
-        """The labels as codes; `rankings` carry what `carry` asked for."""
+    def coded(self, rankings: Rankings, role: str = "") -> CodedLabels:
+        """The labels as codes; `rankings` carry what `carry` asked for. Bad shares are refused."""
         engine, source = rankings.engine, f"({rankings.sql})"
         if self.soft:
+            _refuse_bad_shares(engine, source, len(self.columns), self.role)
             labels: tuple[Any, ...] = self.columns
-            rows = _shares_as_rows(source, len(labels))
+            rows = _shares_as_rows(source, "wide.*", [f"CAST({i} AS BIGINT)" for i in range(len(labels))], "BIGINT")
         else:
             distinct = f"SELECT DISTINCT label_value AS label FROM {source} AS ranked WHERE label_value IS NOT NULL"
-            labels, codes = _numbered(engine, distinct)
+            labels, codes = _label_codes(engine, distinct)
             rows = (
                 f"SELECT ranked.*, codes.code AS label, {double(1)} AS share "
                 f"FROM {source} AS ranked LEFT JOIN {codes} AS codes ON ranked.label_value = codes.label"
             )
-        return _ItemsOfColumns(engine, labels, ("item",), self.soft, rows, "", rankings.types, self.origin, self.role)
-
-    def refuse_bad_items(self, rankings: Ranked) -> None:
-        """Items whose shares are negative, partly missing or do not add up to 1."""
-        if self.soft:
-            names = [f"share_{i}" for i in range(len(self.columns))]
-            has_shares = f"COALESCE({', '.join(names)}) IS NOT NULL"
-            wide = f"SELECT DISTINCT item, {', '.join(names)} FROM ({rankings.sql}) AS ranked WHERE {has_shares}"
-            _refuse_bad_shares(rankings.engine, f"({wide}) AS wide", names, self.role)
-
-    def refuse_bad_rows(self, rankings: Ranked) -> None:
-        """Rows whose shares are negative, partly missing or do not add up to 1."""
-        if not self.soft:
-            return
-        names = [f"share_{i}" for i in range(len(self.columns))]
-        holes, total = " + ".join(f"CASE WHEN {n} IS NULL THEN 1 ELSE 0 END" for n in names), " + ".join(names)
-        wrong = f"{holes} BETWEEN 1 AND {len(names) - 1} OR LEAST({', '.join(names)}) < 0 OR ABS({total} - 1) > {double(NEAR_ONE)}"
-        count = rankings.engine.cells(f"SELECT {count_where(wrong)} AS n FROM ({rankings.sql}) AS ranked").row()["n"]
-        if count:
-            raise EvenhandError(
-                f"{int(count):,} rows have shares that are negative, partly missing or do not sum to 1. "
-                "Pass shares of zero or more that sum to 1, or leave all of a row's missing where nothing is known."
-            )
-
-
-@dataclass(frozen=True)
-class _ItemsOfColumns(CodedLabels):
-    """Labels that rows of the rankings carry; the table of items is made when somebody asks for it."""
-
-    @property
-    def has_table(self) -> bool:
-        return False
-
-    def items(self) -> str:
-        return self._by_item.table
-
-    def with_items(self) -> CodedLabels:
-        keys, table = self._by_item.keys, self._by_item.table
-        return CodedLabels(
-            self.engine, self.labels, keys, self.soft, self.rows, table, self.types, self.origin, self.role
-        )
-
-    @property
-    def item_keys(self) -> tuple[str, ...]:
-        return self._by_item.keys
-
-    def join(self, rows: str, types: Mapping[str, Type], role: str = "groups") -> str:
-        return super(_ItemsOfColumns, self._by_item).join(rows, types, role)
-
-    @cached_property
-    def _by_item(self) -> _ItemsOfColumns:
-        """With every item (and request, where an item has several labels) once; two labels in one request are refused."""
-        refuse_unnamed(self.types, ("item",))
-        for keys in (("item",), ("item", "request")):
-            pairs = self.engine.keep(
-                f"SELECT DISTINCT {column_list(keys)}, label, share FROM ({self.rows}) AS labelled WHERE label IS NOT NULL"
-            )
-            count, _ = _repeated(self.engine, pairs, keys, shared=self.soft)
-            if not count:
-                table = f"SELECT {column_list(keys)}, label, share FROM {pairs}"
-                return replace(self, keys=keys, table=table)
-        raise EvenhandError(
-            f"{self.origin} gives {count:,} items several labels in the same request. "
-            f"Give each item one, or pass eh.rollup(...) as {self.role}."
-        )
+        return CodedLabels(engine, labels, self.soft, rows, rankings.types, self.origin, role or self.role)
 
 
 def open_labels(
     groups: Any, table: Relation, *, item: str, request: str = "request", role: str = "groups"
 ) -> Labels | LabelColumns:
     """Checked labels from the argument `role`; `table` holds the rankings to be labelled."""
-    if isinstance(groups, Labels):
-        return groups
-    if (fair := _of_trec_fair(groups)) is not None:
-        return fair
+    from evenhand.sources.rollup import read_rollup
+    from evenhand.sources.trec_fair import fair_paths, trec_fair_groups
+
     names = table.names
+    if (fair := fair_paths(groups)) is not None:
+        groups = trec_fair_groups(fair[0])
     if isinstance(groups, str) and groups not in names:
-        groups = read_shares(groups) or _read_rollup(groups) or groups
+        groups = read_shares(groups) or read_rollup(groups) or groups
     if isinstance(groups, Labels):
         return groups
-    if isinstance(groups, Shares):
-        return (
-            _share_columns(groups, table, role) if groups.of is None else _shares_of(groups, table, item, request, role)
-        )
     if isinstance(groups, str) and (groups in names or not may_be_file(groups)):
         return _label_columns([groups], table, role)
     several = isinstance(groups, (list, tuple)) and groups and all(isinstance(g, str) for g in groups)
     if several and any(g in names for g in groups):
         return _label_columns(list(groups), table, role)
-    if isinstance(groups, Mapping):
-        return _from_mapping(groups, table.engine, role)
-    return _from_table(_opened(groups, table, role), item, request, role)
+    shares = groups if isinstance(groups, Shares) else Shares(())
+    if shares.columns and shares.of is None:
+        return _share_columns(shares, table, role)
+    source = groups if shares.of is None else shares.of
+    if isinstance(source, Mapping):
+        return _from_mapping(source, role, counts=shares.counts)
+    if isinstance(source, (str, Path)) and os.path.isfile(source) and not has_known_ending(str(source)):
+        from evenhand.sources.trec import labels as trec_labels
+
+        opened = replace(open_table(trec_labels(source), same_engine_as=table), origin=str(source))
+    else:
+        opened = open_table(source, role=role, same_engine_as=table)
+    labels = labels_from_table(opened, item, request, role, shares)
+    if isinstance(groups, Shares) and not labels.soft:
+        raise EvenhandError(
+            f"{role}={str(shares)!r} is a table of labels, not of numbers. Pass the table itself, or name its columns of numbers."
+        )
+    return labels
 
 
 def columns_in(groups: Any) -> list[str]:
@@ -467,7 +408,16 @@ def columns_in(groups: Any) -> list[str]:
     return [g for g in groups if isinstance(g, str)] if isinstance(groups, (list, tuple)) else []
 
 
-def refuse_unnamed(columns: Mapping[str, Any], keys: Sequence[str]) -> None:
+def combined(columns: list[str], table: Relation, role: str) -> str:
+    """SQL of the label that several columns make together; NULL where one of them is."""
+    if problems := [p for c in columns for p in label_problems(role, c, table)]:
+        raise all_problems([p.replace("plain labels.", "plain labels, or eh.rollup(...).") for p in problems])
+    if len(columns) == 1:
+        return table.label(columns[0])
+    return f" || {text_literal(SEPARATOR)} || ".join(f"CAST({table.label(c)} AS VARCHAR)" for c in columns)
+
+
+def _refuse_unnamed(columns: Mapping[str, Any], keys: Sequence[str]) -> None:
     """Rankings without a column that labels are joined by."""
     if lacking := [key for key in keys if key not in columns]:
         raise EvenhandError(
@@ -475,140 +425,40 @@ def refuse_unnamed(columns: Mapping[str, Any], keys: Sequence[str]) -> None:
         )
 
 
-def combined(columns: list[str], table: Relation, role: str) -> str:
-    """SQL of the label that several columns make together; NULL where one of them is."""
-    if problems := [p for c in columns for p in label_problems(role, c, table)]:
-        raise all_problems([p.replace("plain labels.", "plain labels, or eh.rollup(...).") for p in problems])
-    if len(columns) == 1:
-        return table.label(columns[0])
-    return f" || {text_literal(TOGETHER)} || ".join(f"CAST({table.label(c)} AS VARCHAR)" for c in columns)
-
-
-def several_labels(role: str, count: int, first: Any) -> EvenhandError:
-    """That ids have more than one label."""
-    return EvenhandError(
-        f"{role} gives {count:,} of its ids more than one label (for example {first!r}). "
-        "Give each id one label, or pass eh.rollup(...) where an item has several providers."
-    )
-
-
-def _of_trec_fair(groups: Any) -> Labels | None:
-    """A file of the TREC Fair track, `"trec-fair:FILE"`."""
-    from evenhand.sources.trec_fair import fair_paths, trec_fair_groups
-
-    paths = fair_paths(groups)
-    return None if paths is None else trec_fair_groups(paths[0])
-
-
-def _read_rollup(text: str) -> Labels | None:
-    """`rollup(items.csv, providers.csv)` as plans and the command line write it."""
-    from evenhand.sources.rollup import read_rollup
-
-    return read_rollup(text)
-
-
-def _opened(groups: Any, table: Relation, role: str) -> Relation:
-    if isinstance(groups, (str, Path)) and os.path.isfile(groups) and not has_known_ending(str(groups)):
-        from evenhand.sources.trec import labels
-
-        return replace(open_table(labels(groups), same_engine_as=table), origin=str(groups))
-    return open_table(groups, role=role, same_engine_as=table)
-
-
-def _materialized(table: Relation, query: str, types: Mapping[str, Type]) -> Relation:
-    """A temporary table with the answer of a query, in the engine of another one."""
-    return relation_of(table.engine, table.engine.keep(query), types, backend=table.backend, origin=table.origin)
-
-
-def _types(table: Relation, keys: Mapping[str, str], label: Sequence[str]) -> dict[str, Type]:
-    """Types of ids, of the label that some columns make, and of the share."""
-    kinds: dict[str, Type] = {role: table.label_type(column) for role, column in keys.items()}
-    kinds["label"] = table.label_type(label[0]) if len(label) == 1 else nw.String()
-    return kinds | {"share": nw.Float64()}
-
-
-def _as_relation(rankings: Ranked) -> Relation:
-    return relation_of(rankings.engine, f"({rankings.sql})", rankings.types, backend="", origin="")
-
-
-def _numbered(engine: Engine, query: str, named: Sequence[str] = ()) -> tuple[tuple[Any, ...], str]:
+def _label_codes(engine: Engine, query: str, named: Sequence[str] = ()) -> tuple[tuple[Any, ...], str]:
     """The distinct labels that a query answers in order, and a table of each `label` with its `code`."""
-    import polars as pl
-
-    frame = engine.cells(query).frame
-    labels = in_order({*frame["label"].to_list(), *named})
+    distinct = engine.cells(query)
+    labels = in_order({*distinct.values("label"), *named})
     place = {label: i for i, label in enumerate(labels)}
-    codes = [place[label] for label in frame["label"].to_list()]
-    brought = engine.bring(frame.with_columns(pl.Series("code", codes, dtype=pl.Int64)))
-    return tuple(whole(labels)), brought
-
-
-def _joined(
-    rows: str, types: Mapping[str, Type], table: str, labelled: Mapping[str, Type], keys: Sequence[str], role: str
-) -> str:
-    """Rows with the label and share of their item (and request)."""
-    conditions = []
-    for key in keys:
-        label_pattern, row_pattern = comparable(labelled[key], types[key], column=key, role=role)
-        conditions.append(f"{row_pattern.format('ranked.' + key)} = {label_pattern.format('labels.' + key)}")
-    return (
-        f"SELECT ranked.*, labels.label AS label, COALESCE(labels.share, {double(1)}) AS share "
-        f"FROM ({rows}) AS ranked LEFT JOIN {table} AS labels ON {' AND '.join(conditions)}"
-    )
-
-
-def _shares_as_rows(source: str, many: int) -> str:
-    """Rows with columns of shares as one row per label with a share above zero; one without a label where all are missing."""
-    parts = [
-        f"SELECT ranked.*, CAST({i} AS BIGINT) AS label, share_{i} AS share FROM {source} AS ranked WHERE share_{i} > 0"
-        for i in range(many)
-    ]
-    unknown = " AND ".join(f"share_{i} IS NULL" for i in range(many))
-    parts.append(
-        f"SELECT ranked.*, CAST(NULL AS BIGINT) AS label, {double(1)} AS share FROM {source} AS ranked WHERE {unknown}"
-    )
-    return " UNION ALL ".join(parts)
-
-
-def _refuse_absent(columns: Sequence[str], table: Relation, role: str) -> None:
-    problems = [
-        f"{role}={c!r} is not a column of the rankings. {suggestion(c, table.names)}Columns: {listing(table.names)}."
-        for c in columns
-        if c not in table.schema
-    ]
-    if problems:
-        raise all_problems(problems)
+    codes = np.array([place[label] for label in distinct.values("label")], dtype=np.int64)
+    return tuple(whole(labels)), engine.bring(distinct.with_column("code", codes))
 
 
 def _label_columns(columns: list[str], table: Relation, role: str) -> LabelColumns:
-    _refuse_absent(columns, table, role)
-    if len(columns) > 1:
-        numbers = table.with_numbers(*columns)
-        if all(numbers.schema[c].is_float() for c in columns):
-            _refuse_shares(columns, numbers, role)
+    if problems := missing_columns(table, [(role, c) for c in columns], of="the rankings"):
+        raise all_problems(problems)
+    numbered = table.with_numbers(*columns)
+    if len(columns) > 1 and all(numbered.schema[c].is_float() for c in columns):
+        # numbers that add up to 1 in every row are hardly labels to be combined
+        numbers = [numbered.number(c) for c in columns]
+        total = " + ".join(f"COALESCE({n}, 0)" for n in numbers)
+        counts = {
+            "one": f"ABS({total} - 1) <= {double(NEAR_ONE)}",
+            "known": " OR ".join(f"{n} IS NOT NULL" for n in numbers),
+            "broken": " OR ".join(f"({n} > 0 AND {n} < 1)" for n in numbers),
+        }
+        facts = numbered.facts({name: count_where(condition) for name, condition in counts.items()})
+        if facts["broken"] and facts["one"] == facts["known"]:
+            raise EvenhandError(
+                f"{role}={columns!r} names columns of shares, and a list of columns means labels that are combined. "
+                f"Pass eh.{Shares(tuple(columns))}."
+            )
     return LabelColumns(tuple(columns), role)
 
 
-def _refuse_shares(columns: list[str], table: Relation, role: str) -> None:
-    """Numbers that add up to 1 in every row are hardly labels to be combined."""
-    numbers = [table.number(c) for c in columns]
-    total = " + ".join(f"COALESCE({n}, 0)" for n in numbers)
-    facts = table.facts(
-        {
-            "one": count_where(f"ABS({total} - 1) <= {double(NEAR_ONE)}"),
-            "known": count_where(" OR ".join(f"{n} IS NOT NULL" for n in numbers)),
-            "broken": count_where(" OR ".join(f"({n} > 0 AND {n} < 1)" for n in numbers)),
-        }
-    )
-    if facts["broken"] and facts["one"] == facts["known"]:
-        raise EvenhandError(
-            f"{role}={columns!r} names columns of shares, and a list of columns means labels that are combined. "
-            f"Pass eh.{Shares(tuple(columns))}."
-        )
-
-
 def _share_columns(shares: Shares, table: Relation, role: str) -> LabelColumns:
-    _refuse_absent(shares.columns, table, role)
+    if problems := missing_columns(table, [(role, c) for c in shares.columns], of="the rankings"):
+        raise all_problems(problems)
     schema = table.with_numbers(*shares.columns).schema
     words = [c for c in shares.columns if not is_number(schema[c])]
     if words:
@@ -618,39 +468,55 @@ def _share_columns(shares: Shares, table: Relation, role: str) -> LabelColumns:
     return LabelColumns(tuple(in_order(shares.columns)), role, soft=True, counts=shares.counts)
 
 
-def _shares_of(shares: Shares, table: Relation, item: str, request: str, role: str) -> Labels:
-    """Shares, or counts, that stand in a table of items or in a mapping."""
-    if isinstance(shares.of, Mapping):
-        return _from_mapping(shares.of, table.engine, role, counts=shares.counts)
-    labels = _from_table(_opened(shares.of, table, role), item, request, role, shares)
-    if not labels.soft:
+def _share_expressions(table: Relation, columns: Sequence[str], *, counts: bool) -> dict[str, str]:
+    """SQL of `share_0`, `share_1`, ...: the columns, or counts over their sum, which are unknown where all are zero.
+
+    A row with a negative count stays as it is, to be refused as shares are.
+    """
+    parts = [table.number(c) for c in columns]
+    if counts:
+        total, least = " + ".join(f"COALESCE({c}, 0)" for c in parts), f"LEAST({', '.join(parts)})"
+        parts = [f"CASE WHEN {least} < 0 THEN {c} WHEN {total} > 0 THEN {c} / ({total}) END" for c in parts]
+    return {f"share_{i}": part for i, part in enumerate(parts)}
+
+
+def _shares_as_rows(source: str, chosen: str, labels: Sequence[str], kind: str) -> str:
+    """Columns of shares as one row per label (SQL) with a share above zero; one without a label where all are missing."""
+    parts = [
+        f"SELECT {chosen}, {label} AS label, share_{i} AS share FROM {source} AS wide WHERE share_{i} > 0"
+        for i, label in enumerate(labels)
+    ]
+    unknown = " AND ".join(f"share_{i} IS NULL" for i in range(len(labels)))
+    nobody = f"CAST(NULL AS {kind}) AS label, {double(1)} AS share"
+    return " UNION ALL ".join([*parts, f"SELECT {chosen}, {nobody} FROM {source} AS wide WHERE {unknown}"])
+
+
+def _refuse_bad_shares(engine: Engine, source: str, many: int, role: str) -> None:
+    """Rows of shares in columns that are negative, partly missing or do not add up to 1."""
+    names = [f"share_{i}" for i in range(many)]
+    holes, total = " + ".join(f"CASE WHEN {n} IS NULL THEN 1 ELSE 0 END" for n in names), " + ".join(names)
+    wrong = (
+        f"{holes} BETWEEN 1 AND {many - 1} OR LEAST({', '.join(names)}) < 0 OR ABS({total} - 1) > {double(NEAR_ONE)}"
+    )
+    count = int(engine.cells(f"SELECT {count_where(wrong)} AS n FROM {source} AS wide").row()["n"])
+    if count:
         raise EvenhandError(
-            f"{role}={str(shares)!r} is a table of labels, not of numbers. Pass the table itself, or name its columns of numbers."
+            f"{role} has {count:,} rows with shares that are negative, partly missing or do not add up to 1. "
+            "Pass shares of zero or more that add up to 1, or say that they are counts: eh.shares(..., counts=True)."
         )
-    return labels
 
 
-def _parts(counts: Sequence[str]) -> list[str]:
-    """Counts over their sum, unknown where all are zero; a row with a negative one stays as it is, to be refused as shares are."""
-    total, least = " + ".join(f"COALESCE({c}, 0)" for c in counts), f"LEAST({', '.join(counts)})"
-    return [f"CASE WHEN {least} < 0 THEN {c} WHEN {total} > 0 THEN {c} / ({total}) END" for c in counts]
-
-
-def _from_mapping(labels_by_item: Mapping[Any, Any], engine: Engine, role: str, *, counts: bool = False) -> Labels:
+def _from_mapping(labels_by_item: Mapping[Any, Any], role: str, *, counts: bool = False) -> Labels:
     """`{item: label}`, `{item: {label: share}}`, None where unknown."""
     import polars as pl
 
-    items: list[Any] = []
-    groups: list[Any] = []
-    parts: list[float] = []
-    soft = False
-    for item, label in labels_by_item.items():
-        split: Mapping[Any, Any] = label if isinstance(label, Mapping) else {label: 1.0}
-        soft = soft or isinstance(label, Mapping)
-        for group, share in split.items():
-            items.append(item)
-            groups.append(None if isinstance(group, float) and math.isnan(group) else group)
-            parts.append(share)
+    soft = any(isinstance(label, Mapping) for label in labels_by_item.values())
+    rows = [
+        (item, None if missing(group) else group, share)
+        for item, label in labels_by_item.items()
+        for group, share in (label if isinstance(label, Mapping) else {label: 1.0}).items()
+    ]
+    items, groups, parts = zip(*rows, strict=True) if rows else ((), (), ())
     try:
         empty = pl.Series(dtype=pl.String)
         frame = pl.DataFrame({"item": items or empty, "group": groups or empty})
@@ -661,27 +527,15 @@ def _from_mapping(labels_by_item: Mapping[Any, Any], engine: Engine, role: str, 
         raise EvenhandError(
             f"{role} mixes kinds of items or labels. Pass items of one type and labels of one type."
         ) from error
-    opened = open_table(frame, role=role)
-    chosen = {"item": opened.label("item"), "label": opened.label("group"), "share": opened.number("share")}
-    types = _types(opened, {"item": "item"}, ["group"])
-    labels = Labels(_materialized(opened, opened.select(chosen), types), soft, "a mapping")
+    labels = Labels.from_frame(frame, soft=soft, origin="a mapping")
     return _with_sound_shares(labels, role, counts=counts) if soft or counts else labels
 
 
-def _from_table(
-    table: Relation,
-    item: str,
-    request: str,
-    role: str,
-    shares: Shares = Shares(()),  # noqa: B008  (frozen)
-) -> Labels:
+def labels_from_table(table: Relation, item: str, request: str, role: str, shares: Shares = Shares(())) -> Labels:  # noqa: B008
     """A label per item (or per request and item), several label columns together, or one column of shares per group."""
-    names = list(table.schema)
-    key = item if item in names else "item" if "item" in names else None
-    asker = request if request in names else "request" if "request" in names else None
-    judged = ["iteration"] if "relevance" in names else []  # what judgments hold beside their label
-    others = [n for n in names if n not in (key, asker, *judged)]
-    if key is None:
+    names = table.names
+    ids = {"item": item if item in names else "item", "request": request if request in names else "request"}
+    if ids["item"] not in names:
         raise EvenhandError(
             f"{role} has no column {item!r}. Its columns are {listing(names)}: rename the one with the ids of items to {item!r}."
         )
@@ -689,36 +543,50 @@ def _from_table(
         raise EvenhandError(
             f"{lost[0]!r} is not a column of {role}. {suggestion(lost[0], names)}Columns: {listing(names)}."
         )
-    others = list(shares.columns) or others
+    ids = {key: column for key, column in ids.items() if column in names}
+    judged = ["iteration"] if "relevance" in names else []  # what judgments hold beside their label
+    others = list(shares.columns) or [n for n in names if n not in (*ids.values(), *judged)]
     if not others:
         raise EvenhandError(
-            f"{role} needs at least one column of labels beside {key!r}. Its columns: {listing(names)}."
+            f"{role} needs at least one column of labels beside {ids['item']!r}. Its columns: {listing(names)}."
         )
-    ids = {"item": key} | ({} if asker is None else {"request": asker})
-    keys = {role: table.label(column) for role, column in ids.items()}
-    named = f"WHERE {keys['item']} IS NOT NULL"
     read = table.with_numbers(*others) if len(others) > 1 else table
     schema = read.schema
     if len(others) > 1 and all(is_number(schema[n]) for n in others):
-        numbers = [read.number(c) for c in others]
-        numbers = _parts(numbers) if shares.counts else numbers
-        wide = {**keys, **{f"share_{i}": share for i, share in enumerate(numbers)}}
-        once = _once(_materialized(read, f"{read.select(wide)} {named}", _types(read, ids, [])), list(keys), role)
-        return _of_shares(once, list(keys), others, role)
+        wide = _stored(read, ids, _share_expressions(read, others, counts=shares.counts), distinct=True)
+        _refuse_repeated(wide, list(ids), role)
+        _refuse_bad_shares(wide.engine, wide.name, len(others), role)
+        rows = _shares_as_rows(wide.name, column_list(ids), [text_literal(c) for c in others], "VARCHAR")
+        relation = replace(wide, name=wide.engine.keep(rows))
+        return Labels(relation, True, table.origin, tuple(others))
     if {"group", "share"} == set(others) and is_number(schema["share"]):
-        chosen = {**keys, "label": read.label("group"), "share": read.number("share")}
-        types = _types(read, ids, ["group"])
-        labels = Labels(_materialized(read, f"{read.select(chosen)} {named}", types), True, table.origin)
+        chosen = {"label": read.label("group"), "share": read.number("share")}
+        labels = Labels(_stored(read, ids, chosen, read.label_type("group")), True, table.origin)
         return _with_sound_shares(labels, role, counts=shares.counts)
     if len(others) > 1 and any(schema[n].is_float() for n in others):
         raise EvenhandError(
             f"{role} mixes labels and numbers: {listing(f'{n} ({schema[n]})' for n in others)}. "
             "Pass labels only (they are combined), or one column of shares per group."
         )
-    chosen = {**keys, "label": combined(others, table, role), "share": double(1)}
-    labelled = _materialized(table, f"{table.select(chosen)} {named}", _types(table, ids, others))
-    labelled = _once(labelled, list(keys), role)
+    chosen = {"label": combined(others, table, role), "share": double(1)}
+    kind = table.label_type(others[0]) if len(others) == 1 else nw.String()
+    labelled = _stored(table, ids, chosen, kind, distinct=True)
+    _refuse_repeated(labelled, list(ids), role)
     return Labels(labelled, False, table.origin)
+
+
+def _stored(
+    table: Relation, ids: Mapping[str, str], chosen: Mapping[str, str], label: Type | None = None, *, distinct: bool = False
+) -> Relation:  # fmt: skip
+    """A temporary table of ids (our name, theirs) and other expressions; rows without an item are left out.
+
+    `label` is the type of the labels (text where None).
+    """
+    keys = {key: table.label(column) for key, column in ids.items()}
+    query = f"SELECT {'DISTINCT ' * distinct}{select({**keys, **chosen})} FROM {table.name} WHERE {keys['item']} IS NOT NULL"
+    types: dict[str, Type] = {key: table.label_type(column) for key, column in ids.items()}
+    types |= {"label": label or nw.String(), "share": nw.Float64()}
+    return relation_of(table.engine, table.engine.keep(query), types, backend=table.backend, origin=table.origin)
 
 
 def _repeated(engine: Engine, table: str, keys: Sequence[str], *, shared: bool = False) -> tuple[int, Any]:
@@ -729,54 +597,37 @@ def _repeated(engine: Engine, table: str, keys: Sequence[str], *, shared: bool =
     return int(row["n"]), row["first_item"]
 
 
-def _once(rows: Relation, keys: Sequence[str], role: str) -> Relation:
-    """One row for each item (and request); the same row twice is one, two different ones are an error."""
-    if not _repeated(rows.engine, rows.name, keys)[0]:
-        return rows
-    distinct = replace(rows, name=rows.engine.keep(f"SELECT DISTINCT * FROM {rows.name}"))
-    count, first = _repeated(rows.engine, distinct.name, keys)
+def _refuse_repeated(rows: Relation, keys: Sequence[str], role: str) -> None:
+    """Ids with several different labels."""
+    count, first = _repeated(rows.engine, rows.name, keys)
     if count:
-        raise several_labels(role, count, first)
-    return distinct
-
-
-def _of_shares(wide: Relation, keys: list[str], columns: list[str], role: str) -> Labels:
-    """Columns of shares as rows of item and label, without the zeros; a row of missing values is unknown."""
-    names = [f"share_{i}" for i in range(len(columns))]
-    _refuse_bad_shares(wide.engine, wide.name, names, role)
-    ids = column_list(keys)
-    parts = [
-        f"SELECT {ids}, {text_literal(column)} AS label, {name} AS share FROM {wide.name} WHERE {name} > 0"
-        for column, name in zip(columns, names, strict=True)
-    ]
-    unknown = " AND ".join(f"{n} IS NULL" for n in names)
-    parts.append(f"SELECT {ids}, CAST(NULL AS VARCHAR) AS label, {double(1)} AS share FROM {wide.name} WHERE {unknown}")
-    return Labels(_materialized(wide, " UNION ALL ".join(parts), wide.schema), True, wide.origin, tuple(columns))
-
-
-def _refuse_bad_shares(engine: Engine, wide: str, names: Sequence[str], role: str) -> None:
-    """Rows of shares in columns that are negative, partly missing or do not add up to 1."""
-    holes = " + ".join(f"CASE WHEN {n} IS NULL THEN 1 ELSE 0 END" for n in names)
-    counts = {
-        "negative": " + ".join(count_where(f"{n} < 0") for n in names),
-        "lacking": count_where(f"{holes} BETWEEN 1 AND {len(names) - 1}"),
-        "off": count_where(f"ABS({' + '.join(names)} - 1) > {double(NEAR_ONE)}"),
-    }
-    facts = engine.cells(f"SELECT {select(counts)} FROM {wide}").row()
-    below, lacking, off = (int(facts[name] or 0) for name in counts)
-    if below or lacking or off:
         raise EvenhandError(
-            f"{role} holds {below:,} negative shares, {lacking:,} rows with some shares missing and {off:,} rows that do "
-            "not add up to 1. Pass shares of zero or more that add up to 1 for each item, or say that they are counts: "
-            "eh.shares(..., counts=True)."
+            f"{role} gives {count:,} of its ids more than one label (for example {first!r}). "
+            "Give each id one label, or pass eh.rollup(...) where an item has several providers."
         )
 
 
 def _with_sound_shares(labels: Labels, role: str, *, counts: bool = False) -> Labels:
-    """Labels whose shares are zero or more and add up to 1 for each item; others are refused."""
-    if counts:
-        labels = _divided(labels, role)
+    """Labels whose shares are zero or more and add up to 1 for each item; others are refused.
+
+    Counts are divided by their sum over the item, whose groups are unknown where that is zero.
+    """
     rows, keys = labels.relation, column_list(labels.keys)
+    if counts:
+        odd = int(rows.facts({"n": count_where(f"share IS NULL OR share < 0 OR share = {INFINITY}")})["n"])
+        if odd:
+            raise EvenhandError(
+                f"{role} holds {odd:,} counts that are negative, missing or infinite. Pass counts of zero or more."
+            )
+        total, many = (f"{sum_or_count} OVER (PARTITION BY {keys})" for sum_or_count in ("SUM(share)", "COUNT(*)"))
+        rows = replace(
+            rows,
+            name=rows.engine.keep(f"""
+            SELECT {keys}, CASE WHEN {total} > 0 THEN label END AS label,
+                   CASE WHEN {total} > 0 THEN share / {total} ELSE {double(1)} / {many} END AS share
+            FROM {rows.name}
+        """),
+        )
     wrong = f"ABS(SUM(share) - 1) > {double(NEAR_ONE)} OR MIN(share) < 0"
     per_item = f"SELECT {keys} FROM {rows.name} GROUP BY {keys} HAVING {wrong}"
     count = int(rows.engine.cells(f"SELECT COUNT(*) AS n FROM ({per_item}) AS odd").row()["n"])
@@ -785,24 +636,4 @@ def _with_sound_shares(labels: Labels, role: str, *, counts: bool = False) -> La
             f"{role} gives {count:,} items shares that are negative or do not add up to 1. Pass shares that add up to 1, or say "
             "that they are counts: eh.shares(..., counts=True)."
         )
-    return labels
-
-
-def _divided(labels: Labels, role: str) -> Labels:
-    """Counts per item and group over the sum of the item, whose groups are unknown where that is zero."""
-    rows = labels.relation
-    odd = count_where(f"share IS NULL OR share < 0 OR share = {INFINITY}")
-    count = int(rows.facts({"n": odd})["n"] or 0)
-    if count:
-        raise EvenhandError(
-            f"{role} holds {count:,} counts that are negative, missing or infinite. Pass counts of zero or more."
-        )
-    keys = column_list(labels.keys)
-    totals = f"SELECT {keys}, SUM(share) AS total, COUNT(*) AS row_count FROM {rows.name} GROUP BY {keys}"
-    on = " AND ".join(f"counts.{quoted(k)} = totals.{quoted(k)}" for k in labels.keys)
-    query = (
-        f"SELECT {column_list(labels.keys, table='counts')}, CASE WHEN total > 0 THEN label END AS label, "
-        f"CASE WHEN total > 0 THEN share / total ELSE {double(1)} / row_count END AS share "
-        f"FROM {rows.name} AS counts JOIN ({totals}) AS totals ON {on}"
-    )
-    return replace(labels, relation=_materialized(rows, query, rows.schema))
+    return replace(labels, relation=rows)

@@ -18,8 +18,8 @@ RESERVED = frozenset(
 """Columns of every result; a slice column of that name would hide them."""
 
 
-def missing_columns(table: Relation, roles: Sequence[tuple[str, Any]]) -> list[str]:
-    """One problem per role whose column the table does not have."""
+def missing_columns(table: Relation, roles: Sequence[tuple[str, Any]], of: str = "the table") -> list[str]:
+    """One problem per role whose column a table does not have; `of` is what the caller knows the table as."""
     names = table.names
     problems = []
     for role, column in roles:
@@ -31,7 +31,7 @@ def missing_columns(table: Relation, roles: Sequence[tuple[str, Any]]) -> list[s
             )
         elif column not in table.schema:
             problems.append(
-                f"{role}={column!r} is not a column of the table. {suggestion(column, names)}Columns: {listing(names) or 'none'}."
+                f"{role}={column!r} is not a column of {of}. {suggestion(column, names)}Columns: {listing(names) or 'none'}."
             )
     return problems
 

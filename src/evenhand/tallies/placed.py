@@ -163,7 +163,7 @@ def _refuse_strangers(lists: _Lists, rankings: Rankings, labels: CodedLabels) ->
     if not lists.missing.sum() or lists.missing.sum() != (lists.codes != UNKNOWN).sum():
         return
     condition = " WHERE label IS NOT NULL" if labels.soft else ""
-    queries = (f"({rankings.sql}) AS rankings", f"({labels.items()}) AS labels{condition}")
+    queries = (f"({rankings.sql}) AS rankings", f"({labels.items.sql}) AS labels{condition}")
     ranked, labelled = (rankings.engine.cells(f"SELECT item FROM {rows} LIMIT 1").values("item") for rows in queries)
     if labelled:
         raise EvenhandError(
