@@ -279,7 +279,7 @@ REFUSED = {
     "groups without labels": (lambda: one("awrf", groups=pl.DataFrame({"item": ["a"]})), "at least one column of labels"),
     "groups of another type": (lambda: one("awrf", groups=3), "not a dataframe"),
     "ids of another type": (lambda: one("awrf", groups=pl.DataFrame({"item": [0.5], "g": ["f"]})), "same type"),
-    "relevance columns": (lambda: one("eel", relevance=DOC), "lacks the column 'item'"),
+    "relevance columns": (lambda: one("eel", relevance=DOC), "item='item' is not a column of relevance"),
     "relevance negative": (lambda: one("eel", relevance={1: {"a": -1}}), "1 negative"),
     "relevance twice": (lambda: one("eel", relevance=TWICE), "more than once"),
     "relevance of words": (lambda: one("eel", relevance=WORDS), "not numbers"),

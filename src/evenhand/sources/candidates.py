@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evenhand.errors import EvenhandError
 from evenhand.sources.engine import Engine
-from evenhand.sources.judgments import Judgments
+from evenhand.sources.judgments import KEYS, Judgments
 from evenhand.sources.labels import CodedLabels, LabelColumns, Labels
 from evenhand.sources.rankings import Rankings
 from evenhand.sources.relation import Type, comparable
@@ -19,8 +19,6 @@ from evenhand.sources.sql import count_where
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-KEYS = ("request", "item")
 
 
 @dataclass(frozen=True)

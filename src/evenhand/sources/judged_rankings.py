@@ -14,14 +14,12 @@ from evenhand.attention import Attention
 from evenhand.errors import EvenhandError
 from evenhand.sources.engine import Cells, Engine
 from evenhand.sources.item_lists import are_item_lists, judged_by
-from evenhand.sources.judgments import Judgments, MissingRelevance, carried, open_judgments
+from evenhand.sources.judgments import KEYS, Judgments, MissingRelevance, carried, open_judgments
 from evenhand.sources.labels import CodedLabels, LabelColumns, Labels, columns_in, open_labels
 from evenhand.sources.rankings import NUMBERS, Rankings, as_table, open_rankings, ranking_table, system_of
 from evenhand.sources.relation import Relation, Type, comparable
 from evenhand.sources.sql import columns, count_where, double, quoted, select
 from evenhand.sources.trec_fair import fair_roles
-
-KEYS = ("request", "item")
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,12 @@ from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, Type, comparable, is_number
+from evenhand.sources.roles import count_groups, role_problems
 from evenhand.sources.sql import INFINITY, count_where
 
 MissingRelevance = Literal["zero", "drop", "raise"]
+
+KEYS = ("request", "item")
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Judgments:
         if self.column is not None:
             return rows
         conditions = []
-        for key in ("request", "item"):
+        for key in KEYS:
             judged, ranked = comparable(self.types[key], types[key], column=key, role="relevance")
             conditions.append(f"{ranked.format('ranked.' + key)} = {judged.format('judged.' + key)}")
         return (
@@ -88,13 +91,21 @@ def open_judgments(
     if (fair := fair_paths(relevance)) is not None:
         relevance = trec_fair_queries(fair[0])
     if (column := column_of(relevance, table)) is not None:
-        return _from_column(table, column, request, item, single=single)
+        return _from_column(table.with_numbers(column), column, request, item, single=single)
     if isinstance(relevance, str) and not os.path.exists(relevance) and Path(relevance).suffix == "":
         raise EvenhandError(
             f"relevance={relevance!r} is neither a column of the rankings nor a file. {suggestion(relevance, table.names)}"
             f"Columns: {listing(table.names)}."
         )
-    return _from_table(_opened(relevance, table), request, item)
+    opened = _opened(relevance, table)
+    keys = {"request": request, "item": item}
+    keys = {role: column if column in opened.names else role for role, column in keys.items()}
+    judgments = _judged(opened, keys, "relevance", of="relevance")
+    if count := _repeated(judgments):
+        raise EvenhandError(
+            f"relevance judges {count:,} pairs of request and item more than once. Keep one judgment for each."
+        )
+    return judgments
 
 
 def column_of(relevance: Any, table: Relation) -> str | None:
@@ -109,70 +120,31 @@ def carried(relevance: Any, table: Relation) -> dict[str, str]:
 
 
 def _opened(relevance: Any, table: Relation) -> Relation:
-    if isinstance(relevance, Mapping):
-        return _from_mapping(relevance, table)
+    """A table of judgments, `{request: {item: relevance}}`, or qrels."""
     if isinstance(relevance, (str, Path)) and os.path.isfile(relevance) and not has_known_ending(str(relevance)):
         from evenhand.sources.trec import qrels
 
         return replace(open_table(qrels(relevance), same_engine_as=table), origin=str(relevance))
+    if isinstance(relevance, Mapping):
+        import polars as pl
+
+        if not all(isinstance(judged, Mapping) for judged in relevance.values()):
+            raise EvenhandError("relevance is a mapping without mappings inside. Pass {request: {item: relevance}}.")
+        rows = [(q, d, y) for q, judged in relevance.items() for d, y in judged.items()]
+        ids: dict[str, Any] = {} if rows else {"request": pl.String, "item": pl.String}
+        try:
+            columns = zip((*KEYS, "relevance"), zip(*rows, strict=True) if rows else ((), (), ()), strict=True)
+            relevance = pl.DataFrame(dict(columns), schema_overrides={"relevance": pl.Float64, **ids})
+        except (TypeError, pl.exceptions.PolarsError) as error:
+            raise EvenhandError(
+                "relevance mixes kinds of ids or holds values that are not numbers. Use one type for each."
+            ) from error
     return open_table(relevance, role="relevance", same_engine_as=table).with_numbers("relevance")
-
-
-def _from_mapping(relevance: Mapping[Any, Any], table: Relation) -> Relation:
-    """`{request: {item: relevance}}`."""
-    import polars as pl
-
-    if not all(isinstance(judged, Mapping) for judged in relevance.values()):
-        raise EvenhandError("relevance is a mapping without mappings inside. Pass {request: {item: relevance}}.")
-    rows = [(q, d, y) for q, judged in relevance.items() for d, y in judged.items()]
-    try:
-        frame = pl.DataFrame(
-            {"request": [r[0] for r in rows], "item": [r[1] for r in rows], "relevance": [r[2] for r in rows]},
-            schema_overrides={"relevance": pl.Float64} | ({} if rows else {"request": pl.String, "item": pl.String}),
-        )
-    except (TypeError, pl.exceptions.PolarsError) as error:
-        raise EvenhandError(
-            "relevance mixes kinds of ids or holds values that are not numbers. Use one type for each."
-        ) from error
-    return open_table(frame, role="relevance", same_engine_as=table)
-
-
-def _from_table(table: Relation, request: str, item: str) -> Judgments:
-    names = table.names
-    keys = {role: column if column in names else role for role, column in (("request", request), ("item", item))}
-    lacking = [c for c in [*keys.values(), "relevance"] if c not in names]
-    if lacking:
-        raise EvenhandError(
-            f"relevance lacks the column {listing(map(repr, lacking))}. Columns: {listing(names)}. "
-            "Pass a table with a request, an item and a relevance."
-        )
-    if not is_number(table.schema["relevance"]):
-        raise EvenhandError(
-            f"relevance holds {table.schema['relevance']} values, not numbers. Convert the column first."
-        )
-    judgments = _judged(table, keys, "relevance")
-    if count := _repeated(judgments):
-        raise EvenhandError(
-            f"relevance judges {count:,} pairs of request and item more than once. Keep one judgment for each."
-        )
-    return judgments
 
 
 def _from_column(table: Relation, column: str, request: str, item: str, *, single: bool) -> Judgments:
     """Judgments that stand in the rankings: every distinct judged pair, which must have one relevance."""
-    table = table.with_numbers(column)
-    problems = [
-        f"{role}={c!r} is not a column of the rankings. {suggestion(c, table.names)}Columns: {listing(table.names)}."
-        for role, c in (("request", request), ("item", item))
-        if c not in table.schema
-    ]
-    if not is_number(table.schema[column]):
-        problems.append(
-            f"relevance={column!r} holds {table.schema[column]} values, not numbers. Convert the column first."
-        )
-    if problems:
-        raise all_problems(problems)
-    judgments = _judged(table, {"request": request, "item": item}, column)
+    judgments = _judged(table, {"request": request, "item": item}, column, of="the rankings")
     judgments = replace(judgments, origin=f"column {column!r} of the rankings", column=column)
     if single or not _repeated(judgments):
         return judgments
@@ -184,24 +156,20 @@ def _from_column(table: Relation, column: str, request: str, item: str, *, singl
     return judgments
 
 
-def _judged(table: Relation, keys: Mapping[str, str], column: str) -> Judgments:
-    """The rows that say something, with their values checked."""
+def _judged(table: Relation, keys: Mapping[str, str], column: str, of: str) -> Judgments:
+    """The rows that say something, with their roles and values checked."""
+    if problems := role_problems(table, [*keys.items(), ("relevance", column)], ("relevance",), of=of):
+        raise all_problems(problems)
     chosen = {role: table.label(name) for role, name in keys.items()} | {"relevance": table.number(column)}
     silent = " OR ".join(f"{expression} IS NULL" for expression in chosen.values())
     number = chosen["relevance"]
-    facts = table.facts(
-        {
-            "negative": count_where(f"{number} < 0"),
-            "infinite": count_where(f"{number} = {INFINITY}"),
-            "silent": count_where(silent),
-        }
-    )
-    if facts["negative"] or facts["infinite"]:
+    flags = {"negative": f"{number} < 0", "infinite": f"{number} = {INFINITY}", "silent": silent}
+    facts = table.facts({name: count_where(condition) for name, condition in flags.items()})
+    negative, infinite, gaps = (int(facts[name]) for name in flags)
+    if negative or infinite:
         raise EvenhandError(
-            f"relevance holds {int(facts['negative']):,} negative and {int(facts['infinite']):,} infinite numbers. "
-            "Pass numbers of zero or more."
+            f"relevance holds {negative:,} negative and {infinite:,} infinite numbers. Pass numbers of zero or more."
         )
-    gaps = int(facts["silent"])
     where = f" WHERE NOT ({silent})" if gaps else ""
     types: dict[str, Type] = {role: table.label_type(name) for role, name in keys.items()}
     types["relevance"] = nw.Float64()
@@ -209,10 +177,8 @@ def _judged(table: Relation, keys: Mapping[str, str], column: str) -> Judgments:
 
 
 def _repeated(judgments: Judgments) -> int:
-    """How many pairs of request and item have several rows."""
+    """How many pairs of request and item have several rows; hashes tell whether there may be any."""
     rows = f"({judgments.sql}) AS judged"
     counts = judgments.engine.cells(f"SELECT COUNT(*) AS n, COUNT(DISTINCT hash(request, item)) AS pairs FROM {rows}")
-    if counts.row()["n"] == counts.row()["pairs"]:
-        return 0
-    repeated = f"SELECT request, item FROM {rows} GROUP BY request, item HAVING COUNT(*) > 1"
-    return int(judgments.engine.cells(f"SELECT COUNT(*) AS n FROM ({repeated}) AS repeated").row()["n"])
+    is_unique = counts.row()["n"] == counts.row()["pairs"]
+    return 0 if is_unique else count_groups(judgments.engine, rows, KEYS)

@@ -38,7 +38,7 @@ from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending, may_be_file
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, Type, comparable, is_number, relation_of
-from evenhand.sources.roles import label_problems, missing_columns
+from evenhand.sources.roles import count_groups, label_problems, missing_columns
 from evenhand.sources.sql import INFINITY, count_where, double, select
 from evenhand.sources.sql import columns as column_list
 from evenhand.sources.sql import text as text_literal
@@ -383,7 +383,7 @@ def open_labels(
         return _share_columns(shares, table, role)
     source = groups if shares.of is None else shares.of
     if isinstance(source, Mapping):
-        return _from_mapping(source, role, counts=shares.counts)
+        return labels_from_mapping(source, role, counts=shares.counts)
     if isinstance(source, (str, Path)) and os.path.isfile(source) and not has_known_ending(str(source)):
         from evenhand.sources.trec import labels as trec_labels
 
@@ -506,7 +506,7 @@ def _refuse_bad_shares(engine: Engine, source: str, many: int, role: str) -> Non
         )
 
 
-def _from_mapping(labels_by_item: Mapping[Any, Any], role: str, *, counts: bool = False) -> Labels:
+def labels_from_mapping(labels_by_item: Mapping[Any, Any], role: str, *, counts: bool = False) -> Labels:
     """`{item: label}`, `{item: {label: share}}`, None where unknown."""
     import polars as pl
 
@@ -553,8 +553,7 @@ def labels_from_table(table: Relation, item: str, request: str, role: str, share
     read = table.with_numbers(*others) if len(others) > 1 else table
     schema = read.schema
     if len(others) > 1 and all(is_number(schema[n]) for n in others):
-        wide = _stored(read, ids, _share_expressions(read, others, counts=shares.counts), distinct=True)
-        _refuse_repeated(wide, list(ids), role)
+        wide = _one_per_id(read, ids, _share_expressions(read, others, counts=shares.counts), role)
         _refuse_bad_shares(wide.engine, wide.name, len(others), role)
         rows = _shares_as_rows(wide.name, column_list(ids), [text_literal(c) for c in others], "VARCHAR")
         relation = replace(wide, name=wide.engine.keep(rows))
@@ -570,9 +569,13 @@ def labels_from_table(table: Relation, item: str, request: str, role: str, share
         )
     chosen = {"label": combined(others, table, role), "share": double(1)}
     kind = table.label_type(others[0]) if len(others) == 1 else nw.String()
-    labelled = _stored(table, ids, chosen, kind, distinct=True)
-    _refuse_repeated(labelled, list(ids), role)
-    return Labels(labelled, False, table.origin)
+    return Labels(_one_per_id(table, ids, chosen, role, kind), False, table.origin)
+
+
+def labels_from_columns(table: Relation, item: str, label: str, role: str) -> Labels:
+    """The label of every id, from two columns of a table."""
+    chosen = {"label": combined([label], table, role), "share": double(1)}
+    return Labels(_one_per_id(table, {"item": item}, chosen, role, table.label_type(label)), False, table.origin)
 
 
 def _stored(
@@ -597,14 +600,18 @@ def _repeated(engine: Engine, table: str, keys: Sequence[str], *, shared: bool =
     return int(row["n"]), row["first_item"]
 
 
-def _refuse_repeated(rows: Relation, keys: Sequence[str], role: str) -> None:
-    """Ids with several different labels."""
-    count, first = _repeated(rows.engine, rows.name, keys)
+def _one_per_id(
+    table: Relation, ids: Mapping[str, str], chosen: Mapping[str, str], role: str, label: Type | None = None
+) -> Relation:  # fmt: skip
+    """A temporary table with one row for each item (and request); equal rows are one, different ones are refused."""
+    rows = _stored(table, ids, chosen, label, distinct=True)
+    count, first = _repeated(rows.engine, rows.name, list(ids))
     if count:
         raise EvenhandError(
             f"{role} gives {count:,} of its ids more than one label (for example {first!r}). "
             "Give each id one label, or pass eh.rollup(...) where an item has several providers."
         )
+    return rows
 
 
 def _with_sound_shares(labels: Labels, role: str, *, counts: bool = False) -> Labels:
@@ -629,9 +636,7 @@ def _with_sound_shares(labels: Labels, role: str, *, counts: bool = False) -> La
         """),
         )
     wrong = f"ABS(SUM(share) - 1) > {double(NEAR_ONE)} OR MIN(share) < 0"
-    per_item = f"SELECT {keys} FROM {rows.name} GROUP BY {keys} HAVING {wrong}"
-    count = int(rows.engine.cells(f"SELECT COUNT(*) AS n FROM ({per_item}) AS odd").row()["n"])
-    if count:
+    if count := count_groups(rows.engine, rows.name, labels.keys, wrong):
         raise EvenhandError(
             f"{role} gives {count:,} items shares that are negative or do not add up to 1. Pass shares that add up to 1, or say "
             "that they are counts: eh.shares(..., counts=True)."

@@ -179,8 +179,8 @@ def fits_int64(kind: Type) -> bool:
     return bool(kind == nw.Boolean or (kind.is_integer() and kind not in (nw.UInt64, nw.Int128, nw.UInt128)))
 
 
-def comparable(left: Type, right: Type, *, column: str, role: str) -> tuple[str, str]:
-    """SQL patterns (`{}` is the column) that make ids of two tables comparable; whole numbers become text beside text.
+def comparable(left: Type, right: Type, *, column: str, role: str, other: str = "the rankings") -> tuple[str, str]:
+    """SQL patterns (`{}` is the column) that make ids of two tables (`role` and `other`) comparable; whole numbers become text beside text.
 
     >>> comparable(nw.Int64(), nw.String(), column="item", role="groups")
     ('CAST({} AS VARCHAR)', '{}')
@@ -192,5 +192,5 @@ def comparable(left: Type, right: Type, *, column: str, role: str) -> tuple[str,
     if left == nw.String and right.is_integer():
         return "{}", "CAST({} AS VARCHAR)"
     raise EvenhandError(
-        f"{column} holds {left} values in {role} and {right} in the rankings. Make them the same type, so that they can be joined."
+        f"{column} holds {left} values in {role} and {right} in {other}. Make them the same type, so that they can be joined."
     )

@@ -9,8 +9,9 @@ import narwhals as nw
 
 from evenhand.errors import listing, suggestion
 from evenhand.sources.columns import NESTED
+from evenhand.sources.engine import Engine
 from evenhand.sources.relation import Relation, is_number
-from evenhand.sources.sql import count_where
+from evenhand.sources.sql import columns, count_where
 
 RESERVED = frozenset(
     {"metric", "group", "estimate", "low", "high", "chance", "ideal", "better", "units", "undefined_draws", "note"}
@@ -36,9 +37,11 @@ def missing_columns(table: Relation, roles: Sequence[tuple[str, Any]], of: str =
     return problems
 
 
-def role_problems(table: Relation, roles: Sequence[tuple[str, Any]], numbers: Collection[str]) -> list[str]:
+def role_problems(
+    table: Relation, roles: Sequence[tuple[str, Any]], numbers: Collection[str], of: str = "the table"
+) -> list[str]:
     """Problems of columns in their roles: absent, not numeric, or not usable as labels."""
-    problems, schema = missing_columns(table, roles), table.schema
+    problems, schema = missing_columns(table, roles, of), table.schema
     for role, column in roles:
         if not isinstance(column, str) or column not in schema:
             continue
@@ -74,10 +77,10 @@ def slice_problems(by: Sequence[str], audit_columns: Collection[str] = ()) -> li
     return problems + [f"by names {b!r} twice. Name each column once." for b in dict.fromkeys(by) if by.count(b) > 1]
 
 
-def number_facts(columns: Mapping[str, str]) -> dict[str, str]:
+def number_facts(numbers: Mapping[str, str]) -> dict[str, str]:
     """SQL aggregates of numeric columns, by role: missing, negative, lowest, highest."""
     aggregates = {}
-    for role, column in columns.items():
+    for role, column in numbers.items():
         aggregates[f"missing_{role}"] = count_where(f"{column} IS NULL")
         aggregates[f"negative_{role}"] = count_where(f"{column} < 0")
         aggregates[f"low_{role}"] = f"MIN({column})"
@@ -85,9 +88,15 @@ def number_facts(columns: Mapping[str, str]) -> dict[str, str]:
     return aggregates
 
 
-def label_facts(columns: Mapping[str, str]) -> dict[str, str]:
+def label_facts(labels: Mapping[str, str]) -> dict[str, str]:
     """SQL aggregates of label and id columns, by role: how many are missing."""
-    return {f"missing_{role}": count_where(f"{column} IS NULL") for role, column in columns.items()}
+    return {f"missing_{role}": count_where(f"{column} IS NULL") for role, column in labels.items()}
+
+
+def count_groups(engine: Engine, rows: str, keys: Sequence[str], having: str = "COUNT(*) > 1") -> int:
+    """How many distinct keys of some rows (what stands after FROM) have rows that meet a condition: several, by default."""
+    per_key = f"SELECT {columns(keys)} FROM {rows} GROUP BY {columns(keys)} HAVING {having}"
+    return int(engine.cells(f"SELECT COUNT(*) AS n FROM ({per_key}) AS per_key").row()["n"])
 
 
 def counted_rows(many: Any) -> str:

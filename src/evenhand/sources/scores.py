@@ -579,7 +579,7 @@ def _labelled(user_groups: Any, scores: Relation, names: Mapping[str, str | None
     column = group_column(user_groups, scores.names)
     if column is None:
         return users_and_labels(user_groups, user=user, group=group)
-    return labels_in_columns(scores, user, column, "user_groups")
+    return labels_in_columns(scores, user, column)
 
 
 def _labels_of(users: Any, labelled: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.labels import whole
 from evenhand.sources.files import has_known_ending
+from evenhand.sources.labels import Labels, labels_from_columns, labels_from_mapping
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, Type, fits_int64
 from evenhand.sources.roles import label_problems, missing_columns
@@ -34,6 +34,7 @@ def labels_of_rows(user_groups: Any, users: int, *, user: str, group: str) -> An
         if user not in opened.schema and group in opened.schema:
             in_order = opened.engine.cells(opened.select({"label": opened.column(group)})).frame["label"]
             return labels_of_rows(in_order, users, user=user, group=group)
+        user_groups = opened
     table = users_and_labels(user_groups, user=user, group=group)
     table = table if table.height else table.with_columns(pl.col("owner").cast(pl.Int64, strict=False))
     if table.height and not table["owner"].dtype.is_integer():
@@ -43,60 +44,36 @@ def labels_of_rows(user_groups: Any, users: int, *, user: str, group: str) -> An
         raise EvenhandError(
             f"user_groups has users that scores has not: {listing(outside)}. Rows of scores are numbered from 0."
         )
-    rows = pl.DataFrame({"owner": np.arange(users)})
-    return rows.join(table.with_columns(pl.col("owner").cast(pl.Int64)), on="owner", how="left", maintain_order="left")[
-        "label"
-    ]
+    rows, table = pl.DataFrame({"owner": np.arange(users)}), table.with_columns(pl.col("owner").cast(pl.Int64))
+    return rows.join(table, on="owner", how="left", maintain_order="left")["label"]
 
 
 def users_and_labels(user_groups: Any, *, user: str, group: str) -> Any:
     """Users and their groups as a Polars frame with columns `owner` and `label`, one row per user."""
     if isinstance(user_groups, Mapping):
-        return _from_mapping(user_groups)
+        if any(isinstance(label, Mapping) for label in user_groups.values()):
+            raise EvenhandError(f"user_groups shares users among groups, and each has one label here. {REMEDY}")
+        return _owners(labels_from_mapping(user_groups, "user_groups"))
     if not _is_table(user_groups):
         raise EvenhandError(
             "user_groups has a label per row, but a long table has no order of users. Pass {user: label} or a table."
         )
     opened = open_table(user_groups, role="user_groups", columns=[user, group])
-    problems = missing_columns(opened, [("user", user), ("group", group)])
-    if problems:
-        raise all_problems([p.replace("column of the table", "column of user_groups") for p in problems])
-    return labels_in_columns(opened, user, group, "group")
+    if problems := missing_columns(opened, [("user", user), ("group", group)], of="user_groups"):
+        raise all_problems(problems)
+    return labels_in_columns(opened, user, group)
 
 
-def labels_in_columns(opened: Relation, user: str, group: str, role: str) -> Any:
+def labels_in_columns(opened: Relation, user: str, group: str) -> Any:
     """Two columns of a table as users and their groups, those of nobody left out; a user with two labels is an error."""
-    problems = [p for name, c in (("user", user), (role, group)) for p in label_problems(name, c, opened)]
-    if problems:
-        raise all_problems(problems, where="The call")
+    if problems := label_problems("user", user, opened):
+        raise all_problems(problems)
     opened = opened.with_whole_ids(user)
-    pairs = opened.select({"owner": id_of(opened, user)[0], "label": opened.label(group)})
-    frame = opened.engine.cells(
-        f"SELECT owner, label FROM ({pairs}) AS labelled WHERE owner IS NOT NULL GROUP BY owner, label"
-    ).frame
-    repeated = frame["owner"].filter(frame["owner"].is_duplicated())
-    if len(repeated):
-        raise EvenhandError(
-            f"user_groups gives {repeated.n_unique():,} of its ids more than one label (for example {repeated.min()!r}). "
-            "Give each id one label, or pass eh.rollup(...) where an item has several providers."
-        )
-    return frame.with_columns(plain_labels(frame["label"]))
+    return _owners(labels_from_columns(opened.with_column(user, *id_of(opened, user)), user, group, "user_groups"))
 
 
-def _from_mapping(labels: Mapping[Any, Any]) -> Any:
-    import polars as pl
-
-    if any(isinstance(label, Mapping) for label in labels.values()):
-        raise EvenhandError(f"user_groups shares users among groups, and each has one label here. {REMEDY}")
-    values = [None if isinstance(label, float) and math.isnan(label) else label for label in labels.values()]
-    try:
-        frame = pl.DataFrame(
-            {"owner": list(labels) or pl.Series(dtype=pl.String), "label": values or pl.Series(dtype=pl.String)}
-        )
-    except (TypeError, pl.exceptions.PolarsError) as error:
-        raise EvenhandError(
-            "user_groups mixes kinds of items or labels. Pass items of one type and labels of one type."
-        ) from error
+def _owners(labels: Labels) -> Any:
+    frame = labels.frame.select(owner="item", label="group")
     return frame.with_columns(plain_labels(frame["label"]))
 
 
@@ -136,7 +113,7 @@ def plain_labels(labels: Any) -> Any:
 
 
 def _is_table(data: Any) -> bool:
-    if isinstance(data, (str, Path)):
+    if isinstance(data, (str, Path, Relation)):
         return True
     if isinstance(data, (list, tuple)):  # several files, as of any table; other lists have a label per row
         return bool(data) and all(isinstance(d, Path) or (isinstance(d, str) and has_known_ending(d)) for d in data)

@@ -280,14 +280,20 @@ def _arms_of_units(units: Units, amount: Amount, before: Units | None, i: int) -
         spectra = slices.spectra.separate()
         tallies = tuple(PairedAmounts(s.values, np.zeros(len(s.values)), s.counts, s.weights) for s in spectra)
         return PairedSlices(slices.labels, tallies, slices.broken)
-    ids = comparable(before.log.types["unit"], units.log.types["unit"], column="unit", role="before")
+    ids = comparable(before.log.types["unit"], units.log.types["unit"], column="unit", role="before", other="the table")
     seen = PairedSlices.with_past(units.log, amount, before.log, before.log.amounts[i], ids)
     return seen.among(units.padded(seen.pooled))
 
 
 def _past_buckets(before: Units, during: Units, i: int, deal: Assignment, now: BucketSlices) -> dict[Label, Buckets]:
     """Buckets of the past, per slice, over as many units as the experiment has."""
-    ids = comparable(before.log.types["randomized"], during.log.types["randomized"], column="randomized", role="before")
+    ids = comparable(
+        before.log.types["randomized"],
+        during.log.types["randomized"],
+        column="randomized",
+        role="before",
+        other="the table",
+    )
     past = BucketSlices.per_slice(before.log, before.log.amounts[i], deal, ids)
     units = dict(zip(now.labels, (t.units for t in now.tallies), strict=True))
     return {
