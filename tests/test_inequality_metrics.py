@@ -454,10 +454,10 @@ def test_an_error_from_sums_of_terms_is_that_of_the_units(text, near):
     values = near + np.cumsum(rng.integers(1, 5, 12))[None, :]
     counts = np.concatenate([rng.poisson(2, (40, 12)), np.eye(12)[:1] * 9]).astype(float)
     s = Spectrum(values, counts)
-    moves = a.moves(s, a.on(s))
+    moves = a.linearised(s, a.on(s))
     slow = [
         np.std(np.repeat(row, count), dtype=np.longdouble)
-        for row, count in zip(np.asarray(moves), counts.astype(int), strict=True)
+        for row, count in zip(moves, counts.astype(int), strict=True)
     ]
     assert spread_of_mean(s, moves) == pytest.approx(
         np.array(slow, float) / np.sqrt(counts.sum(-1)), rel=1e-6, abs=1e-15

@@ -443,7 +443,7 @@ def test_tables_and_formulas_agree(lists):
     for name in ("ndd", "ndkl", "ndr", "ndjs"):
         tabled = TEMPLATES[name](p).scores(p)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(terms, "MOST_KINDS", -1)
+            patch.setattr(terms, "MOST_CELLS", -1)
             computed = TEMPLATES[name](p).scores(p)
         for field in ("values", "normalizers", "chances"):
             np.testing.assert_allclose(getattr(tabled, field), getattr(computed, field), atol=1e-12, equal_nan=True)
@@ -469,7 +469,6 @@ def test_the_hypergeometric_window_of_long_lists_changes_nothing(monkeypatch):
 
     p = Placement.from_arrays([1, 0, 0] * 300, protected=1)
     whole = TEMPLATES["ndd"](p).scores(p).chances[0]
-    monkeypatch.setattr(chance, "WIDE", 10)
     monkeypatch.setattr(chance, "MOST_CELLS", 1 << 12)
     assert TEMPLATES["ndd"](p).scores(p).chances[0] == pytest.approx(whole, rel=1e-12)
 

@@ -10,26 +10,16 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 
-from evenhand.cards import Floats, parse_call
+from evenhand.cards import Floats, is_whole, parse_call
 from evenhand.errors import EvenhandError, listing, suggestion
 
 Stop = float | Mapping[float, float] | Callable[[float], float]
 """Chance that a reader stops at a relevant item: one number, a number for each grade of relevance, or a function of it."""
-
-LONGEST = 2_000
-"""Numbers of a curve; nobody looks further down, and an engine that looks a rank up in so many is slow enough."""
-
-
-def _looked_up(rank: Floats, values: Sequence[float]) -> Floats:
-    at = np.asarray(rank, dtype=np.int64) - 1
-    inside = (at >= 0) & (at < len(values))
-    return np.where(inside, np.asarray(values)[np.where(inside, at, 0)], 0.0)
 
 
 @dataclass(frozen=True)
@@ -60,26 +50,20 @@ class Attention:
         return False
 
     def in_numbers(self, depth: int, grades: Floats) -> Attention:  # noqa: ARG002
-        """This model with functions replaced by their values.
-
-        At the ranks down to `depth` and at these grades.
-        """
+        """This model with functions as numbers: at ranks down to `depth` and at these grades."""
         return self
 
     def weights(self, n: int, relevance: Any = None) -> Floats:
-        """Weights of ranks 1 to n.
-
-        `relevance` is that of the ranked items, best rank first (last axis).
+        """Weights of ranks 1 to n; `relevance` is that of the items in rank order (last axis).
 
         >>> log().weights(4).round(4).tolist()
         [1.0, 1.0, 0.6309, 0.5]
         >>> cascade(patience=0.5, stop=0.5).weights(4, [1, 0, 1, 0]).tolist()
         [1.0, 0.25, 0.125, 0.03125]
         """
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
+        if not is_whole(n, 0):
             raise EvenhandError(f"n={n!r} is not a length. Pass a whole number of zero or more.")
-        base = self.at(np.arange(1.0, n + 1)) if n > FEW or self.is_function else _first_weights(self)[:n].copy()
-        base = np.asarray(base, dtype=np.float64)
+        base = np.asarray(self.at(np.arange(1.0, n + 1)), dtype=np.float64)
         if not self.needs_relevance:
             return base
         if relevance is None:
@@ -90,10 +74,7 @@ class Attention:
         return base * self.survival(grades)
 
     def survival(self, grades: Floats) -> Floats:
-        """Share of readers who did not stop at an item above: an exclusive product.
-
-        Along the last axis.
-        """
+        """Share of readers who stopped at no item above: an exclusive product (last axis)."""
         going_on = np.ones(grades.shape)
         for grade, share in self.keeps().items():
             at_grade = grades > 0 if grade is None else grades == grade
@@ -122,16 +103,6 @@ class Attention:
     def as_word(self) -> Any:
         """This model as a plan holds it."""
         return str(self)
-
-
-FEW = 1_024
-"""Ranks whose weights are remembered."""
-
-
-@lru_cache(maxsize=32)
-def _first_weights(attention: Attention) -> Floats:
-    """The weights of the first ranks, which blocks of rankings ask for again and again."""
-    return np.asarray(attention.at(np.arange(1.0, FEW + 1)), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -178,10 +149,8 @@ class Cascade(Attention):
         if not callable(self.stop):
             return self
         levels = np.unique(np.asarray(grades, dtype=np.float64))
-        stops = {float(g): self.stop(float(g)) for g in levels[levels > 0]} or {
-            1.0: 0.0
-        }  # nobody stops where nothing is relevant
-        return cascade(self.patience, stops)
+        stops = {float(g): self.stop(float(g)) for g in levels[levels > 0]}
+        return cascade(self.patience, stops or {1.0: 0.0})  # nobody stops where nothing is relevant
 
     def survival(self, grades: Floats) -> Floats:
         return super().survival(grades) if not callable(self.stop) else self.in_numbers(0, grades).survival(grades)
@@ -217,7 +186,9 @@ class Curve(Attention):
     values: tuple[float, ...] = ()
 
     def at(self, rank: Any) -> Any:
-        return _looked_up(rank, self.values)
+        at = np.asarray(rank, dtype=np.int64) - 1
+        inside = (at >= 0) & (at < len(self.values))
+        return np.where(inside, np.asarray(self.values)[np.where(inside, at, 0)], 0.0)
 
     def __str__(self) -> str:
         return f"curve({list(self.values)!r})"
@@ -267,9 +238,9 @@ def curve(values: Sequence[float] | Callable[[int], float]) -> Attention:
         raise EvenhandError(
             "attention holds negative, infinite or missing weights, or none. Pass numbers of zero or more."
         )
-    if len(weights) > LONGEST:
+    if len(weights) > 2_000:  # nobody looks further down, and they are joined as a table
         raise EvenhandError(
-            f"attention has {len(weights):,} weights. Pass at most {LONGEST:,}: ranks behind the last have none."
+            f"attention has {len(weights):,} weights. Pass at most 2,000: ranks behind the last have none."
         )
     return Curve(tuple(weights))
 

@@ -159,9 +159,12 @@ class Convention:
 
 
 @functools.cache
-def _names_of(function: Callable[..., Any]) -> frozenset[str]:
-    """The parameters of what a card says by a function."""
+def _parameter_names(function: Callable[..., Any]) -> frozenset[str]:
     return frozenset(inspect.signature(function).parameters)
+
+
+_ignore_undefined = functools.partial(np.errstate, divide="ignore", invalid="ignore", over="ignore")
+"""0 / 0 is how a metric says that it is undefined."""
 
 
 class Metric:
@@ -193,51 +196,27 @@ class Metric:
     def _tally_arguments(self) -> list[str]:
         return list(inspect.signature(self.card.needs.from_arrays).parameters)  # type: ignore[attr-defined]
 
+    # What may be declared beside the value: each takes the same tally and parameters as the metric's function.
+
     def influence(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Register the linearisation: what one more unit in each cell does to the value (mean zero)."""
         self._influence = function
         return function
 
     def chance(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Register what no bias at all would give: a function of the same tally and parameters."""
+        """Register the chance level: the value that no bias at all would give."""
         self._chance = function
         return function
 
-    @property
-    def has_chance(self) -> bool:
-        return self._chance is not None
-
     def ideally(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Register the ideal where the tally decides it.
-
-        A function of the same tally and parameters.
-        """
+        """Register the ideal where the tally decides it."""
         self._ideal = function
         return function
 
     def attainable(self, function: Callable[..., tuple[float, float]]) -> Callable[..., tuple[float, float]]:
-        """Register the least and the most that the volume of a tally allows.
-
-        A function of the same tally and parameters.
-        """
+        """Register the least and the most that the volume of a tally allows."""
         self._attainable = function
         return function
-
-    def attainable_on(self, tally: Any, **params: Any) -> tuple[float, float]:
-        """Least and most value that this tally's volume allows; NaN where it sets no bounds."""
-        if self._attainable is None or "convention" in params:
-            return math.nan, math.nan
-        return self._attainable(tally, **params)
-
-    def by_chance(self, tally: Any, **params: Any) -> Any:
-        """Chance level on this tally, the value without any bias; NaN where none is declared.
-
-        A convention has one only where the declared function takes it.
-        """
-        if self._chance is None or ("convention" in params and "convention" not in _names_of(self._chance)):
-            return np.nan
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return self._chance(tally, **params)
 
     def convention(
         self,
@@ -259,27 +238,49 @@ class Metric:
 
         return declare
 
+    def on(self, tally: Any, *, convention: Any = None, **params: Any) -> Floats:
+        """The value on a tally; leading axes of the tally (replicates, slices) are kept."""
+        function = self.function if convention is None else self.conventions[convention].function
+        with _ignore_undefined():
+            return np.asarray(function(tally, **params), dtype=np.float64)
+
+    @property
+    def has_chance(self) -> bool:
+        return self._chance is not None
+
+    def by_chance(self, tally: Any, **params: Any) -> Any:
+        """Chance level on this tally, the value without any bias; NaN where none is declared.
+
+        A convention has one only where the declared function takes it.
+        """
+        if self._chance is None or ("convention" in params and "convention" not in _parameter_names(self._chance)):
+            return np.nan
+        with _ignore_undefined():
+            return self._chance(tally, **params)
+
+    def attainable_on(self, tally: Any, **params: Any) -> tuple[float, float]:
+        """Least and most value that this tally's volume allows; NaN where it sets no bounds."""
+        if self._attainable is None or "convention" in params:
+            return math.nan, math.nan
+        return self._attainable(tally, **params)
+
+    def ideal_on(self, tally: Any, **params: Any) -> float:
+        """The ideal on this tally; what the card says where the tally plays no part in it."""
+        if self._ideal is None or "convention" in params:
+            return self.ideal(**params)
+        with _ignore_undefined():
+            return float(self._ideal(tally, **params))
+
     def smooth(self, params: Mapping[str, Any]) -> bool:
         """Whether the value has a linearisation; a percentile, for example, has none."""
         return self._influence is not None and "convention" not in params
 
-    def moves(self, tally: Any, estimate: Floats, params: Mapping[str, Any]) -> Any:
-        """Influence of one unit in each cell as declared, or None without a linearisation."""
+    def linearised(self, tally: Any, estimate: Floats, params: Mapping[str, Any]) -> Floats | None:
+        """Influence of one unit in each cell on the value, or None without a linearisation."""
         if self._influence is None or not self.smooth(params):
             return None
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return self._influence(tally, estimate, **params)
-
-    def linearised(self, tally: Any, estimate: Floats, params: Mapping[str, Any]) -> Floats | None:
-        """Influence of one unit in each cell as an array, or None without a linearisation."""
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return None if (influence := self.moves(tally, estimate, params)) is None else np.asarray(influence)
-
-    def on(self, tally: Any, *, convention: Any = None, **params: Any) -> Floats:
-        """The value on a tally; leading axes of the tally (replicates, slices) are kept."""
-        function = self.function if convention is None else self.conventions[convention].function
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return np.asarray(function(tally, **params), dtype=np.float64)
+        with _ignore_undefined():
+            return np.asarray(self._influence(tally, estimate, **params))
 
     def __call__(self, *args: Any, **keywords: Any) -> float:
         """Value for plain arrays.
@@ -295,10 +296,10 @@ class Metric:
                 f"{self.card.name} takes at most {len(names) + 1} arguments by position. Name the others."
             )
         data = args[0] if args else keywords.pop(first)
-        by_place = dict(zip(names, args[1:], strict=False))
-        if repeated := by_place.keys() & keywords.keys():
+        by_position = dict(zip(names, args[1:], strict=False))
+        if repeated := by_position.keys() & keywords.keys():
             raise EvenhandError(f"{self.card.name} was given {listing(repeated)} twice. Give each parameter once.")
-        keywords.update(by_place)
+        keywords.update(by_position)
         if keywords.get("convention", "") is None:
             del keywords["convention"]
         params = self.checked({k: v for k, v in keywords.items() if k in names or k not in others})
@@ -313,67 +314,54 @@ class Metric:
 
     def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters, each checked against the type and range in the function's signature."""
-        convention = params.get("convention")
-        if convention is not None:
-            self._check_convention(convention, params)
-        for name, value in params.items():
-            if name == "convention":
-                continue
+        own = {name: value for name, value in params.items() if name != "convention"}
+        fixed = self._check_convention(params["convention"], own) if params.get("convention") is not None else {}
+        for name, value in own.items():
             if name not in self.parameters:
                 names = listing(self.parameters) or "none"
                 raise EvenhandError(f"{self.card.name} has no parameter {name!r}. Its parameters: {names}.")
             check_value(f"{self.card.name}({name}=", value, self._hints.get(name, Any))
-        return dict(params) | (dict(self.conventions[convention].fixed) if convention is not None else {})
+        return {**params, **fixed}
 
-    def _check_convention(self, convention: Any, params: Mapping[str, Any]) -> None:
+    def _check_convention(self, convention: Any, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The parameters that the convention fixes; one that the tool does not have is refused."""
         name = self.card.name
+        if not self.conventions:
+            raise EvenhandError(f"{name} has no other convention. Leave convention={convention!r} out.")
         if convention not in self.conventions:
-            if not self.conventions:
-                raise EvenhandError(f"{name} has no other convention. Leave convention={convention!r} out.")
-            raise unknown_name(
-                "convention", str(convention), sorted(self.conventions), what=f"a known convention of {name}"
-            )
-        accepted = inspect.signature(self.conventions[convention].function).parameters
-        if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values()):
-            return
-        extra = [n for n in params if n != "convention" and n not in accepted]
-        if extra:
+            choices = sorted(self.conventions)
+            raise unknown_name("convention", str(convention), choices, what=f"a known convention of {name}")
+        chosen = self.conventions[convention]
+        accepted = inspect.signature(chosen.function).parameters
+        takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values())
+        if extra := [] if takes_any else [n for n in params if n not in accepted]:
             raise EvenhandError(
                 f"{name}(convention={convention!r}) takes no {listing(extra)}: the tool has none. Leave it out."
             )
+        return chosen.fixed
 
-    def resolved(self, what: Any, params: Mapping[str, Any]) -> Any:
-        """A field of the card; where it is a function, its value for these parameters."""
-        if not callable(what):
-            return what
+    def resolved(self, field: str, params: Mapping[str, Any]) -> Any:
+        """A field of the convention, or else of the card, for these parameters."""
+        value = getattr(self.conventions.get(params.get("convention", "")), field, None)
+        if value is None:
+            value = getattr(self.card, field)
+        if not callable(value):
+            return value
         defaults = {n: p.default for n, p in self.parameters.items()}
-        names = _names_of(what)
-        return what(**{n: v for n, v in {**defaults, **params}.items() if n in names})
+        names = _parameter_names(value)
+        return value(**{n: v for n, v in {**defaults, **params}.items() if n in names})
 
     def ideal(self, **params: Any) -> float:
-        convention = self.conventions.get(params.get("convention", ""))
-        if convention is not None and convention.ideal is not None:
-            return convention.ideal
-        return float(self.resolved(self.card.ideal, params))
-
-    def ideal_on(self, tally: Any, **params: Any) -> float:
-        """The ideal on this tally; what the card says where the tally plays no part in it."""
-        if self._ideal is None or "convention" in params:
-            return self.ideal(**params)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return float(self._ideal(tally, **params))
+        return float(self.resolved("ideal", params))
 
     def better(self, **params: Any) -> str:
-        convention = self.conventions.get(params.get("convention", ""))
-        if convention is not None and convention.better is not None:
-            return convention.better
-        return str(self.resolved(self.card.better, params))
+        return str(self.resolved("better", params))
 
     def reads(self, **params: Any) -> frozenset[str]:
-        return frozenset(self.resolved(self.card.reads, params))
+        return frozenset(self.resolved("reads", params))
 
     def span(self, **params: Any) -> tuple[float, float]:
-        low, high = self.resolved(self.card.span, params)
+        low, high = self.resolved("span", params)
         return float(low), float(high)
 
 
@@ -381,8 +369,9 @@ def metric(card: Card) -> Callable[[Callable[..., Any]], Metric]:
     """Declare a metric: the decorated function reads one tally and nothing else."""
 
     def declare(function: Callable[..., Any]) -> Metric:
-        earlier = REGISTRY.get(card.name)  # the same function again is its module run again, as doctests do
-        if earlier is not None and _place(earlier.function) != _place(function):
+        earlier = REGISTRY.get(card.name)
+        # The same function again is its module run again, as doctests do.
+        if earlier and _qualified_name(earlier.function) != _qualified_name(function):
             raise EvenhandError(f"The metric {card.name!r} is declared twice. Give one of them another name.")
         REGISTRY[card.name] = Metric(card, function)
         return REGISTRY[card.name]
@@ -390,8 +379,8 @@ def metric(card: Card) -> Callable[[Callable[..., Any]], Metric]:
     return declare
 
 
-def _place(function: Callable[..., Any]) -> tuple[str, str]:
-    return function.__module__, function.__qualname__
+def _qualified_name(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
 
 
 REGISTRY: dict[str, Metric] = {}
@@ -435,29 +424,29 @@ class MetricSpec:
         if self.card.caution is None or "convention" in self.params:
             return ""
         facts = {**self.params, "estimate": estimate, "units": units}
-        return str(self.metric.resolved(self.card.caution, facts))
+        return str(self.metric.resolved("caution", facts))
 
     @property
     def fewest(self) -> float:
         """Units below which an interval needs a caution, where the metric asks for more than others."""
-        return float(self.metric.resolved(self.card.fewest, self.params))
+        return float(self.metric.resolved("fewest", self.params))
 
     @property
     def local(self) -> bool:
         """Whether the value reads single places of the order, or nearly nothing but its ends."""
-        return bool(self.metric.resolved(self.card.local, self.params))
+        return bool(self.metric.resolved("local", self.params))
 
     @property
     def places(self) -> tuple[float, ...]:
         """Shares of the units at which the value reads an amount, where it reads nothing else."""
         if self.card.places is None or "convention" in self.params:
             return ()
-        return tuple(self.metric.resolved(self.card.places, self.params))
+        return tuple(self.metric.resolved("places", self.params))
 
     @property
     def certain(self) -> bool:
         """Whether the parameters alone decide the value."""
-        return "convention" not in self.params and bool(self.metric.resolved(self.card.certain, self.params))
+        return "convention" not in self.params and bool(self.metric.resolved("certain", self.params))
 
     @property
     def smooth(self) -> bool:
@@ -478,9 +467,6 @@ class MetricSpec:
 
     def by_chance(self, tally: Any) -> Any:
         return self.metric.by_chance(tally, **self.params)
-
-    def moves(self, tally: Any, estimate: Floats) -> Any:
-        return self.metric.moves(tally, estimate, self.params)
 
     def linearised(self, tally: Any, estimate: Floats) -> Floats | None:
         return self.metric.linearised(tally, estimate, self.params)
@@ -567,29 +553,19 @@ def parse_call(text: str, *, role: str, typed: str | None = None) -> tuple[str, 
     >>> parse_call("rbp(patience=0.8)", role="attention")
     ('rbp', [], {'patience': 0.8})
     """
-    name, args, keywords = _parsed(text, role, typed or text)
-    return name, list(args), dict(keywords)
-
-
-@functools.lru_cache(maxsize=512)
-def _parsed(text: str, role: str, typed: str) -> tuple[str, Sequence[Any], Mapping[str, Any]]:
-    problem = EvenhandError(
-        f"{role}={typed!r} cannot be read. Write a name, with parameters if needed: {EXAMPLES.get(role, EXAMPLES['metrics'])!r}."
-    )
+    typed, example = typed or text, EXAMPLES.get(role, EXAMPLES["metrics"])
+    problem = EvenhandError(f"{role}={typed!r} cannot be read. Write a name, with parameters if needed: {example!r}.")
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:  # the last two: brackets nested too deep
         raise problem from error
     if isinstance(node, ast.Name):
         return node.id, [], {}
-    if (
-        not isinstance(node, ast.Call)
-        or not isinstance(node.func, ast.Name)
-        or any(k.arg is None for k in node.keywords)
-    ):
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         raise problem
-
     names = [k.arg for k in node.keywords]
+    if None in names:  # **options
+        raise problem
     if repeated := {k for k in names if names.count(k) > 1}:
         raise EvenhandError(f"{role}={typed!r} gives {listing(repeated)} twice. Give each parameter once.")
 
@@ -618,7 +594,9 @@ def check_value(where: str, value: Any, hint: Any, *, end: str = ")") -> None:
                 raise EvenhandError(f"{where}{shown(value)}{end} is outside {rule}. Pass a number in that range.")
         return
     if origin in (typing.Union, types.UnionType):
-        _check_union(where, value, arguments, end)
+        problems = [problem for option in arguments if (problem := _problem(where, value, option, end))]
+        if len(problems) == len(arguments):  # a number outside its range says more than a wrong type
+            raise next((p for p in problems if "outside" in str(p)), problems[0])
         return
     if (expected := _misfit(value, hint)) is not None:
         choices = [c for c in arguments if isinstance(c, str)] if origin is Literal else []
@@ -628,8 +606,16 @@ def check_value(where: str, value: Any, hint: Any, *, end: str = ")") -> None:
         check_value(where, element.item() if isinstance(element, np.generic) else element, arguments[0], end=end)
 
 
+def _problem(where: str, value: Any, hint: Any, end: str) -> EvenhandError | None:
+    try:
+        check_value(where, value, hint, end=end)
+    except EvenhandError as problem:
+        return problem
+    return None
+
+
 def _misfit(value: Any, hint: Any) -> str | None:
-    """The kind of value that a plain hint asks for, in words, where this is another; None where it fits."""
+    """What a plain hint asks for, in words, where the value is something else."""
     origin, number = typing.get_origin(hint), (int, float, np.integer, np.floating)
     if hint is Any or isinstance(hint, str):
         return None
@@ -671,18 +657,6 @@ def shown(value: Any, most: int = 80) -> str:
 def is_whole(value: Any, least: float = -math.inf, most: float = math.inf) -> bool:
     """Whether this is an integer of Python or numpy from `least` to `most`; booleans are not."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(least <= value <= most)
-
-
-def _check_union(where: str, value: Any, options: tuple[Any, ...], end: str) -> None:
-    problems = []
-    for option in options:
-        try:
-            check_value(where, value, option, end=end)
-        except EvenhandError as problem:
-            problems.append(problem)
-        else:
-            return
-    raise next((p for p in problems if "outside" in str(p)), problems[0])
 
 
 def needing(*tallies: type) -> dict[str, Metric]:

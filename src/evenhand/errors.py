@@ -6,19 +6,10 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 
-MOST_NAMES = 10
-
-
-LONGEST = 80
-"""Letters of a name in a list of names."""
-
-QUOTED = 200
-"""Letters of what a message quotes."""
-
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b[ -~]?"
 )
-_LONG = re.compile(rf"(['\"])((?:(?!\1).){{{QUOTED}}})(?:(?!\1).)+\1", re.DOTALL)
+_LONG_QUOTE = re.compile(r"(['\"])((?:(?!\1).){200})(?:(?!\1).)+\1", re.DOTALL)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
@@ -80,8 +71,7 @@ def refuse_keys(role: str, *words: object) -> None:
 
 def _in_short(message: str) -> str:
     """A message without credentials, whose long quotations are cut."""
-    shown = without_keys(printable(message))
-    return _LONG.sub(r"\1\2...\1", shown) if len(shown) > QUOTED else shown
+    return _LONG_QUOTE.sub(r"\1\2...\1", without_keys(printable(message)))
 
 
 class EvenhandError(ValueError):
@@ -113,7 +103,7 @@ class DataWarning(UserWarning):
         super().__init__(_in_short(message))
 
 
-def listing(names: Iterable[object], most: int = MOST_NAMES) -> str:
+def listing(names: Iterable[object], most: int = 10) -> str:
     """Names in one line, never more than `most` of them.
 
     >>> listing(["a", "b", "c"], most=2)
@@ -125,8 +115,8 @@ def listing(names: Iterable[object], most: int = MOST_NAMES) -> str:
     return f"{shown} and {rest:,} more" if rest > 0 else shown
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST else name[: LONGEST - 3] + "..."
+def _cut(name: str, most: int = 80) -> str:
+    return name if len(name) <= most else name[: most - 3] + "..."
 
 
 def suggestion(typed: str, choices: Iterable[str]) -> str:
@@ -151,5 +141,5 @@ def all_problems(problems: Sequence[str], *, where: str = "") -> EvenhandError:
     """One error that reports every problem of a table at once."""
     if len(problems) == 1:
         return EvenhandError(problems[0])
-    lines = "\n".join(f"  - {problem}" for problem in problems[:MOST_NAMES])
+    lines = "\n".join(f"  - {problem}" for problem in problems[:10])
     return EvenhandError(f"{where or 'The input'} has {len(problems)} problems:\n{lines}")

@@ -19,9 +19,6 @@ UNKNOWN_LABEL = "unknown"
 NUMERAL = r"-?[0-9]{1,15}(\.[0-9]{1,15})?"
 """Text that is a number, for the order of labels alone: 01 and 1 are two labels."""
 
-EXACT = 2**53
-"""Whole numbers up to here are themselves as floats."""
-
 
 def missing(label: Any) -> bool:
     """Whether a label is not known: None, or the NaN that some libraries write for it."""
@@ -67,7 +64,7 @@ def whole(labels: Sequence[Any]) -> list[Any]:
     values = [v for v in labels if not missing(v)]
     if not any(isinstance(v, float) for v in values) or not all(isinstance(v, (int, float)) for v in values):
         return list(labels)
-    if not all(abs(v) <= EXACT and float(v).is_integer() for v in values):
+    if not all(abs(v) <= 2**53 and float(v).is_integer() for v in values):  # larger floats skip whole numbers
         return list(labels)
     return [None if missing(v) else int(v) for v in labels]
 
@@ -143,10 +140,7 @@ def no_label(role: str, lost: Sequence[Any], labels: Iterable[Any], *, of: str =
 
 
 def matches(role: str, typed: Any, labels: Iterable[Any], *, of: str = "the groups") -> list[Any]:
-    """Labels of a side as the table has them.
-
-    One that is not there, or none at all, is an error.
-    """
+    """Labels of a side as the table has them; an unknown one, or none, is an error."""
     choices = list(labels)
     chosen = [match(label, choices) for label in several(typed)]
     lost = [label for label in chosen if label not in choices]
@@ -160,9 +154,7 @@ OTHERS = "*"
 
 
 def all_but(versus: Any, protected: Any, labels: Iterable[Any]) -> Any:
-    """The other side as typed; `"*"` becomes all labels that are not protected.
-
-    Unless a label is called so.
+    """The other side as typed; `"*"` is all but the protected, unless a label is called so.
 
     >>> all_but("*", "f", ["f", "m", "x"]), all_but("m", "f", ["f", "m", "x"]), all_but("*", "f", ["f", "*"])
     (['m', 'x'], 'm', '*')

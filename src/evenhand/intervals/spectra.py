@@ -180,7 +180,7 @@ def _to_a_unit(low: Floats, high: Floats, units: Floats, span: tuple[float, floa
 
 
 def _standard_errors(a: MetricSpec, s: Spectrum, estimate: Floats) -> Floats:
-    per_unit = a.moves(s, estimate)
+    per_unit = a.linearised(s, estimate)
     if per_unit is None:
         return np.full(estimate.shape, np.nan)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

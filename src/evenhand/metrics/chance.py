@@ -10,10 +10,7 @@ from evenhand.cards import Floats
 from evenhand.metrics.terms import Terms
 
 MOST_CELLS = 1 << 18
-FEW_CELLS = 1 << 13
-"""Chances of a list that are remembered: 8 MB for all lists together."""
-WIDE = 2_000
-"""Above this many items of a group, counts further than 12 standard deviations (and 30) off are left out: their mass is below 1e-30."""
+"""Probabilities held at a time: 2 MB."""
 
 
 def expected_terms(terms: Terms, kind: int) -> Floats:
@@ -28,36 +25,20 @@ def expected_terms(terms: Terms, kind: int) -> Floats:
     """
     count, size = int(terms.counts[kind]), int(terms.sizes[kind])
     means = np.empty(size)
-    block = max(1, MOST_CELLS // (count + 1))
-    for start in range(1, size + 1, block):
-        k = np.arange(start, min(start + block, size + 1))[:, None]
-        low, high = _reach(k, count, size)
-        c = np.arange(low, high + 1)
-        few = size * (count + 1) <= FEW_CELLS and count <= WIDE
-        chance = _few_chances(count, size) if few else _hypergeometric(c, k, count, size)
+    for ranks in np.array_split(np.arange(1, size + 1), max(1, size * (count + 1) // MOST_CELLS)):
+        k = ranks[:, None]
+        # Counts more than 12 standard deviations (and 30) off their mean weigh less than 1e-30 in all.
+        mean = k * (count / size)
+        far = 12 * np.sqrt(mean * (1 - count / size) * (size - k) / max(size - 1, 1)) + 30
+        c = np.arange(max(0, int((mean - far).min())), min(count, int((mean + far).max()) + 1) + 1)
+        chance = _hypergeometric(c, k, count, size)
         with np.errstate(invalid="ignore"):  # an infinite term that no order meets
-            means[start - 1 : start - 1 + len(k)] = np.where(chance > 0, chance * terms.at(c, k, kind), 0.0).sum(1)
+            means[ranks - 1] = np.where(chance > 0, chance * terms.at(c, k, kind), 0.0).sum(1)
     return means
 
 
-def _reach(k: np.typing.NDArray[np.int64], count: int, size: int) -> tuple[int, int]:
-    if count <= WIDE:
-        return 0, count
-    mean = k * (count / size)
-    far = 12 * np.sqrt(mean * (1 - count / size) * (size - k) / max(size - 1, 1)) + 30
-    return max(0, int((mean - far).min())), min(count, int((mean + far).max()) + 1)
-
-
-@functools.lru_cache(maxsize=128)
-def _few_chances(count: int, size: int) -> Floats:
-    """(size, count + 1) hypergeometric probabilities for every prefix.
-
-    Cached, because all metrics of a list read them.
-    """
-    return _hypergeometric(np.arange(count + 1), np.arange(1, size + 1)[:, None], count, size)
-
-
 def _hypergeometric(c: np.typing.NDArray[np.int64], k: np.typing.NDArray[np.int64], count: int, size: int) -> Floats:
+    """Probability of c items of the group among the first k, out of `count` in a list of `size`."""
     logs = _log_factorials(1 << (size + 1).bit_length())
     others = size - count
     possible = (c <= k) & (k - c <= others)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.distances import TINY, p_log_p
+from evenhand.distances import kl_terms, p_log_p
 
 Term = Callable[[Floats, Floats, Floats, Floats], Floats]
 
@@ -55,7 +55,7 @@ def rd_one_sided(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Float
 
 
 def kl_of_sides(smoothing: float | None) -> Term:
-    """KL divergence of the two sides among the first k from the whole, in bits, eq. 4.
+    """KL divergence of the two sides among the first k from the whole, in bits (eq. 4).
 
     A prefix of one side only is smoothed to (smoothing, 1 - smoothing), whichever side it is.
     """
@@ -64,25 +64,22 @@ def kl_of_sides(smoothing: float | None) -> Term:
         p, q = c / k, share_of / whole
         if smoothing is not None:
             p = np.where(c <= 0, smoothing, np.where(c >= k, 1 - smoothing, p))
-        return np.asarray(_log_part(p, q) + _log_part(1 - p, (whole - share_of) / whole))
+        return np.asarray(kl_terms(p, q) + kl_terms(1 - p, (whole - share_of) / whole))
 
     return term
 
 
 def kl(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
     """One group's part of KL(first k || whole), in bits; infinite where the whole has none."""
-    return _log_part(c / k, share_of / whole)
+    return kl_terms(c / k, share_of / whole)
 
 
 def kl_with_added(epsilon: float) -> Term:
-    """One group's part of KL in natural logarithms with `epsilon` added to every share.
-
-    As the libraries have it that follow Geyik et al.
-    """
+    """One group's part of KL in nats, `epsilon` added to every share as tools after Geyik do."""
 
     def term(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
         p, q = c / k + epsilon, share_of / whole + epsilon
-        return np.asarray(_log_part(p, q) * np.log(2))
+        return np.asarray(kl_terms(p, q) * np.log(2))
 
     return term
 
@@ -96,12 +93,3 @@ def js(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
 def _ratio(part: Floats, whole: Floats) -> Floats:
     rest = whole - part
     return np.where(rest > 0, part / np.where(rest > 0, rest, 1.0), 0.0)
-
-
-def _log_part(p: Floats, q: Floats) -> Floats:
-    """P log2(p / q), with 0 log 0 = 0 and p log(p / 0) infinite.
-
-    Two logarithms and no quotient, because many p may meet many q.
-    """
-    part = p * (np.log2(np.maximum(p, TINY)) - np.log2(np.maximum(q, TINY)))
-    return np.where((q <= 0) & (p > 0), np.inf, part) if np.min(q, initial=1.0) <= 0 else np.asarray(part)

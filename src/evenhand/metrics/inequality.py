@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,12 +17,6 @@ from evenhand.errors import UndefinedWarning
 from evenhand.tallies.spectrum import Spectrum, dot
 
 Aversion = Annotated[float, Between(0, math.inf)]
-
-TINY = 1e-290
-"""Below this a power of amounts no longer differs from 1."""
-
-LOST = 1e-6
-"""Share of its terms below which a spread is worked out from the units themselves: six digits of it have cancelled out."""
 
 NEAR = 1e-9
 """How close a parameter must be to a removable singularity for its limit to be taken."""
@@ -73,14 +66,12 @@ def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
 
 
 @gini.influence
-def _(s: Spectrum, estimate: Floats, *, corrected: bool = False) -> Influence:
+def _(s: Spectrum, estimate: Floats, *, corrected: bool = False) -> Floats:
     """Z_i / mean with Z_i = -(G + 1) x_i + (2 / n) sum_j max(x_i - x_j, 0), centred."""
-    size, mean = s.size, s.total / s.size
+    size, mean, value = s.size[..., None], (s.total / s.size)[..., None], estimate[..., None]
     correction = size / (size - 1) if corrected else np.ones_like(size)
-    parts = [b.values * b.reach - b.cum_amount for b in s.walk()]
-    above = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
-    terms = (2 * correction / (size * mean), above), (-(estimate + correction) / mean, s.values)
-    return Influence(terms, correction - estimate, varying=1)
+    above = np.concatenate([b.values * b.reach - b.cum_amount for b in s.walk()], axis=-1)
+    return 2 * correction / (size * mean) * above - (value + correction) / mean * s.values + correction - value
 
 
 def gini_chance(mean: Floats) -> Floats:
@@ -88,23 +79,13 @@ def gini_chance(mean: Floats) -> Floats:
 
     .. math:: e^{-2\lambda} [I_0(2\lambda) + I_1(2\lambda)]
 
-    Up to a mean of 16 by the integral that defines the Bessel functions, whose midpoint rule is exact to the last digits;
-    above by their expansion in 1/x. (To load a library of them would take longer than all else that is asked of few rows.)
-
     >>> float(gini_chance(np.array(1.0)).round(3))
     0.524
     """
-    x = 2 * np.asarray(mean, dtype=np.float64)
-    turn = np.cos((np.arange(64) + 0.5) * np.pi / 64)
-    near = (np.exp(np.minimum(x, 32.0)[..., None] * (turn - 1)) * (1 + turn)).mean(-1)
-    if (x <= 32).all():
-        return np.asarray(near)
-    far, orders = np.zeros(x.shape), np.array([0.0, 4.0])
-    term, large = np.ones((*x.shape, 2)), np.maximum(x, 32.0)[..., None]
-    for k in range(1, 20):
-        far = far + term.sum(-1)
-        term = term * ((2 * k - 1) ** 2 - orders) / (8 * k * large)
-    return np.where(x <= 32, near, far / np.sqrt(2 * np.pi * large[..., 0]))
+    from scipy.special import i0e, i1e  # scaled by exp(-x), so that no rate is too large
+
+    rate = 2 * np.asarray(mean, dtype=np.float64)
+    return np.asarray(i0e(rate) + i1e(rate))
 
 
 @gini.chance
@@ -182,22 +163,20 @@ def atkinson(s: Spectrum, *, epsilon: Aversion = 0.5) -> Floats:
 
 
 @atkinson.influence
-def _(s: Spectrum, estimate: Floats, *, epsilon: float = 0.5) -> Floats | Influence:
+def _(s: Spectrum, estimate: Floats, *, epsilon: float = 0.5) -> Floats:
     """(1 - A) [(x / mean - 1) - (x^(1 - eps) / M - 1) / (1 - eps)], M the mean of x^(1 - eps)."""
     if math.isinf(epsilon):
         return np.full(np.broadcast_shapes(s.counts.shape, s.values.shape), np.nan)
-    mean, left, power = s.total / s.size, 1 - estimate, 1 - epsilon
+    mean, power = (s.total / s.size)[..., None], 1 - epsilon
     lowest: Any = _lowest(s)[..., None] if epsilon >= 1 else np.inf
-    base = np.where(lowest > 0, lowest, 1.0) if epsilon > 1 else _typical(s)
-    relative = s.values / base
+    relative = s.values / (np.where(lowest > 0, lowest, 1.0) if epsilon > 1 else _typical(s))
     if abs(power) < NEAR:
-        logs = np.log(relative)
-        influence = Influence(((left / mean, s.values), (-left, logs)), left * (s.sum_of(logs) / s.size - 1))
+        bent = _centred(s, np.log(relative))
     else:
         powers = relative**power
-        terms = (left / mean, s.values), (-left / power / (s.sum_of(powers) / s.size), powers)
-        influence = Influence(terms, left / power - left)
-    return np.where(lowest == 0, 0.0, np.asarray(influence)) if epsilon >= 1 else influence
+        bent = (powers / (s.sum_of(powers) / s.size)[..., None] - 1) / power
+    influence = (1 - estimate[..., None]) * (s.values / mean - 1 - bent)
+    return np.where(lowest == 0, 0.0, influence)
 
 
 Alpha = Annotated[float, Between(-math.inf, math.inf, open_low=True, open_high=True)]
@@ -228,21 +207,14 @@ def generalized_entropy(s: Spectrum, *, alpha: Alpha = 1.0) -> Floats:
     size, mean = s.size, s.total / s.size
     relative = s.values / mean[..., None]
     # A ratio too small for a float still has a logarithm.
-    logs = (
-        np.log(relative)
-        if relative.all()
-        else np.where(relative > 0, np.log(relative), np.log(s.values) - np.log(mean[..., None]))
-    )
-    if abs(alpha) < TINY:
+    logs = np.where(relative > 0, np.log(relative), np.log(s.values) - np.log(mean[..., None]))
+    if abs(alpha) < 1e-290:  # below, a power of an amount no longer differs from 1
         value = -s.sum_of(logs) / size
     elif abs(alpha - 1) < NEAR:
         value = s.sum_of(np.where(s.values > 0, relative * logs, 0.0)) / size
     elif alpha > 0.5:  # the mean of x/mu is 1, so expm1 around it keeps the digits near alpha = 1
-        value = (
-            s.sum_of(np.where(s.values > 0, relative * np.expm1((alpha - 1) * logs), 0.0))
-            / size
-            / (alpha * (alpha - 1))
-        )
+        terms = np.where(s.values > 0, relative * np.expm1((alpha - 1) * logs), 0.0)
+        value = s.sum_of(terms) / size / (alpha * (alpha - 1))
     else:
         value = s.sum_of(np.expm1(alpha * logs)) / size / (alpha * (alpha - 1))
     return np.where(mean > 0, np.maximum(value, 0.0), np.nan)
@@ -407,82 +379,21 @@ def standard_error(of: Metric, s: Spectrum, **params: object) -> float:
         warnings.warn(UndefinedWarning(f"The error of {of.card.name} is undefined: {code}.", code), stacklevel=3)
         return math.nan
     estimate = of.on(s, **params)
-    per_unit = of.moves(s, estimate, params)
-    return math.nan if per_unit is None else float(spread_of_mean(s, np.asarray(per_unit)))
+    per_unit = of.linearised(s, estimate, params)
+    return math.nan if per_unit is None else float(spread_of_mean(s, per_unit))
 
 
-@dataclass(frozen=True)
-class Influence:
-    """The influence of a unit as a sum of quantities per cell, each times a number per replicate, and of a constant.
-
-    Its spread follows from sums of them and of their products, and what replicates share, all but the first `apart`, is never
-    multiplied out.
-    """
-
-    terms: tuple[tuple[Floats, Floats], ...]
-    constant: Floats
-    varying: int = 0
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: FBT001
-        influence: Any = self.constant[..., None]
-        for times, quantity in self.terms:
-            influence = influence + times[..., None] * quantity
-        return influence
-
-    def __neg__(self) -> Influence:
-        return replace(self, terms=tuple((-times, quantity) for times, quantity in self.terms), constant=-self.constant)
-
-    def rows(self, chosen: Any) -> Influence:
-        """Some of the replicates."""
-        shape = chosen.shape
-        terms = tuple(
-            (np.broadcast_to(times, shape)[chosen], np.broadcast_to(x, (*shape, x.shape[-1]))[chosen])
-            for times, x in self.terms
-        )
-        return replace(self, terms=terms, constant=np.broadcast_to(self.constant, shape)[chosen])
-
-    def spread(self, s: Spectrum) -> tuple[Floats, Any]:
-        """Standard error of an unweighted mean over units, and where too many digits cancel."""
-        pulls = [s.counts * x for _, x in self.terms[: self.varying]]
-        mean, square, largest = np.zeros((3, *s.size.shape))
-        for i, (times, x) in enumerate(self.terms):
-            mean += times * (dot(pulls[i]) if i < self.varying else s.total if x is s.values else dot(s.counts, x))
-            for j, (others, y) in enumerate(self.terms[: i + 1]):
-                both = times * others * (dot(pulls[j], x) if j < self.varying else dot(s.counts, x * y))
-                square += both if i == j else 2 * both
-                largest += both if i == j else 0.0
-        spread = square - mean**2 / s.size
-        return np.sqrt(np.maximum(spread, 0.0)) / s.size, ~(spread > LOST * largest)
-
-
-def spread_of_mean(s: Spectrum, per_unit: Floats | Influence) -> Floats:
+def spread_of_mean(s: Spectrum, per_unit: Floats) -> Floats:
     """Standard error of a weighted mean of independent units whose influence is given per cell."""
-    if isinstance(per_unit, Influence):
+    with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
+        pull = np.where(s.counts > 0, _centred(s, per_unit), 0.0)  # cells without units may hold anything
         if s.weights is not None:
-            return spread_of_mean(s, np.asarray(per_unit))
-        error, lost = per_unit.spread(s)
-        if lost.all():
-            return spread_of_mean(s, np.asarray(per_unit))
-        if lost.any():  # hardly any draw is: only those are multiplied out
-            values = np.broadcast_to(s.values, s.counts.shape)
-            error[lost] = spread_of_mean(Spectrum(values[lost], s.counts[lost]), np.asarray(per_unit.rows(lost)))
-        return error
-    weights = 1.0 if s.weights is None else s.weights
-    centred = _centred(s, per_unit)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        pull = centred if s.weights is None else s.weights * centred
-        error = np.sqrt(dot(s.counts * pull, pull)) / s.size
-        if np.isfinite(error).all() and error.all():
-            return np.asarray(error)
-        centred = np.where(s.counts > 0, centred, 0.0)  # cells without units may hold anything
-        error = np.asarray(np.sqrt((s.counts * (weights * centred) ** 2).sum(-1)) / s.size)
-        top = np.abs(centred).max(-1, initial=0.0)  # squares of huge and tiny numbers leave the range of floats
-        lost = (np.isinf(error) | (error == 0)) & (top > 0) & np.isfinite(top)
-        if not lost.any():
-            return error
-        unit = np.where(lost, top, 1.0)[..., None]
-        rescaled = np.sqrt((s.counts * (weights * (centred / unit)) ** 2).sum(-1)) / s.size * unit[..., 0]
-    return np.asarray(np.where(lost, rescaled, error))
+            pull = s.weights * pull
+        # Squares of huge and tiny numbers leave the range of floats. Dividing by a power of two loses no digit.
+        largest = np.abs(pull).max(-1, keepdims=True, initial=0.0)
+        scale = np.where((largest > 0) & np.isfinite(largest), np.exp2(np.floor(np.log2(largest))), 1.0)
+        pull = pull / scale
+        return np.asarray(np.sqrt(dot(s.counts * pull, pull)) / s.size * scale[..., 0])
 
 
 def _centred(s: Spectrum, per_unit: Floats) -> Floats:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,19 +21,15 @@ from evenhand.metrics.terms import Terms
 Ints = npt.NDArray[np.int64]
 
 MOST_CELLS = 1 << 16
+"""States of all compositions that are searched at a time: few enough to stay in cache."""
 MOST_STATES = 50_000_000
 """States (prefix, protected count) of one composition that the exact search of two sides may visit."""
 MOST_LATTICE = 500_000
 """States (count vectors) that the exact search of several groups may visit."""
-MOST_ORDERS = 6
-"""Groups up to which every order of whole blocks is tried where the exact search is out of reach."""
 
 
 def arranged(terms: Terms, weights: Floats, kinds: Ints, *, first: Any) -> Floats:
-    """(U,) sum over prefixes with all protected items first, or last.
-
-    `first` for all compositions, or (U, 1) for each.
-    """
+    """(U,) sum over prefixes with all protected items first, or last; `first` may be (U, 1)."""
     k = np.arange(1, weights.shape[1] + 1)
     counts, sizes = (a[kinds, None].astype(np.int64) for a in (terms.counts, terms.sizes))
     seen = np.where(first, np.minimum(k, counts), np.maximum(0, k - (sizes - counts)))
@@ -62,7 +57,13 @@ def largest_of_sides(difference: Difference, terms: Terms, weights: Floats, kind
     if difference.plain and against_itself.all() and (np.diff(weights, axis=1) <= 0).all():
         return arranged(terms, weights, kinds, first=(2 * counts <= terms.sizes[kinds])[:, None])
     if _looked_at(weights) * (counts.max(initial=0) + 1) > MOST_STATES:
-        return _larger_extreme(difference, terms, weights, kinds)
+        if not difference.symmetric:
+            raise EvenhandError(
+                f"A ranking of {weights.shape[1]:,} items is too long for the exact maximum of a ratio. "
+                "Pass normalizer='published' or None, or one_sided=True."
+            )
+        # For differences and divergences of long lists, one of the two extremes is the maximum.
+        return np.maximum(*(arranged(terms, weights, kinds, first=first) for first in (True, False)))
     maxima = np.zeros(len(kinds))
     order = np.argsort(-counts, kind="stable")
     start = 0
@@ -110,28 +111,16 @@ def _looked_at(weights: Floats) -> int:
     return int(np.flatnonzero(weights.any(0)).max(initial=-1)) + 1
 
 
-def _larger_extreme(difference: Difference, terms: Terms, weights: Floats, kinds: Ints) -> Floats:
-    """The larger of "protected first" and "protected last".
-
-    For differences and divergences of long lists this is the maximum.
-    """
-    if not difference.symmetric:
-        raise EvenhandError(
-            f"A ranking of {weights.shape[1]:,} items is too long for the exact maximum of a ratio. "
-            "Pass normalizer='published' or None, or one_sided=True."
-        )
-    return np.maximum(*(arranged(terms, weights, kinds, first=first) for first in (True, False)))
-
-
 def largest_of_groups(terms: Terms, weights: Floats, kinds: Ints) -> float:
-    """Maximum over all orders of several groups, for one composition.
-
-    `weights` is (K,), `kinds` (g,).
+    """Maximum over all orders of several groups, for one composition: (K,) weights, (g,) kinds.
 
     Exact, over count vectors, up to `MOST_LATTICE` of them. Beyond that the largest order of whole blocks: the maximum of
     900 small compositions at every rank, and of 899 (the other 0.3% short) at every few ranks.
     """
-    missed = _missed(terms, weights, kinds[terms.counts[kinds] == 0])
+    missed = 0.0  # groups that only the target names are missed in any order
+    for kind in kinds[terms.counts[kinds] == 0]:
+        k = np.arange(1, int(terms.sizes[kind]) + 1)
+        missed += float((terms.at(np.zeros_like(k), k, kind) * weights[: len(k)]).sum())
     kinds = kinds[terms.counts[kinds] > 0]
     counts = terms.counts[kinds].astype(np.int64)
     if float(np.prod(counts + 1.0)) <= MOST_LATTICE:
@@ -143,21 +132,10 @@ def largest_of_groups(terms: Terms, weights: Floats, kinds: Ints) -> float:
         ),
         stacklevel=2,
     )
-    return missed + max(_blocks(terms, weights, kinds[order], counts[order]) for order in _orders(counts))
-
-
-def _missed(terms: Terms, weights: Floats, kinds: Ints) -> float:
-    """Sum over prefixes of groups that only the target names; the same in any order."""
-    k = [np.arange(1, int(terms.sizes[kind]) + 1) for kind in kinds]
-    parts = [terms.at(np.zeros_like(seen), seen, kind) for seen, kind in zip(k, kinds, strict=True)]
-    return float(sum((part * weights[: len(part)]).sum() for part in parts))
-
-
-def _orders(counts: Ints) -> Iterable[Ints]:
     ascending = np.argsort(counts, kind="stable")
-    if len(counts) > MOST_ORDERS:
-        return [ascending, ascending[::-1]]
-    return (np.array(order) for order in itertools.permutations(range(len(counts))))
+    few = len(counts) <= 6  # 720 orders of blocks
+    orders = map(np.array, itertools.permutations(range(len(counts)))) if few else (ascending, ascending[::-1])
+    return missed + max(_blocks(terms, weights, kinds[order], counts[order]) for order in orders)
 
 
 def _lattice(terms: Terms, weights: Floats, kinds: Ints, counts: Ints) -> float:

@@ -14,11 +14,8 @@ import numpy as np
 
 from evenhand.cards import Card, Floats, Fraction, metric
 from evenhand.errors import EvenhandError, UndefinedWarning
-from evenhand.metrics.inequality import Influence, standard_error
+from evenhand.metrics.inequality import standard_error
 from evenhand.tallies.spectrum import Spectrum, before, entries
-
-TINY = 1e-290
-"""Mass that is none, and above it."""
 
 ROUNDING = 1e-12
 """0.55 * 100 is 55.00000000000001 in floating point; a rank this close to a whole number is that number."""
@@ -54,7 +51,7 @@ def population_at(s: Spectrum, share: Floats) -> Floats:
 
 def quantile(s: Spectrum, p: float | Floats) -> Floats:
     """Smallest amount that at least a share `p` of the units do not exceed (inverted CDF)."""
-    bound = np.maximum(p * s.size * (1 - ROUNDING), TINY)  # no cell without units is the first to get so far
+    bound = np.maximum(p * s.size * (1 - ROUNDING), 1e-290)  # above 0: no cell without units gets so far
     amount = np.full(s.size.shape, np.nan)
     for b in s.walk():
         cell, reached = b.crossed(b.reach, bound)
@@ -63,15 +60,14 @@ def quantile(s: Spectrum, p: float | Floats) -> Floats:
     return amount
 
 
-def lorenz_influence(s: Spectrum, p: float | Floats, share: Floats | None = None) -> Influence:
+def lorenz_influence(s: Spectrum, p: float | Floats, share: Floats | None = None) -> Floats:
     """[(x - q) 1(x <= q) + p q - L(p) x] / mean, with q the p-quantile.
 
     `share` is L(p) where it was computed before.
     """
-    mean, q = s.total / s.size, quantile(s, p)
-    bottom = lorenz_at(s, p) if share is None else share
-    terms = (1 / mean, np.minimum(s.values, q[..., None])), (-bottom / mean, s.values)
-    return Influence(terms, (p * q - q) / mean, varying=1)
+    mean, q = (s.total / s.size)[..., None], quantile(s, p)
+    bottom = (lorenz_at(s, p) if share is None else share)[..., None]
+    return (np.minimum(s.values, q[..., None]) + (p * q - q)[..., None] - bottom * s.values) / mean
 
 
 TOP_UNITS = 5
@@ -106,7 +102,7 @@ def top_share(s: Spectrum, p: Fraction = 0.01) -> Floats:
 
 
 @top_share.influence
-def _(s: Spectrum, estimate: Floats, p: float = 0.01) -> Influence:
+def _(s: Spectrum, estimate: Floats, p: float = 0.01) -> Floats:
     return -lorenz_influence(s, 1 - p, 1 - estimate)
 
 
@@ -130,7 +126,7 @@ def bottom_share(s: Spectrum, p: Fraction = 0.1) -> Floats:
 
 
 @bottom_share.influence
-def _(s: Spectrum, estimate: Floats, p: float = 0.1) -> Influence:
+def _(s: Spectrum, estimate: Floats, p: float = 0.1) -> Floats:
     return lorenz_influence(s, p, estimate)
 
 
@@ -160,7 +156,7 @@ def share_ratio(s: Spectrum, *, upper: Fraction = 0.8, lower: Fraction = 0.2) ->
 
 @share_ratio.influence
 def _(s: Spectrum, estimate: Floats, upper: float = 0.8, lower: float = 0.2) -> Floats:
-    above, below = (np.asarray(lorenz_influence(s, p), np.float64) for p in (upper, lower))
+    above, below = (lorenz_influence(s, p) for p in (upper, lower))
     return (-above - estimate[..., None] * below) / lorenz_at(s, lower)[..., None]
 
 
@@ -213,7 +209,7 @@ def equal_share(s: Spectrum, *, inverted: bool = False) -> Floats:
 @equal_share.influence
 def _(s: Spectrum, estimate: Floats, inverted: bool = False) -> Floats:  # noqa: FBT001, FBT002
     point = 1 - estimate if inverted else estimate
-    moved = _inverse_influence(s, point, np.asarray(lorenz_influence(s, point)))
+    moved = _inverse_influence(s, point, lorenz_influence(s, point))
     return -moved if inverted else moved
 
 
@@ -252,7 +248,7 @@ def equivalent_to_top(s: Spectrum, p: Fraction = 0.1, *, inverted: bool = False)
 @equivalent_to_top.influence
 def _(s: Spectrum, estimate: Floats, p: float = 0.1, inverted: bool = False) -> Floats:  # noqa: FBT001, FBT002
     point = 1 - estimate if inverted else estimate
-    curve, top = (np.asarray(lorenz_influence(s, at)) for at in (point, 1 - p))
+    curve, top = (lorenz_influence(s, at) for at in (point, 1 - p))
     moved = _inverse_influence(s, point, curve + top)
     return -moved if inverted else moved
 

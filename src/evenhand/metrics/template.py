@@ -20,8 +20,8 @@ from evenhand.labels import match
 from evenhand.metrics.chance import expected_terms
 from evenhand.metrics.differences import Difference
 from evenhand.metrics.normalizers import arranged, largest_of_groups, largest_of_sides
-from evenhand.metrics.terms import Room, Terms
-from evenhand.tallies.placement import Batch, Ints, Kinds, Mix, Placement
+from evenhand.metrics.terms import Terms
+from evenhand.tallies.placement import Ints, Kinds, Placement
 
 Discount = Literal["log2(i)", "log2(i+1)"]
 NOTHING = 1e-13
@@ -132,9 +132,9 @@ class Reading:
 
     @cached_property
     def _kinds(self) -> Kinds:
-        if self.template.difference.sided:
-            return self.placement.first_kinds
         p = self.placement
+        if self.template.difference.sided:
+            return p.first_kinds
         return p.kinds if self.shares is None else Kinds.from_placement(p, p.counts, by_group=True)
 
     @property
@@ -155,32 +155,23 @@ class Reading:
     def sums(self) -> Floats:
         """(R,) the sum over prefixes, not yet normalised."""
         totals = np.zeros(len(self.placement))
-        room = Room()
-        for batch in self.placement.batches():
-            totals[batch.where] = self._sums_of(batch, self.kinds[batch.where], room)
-        return totals
-
-    def _sums_of(self, b: Batch, kinds: Ints, room: Room) -> Floats:
         ends = slice(self.template.step - 1, None, self.template.step)
-        weights, totals = self.weights(b.width)[ends], np.zeros(len(b.codes))
-        for g in range(kinds.shape[1] if len(weights) else 0):
-            terms = self.terms.along(b, g, kinds[:, g], ends, room)
-            if not b.complete and self.shares is not None:  # against itself, a list is at 0 from its end on
-                terms = np.where(np.arange(1, b.width + 1)[ends] <= b.lengths[:, None], terms, 0.0)
-            # Not a matrix product: its last bits would depend on the block and on the threads.
-            totals += np.einsum("ij,j->i", terms, weights)
+        for b in self.placement.batches():
+            weights, kinds, sums = self.weights(b.width)[ends], self.kinds[b.where], np.zeros(len(b.codes))
+            for g in range(kinds.shape[1] if len(weights) else 0):
+                terms = self.terms.along(b, g, kinds[:, g], ends)
+                if not b.complete and self.shares is not None:  # against itself, a list is at 0 from its end on
+                    terms = np.where(np.arange(1, b.width + 1)[ends] <= b.lengths[:, None], terms, 0.0)
+                # Not a matrix product: its last bits would depend on the block and on the threads.
+                sums += np.einsum("ij,j->i", terms, weights)
+            totals[b.where] = sums
         return totals
 
     def weights(self, width: int) -> Floats:
-        """(width,) the template's weights; none past the ranks that are looked at."""
-        return self._weights[:width]
-
-    @cached_property
-    def _weights(self) -> Floats:
-        p = self.placement
-        inverse = self.template.weights(int(p.lengths.max(initial=0)))
-        if p.depth is not None:
-            inverse[p.depth :] = 0.0
+        """(width,) the template's weights; 0 past the ranks that are looked at."""
+        inverse = self.template.weights(width)
+        if self.placement.depth is not None:
+            inverse[self.placement.depth :] = 0.0
         return inverse
 
     def settled(self, *, chance: bool) -> tuple[Floats, Floats]:
@@ -188,7 +179,10 @@ class Reading:
         normalizers, chances = (np.full(len(self.placement), np.nan) for _ in range(2))
         means: dict[int, Floats] = {}
         for mix in self.placement.mixes:
-            defined = np.flatnonzero(self._exists(mix))
+            counts = self.placement.counts[mix.first]
+            # Two groups to compare, or one and a target; and a prefix to look at.
+            enough = (counts > NOTHING).sum(1) >= 2 if self.shares is None else counts.sum(1) > 0
+            defined = np.flatnonzero(enough & (mix.lengths >= self.template.step))
             weights = mix.weights(self.weights(mix.is_labelled.shape[1]))[defined]
             kinds = self.kinds[mix.first[defined]]
             by_mix = np.full((2, len(mix.first)), np.nan)
@@ -196,17 +190,13 @@ class Reading:
             by_mix[0, defined] = np.where((z > NOTHING) & np.isfinite(z), z, np.nan)
             normalizers[mix.at] = by_mix[0].take(mix.which)
             if chance and self.placement.rows is None:
-                by_mix[1, defined] = self._expected(weights, kinds, means)
+                means |= {q: expected_terms(self.terms, q) for q in set(kinds.ravel().tolist()) - means.keys()}
+                by_mix[1, defined] = [
+                    sum(means[q] @ row[: len(means[q])] for q in mix_kinds)
+                    for row, mix_kinds in zip(weights, kinds.tolist(), strict=True)
+                ]
                 chances[mix.at] = by_mix[1].take(mix.which)
         return normalizers, chances
-
-    def _exists(self, mix: Mix) -> npt.NDArray[np.bool_]:
-        """(U,) whether there is anything to compare: two groups, and a prefix to look at."""
-        counts = self.placement.counts[mix.first]
-        enough = (counts > NOTHING).sum(1) >= 2
-        if self.shares is not None:
-            enough = counts.sum(1) > 0  # against a target, one group alone still has a distance
-        return np.asarray(enough & (mix.lengths >= self.template.step))
 
     def _normalizers(self, weights: Floats, kinds: Ints) -> Floats:
         t = self.template
@@ -220,22 +210,9 @@ class Reading:
             return arranged(self.terms, weights, kinds[:, 0], first=not t.difference.falling)
         return largest_of_sides(t.difference, self.terms, weights, kinds[:, 0])
 
-    def _expected(self, weights: Floats, kinds: Ints, means: dict[int, Floats]) -> Floats:
-        """(U,) mean sum over prefixes in random order; `means` caches kinds met before."""
-        totals = np.zeros(len(weights))
-        for i, row in enumerate(kinds.tolist()):
-            for q in row:
-                if q not in means:
-                    means[q] = expected_terms(self.terms, q)
-                totals[i] += means[q] @ weights[i, : len(means[q])]
-        return totals
-
 
 def _sides(target: Any, p: Placement) -> Floats:
-    """(2,) target shares of the protected side and of the other.
-
-    A bare number is the protected share.
-    """
+    """(2,) target shares of the protected side and of the other; a bare number is the first."""
     if isinstance(target, (int, float)) and not isinstance(target, bool):
         if not 0 <= target <= 1:
             raise EvenhandError(f"target={target!r} is no share. Pass a number from 0 to 1, or {{group: share}}.")
@@ -245,10 +222,7 @@ def _sides(target: Any, p: Placement) -> Floats:
 
 
 def _shares(target: Any, groups: tuple[Any, ...], among: tuple[Any, ...]) -> Floats:
-    """(g,) target shares in the order of `among`.
-
-    Those are the groups of the lists, perhaps with others that the target names.
-    """
+    """(g,) target shares of the groups `among`: those of the lists, and others that the target names."""
     if isinstance(target, str) and target == "equal":
         return np.full(len(groups), 1 / max(1, len(groups)))
     if not isinstance(target, Mapping):

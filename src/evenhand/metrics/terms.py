@@ -6,7 +6,6 @@ and on (k, c) only, so a table per kind serves the values, the normaliser and th
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,27 +20,6 @@ Ints = npt.NDArray[np.int64]
 
 MOST_CELLS = 1 << 23
 """Entries of all tables together: 64 MB."""
-MOST_KINDS = 1 << 14
-AT_ONCE = 1 << 17
-"""Entries that are computed together: what they share, such as the logarithms of c / k, is computed each time."""
-
-
-class Room:
-    """Working arrays that block after block of rankings is written into: new ones would be asked of the system each time."""
-
-    def __init__(self) -> None:
-        self._places: Ints = np.empty(0, dtype=np.int64)
-        self._values: Floats = np.empty(0)
-
-    def places(self, shape: tuple[int, ...]) -> Ints:
-        if self._places.size < math.prod(shape):
-            self._places = np.empty(math.prod(shape), dtype=np.int64)
-        return self._places[: math.prod(shape)].reshape(shape)
-
-    def values(self, shape: tuple[int, ...]) -> Floats:
-        if self._values.size < math.prod(shape):
-            self._values = np.empty(math.prod(shape))
-        return self._values[: math.prod(shape)].reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -69,11 +47,11 @@ class Terms:
     def tabulated(cls, term: Term, kinds: Kinds, part: Floats, whole: Floats, *, uses: float) -> Terms:
         """Tabulate when the tables have fewer entries than there are `uses` of them."""
         plain = cls(term, kinds.counts, kinds.sizes, part, whole)
-        if not 0 < len(kinds.counts) <= MOST_KINDS or kinds.cells > min(uses, MOST_CELLS):
+        if not len(kinds.counts) or kinds.cells > min(uses, MOST_CELLS):
             return plain
         flat = np.zeros(kinds.cells)
         for block in kinds.blocks:
-            tables, step = block.tables(flat), max(1, AT_ONCE // (block.tall * block.wide))
+            tables, step = block.tables(flat), max(1, (1 << 17) // (block.tall * block.wide))  # 1 MB at a time
             for i in range(0, len(tables), step):
                 some = np.arange(block.first + i, min(block.first + i + step, block.last))
                 tables[i : i + step, 1:] = plain.tables(block.wide, np.arange(1, block.tall), some)
@@ -92,29 +70,19 @@ class Terms:
         return values if np.min(k, initial=1) > 0 else np.where(k > 0, values, 0.0)
 
     def tables(self, wide: int, k: Ints, kinds: Ints) -> Floats:
-        """(U, K, wide) F at 0, 1, ... items of the group among the first k.
-
-        For lists of these kinds, also where they hold fewer items.
-        """
+        """(U, K, wide) F at 0, 1, ... items of the group among the first k, for lists of these kinds."""
         if self.flat is not None and self.kinds is not None and (block := self.kinds.block(kinds)) is not None:
             return block.tables(self.flat)[kinds[:, None] - block.first, k, :wide]
         return self._computed(np.arange(wide), k[:, None], kinds[:, None, None])
 
-    def along(self, b: Batch, group: int, kind: Ints, ends: slice, room: Room) -> Floats:
-        """(m, ...) F at the prefixes `ends` of a block of rankings; `room` is written over."""
+    def along(self, b: Batch, group: int, kind: Ints, ends: slice) -> Floats:
+        """(m, ...) F at the prefixes `ends` of a block of rankings."""
         if self.flat is None or self.kinds is None:
             return self.at(b.cum_counts(group)[:, ends], b.seen[..., ends], kind[:, None])
-        # Every rank is a step in the table of its list, and the last one ends where the table does: so all steps are added up
-        # in one run, from list to list.
-        places = room.places(b.codes.shape)
-        steps: Any = self.kinds.strides[kind][:, None] if len(self.kinds.blocks) > 1 else self.kinds.blocks[0].wide
-        np.equal(b.codes, group, out=places)
-        places += steps if b.complete else b.is_labelled * steps
-        places[:, 0] += self.kinds.offsets[kind]
-        places[1:, 0] -= self.kinds.ends[kind[:-1]]
-        np.cumsum(places.reshape(-1), out=places.reshape(-1))
-        cells = places[:, ends]
-        return self.flat.take(cells, out=room.values(cells.shape), mode="clip")  # other modes make a copy
+        # Every rank is a step in the table of its list: a row down for a labelled item, a column on for one of the group.
+        cells = (b.codes == group) + b.is_labelled * self.kinds.strides[kind][:, None]
+        cells[:, 0] += self.kinds.offsets[kind]
+        return self.flat.take(np.cumsum(cells, axis=1)[:, ends])
 
     def by_item(self, kind: int, weights: Floats) -> tuple[float, Floats]:
         """The sum over prefixes by the group's items: a constant and (count, size) gains.

@@ -433,11 +433,6 @@ class Kinds:
         """(Q,) entries from one k to the next."""
         return np.repeat([b.wide for b in self.blocks], [b.last - b.first for b in self.blocks])
 
-    @cached_property
-    def ends(self) -> Ints:
-        """(Q,) where the tables hold the whole list."""
-        return self.places(self.counts, self.sizes, slice(None)).astype(np.int64)
-
     def places(self, c: Any, k: Any, kind: Any) -> Ints:
         """Where the tables hold c items of the group among the first k, for lists of these kinds."""
         return np.asarray(self.offsets[kind] + k * self.strides[kind] + c)
