@@ -164,11 +164,8 @@ def lorenz_points(t: Crosstab, most: int = 400, *, fewest: int = 0) -> dict[str,
         return {}
     curve = lorenz_curve(shown.coarse(fewest))
     corners = len(curve.population)
+    chosen = np.arange(corners)
     if corners > most:
         even, top = np.linspace(0, 1, most // 2), 1 - np.geomspace(1 / corners, 1, most // 2)
-        shown_corners = np.unique(
-            np.append(np.searchsorted(curve.population, np.concatenate([even, top])), [0, corners - 1])
-        )
-    else:
-        shown_corners = np.arange(corners)
-    return {"population": curve.population[shown_corners].tolist(), "share": curve.share[shown_corners].tolist()}
+        chosen = np.unique([*np.searchsorted(curve.population, np.concatenate([even, top])), 0, corners - 1])
+    return {"population": curve.population[chosen].tolist(), "share": curve.share[chosen].tolist()}

@@ -16,12 +16,7 @@ import numpy as np
 
 from evenhand.cards import REGISTRY, Floats, Metric
 from evenhand.errors import EvenhandError, UndefinedWarning
-from evenhand.metrics.catalogue import (
-    aggregate_diversity,
-    exposure_entropy,
-    item_gini,
-    recommendation_popularity,
-)
+from evenhand.metrics.catalogue import aggregate_diversity, exposure_entropy, item_gini, recommendation_popularity
 from evenhand.metrics.expected import eed, eel, eer
 from evenhand.metrics.inequality import atkinson, generalized_entropy, gini, herfindahl, theil
 from evenhand.metrics.recommender import (
@@ -51,71 +46,46 @@ EXPEVAL = "expeval (2022-07)"
 TREC = "TREC Fair 2022"
 
 
-def _over_n(s: Spectrum) -> Floats:
+def _gini_convention(name: str, tool: str, does: str, **fields: Any) -> Callable[[Callable[[Spectrum], Floats]], None]:
+    """Declare a tool's way for `gini` and for `item_gini`, the Gini index of times shown."""
+
+    def declare(function: Callable[[Spectrum], Floats]) -> None:
+        gini.convention(name, tool=tool, does=does, **fields)(function)
+        item_gini.convention(name, tool=tool, does=does, **fields)(lambda t: function(t.spectrum))
+
+    return declare
+
+
+@_gini_convention("lenskit", LENSKIT, "divides by n, items never shown included, as we do")
+def _(s: Spectrum) -> Floats:
     return gini.on(s)
 
 
-def _over_n_minus_1(s: Spectrum) -> Floats:
+for _name, _tool in (("pysal", PYSAL), ("fairdiverse", FAIRDIVERSE), ("concentrationmetrics", CONCENTRATION)):
+    gini.convention(_name, tool=_tool, does="divides by n, as we do")(lambda s: gini.on(s))
+
+
+@_gini_convention("holisticai", HOLISTICAI, "divides by n - 1 (our corrected=True), while its page prints n")
+def _(s: Spectrum) -> Floats:
     return gini.on(s, corrected=True)
 
 
-def _with_padding(s: Spectrum) -> Floats:
-    """One more item that is never shown."""
-    shape = (*s.counts.shape[:-1], 1)
+@_gini_convention("recbole", RECBOLE, "counts its padding item as one more item that is never shown")
+def _(s: Spectrum) -> Floats:
     values = np.concatenate([np.zeros((*s.values.shape[:-1], 1)), s.values], axis=-1)
-    return gini.on(Spectrum(values, np.concatenate([np.ones(shape), s.counts], axis=-1)))
+    return gini.on(Spectrum(values, np.concatenate([np.ones((*s.counts.shape[:-1], 1)), s.counts], axis=-1)))
 
 
-def _one_minus(s: Spectrum) -> Floats:
+@_gini_convention(
+    "elliot", ELLIOT, "returns one minus the corrected Gini: 1 is equality, while its page prints G", ideal=1.0, better="higher"
+)  # fmt: skip
+def _(s: Spectrum) -> Floats:
     return 1 - gini.on(s, corrected=True)
 
 
-def _seen_only(s: Spectrum) -> Floats:
+@_gini_convention("evidently", EVIDENTLY, "divides by n - 1 and leaves out items that were never shown")
+def _(s: Spectrum) -> Floats:
     return gini.on(Spectrum(s.values, np.where(s.values > 0, s.counts, 0.0)), corrected=True)
-
-
-@dataclass(frozen=True)
-class _Gini:
-    """One way to compute a Gini index, and of which of our metrics it is the counterpart."""
-
-    name: str
-    tool: str
-    does: str
-    function: Callable[[Spectrum], Floats]
-    of_items: bool = True
-    ideal: float | None = None
-    better: Any = None
-
-
-_GINIS = (
-    _Gini("lenskit", LENSKIT, "divides by n, items never shown included, as we do", _over_n),
-    _Gini("pysal", PYSAL, "divides by n, as we do", _over_n, of_items=False),
-    _Gini("fairdiverse", FAIRDIVERSE, "divides by n, as we do", _over_n, of_items=False),
-    _Gini("concentrationmetrics", CONCENTRATION, "divides by n, as we do", _over_n, of_items=False),
-    _Gini("holisticai", HOLISTICAI, "divides by n - 1 (our corrected=True), while its page prints n", _over_n_minus_1),
-    _Gini("recbole", RECBOLE, "counts its padding item as one more item that is never shown", _with_padding),
-    _Gini(
-        "elliot",
-        ELLIOT,
-        "returns one minus the corrected Gini: 1 is equality, while its page prints G",
-        _one_minus,
-        ideal=1.0,
-        better="higher",
-    ),
-    _Gini("evidently", EVIDENTLY, "divides by n - 1 and leaves out items that were never shown", _seen_only),
-)
-
-
-def _on_items(function: Callable[[Spectrum], Floats]) -> Callable[[Crosstab], Floats]:
-    return lambda t: function(t.spectrum)
-
-
-for _way in _GINIS:
-    gini.convention(_way.name, tool=_way.tool, does=_way.does, ideal=_way.ideal, better=_way.better)(_way.function)
-    if _way.of_items:
-        item_gini.convention(_way.name, tool=_way.tool, does=_way.does, ideal=_way.ideal, better=_way.better)(
-            _on_items(_way.function)
-        )
 
 
 def _inverted(metric: Metric) -> Callable[[Crosstab], Floats]:

@@ -34,10 +34,7 @@ PUBLISHED = {name: dict(zip(CRITERIA, answers, strict=True)) for name, answers i
 """Table 2 of Lazovich et al. (2022): the authors' judgement, on their data."""
 
 SAME = 1e-9
-COPIES = (2, 7)
-FACTORS = (0.01, 1000.0)
-PLACES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
-"""Shares of the population from which givers and takers of a transfer are picked."""
+"""Values that differ by less are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +57,9 @@ def theoretical(a: MetricSpec, s: Spectrum, rng: np.random.Generator) -> list[Fa
         s, note = Spectrum(s.values[s.values > 0], s.counts[s.values > 0]), "without_zeros"
         base = float(a.on(s))
     checks = [
-        _unchanged("population", base, [float(a.on(Spectrum(s.values, s.counts * m))) for m in COPIES]),
+        _unchanged("population", base, [float(a.on(Spectrum(s.values, s.counts * m))) for m in (2, 7)]),
         _adjustable(a, s),
-        _unchanged("scale", base, [float(a.on(Spectrum(s.values * c, s.counts))) for c in FACTORS]),
+        _unchanged("scale", base, [float(a.on(Spectrum(s.values * c, s.counts))) for c in (0.01, 1000.0)]),
         _subgroups(a, s, rng),
         _transfer(a, s, base),
         _zeros(a, s, base),
@@ -79,11 +76,11 @@ def _unchanged(criterion: str, base: float, others: Sequence[float]) -> Fact:
 
 def _adjustable(a: MetricSpec, s: Spectrum) -> Fact:
     """Whether a number that the user chooses moves the metric, and always the same way."""
-    grids = list(_grids(a))
+    grids = dict(_grids(a))
     if not grids:
         return Fact("adjustable", "no", note="no_parameter")
     moved = []
-    for name, grid in grids:
+    for name, grid in grids.items():
         values = np.array([float(a.metric.on(s, **{**a.params, name: x})) for x in grid])
         steps = np.diff(values[np.isfinite(values)])
         if len(steps) < 2:
@@ -104,10 +101,10 @@ def _grids(a: MetricSpec) -> Iterable[tuple[str, list[float]]]:
             continue
         within = [rule for rule in typing.get_args(hint)[1:] if isinstance(rule, Between)]
         shares = any(rule.high <= 1 for rule in within)
-        tried = (
-            (0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99) if shares else (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
+        grid = (
+            [0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99] if shares else [0.1, 0.25, 0.5, 1.0, 2.0, 4.0]
         )
-        yield name, [x for x in tried if all(rule.holds(x) for rule in within)]
+        yield name, [x for x in grid if all(rule.holds(x) for rule in within)]
 
 
 def split_in_two(s: Spectrum, rng: np.random.Generator) -> Partition:
@@ -126,26 +123,19 @@ def _subgroups(a: MetricSpec, s: Spectrum, rng: np.random.Generator) -> Fact:
         return Fact("subgroups", "no", note="no_identity")
     p = split_in_two(s, rng)
     whole = float(a.on(s))
-    if not identity:
-        return _settled(abs(_weighted(a, p) - whole))
+    if not identity:  # the mean and the Herfindahl index are weighted means of those of the groups
+        groups = [p[g] for g in range(len(p))]
+        values, sizes, totals = np.array([[a.on(s), s.size, s.total] for s in groups]).T
+        weights = sizes / sizes.sum() if a.metric is mean else (totals / totals.sum()) ** 2
+        return _settled(abs(float(np.where(weights > 0, weights * values, 0.0).sum()) - whole))
     decomposition = parts(p, typing.cast("Index", identity), **a.params)
     if identity == "gini":
         overlap = float(decomposition.total - decomposition.within - decomposition.between)
         return Fact("subgroups", "with overlap", overlap, "needs_overlap") if overlap > SAME else _settled(overlap)
     if identity == "atkinson":
-        return _settled(
-            float(abs((1 - decomposition.within) * (1 - decomposition.between) - (1 - decomposition.total))),
-            "multiplicative",
-        )
+        product = (1 - decomposition.within) * (1 - decomposition.between)
+        return _settled(float(abs(product - (1 - decomposition.total))), "multiplicative")
     return _settled(float(abs(decomposition.within + decomposition.between - decomposition.total)))
-
-
-def _weighted(a: MetricSpec, p: Partition) -> float:
-    """The whole mean from group means, or the whole Herfindahl index from those of the groups."""
-    values = np.array([float(a.on(p[g])) for g in range(len(p))])
-    sizes, totals = (np.array([float(getattr(p[g], name)) for g in range(len(p))]) for name in ("size", "total"))
-    weights = sizes / sizes.sum() if a.metric is mean else (totals / totals.sum()) ** 2
-    return float(np.where(weights > 0, weights * values, 0.0).sum())
 
 
 def _settled(difference: float, note: str = "") -> Fact:
@@ -169,7 +159,8 @@ def _transfer(a: MetricSpec, s: Spectrum, base: float) -> Fact:
 def transfers(s: Spectrum) -> list[Spectrum]:
     """Populations after a quarter of the gap went from richer units to as many poorer ones."""
     reach = np.cumsum(s.counts) / s.counts.sum()
-    cells = np.unique(np.minimum(np.searchsorted(reach, np.array(PLACES) * (1 - 1e-12)), len(reach) - 1))
+    ranks = np.array([0.05, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0]) * (1 - 1e-12)  # of givers and takers, as shares
+    cells = np.unique(np.minimum(np.searchsorted(reach, ranks), len(reach) - 1))
     out = []
     for i, poor in enumerate(cells):
         for rich in cells[i + 1 :]:

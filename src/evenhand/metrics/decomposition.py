@@ -79,12 +79,9 @@ def decompose(x: Any, groups: Any, *, index: Index = "gini", weights: Any = None
     if math.isnan(figures.total):
         code = tally.reason()
         warnings.warn(UndefinedWarning(f"The {index} index is undefined: {code}.", code), stacklevel=2)
-    by_group = zip(figures.index.tolist(), figures.share.tolist(), figures.population_share.tolist(), strict=True)
+    by_group = np.transpose([figures.index, figures.share, figures.population_share]).tolist()
     return Decomposition(
-        float(figures.total),
-        float(figures.within),
-        float(figures.between),
-        float(figures.overlap),
+        *(float(part) for part in (figures.total, figures.within, figures.between, figures.overlap)),
         {label: GroupPart(*part) for label, part in zip(tally.groups, by_group, strict=True)},
     )
 
@@ -120,8 +117,7 @@ def parts(p: Partition, index: Index, **params: float) -> Parts:
             overlap = np.zeros_like(whole)
         else:
             alpha = params.get("alpha", 1.0)
-            terms = population_share ** (1 - alpha) * share**alpha * group_index
-            within = _summed(terms, totals > 0)
+            within = _summed(population_share ** (1 - alpha) * share**alpha * group_index, totals > 0)
             if alpha <= 0:
                 within = np.where(((sizes > 0) & (totals == 0)).any(-1), np.inf, within)
             between = generalized_entropy.on(_at_means(means, sizes), alpha=alpha)
@@ -133,25 +129,13 @@ def parts(p: Partition, index: Index, **params: float) -> Parts:
 
 def _per_group(p: Partition, metric: Metric, params: Mapping[str, float]) -> tuple[Floats, Floats, Floats]:
     """Each group's index, size and total: (..., G)."""
-    if len(p) > MANY and p.counts.ndim == 1:
-        return _many_groups(p, metric, params)
-    spectra = [p[g] for g in range(len(p))]
-    lead = p.counts.shape[:-1]
-    if not spectra:
-        return np.zeros((*lead, 0)), np.zeros((*lead, 0)), np.zeros((*lead, 0))
-    group_index = np.stack([metric.on(s, **params) for s in spectra], axis=-1)
-    return group_index, np.stack([s.size for s in spectra], axis=-1), np.stack([s.total for s in spectra], axis=-1)
-
-
-MANY = 1_000
-"""Groups beyond which one at a time takes too long."""
-
-
-def _many_groups(p: Partition, metric: Metric, params: Mapping[str, float]) -> tuple[Floats, Floats, Floats]:
-    """Index, size and total of each group, groups of similar width at a time."""
-    group_index, sizes, totals = np.zeros(len(p)), np.zeros(len(p)), np.zeros(len(p))
-    for chosen, batch in Spectra(p.values, p.counts, p.starts, p.weights).batches(1 << 17):
-        group_index[chosen], sizes[chosen], totals[chosen] = metric.on(batch, **params), batch.size, batch.total
+    group_index, sizes, totals = np.zeros((3, *p.counts.shape[:-1], len(p)))
+    if p.counts.ndim == 1:  # groups of similar width at a time: there may be many
+        batches = Spectra(p.values, p.counts, p.starts, p.weights).batches(1 << 17)
+    else:
+        batches = ((g, p[g]) for g in range(len(p)))
+    for at, s in batches:
+        group_index[..., at], sizes[..., at], totals[..., at] = metric.on(s, **params), s.size, s.total
     return group_index, sizes, totals
 
 
@@ -169,9 +153,7 @@ def _at_means(means: Floats, sizes: Floats) -> Spectrum:
 def parts_influence(p: Partition, figures: Parts, index: Index, **params: float) -> dict[str, Floats]:
     """Influence of a unit in each cell on total, within, between and overlap: (C,) each.
 
-    Up to a constant.
-
-    For one population, not for replicates.
+    Up to a constant, and for one population, not for replicates.
     """
     metric, g = INDICES[index], p.cell_group
     mean = float(p.pooled.total / p.pooled.size)
@@ -200,10 +182,8 @@ def _within_moves(p: Partition, figures: Parts, index: Index, own_moves: Floats,
     else:
         alpha = 1.0 if index in ("theil", "atkinson") else params.get("alpha", 1.0)
         ratio = share / people
-        moves = (
-            group_index * ((1 - alpha) * ratio**alpha + alpha * ratio ** (alpha - 1) * relative)
-            + ratio**alpha * own_moves
-        )
+        weight_moves = (1 - alpha) * ratio**alpha + alpha * ratio ** (alpha - 1) * relative
+        moves = group_index * weight_moves + ratio**alpha * own_moves
         fades = figures.within * (1 - alpha + alpha * relative)
     return np.where(share > 0, moves, 0.0) - fades
 
@@ -274,10 +254,8 @@ def decompose_sources(sources: Mapping[Any, Any]) -> SourceDecomposition:
         code = tally.reason()
         warnings.warn(UndefinedWarning(f"The Gini index is undefined: {code}.", code), stacklevel=2)
     columns = (figures.share, figures.own_gini, figures.correlation, figures.contribution, figures.marginal)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return SourceDecomposition(
-        float(figures.gini), dict(zip(tally.names, (SourcePart(*row) for row in rows), strict=True))
-    )
+    parts = (SourcePart(*row) for row in np.transpose(columns).tolist())
+    return SourceDecomposition(float(figures.gini), dict(zip(tally.names, parts, strict=True)))
 
 
 def source_parts(s: Sources) -> SourceParts:
@@ -323,9 +301,7 @@ def _distance(counts: Floats, rungs: Ladder) -> Floats:
 def source_influence(s: Sources, figures: SourceParts) -> dict[str, Floats]:
     """Influence of a unit in each cell on every figure: (C,) for the index, (C, K) per source.
 
-    Up to a constant.
-
-    For one population, not for replicates.
+    Up to a constant, and for one population, not for replicates.
     """
     units = float(s.units)
     x, totals = s.amounts, s.totals[:, None]
@@ -343,20 +319,13 @@ def source_influence(s: Sources, figures: SourceParts) -> dict[str, Floats]:
         correlation = (contribution - figures.correlation * product) / both
         marginal = contribution - figures.share * index[:, None] - float(figures.gini) * share
     return {
-        "gini": index,
-        "share": share,
-        "own_gini": own_index,
-        "correlation": correlation,
-        "contribution": contribution,
-        "marginal": marginal,
-    }
+        "gini": index, "share": share, "own_gini": own_index,
+        "correlation": correlation, "contribution": contribution, "marginal": marginal,
+    }  # fmt: skip
 
 
 def _rank_moves(s: Sources, x: Floats, rungs: Ladder) -> Floats:
-    """Influence of a unit on 2 cov(x, F), up to a constant.
-
-    Its own term, and how far it pushes the ranks of others.
-    """
+    """Influence of a unit on 2 cov(x, F), up to a constant: its own term, and how it moves others' ranks."""
     units = float(s.units)
     tilt = x * _distance(s.counts, rungs) / units
     amounts = np.add.reduceat((s.counts * x)[rungs.order], rungs.steps)

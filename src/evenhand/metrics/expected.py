@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -34,17 +34,13 @@ _OWN_TARGET = (
     "al. recommend it for a target distribution."
 )
 
-AIMED = frozenset({"relevance", "dues"})
-"""What metrics read that know what an ideal policy would give."""
-
-
 Target = Any
 """None where relevance decides what is due; `{group: share}`, "equal" or "population" of all labelled exposure otherwise."""
 
 
 def _aimed(target: Any) -> frozenset[str]:
     """Relevance is read where nothing else says what is due."""
-    return AIMED if target is None else frozenset()
+    return frozenset({"relevance", "dues"} if target is None else ())
 
 
 def _reason(t: Exposure, *, level: str = "group", **_: Any) -> Any:
@@ -81,12 +77,9 @@ def eed(
     """
     if level == "item" or aggregate == "per_request":
         norms = _norms(t)
-        value = norms[..., 0] - norms[..., 3] if unbiased else norms[..., 0]
-        return np.asarray(value / t.weight)
+        return (norms.exposure - norms.noise if unbiased else norms.exposure) / t.weight
     value = total(t.received**2)
-    if unbiased:
-        value = value - _norms(t)[..., 4]
-    return _over_requests(t, value)
+    return _over_requests(t, value - _norms(t).noise_of_mean if unbiased else value)
 
 
 @metric(Card(
@@ -117,7 +110,7 @@ def eer(
     4.0
     """
     if level == "item" or aggregate == "per_request":
-        return np.asarray(2 * _norms(t)[..., 1] / t.weight)
+        return 2 * _norms(t).product / t.weight
     return _over_requests(t, 2 * total(t.received * _due(t, target)))
 
 
@@ -144,7 +137,7 @@ def target_norm(
     2.0
     """
     if level == "item" or aggregate == "per_request":
-        return np.asarray(_norms(t)[..., 2] / t.weight)
+        return _norms(t).due / t.weight
     return _over_requests(t, total(_due(t, target) ** 2))
 
 
@@ -182,24 +175,18 @@ def eel(
     """
     if level == "item" or aggregate == "per_request":
         norms = _norms(t)
-        value = norms[..., 0] - 2 * norms[..., 1] + norms[..., 2]
+        value = norms.exposure - 2 * norms.product + norms.due
         # The three parts cancel where exposure meets its target; rounding may leave a trace below zero.
-        value = value - norms[..., 3] if unbiased else np.maximum(value, 0.0)
-        return np.asarray(value / t.weight)
+        return (value - norms.noise if unbiased else np.maximum(value, 0.0)) / t.weight
     value = total((t.received - _due(t, target)) ** 2)
-    if unbiased:
-        value = value - _norms(t)[..., 4]
-    return _over_requests(t, value)
+    return _over_requests(t, value - _norms(t).noise_of_mean if unbiased else value)
 
 
 @eed.ideally
 def least_disparity(
     t: Exposure, *, level: str = "group", aggregate: str = "before", unbiased: bool = False, **_: Any
 ) -> Floats:
-    """Smallest `eed` at the same total exposure, where all groups get the same.
-
-    Known for groups and totals only.
-    """
+    """Smallest `eed` at the same total exposure, where all groups get the same; known for groups only."""
     if level != "group" or aggregate != "before" or unbiased:
         return np.array(np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -228,10 +215,7 @@ def disparity_by_noise(
 
 
 def _noise(t: Exposure, sums: Floats) -> Floats:
-    """Variance of the mean of (Q, G) weighted sums over requests, added up over groups.
-
-    NaN for a single request.
-    """
+    """Variance of the mean over requests of (Q, G) sums, added up over groups; NaN for one request."""
     weight, requests = t.weight[:, None], len(sums)
     if requests < 2 or not t.weight.sum() > 0 or not sums.shape[-1]:
         return np.array(np.nan)
@@ -257,10 +241,23 @@ def _due(t: Exposure, target: Any) -> Floats:
     raise EvenhandError("This metric needs target exposure, made from relevance. Pass relevance=, due= or target=.")
 
 
-def _norms(t: Exposure) -> Floats:
+class _Norms(NamedTuple):
+    """Squared norms of each request, added up over requests: `exposure`, its `product` with what is `due`, `due`.
+
+    `noise` is what few draws of a stochastic policy add to `exposure`, `noise_of_mean` to the norm of the mean.
+    """
+
+    exposure: Floats
+    product: Floats
+    due: Floats
+    noise: Floats
+    noise_of_mean: Floats
+
+
+def _norms(t: Exposure) -> _Norms:
     if t.norms is None:
         raise EvenhandError("level='item', aggregate='per_request' and unbiased=True need rankings. Use eh.exposure.")
-    return t.norms
+    return _Norms(*np.moveaxis(t.norms, -1, 0))
 
 
 def target_exposure(relevance: Mapping[Any, float], attention: Any = "rbp(patience=0.5)") -> dict[Any, float]:

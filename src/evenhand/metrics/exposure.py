@@ -206,10 +206,7 @@ def _exposures(t: Exposure, *, per_item: bool, epsilon: float) -> tuple[Floats, 
     protected, others = t.both(t.received)
     if per_item:
         n, m = t.side_sizes()
-        protected, others = (
-            (protected / n if n else protected),
-            (others / m if m else others),
-        )  # nobody there: nothing to divide
+        protected, others = protected / (n or 1), others / (m or 1)  # nobody there: nothing to divide
     return protected + epsilon, others + epsilon
 
 
@@ -218,12 +215,8 @@ def _per_utility(t: Exposure, achieved: Floats | None, *, as_printed: bool, epsi
     protected, others = t.both(achieved)
     protected_utility, other_utility = t.both(t.utility)
     n, m = t.side_sizes() if as_printed else (1.0, 1.0)
-    relevant = (protected_utility > 0) & (other_utility > 0)
-    sides = (
-        np.where(relevant, protected * n / protected_utility, np.nan),
-        np.where(relevant, others * m / other_utility, np.nan),
-    )
-    return sides[0] + epsilon, sides[1] + epsilon
+    relevant = np.where((protected_utility > 0) & (other_utility > 0), 1.0, np.nan)
+    return relevant * protected * n / protected_utility + epsilon, relevant * others * m / other_utility + epsilon
 
 
 def _log_ratio(sides: tuple[Floats, Floats]) -> Floats:
@@ -254,9 +247,7 @@ def iaa(
 ) -> Floats:
     """Summed differences between share of attention and share of predicted utility (eq. 8).
 
-    Over groups, or over items.
-
-    `normalize` and `level` say what the tally adds up; the last step is the same.
+    Over groups, or over items: `normalize` and `level` say what the tally adds up; the last step is the same.
 
     >>> iaa([1, 1], utility=[3, 1])
     0.5

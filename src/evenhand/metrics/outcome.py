@@ -26,9 +26,11 @@ FEWEST_EXPECTED = 10
 """A cell enters the joint test by the events that its rows let expect, not by those it has: cells with few events are those
 with low outcomes, and a test that leaves them out finds a true null too rarely (3.4% instead of 5% at an outcome rate of 12%)."""
 
-FEWEST_CLUSTERS = 10
 ROUNDING = 1e-13
+"""Outcomes that differ by less, relative to their size, are equal."""
+
 POWER = 0.8
+"""Power at which the detectable gap is stated, as is usual."""
 
 
 @dataclass(frozen=True)
@@ -124,10 +126,7 @@ class Gaps:
 
     @cached_property
     def jointly(self) -> Bools:
-        """Gaps in the joint test: tested, and expected to hold enough events on both sides.
-
-        All tested gaps where there are none.
-        """
+        """Gaps in the joint test: tested, and expected to hold enough events; or all tested ones."""
         mask = self.tested & self.likely & self.likely[..., self.reference, None]
         return mask if mask.any() else self.tested
 
@@ -178,33 +177,36 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
     fitted = lines(m)
     rows = m.rows
     n, k = rows.sum(-1), fitted.parameters
-    defined = (rows > 0) & _comparable(rows, fitted, reference)[..., None]
+    # Bins that hold the reference and somebody else, told apart from the score.
+    comparable = (rows[..., reference] > 0) & ((rows > 0).sum(-1) > 1) & ~fitted.collinear
+    defined = (rows > 0) & comparable[..., None]
     estimate = np.where(defined, fitted.level - fitted.level[..., reference, None], np.nan)
     residual = m.residuals(np.nan_to_num(fitted.level), fitted.slope[..., None])
-    flat, tilt = _influence(m, fitted, defined, reference)
+    flat, tilt = influence(m, fitted, defined, reference)
     across, clusters, small = None, None, thin(rows, m.above, m.below)
     steady = np.full(rows.shape, np.inf)
     if covariance == "cluster":
         per_bin, across = _clustered(residual, flat, tilt, n, k)
-        block = np.stack([across[s, s] for s in _bin_slices(rows)])
-        clusters = m.clusters.total if m.clusters is not None else 0
-        freedom, total = np.where(per_bin > 1, per_bin - 1.0, np.nan), _effective(m, flat, tilt) - 1.0
-        small = small | (_clusters_per_cell(m) < FEWEST_CLUSTERS)
+        bins, groups = rows.shape
+        block = np.stack([across.reshape(bins, groups, bins, groups)[b, :, b] for b in range(bins)])
+        if m.clusters is not None:
+            clusters = m.clusters.total
+            small = small | (m.clusters.per_cell().reshape(rows.shape) < 10)  # too few for CR1
+        freedom, total = np.where(per_bin > 1, per_bin - 1.0, np.nan), _effective_clusters(m, flat, tilt) - 1.0
     else:
         block, freedom = _sandwich(residual, flat, tilt, n, k, covariance)
         total = np.inf if covariance == "HC1" else float(np.sum(np.maximum(n - k, 0)))
         if covariance == "HC1":
             steady = _welch(residual.squared[..., :3, 2], flat, tilt, rows)
     estimate = np.where(np.abs(estimate) <= dust(m)[..., None, None], 0.0, estimate)
-    likely = _likely(m)
+    # Cells that would hold enough events of both kinds at the rate of their bin.
+    rarer = np.minimum(m.above.sum(-1, keepdims=True), m.below.sum(-1, keepdims=True))
+    likely = rows * rarer >= FEWEST_EXPECTED * np.maximum(n[..., None], 1)
     return Gaps(estimate, block, across, freedom, total, clusters, fitted, rows, small, likely, steady, reference)
 
 
 def dust(m: Moments) -> Floats:
-    """Differences of outcomes up to this size are rounding.
-
-    Equal outcomes in two cells must give a gap of zero.
-    """
+    """Differences of outcomes up to this size are rounding: equal outcomes must give a gap of zero."""
     spread = np.sqrt(np.maximum(m.sums[..., 0, 2], 0.0) / np.where(m.mass > 0, m.mass, 1))
     return np.asarray(ROUNDING * (np.abs(np.nan_to_num(m.mean_outcome)) + spread).max((-1, -2)))
 
@@ -223,7 +225,7 @@ def _clustered(residual: Moments, flat: Floats, tilt: Floats, n: Floats, k: Floa
     return per_bin, across * root[:, None] * root
 
 
-def _effective(m: Moments, flat: Floats, tilt: Floats) -> float:
+def _effective_clusters(m: Moments, flat: Floats, tilt: Floats) -> float:
     """Effective number of clusters: fewer than there are, where some weigh far more than others.
 
     A cluster's weight is the variance that its rows would give the gaps if all rows were equally uncertain (those of
@@ -240,42 +242,18 @@ def _effective(m: Moments, flat: Floats, tilt: Floats) -> float:
     return total**2 / square if square > 0 else float(m.clusters.total)
 
 
-def _clusters_per_cell(m: Moments) -> Ints:
-    return m.clusters.per_cell().reshape(m.rows.shape) if m.clusters is not None else np.zeros(0, np.int64)
-
-
 def thin(rows: Floats, above: Floats, below: Floats) -> Bools:
     """Cells with too few rows or events for their standard error to be trusted."""
     return np.asarray((rows < FEWEST_ROWS) | (above < FEWEST_EVENTS) | (below < FEWEST_EVENTS))
 
 
-def _likely(m: Moments) -> Bools:
-    """Cells that would hold enough events of both kinds at the rate of their bin."""
-    rows = m.rows.sum(-1, keepdims=True)
-    rarer = np.minimum(m.above.sum(-1, keepdims=True), m.below.sum(-1, keepdims=True))
-    return np.asarray(m.rows * rarer >= FEWEST_EXPECTED * np.maximum(rows, 1))
-
-
 def _welch(weights: Floats, flat: Floats, tilt: Floats, rows: Floats) -> Floats:
-    """Welch-Satterthwaite degrees of freedom of a robust standard error.
-
-    Few where most of the variance comes from a group with few rows.
-    """
+    """Welch-Satterthwaite degrees of freedom: few where a group with few rows adds most of the variance."""
     w = weights[..., None]
     parts = w[..., 0, :] * flat**2 + 2 * w[..., 1, :] * flat * tilt + w[..., 2, :] * tilt**2
     with np.errstate(invalid="ignore", divide="ignore"):
         freedom = parts.sum(-2) ** 2 / (parts**2 / np.maximum(rows - 1, 1)[..., None]).sum(-2)
     return np.asarray(np.where(np.isfinite(freedom), freedom, np.inf))
-
-
-def _comparable(rows: Floats, fitted: Lines, reference: int) -> Bools:
-    """Bins that hold the reference and somebody else, told apart from the score."""
-    return np.asarray((rows[..., reference] > 0) & ((rows > 0).sum(-1) > 1) & ~fitted.collinear)
-
-
-def _bin_slices(rows: Floats) -> list[slice]:
-    groups = rows.shape[-1]
-    return [slice(b * groups, (b + 1) * groups) for b in range(rows.shape[-2])]
 
 
 def over(top: Any, bottom: Any) -> Floats:
@@ -284,10 +262,8 @@ def over(top: Any, bottom: Any) -> Floats:
     return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
 
 
-def _influence(m: Moments, fitted: Lines, defined: Bools, reference: int) -> tuple[Floats, Floats]:
-    """Influence of a residual e at offset u in group g on the gap of group h.
-
-    It is e * (flat + tilt * u) at [g, h].
+def influence(m: Moments, fitted: Lines, defined: Bools, reference: int) -> tuple[Floats, Floats]:
+    """Influence of a residual e at offset u in group g on the gap of h: e (flat + tilt u) at [g, h].
 
     A cell of one score tells nothing of the slope.
     """
@@ -295,23 +271,13 @@ def _influence(m: Moments, fitted: Lines, defined: Bools, reference: int) -> tup
     groups = mass.shape[-1]
     share = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
     score_gap = offset - offset[..., reference, None]
-    lean = np.divide(
-        score_gap, fitted.spread[..., None], out=np.zeros_like(score_gap), where=fitted.spread[..., None] > 0
-    )
+    spread = fitted.spread[..., None]
+    lean = np.divide(score_gap, spread, out=np.zeros_like(score_gap), where=spread > 0)
     tilt = np.where((m.low < m.high)[..., :, None], -lean[..., None, :], 0.0)
     flat = np.eye(groups) * share[..., None, :] - offset[..., :, None] * tilt
     flat[..., reference, :] -= share[..., reference, None]
     keep = defined[..., None, :] & (np.arange(groups) != reference)
     return np.where(keep, flat, 0.0), np.where(keep, tilt, 0.0)
-
-
-def influence(m: Moments, fitted: Gaps) -> tuple[Floats, Floats]:
-    """Influence of a residual e at offset u in a cell on each gap of its bin.
-
-    It is e * (flat + tilt * u) at [cell, gap].
-    """
-    defined = np.isfinite(fitted.estimate)
-    return _influence(m, fitted.lines, defined, fitted.reference)
 
 
 def _sandwich(

@@ -55,11 +55,7 @@ def wald(parts: Sequence[tuple[Floats, Floats]], freedom: float, clusters: int |
     scale = np.sqrt(np.concatenate([np.diagonal(covariance) for _, covariance in parts]))
     if not (scale > 0).all():  # outcomes that do not vary leave nothing to test with
         return NO_TEST
-    statistics = [_statistic(*part) for part in parts]
-    statistic, q = (
-        sum(part_statistic[0] for part_statistic in statistics),
-        sum(part_statistic[1] for part_statistic in statistics),
-    )
+    statistic, q = (sum(each) for each in zip(*(_statistic(*part) for part in parts), strict=True))
     if not np.isfinite(freedom):
         return Wald(statistic, float(special.chdtrc(q, statistic)), q, freedom)
     left = freedom if clusters is None else freedom + 1 - q
@@ -82,17 +78,15 @@ def _statistic(estimate: Floats, covariance: Floats) -> tuple[float, int]:
 
 def bin_test(fitted: Gaps, b: int) -> Wald:
     """Are all gaps of one bin zero? Small cells are left out."""
-    return wald([_part(fitted, b, fitted.tested)], float(fitted.freedom[b]), _clusters_in(fitted, b))
+    freedom = float(fitted.freedom[b])
+    clusters = int(freedom) + 1 if fitted.clusters is not None and freedom > 0 else None
+    return wald([_part(fitted, b, fitted.tested)], freedom, clusters)
 
 
 def _part(fitted: Gaps, b: int, chosen: Bools) -> tuple[Floats, Floats]:
     """The chosen gaps of a bin, and their covariance."""
     at = np.flatnonzero(chosen[b])
     return fitted.estimate[b].take(at), fitted.block[b].take(at, 0).take(at, 1)
-
-
-def _clusters_in(fitted: Gaps, b: int) -> int | None:
-    return None if fitted.clusters is None or not fitted.freedom[b] > 0 else int(fitted.freedom[b]) + 1
 
 
 def joint_test(fitted: Gaps) -> Wald:
@@ -153,9 +147,7 @@ class Effect:
 
 
 def spline(m: Moments, reference: int, covariance: Covariance = "HC1", ends: Floats | None = None) -> Effect:
-    """One gap per group over all scores, with the score as a linear spline.
-
-    There is a knot at every bin edge.
+    """One gap per group over all scores, with the score as a linear spline with knots at bin edges.
 
     The flexible form beside the line per bin: inside a bin a spline is a line, so the same sums give it. `ends` are the
     edges with both ends of the scores; without them the highest score of each bin is its edge.
@@ -204,9 +196,7 @@ def _along(flat: Floats, tilted: Floats, level: Floats, turn: Floats) -> Floats:
 def _spline_design(m: Moments, reference: int, ends: Floats | None) -> tuple[Floats, Floats]:
     """Regressors of a row as `level + turn * u` per cell: group dummies, then a hat per knot.
 
-    The reference has no dummy.
-
-    In a bin of one score hats do not turn: one that no row is under, for they all lie at the next knot, is nothing at all.
+    The reference has no dummy. In a bin of one score hats do not turn, and one that no row lies under is zero.
     """
     (bins, groups), least, most = m.rows.shape, m.low.min(-1), m.high.max(-1)
     if ends is None:

@@ -14,23 +14,8 @@ from typing import Literal
 import numpy as np
 
 from evenhand.cards import Card, Floats, metric
-from evenhand.metrics.outcome import (
-    POWER,
-    Bools,
-    Covariance,
-    Gaps,
-    critical,
-    gaps,
-    influence,
-    quantile,
-    two_sided,
-)
+from evenhand.metrics.outcome import POWER, Bools, Covariance, Gaps, critical, gaps, influence, quantile, two_sided
 from evenhand.tallies.moments import Moments, settled
-
-FEWEST_IN_ALL = 10
-"""With fewer successes or failures of the group in all, the normal is no guide to the tails of its gap."""
-
-FEWEST_IN_CELL = 5
 
 
 @dataclass(frozen=True)
@@ -98,10 +83,7 @@ class Pooled:
         return values
 
     def ends(self, level: float) -> tuple[Floats, Floats]:
-        """Ends of the confidence interval: gaps d that the test does not reject.
-
-        Where (gap - d)^2 is at most the squared critical value times the variance.
-        """
+        """Ends of the confidence interval: gaps d with (gap - d)^2 <= critical^2 * variance(d)."""
         reach = self.critical(level) ** 2
         a, b, c = (part * reach for part in self.square.T)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -117,10 +99,7 @@ class Pooled:
 
 
 def pooled(m: Moments, fitted: Gaps, covariance: Covariance = "HC1") -> Pooled:
-    """Gaps weighted by the group's rows in each bin.
-
-    Over every bin in which both groups have a row and the score does not separate them.
-    """
+    """Gaps weighted by the group's rows, over every bin where group and reference can be compared."""
     groups = m.rows.shape[-1]
     usable = np.isfinite(fitted.estimate) & (np.arange(groups) != fitted.reference)
     weight, rows = np.where(usable, m.mass, 0.0), np.where(usable, m.rows, 0.0).sum(0)
@@ -128,33 +107,30 @@ def pooled(m: Moments, fitted: Gaps, covariance: Covariance = "HC1") -> Pooled:
     estimate = np.where(rows > 0, (share * np.nan_to_num(fitted.estimate)).sum(0), np.nan)
     estimate[fitted.reference] = 0.0
     square, by_cluster = np.full((groups, 3), np.nan), {}
-    step = (
-        float(max(np.abs(np.nan_to_num(estimate)).max(), 1e-3 * np.nanmax(np.abs(m.mean_outcome), initial=0.0))) or 1.0
-    )
     few = np.asarray(_few(m, usable, fitted.reference) & (rows > 0) & (covariance != "cluster"))
-    flat, tilt = influence(m, fitted)
+    flat, tilt = influence(m, fitted.lines, np.isfinite(fitted.estimate), fitted.reference)
+    # The variance is a parabola in the gap: three gaps give it.
+    step = max(np.abs(np.nan_to_num(estimate)).max(), 1e-3 * np.nanmax(np.abs(m.mean_outcome), initial=0.0)) or 1.0
     for g in np.flatnonzero(rows > 0).tolist():
         null = Null(m, fitted, g, flat[..., g] * share[:, g, None], tilt[..., g] * share[:, g, None])
         at = null.variances(np.array([0.0, step, -step]), "alike" if few[g] else covariance).tolist()
-        parts = null.by_cluster() if covariance == "cluster" else None
         if at[0] <= 0:  # outcomes that do not vary around their lines
             square[g] = 0.0
             continue
         square[g] = at[0], (at[1] - at[2]) / (2 * step), (at[1] + at[2] - 2 * at[0]) / (2 * step**2)
         if covariance == "cluster":
-            by_cluster[g] = parts
+            by_cluster[g] = null.by_cluster()
     square[fitted.reference] = 0.0
-    freedom = (
-        float(np.maximum(m.rows.sum() - fitted.lines.parameters.sum(), 1)) if covariance == "classical" else np.inf
-    )
+    left = float(np.maximum(m.rows.sum() - fitted.lines.parameters.sum(), 1))
+    freedom = left if covariance == "classical" else np.inf
     return Pooled(estimate, square, share, rows, usable.sum(0).astype(float), freedom, few, by_cluster)
 
 
 def _few(m: Moments, usable: Bools, reference: int) -> Bools:
-    """Groups with too few events in all, on either side, or a bin with few rows."""
+    """Groups for which the normal is no guide to the tails: ten events on a side, or five rows in a bin."""
     sides = [np.where(usable, side, 0).sum(0) for kind in (m.above, m.below) for side in (kind, kind[:, [reference]])]
-    thin = usable & ((m.rows < FEWEST_IN_CELL) | (m.rows[:, [reference]] < FEWEST_IN_CELL))
-    return np.asarray((np.min(sides, axis=0) < FEWEST_IN_ALL) | thin.any(0))
+    thin = usable & ((m.rows < 5) | (m.rows[:, [reference]] < 5))
+    return np.asarray((np.min(sides, axis=0) < 10) | thin.any(0))
 
 
 @dataclass(frozen=True)
@@ -173,10 +149,7 @@ class Null:
     tilt: Floats = field(default_factory=lambda: np.zeros(0))
 
     def lines(self, d: float | Floats) -> tuple[Floats, Floats]:
-        """Level per cell and slope per bin where group and reference share a line, `d` apart.
-
-        Several `d` are an axis before the bins.
-        """
+        """Level per cell and slope per bin where group and reference share a line, `d` (...) apart."""
         m, g, ref, lines = self.m, self.group, self.fitted.reference, self.fitted.lines
         d = np.asarray(d)[..., None]
         u, y = np.nan_to_num(m.mean_offset), np.nan_to_num(m.mean_outcome)
@@ -201,10 +174,8 @@ class Null:
     def variances(self, d: Floats, covariance: Covariance | Literal["alike"]) -> Floats:
         """Variance of the gap for each `d`.
 
-        With "alike" or "classical" all rows (of a bin) have one variance; otherwise residuals of rows or clusters
-        are used.
-
-        With few outcomes a row's own residual tells little: a group without any would have the smallest error of all.
+        With "alike" all rows of a bin have one variance, with "classical" all rows: with few outcomes a row's own residual
+        tells little, and a group without any would have the smallest error of all.
         """
         if covariance == "cluster":
             return np.array([self._clustered(gap) for gap in d.tolist()])
@@ -220,10 +191,8 @@ class Null:
 
     def _rowwise(self, parts: Floats) -> Floats:
         """Part of the variance per cell that comes from single rows, out of sums of w, wu and wu^2."""
-        variance = (
-            parts[..., 0] * self.flat**2 + 2 * parts[..., 1] * self.flat * self.tilt + parts[..., 2] * self.tilt**2
-        )
-        return np.asarray(variance)
+        flat, tilt = self.flat, self.tilt
+        return np.asarray(parts[..., 0] * flat**2 + 2 * parts[..., 1] * flat * tilt + parts[..., 2] * tilt**2)
 
     @cached_property
     def without_gap(self) -> Moments:

@@ -12,22 +12,17 @@ from evenhand.tallies.rows import Rows
 
 Bools = np.typing.NDArray[np.bool_]
 
-MOST_GRADES = 20
 
-
-def cuts(outcome: Floats) -> list[float]:
-    """Grades at which outcomes are cut: all but the lowest, thinned where they are many."""
+def cuts(outcome: Floats, most: int = 20) -> list[float]:
+    """Grades at which outcomes are cut: all but the lowest, or `most` of them."""
     grades = np.unique(outcome)[1:]
-    if len(grades) > MOST_GRADES:
-        grades = np.unique(grades[np.linspace(0, len(grades) - 1, MOST_GRADES).round().astype(np.int64)])
+    if len(grades) > most:
+        grades = np.unique(grades[np.linspace(0, len(grades) - 1, most).round().astype(np.int64)])
     return [float(g) for g in grades]
 
 
 def distance(a: Bools, b: Bools, weight: Floats, last: Bools) -> float:
-    """Kolmogorov distance of two sets of rows sorted by score.
-
-    `last` marks the last row of each score.
-    """
+    """Kolmogorov distance of two sets of rows sorted by score; `last` marks the last row of each score."""
     many, others = weight[a].sum(), weight[b].sum()
     if not many or not others:
         return 0.0

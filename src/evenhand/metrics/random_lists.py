@@ -11,20 +11,8 @@ from evenhand.metrics.inequality import gini
 from evenhand.tallies.crosstab import spectrum_of
 from evenhand.tallies.shown import Ints, Ragged
 
-MOST_POINTS = 1 << 20
-"""Users up to which the chance level is exact; beyond, the integrand is smooth between so many points."""
-
 EXACT_STEPS = 1 << 25
-"""Pairs of items on one list times points, up to which the level is exact."""
-
-MOST_DRAWS, DRAWN_CELLS = 2_000, 2_000_000
-"""How often lists are filled at random beyond that, and how many scores this may go over in all."""
-
-SORTED_AT_ONCE = 1 << 18
-"""Random numbers that are sorted at a time."""
-
-SURE = 35.0
-"""Items differ by more than is looked at with a probability of exp(-SURE) at most."""
+"""Pairs of items on one list times points, up to which the level is exact: a second's work. Beyond, lists are drawn."""
 
 
 def gini_of_random_lists(lengths: Floats, items: int) -> float:
@@ -43,7 +31,7 @@ def gini_of_random_lists(lengths: Floats, items: int) -> float:
     if items < 2:
         return 0.0
     step = k * (items - k) / (items * (items - 1.0))
-    points = int(min(users + 1, MOST_POINTS))
+    points = int(min(users + 1, 1 << 20))  # between so many points the integrand is smooth
     away = 2 * np.sin((np.arange(points) + 0.5) * math.pi / (2 * points)) ** 2  # 1 - cos t
     logs = np.zeros(points)
     negative = np.zeros(points)
@@ -70,12 +58,12 @@ def gini_of_offered_lists(odds: Ragged, items: int) -> float:
     pairs_after = odds.lengths[odds.rows] - 1 - _column(odds)
     p = odds.values
     most, mean, variance = (np.bincount(odds.items, part) for part in (np.ceil(p), p, p * (1 - p)))
-    # More points than two items differ by, at most or all but surely (Bernstein's bound).
-    likely = mean + np.sqrt(2 * SURE * variance) + 2 / 3 * SURE
+    # More points than two items differ by: at most, or but for a probability of exp(-35) by Bernstein's bound.
+    likely = mean + np.sqrt(2 * 35.0 * variance) + 2 / 3 * 35.0
     points = int(np.minimum(most, likely).max(initial=0.0)) + 2
     if (points + 20) * int(pairs_after.sum()) <= EXACT_STEPS:
         return _exact(odds, never_offered, points, pairs_after)
-    return _simulated(odds, never_offered, min(MOST_DRAWS, DRAWN_CELLS // max(1, len(odds.items))))
+    return _simulated(odds, never_offered, min(2_000, 2_000_000 // max(1, len(odds.items))))
 
 
 def _column(odds: Ragged) -> Ints:
@@ -147,7 +135,7 @@ def _simulated(odds: Ragged, never_offered: int, draws: int) -> float:
     rng = np.random.default_rng(0)  # a chance level must not depend on the caller's seed
     items = int(odds.items.max(initial=0)) + 1
     shown = np.zeros((draws, items))
-    edges = np.searchsorted(odds.starts, np.arange(0, len(odds.items), max(1, SORTED_AT_ONCE // draws)))
+    edges = np.searchsorted(odds.starts, np.arange(0, len(odds.items), max(1, (1 << 18) // draws)))
     edges = np.unique(np.append(edges, [0, len(slots)]))
     for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         cells = slice(int(odds.starts[start]), int(odds.starts[stop]))

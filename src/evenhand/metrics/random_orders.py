@@ -1,4 +1,4 @@
-"""Chance levels of metrics of attention: their mean over all orders of each list's labels, or over a sample of orders."""
+"""Chance levels of metrics of attention: their mean over random orders of the labels of each list."""
 
 from __future__ import annotations
 
@@ -19,41 +19,14 @@ from evenhand.tallies.sampled_lists import SampledLists
 
 Ints = npt.NDArray[np.int64]
 
-MOST_LISTS = 1_000
-"""Rankings per slice that are put in random order; their mean stands for the slice."""
-
-MANY_GROUPS = 200
-"""Where there are more groups, fewer rankings and orders stand for a slice, since each takes as long as it has groups."""
-
-FEWEST_ORDERS, ORDERS = 40, 40_000
-"""Orders of each list, and of all lists of a slice together: their mean is what is told."""
-
-STRATIFIED = 4_000
-"""As many for each group do where they are drawn from strata, which leaves the less to chance the fewer groups there are."""
-
-AT_ONCE, MOST_CELLS = 1 << 13, 1 << 20
-"""Orders that are made together, so that their labels stay in the cache, and orders times groups."""
-
-MOST_ORDERED = 1 << 18
-"""Products of attention and labels at a time: they stay in the cache, and numpy starts no threads for them."""
-
-TAIL = 1e-4
-"""Of drawn orders, ranks with less than this share of the attention get the mean of what is left: of the error the square counts."""
-
-BELOW_ONE = 1 - 1e-12
-"""The last place: times a number of items it is less than that number, rounding and all."""
-
-BITS = 40
-"""How much of a place between 0 and 1 is read, before the rest is drawn anew."""
-
-FULL = 7
-"""Lists of up to this many items that belong to several groups in part are put in every order."""
+ORDERS = 40_000
+"""Orders of all lists of a slice together: their mean is accurate to the third digit."""
 
 
 def chosen_lists(sums: GroupExposure, part: slice, rng: np.random.Generator) -> Ints:
     """Rankings of a slice that stand for all of it: all, or a sample by their weight."""
     at = np.arange(*sums.rankings_of(part).indices(len(sums.probability)))
-    most = _affordable(MOST_LISTS, sums.items.shape[1])
+    most = _affordable(1_000, sums.items.shape[1])
     if len(at) <= most:
         return at
     weight = (sums.weight[sums.request_of] * sums.share)[at]
@@ -63,7 +36,8 @@ def chosen_lists(sums: GroupExposure, part: slice, rng: np.random.Generator) -> 
 
 
 def _affordable(most: int, groups: int) -> int:
-    return max(10, most * MANY_GROUPS // max(MANY_GROUPS, groups))
+    """`most` lists or orders, fewer above 200 groups: each takes as long as it has groups."""
+    return max(10, most * 200 // max(200, groups))
 
 
 @dataclass(frozen=True)
@@ -119,10 +93,10 @@ class ShuffledLists:
         for kind, n in enumerate(np.unique(size[~whole]).tolist()):
             at = np.flatnonzero(~whole & (size == n))
             rows = self.shares[self.kinds[at, :n]]
-            if n <= FULL:
+            if n <= 7:  # 5,040 orders
                 rows, orders = rows[:, :, None], np.array(list(permutations(range(n))))
             else:
-                draws = max(FEWEST_ORDERS, -(-_affordable(ORDERS, rows.shape[-1]) // len(means)))
+                draws = max(40, -(-_affordable(ORDERS, rows.shape[-1]) // len(means)))
                 rows, orders = _dealt(rows, draws, stream(0, "orders", len(at), n, *([kind] if kind else [])))
             means[at] = self._mean_of_shares(at, rows, orders, metric)
         return means
@@ -142,7 +116,9 @@ class ShuffledLists:
         keys = np.concatenate([counts, self.weights[at], self.target[at]], axis=1)
         which = np.array([alike.setdefault(key.tobytes(), len(alike)) for key in keys])
         first, times = np.unique(which, return_index=True, return_counts=True)[1:]
-        enough = min(_affordable(ORDERS, groups), STRATIFIED * groups)
+        enough = min(
+            _affordable(ORDERS, groups), 4_000 * groups
+        )  # strata leave the less to chance the fewer groups there are
         worth = times * -(-enough // len(counts))
         counts, weights, target = counts[first], self.weights[at][first], self.target[at][first]
         size = counts.sum(1)
@@ -162,7 +138,8 @@ class ShuffledLists:
         rows, weights = shares.reshape(m, n, deals * groups), self.weights[at, :n]
         total, defined = np.zeros(m), np.zeros(m)
         weights = weights[:1] if (weights == weights[:1]).all() else weights
-        at_once = max(1, MOST_ORDERED // max(m * n, m * deals * groups, n * deals * groups))
+        # Products that stay in the cache, and for which numpy starts no threads.
+        at_once = max(1, (1 << 18) // max(m * n, m * deals * groups, n * deals * groups))
         for start in range(0, len(orders), at_once):
             received = weights[:, orders[start : start + at_once]] @ rows
             received = np.moveaxis(received.reshape(m, -1, deals, groups), 0, 2)
@@ -183,7 +160,8 @@ class _Arrangements:
     def __init__(self, counts: Ints, weights: Floats, orders: Ints, rng: np.random.Generator | None) -> None:
         self.rng, self.orders = rng, orders
         left = weights[:, ::-1].cumsum(1)[:, ::-1]
-        self.depth = (left > (0.0 if rng is None else TAIL) * left[:, :1]).sum(1)
+        # Of drawn orders, the last 0.01% of the attention is spread evenly over what is left.
+        self.depth = (left > (0.0 if rng is None else 1e-4) * left[:, :1]).sum(1)
         self.weights = np.ascontiguousarray(weights.T)
         self.tail = np.append(left, np.zeros((len(left), 1)), axis=1)[np.arange(len(left)), self.depth]
         self.present = int((counts > 0).sum(1).max(initial=1))
@@ -193,9 +171,9 @@ class _Arrangements:
         np.cumsum(np.take_along_axis(counts.T, self.groups, axis=0), axis=0, out=self.ends[1:])
 
     def mean(self, target: Floats, value: Callable[[Floats, Floats], Floats]) -> Floats:
-        """Mean over the arrangements of each list of a function of attention and target.
+        """Mean over the arrangements of each list of a function of attention and target, both (P, G).
 
-        Both are (P, G); arrangements where the value does not exist are left out.
+        Arrangements where the value does not exist are left out.
         """
         lists, groups = target.shape
         total, defined = np.zeros(lists), np.zeros(lists)
@@ -203,7 +181,7 @@ class _Arrangements:
         of = np.repeat(deepest, self.orders[deepest])
         starts = self.orders[deepest].cumsum() - self.orders[deepest]
         number = np.arange(len(of)) - np.repeat(starts, self.orders[deepest])
-        at_once = max(1, min(AT_ONCE, MOST_CELLS // groups))
+        at_once = max(1, min(1 << 13, (1 << 20) // groups))  # so that their labels stay in the cache
         for start in range(0, len(of), at_once):
             some = of[start : start + at_once]
             inside = 0.5 if self.rng is None else self.rng.random(len(some))
@@ -220,20 +198,18 @@ class _Arrangements:
     def _received(self, of: Ints, place: Floats) -> Floats:
         """(groups, P) attention on each group in the arrangements at these positions in [0, 1).
 
-        Lists come deepest first.
-
-        Rank by rank, what is left of each group divides the unit; the part that the place lies in is the label, and the next unit.
+        Lists come deepest first. Rank by rank, what is left of each group divides the unit interval; the part that the
+        position lies in gives the label, and is the unit interval of the next rank.
         """
         ends, depth, points = self.ends.take(of, axis=1), self.depth[of], np.arange(len(of))
         received = np.zeros((self.present, len(of)))
         reach = np.searchsorted(-depth, -np.arange(depth.max(initial=0)))  # how many look below each rank
         for r, some in enumerate(reach.tolist()):
-            at = np.minimum(place[:some], BELOW_ONE) * ends[-1, :some]
+            at = np.minimum(place[:some], 1 - 1e-12) * ends[-1, :some]  # below the last end, rounding and all
             below = (at.astype(ends.dtype) < ends[1:, :some]).view(np.int8)
-            label = (self.present - np.add.reduce(below, axis=0, dtype=ends.dtype)).astype(np.int64) * len(of) + points[
-                :some
-            ]
-            if self.rng is None or r * log2(max(2, self.present)) < BITS:
+            label = (self.present - np.add.reduce(below, axis=0, dtype=ends.dtype)).astype(np.int64)
+            label = label * len(of) + points[:some]
+            if self.rng is None or r * log2(max(2, self.present)) < 40:  # bits of a position, before it is drawn anew
                 low, high = ends.reshape(-1).take(label), ends.reshape(-1).take(label + len(of))
                 place[:some] = (at - low) / (high - low)
             else:

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from evenhand.cards import Card, Floats, metric
-from evenhand.tallies.candidates import Allocation as Allocation  # (examples)
-from evenhand.tallies.candidates import Change
+from evenhand.tallies.candidates import Allocation, Change
 
-LARGEST = math.inf
+EXAMPLE = Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))
+"""Two groups with 10 and 5 slots at mean ranks 2 and 3, and with 12 and 3 slots after the change (for doctests)."""
 
 
 def _card(name: str, title: str, question: str, formula: str, sentence: str = "", **more: Any) -> Card:
     """Card of a figure of a counterfactual."""
     usual: dict[str, Any] = {
-        "symbol": name, "span": (-LARGEST, LARGEST), "ideal": math.nan, "better": "", "undefined": "never", "needs": Change,
+        "symbol": name, "span": (-math.inf, math.inf), "ideal": math.nan, "better": "", "undefined": "never", "needs": Change,
         "references": ("yu2022",), "family": "outcome", "example": "a group holds 10 slots, and 12 when they are given again",
     }  # fmt: skip
     return Card(name=name, title=title, asks=question, formula=formula, says=sentence, **usual | more)
@@ -26,12 +26,12 @@ def _card(name: str, title: str, question: str, formula: str, sentence: str = ""
 @metric(_card(
     "slots_before", "Slots as they were", "How many slots does the group hold?", r"N^g",
     "{group} hold {estimate:number} slots.",
-    span=(0.0, LARGEST),
+    span=(0.0, math.inf),
 ))  # fmt: skip
 def slots_before(c: Change) -> Floats:
     """Slots of each group.
 
-    >>> slots_before.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))).tolist()
+    >>> slots_before.on(EXAMPLE).tolist()
     [10.0, 5.0]
     """
     return c.before.slots
@@ -40,12 +40,12 @@ def slots_before(c: Change) -> Floats:
 @metric(_card(
     "slots_after", "Slots given again", "How many slots would the group hold?", r"N^g_{cf}",
     "{group} would hold {estimate:number} slots.",
-    span=(0.0, LARGEST),
+    span=(0.0, math.inf),
 ))  # fmt: skip
 def slots_after(c: Change) -> Floats:
     """Slots of each group when they go to the highest predicted outcomes.
 
-    >>> slots_after.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))).tolist()
+    >>> slots_after.on(EXAMPLE).tolist()
     [12.0, 3.0]
     """
     return c.after.slots
@@ -58,7 +58,7 @@ def slots_after(c: Change) -> Floats:
 def slots_gained(c: Change) -> Floats:
     """Slots that each group gains.
 
-    >>> slots_gained.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))).tolist()
+    >>> slots_gained.on(EXAMPLE).tolist()
     [2.0, -2.0]
     """
     return np.asarray(c.after.slots - c.before.slots)
@@ -67,14 +67,13 @@ def slots_gained(c: Change) -> Floats:
 @metric(_card(
     "slots_relative_change", "Relative change of slots", "By what share of its slots would the group gain?",
     r"(N^g_{cf} - N^g) / N^g",
-    span=(-1.0, LARGEST),
+    span=(-1.0, math.inf),
     undefined="the group holds no slot", otherwise="zero_denominator",
 ))  # fmt: skip
 def slots_relative_change(c: Change) -> Floats:
     """Slots gained over slots held (the source's N%Δ, as a fraction).
 
-    >>> before, after = Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6)
-    >>> slots_relative_change.on(Change(before, after)).tolist()
+    >>> slots_relative_change.on(EXAMPLE).tolist()
     [0.2, -0.4]
     """
     before = np.where(c.before.slots > 0, c.before.slots, np.nan)
@@ -84,13 +83,13 @@ def slots_relative_change(c: Change) -> Floats:
 @metric(_card(
     "mean_rank_before", "Mean rank as it was", "At which place do the slots of the group lie on average?", r"\bar r^g",
     "The mean rank of {group} is {estimate:number}.",
-    span=(1.0, LARGEST),
+    span=(1.0, math.inf),
     undefined="the group holds no slot", otherwise="nothing_shown",
 ))  # fmt: skip
 def mean_rank_before(c: Change) -> Floats:
     """Mean place of each group's slots.
 
-    >>> mean_rank_before.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))).tolist()
+    >>> mean_rank_before.on(EXAMPLE).tolist()
     [2.0, 3.0]
     """
     return c.before.rank
@@ -99,13 +98,13 @@ def mean_rank_before(c: Change) -> Floats:
 @metric(_card(
     "mean_rank_after", "Mean rank given again", "At which place would they lie?", r"\bar r^g_{cf}",
     "The mean rank of {group} would be {estimate:number}.",
-    span=(1.0, LARGEST),
+    span=(1.0, math.inf),
     undefined="the group holds no slot", otherwise="nothing_shown",
 ))  # fmt: skip
 def mean_rank_after(c: Change) -> Floats:
     """Mean place of each group's slots when they are given again.
 
-    >>> mean_rank_after.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))).tolist()
+    >>> mean_rank_after.on(EXAMPLE).tolist()
     [2.5, 1.0]
     """
     return c.after.rank
@@ -119,7 +118,7 @@ def mean_rank_after(c: Change) -> Floats:
 def mean_rank_change(c: Change) -> Floats:
     """How far each group's mean place moves; negative is up.
 
-    >>> mean_rank_change.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))).tolist()
+    >>> mean_rank_change.on(EXAMPLE).tolist()
     [0.5, -2.0]
     """
     return np.asarray(c.after.rank - c.before.rank)
@@ -132,7 +131,7 @@ def mean_rank_change(c: Change) -> Floats:
 def outcome_before(c: Change) -> Floats:
     """Outcomes that are expected of those who hold the slots, added up.
 
-    >>> float(outcome_before.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))))
+    >>> float(outcome_before.on(EXAMPLE))
     6.0
     """
     return c.before.outcome
@@ -145,7 +144,7 @@ def outcome_before(c: Change) -> Floats:
 def outcome_after(c: Change) -> Floats:
     """Outcome if slots went to the highest predicted outcomes.
 
-    >>> float(outcome_after.on(Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_arrays([12, 3], [2.5, 1], 6.6))))
+    >>> float(outcome_after.on(EXAMPLE))
     6.6
     """
     return c.after.outcome
@@ -163,7 +162,7 @@ def outcome_after(c: Change) -> Floats:
 def outcome_relative_change(c: Change) -> Floats:
     """Change of the outcome over what it was (the source's Y%Δ, as a fraction).
 
-    >>> round(float(outcome_relative_change.on(Change(Allocation.from_arrays([10], [2], 6.0), Allocation.from_arrays([10], [2], 6.6)))), 9)
+    >>> round(float(outcome_relative_change.on(EXAMPLE)), 9)
     0.1
     """
     return c.outcome_change

@@ -28,15 +28,11 @@ def _without(t: Crosstab, mark: str, code: str) -> str:
     return "" if all(side.any() for side in t.sides(mark)) else code
 
 
-def _no_scores(t: Crosstab, **_: Any) -> str:
-    return _without(t, "cells", "empty")
-
-
 @metric(Card(
     name="mad", symbol="MAD", title="Difference of mean scores", needs=Crosstab, compact=True,
     span=(-math.inf, math.inf), ideal=0.0, better="ideal",
     asks="How much higher are the scores of one group of users than those of the other?",
-    undefined="a group has no users or no scores", otherwise=_no_scores,
+    undefined="a group has no users or no scores", otherwise=lambda t, **_: _without(t, "cells", "empty"),
     says="The difference of mean scores[ ({versus} minus {protected})] is {estimate:number}{interval}.",
     formula=r"\mathrm{MAD} = \bar y_a - \bar y_b", example="a: [1, missing], b: [0, 0.5] -> 0.75",
     variants=(
@@ -149,9 +145,8 @@ def _mean_ratio(t: Crosstab, mark: str, over: str) -> Floats:
 def _why_ratio(mark: str, over: str, code: str, default: ZeroDivision = 0) -> Callable[..., str]:
     """Function that gives the reason why a ratio of means is undefined.
 
-    A group without users, without anything to average, or with a mean of 0.
-
-    Where users without anything to average count as 0, a group of such users has a mean: 0.
+    A group without users, without anything to average, or with a mean of 0. Where users without anything to average
+    count as 0, a group of such users has a mean: 0.
     """
 
     def why(t: Crosstab, zero_division: ZeroDivision = default, **_: Any) -> str:

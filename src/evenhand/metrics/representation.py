@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.cards import Card, Floats, Fraction, metric
+from evenhand.cards import Card, Floats, Fraction, is_whole, metric
 from evenhand.distances import BETWEEN, rd_of
 from evenhand.errors import EvenhandError
 from evenhand.metrics.chance import expected_terms
@@ -23,7 +23,7 @@ from evenhand.tallies.exposure import Exposed
 from evenhand.tallies.placement import Placement
 
 SLACK = 1e-12
-"""Levels are values of the distribution function itself, so they are compared with this tolerance."""
+"""Levels are values of the distribution function itself: equal ones may differ by rounding."""
 
 Distance = Literal["js", "kl", "tv", "nd", "rd"]
 
@@ -120,10 +120,8 @@ def _(lists: ShuffledLists, convention: str | None = None, **params: Any) -> Flo
 def fair(placed: Placement, *, p: Fraction | None = None) -> Floats:
     """Mean over prefixes of the probability that a fair draw has as few protected items (eq. 2).
 
-    A fair draw takes protected items with probability `p`.
-
-    Over-representation is never penalised. Unknown labels are skipped: k counts the labelled items so far. Only an audit,
-    which knows the target, can do without `p`.
+    A fair draw takes protected items with probability `p`. Over-representation is never penalised. Unknown labels are
+    skipped: k counts the labelled items so far. Only an audit, which knows the target, can do without `p`.
 
     >>> fair([0], protected=1, p=0.3)
     0.7
@@ -195,7 +193,11 @@ def fair_table(k: int, p: float, alpha: float, *, adjusted: bool = True) -> Fair
     >>> fair_table(10, 0.5, 0.1)
     FairTable(table=[0, 0, 0, 0, 1, 1, 1, 2, 2, 3], level=0.0625, failure=0.0751953125)
     """
-    _check_fair(k, p, alpha)
+    if not is_whole(k, 1):
+        raise EvenhandError(f"k={k!r} is not a length. Pass a whole number of one or more.")
+    for name, value in (("p", p), ("alpha", alpha)):
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < 1:
+            raise EvenhandError(f"{name}={value!r} is not between 0 and 1. Pass a share such as 0.5.")
     below = _distribution(k, p)[1:]  # row i: P(Bin(i + 1, p) <= m)
     if not adjusted:
         table = _least(below, alpha)
@@ -216,9 +218,7 @@ def fair_table(k: int, p: float, alpha: float, *, adjusted: bool = True) -> Fair
 
 
 def fair_satisfied(labels: Sequence[Any], *, protected: Any, p: float, alpha: float, adjusted: bool = True) -> bool:
-    """Whether every prefix of a ranking holds as many protected items as `fair_table` asks.
-
-    Unknown labels are skipped.
+    """Whether every prefix holds as many protected items as `fair_table` asks; unknown labels are skipped.
 
     >>> fair_satisfied([0, 0, 0, 1, 0, 0], protected=1, p=0.5, alpha=0.1, adjusted=False)
     True
@@ -262,11 +262,3 @@ def _distribution(k: int, p: float) -> Floats:
     below[inside] = bdtr(np.broadcast_to(most, below.shape)[inside], np.broadcast_to(draws, below.shape)[inside], p)
     below.flags.writeable = False
     return below
-
-
-def _check_fair(k: Any, p: Any, alpha: Any) -> None:
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise EvenhandError(f"k={k!r} is not a length. Pass a whole number of one or more.")
-    for name, value in (("p", p), ("alpha", alpha)):
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < 1:
-            raise EvenhandError(f"{name}={value!r} is not between 0 and 1. Pass a share such as 0.5.")
