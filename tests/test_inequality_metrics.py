@@ -456,8 +456,7 @@ def test_an_error_from_sums_of_terms_is_that_of_the_units(text, near):
     s = Spectrum(values, counts)
     moves = a.linearised(s, a.on(s))
     slow = [
-        np.std(np.repeat(row, count), dtype=np.longdouble)
-        for row, count in zip(moves, counts.astype(int), strict=True)
+        np.std(np.repeat(row, count), dtype=np.longdouble) for row, count in zip(moves, counts.astype(int), strict=True)
     ]
     assert spread_of_mean(s, moves) == pytest.approx(
         np.array(slow, float) / np.sqrt(counts.sum(-1)), rel=1e-6, abs=1e-15

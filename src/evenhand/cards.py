@@ -314,9 +314,10 @@ class Metric:
 
     def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters, each checked against the type and range in the function's signature."""
-        own = {name: value for name, value in params.items() if name != "convention"}
-        fixed = self._check_convention(params["convention"], own) if params.get("convention") is not None else {}
-        for name, value in own.items():
+        metric_params = {name: value for name, value in params.items() if name != "convention"}
+        convention = params.get("convention")
+        fixed: Mapping[str, Any] = {} if convention is None else self._check_convention(convention, metric_params)
+        for name, value in metric_params.items():
             if name not in self.parameters:
                 names = listing(self.parameters) or "none"
                 raise EvenhandError(f"{self.card.name} has no parameter {name!r}. Its parameters: {names}.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -80,10 +80,9 @@ def decompose(x: Any, groups: Any, *, index: Index = "gini", weights: Any = None
         code = tally.reason()
         warnings.warn(UndefinedWarning(f"The {index} index is undefined: {code}.", code), stacklevel=2)
     by_group = np.transpose([figures.index, figures.share, figures.population_share]).tolist()
-    return Decomposition(
-        *(float(part) for part in (figures.total, figures.within, figures.between, figures.overlap)),
-        {label: GroupPart(*part) for label, part in zip(tally.groups, by_group, strict=True)},
-    )
+    group_parts = {label: GroupPart(*part) for label, part in zip(tally.groups, by_group, strict=True)}
+    total, within, between, overlap = map(float, (figures.total, figures.within, figures.between, figures.overlap))
+    return Decomposition(total, within, between, overlap, group_parts)
 
 
 def checked_index(index: str, params: Mapping[str, Any]) -> Index:
@@ -131,7 +130,7 @@ def _per_group(p: Partition, metric: Metric, params: Mapping[str, float]) -> tup
     """Each group's index, size and total: (..., G)."""
     group_index, sizes, totals = np.zeros((3, *p.counts.shape[:-1], len(p)))
     if p.counts.ndim == 1:  # groups of similar width at a time: there may be many
-        batches = Spectra(p.values, p.counts, p.starts, p.weights).batches(1 << 17)
+        batches: Iterable[tuple[Any, Spectrum]] = Spectra(p.values, p.counts, p.starts, p.weights).batches(1 << 17)
     else:
         batches = ((g, p[g]) for g in range(len(p)))
     for at, s in batches:

@@ -70,7 +70,7 @@ def _(s: Spectrum, estimate: Floats, *, corrected: bool = False) -> Floats:
     """Z_i / mean with Z_i = -(G + 1) x_i + (2 / n) sum_j max(x_i - x_j, 0), centred."""
     size, mean, value = s.size[..., None], (s.total / s.size)[..., None], estimate[..., None]
     correction = size / (size - 1) if corrected else np.ones_like(size)
-    above = np.concatenate([b.values * b.reach - b.cum_amount for b in s.walk()], axis=-1)
+    above: Floats = np.concatenate([b.values * b.reach - b.cum_amount for b in s.walk()], axis=-1)
     return 2 * correction / (size * mean) * above - (value + correction) / mean * s.values + correction - value
 
 
