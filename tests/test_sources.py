@@ -25,7 +25,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.sources.engine import DuckDBEngine, memory_limit
-from evenhand.sources.formats import ENDINGS, FORMATS
+from evenhand.sources.formats import FORMATS, known_endings
 from evenhand.sources.frames import ROWS_AT_ONCE
 from evenhand.sources.opening import open_table
 from evenhand.sources.roles import label_problems, role_problems
@@ -301,7 +301,7 @@ def test_a_name_twice_is_refused_and_a_name_that_is_no_text(tmp_path):
     twice = pa.table([pa.array([1]), pa.array([2])], names=["v", "v"])
     for table in (twice, pd.DataFrame([[1, 2]], columns=["v", "v"])):
         with pytest.raises(
-            eh.EvenhandError, match=r"table has columns named v[.] Give every column one name of its own"
+            eh.EvenhandError, match=r"table has several columns named v[.] Give each column a name of its own"
         ):
             open_table(table)
     with pytest.raises(eh.EvenhandError, match="as text"):
@@ -496,7 +496,7 @@ def test_every_ending_of_the_register_is_read(tmp_path):
         "tsv": lambda path: frame.write_csv(path, separator="\t"),
     }
     assert set(writers) == set(FORMATS)
-    for ending, kind in ENDINGS.items():
+    for ending, kind in known_endings().items():
         path = tmp_path / f"log{ending}"
         writers[kind](path)
         assert rows(open_table(path)) == (["u", "v"], frame.rows())
@@ -576,7 +576,7 @@ def test_the_memory_that_may_be_used_is_set_in_the_environment(monkeypatch):
     monkeypatch.setenv("EVENHAND_MEMORY", "1.5 GiB")
     assert memory_limit() == 3 << 29
     monkeypatch.setenv("EVENHAND_MEMORY", "lots")
-    with pytest.raises(eh.EvenhandError, match="EVENHAND_MEMORY='lots' is no size"):
+    with pytest.raises(eh.EvenhandError, match="EVENHAND_MEMORY='lots' is not a size"):
         memory_limit()
     shown = "from evenhand.sources.engine import DuckDBEngine as E; print(E().cells(\"SELECT current_setting('memory_limit') AS m\").row()['m'])"
     assert run(shown, EVENHAND_MEMORY="512MiB").stdout.strip() == "512.0 MiB"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import threading
 import weakref
 import zlib
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+import polars as pl
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
@@ -25,9 +27,6 @@ T = TypeVar("T")
 
 BATCH_ROWS = 250_000
 """Rows that a batch of whole groups has at least, so that numpy works on long arrays."""
-
-MOST_MEMORY = 3 << 29
-"""Bytes that DuckDB may use where EVENHAND_MEMORY does not say otherwise; a quarter of the machine's memory if that is less."""
 
 DISABLED_OPTIMIZERS = ("statistics_propagation", "type_pushdown")
 """Parquet statistics leave NaN out, and DuckDB believes them; a cast of text is moved into the reader, which knows no `true`."""
@@ -49,23 +48,19 @@ class Cells:
 
     def floats(self, name: str) -> Floats:
         """A column as float64; NULL is NaN."""
-        import polars as pl
-
         return np.asarray(self.frame[name].cast(pl.Float64).to_numpy(), dtype=np.float64)
 
     def integers(self, name: str) -> Any:
         """A column as int64; it may hold no NULL."""
-        import polars as pl
-
         return self.frame[name].cast(pl.Int64).to_numpy()
-
-    def hashes(self, name: str) -> Any:
-        """A column of hashes or other whole numbers in their own width."""
-        return self.frame[name].to_numpy()
 
     def values(self, name: str) -> list[Any]:
         """A column as plain Python values; NULL is None."""
         return list(self.frame[name].to_list())
+
+    def column(self, name: str) -> Any:
+        """A column of ids to be handed out: it has a length, items by place and `to_list`."""
+        return self.frame[name]
 
     def row(self) -> dict[str, Any]:
         """The only row, by column."""
@@ -73,25 +68,35 @@ class Cells:
 
     def labels(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """Rows of some columns as tuples of plain Python values."""
-        return [tuple(row) for row in self.frame.select(names).iter_rows()] if names else [()] * len(self)
+        return list(self.frame.select(names).rows()) if names else [()] * len(self)
 
     def codes(self, names: Sequence[str]) -> tuple[Any, list[tuple[Any, ...]]]:
         """Which of the distinct labels each row has, and these labels in the order of results: numerals by size, NULL last."""
-        import polars as pl
-
         if not names:
             return np.zeros(len(self), dtype=np.int64), [()]
-        distinct = sorted_by_label(self.frame.select(names).unique(), names)
-        numbered = distinct.with_row_index("evenhand_code")
-        joined = self.frame.select(names).join(
-            numbered, on=list(names), how="left", nulls_equal=True, maintain_order="left"
-        )
-        return joined["evenhand_code"].cast(pl.Int64).to_numpy(), [tuple(row) for row in distinct.iter_rows()]
+        distinct = self.frame.select(names).unique()
+        order: list[Any] = []
+        for name in names:
+            if distinct.schema[name] == pl.String:
+                numeral = pl.when(pl.col(name).str.contains(f"^{NUMERAL}$")).then(pl.col(name)).cast(pl.Float64)
+                order += [pl.col(name).is_null(), numeral]
+            order.append(pl.col(name))
+        distinct = distinct.sort(order, nulls_last=True)
+        return self._places_in(distinct), list(distinct.rows())
+
+    def numbered(self, names: Sequence[str]) -> tuple[Any, Cells]:
+        """Which of the distinct rows of some columns each row has, and these in order with a column `number`."""
+        distinct = self.frame.select(names).unique().sort(names, nulls_last=True)
+        return self._places_in(distinct), Cells(distinct.with_columns(pl.int_range(pl.len()).alias("number")))
+
+    def _places_in(self, distinct: Any) -> Any:
+        numbered = distinct.with_columns(pl.int_range(pl.len()).alias("evenhand_place"))
+        names = distinct.columns
+        rows = self.frame.select(names).join(numbered, on=names, how="left", nulls_equal=True, maintain_order="left")
+        return rows["evenhand_place"].to_numpy()
 
     def where(self, mask: Any) -> Cells:
         """The rows that a mask keeps."""
-        import polars as pl
-
         return Cells(self.frame.filter(pl.Series(np.asarray(mask, dtype=bool))))
 
     def distinct(self, names: Sequence[str]) -> int:
@@ -102,10 +107,13 @@ class Cells:
         """The rows in the order of some columns: text by its bytes, NULL last."""
         return Cells(self.frame.sort(names, nulls_last=True))
 
+    def order(self, names: Sequence[str]) -> Any:
+        """(rows,) the places of the rows in the order of some columns: text by its bytes, NULL last, equal rows as they stand."""
+        places = self.frame.select(pl.arg_sort_by(names, nulls_last=True, maintain_order=True))
+        return places.to_series().to_numpy().astype(np.int64)
+
     def with_column(self, name: str, values: Any) -> Cells:
         """The rows with one more column."""
-        import polars as pl
-
         return Cells(self.frame.with_columns(pl.Series(name, values)))
 
     def select(self, names: Sequence[str]) -> Cells:
@@ -118,33 +126,15 @@ class Cells:
 
     def followed_by(self, others: Sequence[Cells]) -> Cells:
         """The rows and those of others with the same columns, one after another."""
-        import polars as pl
-
         return Cells(pl.concat([self.frame, *(cells.frame for cells in others)])) if others else self
-
-    def order(self, names: Sequence[str]) -> Any:
-        """(rows,) the places of the rows in the order of some columns: text by its bytes, NULL last, equal rows as they stand."""
-        frame = self.frame.select(names).with_row_index("evenhand_place")
-        return frame.sort(names, nulls_last=True, maintain_order=True)["evenhand_place"].to_numpy().astype(np.int64)
-
-    def column(self, name: str) -> Any:
-        """A column of ids to be handed out: it has a length, items by place and `to_list`."""
-        return self.frame[name]
 
     def runs(self, names: Sequence[str]) -> Any:
         """(rows,) the number of the run of rows with equal values in some columns that a row is in."""
-        return _runs(self.frame, names)
-
-    def numbered(self, names: Sequence[str]) -> tuple[Any, Cells]:
-        """Which of the distinct rows of some columns each row has, and these in order with a column `number`."""
-        import polars as pl
-
-        distinct = self.frame.select(names).unique().sort(names, nulls_last=True)
-        distinct = distinct.with_columns(pl.Series("number", np.arange(distinct.height)))
-        joined = self.frame.select(names).join(
-            distinct, on=list(names), how="left", nulls_equal=True, maintain_order="left"
-        )
-        return joined["number"].to_numpy(), Cells(distinct)
+        changed = np.zeros(len(self), dtype=bool)
+        for name in names if len(self) else ():
+            column = self.frame[name]
+            changed[1:] |= column.slice(1).ne_missing(column.slice(0, len(self) - 1)).to_numpy()
+        return np.cumsum(changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,24 +155,9 @@ class Batch(Cells):
 
 def frame_of(table: Any) -> Any:
     """A Polars frame of what is brought along: such a frame, cells, or arrays by name."""
-    import polars as pl
-
     if isinstance(table, Mapping):
         return pl.DataFrame(dict(table))
     return table.frame if isinstance(table, Cells) else table
-
-
-def sorted_by_label(frame: Any, keys: Sequence[str]) -> Any:
-    """Rows of a Polars frame in the order of their labels: text that is a number by its size, the missing last."""
-    import polars as pl
-
-    order: list[Any] = []
-    for key in keys:
-        if frame.schema[key] == pl.String:
-            numeral = pl.when(pl.col(key).str.contains(f"^{NUMERAL}$")).then(pl.col(key)).cast(pl.Float64)
-            order += [pl.col(key).is_null(), numeral]
-        order.append(pl.col(key))
-    return frame.sort(order, nulls_last=True)
 
 
 class Engine(Protocol):
@@ -202,6 +177,7 @@ class Engine(Protocol):
 
     def tallied(self, query: str, key: Sequence[str], order: Sequence[str], partial: Callable[[Batch], T]) -> list[T]:
         """`partial` applied to every batch of whole groups; on a cluster it runs on the executors."""
+        return [partial(batch) for batch in self.groups(query, key, order)]
 
     def bring(self, frame: Any) -> str:
         """The name of a table with the rows of a Polars frame, of cells or of arrays by name, for queries of this engine to join."""
@@ -220,12 +196,11 @@ class InEngine(Protocol):
     def engine(self) -> Engine: ...
 
 
-class DuckDBEngine:
+class DuckDBEngine(Engine):
     """A cursor on the database of this process, with the frames that were registered on it."""
 
     has_row_order = True
     has_rows = True
-    dialect = "duckdb"
 
     def __init__(self) -> None:
         self._cursor = _database().cursor()
@@ -240,20 +215,20 @@ class DuckDBEngine:
         with reading():
             self._cursor.execute(statement)
 
-    def attach(self, path: str) -> str:
-        """The name of a database file, attached for reading; what DuckDB says against it is told by who asked."""
-        with _ATTACHING:
-            users = _ATTACHED.setdefault((os.getpid(), path), set())
-            name = f"evenhand_file_{zlib.crc32(path.encode()):08x}"
-            if not users:
-                self._cursor.execute(f"ATTACH {text(path)} AS {name} (READ_ONLY)")
-            users.add(id(self))
-            self._attached.append(path)
-        return name
+    def relation(self, query: str) -> Any:
+        """A query with the names and types of its columns, before it is run."""
+        with reading():
+            return self._cursor.sql(query)
+
+    def types(self, query: str) -> dict[str, str]:
+        """The columns that a query answers, with DuckDB's names of their types."""
+        relation = self.relation(query)
+        return dict(zip(relation.columns, map(str, relation.types), strict=True))
 
     def cells(self, query: str) -> Cells:
         with reading():
-            return Cells(_frame(self._cursor.sql(query)))
+            reader, durations = _reader(self._cursor.sql(query))
+            return Cells(_plain(pl.DataFrame(reader.read_all()), durations))
 
     def groups(self, query: str, key: Sequence[str], order: Sequence[str] = ()) -> Iterator[Batch]:
         kinds = self.cells(f"SELECT {columns(key)} FROM ({query}) AS rows_in_order LIMIT 0").frame.schema
@@ -263,11 +238,23 @@ class DuckDBEngine:
         ordered = f"SELECT *{hashed} FROM ({query}) AS rows_in_order ORDER BY {columns([*first, *order])}"
         yield from whole_groups(self._stream(ordered), key, first, order)
 
-    def tallied(self, query: str, key: Sequence[str], order: Sequence[str], partial: Callable[[Batch], T]) -> list[T]:
-        return [partial(batch) for batch in self.groups(query, key, order)]
+    def _stream(self, query: str) -> Iterator[Any]:
+        with reading():
+            reader, durations = _reader(self._cursor.sql(query))
+            for batch in reader:
+                yield _plain(pl.DataFrame(batch), durations, narrow=False)  # all batches with the same types
 
     def bring(self, frame: Any) -> str:
         return self.register(frame_of(frame))
+
+    def register(self, frame: Any) -> str:
+        """The name under which queries find a frame: a pandas frame, or anything with an Arrow stream."""
+        is_pandas = type(frame).__module__.split(".")[0] == "pandas"
+        name = new_name()
+        with reading():
+            self._cursor.register(name, frame if is_pandas or isinstance(frame, ArrowStream) else ArrowStream(frame))
+        self._frames.append(name)
+        return name
 
     def keep(self, query: str) -> str:
         name = new_name()
@@ -283,34 +270,31 @@ class DuckDBEngine:
                 self.execute(f"INSERT INTO {name} SELECT * FROM {rows}")
             else:
                 name = self.keep(f"SELECT * FROM {rows}")
-            self._cursor.unregister(rows)
-            self._frames.remove(rows)
+            self._cursor.unregister(self._frames.pop())
         return name
 
     def view(self, query: str) -> str:
-        """The name of a view: its query runs wherever it is read."""
         name = new_name()
         self.execute(f"CREATE TEMPORARY VIEW {name} AS {query}")
         return name
 
-    def ingest(self, lazy: Any, columns: Sequence[str] | None = None) -> str:
+    def ingest(self, lazy: Any) -> str:
         """The name of a view on a temporary file with the rows of a lazy Polars frame, which is run once."""
-        from polars.selectors import by_name
-
-        folder = Folder()
-        self._folders.append(folder)
-        path = f"{folder.name}/rows.parquet"
+        self._folders.append(Folder())
+        path = f"{self._folders[-1].name}/rows.parquet"
         with reading():
-            (lazy if columns is None else lazy.select(by_name(*columns))).sink_parquet(path, compression="lz4")
+            lazy.sink_parquet(path, compression="lz4")
         return self.view(f"SELECT * FROM read_parquet({text(path)})")
 
-    def register(self, frame: Any) -> str:
-        """The name under which queries find a frame: a pandas frame, or anything with an Arrow stream."""
-        name = new_name()
-        with reading():
-            self._cursor.register(name, frame if _is_scanned_natively(frame) else _ArrowStream(frame))
-        self._frames.append(name)
-        return name
+    def attach(self, path: str) -> str:
+        """The name of a database file, attached for reading; what DuckDB says against it is told by who asked."""
+        with _ATTACHING:
+            users = _ATTACHED.setdefault(path, set())
+            if not users:
+                self._cursor.execute(f"ATTACH {text(path)} AS {_database_name(path)} (READ_ONLY)")
+            users.add(id(self))
+            self._attached.append(path)
+        return _database_name(path)
 
     def use_zone(self, zone: str) -> None:
         """Hand moments out in the zone of a table; the first one that asks for a zone gets it."""
@@ -319,44 +303,8 @@ class DuckDBEngine:
                 self._cursor.execute(f"SET TimeZone = {text(zone)}")
             self._zone = zone
 
-    def relation(self, query: str) -> Any:
-        """A query with the names and types of its columns, before it is run."""
-        with reading():
-            return self._cursor.sql(query)
 
-    def column_types(self, query: str) -> list[Any]:
-        """The types of the columns that a query answers, as DuckDB has them."""
-        return list(self.relation(query).types)
-
-    def types(self, query: str) -> dict[str, str]:
-        """The columns that a query answers, with DuckDB's names of their types."""
-        with reading():
-            relation = self._cursor.sql(query)
-            return dict(zip(relation.columns, map(str, relation.types), strict=True))
-
-    def _stream(self, query: str) -> Iterator[Any]:
-        import polars as pl
-
-        with reading():
-            reader, durations = _reader(self._cursor.sql(query))
-            for batch in reader:
-                yield _plain(pl.DataFrame(batch), durations, wide=pl.Int128)
-
-
-class OneShot:
-    """A reader of Arrow batches whose schema is asked for apart: its rows are there once."""
-
-    def __init__(self, reader: Any) -> None:
-        self._reader, self._schema = reader, reader.schema
-
-    def __arrow_c_schema__(self) -> Any:
-        return self._schema.__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        return self._reader.__arrow_c_stream__(requested_schema)
-
-
-class _ArrowStream:
+class ArrowStream:
     """A frame of which DuckDB sees its Arrow stream only: it would ask PyArrow for anything else."""
 
     def __init__(self, frame: Any) -> None:
@@ -366,15 +314,11 @@ class _ArrowStream:
         return self._frame.__arrow_c_stream__(requested_schema)
 
 
-def _is_scanned_natively(frame: Any) -> bool:
-    return isinstance(frame, OneShot) or type(frame).__module__.split(".")[0] == "pandas"
+class OneShot(ArrowStream):
+    """A reader of Arrow batches, whose rows are there once: DuckDB gets its schema apart."""
 
-
-def _frame(relation: Any) -> Any:
-    import polars as pl
-
-    reader, durations = _reader(relation)
-    return _plain(pl.DataFrame(reader.read_all()), durations)
+    def __arrow_c_schema__(self) -> Any:
+        return self._frame.schema.__arrow_c_schema__()
 
 
 def _reader(relation: Any) -> tuple[Any, list[str]]:
@@ -386,25 +330,20 @@ def _reader(relation: Any) -> tuple[Any, list[str]]:
     durations = [name for name in schema.names if DataType.is_interval(schema.field(name).type)]
     if not durations:
         return reader, []
-    listed = (
-        f"EPOCH_US({quoted(name)}) AS {quoted(name)}" if name in durations else quoted(name)
-        for name in relation.columns
-    )
     del reader  # no second query while the first is open
-    return RecordBatchReader.from_stream(relation.project(", ".join(listed))), durations
+    values = (f"EPOCH_US({quoted(n)}) AS {quoted(n)}" if n in durations else quoted(n) for n in relation.columns)
+    return RecordBatchReader.from_stream(relation.project(", ".join(values))), durations
 
 
-def _plain(frame: Any, durations: Sequence[str], wide: Any = None) -> Any:
-    """A frame with durations, and with the whole numbers of 128 bits that DuckDB sends as decimals."""
-    import polars as pl
-
-    columns = [frame[name].cast(pl.Duration("us")) for name in durations]
+def _plain(frame: Any, durations: Sequence[str], *, narrow: bool = True) -> Any:
+    """A frame with durations, and with the whole numbers of 128 bits that DuckDB sends as decimals: in 64 where that is enough."""
+    plain = [frame[name].cast(pl.Duration("us")) for name in durations]
     for name, kind in frame.schema.items():
         if kind == pl.Decimal(38, 0):
-            narrow = frame[name].cast(pl.Int64, strict=False) if wide is None else None
-            fits = narrow is not None and narrow.null_count() == frame[name].null_count()
-            columns.append(narrow if fits else frame[name].cast(pl.Int128))
-    return frame.with_columns(columns) if columns else frame
+            short = frame[name].cast(pl.Int64, strict=False)
+            is_enough = narrow and short.null_count() == frame[name].null_count()
+            plain.append(short if is_enough else frame[name].cast(pl.Int128))
+    return frame.with_columns(plain) if plain else frame
 
 
 _NUMBERS = itertools.count(1)
@@ -419,55 +358,38 @@ def whole_groups(
     frames: Iterable[Any], key: Sequence[str], sorted_by: Sequence[str], order: Sequence[str]
 ) -> Iterator[Batch]:
     """Batches of whole groups from sorted Polars frames: a group that goes on in the next frame waits for it."""
-    import polars as pl
-
     pending: Any = None
     for frame in frames:
-        rows = frame if pending is None else pl.concat([pending, frame])
-        last = _start_of_last_group(rows, sorted_by)
-        if last < BATCH_ROWS:
-            pending = rows
-            continue
-        yield _batch(rows[:last], key, sorted_by, order)
-        pending = rows[last:]
+        pending = frame if pending is None else pl.concat([pending, frame])
+        runs = Cells(pending).runs(sorted_by)
+        last = int(np.searchsorted(runs, runs[-1])) if len(runs) else 0  # where the last group begins
+        if last >= BATCH_ROWS:
+            yield _batch(pending[:last], key, sorted_by, order)
+            pending = pending[last:]
     if pending is not None and pending.height:
         yield _batch(pending, key, sorted_by, order)
 
 
-def _start_of_last_group(rows: Any, key: Sequence[str]) -> int:
-    """The row at which the last group begins: it may go on in the next batch."""
-    ids = _runs(rows, key)
-    return int(np.searchsorted(ids, ids[-1])) if len(ids) else 0
-
-
-def _runs(rows: Any, key: Sequence[str]) -> Any:
-    """(rows,) the number of the run of equal keys that a row is in."""
-    changed = np.zeros(rows.height, dtype=bool)
-    for name in key:
-        column = rows[name]
-        if not rows.height:
-            break
-        changed[1:] |= column.slice(1).ne_missing(column.slice(0, rows.height - 1)).to_numpy()
-    return np.cumsum(changed)
-
-
 def _batch(rows: Any, key: Sequence[str], sorted_by: Sequence[str], order: Sequence[str]) -> Batch:
     """Rows with the starts of their groups; two keys with one hash are told apart."""
-    runs = _runs(rows, sorted_by)
+    runs = Cells(rows).runs(sorted_by)
     if list(key) != list(sorted_by):
-        exact = _runs(rows, [*sorted_by, *key])
-        if exact[-1] != runs[-1] if len(runs) else False:
-            rows = rows.sort([*sorted_by, *key, *order], nulls_last=True, maintain_order=True)
-            exact = _runs(rows, [*sorted_by, *key])
-        rows, runs = rows.drop("evenhand_hash"), exact
-    starts = np.flatnonzero(np.diff(runs, prepend=-1)) if len(runs) else np.zeros(0, dtype=np.int64)
-    return Batch(rows, np.append(starts, rows.height))
+        exact = [*sorted_by, *key]
+        if Cells(rows).runs(exact)[-1] != runs[-1]:
+            rows = rows.sort([*exact, *order], nulls_last=True, maintain_order=True)
+        runs = Cells(rows).runs(exact)
+        rows = rows.drop(sorted_by)
+    return Batch(rows, np.append(np.flatnonzero(np.diff(runs, prepend=-1)), rows.height))
 
 
-_ATTACHED: dict[tuple[int, str], set[int]] = {}
-"""Database files that are read at the moment, by process and path, with the engines that read them: who writes next finds no lock."""
+_ATTACHED: dict[str, set[int]] = {}
+"""Database files that are read at the moment, with the engines that read them: who writes next finds no lock."""
 
 _ATTACHING = threading.RLock()
+
+
+def _database_name(path: str) -> str:
+    return f"evenhand_file_{zlib.crc32(path.encode()):08x}"
 
 
 def _close(cursor: Any, frames: Sequence[str], attached: Sequence[str], engine: int, process: int) -> None:
@@ -479,11 +401,11 @@ def _close(cursor: Any, frames: Sequence[str], attached: Sequence[str], engine: 
             cursor.unregister(name)
     with _ATTACHING:
         for path in attached:
-            users = _ATTACHED.get((process, path), set())
+            users = _ATTACHED.get(path, set())
             users.discard(engine)
             if not users:
                 with contextlib.suppress(Exception):
-                    cursor.execute(f"DETACH evenhand_file_{zlib.crc32(path.encode()):08x}")
+                    cursor.execute(f"DETACH {_database_name(path)}")
     cursor.close()
 
 
@@ -529,14 +451,10 @@ def memory_limit() -> int:
     """Bytes that DuckDB may use: EVENHAND_MEMORY (as in 400MB or 4GiB), else a quarter of the machine's, at most 1.5 GiB."""
     typed = os.environ.get("EVENHAND_MEMORY", "").strip()
     if not typed:
-        machine = (
-            os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 4 * MOST_MEMORY
-        )
-        return min(MOST_MEMORY, machine // 4)
-    units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-    digits = typed.rstrip("BbKkMmGgIi ")
-    unit = typed[len(digits) :].strip().upper()
-    try:
-        return int(float(digits) * units[unit])
-    except (KeyError, ValueError) as error:
-        raise EvenhandError(f"EVENHAND_MEMORY={typed!r} is no size. Write it as in 400MB or 4GiB.") from error
+        most = 3 << 29
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 4 * most
+        return min(most, machine // 4)
+    size = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*(?:([KMG]?)(I?)B)?", typed.upper())
+    if size is None:
+        raise EvenhandError(f"EVENHAND_MEMORY={typed!r} is not a size. Write it as in 400MB or 4GiB.")
+    return int(float(size[1]) * (1024 if size[3] else 1000) ** " KMG".index(size[2] or " "))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, listing
 
 LIBRARIES = {
     "polars": "Polars", "duckdb": "DuckDB", "arro3": "Arrow", "pyarrow": "PyArrow", "pyspark": "Spark", "py4j": "Spark",
@@ -45,6 +46,18 @@ def unreadable(what: str, error: BaseException) -> EvenhandError:
     if isinstance(error, OSError) and error.strerror:
         why = error.strerror
     return UnreadableError(f"{what} cannot be read: {why}. Check that it is whole, or write it again.")
+
+
+def refuse_repeated(names: Sequence[Any], owner: str) -> None:
+    """Refuse a table in which two columns have the same name, or one has a name that is no text."""
+    if repeated := sorted({str(name) for name in names if list(names).count(name) > 1}):
+        raise EvenhandError(
+            f"{owner} has several columns named {listing(repeated)}. Give each column a name of its own."
+        )
+    if odd := [name for name in names if not isinstance(name, str)]:
+        raise EvenhandError(
+            f"{owner} has columns whose names are not text: {listing(odd)}. Give each column a name as text."
+        )
 
 
 @contextlib.contextmanager

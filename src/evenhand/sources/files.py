@@ -15,13 +15,7 @@ from pathlib import Path
 
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.sources.folders import lasting
-from evenhand.sources.formats import (
-    ENDINGS,
-    FIRST_BYTES,
-    FORMATS,
-    PACKED,
-    opened_bytes,
-)
+from evenhand.sources.formats import FIRST_BYTES, FORMATS, PACKED, known_endings, opened_bytes
 from evenhand.sources.stores import SPECIAL, knock, refuse_place, scheme, special
 
 KINDS = ("trec-fair:", "tally:")
@@ -52,7 +46,7 @@ def files_of(patterns: Sequence[str], role: str) -> tuple[list[str], str]:
         _as_json_lines(path, role) if path.lower().endswith(".json") and not special(path) else path for path in paths
     ]
     kind = _one_kind([_kind(path) for path in paths], role)
-    filled = [path for path in paths if _look_inside(path, kind)]
+    filled = [path for path in paths if _has_rows(path, kind)]
     if not filled and role in ("table", "rankings", "scores"):
         raise EvenhandError(
             f"{role}={listing(paths)!r} has no rows, only a header. Check the path, or the filter before it."
@@ -95,15 +89,12 @@ def _matches(pattern: str, role: str) -> list[str]:
         return inside
     paths = [p for p in sorted(glob.glob(pattern, recursive=True)) if os.path.isfile(p)]
     if not paths:
-        wild = any(c in pattern for c in "*?[")
-        lost = (
-            "is a link to a file that is not there"
-            if os.path.islink(pattern) and not os.path.exists(pattern)
-            else "is not a file"
+        is_broken_link = os.path.islink(pattern) and not os.path.exists(pattern)
+        fact = "is a link to a file that is not there" if is_broken_link else "is not a file"
+        fact = "matches no file" if any(c in pattern for c in "*?[") else fact
+        raise EvenhandError(
+            f"{role}={pattern!r} {fact}. {nearby(pattern)}Pass the path of a Parquet, CSV or JSON lines file."
         )
-        fact = "matches no file" if wild else lost
-        remedy = f"{nearby(pattern)}Pass the path of a Parquet, CSV or JSON lines file."
-        raise EvenhandError(f"{role}={pattern!r} {fact}. {remedy}")
     return paths
 
 
@@ -128,8 +119,6 @@ def literal(paths: Iterable[str]) -> list[str]:
 WITHIN = "::"
 """What stands between a database file and the table in it."""
 
-_DATABASES = (".duckdb", ".ddb")
-
 
 def database_of(word: str) -> tuple[str, str] | None:
     """The file and the table of a word that names a table in a database file; nothing for other words.
@@ -138,28 +127,21 @@ def database_of(word: str) -> tuple[str, str] | None:
     (('warehouse.duckdb', 'sales.events'), ('warehouse.duckdb', ''), None)
     """
     path, _, name = word.partition(WITHIN) if not os.path.exists(word) else (word, "", "")
-    return (path, name.strip()) if Path(path).suffix.lower() in _DATABASES else None
-
-
-_SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
+    return (path, name.strip()) if Path(path).suffix.lower() in (".duckdb", ".ddb") else None
 
 
 def _kind(path: str, *, strict: bool = True) -> str:
-    if special_kind := special(path):
-        return special_kind
-    suffixes = Path(path).suffixes
-    if suffixes and suffixes[-1] == PACKED:
-        suffixes = suffixes[:-1]
-    kind = ENDINGS.get(suffixes[-1].lower(), "") if suffixes else ""
-    if not kind and strict and suffixes and suffixes[-1].lower() in _SHEETS:
-        raise EvenhandError(
-            f"{path!r} has an ending that is not known: a spreadsheet's. Save the sheet as CSV and pass that file."
-        )
-    if not kind and strict:
-        raise EvenhandError(
-            f"{path!r} has an ending that is not known. Pass .parquet, .csv, .tsv or .jsonl (also .gz)."
-        )
-    return kind
+    """The format of a file by its ending, or what else is known to be a table; nothing for others unless `strict`."""
+    endings = known_endings()
+    ending = Path(path.removesuffix(PACKED)).suffix.lower()
+    kind = special(path) or endings.get(ending, "")
+    if kind or not strict:
+        return kind
+    if ending in (".xlsx", ".xls", ".xlsm", ".ods", ".numbers"):
+        raise EvenhandError(f"{path!r} is a spreadsheet, which is not read. Save the sheet as CSV and pass that file.")
+    raise EvenhandError(
+        f"{path!r} has an ending that is not known. Pass a file that ends in {', '.join(endings)} (text also with {PACKED})."
+    )
 
 
 def kind_of_remote(paths: Sequence[str], role: str) -> str:
@@ -191,8 +173,10 @@ def _standard_input() -> str:
     start = sys.stdin.buffer.read(FIRST_BYTES)
     inside = zlib.decompressobj(wbits=31).decompress(start, FIRST_BYTES) if start[:2] == b"\x1f\x8b" else start
     header = inside.lstrip(codecs.BOM_UTF8).partition(b"\n")[0]
-    ending = ".parquet" if inside[:4] == b"PAR1" else ".jsonl" if header.lstrip()[:1] == b"{" else ".csv"
-    ending = ".tsv" if ending == ".csv" and b"\t" in header and b"," not in header else ending
+    text_ending = ".tsv" if b"\t" in header and b"," not in header else ".csv"
+    text_ending = ".jsonl" if header.lstrip()[:1] == b"{" else text_ending
+    marked = (form.endings[0] for form in FORMATS.values() if form.mark and inside.startswith(form.mark))
+    ending = next(marked, text_ending)
     path = lasting() / f"standard input{ending}{'.gz' if inside is not start else ''}"
     with path.open("wb") as handle:
         handle.write(start)
@@ -200,51 +184,22 @@ def _standard_input() -> str:
     return str(path)
 
 
-MARKS = {"parquet": (b"PAR1", "Parquet"), "arrow": (b"ARROW1", "Arrow")}
-"""How files that are no text begin and end."""
+def _has_rows(path: str, kind: str) -> bool:
+    """Whether there is more than a header in a file, as far as can be seen from its beginning.
 
-
-def _look_inside(path: str, kind: str) -> bool:
-    """Open each file once up front: the engines would say it only much later, and in their own words.
-
-    Returns whether there is more than a header in it, as far as can be seen from its beginning.
+    Each file is opened once up front: the engines would say much later that it cannot be read, and in their own words.
     """
     if scheme(path) or kind in SPECIAL:
         return True
     try:
         with opened_bytes(path) as handle:
             start = handle.read(FIRST_BYTES)
-        if kind in MARKS:
-            with Path(path).open("rb") as handle:
-                mark, name = MARKS[kind]
-                handle.seek(0, 2)
-                size = handle.tell()
-                handle.seek(max(0, size - len(mark)))
-                whole = start[: len(mark)] == mark and handle.read(len(mark)) == mark and size >= 12
-            if not whole:
-                raise EvenhandError(
-                    f"{path!r} is not a whole {name} file. Write it again, or check that its copy finished."
-                )
-        elif FORMATS[kind].is_text:
-            codecs.getincrementaldecoder("utf-8")().decode(start)  # a character cut at the end is fine
+        if not start:
+            raise EvenhandError(f"{path!r} is empty. Pass a file with a header and rows.")
+        return FORMATS[kind].has_rows(path, start)
     except (OSError, EOFError, zlib.error) as error:
         raise EvenhandError(f"{path!r} cannot be read ({error}). Check the file and its permissions.") from error
     except UnicodeDecodeError as error:
         raise EvenhandError(
             f"{path!r} is not UTF-8 text. Save it as UTF-8, or give it the ending it should have."
         ) from error
-    if not start:
-        raise EvenhandError(f"{path!r} is empty. Pass a file with a header and rows.")
-    if kind == "jsonl" and start.startswith(codecs.BOM_UTF8):
-        raise EvenhandError(f"{path!r} begins with a byte order mark. Save it as UTF-8 without one.")
-    if kind not in ("csv", "tsv"):
-        return True
-    header, _, rest = start.partition(b"\n")
-    other = next((mark for mark in (b";", b"\t", b"|") if mark in header), None)
-    if kind == "csv" and other and b"," not in header:
-        shown = {b"\t": "tabs"}.get(other, f"{other.decode()!r}")
-        raise EvenhandError(
-            f"{path!r} separates its columns by {shown}, not by commas. Save it with commas, or with tabs and the ending .tsv."
-        )
-    old_mac = b"\r" in header.rstrip(b"\r")  # its lines end in no more than that
-    return len(start) == FIRST_BYTES or old_mac or bool(rest.strip())

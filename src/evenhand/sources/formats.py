@@ -1,7 +1,6 @@
 """Formats of files: the register that knows their endings, and how the columns and rows of each are read.
 
-To add a format, write a function that tells the columns of a file and one that returns what stands after FROM for several
-files with these columns, and put them in `FORMATS`.
+To add a format that Polars reads, put a `PolarsFormat` in `FORMATS`; for one that DuckDB reads, write a `Format` with its columns and rows.
 """
 
 from __future__ import annotations
@@ -18,14 +17,16 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+import polars as pl
 
 from evenhand.errors import EvenhandError, listing
-from evenhand.sources.columns import NESTED, Column, StoredTable, by_position, of_duckdb_type, usable_names
+from evenhand.sources.columns import NESTED, Column, StoredTable, of_duckdb_type, usable_names
 from evenhand.sources.engine import DuckDBEngine
-from evenhand.sources.failures import unreadable
+from evenhand.sources.failures import refuse_repeated, unreadable
 from evenhand.sources.folders import lasting
-from evenhand.sources.frames import DURATIONS, Choice, polars_columns, polars_kinds
+from evenhand.sources.frames import DURATIONS, Choice, as_stored, polars_columns, polars_kinds
 from evenhand.sources.sql import quoted, text
+from evenhand.sources.stores import scheme
 
 FIRST_BYTES = 1 << 16
 """How much of a file is looked at before an engine reads it."""
@@ -33,31 +34,65 @@ FIRST_BYTES = 1 << 16
 LONGEST_LINE = 64 << 20
 """Bytes that a line of text or a JSON object may have."""
 
+PACKED = ".gz"
+"""What may stand after the ending of text."""
 
-@dataclass(frozen=True, slots=True)
+
 class Format:
     """How files of one kind are read.
 
     Attributes
     ----------
+    name : what people call the format.
     endings : how names of such files end, the usual one first.
-    columns : all columns of some files, in their order. Files with other columns are read apart, if `is_uniform`.
-    rows : what stands after FROM for files with the same columns: all of these by position.
-    header : the names of a file's columns, where all rows have the same ones.
+    mark : the bytes with which a whole file begins and ends; text has none.
     is_text : whether it is text: columns come as text, so that roles say which are numbers.
-    is_uniform : whether all rows of a file have the same columns.
-    explain : why a file cannot be read, in words.
-    check : refuses what the engine reads and should not, once it is a table.
+    is_uniform : whether all rows of a file have the same columns. Files with other columns are then read apart.
     """
 
+    name: str
     endings: tuple[str, ...]
-    columns: Callable[[DuckDBEngine, Sequence[str]], Sequence[Column]]
-    rows: Callable[[DuckDBEngine, Sequence[str], Sequence[Column]], str]
-    header: Callable[[str], list[str]]
-    is_text: bool = False
-    is_uniform: bool = True
-    explain: Callable[[str, BaseException], EvenhandError] = lambda path, error: unreadable(repr(path), error)
-    check: Callable[[DuckDBEngine, str, Sequence[str]], None] | None = None
+    mark = b""
+    is_text = False
+    is_uniform = True
+
+    def columns(self, engine: DuckDBEngine, paths: Sequence[str]) -> list[Column]:
+        """All columns of some files, in their order."""
+        raise NotImplementedError
+
+    def rows(self, engine: DuckDBEngine, paths: Sequence[str], columns: Sequence[Column]) -> str:
+        """What stands after FROM for files with the same columns: all of these by position."""
+        raise NotImplementedError
+
+    def scan(self, paths: Sequence[str]) -> pl.LazyFrame:
+        """The rows of files as a lazy Polars frame, which reads object stores too."""
+        raise NotImplementedError
+
+    def header(self, path: str) -> list[str]:
+        """The names of the columns of a file."""
+        return self.scan([path]).collect_schema().names()
+
+    def has_rows(self, path: str, start: bytes) -> bool:
+        """Whether a file holds more than a header, as far as its first bytes show; one that is not whole is refused."""
+        if self.is_text:
+            codecs.getincrementaldecoder("utf-8")().decode(start)  # a character cut at the end is fine
+        if self.mark:
+            with Path(path).open("rb") as handle:
+                size = handle.seek(0, io.SEEK_END)
+                handle.seek(max(0, size - len(self.mark)))
+                is_whole = start.startswith(self.mark) and handle.read() == self.mark and size >= 12
+            if not is_whole:
+                raise EvenhandError(
+                    f"{path!r} is not a whole {self.name} file. Write it again, or check that its copy finished."
+                )
+        return True
+
+    def check(self, engine: DuckDBEngine, table: str, paths: Sequence[str]) -> None:
+        """Refuse what the engine reads and should not, once it is a table."""
+
+    def explain(self, path: str, error: BaseException) -> EvenhandError:
+        """Why a file cannot be read, in words."""
+        return unreadable(repr(path), error)
 
 
 def paths_literal(paths: Sequence[str]) -> str:
@@ -68,27 +103,24 @@ def paths_literal(paths: Sequence[str]) -> str:
 
 def opened_bytes(path: str) -> Any:
     """A file for reading, unpacked where its ending says that it is packed."""
-    return gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")
+    return gzip.open(path, "rb") if path.endswith(PACKED) else Path(path).open("rb")
 
 
-# Parquet
+class Parquet(Format):
+    name, endings, mark = "Parquet", (".parquet", ".pq"), b"PAR1"
 
+    def scan(self, paths: Sequence[str]) -> pl.LazyFrame:
+        return pl.scan_parquet(list(paths), glob=any(map(scheme, paths)))
 
-def _parquet_columns(engine: DuckDBEngine, paths: Sequence[str]) -> list[Column]:
-    """DuckDB says what it reads; names, categories, durations and zones are told by the schema that Arrow wrote beside it."""
-    schema = _parquet_schema(paths[0])
-    kinds = polars_kinds(schema)
-    types = engine.column_types(f"SELECT * FROM {_parquet_rows(engine, paths[:1], ())}")
-    return [
-        _parquet_column(name, kinds[name], schema[name], duckdb_type)
-        for name, duckdb_type in zip(kinds, types, strict=True)
-    ]
+    def columns(self, engine: DuckDBEngine, paths: Sequence[str]) -> list[Column]:
+        """DuckDB says what it reads; names, categories, durations and zones are told by the schema that Arrow wrote beside it."""
+        schema = self.scan(paths[:1]).collect_schema()
+        types = engine.relation(f"SELECT * FROM {self.rows(engine, paths[:1], ())}").types
+        kinds = polars_kinds(schema)
+        return [_parquet_column(name, kinds[name], schema[name], t) for name, t in zip(kinds, types, strict=True)]
 
-
-def _parquet_schema(path: str) -> Any:
-    import polars as pl
-
-    return pl.scan_parquet(path, glob=False).collect_schema()
+    def rows(self, engine: DuckDBEngine, paths: Sequence[str], columns: Sequence[Column]) -> str:
+        return f"read_parquet({paths_literal(paths)})"
 
 
 UNSIGNED_BYTES = "CAST('0x' || array_to_string(list_reverse(regexp_extract_all(hex({0}), '..')), '') AS UHUGEINT)"
@@ -113,64 +145,125 @@ def _parquet_column(name: str, kind: Any, native: Any, duckdb_type: Any) -> Colu
     return replace(column, kind=kind) if is_finer else column
 
 
-def _parquet_rows(_: DuckDBEngine, paths: Sequence[str], __: Sequence[Column]) -> str:
-    return f"read_parquet({paths_literal(paths)})"
+class PolarsFormat(Format):
+    """A format that Polars reads, once, into a temporary file: `read` makes a lazy frame of a path."""
+
+    def __init__(
+        self, name: str, endings: tuple[str, ...], read: Callable[[str], pl.LazyFrame], mark: bytes = b""
+    ) -> None:
+        self.name, self.endings, self.mark = name, endings, mark
+        self._read = read
+
+    def scan(self, paths: Sequence[str]) -> pl.LazyFrame:
+        return pl.concat(list(map(self._read, paths)))
+
+    def columns(self, engine: DuckDBEngine, paths: Sequence[str]) -> list[Column]:
+        schema = self._read(paths[0]).collect_schema()
+        return polars_columns(schema, schema.names())[0]
+
+    def rows(self, engine: DuckDBEngine, paths: Sequence[str], columns: Sequence[Column]) -> str:
+        chosen = [column.name for column in columns if column.is_stored]
+        expressions = polars_columns(self._read(paths[0]).collect_schema(), chosen)[1]
+        stored = engine.ingest(self.scan(paths).select(expressions or pl.repeat(0, pl.len()).alias("none")))
+        inner = usable_names([column.name for column in columns])
+        values = [quoted(name) if column.is_stored else "NULL" for column, name in zip(columns, inner, strict=True)]
+        return f"(SELECT {', '.join(values)} FROM {stored})"
 
 
-# Text with separators
+class Separated(Format):
+    """Text whose fields are separated by a character; the first line names the columns."""
 
+    is_text = True
 
-def _separated(delimiter: str, words: str, ending: str) -> Format:
-    def columns(_: DuckDBEngine, paths: Sequence[str]) -> list[Column]:
-        return [Column(name, nw.String()) for name in header(paths[0])]
+    def __init__(self, name: str, ending: str, delimiter: str) -> None:
+        self.name, self.endings, self.delimiter = name, (ending,), delimiter
 
-    def rows(_: DuckDBEngine, paths: Sequence[str], columns: Sequence[Column]) -> str:
+    def header(self, path: str) -> list[str]:
+        with io.TextIOWrapper(opened_bytes(path), encoding="utf-8-sig", errors="replace", newline="") as lines:
+            try:
+                return next((names for names in csv.reader(lines, delimiter=self.delimiter, strict=True) if names), [])
+            except csv.Error as error:
+                raise _stray_quote(path) from error
+
+    def columns(self, engine: DuckDBEngine, paths: Sequence[str]) -> list[Column]:
+        return [Column(name, nw.String()) for name in self.header(paths[0])]
+
+    def rows(self, engine: DuckDBEngine, paths: Sequence[str], columns: Sequence[Column]) -> str:
         names = [f"c{i}" for i in range(len(columns))]
         kinds = ", ".join(f"{name}: 'VARCHAR'" for name in names)
+        checked = [check_text(path, self.delimiter) for path in paths]
+        has_quotes = any(file.has_quotes for file in checked)
         options = (
-            f"delim = {text(delimiter)}, columns = {{{kinds}}}, auto_detect = false, header = true, quote = '\"', escape = '\"', "
+            f"delim = {text(self.delimiter)}, columns = {{{kinds}}}, auto_detect = false, header = true, quote = '\"', escape = '\"', "
             "nullstr = '', allow_quoted_nulls = false, null_padding = true, strict_mode = true, "
             f"max_line_size = {LONGEST_LINE}, buffer_size = {2 * LONGEST_LINE}, "
-            "parallel = false"  # else short lines and line ends in quotes are refused in one file
+            f"parallel = {not has_quotes}"  # threads would refuse short lines beside line ends in quotes
         )
-        checked = [checked_text(path, delimiter) for path in paths]
         filled = f"COALESCE({', '.join(names)}) IS NOT NULL"  # a line without anything is no row
-        return f"(SELECT * FROM read_csv({paths_literal(checked)}, {options}) WHERE {filled})"
+        return f"(SELECT * FROM read_csv({paths_literal([file.path for file in checked])}, {options}) WHERE {filled})"
 
-    def explain(path: str, error: BaseException) -> EvenhandError:
-        return _explain_separated(path, words, error)
+    def scan(self, paths: Sequence[str]) -> pl.LazyFrame:
+        scanned = pl.scan_csv(list(paths), separator=self.delimiter, infer_schema=False)
+        names = scanned.collect_schema().names()
+        refuse_repeated([name.partition("_duplicated_")[0] for name in names], repr(paths[0]))
+        scanned = scanned.rename({name: name.replace('""', '"') for name in names if '""' in name})
+        return scanned.filter(~pl.all_horizontal(pl.all().is_null()))
 
-    def header(path: str) -> list[str]:
-        return separated_header(path, delimiter)
+    def has_rows(self, path: str, start: bytes) -> bool:
+        super().has_rows(path, start)
+        header, _, rest = start.partition(b"\n")
+        other = next((mark for mark in ";\t|" if mark.encode() in header), "")
+        if self.delimiter == "," and other and b"," not in header:
+            raise EvenhandError(
+                f"{path!r} separates its columns by {'tabs' if other == chr(9) else repr(other)}, not by commas. Save it with commas, "
+                "or with tabs and the ending .tsv."
+            )
+        is_old_mac = b"\r" in header.rstrip(b"\r")  # its lines end in no more than that
+        return len(start) == FIRST_BYTES or is_old_mac or bool(rest.strip())
 
-    return Format((ending,), columns, rows, header, is_text=True, explain=explain)
+    def explain(self, path: str, error: BaseException) -> EvenhandError:
+        """Why separated text cannot be read, without a word of what is in it."""
+        reason = str(error).partition("Possible fixes")[0].partition("file =")[0].lower()
+        if "expected number of columns" in reason or "too many columns" in reason:
+            return EvenhandError(
+                f"{path!r} has lines with more fields than its header. Put quotes around fields that hold the separator."
+            )
+        if "utf-8" in reason or "unicode" in reason:
+            return EvenhandError(f"{path!r} is not UTF-8 text. Save it as UTF-8, or give it the ending it should have.")
+        if "quote" in reason:
+            return _stray_quote(path)
+        return EvenhandError(
+            f"{path!r} cannot be read as {self.name}. Check that the file is whole, and write it again."
+        )
 
 
-def separated_header(path: str, delimiter: str) -> list[str]:
-    """The names of the columns of a file of separated text."""
-    with io.TextIOWrapper(opened_bytes(path), encoding="utf-8-sig", errors="replace", newline="") as lines:
-        try:
-            return next((names for names in csv.reader(lines, delimiter=delimiter, strict=True) if names), [])
-        except csv.Error as error:
-            raise _stray_quote(path) from error
+def _stray_quote(path: str) -> EvenhandError:
+    return EvenhandError(
+        f"{path!r} has a quote that is never closed, or one inside a field. Put quotes around the whole field and "
+        "write each quote inside it twice."
+    )
 
 
-BYTES_AT_ONCE = 1 << 23
-"""Bytes of text that are checked together."""
+@dataclass(frozen=True, slots=True)
+class CheckedText:
+    """A file whose quotes are in their places and whose lines all end alike."""
+
+    path: str
+    has_quotes: bool
 
 
-def checked_text(path: str, delimiter: str) -> str:
-    """The path of a file whose quotes are in their places and whose lines all end alike: itself, or a copy.
+def check_text(path: str, delimiter: str) -> CheckedText:
+    """A file of separated text that DuckDB reads as it should: the file itself, or a tidied copy.
 
     DuckDB drops what follows a quote that is never closed without a word, and refuses lines that end in several ways.
     """
-    quotes = _QuoteCheck(delimiter)
+    quotes, bytes_at_once = _QuoteCheck(delimiter), 1 << 23
     ends = {b"\n": 0, b"\r": 0, b"\r\n": 0}
     with opened_bytes(path) as handle:
-        chunk = handle.read(BYTES_AT_ONCE).removeprefix(codecs.BOM_UTF8)
+        chunk = handle.read(bytes_at_once).removeprefix(codecs.BOM_UTF8)
         is_late = chunk[:1] in (b"\n", b"\r")  # DuckDB takes the first line for the header, whatever is in it
         while chunk:
-            following = handle.read(BYTES_AT_ONCE)
+            following = handle.read(bytes_at_once)
             outside = quotes.outside(chunk, following[:1] or b"\n")
             if outside is None:
                 raise _stray_quote(path)
@@ -180,12 +273,12 @@ def checked_text(path: str, delimiter: str) -> str:
     if quotes.is_open:
         raise _stray_quote(path)
     has_both = 0 < ends[b"\r\n"] < ends[b"\n"] and ends[b"\r\n"] == ends[b"\r"]
-    return _tidied(path) if has_both or is_late else path
+    return CheckedText(_tidied(path) if has_both or is_late else path, quotes.has_quotes)
 
 
 def _tidied(path: str) -> str:
     """The path of a copy whose lines end alike, and that begins with its header."""
-    copy = lasting() / f"{Path(path).name.removesuffix(PACKED)}"
+    copy = lasting() / Path(path).name.removesuffix(PACKED)
     with opened_bytes(path) as handle, copy.open("wb") as written:
         has_begun = is_quoted = False
         for line in handle:
@@ -200,7 +293,7 @@ class _QuoteCheck:
     """Whether each quote of a text begins or ends a field, or is written twice inside one."""
 
     def __init__(self, delimiter: str) -> None:
-        self.is_open = False
+        self.is_open = self.has_quotes = False
         self._edges = np.zeros(256, dtype=bool)
         self._edges[list(b'"\r\n' + delimiter.encode())] = True
         self._before = ord("\n")
@@ -209,6 +302,7 @@ class _QuoteCheck:
         """The unquoted bytes of the next chunk; None where a quote is misplaced."""
         unquoted = b"" if self.is_open else chunk
         if b'"' in chunk:
+            self.has_quotes = True
             letters = np.frombuffer(chunk + following, dtype=np.uint8)
             is_quote = letters[:-1] == ord('"')
             at = np.flatnonzero(is_quote)
@@ -224,76 +318,81 @@ class _QuoteCheck:
         return unquoted
 
 
-def _stray_quote(path: str) -> EvenhandError:
-    return EvenhandError(
-        f"{path!r} has a quote that is never closed, or one inside a field. Put quotes around the whole field and "
-        "write each quote inside it twice."
-    )
+class JsonLines(Format):
+    """One JSON object per line. Every line is looked at, for each may have keys of its own."""
 
+    name, endings = "JSON lines", (".jsonl", ".ndjson")
+    is_text, is_uniform = True, False
 
-def _explain_separated(path: str, words: str, error: BaseException) -> EvenhandError:
-    """Why separated text cannot be read, without a word of what is in it."""
-    reason = str(error).partition("Possible fixes")[0].partition("file =")[0].lower()
-    if "expected number of columns" in reason or "too many columns" in reason:
-        return EvenhandError(
-            f"{path!r} has lines with more fields than its header. Put quotes around fields that hold the separator."
+    def columns(self, engine: DuckDBEngine, paths: Sequence[str]) -> list[Column]:
+        """The keys of all objects, in the order in which they come up."""
+        keys = engine.cells(
+            f"""
+            SELECT key, MIN(line) AS line, BOOL_AND(kind IN ('ARRAY', 'OBJECT', 'NULL')) AND BOOL_OR(kind <> 'NULL') AS is_nested
+            FROM (
+                SELECT UNNEST(keys) AS key, UNNEST(kinds) AS kind, UNNEST(RANGE(LEN(keys))) AS place, line
+                FROM (
+                    SELECT CASE WHEN json_type(json) = 'OBJECT' THEN json_keys(json) ELSE [NULL] END AS keys,
+                        CASE WHEN json_type(json) = 'OBJECT' THEN json_type(json, '$.*') ELSE [NULL] END AS kinds,
+                        ROW_NUMBER() OVER () AS line
+                    FROM {_json_objects(paths)}
+                ) AS lines
+            ) AS entries
+            GROUP BY key ORDER BY line, MIN(place)
+            """
         )
-    if "utf-8" in reason or "unicode" in reason:
-        return EvenhandError(f"{path!r} is not UTF-8 text. Save it as UTF-8, or give it the ending it should have.")
-    if "quote" in reason:
-        return _stray_quote(path)
-    return EvenhandError(f"{path!r} cannot be read as {words}. Check that the file is whole, and write it again.")
+        names = keys.values("key")
+        if None in names:
+            raise EvenhandError(line_without_object(paths))
+        nested = [name for name, is_nested in zip(names, keys.values("is_nested"), strict=True) if is_nested]
+        kinds: dict[str, Any] = {}
+        if nested:
+            structures = (f"json_group_structure(json_extract(json, {_pointer(name)}))" for name in nested)
+            (row,) = engine.cells(f"SELECT {', '.join(structures)} FROM {_json_objects(paths)}").frame.rows()
+            kinds = {name: _json_kind(json.loads(structure)) for name, structure in zip(nested, row, strict=True)}
+        return [Column(name, kinds.get(name, nw.String()), "NULL" if name in kinds else "{}") for name in names]
 
+    def rows(self, engine: DuckDBEngine, paths: Sequence[str], columns: Sequence[Column]) -> str:
+        """Numbers and truth values as they are written."""
+        pointers = ", ".join(_pointer(column.name) for column in columns)
+        picked = ", ".join(f"picked[{i}] AS c{i}" for i in range(1, len(columns) + 1))
+        values = f"SELECT json_extract_string(json, [{pointers}]) AS picked FROM {_json_objects(paths)}"
+        return f"(SELECT {picked} FROM ({values}) AS objects)" if columns else f"(SELECT 0 FROM {_json_objects(paths)})"
 
-# Objects, one per line
+    def scan(self, paths: Sequence[str]) -> pl.LazyFrame:
+        schema = pl.scan_ndjson(list(paths), infer_schema_length=None).collect_schema()
+        plain = {name: native if native.is_nested() else pl.String for name, native in schema.items()}
+        return pl.scan_ndjson(list(paths), schema=plain)
+
+    def has_rows(self, path: str, start: bytes) -> bool:
+        if start.startswith(codecs.BOM_UTF8):
+            raise EvenhandError(f"{path!r} begins with a byte order mark. Save it as UTF-8 without one.")
+        return super().has_rows(path, start)
+
+    def check(self, engine: DuckDBEngine, table: str, paths: Sequence[str]) -> None:
+        """NaN and Infinity are no JSON, though DuckDB reads them."""
+        names = [name for name, kind in engine.types(f"SELECT * FROM {table}").items() if kind == "VARCHAR"]
+        odd = "'nan', '-nan', 'inf', '-inf', 'infinity', '-infinity'"
+        is_odd = " OR ".join(f"LOWER({quoted(name)}) IN ({odd})" for name in names) or "FALSE"
+        count = engine.cells(f"SELECT COUNT(*) AS odd FROM {table} WHERE {is_odd}").row()["odd"]
+        if count and (where := line_without_object(paths)):
+            raise EvenhandError(where)
+
+    def explain(self, path: str, error: BaseException) -> EvenhandError:
+        where = line_without_object([path])
+        return EvenhandError(
+            where or f"{path!r} cannot be read as JSON lines. Check that the file is whole, and write it again."
+        )
 
 
 def _json_objects(paths: Sequence[str]) -> str:
-    return (
-        f"read_json_objects({paths_literal(paths)}, format = 'newline_delimited', maximum_object_size = {LONGEST_LINE})"
-    )
+    options = f"format = 'newline_delimited', maximum_object_size = {LONGEST_LINE}"
+    return f"read_json_objects({paths_literal(paths)}, {options})"
 
 
-def _json_columns(engine: DuckDBEngine, paths: Sequence[str]) -> list[Column]:
-    """The keys of all objects, in the order in which they come up; every line is looked at."""
-    keys = engine.cells(
-        f"""
-        SELECT key, MIN(line) AS line, BOOL_AND(kind IN ('ARRAY', 'OBJECT', 'NULL')) AND BOOL_OR(kind <> 'NULL') AS is_nested
-        FROM (
-            SELECT UNNEST(keys) AS key, UNNEST(kinds) AS kind, UNNEST(RANGE(LEN(keys))) AS place, line
-            FROM (
-                SELECT CASE WHEN json_type(json) = 'OBJECT' THEN json_keys(json) ELSE [NULL] END AS keys,
-                    CASE WHEN json_type(json) = 'OBJECT' THEN json_type(json, '$.*') ELSE [NULL] END AS kinds,
-                    ROW_NUMBER() OVER () AS line
-                FROM {_json_objects(paths)}
-            ) AS lines
-        ) AS entries
-        GROUP BY key ORDER BY line, MIN(place)
-        """
-    )
-    names = keys.values("key")
-    if None in names:
-        raise EvenhandError(line_without_object(paths))
-    nested = [name for name, is_nested in zip(names, keys.values("is_nested"), strict=True) if is_nested]
-    kinds = _nested_kinds(engine, paths, nested) if nested else {}
-    return [Column(name, kinds.get(name, nw.String()), "NULL" if name in kinds else "{}") for name in names]
-
-
-def _nested_kinds(engine: DuckDBEngine, paths: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
-    structures = ", ".join(
-        f"json_group_structure(json_extract(json, {_pointer(name)})) AS c{i}" for i, name in enumerate(names)
-    )
-    row = engine.cells(f"SELECT {structures} FROM {_json_objects(paths)}").row()
-    return {name: _json_kind(json.loads(row[f"c{i}"])) for i, name in enumerate(names)}
-
-
-_JSON_KINDS = {
-    "UBIGINT": nw.Int64(),
-    "BIGINT": nw.Int64(),
-    "DOUBLE": nw.Float64(),
-    "BOOLEAN": nw.Boolean(),
-    "NULL": nw.Unknown(),
-}
+def _pointer(name: str) -> str:
+    """A key as a JSON pointer, in which capitals count and no letter is special."""
+    return text("/" + name.replace("~", "~0").replace("/", "~1"))
 
 
 def _json_kind(structure: Any) -> Any:
@@ -302,124 +401,45 @@ def _json_kind(structure: Any) -> Any:
         return nw.List(_json_kind(structure[0]) if structure else nw.String())
     if isinstance(structure, Mapping):
         return nw.Struct({name: _json_kind(inner) for name, inner in structure.items()})
-    return _JSON_KINDS.get(structure, nw.String())
-
-
-def _pointer(name: str) -> str:
-    """A key as a JSON pointer, in which capitals count and no letter is special."""
-    return text("/" + name.replace("~", "~0").replace("/", "~1"))
-
-
-def _json_rows(_: DuckDBEngine, paths: Sequence[str], columns: Sequence[Column]) -> str:
-    """Numbers and truth values as they are written."""
-    pointers = ", ".join(_pointer(column.name) for column in columns)
-    picked = ", ".join(f"picked[{i}] AS c{i}" for i in range(1, len(columns) + 1))
-    values = f"SELECT json_extract_string(json, [{pointers}]) AS picked FROM {_json_objects(paths)}"
-    return f"(SELECT {picked} FROM ({values}) AS objects)" if columns else f"(SELECT 0 FROM {_json_objects(paths)})"
-
-
-def _refuse_json_infinity(engine: DuckDBEngine, table: str, paths: Sequence[str]) -> None:
-    """NaN and Infinity are no JSON, though DuckDB reads them."""
-    names = engine.types(f"SELECT * FROM {table}")
-    odd = "'nan', '-nan', 'inf', '-inf', 'infinity', '-infinity'"
-    listed = [f"LOWER({quoted(name)}) IN ({odd})" for name, kind in names.items() if kind == "VARCHAR"]
-    count = engine.cells(f"SELECT COUNT(*) AS odd FROM {table} WHERE {' OR '.join(listed) or 'FALSE'}").row()["odd"]
-    if count and (where := line_without_object(paths)):
-        raise EvenhandError(where)
+    plain = {
+        "UBIGINT": nw.Int64(), "BIGINT": nw.Int64(), "DOUBLE": nw.Float64(), "BOOLEAN": nw.Boolean(), "NULL": nw.Unknown(),
+    }  # fmt: skip
+    return plain.get(structure, nw.String())
 
 
 def line_without_object(paths: Sequence[str]) -> str:
     """Where JSON lines go wrong, in words; nothing where every line is an object, or nobody can tell."""
+
+    def refuse(name: str) -> Any:
+        raise ValueError(name)  # NaN and Infinity are no JSON
+
     for path in paths:
         with io.TextIOWrapper(opened_bytes(path), encoding="utf-8", errors="replace") as lines:
             for number, line in enumerate(lines, 1):
-                if line.strip() and not _is_object(line):
+                try:
+                    is_object = not line.strip() or isinstance(json.loads(line, parse_constant=refuse), dict)
+                except ValueError:
+                    is_object = False
+                if not is_object:
                     return f"{path!r} has no JSON object in line {number:,}. Write one object per line, null where a value is missing."
     return ""
 
 
-def _is_object(line: str) -> bool:
-    def refuse(name: str) -> Any:
-        raise ValueError(name)  # NaN and Infinity are no JSON
-
-    try:
-        return isinstance(json.loads(line, parse_constant=refuse), dict)
-    except ValueError:
-        return False
-
-
-def _explain_json(path: str, _: BaseException) -> EvenhandError:
-    if where := line_without_object([path]):
-        return EvenhandError(where)
-    return EvenhandError(f"{path!r} cannot be read as JSON lines. Check that the file is whole, and write it again.")
-
-
-# Arrow files
-
-
-def _arrow_schema(path: str) -> Any:
-    import polars as pl
-
-    return pl.scan_ipc(path, glob=False).collect_schema()
-
-
-def _arrow_columns(_: DuckDBEngine, paths: Sequence[str]) -> list[Column]:
-    schema = _arrow_schema(paths[0])
-    return polars_columns(schema, schema.names())[0]
-
-
-def _arrow_rows(engine: DuckDBEngine, paths: Sequence[str], columns: Sequence[Column]) -> str:
-    """Read by Polars, once, into a temporary file."""
-    import polars as pl
-
-    chosen = [column.name for column in columns if column.is_stored]
-    scans = [pl.scan_ipc(path, glob=False) for path in paths]
-    expressions = polars_columns(scans[0].collect_schema(), chosen)[1]
-    lazy = pl.concat([scan.select(expressions) for scan in scans])
-    stored = engine.ingest(lazy if chosen else pl.concat(scans).select(pl.repeat(0, pl.len()).alias("none")))
-    inner = usable_names([column.name for column in columns])
-    listed = [quoted(name) if column.is_stored else "NULL" for column, name in zip(columns, inner, strict=True)]
-    return f"(SELECT {', '.join(listed)} FROM {stored})"
-
-
 FORMATS: dict[str, Format] = {
-    "parquet": Format(
-        (".parquet", ".pq"), _parquet_columns, _parquet_rows, lambda path: list(_parquet_schema(path).names())
-    ),
-    "csv": _separated(",", "comma-separated text", ".csv"),
-    "tsv": _separated("\t", "tab-separated text", ".tsv"),
-    "jsonl": Format(
-        (".jsonl", ".ndjson"),
-        _json_columns,
-        _json_rows,
-        lambda _: [],
-        is_text=True,
-        is_uniform=False,
-        explain=_explain_json,
-        check=_refuse_json_infinity,
-    ),
-    "arrow": Format(
-        (".arrow", ".feather", ".ipc"), _arrow_columns, _arrow_rows, lambda path: list(_arrow_schema(path).names())
+    "parquet": Parquet(),
+    "csv": Separated("comma-separated text", ".csv", ","),
+    "tsv": Separated("tab-separated text", ".tsv", "\t"),
+    "jsonl": JsonLines(),
+    "arrow": PolarsFormat(
+        "Arrow", (".arrow", ".feather", ".ipc"), lambda path: pl.scan_ipc(path, glob=bool(scheme(path))), b"ARROW1"
     ),
 }
 """Formats by name."""
 
-ENDINGS = {ending: name for name, form in FORMATS.items() for ending in form.endings}
-"""The format of each ending."""
 
-PACKED = ".gz"
-"""What may stand after the ending of text."""
-
-
-# Several files
-
-
-@dataclass(frozen=True, slots=True)
-class TableOfFiles:
-    """The rows of all files, and the columns that only some of them have, each with a file that lacks it."""
-
-    table: StoredTable
-    lacking: Mapping[str, str]
+def known_endings() -> dict[str, str]:
+    """The format of each ending, by name."""
+    return {ending: name for name, form in FORMATS.items() for ending in form.endings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,140 +453,90 @@ class Lot:
     def names(self) -> list[str]:
         return [column.name for column in self.columns]
 
-    def unread(self, name: str) -> Column:
-        """A column that nobody reads."""
-        return replace(self.columns[self.names.index(name)], sql="")
+    def column(self, name: str) -> Column:
+        return self.columns[self.names.index(name)]
 
 
-def read_files(engine: DuckDBEngine, paths: Sequence[str], kind: str, role: str, choose: Choice) -> TableOfFiles:
-    """Files as one table: text is read once, into a temporary table; the others are read where they are."""
-    form = FORMATS[kind]
-    lots = _lots(engine, paths, form)
-    for lot in lots:
-        _refuse_repeated(lot.names, role)
-    names, lacking = _shared_names(lots)
-    chosen = choose(names)
-    columns = [_merged_column(name, lots) if name in chosen else lots[0].unread(name) for name in names]
-    rows = " UNION ALL ".join(_rows_of(engine, form, lot, columns) for lot in lots)
-    table = (engine.keep if form.is_text else engine.view)(rows)
-    if form.check is not None:
-        form.check(engine, table, paths)
-    stored = [replace(column, sql="{}") if column.is_stored else column for column in columns]
-    return TableOfFiles(StoredTable(table, stored), lacking)
-
-
-def _lots(engine: DuckDBEngine, paths: Sequence[str], form: Format) -> list[Lot]:
-    if not form.is_uniform or len(paths) == 1:
-        return [Lot(form.columns(engine, paths), paths)]
-    lots: dict[Any, Lot] = {}
+def lots_of(paths: Sequence[str], columns: Callable[[str], Sequence[Column]]) -> list[Lot]:
+    """Files by their columns, those that have the same ones together."""
+    lots: dict[str, tuple[Sequence[Column], list[str]]] = {}
     for path in paths:
-        columns = form.columns(engine, [path])
-        lot = lots.setdefault(str(columns), Lot(columns, []))
-        lots[str(columns)] = replace(lot, paths=[*lot.paths, path])
-    return list(lots.values())
+        file_columns = columns(path)
+        lots.setdefault(str(file_columns), (file_columns, []))[1].append(path)
+    return [Lot(*lot) for lot in lots.values()]
 
 
-def _refuse_repeated(names: Sequence[str], role: str) -> None:
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise EvenhandError(
-            f"{role} has several columns named {listing(repeated)}. Give every column one name of its own."
-        )
-
-
-def _shared_names(lots: Sequence[Lot]) -> tuple[list[str], dict[str, str]]:
-    """The columns that all files have; a role that names another one is told where it is lacking."""
+def shared_names(lots: Sequence[Lot]) -> tuple[list[str], dict[str, str]]:
+    """The columns that all files have, and those that some have, each with a file that lacks it."""
     names = [name for name in lots[0].names if all(name in lot.names for lot in lots)]
     if not names and any(lot.names for lot in lots):
         odd = listing(sorted({name for lot in lots for name in lot.names}))
         raise EvenhandError(
             f"{lots[1].paths[0]!r} and {lots[0].paths[0]!r} share no column ({odd}). Pass files of one table."
         )
-    every = dict.fromkeys(name for lot in lots for name in lot.names if name not in names)
-    lacking = {name: next(lot.paths[0] for lot in lots if name not in lot.names) for name in every}
-    return names, lacking
+    others = dict.fromkeys(name for lot in lots for name in lot.names if name not in names)
+    return names, {name: next(lot.paths[0] for lot in lots if name not in lot.names) for name in others}
 
 
-@dataclass(frozen=True, slots=True)
-class SharedColumns:
-    """Files in lots that have the same columns in the same order, and the columns that all of them have.
+def read_files(
+    engine: DuckDBEngine, paths: Sequence[str], form: Format, role: str, choose: Choice
+) -> tuple[StoredTable, dict[str, str]]:
+    """Files as one table, and the columns that only some of them have, each with a file that lacks it.
 
-    Attributes
-    ----------
-    columns : None where there is one lot only.
-    lacking : columns of some files only, each with a file that lacks it.
+    Text is read once, into a temporary table; the others are read where they are.
     """
-
-    lots: Sequence[Sequence[str]]
-    columns: Sequence[str] | None
-    lacking: Mapping[str, str]
-
-
-def shared_columns(paths: Sequence[str], header: Callable[[str], list[str]]) -> SharedColumns:
-    """Which columns files have, by their names alone."""
-    lots: dict[tuple[str, ...], list[str]] = {}
-    for path in paths if len(paths) > 1 else ():
-        lots.setdefault(tuple(header(path)), []).append(path)
-    if len(lots) <= 1:
-        return SharedColumns([paths], None, {})
-    shared, lacking = _shared_names(
-        [Lot([Column(name, nw.String()) for name in names], some) for names, some in lots.items()]
+    is_one_lot = not form.is_uniform or len(paths) == 1
+    lots = (
+        [Lot(form.columns(engine, paths), paths)]
+        if is_one_lot
+        else lots_of(paths, lambda path: form.columns(engine, [path]))
     )
-    return SharedColumns(list(lots.values()), shared, lacking)
+    for lot in lots:
+        refuse_repeated(lot.names, role)
+    names, lacking = shared_names(lots)
+    chosen = choose(names)
+    columns = [
+        _merged_column(name, lots) if name in chosen else replace(lots[0].column(name), sql="") for name in names
+    ]
+    rows = " UNION ALL ".join(_rows_of(engine, form, lot, columns) for lot in lots)
+    table = (engine.keep if form.is_text else engine.view)(rows)
+    form.check(engine, table, paths)
+    return StoredTable(table, as_stored(columns)), lacking
 
 
 def _merged_column(name: str, lots: Sequence[Lot]) -> Column:
     """A column of files that may have different types of numbers in it."""
-    sources = [(lot.columns[lot.names.index(name)], lot.paths[0]) for lot in lots]
-    first, kinds = sources[0][0], {str(column.kind): column.kind for column, _ in sources}
-    if len(kinds) == 1:
+    first = lots[0].column(name)
+    kinds = [lot.column(name).kind for lot in lots]
+    if all(str(kind) == str(first.kind) for kind in kinds) or all(kind == nw.Datetime for kind in kinds):
         return first
-    words = (nw.String, nw.Categorical, nw.Enum)
-    if all(kind in words for kind in kinds.values()):
+    if all(kind in (nw.String, nw.Categorical, nw.Enum) for kind in kinds):
         return Column(name, nw.String())
-    if all(kind == nw.Datetime for kind in kinds.values()):
-        return first
-    if all(kind.is_integer() for kind in kinds.values()):
-        wide = any(kind in (nw.UInt64, nw.Int128, nw.UInt128) for kind in kinds.values())
-        return Column(name, nw.Int128() if wide else nw.Int64())
-    if all(kind.is_numeric() for kind in kinds.values()):
+    if all(kind.is_integer() for kind in kinds):
+        is_wide = any(kind in (nw.UInt64, nw.Int128, nw.UInt128) for kind in kinds)
+        return Column(name, nw.Int128() if is_wide else nw.Int64())
+    if all(kind.is_numeric() for kind in kinds):
         return Column(name, nw.Float64())
-    (other, path) = next((column, path) for column, path in sources if str(column.kind) != str(first.kind))
+    other = next(lot for lot in lots if str(lot.column(name).kind) != str(first.kind))
     raise EvenhandError(
-        f"{path!r} cannot be read beside {sources[0][1]!r}: {name!r} holds {other.kind} values in the one and {first.kind} in the "
-        "other. Write the files again with one type."
+        f"{other.paths[0]!r} cannot be read beside {lots[0].paths[0]!r}: {name!r} holds {other.column(name).kind} values in the one "
+        f"and {first.kind} in the other. Write the files again with one type."
     )
 
 
-_WIDE_ENOUGH = {nw.Int64: "BIGINT", nw.Int128: "HUGEINT", nw.Float64: "DOUBLE"}
-
-
-def _rows_of(engine: DuckDBEngine, form: Format, lot: Lot, columns: Sequence[Column]) -> str:
+def _rows_of(engine: DuckDBEngine, form: Format, lot: Lot, merged: Sequence[Column]) -> str:
     """A query for the chosen columns of files, under the names and with the types that they have in all of them."""
-    merged = {column.name: column for column in columns}
-    cast_columns = [
-        _cast(column, merged[column.name]) if column.name in merged else replace(column, sql="")
-        for column in lot.columns
-    ]
-    query = by_position(form.rows(engine, lot.paths, cast_columns), cast_columns)
-    inner = dict(zip(lot.names, usable_names(lot.names), strict=True))
-    outer = dict(zip(merged, usable_names(list(merged)), strict=True))
-    listed = [f"{quoted(inner[c.name])} AS {quoted(outer[c.name])}" for c in columns if c.is_stored]
-    return f"SELECT {', '.join(listed) or '0 AS none'} FROM ({query}) AS files"
-
-
-def _cast(column: Column, merged: Column) -> Column:
-    """A column of some files, read as the type that it has in all of them."""
-    if not merged.sql or column.kind == merged.kind:
-        return replace(column, sql=column.sql if merged.sql else "")
-    wide = next((name for kind, name in _WIDE_ENOUGH.items() if merged.kind == kind), "")
-    return replace(column, sql=f"CAST({column.sql} AS {wide})") if wide else column
-
-
-def explain_files(paths: Sequence[str], kind: str) -> Callable[[BaseException], EvenhandError]:
-    """A function from an engine's error to one that names the unreadable file and the reason."""
-    explain = FORMATS[kind].explain
-    return lambda error: explain(_named_in(str(error), paths), error)
-
-
-def _named_in(words: str, paths: Sequence[str]) -> str:
-    return next((path for path in paths if path in words or Path(path).name in words), paths[0])
+    chosen = {column.name for column in merged if column.is_stored}
+    columns = [column if column.name in chosen else replace(column, sql="") for column in lot.columns]
+    positions = {name: f"c{i}" for i, name in enumerate(lot.names)}
+    values = []
+    for column, inner in zip(merged, usable_names([column.name for column in merged]), strict=True):
+        if column.is_stored:
+            own = lot.column(column.name)
+            value = own.sql.format(positions[column.name])
+            wide = {"Int64": "BIGINT", "Int128": "HUGEINT", "Float64": "DOUBLE"}.get(str(column.kind), "")
+            values.append(
+                f"{f'CAST({value} AS {wide})' if wide and own.kind != column.kind else value} AS {quoted(inner)}"
+            )
+    alias = f" AS evenhand_positions({', '.join(positions.values())})" if positions else ""
+    return f"SELECT {', '.join(values) or '0 AS none'} FROM {form.rows(engine, lot.paths, columns)}{alias}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import narwhals as nw
+import polars as pl
 
 from evenhand.errors import EvenhandError
 from evenhand.sources.columns import NESTED, Column, StoredTable, Type, by_position, of_duckdb_type, usable_names
@@ -114,8 +115,6 @@ def _pandas_objects(name: str, values: Any) -> tuple[Column, Any]:
 
 
 def _store_polars(engine: DuckDBEngine, frame: Any, role: str, choose: Choice) -> StoredTable:
-    import polars as pl
-
     if not isinstance(frame, (pl.DataFrame, pl.LazyFrame)):
         raise no_frame(frame, role)
     schema = frame.collect_schema()
@@ -123,20 +122,13 @@ def _store_polars(engine: DuckDBEngine, frame: Any, role: str, choose: Choice) -
     plain = frame.select(expressions) if expressions else frame.select(pl.repeat(0, pl.len()).alias("none"))
     if isinstance(plain, pl.LazyFrame):
         return StoredTable(engine.ingest(plain), columns)
-    return StoredTable(engine.register(_in_parts(plain)), columns)
-
-
-def _in_parts(frame: Any) -> Any:
-    """A frame in chunks, which the threads of DuckDB share; nothing is copied."""
-    import polars as pl
-
-    return pl.concat(list(frame.iter_slices(ROWS_AT_ONCE)), rechunk=False) if len(frame) > ROWS_AT_ONCE else frame
+    if len(plain) > ROWS_AT_ONCE:  # in chunks, which the threads of DuckDB share; nothing is copied
+        plain = pl.concat(plain.iter_slices(ROWS_AT_ONCE), rechunk=False)
+    return StoredTable(engine.register(plain), columns)
 
 
 def polars_columns(schema: Any, chosen: Collection[str]) -> tuple[list[Column], list[Any]]:
     """Columns of a Polars frame, and the expressions that select what DuckDB can read of those that are chosen."""
-    import polars as pl
-
     kinds = polars_kinds(schema)
     columns, expressions = [], []
     for i, (name, inner) in enumerate(zip(kinds, usable_names(list(kinds)), strict=True)):
@@ -151,15 +143,11 @@ def polars_columns(schema: Any, chosen: Collection[str]) -> tuple[list[Column], 
 
 def polars_kinds(schema: Any) -> dict[str, Type]:
     """The types of a Polars schema as narwhals calls them."""
-    import polars as pl
-
     return dict(nw.from_native(pl.DataFrame(schema=schema)).schema)
 
 
 def _polars_column(name: str, native: Any, kind: Type) -> tuple[Column, Any]:
     """A column with the type that Polars casts it to, where DuckDB does not read its own."""
-    import polars as pl
-
     if kind in NESTED:
         return Column(name, kind, "NULL"), None
     if kind == nw.Object:
@@ -167,7 +155,7 @@ def _polars_column(name: str, native: Any, kind: Type) -> tuple[Column, Any]:
     if isinstance(native, (pl.Categorical, pl.Enum)):
         return Column(name, kind), pl.String
     if native in (pl.Int128, pl.UInt128):
-        return Column(name, kind, f"CAST({{}} AS {'' if native == pl.Int128 else 'U'}HUGEINT)"), pl.String
+        return Column(name, kind, _huge(kind)), pl.String
     if native == pl.Float16:
         return Column(name, nw.Float32()), pl.Float32
     if isinstance(native, pl.Duration):
@@ -185,7 +173,6 @@ DURATIONS = {"us": "to_microseconds({})", "ms": "to_milliseconds({})", "ns": "to
 
 def _store_arrow(engine: DuckDBEngine, table: Any, role: str, choose: Choice) -> StoredTable:
     """A table of PyArrow shares its memory with Polars; a reader is one of many streams."""
-    import polars as pl
     import pyarrow as pa
 
     if not isinstance(table, (pa.Table, pa.RecordBatch)):
@@ -207,23 +194,29 @@ def _store_stream(engine: DuckDBEngine, table: Any, role: str, choose: Choice) -
         reader = RecordBatchReader.from_stream(table)
     except (AttributeError, TypeError, ValueError) as error:
         raise no_frame(table, role) from error
-    columns = [_stream_column(c) for c in polars_columns(_polars_schema(reader), choose(list(reader.schema.names)))[0]]
-    rows = engine.keep(by_position(engine.register(OneShot(reader)), columns))
-    return StoredTable(rows, [replace(column, sql="{}") if column.is_stored else column for column in columns])
-
-
-def _stream_column(column: Column) -> Column:
-    """A column of an Arrow stream: DuckDB reads durations as such, and none of the types that only Polars has."""
-    if column.kind == nw.Duration and column.sql:
-        return replace(column, sql="{}")
-    is_of_polars = column.kind in (nw.Int128, nw.UInt128) and column.sql
-    return replace(column, kind=nw.Unknown(), sql="NULL", native=str(column.kind)) if is_of_polars else column
+    columns, _ = polars_columns(_polars_schema(reader), choose(list(reader.schema.names)))
+    for i, column in enumerate(columns):
+        if column.kind == nw.Duration and column.sql:  # DuckDB reads durations of a stream as such
+            columns[i] = replace(column, sql="{}")
+        elif column.kind in (nw.Int128, nw.UInt128) and column.sql:  # and none of the types that only Polars has
+            columns[i] = replace(column, kind=nw.Unknown(), sql="NULL", native=str(column.kind))
+    return StoredTable(engine.keep(by_position(engine.register(OneShot(reader)), columns)), as_stored(columns))
 
 
 def _polars_schema(reader: Any) -> Any:
-    import polars as pl
-
     return pl.DataFrame(reader.schema.empty_table()).schema
+
+
+def duckdb_columns(relation: Any, choose: Choice) -> list[Column]:
+    """Columns of a relation of DuckDB, with SQL for those that are chosen."""
+    chosen = choose(list(relation.columns))
+    columns = [of_duckdb_type(name, kind) for name, kind in zip(relation.columns, relation.types, strict=True)]
+    return [column if column.name in chosen else replace(column, sql="") for column in columns]
+
+
+def as_stored(columns: Sequence[Column]) -> list[Column]:
+    """Columns once their SQL has been run: the engine holds their values as they are."""
+    return [replace(column, sql="{}") if column.is_stored else column for column in columns]
 
 
 def _store_duckdb(engine: DuckDBEngine, relation: Any, role: str, choose: Choice) -> StoredTable:
@@ -232,22 +225,26 @@ def _store_duckdb(engine: DuckDBEngine, relation: Any, role: str, choose: Choice
 
     if not hasattr(relation, "columns") or not hasattr(relation, "types"):
         raise no_frame(relation, role)
-    chosen = choose(list(relation.columns))
-    columns = [of_duckdb_type(name, kind) for name, kind in zip(relation.columns, relation.types, strict=True)]
-    columns = [column if column.name in chosen else replace(column, sql="") for column in columns]
-    rows = relation.query("evenhand_relation", by_position("evenhand_relation", columns))
-    reader = RecordBatchReader.from_stream(rows)
+    columns = duckdb_columns(relation, choose)
+    reader = RecordBatchReader.from_stream(
+        relation.query("evenhand_relation", by_position("evenhand_relation", columns))
+    )
     kinds = iter(polars_kinds(_polars_schema(reader)).values())
-    brought = [_brought_column(column, next(kinds)) if column.is_stored else column for column in columns]
-    return StoredTable(engine.keep(f"SELECT * FROM {engine.register(OneShot(reader))}"), brought)
+    for i, column in enumerate(columns):
+        if column.is_stored:
+            kind = next(kinds)
+            is_wide = column.kind in (nw.Int128, nw.UInt128)  # these travel as decimals
+            is_zoned = column.kind == nw.Datetime and getattr(
+                column.kind, "time_zone", None
+            )  # by the connection's zone
+            columns[i] = replace(
+                column, kind=kind if is_zoned else column.kind, sql=_huge(column.kind) if is_wide else "{}"
+            )
+    return StoredTable(engine.keep(f"SELECT * FROM {engine.register(OneShot(reader))}"), columns)
 
 
-def _brought_column(column: Column, kind: Type) -> Column:
-    """A column of a relation once it is here: whole numbers of 128 bits travel as decimals; its connection has a zone."""
-    if column.kind in (nw.Int128, nw.UInt128):
-        return replace(column, sql=f"CAST({{}} AS {'' if column.kind == nw.Int128 else 'U'}HUGEINT)")
-    is_zoned = column.kind == nw.Datetime and getattr(column.kind, "time_zone", None)
-    return replace(column, kind=kind if is_zoned else column.kind, sql="{}")
+def _huge(kind: Type) -> str:
+    return f"CAST({{}} AS {'HUGEINT' if kind == nw.Int128 else 'UHUGEINT'})"
 
 
 def _store_other(engine: DuckDBEngine, table: Any, role: str, choose: Choice) -> StoredTable:

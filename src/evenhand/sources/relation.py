@@ -9,14 +9,17 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError
-from evenhand.sources.columns import StoredTable, usable_names
 from evenhand.sources.columns import Type as Type
 from evenhand.sources.engine import Cells, Engine
 from evenhand.sources.sql import nan_as_null, quoted, select
 
-WHOLE = r"^[+-]?[0-9]{1,18}$"
-NUMBER = r"^([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?|NaN|nan|[+-]?inf)$"
-TRUTH = r"^(true|false|True|False|TRUE|FALSE)$"
+WRITTEN = {
+    "truth": (r"^(true|false|True|False|TRUE|FALSE)$", nw.Boolean(), "CASE LOWER({0}) WHEN 'true' THEN TRUE WHEN 'false' THEN FALSE END"),
+    "whole": (r"^[+-]?[0-9]{1,18}$", nw.Int64(), "CAST({0} AS BIGINT)"),
+    "number": (r"^([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?|NaN|nan|[+-]?inf)$", nw.Float64(), "CAST({0} AS DOUBLE)"),
+}  # fmt: skip
+"""What text may be read as, the first that fits: how it is written, its type, its SQL."""
+
 WRITTEN_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 """Whole numbers as they are always written: text and number say the same, so that no two ids become one."""
 
@@ -114,29 +117,18 @@ class Relation:
         for i, name in enumerate(words):
             column = f"CAST({self.expressions[name]} AS VARCHAR)"
             aggregates[f"known_{i}"] = f"COUNT({column})"
-            if self.is_text:
-                for kind, pattern in (("whole", WHOLE), ("number", NUMBER), ("truth", TRUTH)):
-                    aggregates[f"{kind}_{i}"] = (
-                        f"SUM(CASE WHEN regexp_matches({column}, '{pattern}') THEN 1 ELSE 0 END)"
-                    )
+            for kind, (pattern, _, _) in WRITTEN.items() if self.is_text else ():
+                aggregates[f"{kind}_{i}"] = f"SUM(CASE WHEN regexp_matches({column}, '{pattern}') THEN 1 ELSE 0 END)"
         facts = self.facts(aggregates)
         expressions, schema = dict(self.expressions), dict(self.schema)
         for i, name in enumerate(words):
-            column, count = self.expressions[name], int(facts[f"known_{i}"])
-            fitting = {kind for kind in ("whole", "number", "truth") if int(facts.get(f"{kind}_{i}") or 0) == count}
+            count = int(facts[f"known_{i}"])
+            fitting = [kind for kind in WRITTEN if int(facts.get(f"{kind}_{i}") or 0) == count]
             if not count:
                 expressions[name], schema[name] = "CAST(NULL AS DOUBLE)", nw.Float64()
-            elif not self.is_text:
-                continue
-            elif "truth" in fitting:
-                expressions[name] = (
-                    f"CASE WHEN LOWER({column}) = 'true' THEN TRUE WHEN {column} IS NOT NULL THEN FALSE END"
-                )
-                schema[name] = nw.Boolean()
-            elif "whole" in fitting:
-                expressions[name], schema[name] = f"CAST({column} AS BIGINT)", nw.Int64()
-            elif "number" in fitting:
-                expressions[name], schema[name] = f"CAST({column} AS DOUBLE)", nw.Float64()
+            elif fitting:
+                _, schema[name], expression = WRITTEN[fitting[0]]
+                expressions[name] = expression.format(self.expressions[name])
         return replace(self, expressions=expressions, schema=schema)
 
     def with_whole_ids(self, *columns: str) -> Relation:
@@ -155,19 +147,6 @@ class Relation:
 def relation_of(engine: Engine, name: str, schema: Mapping[str, Type], **facts: Any) -> Relation:
     """A relation whose columns have in the engine the names that their owner gave them."""
     return Relation(engine, name, schema, {column: quoted(column) for column in schema}, **facts)
-
-
-def relation_from_table(engine: Engine, table: StoredTable, **facts: Any) -> Relation:
-    """A relation of a stored table, whose columns DuckDB may have to call otherwise than their owner does."""
-    inner = zip(table.columns, usable_names([column.name for column in table.columns]), strict=True)
-    return Relation(
-        engine,
-        table.name,
-        {column.name: column.kind for column in table.columns},
-        {column.name: column.sql.format(quoted(name)) for column, name in inner if column.sql},
-        native={column.name: column.native for column in table.columns if column.native},
-        **facts,
-    )
 
 
 def is_number(kind: Type | None) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import pickle
 import re
 import warnings
@@ -13,13 +12,16 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import narwhals as nw
+import polars as pl
 
 from evenhand.errors import EvenhandError, listing, refuse_keys
+from evenhand.sources.columns import Column, Type
+from evenhand.sources.databases import DatabaseQuery, query_of_ibis
 from evenhand.sources.dialects import adapted, parsed, translated, with_steps
 from evenhand.sources.engine import Batch, Cells, Engine, frame_of, new_name, whole_groups
-from evenhand.sources.failures import reading, unreadable
+from evenhand.sources.failures import reading, refuse_repeated, unreadable
 from evenhand.sources.files import files_of, kind_of_remote
-from evenhand.sources.formats import FORMATS, shared_columns
+from evenhand.sources.formats import FORMATS, Lot, lots_of, shared_names
 from evenhand.sources.relation import Relation, relation_of
 from evenhand.sources.sql import columns, quoted, text
 from evenhand.sources.stores import SPECIAL, scheme
@@ -27,7 +29,7 @@ from evenhand.sources.stores import SPECIAL, scheme
 T = TypeVar("T")
 
 
-class SparkEngine:
+class SparkEngine(Engine):
     """A Spark session: the same queries by Spark SQL; whole groups are tallied where they are, by the same numpy."""
 
     has_row_order = False
@@ -45,7 +47,7 @@ class SparkEngine:
 
     def groups(self, query: str, key: Sequence[str], order: Sequence[str] = ()) -> Iterator[Batch]:
         with reading(explain=_explain_executors):
-            for (pickled,) in self._mapped(query, key, order, _itself).toLocalIterator():
+            for (pickled,) in self._mapped(query, key, order, lambda batch: batch).toLocalIterator():
                 yield _unpacked(pickled)
 
     def tallied(self, query: str, key: Sequence[str], order: Sequence[str], partial: Callable[[Batch], T]) -> list[T]:
@@ -55,7 +57,7 @@ class SparkEngine:
 
     def bring(self, frame: Any) -> str:
         with reading():
-            rows = signed(frame_of(frame)).to_arrow(compat_level=_oldest())
+            rows = signed(frame_of(frame)).to_arrow(compat_level=pl.CompatLevel.oldest())
             return self.named(self.session.createDataFrame(rows))
 
     def keep(self, query: str) -> str:
@@ -65,7 +67,6 @@ class SparkEngine:
             return self.named(rows)
 
     def view(self, query: str) -> str:
-        """The name of a view: its query runs wherever it is read."""
         with reading():
             return self.named(self._rows(query))
 
@@ -111,11 +112,9 @@ class _OnExecutor:
     partial: Callable[[Batch], Any]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        import polars as pl
         import pyarrow as pa
 
-        frames = (pl.DataFrame(pl.from_arrow(batch)) for batch in batches)
-        for batch in whole_groups(frames, self.key, self.key, self.order):
+        for batch in whole_groups(map(_polars, batches), self.key, self.key, self.order):
             try:
                 answer = self.partial(batch)
             except EvenhandError as error:  # told by the driver, in its words and without Java's
@@ -135,34 +134,19 @@ def _unpacked(pickled: bytes) -> Any:
     return answer
 
 
-def _itself(batch: Batch) -> Batch:
-    return batch
-
-
-def _polars(table: Any) -> Any:
-    import polars as pl
-
+def _polars(table: Any) -> pl.DataFrame:
     return pl.DataFrame(pl.from_arrow(table))
 
 
-def _oldest() -> Any:
-    import polars as pl
-
-    return pl.CompatLevel.oldest()
-
-
-def signed(frame: Any) -> Any:
+def signed(frame: pl.DataFrame) -> pl.DataFrame:
     """A frame of the types that Spark and databases know: whole numbers with a sign, categories as text."""
-    import polars as pl
-
     kinds: dict[Any, Any] = {pl.UInt8: pl.Int16, pl.UInt16: pl.Int32, pl.UInt32: pl.Int64, pl.UInt64: pl.Decimal(20, 0)}
     kinds |= {pl.Categorical: pl.String, pl.Enum: pl.String, pl.Null: pl.String}
-    casts = [
+    return frame.with_columns(
         pl.selectors.by_name(name).cast(kinds[kind.base_type()])
         for name, kind in frame.schema.items()
         if kind.base_type() in kinds
-    ]
-    return frame.with_columns(*casts) if casts else frame
+    )
 
 
 def _forget(session: Any, views: Sequence[str], cached: Sequence[Any]) -> None:
@@ -182,86 +166,74 @@ _SQL_TYPES: Mapping[str, str] = {
 }  # fmt: skip
 
 
-class DatabaseEngine:
-    """The database of an Ibis backend. Named steps are written before each query that reads them, so that nothing need be made there."""
+class DatabaseEngine(Engine):
+    """A database. Named steps are written before each query that reads them, so that nothing need be made there."""
 
     has_row_order = False
     has_rows = True
 
-    def __init__(self, backend: Any) -> None:
-        self.backend = backend
-        self.dialect = str(backend.name)
+    def __init__(self, database: IbisDatabase) -> None:
+        self.database = database
         self._steps: dict[str, Any] = {}
         self._in_line: set[str] = set()
         self._tables: list[str] = []
-        self._answers = _POSTGRES if self.dialect == "postgres" else _ANY
-        weakref.finalize(self, _drop, backend, self._answers, self._tables).atexit = False
+        weakref.finalize(self, _drop, database, self._tables).atexit = False
 
     def cells(self, query: str) -> Cells:
         with reading():
-            return Cells(self._answers.frame(self.backend, self._text(query)))
+            return Cells(self.database.frame(self._text(query)))
 
     def groups(self, query: str, key: Sequence[str], order: Sequence[str] = ()) -> Iterator[Batch]:
         with reading():
             inner = f"SELECT * FROM ({query}) AS rows_in_order"
-            kinds = self._answers.frame(self.backend, self._text(f"{inner} LIMIT 0")).schema
+            kinds = self.database.frame(self._text(f"{inner} LIMIT 0")).schema
             sort = ", ".join(
-                self._answers.bytewise(quoted(name)) if str(kinds[name]) == "String" else quoted(name)
+                self.database.bytewise(quoted(name)) if kinds[name] == pl.String else quoted(name)
                 for name in (*key, *order)
             )
-            text_of_rows = f"{self._text(inner)} ORDER BY {sort} NULLS LAST"
-            yield from whole_groups(self._answers.frames(self.backend, text_of_rows), key, key, order)
-
-    def tallied(self, query: str, key: Sequence[str], order: Sequence[str], partial: Callable[[Batch], T]) -> list[T]:
-        return [partial(batch) for batch in self.groups(query, key, order)]
+            in_order = self.database.frames(f"{self._text(inner)} ORDER BY {sort} NULLS LAST")
+            yield from whole_groups(in_order, key, key, order)
 
     def bring(self, frame: Any) -> str:
         with reading():
             rows, name = signed(frame_of(frame)), new_name()
-            if rows.height <= VALUES_ROWS:
-                self._steps[name] = self._bytewise_text(values_query(rows), rows)
-            else:
-                self._answers.put(self.backend, name, rows)
+            if rows.height > VALUES_ROWS:
+                self.database.put(name, rows)
                 self._tables.append(name)
+                return name
+            values = ", ".join(
+                f"{self.database.bytewise(quoted(column))} AS {quoted(column)}" if kind == pl.String else quoted(column)
+                for column, kind in rows.schema.items()
+            )
+            inner = adapted(values_query(rows), self.database.dialect).sql(self.database.dialect)
+            self._steps[name] = parsed(f"SELECT {values} FROM ({inner}) AS brought", self.database.dialect)
             return name
 
     def keep(self, query: str) -> str:
         with reading():
+            if not self.database.may_keep():
+                return self.view(query)
             name = new_name()
-            if self._answers.may_keep(self.backend):
-                self._answers.run(self.backend, f"CREATE TEMPORARY TABLE {name} AS {self._text(query)}")
-                self._tables.append(name)
-            else:
-                self._steps[name] = adapted(query, self.dialect)
+            self.database.run(f"CREATE TEMPORARY TABLE {name} AS {self._text(query)}")
+            self._tables.append(name)
             return name
 
     def view(self, query: str) -> str:
-        """The name of a step that is written before each query that reads it."""
         name = new_name()
-        self._steps[name] = adapted(query, self.dialect)
+        self._steps[name] = adapted(query, self.database.dialect)
         return name
 
-    def named(self, table: Any) -> str:
-        """The name under which queries find an Ibis table."""
+    def named(self, query: Any, kinds: Mapping[str, Type]) -> str:
+        """The name under which queries find the rows of a query (of sqlglot) with columns of these types."""
         name = new_name()
-        self._steps[name] = self._answers.door(self.backend, table)
-        if self.dialect == "postgres":
+        self._steps[name] = self.database.as_compared(query, kinds)
+        if self.database.dialect == "postgres":  # else it would work out columns that nobody reads
             self._in_line.add(name)
         return name
 
     def _text(self, query: str) -> str:
-        return str(
-            with_steps(adapted(query, self.dialect), self._steps, in_line=frozenset(self._in_line)).sql(self.dialect)
-        )
-
-    def _bytewise_text(self, query: str, rows: Any) -> Any:
-        words = [name for name, kind in rows.schema.items() if str(kind) == "String"]
-        chosen = ", ".join(
-            f"{self._answers.bytewise(quoted(name))} AS {quoted(name)}" if name in words else quoted(name)
-            for name in rows.columns
-        )
-        inner = adapted(query, self.dialect).sql(self.dialect)
-        return parsed(f"SELECT {chosen} FROM ({inner}) AS brought", self.dialect)
+        dialect = self.database.dialect
+        return str(with_steps(adapted(query, dialect), self._steps, in_line=frozenset(self._in_line)).sql(dialect))
 
 
 def values_query(rows: Any) -> str:
@@ -285,109 +257,126 @@ def _sql_type(kind: Any) -> str:
     return _SQL_TYPES[str(kind.base_type())]
 
 
-class _AnyBackend:
-    """Calls that Ibis offers for every database."""
+class IbisDatabase:
+    """A database by the calls that Ibis offers for every one of them."""
 
-    def frame(self, backend: Any, query: str) -> Any:
-        return _polars(backend.sql(query).to_pyarrow())
+    def __init__(self, backend: Any) -> None:
+        self.connection = backend
+        self.dialect = str(backend.name)
 
-    def frames(self, backend: Any, query: str) -> Iterator[Any]:
-        return map(_polars, backend.sql(query).to_pyarrow_batches())
+    def frame(self, query: str) -> pl.DataFrame:
+        return _polars(self.connection.sql(query).to_pyarrow())
 
-    def run(self, backend: Any, statement: str) -> None:
-        backend.raw_sql(statement)
+    def frames(self, query: str) -> Iterator[pl.DataFrame]:
+        return map(_polars, self.connection.sql(query).to_pyarrow_batches())
 
-    def put(self, backend: Any, name: str, rows: Any) -> None:
-        backend.create_table(name, rows.to_arrow(), temp=True)
+    def run(self, statement: str) -> None:
+        self.connection.raw_sql(statement)
 
-    def may_keep(self, _: Any) -> bool:
+    def put(self, name: str, rows: pl.DataFrame) -> None:
+        self.connection.create_table(name, rows.to_arrow(), temp=True)
+
+    def may_keep(self) -> bool:
         return False
 
     def bytewise(self, column: str) -> str:
         """A column of text that is compared by bytes; most databases do so unless told otherwise."""
         return column
 
-    def door(self, backend: Any, table: Any) -> Any:
-        """The query (of sqlglot) of an Ibis table, which finds the tables in memory that it reads."""
-        for brought in table.op().find(importlib.import_module("ibis.expr.operations").InMemoryTable):
-            backend.to_pyarrow(brought.to_expr().limit(0))  # a query in words would bring nothing along
-        return backend.compiler.to_sqlglot(table)
+    def as_compared(self, query: Any, _: Mapping[str, Type]) -> Any:
+        """A query (of sqlglot) whose columns, with their types, compare as in the other engines."""
+        return query
 
 
 _POSTGRES_KINDS = {
     16: "Boolean", 20: "Int64", 21: "Int16", 23: "Int32", 700: "Float32", 701: "Float64", 1082: "Date", 1114: "Datetime", 1184: "Datetime",
 }  # fmt: skip
-"""Types of Polars by the numbers that PostgreSQL has for its own."""
+"""Types of Polars and narwhals by the numbers that PostgreSQL has for its own."""
 
-NUMERIC, PADDED = 1700, 1042
-"""PostgreSQL's numbers of the types `numeric` and `char(n)`."""
+NUMERIC, PADDED, UUID = 1700, 1042, 2950
+"""PostgreSQL's numbers of the types `numeric`, `char(n)` and `uuid`."""
+
+TEXTS = frozenset({18, 19, 25, 1043, PADDED, UUID})
+"""PostgreSQL's numbers of the types that are read as text."""
 
 
-class _PostgreSQL(_AnyBackend):
+class PostgreSQL(IbisDatabase):
     """PostgreSQL by its own driver: Ibis would make a view to learn the types of a query, and insert row by row."""
 
-    def frame(self, backend: Any, query: str) -> Any:
-        with backend.con.cursor() as cursor, backend.con.transaction():
+    dialect = "postgres"
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    @contextlib.contextmanager
+    def _cursor(self, **options: Any) -> Iterator[Any]:
+        from psycopg.rows import tuple_row
+
+        with self.connection.transaction(), self.connection.cursor(row_factory=tuple_row, **options) as cursor:
+            yield cursor
+
+    def frame(self, query: str) -> pl.DataFrame:
+        with self._cursor() as cursor:
             cursor.execute(query)
             return _typed(cursor.fetchall(), cursor.description)
 
-    def frames(self, backend: Any, query: str) -> Iterator[Any]:
-        with backend.con.transaction(), backend.con.cursor(name="evenhand") as cursor:
-            with backend.con.cursor() as settings:
-                settings.execute("SET LOCAL cursor_tuple_fraction = 1")
+    def frames(self, query: str) -> Iterator[pl.DataFrame]:
+        with self._cursor() as settings, self._cursor(name="evenhand") as cursor:
+            settings.execute("SET LOCAL cursor_tuple_fraction = 1")  # all rows will be read
             cursor.execute(query)
             while rows := cursor.fetchmany(1 << 16):
                 yield _typed(rows, cursor.description)
 
-    def run(self, backend: Any, statement: str) -> None:
-        with backend.con.cursor() as cursor, backend.con.transaction():
+    def run(self, statement: str) -> None:
+        with self._cursor() as cursor:
             cursor.execute(statement)
 
-    def put(self, backend: Any, name: str, rows: Any) -> None:
+    def put(self, name: str, rows: pl.DataFrame) -> None:
         kinds = ", ".join(f"{quoted(column)} {_postgres_type(kind)}" for column, kind in rows.schema.items())
-        with backend.con.cursor() as cursor, backend.con.transaction():
+        with self._cursor() as cursor:
             cursor.execute(f"CREATE TEMPORARY TABLE {name} ({kinds})")
             with cursor.copy(f"COPY {name} FROM STDIN") as copy:
                 for row in rows.iter_rows():
                     copy.write_row(row)
             cursor.execute(f"ANALYZE {name}")
 
-    def may_keep(self, backend: Any) -> bool:
+    def may_keep(self) -> bool:
         rights = "has_database_privilege(current_database(), 'TEMPORARY') AND current_setting('transaction_read_only') = 'off'"
-        with backend.con.cursor() as cursor, backend.con.transaction():
+        with self._cursor() as cursor:
             return bool(cursor.execute(f"SELECT {rights}").fetchone()[0])
 
     def bytewise(self, column: str) -> str:
         return f'CAST({column} AS TEXT) COLLATE "C"'
 
-    def door(self, backend: Any, table: Any) -> Any:
-        """Text is compared by its bytes and without the blanks that fill up `char(n)`; a decimal that is no number is missing."""
-        query = super().door(backend, table).sql("postgres")
-        with backend.con.cursor() as cursor, backend.con.transaction():
+    def type_codes(self, query: str) -> dict[str, int]:
+        """PostgreSQL's numbers of the types of a query's columns."""
+        with self._cursor() as cursor:
             cursor.execute(f"SELECT * FROM ({query}) AS door LIMIT 0")
-            codes = {column.name: column.type_code for column in cursor.description}
+            return {column.name: column.type_code for column in cursor.description}
+
+    def as_compared(self, query: Any, kinds: Mapping[str, Type]) -> Any:
+        """Text is compared by its bytes and without the blanks that fill up `char(n)`; a decimal that is no number is missing."""
+        words = query.sql("postgres")
+        codes = self.type_codes(words)
         chosen = []
-        for name, kind in table.schema().items():
+        for name, kind in kinds.items():
             column = quoted(name)
-            if kind.is_string() or kind.is_uuid():
+            if kind == nw.String or codes[name] == UUID:
                 column = self.bytewise(f"RTRIM({column}, ' ')" if codes[name] == PADDED else column)
             elif codes[name] == NUMERIC:
                 column = f"NULLIF({column}, 'NaN')"
             chosen.append(f"{column} AS {quoted(name)}")
-        return parsed(f"SELECT {', '.join(chosen)} FROM ({query}) AS door", "postgres")
+        return parsed(f"SELECT {', '.join(chosen)} FROM ({words}) AS door", "postgres")
 
 
 def _postgres_type(kind: Any) -> str:
     name = _sql_type(kind)
-    return {"VARCHAR": 'TEXT COLLATE "C"', "DOUBLE": "DOUBLE PRECISION", "FLOAT": "REAL", "HUGEINT": "NUMERIC"}.get(
-        name, name
-    )
+    other = {"VARCHAR": 'TEXT COLLATE "C"', "DOUBLE": "DOUBLE PRECISION", "FLOAT": "REAL", "HUGEINT": "NUMERIC"}
+    return other.get(name, name)
 
 
-def _typed(rows: Sequence[Sequence[Any]], description: Sequence[Any]) -> Any:
+def _typed(rows: Sequence[Sequence[Any]], description: Sequence[Any]) -> pl.DataFrame:
     """Rows of a driver as a Polars frame, with the types that the database gave them."""
-    import polars as pl
-
     by_column = list(zip(*rows, strict=True)) if rows else [()] * len(description)
     series = []
     for values, column in zip(by_column, description, strict=True):
@@ -400,10 +389,8 @@ def _typed(rows: Sequence[Sequence[Any]], description: Sequence[Any]) -> Any:
     return pl.DataFrame(series)
 
 
-def _decimals(column: Any, values: Sequence[Any]) -> Any:
+def _decimals(column: Any, values: Sequence[Any]) -> pl.Series:
     """Decimals as such where the column has a scale; sums, which have none, as whole numbers if they are, else as floats."""
-    import polars as pl
-
     if column.scale is not None and column.precision is not None and column.precision <= 38:
         return pl.Series(column.name, values, pl.Decimal(column.precision, column.scale))
     if all(v is None or (v == int(v) and abs(v) < 2**63) for v in values):
@@ -411,13 +398,21 @@ def _decimals(column: Any, values: Sequence[Any]) -> Any:
     return pl.Series(column.name, [None if v is None else float(v) for v in values], pl.Float64)
 
 
-_ANY, _POSTGRES = _AnyBackend(), _PostgreSQL()
-
-
-def _drop(backend: Any, answers: _AnyBackend, tables: Sequence[str]) -> None:
+def _drop(database: IbisDatabase, tables: Sequence[str]) -> None:
     with contextlib.suppress(Exception):  # gone with the session
         for name in tables:
-            answers.run(backend, f"DROP TABLE IF EXISTS {name}")
+            database.run(f"DROP TABLE IF EXISTS {name}")
+
+
+def open_query(query: DatabaseQuery, role: str, engine: Engine | None = None) -> Relation:
+    """A relation from a query on a connection to PostgreSQL; in `engine` where that is the same connection."""
+    with reading(role):
+        database = PostgreSQL(query.connection)
+        kinds: dict[str, Type] = {}
+        for name, code in database.type_codes(query.text).items():
+            kind = "Decimal" if code == NUMERIC else "String" if code in TEXTS else _POSTGRES_KINDS.get(code, "Unknown")
+            kinds[name] = getattr(nw, kind)()
+        return _open_database(database, parsed(query.text, "postgres"), kinds, "a query on PostgreSQL", engine)
 
 
 def open_frame(table: Any, role: str, engine: Engine | None = None) -> Relation:
@@ -426,21 +421,24 @@ def open_frame(table: Any, role: str, engine: Engine | None = None) -> Relation:
         if type(table).__module__.startswith("pyspark"):
             return _open_spark(table, table.columns, role, "a pyspark table", engine)
         backend = table.get_backend()
+        database = PostgreSQL(backend.con) if backend.name == "postgres" else IbisDatabase(backend)
         kinds = nw.from_native(table).collect_schema()
-        database = engine if isinstance(engine, DatabaseEngine) and engine.backend is backend else None
-        database = database or DatabaseEngine(backend)
-        return relation_of(database, database.named(table), kinds, backend="pyarrow", origin="an ibis table")
+        return _open_database(database, query_of_ibis(table), kinds, "an ibis table", engine)
+
+
+def _open_database(
+    database: IbisDatabase, query: Any, kinds: Mapping[str, Type], origin: str, engine: Engine | None
+) -> Relation:
+    is_same = isinstance(engine, DatabaseEngine) and engine.database.connection is database.connection
+    databases = engine if is_same and isinstance(engine, DatabaseEngine) else DatabaseEngine(database)
+    return relation_of(databases, databases.named(query, kinds), kinds, backend="pyarrow", origin=origin)
 
 
 def _open_spark(
     table: Any, names: Sequence[str], role: str, origin: str, engine: Engine | None = None, **facts: Any
 ) -> Relation:
     """A relation from a PySpark frame; its columns get names of ours, since Spark minds no capitals and reads dots as paths."""
-    repeated = sorted({name for name in names if list(names).count(name) > 1})
-    if repeated:
-        raise EvenhandError(
-            f"{role} has columns named {listing(repeated)}. Give every column one name of its own, as text."
-        )
+    refuse_repeated(names, role)
     inner = [f"c{i}" for i in range(len(names))]
     renamed = table.toDF(*inner)
     kinds = nw.from_native(renamed).collect_schema()
@@ -459,21 +457,13 @@ def open_files(patterns: Sequence[str], role: str, master: str | None, engine: E
     refuse_keys("master", master)
     is_remote = any(map(scheme, patterns))
     paths, kind = (list(patterns), kind_of_remote(patterns, role)) if is_remote else files_of(patterns, role)
-    if kind in SPECIAL or kind == "arrow":
+    form = None if kind in SPECIAL else FORMATS[kind]
+    if not isinstance(form, spark_files.READABLE):
         raise EvenhandError(f"{paths[0]!r} is read by Polars only. Leave engine='spark' out.")
-    form = FORMATS[kind]
-    shared = shared_columns([] if is_remote else paths, form.header)
-    lots = [paths] if is_remote else shared.lots
+    lots = [Lot((), paths)]
+    if form.is_uniform and not is_remote:
+        lots = lots_of(paths, lambda path: [Column(name, nw.String()) for name in form.header(path)])
+    names, lacking = shared_names(lots)
     with reading(f"{role}={listing(paths)!r}"):
-        if kind in spark_files.SEPARATORS:
-            headers = [spark_files.header(paths, kind, master)] if is_remote else [form.header(lot[0]) for lot in lots]
-            names = headers[0] if shared.columns is None else shared.columns
-            frame = spark_files.read_text(lots, headers, names, kind, master)
-        elif kind == "jsonl":
-            frame = spark_files.read_json(paths, master)
-            names = frame.columns
-        else:
-            frame = spark_files.read_parquet(lots, shared.columns, master)
-            names = frame.columns
-        facts = {"is_text": form.is_text, "lacking": shared.lacking}
-        return _open_spark(frame, names, role, listing(paths), engine, **facts)
+        frame, columns_read = spark_files.read_files(form, lots, names, master)
+        return _open_spark(frame, columns_read, role, listing(paths), engine, is_text=form.is_text, lacking=lacking)

@@ -18,7 +18,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
+
 from evenhand.errors import EvenhandError, listing
+from evenhand.sources.columns import Column
+from evenhand.sources.failures import refuse_repeated
+from evenhand.sources.formats import Format, JsonLines, Lot, Parquet, Separated
+
+READABLE = (Parquet, Separated, JsonLines)
+"""Formats that Spark reads."""
 
 
 def session(master: str | None = None) -> Any:
@@ -55,16 +63,28 @@ def session(master: str | None = None) -> Any:
     return spark
 
 
-def read_parquet(lots: Sequence[Sequence[str]], columns: Sequence[str] | None, master: str | None) -> Any:
-    """Files as one Spark table: lots that have the same columns, and of several lots the columns that all have."""
+def read_files(
+    form: Format, lots: Sequence[Lot], names: Sequence[str], master: str | None
+) -> tuple[Any, Sequence[str]]:
+    """Files as one Spark table, and the names of its columns: `names`, which all lots share, if these are known here."""
     spark = session(master)
-    parts = [spark.read.parquet(*map(_place, lot)) for lot in lots]
-    if columns is not None:
-        parts = [part.select(*(f"`{name}`" for name in columns)) for part in parts]
+    if isinstance(form, JsonLines):
+        frame = _read_json(spark, [path for lot in lots for path in lot.paths])
+        return frame, frame.columns
+    if isinstance(form, Separated):
+        lots = [lot if lot.names else _with_header(spark, lot, form.delimiter) for lot in lots]
+        names = names or lots[0].names
+        return _union([_read_text(spark, lot, names, form.delimiter) for lot in lots]), names
+    parts = [spark.read.parquet(*map(_place, lot.paths)) for lot in lots]
+    if len(parts) > 1:
+        parts = [part.select(*(f"`{name}`" for name in names)) for part in parts]
+    frame = _union(parts)
+    return frame, frame.columns
+
+
+def _union(parts: Sequence[Any]) -> Any:
     return functools.reduce(lambda a, b: a.unionByName(b), parts)
 
-
-SEPARATORS = {"csv": ",", "tsv": "\t"}
 
 NOTHING = "\x01 evenhand: nothing \x01"
 """What a field without anything is for a moment: with nothing, the empty text in quotes would be missing too."""
@@ -73,57 +93,43 @@ CORRUPT = "evenhand cannot read"
 """The column in which Spark puts lines that are no JSON."""
 
 
-def header(paths: Sequence[str], kind: str, master: str | None) -> list[str]:
-    """The names of the columns of files that only the cluster can reach; all of them must have the same."""
+def _with_header(spark: Any, lot: Lot, delimiter: str) -> Lot:
+    """Files that only the cluster can reach, with the columns that their first lines name; all must have the same."""
     from pyspark.sql import functions as fn
 
-    lines = _lines(session(master), paths)
+    lines = _lines(spark, lot.paths)
     first = lines.first()
     if first is None:
-        return []
+        return lot
     place, same = fn.input_file_name(), fn.col("value") == first[0]
     files = lines.select(fn.count_distinct(place).alias("all"), fn.count_distinct(fn.when(same, place)).alias("same"))
     counts = files.toArrow().to_pylist()[0]
     if counts["all"] != counts["same"]:
-        raise EvenhandError(f"{listing(paths)!r} holds files with other headers. Pass files of one table.")
-    names = next(csv.reader([first[0].removesuffix("\r")], delimiter=SEPARATORS[kind]))
-    if repeated := {name for name in names if names.count(name) > 1}:
-        raise EvenhandError(
-            f"{paths[0]!r} has several columns named {listing(sorted(repeated))}. Give every column one name of its own."
-        )
-    return names
+        raise EvenhandError(f"{listing(lot.paths)!r} holds files with other headers. Pass files of one table.")
+    names = next(csv.reader([first[0].removesuffix("\r")], delimiter=delimiter))
+    refuse_repeated(names, repr(lot.paths[0]))
+    return Lot([Column(name, nw.String()) for name in names], lot.paths)
 
 
-def read_text(
-    lots: Sequence[Sequence[str]],
-    headers: Sequence[Sequence[str]],
-    names: Sequence[str],
-    kind: str,
-    master: str | None,
-) -> Any:
-    """Files of CSV or TSV as one Spark table of text, column after column of `names`: of each lot by its own header."""
+def _read_text(spark: Any, lot: Lot, names: Sequence[str], delimiter: str) -> Any:
+    """Files of separated text as a Spark table of text: the columns `names`, in this order."""
     from pyspark.sql import functions as fn
 
-    spark, parts = session(master), []
-    for paths, header_names in zip(lots, headers, strict=True):
-        _refuse_strange(_lines(spark, paths), paths, kind, len(header_names))
-        inner = [f"c{i}" for i in range(len(header_names))]  # Spark minds no capitals in names
-        reader = spark.read.schema(", ".join(f"{name} string" for name in inner)).options(
-            header=True, escape='"', nullValue=NOTHING
-        )
-        lines = reader.csv(list(map(_place, paths)), sep=SEPARATORS[kind])
-        lines = lines.where(fn.coalesce(*inner, fn.lit(None)).isNotNull())
-        chosen = [fn.col(inner[header_names.index(name)]).alias(f"n{i}") for i, name in enumerate(names)]
-        parts.append(lines.select(*chosen))
-    return functools.reduce(lambda a, b: a.unionByName(b), parts)
+    _refuse_strange(_lines(spark, lot.paths), lot, delimiter)
+    inner = [f"c{i}" for i in range(len(lot.names))]  # Spark minds no capitals in names
+    schema = ", ".join(f"{name} string" for name in inner)
+    reader = spark.read.schema(schema).options(header=True, escape='"', nullValue=NOTHING)
+    lines = reader.csv(list(map(_place, lot.paths)), sep=delimiter)
+    lines = lines.where(fn.coalesce(*inner, fn.lit(None)).isNotNull())
+    return lines.select(*(fn.col(inner[lot.names.index(name)]).alias(f"n{i}") for i, name in enumerate(names)))
 
 
-def read_json(paths: Sequence[str], master: str | None) -> Any:
+def _read_json(spark: Any, paths: Sequence[str]) -> Any:
     """Lines of JSON as a Spark table of text, what is nested as it is; 1e3 and 2.50 become 1000.0 and 2.5, as in the local engine."""
     from pyspark.sql import functions as fn
     from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
 
-    reader = session(master).read.options(columnNameOfCorruptRecord=CORRUPT, lineSep="\n")
+    reader = spark.read.options(columnNameOfCorruptRecord=CORRUPT, lineSep="\n")
     places = list(map(_place, paths))
     schema = reader.json(places).schema
     if CORRUPT in schema.names:
@@ -150,32 +156,31 @@ def _lines(spark: Any, paths: Sequence[str]) -> Any:
     return spark.read.text(list(map(_place, paths)), lineSep="\n")
 
 
-def _refuse_strange(lines: Any, paths: Sequence[str], kind: str, fields: int) -> None:
+def _refuse_strange(lines: Any, lot: Lot, separator: str) -> None:
     """Stop at lines that the local engine does not read, or that Spark reads in another way, without a word of what is in them."""
     from pyspark.sql import functions as fn
 
-    separator = SEPARATORS[kind]
     line = fn.regexp_replace("value", "\r$", "")
     outside = fn.regexp_replace(line, '"[^"]*+"', "")
     field = f'(?:"[^"\r]*+(?:""[^"\r]*+)*+"|[^"\r{separator}]*+)'
     flags = {
         "coded": ~fn.is_valid_utf8("value"),
-        "wide": fn.length(outside) - fn.length(fn.replace(outside, fn.lit(separator), fn.lit(""))) >= fields,
+        "wide": fn.length(outside) - fn.length(fn.replace(outside, fn.lit(separator), fn.lit(""))) >= len(lot.names),
         "odd": ~line.rlike(f"^{field}(?:{separator}{field})*+$")
         | (line.rlike(r"^[\x00-\x20]+$") & ~line.rlike(f"^{separator}+$")),
     }
     aggregates = lines.select(*(fn.max(flag.cast("int")).alias(name) for name, flag in flags.items()))
     has = aggregates.toArrow().to_pylist()[0]
     if has["coded"]:
-        raise EvenhandError(f"{listing(paths)!r} is not UTF-8 text. Save it as UTF-8.")
+        raise EvenhandError(f"{listing(lot.paths)!r} is not UTF-8 text. Save it as UTF-8.")
     if has["odd"]:
         raise EvenhandError(
-            f"{listing(paths)!r} has fields over several lines, quotes inside a field, lines of blanks or carriage returns, which Spark "
-            "does not read as the other engines do. Write it as Parquet, or leave engine='spark' out."
+            f"{listing(lot.paths)!r} has fields over several lines, quotes inside a field, lines of blanks or carriage returns, which "
+            "Spark does not read as the other engines do. Write it as Parquet, or leave engine='spark' out."
         )
     if has["wide"]:
         raise EvenhandError(
-            f"{listing(paths)!r} has lines with more fields than its header. Put quotes around fields that hold the separator."
+            f"{listing(lot.paths)!r} has lines with more fields than its header. Put quotes around fields that hold the separator."
         )
 
 

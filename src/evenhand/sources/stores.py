@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from evenhand.errors import EvenhandError, listing, without_keys
 
 SCHEMES = {"s3": "AWS", "s3a": "AWS", "gs": "GOOGLE", "gcs": "GOOGLE", "az": "AZURE", "abfs": "AZURE", "abfss": "AZURE"}
@@ -55,26 +57,20 @@ def refuse_place(path: str, role: str) -> None:
         )
 
 
-QUICK = {"max_retries": 1, "retry_timeout_ms": 3_000, "timeout": "5s", "connect_timeout": "3s"}
-"""How long a store may take to say anything at all; who answers is then asked with the patience of Polars itself."""
-
-
 def knock(paths: Sequence[str]) -> None:
     """A store that does not answer, or lets nobody in, is told within seconds; each bucket is asked once."""
-    import polars as pl
-
     doors = {match["rest"].partition("/")[0]: path for path in paths if (match := _PLACE.fullmatch(path))}
     if doors:  # it looks the region up, which is no business of the reader's
         warnings.filterwarnings("ignore", message=r"'\(default_\)region' not set")
+    # who answers at all is then asked with the patience of Polars itself
+    quick = {"max_retries": 1, "retry_timeout_ms": 3_000, "timeout": "5s", "connect_timeout": "3s"}
     for path in doors.values():
         try:
-            pl.scan_parquet(path, storage_options=QUICK).collect_schema()
-        except FileNotFoundError:
+            pl.scan_parquet(path, storage_options=quick).collect_schema()
+        except (FileNotFoundError, pl.exceptions.PolarsError):  # the store is there, and no Parquet file
             continue
         except OSError as error:
             raise unreadable_place(path, error) from error
-        except pl.exceptions.PolarsError:  # there, and no Parquet file
-            continue
 
 
 def special(path: str) -> str:
@@ -82,7 +78,13 @@ def special(path: str) -> str:
     if path.endswith(".metadata.json"):
         return "iceberg"
     if scheme(path):
-        return _remote_folder(path) if not Path(path).suffix and not any(c in path for c in "*?[") else ""
+        if Path(path).suffix or any(c in path for c in "*?["):
+            return ""
+        try:
+            pl.scan_ndjson(f"{path.rstrip('/')}/_delta_log/*.json", infer_schema_length=1).collect_schema()
+        except (pl.exceptions.PolarsError, OSError):
+            return "parquet folder"
+        return "delta"
     if not os.path.isdir(path):
         return ""
     if os.path.isdir(os.path.join(path, ".hoodie")):  # noqa: PTH118
@@ -94,21 +96,8 @@ def special(path: str) -> str:
     return "iceberg" if list(Path(path).glob("metadata/*.metadata.json")) else ""
 
 
-def _remote_folder(path: str) -> str:
-    """A folder in an object store: a Delta table where there is a log of one, else the Parquet files in it."""
-    import polars as pl
-
-    try:
-        pl.scan_ndjson(f"{path.rstrip('/')}/_delta_log/*.json", infer_schema_length=1).collect_schema()
-    except (pl.exceptions.PolarsError, OSError):
-        return "parquet folder"
-    return "delta"
-
-
 def scan_special(paths: Sequence[str], kind: str, role: str) -> tuple[Any, str]:
     """A table that an ending does not tell as a lazy Polars table, and what it is called."""
-    import polars as pl
-
     if kind == "parquet folder":
         return pl.scan_parquet([f"{path.rstrip('/')}/*.parquet" for path in paths]), listing(paths)
     if len(paths) > 1:
@@ -132,29 +121,6 @@ def scan_special(paths: Sequence[str], kind: str, role: str) -> tuple[Any, str]:
     return pl.scan_delta(table), f"{path} (Delta, version {table.version()})"
 
 
-def scan_place(paths: Sequence[str], kind: str, role: str) -> Any:
-    """Files of an object store as a lazy Polars table; text stays text, and lines without anything are left out."""
-    import polars as pl
-
-    if kind == "parquet":
-        return pl.scan_parquet(list(paths))
-    if kind == "arrow":
-        return pl.scan_ipc(list(paths))
-    if kind == "jsonl":
-        schema = pl.scan_ndjson(list(paths), infer_schema_length=None).collect_schema()
-        return pl.scan_ndjson(
-            list(paths), schema={name: native if native.is_nested() else pl.String for name, native in schema.items()}
-        )
-    scanned = pl.scan_csv(list(paths), separator="," if kind == "csv" else "\t", infer_schema=False)
-    names = scanned.collect_schema().names()
-    if repeated := sorted({n for n in names if any(other.startswith(f"{n}_duplicated_") for other in names)}):
-        raise EvenhandError(
-            f"{role} has several columns named {listing(repeated)}. Give every column one name of its own."
-        )
-    scanned = scanned.rename({name: name.replace('""', '"') for name in names if '""' in name})
-    return scanned.filter(~pl.all_horizontal(pl.all().is_null()))
-
-
 def _newest(path: str) -> str:
     """The file that says what an Iceberg table holds now."""
     if path.endswith(".metadata.json"):
@@ -176,14 +142,11 @@ def _newest(path: str) -> str:
     return str(newest[0])
 
 
-ABSENT = ("expanded paths were empty", "NoSuchBucket", "NoSuchKey")
-"""What Polars or a store says of a place that is not there."""
-
-
 def unreadable_place(path: str, error: BaseException) -> EvenhandError:
     """Why a place cannot be read, without the store's own words, which may quote a request and its signature."""
     begin = scheme(path)
-    if isinstance(error, FileNotFoundError) or any(words in str(error) for words in ABSENT):
+    absent = ("expanded paths were empty", "NoSuchBucket", "NoSuchKey")  # in the words of Polars or of a store
+    if isinstance(error, FileNotFoundError) or any(words in str(error) for words in absent):
         return EvenhandError(f"{path!r} is not there. Check bucket and path.")
     variables = f" and the {SCHEMES[begin]}_... variables of the environment" if begin in SCHEMES else ""
     return EvenhandError(f"{path!r} cannot be read ({type(error).__name__}). Check the path{variables}.")
