@@ -25,7 +25,7 @@ def copy(tmp_path_factory):
     shutil.copy(ROOT / "pyproject.toml", root)
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     blocks = PASTED.findall(text)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for name, block in blocks:
         file = root / "src" / name
         held = file.read_text(encoding="utf-8") if file.exists() else ""
@@ -114,3 +114,20 @@ def test_an_audit_takes_one_declared_function_and_its_names(copy, log):
     wrong = ran(copy, "-m", "evenhand", "coverage", "log.csv", "--unit", "autor", "--population", "none", cwd=log)
     assert wrong.returncode == 2
     assert "Did you mean 'author'?" in wrong.stderr
+
+
+@pytest.mark.slow
+def test_an_input_format_takes_one_entry_in_the_register(copy, log):
+    frame = pl.read_csv(log / "log.csv")
+    (log / "parts").mkdir()
+    frame.head(2).write_avro(log / "parts" / "1.avro")
+    frame.tail(2).with_columns(pl.lit("x").alias("via")).write_avro(log / "parts" / "[2].avro")
+    words = ["--unit", "author", "--amount", "views", "--population", "10", "--metric", "gini", "--format", "json"]
+    from_text = ran(copy, "-m", "evenhand", "inequality", "log.csv", *words, "--seed", "1", cwd=log)
+    from_avro = ran(copy, "-m", "evenhand", "inequality", "parts", *words, "--seed", "1", cwd=log)
+    assert from_avro.returncode == 0, from_avro.stderr
+    assert json.loads(from_avro.stdout)["columns"] == json.loads(from_text.stdout)["columns"]
+    (log / "log.orc").write_bytes(b"ORC")
+    unknown = ran(copy, "-m", "evenhand", "inequality", "log.orc", *words, cwd=log)
+    assert unknown.returncode == 2
+    assert ".avro" in unknown.stderr

@@ -1,6 +1,7 @@
 """Tables that stay in a warehouse: every audit gives the numbers of Polars there, and only the tally travels."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 
@@ -177,6 +178,28 @@ def test_every_audit_that_reads_a_table_is_asked_here():
 @pytest.mark.parametrize("call", EVERY)
 def test_postgresql_gives_the_numbers_of_polars(call, server):
     same(cells(call(server)), wanted(call))
+
+
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize("name", ["inequality", "prefix", "outcome_test", "experiment"])
+def test_a_plain_connection_to_postgresql_gives_the_numbers_of_polars(name, postgres):
+    psycopg = pytest.importorskip("psycopg")
+    rows = psycopg.rows.dict_row  # the owner's way to read rows does not matter
+    with psycopg.connect(host=postgres, user="evenhand", dbname="postgres", row_factory=rows) as connection:
+        there = {table: eh.read.database(connection, table) for table in HERE}
+        there["ranked"] = eh.read.database(connection, "SELECT * FROM public.ranked WHERE rank > 0;")
+        for call in CALLS[name]:
+            same(cells(call(there)), wanted(call))
+
+
+def test_a_connection_that_is_not_read_is_refused_and_one_of_duckdb_is_read(file):
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(str(file), read_only=True) as connection:
+        there = {"log": eh.read.database(connection, "logs.log"), "authors": eh.read.database(connection, "authors")}
+        call = CALLS["inequality"][1]
+        same(cells(call(there)), wanted(call))
+    with pytest.raises(eh.EvenhandError, match=r"connection is of type sqlite3.Connection, which is not read"):
+        eh.read.database(sqlite3.connect(":memory:"), "log")
 
 
 @pytest.mark.parametrize("call", EVERY)

@@ -1,6 +1,7 @@
-"""Reading what others wrote: TREC runs, judgments and labels, and saved results."""
+"""Reading what others wrote: TREC runs, judgments and labels, saved results, queries on a connection."""
 
 from evenhand.results import load as result
+from evenhand.sources.databases import database
 from evenhand.sources.tally_files import tally
 from evenhand.sources.trec import labels, qrels, trec_run, trec_runs
 from evenhand.sources.trec_fair import (
@@ -12,6 +13,7 @@ from evenhand.sources.trec_fair import (
 )
 
 __all__ = [
+    "database",
     "labels",
     "qrels",
     "qrels_groups",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from evenhand.errors import EvenhandError, listing, suggestion
@@ -73,7 +73,7 @@ def _not_opened(path: str, error: Exception) -> EvenhandError:
 class DatabaseQuery:
     """A query on a connection to PostgreSQL, which is passed as a table."""
 
-    connection: Any
+    connection: Any = field(repr=False)
     text: str
 
 
