@@ -13,7 +13,7 @@ from evenhand.audits.experiment.experiment import experiment as experiment
 from evenhand.audits.exposure.exposure import exposure as exposure
 from evenhand.audits.inequality import inequality as inequality
 from evenhand.audits.outcome.outcome_test import outcome_test as outcome_test
-from evenhand.audits.outcome.recalibrator import OutcomeRecalibrator as OutcomeRecalibrator
+from evenhand.audits.outcome.remedies import OutcomeRecalibrator as OutcomeRecalibrator
 from evenhand.audits.pairwise import pairwise as pairwise
 from evenhand.audits.prefix import prefix as prefix
 from evenhand.audits.queries import sql as sql

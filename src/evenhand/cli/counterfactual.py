@@ -11,7 +11,7 @@ AUDIT = "outcome-test"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from evenhand.audits.outcome.counterfactual import CHARTS
+    from evenhand.audits.outcome.remedies import CHARTS
     from evenhand.cli.audit import add_audit
     from evenhand.cli.options import add_output
 

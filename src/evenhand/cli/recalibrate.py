@@ -70,7 +70,7 @@ def _table(args: argparse.Namespace, *roles: str) -> Any:
 
 
 def _learn(args: argparse.Namespace) -> int:
-    from evenhand.audits.outcome.recalibrator import OutcomeRecalibrator
+    from evenhand.audits.outcome.remedies import OutcomeRecalibrator
 
     frame = _table(args, "score", "group", "outcome")
     model = OutcomeRecalibrator(bins=args.bins, reference=args.reference)
@@ -83,7 +83,7 @@ def _learn(args: argparse.Namespace) -> int:
 def _apply(args: argparse.Namespace) -> int:
     import polars as pl
 
-    from evenhand.audits.outcome.recalibrator import OutcomeRecalibrator
+    from evenhand.audits.outcome.remedies import OutcomeRecalibrator
     from evenhand.cli.outputs import write_table_or_print
     from evenhand.errors import EvenhandError
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from evenhand.audits.outcome.counterfactual import OutcomeResult
 from evenhand.audits.outcome.outcome_test import outcome_test
+from evenhand.audits.outcome.remedies import OutcomeResult
 from evenhand.audits.parameters import Columns, Label
 from evenhand.audits.parameters import Table as Data
 from evenhand.metrics.outcome import gaps

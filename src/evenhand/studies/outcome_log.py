@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from evenhand.audits.outcome.counterfactual import OutcomeResult
 from evenhand.audits.outcome.outcome_test import outcome_test
+from evenhand.audits.outcome.remedies import OutcomeResult
 from evenhand.audits.outcome.rows import CANNOT_SAY
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row

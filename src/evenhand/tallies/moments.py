@@ -338,6 +338,10 @@ class Bins:
     low: float
     high: float
 
+    @property
+    def all_edges(self) -> Floats:
+        return np.concatenate([[self.low], self.edges, [self.high]])
+
 
 @dataclass(frozen=True)
 class Use:

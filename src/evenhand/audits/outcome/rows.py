@@ -10,20 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import hidden_cells, must_withhold, notes, suppressed
+from evenhand.audits.assemble import as_columns, hidden_cells, must_withhold, notes, suppressed
 from evenhand.cards import REGISTRY, Floats, Metric, MetricSpec, needing
 from evenhand.findings import Row, row, slice_words
 from evenhand.intervals.difference import holm, holm_by_family
 from evenhand.intervals.odds import Odds, odds_gaps, rate_gap
 from evenhand.intervals.pooled import tested as tested_by_chance
 from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance, Gaps, critical, gaps, mean_errors, reasons
-from evenhand.metrics.outcome_joint import (
-    Effect,
-    Wald,
-    bin_test,
-    joint_test,
-    spline,
-)
+from evenhand.metrics.outcome_joint import Effect, Wald, bin_test, joint_test, spline
 from evenhand.metrics.outcome_means import lowest_bin
 from evenhand.metrics.outcome_pooled import Pooled, pooled
 from evenhand.sources.outcomes import Outcomes
@@ -53,17 +47,12 @@ class Binning:
 
     @classmethod
     def from_moments(
-        cls,
-        moments: Moments,
-        reference: int,
-        covariance: Covariance,
-        ends: Floats | None,
-        rows: Callable[[], Rows | None],
+        cls, moments: Moments, reference: int, covariance: Covariance, ends: Floats, rows: Callable[[], Rows | None]
     ) -> Binning:
         """Test one binning; `rows` are read where few outcomes leave nothing but permuting the labels."""
         bin_gaps = gaps(moments, reference, covariance)
         over_all = tested_by_chance(moments, bin_gaps, pooled(moments, bin_gaps, covariance), rows)
-        return cls(moments, bin_gaps, over_all, covariance, np.zeros(0) if ends is None else ends)
+        return cls(moments, bin_gaps, over_all, covariance, ends)
 
 
 def all_rows(
@@ -77,10 +66,26 @@ def all_rows(
     row_metrics: AbstractSet[str],
     whole: Binning | None = None,
 ) -> list[Row]:
-    """Summaries first, then every bin, then what other measures say, the costly ones where in `row_metrics`; `whole` has bins of all
-    scores, shared or not.
+    """Summaries first, then every bin, then what other measures say, the costly ones where in `row_metrics`.
+
+    `whole` has bins of all scores, shared or not.
     """
-    rows = _summary(tested, view, level, kind)
+    m = tested.moments
+    narrow = "narrow_support" if m.rows.sum() < NARROW * view.used.sum() else ""
+    rows = [_test(joint_test(tested.gaps), "joint_test", m.rows, narrow)]
+    by_bin = [
+        {**_test(bin_test(tested.gaps, b), "bin_test", m.rows[b]), **_place(tested, b)}
+        for b in range(len(tested.ends) - 1)
+    ]
+    if kind == "classification":
+        rows.append({**by_bin[0], "metric": "marginal_test"})
+    rows += _effects(tested.pooled, "pooled_gap", tested, view, level)
+    rows += _effects(spline(m, view.reference, tested.covariance, tested.ends), "spline_gap", tested, view, level)
+    lowest = float(lowest_bin.on(m))  # if not the first, outcomes do not rise with the score (note 13 of the source)
+    rows.append(row(
+        {}, "lowest_bin", estimate=lowest, ideal=1.0, better="ideal", units=int(m.rows.sum()),
+        note="not_rising" if lowest > 1 else None,
+    ))  # fmt: skip
     if whole is not None:
         rows += _effects(whole.pooled, WHOLE, whole, view, level)
     for count, other in others.items():
@@ -88,8 +93,7 @@ def all_rows(
         rows.append(_test(joint_test(other.gaps), f"joint_test(bins={count})", other.moments.rows))
     rows += _gap_rows(tested, view, level)
     rows += _mean_rows(tested, view, level)
-    rows += [_bin_test_row(tested, b) for b in range(len(tested.ends) - 1)]
-    return rows + contrast_rows(view, single_rows, level, row_metrics)
+    return rows + by_bin + contrast_rows(view, single_rows, level, row_metrics)
 
 
 def askable() -> dict[str, Metric]:
@@ -110,15 +114,17 @@ def chosen_rows(rows: Sequence[Row], specs: Sequence[MetricSpec], tested: Binnin
     by_metric: dict[str, list[Row]] = {}
     for r in rows:
         by_metric.setdefault(r["metric"], []).append(r)
-    return [r for a in specs for r in by_metric.get(a.text) or _otherwise(a, tested, view)]
-
-
-def _otherwise(a: MetricSpec, tested: Binning, view: Outcomes) -> list[Row]:
-    if a.card.needs is Moments:
-        return _measured(a, tested, view)
     selects = view.roles.treated is not None or view.threshold is not None
     why = "no_single_rows" if not view.engine.has_rows and selects else "nobody_left_out"
-    return [row({}, a.text, group=name, ideal=a.ideal, better=a.better, note=why) for name in view.names]
+    chosen: list[Row] = []
+    for a in specs:
+        if a.text in by_metric:
+            chosen += by_metric[a.text]
+        elif a.card.needs is Moments:
+            chosen += _measured(a, tested, view)
+        else:
+            chosen += [row({}, a.text, group=name, ideal=a.ideal, better=a.better, note=why) for name in view.names]
+    return chosen
 
 
 def _measured(a: MetricSpec, tested: Binning, view: Outcomes) -> list[Row]:
@@ -130,13 +136,11 @@ def _measured(a: MetricSpec, tested: Binning, view: Outcomes) -> list[Row]:
     rows = []
     for place in np.ndindex(values.shape):
         row_count = m.rows[place] if by_bin else m.rows[:, place[0]].sum() if by_group else m.rows.sum()
-        rows.append(
-            row(
-                {}, a.text, group=view.names[place[-1]] if by_group else None, estimate=float(values[place]), ideal=a.ideal,
-                better=a.better, units=int(row_count), note=a.card.reason(m, **a.params) if np.isnan(values[place]) else None,
-                **(_place(tested, place[0]) if by_bin else {}),
-            )
-        )  # fmt: skip
+        rows.append(row(
+            {}, a.text, group=view.names[place[-1]] if by_group else None, estimate=float(values[place]), ideal=a.ideal,
+            better=a.better, units=int(row_count), note=a.card.reason(m, **a.params) if np.isnan(values[place]) else None,
+            **(_place(tested, place[0]) if by_bin else {}),
+        ))  # fmt: skip
     return rows
 
 
@@ -144,25 +148,9 @@ def nothing_rows(names: Sequence[str], why: str, specs: Sequence[MetricSpec] | N
     """Rows without numbers, where nothing can be compared."""
     if specs is not None:
         return [row({}, a.text, ideal=a.ideal, better=a.better, note=why) for a in specs]
-    groups: list[str | None] = list(names) or [None]
-    rows = [
-        row({}, "joint_test", note=why),
-        *(row({}, "pooled_gap", group=g, ideal=0.0, better="ideal", note=why) for g in groups),
-    ]
-    return rows + [row({}, "outcome_gap", group=g, ideal=0.0, better="ideal", note=why) for g in groups]
-
-
-def _summary(tested: Binning, view: Outcomes, level: float, kind: str) -> list[Row]:
-    row_counts = tested.moments.rows
-    narrow = "narrow_support" if row_counts.sum() < NARROW * view.used.sum() else ""
-    rows = [_test(joint_test(tested.gaps), "joint_test", row_counts, narrow)]
-    if kind == "classification":
-        rows.append({**_bin_test_row(tested, 0), "metric": "marginal_test"})
-    rows += _effects(tested.pooled, "pooled_gap", tested, view, level)
-    bent = spline(tested.moments, view.reference, tested.covariance, tested.ends)
-    rows += _effects(bent, "spline_gap", tested, view, level)
-    rows.append(_lowest(tested))
-    return rows
+    gaps = [(metric, g) for metric in ("pooled_gap", "outcome_gap") for g in (names or (None,))]
+    rows = [row({}, metric, group=g, ideal=0.0, better="ideal", note=why) for metric, g in gaps]
+    return [row({}, "joint_test", note=why), *rows]
 
 
 def _test(wald: Wald, metric: str, row_counts: Floats, also: str = "") -> Row:
@@ -278,26 +266,6 @@ def mean_ends(tested: Binning, view: Outcomes, level: float) -> tuple[Floats, Fl
     return np.maximum(mean - wide, least), np.minimum(mean + wide, most)
 
 
-def _bin_test_row(tested: Binning, b: int) -> Row:
-    wald = bin_test(tested.gaps, b)
-    return {**_test(wald, "bin_test", tested.moments.rows[b]), **_place(tested, b)}
-
-
-def _lowest(tested: Binning) -> Row:
-    """Which bin has the lowest outcomes: if not the first, outcomes do not rise with the score (note 13 of the source)."""
-    lowest = float(lowest_bin.on(tested.moments))
-    units = int(tested.moments.rows.sum())
-    return row(
-        {},
-        "lowest_bin",
-        estimate=lowest,
-        ideal=1.0,
-        better="ideal",
-        units=units,
-        note="not_rising" if lowest > 1 else None,
-    )
-
-
 def is_binary(m: Moments) -> bool:
     """Whether every outcome is the lowest or the highest one."""
     return bool(np.all(m.above + m.below == m.rows))
@@ -306,17 +274,14 @@ def is_binary(m: Moments) -> bool:
 def calibration_points(tested: Binning, view: Outcomes, level: float, few: Cells) -> dict[str, list[Any]]:
     """Mean score and mean outcome per bin and group, for the pictures; none of `few` cells."""
     m = tested.moments
-    (low, high), mean, score = mean_ends(tested, view, level), means(tested, view), m.mean_score
-    out: dict[str, list[Any]] = {name: [] for name in ("bin", "group", "score", "outcome", "low", "high", "units")}
-    for b in range(m.rows.shape[0]):
-        for g, name in enumerate(view.names):
-            if not m.rows[b, g] or (b + 1, name) in few:
-                continue
-            numbers = (float(part[b, g]) for part in (score, mean, low, high))
-            values = (b + 1, name, *numbers, int(m.rows[b, g]))
-            for column, value in zip(out, values, strict=True):
-                out[column].append(value)
-    return out
+    numbers = np.stack([m.mean_score, means(tested, view), *mean_ends(tested, view, level)], axis=-1)
+    points = [
+        (b + 1, name, *numbers[b, g].tolist(), int(m.rows[b, g]))
+        for b in range(m.rows.shape[0])
+        for g, name in enumerate(view.names)
+        if m.rows[b, g] and (b + 1, name) not in few
+    ]
+    return as_columns(("bin", "group", "score", "outcome", "low", "high", "units"), points)
 
 
 def _plain(r: Row) -> Row:
@@ -395,9 +360,8 @@ def contrast_rows(view: Outcomes, single_rows: AllRows, level: float, row_metric
         rows.append(row({}, average, group=name, estimate=float(outcome), units=units))
         if on_outcome_scale(view):
             gap = outcome - view.score_sum[g] / view.mass[g]
-            rows.append(
-                row({}, "calibration_gap", group=name, estimate=float(gap), ideal=0.0, better="ideal", units=units)
-            )
+            cells = {"estimate": float(gap), "ideal": 0.0, "better": "ideal", "units": units}
+            rows.append(row({}, "calibration_gap", group=name, **cells))
     odds_metrics, seen = [metric for metric in ODDS if metric in row_metrics], single_rows.seen
     kinds = [metric == "equal_opportunity_gap" for metric in odds_metrics]
     odds = {
@@ -437,13 +401,11 @@ def _rate_rows(view: Outcomes, single_rows: AllRows, metric: str, level: float) 
         gap = rate_gap(people, at, g, view.reference, level)
         home = g == view.reference and not np.isnan(gap.estimate)
         note = "zero_denominator" if np.isnan(gap.estimate) else "few_given_outcome" if np.isnan(gap.low) else None
-        rows.append(
-            row(
-                {}, metric, group=name, estimate=gap.estimate, low=np.nan if home else gap.low,
-                high=np.nan if home else gap.high, ideal=0.0, better="ideal",
-                units=int(np.count_nonzero(at & (people.group == g))), note="reference" if home else note,
-            )
-        )  # fmt: skip
+        rows.append(row(
+            {}, metric, group=name, estimate=gap.estimate, low=np.nan if home else gap.low,
+            high=np.nan if home else gap.high, ideal=0.0, better="ideal",
+            units=int(np.count_nonzero(at & (people.group == g))), note="reference" if home else note,
+        ))  # fmt: skip
     return rows
 
 
@@ -494,12 +456,7 @@ def facts_of(
         "reference": view.names[view.reference],
         "groups": _counts(view.names, view.used) | hide,
         "scope": _scope_facts(view, tested, kind, scope, hide, fewest),
-        "bins": {
-            "asked": bins,
-            "made": len(tested.ends) - 1,
-            "edges": tested.ends[1:-1].tolist(),
-            "rule": BIN_RULE,
-        },
+        "bins": {"asked": bins, "made": len(tested.ends) - 1, "edges": tested.ends[1:-1].tolist(), "rule": BIN_RULE},
         "errors": errors,
         **({"weights": WEIGHTED.format(view.roles.weight)} if view.weighted else {}),
         "clusters": tested.gaps.clusters,
@@ -553,22 +510,17 @@ def remedies(rows: Sequence[Row], by: Sequence[str], reference: str, level: floa
     The algorithm's bias is what the pooled gap tells of; of people's bias the test is silent. "found" is beyond chance once all
     groups and slices are counted; "cannot tell" where there is no test.
     """
-    names = ("group", "source", "found", "estimate", "low", "high", "p_adjusted", "change_scores", "change_product")
-    columns: dict[str, list[Any]] = {name: [] for name in (*by, *names)}
+    points = []
     for r in rows:
         if r["metric"] != "pooled_gap" or r["group"] in (None, reference):
             continue
         p = float(r.get("p_adjusted", math.nan))
         answer = "cannot tell" if math.isnan(p) else "found" if p < 1 - level else "not found"
-        gap = [r["estimate"], r["low"], r["high"], p]
-        nothing = [math.nan] * len(gap)
-        for cells in (
-            [r["group"], "algorithm", answer, *gap, "works", "does not work"],
-            [r["group"], "people", "not tested", *nothing, "does not work", "works"],
-        ):
-            for name, value in zip((*by, *names), [*(r[b] for b in by), *cells], strict=True):
-                columns[name].append(value)
-    return columns
+        where, gap = [r[b] for b in by], [r["estimate"], r["low"], r["high"], p]
+        points.append([*where, r["group"], "algorithm", answer, *gap, "works", "does not work"])
+        points.append([*where, r["group"], "people", "not tested", *[math.nan] * 4, "does not work", "works"])
+    names = ("group", "source", "found", "estimate", "low", "high", "p_adjusted", "change_scores", "change_product")
+    return as_columns((*by, *names), points)
 
 
 OWN = ("scope", "groups", "bins", "clusters", "joint_test")
