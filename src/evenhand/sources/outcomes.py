@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from dataclasses import field as dataclass_field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal
 
@@ -78,37 +78,34 @@ class Roles:
 
 
 @dataclass(frozen=True)
-class Checked:
+class Outcomes:
     """A checked table of candidates, or the rows of one slice or of some groups.
+
+    Arrays have one entry per group that has rows that count; `used` are rows, `mass` their weights, and the sums of scores and
+    outcomes are weighted.
 
     Attributes
     ----------
     engine : where its queries run.
-    sql : a SELECT of `by_0..`, `label`, `score`, `outcome`, of `request`, `cluster` and `weight` where named, and of `used`: 1 in
-        rows whose outcome was observed and counts (treated, at or above the threshold, nothing missing), else 0.
-    scope : a SELECT of the rows that count, of the same columns but `used`.
-    ordered : `sql` with a `row_number` where rows have an order and requests are named, else nothing.
+    table : what stands after FROM: `by_0..`, `label`, `score`, `outcome`, and `request`, `cluster`, `weight` where named.
+    numbered : the same with a `row_number` where rows have an order and requests are named, else nothing.
+    complete : condition on rows that nothing is missing from. observable : on those whose outcome could be observed; both are
+        empty where all rows meet them. A row that meets both counts.
     backend : the dataframe library in which results are handed out. origin : a few words on where the table came from.
-    score_ends, outcome_ends : the smallest and the largest of the rows that count. outcome_mean : their mean.
     threshold : the score from which candidates are treated.
-    rows : rows read. dropped : rows left out, by reason.
     reference_group : the label of the reference group that was named, and the column of the groups.
     facts : a frame with a row per slice and group: rows, flags, sums and ranges.
     roles : the columns by role.
     """
 
     engine: Engine
-    sql: str
-    scope: str
-    ordered: str
+    table: str
+    numbered: str
+    complete: str
+    observable: str
     backend: str
     origin: str
-    score_ends: tuple[float, float]
-    outcome_ends: tuple[float, float]
-    outcome_mean: float
     threshold: float | None
-    rows: int
-    dropped: Mapping[str, int]
     reference_group: tuple[Any, str]
     facts: Any
     roles: Roles
@@ -117,139 +114,174 @@ class Checked:
     def weighted(self) -> bool:
         return self.roles.weight is not None
 
-    def slices(self) -> list[tuple[tuple[Any, ...], Checked]]:
-        """The table slice by slice; one slice without a label where there is no `by`."""
-        keys = self.roles.keys
-        if not keys:
-            return [((), self)]
-        labels = slice_labels(self.facts, keys)
-        if len(labels) > MOST_SLICES:
-            raise EvenhandError(
-                f"by={list(self.roles.by)} makes {len(labels):,} slices, more than the {MOST_SLICES:,} that can be tested. "
-                "Name columns with fewer values."
-            )
-        numbered = _numbered(self.facts, keys, labels)
-        facts = self.facts.join(numbered, on=keys, how="left", nulls_equal=True, maintain_order="left")
-        rows = self._in_order_of(self.engine, numbered)
-        return [
-            (label, rows._slice(k, facts))  # noqa: SLF001
-            for k, label in enumerate(labels)
-        ]
-
-    def _in_order_of(self, engine: Engine, numbered: Any) -> Checked:
-        """The rows in a temporary table sorted by slice, so that a slice's queries read no other."""
-        keys = self.roles.keys
-        rows = f"({self.ordered or self.sql}) AS candidates JOIN {engine.bring(numbered)} AS slices ON {_same('slices', keys)}"
-        table = engine.keep(f"SELECT candidates.*, slices.slice_number FROM {rows} ORDER BY slices.slice_number")
-        names = columns(self._columns)
-        return replace(
-            self, sql=f"SELECT {names}, used FROM {table}", scope=f"SELECT {names} FROM {table} WHERE used = 1",
-            ordered=f"SELECT {names}, used, row_number FROM {table}" if self.ordered else "",
-        )  # fmt: skip
-
-    def _slice(self, number: int, facts: Any) -> Checked:
-        import polars as pl
-
-        chosen = pl.col("slice_number") == number
-        part = self._with_facts(facts.filter(chosen))
-        return part._selected(lambda query, more: f"{query} {more} slice_number = {number}")  # noqa: SLF001
-
-    def _selected(self, restrict: Any) -> Checked:
-        """Every query restricted; `restrict` gets the query and the word (WHERE, AND) that a condition begins with."""
-        return replace(
-            self, sql=restrict(self.sql, "WHERE"), scope=restrict(self.scope, "AND"),
-            ordered=restrict(self.ordered, "WHERE") if self.ordered else "",
-        )  # fmt: skip
-
-    def _with_facts(self, facts: Any) -> Checked:
-        return replace(
-            self, facts=facts, rows=int(facts["rows"].sum()), dropped=_dropped(facts, self.roles), **_ranges_of(facts)
-        )
-
-    def without_small_groups(self, fewest: int) -> tuple[Checked, list[str]]:
-        """The table without rows of groups that have fewer rows that count, and what these groups are called."""
-        import polars as pl
-
-        sizes = _over_slices(self.facts)
-        small = sizes.filter(pl.col("used") < fewest)["label"]
-        if not len(small):
-            return self, []
-        large = sizes.filter(pl.col("used") >= fewest).select("label")
-        left = self._with_facts(self.facts.join(large, on="label", how="semi", nulls_equal=True))
-        table = self.engine.bring(large)
-
-        def restrict(query: str, _: str) -> str:
-            return (
-                f"SELECT candidates.* FROM ({query}) AS candidates JOIN {table} AS large ON {_same('large', ['label'])}"
-            )
-
-        left = left._selected(restrict)  # noqa: SLF001
-        return left, list(map(name_of, sorted(small.to_list(), key=order)))
+    @property
+    def rows(self) -> int:
+        """Rows read."""
+        return int(self.facts["rows"].sum())
 
     @property
-    def _columns(self) -> list[str]:
-        weight = ["weight"] if self.weighted else []
-        return [*self.roles.keys, "label", "score", "outcome", *self.roles.shared, *weight]
-
-    def group_names(self) -> tuple[str, ...]:
-        """Names of the groups with rows that count."""
-        labels = self.facts.filter(self.facts["used"] > 0)["label"].unique()
-        return tuple(map(name_of, sorted(labels, key=order)))
-
-    def holds_reference(self) -> bool:
-        """Whether the group that was named as the reference has rows that count."""
-        return name_of(self.reference_group[0]) in self.group_names()
-
-    def by_group(self) -> Outcomes:
-        """The rows with counts, ranges and sums of each group as arrays."""
-        facts = self.facts.filter(self.facts["used"] > 0)
-        if self.roles.by:
-            facts = _over_slices(facts)
-        refuse_many(facts.height, f"group={self.reference_group[1]!r}")
-        rows = sorted(facts.iter_rows(named=True), key=lambda row: order(row["label"]))
-        arrays: dict[str, Any] = {
-            name: np.array([row[name] for row in rows], dtype=np.float64)
-            for name in ("used", "mass", "low", "high", "score_sum", "outcome_sum")
-        }
-        labels = [row["label"] for row in rows]
-        inherited: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(Checked)}
-        return Outcomes(
-            **inherited,
-            **arrays,
-            labels=tuple(labels),
-            reference=_position(self.reference_group, labels, arrays["used"]),
-        )
-
-
-@dataclass(frozen=True)
-class Outcomes(Checked):
-    """Checked rows with their groups: `labels` as the table has them, and arrays with one entry per group.
-
-    `used` are rows, `mass` their weights; the sums of scores and outcomes are weighted.
-    """
-
-    labels: tuple[Any, ...] = ()
-    reference: int = 0
-    used: Floats = dataclass_field(default_factory=lambda: np.zeros(0))
-    mass: Floats = dataclass_field(default_factory=lambda: np.zeros(0))
-    low: Floats = dataclass_field(default_factory=lambda: np.zeros(0))
-    high: Floats = dataclass_field(default_factory=lambda: np.zeros(0))
-    score_sum: Floats = dataclass_field(default_factory=lambda: np.zeros(0))
-    outcome_sum: Floats = dataclass_field(default_factory=lambda: np.zeros(0))
+    def dropped(self) -> dict[str, int]:
+        """Rows left out, by reason."""
+        counts = {fact: _count(self.facts, name) for name, fact, _ in _missing_words(self.roles)}
+        counts[f"weight={self.roles.weight!r} is zero"] = _count(self.facts, "zero_weight")
+        return {fact: rows for fact, rows in counts.items() if rows}
 
     @property
-    def source(self) -> Engine:
-        """Where the rows are."""
-        return self.engine
+    def score_ends(self) -> tuple[float, float]:
+        """The smallest and the largest score that counts."""
+        return _ends(self.facts, "low", "high")
+
+    @property
+    def outcome_ends(self) -> tuple[float, float]:
+        """The smallest and the largest outcome that counts."""
+        return _ends(self.facts, "outcome_low", "outcome_high")
+
+    @property
+    def outcome_mean(self) -> float:
+        """The mean outcome; outcomes that are all one number have that as their mean, to the last bit on any engine."""
+        (low, high), mass = self.outcome_ends, float(self.facts["mass"].sum())
+        return 0.0 if not mass else low if low == high else float(self.facts["outcome_sum"].sum()) / mass
+
+    @functools.cached_property
+    def groups(self) -> Any:
+        """A frame with a row per group that has rows that count, in order: its label, counts, ranges and sums."""
+        groups = _over_slices(self.facts.filter(self.facts["used"] > 0))
+        labels = groups["label"].to_list()
+        return groups[sorted(range(len(labels)), key=lambda i: order(labels[i]))]
+
+    def _per_group(self, name: str) -> Floats:
+        return np.asarray(self.groups[name].to_numpy(), dtype=np.float64)
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """The groups as the table has them."""
+        return tuple(self.groups["label"].to_list())
 
     @property
     def names(self) -> tuple[str, ...]:
         """The groups in words."""
         return tuple(map(name_of, self.labels))
 
+    @functools.cached_property
+    def used(self) -> Floats:
+        return self._per_group("used")
+
+    @functools.cached_property
+    def mass(self) -> Floats:
+        return self._per_group("mass")
+
+    @functools.cached_property
+    def low(self) -> Floats:
+        return self._per_group("low")
+
+    @functools.cached_property
+    def high(self) -> Floats:
+        return self._per_group("high")
+
+    @functools.cached_property
+    def score_sum(self) -> Floats:
+        return self._per_group("score_sum")
+
+    @functools.cached_property
+    def outcome_sum(self) -> Floats:
+        return self._per_group("outcome_sum")
+
+    @functools.cached_property
+    def reference(self) -> int:
+        """Where the reference group stands among the labels; the largest group where none was named."""
+        reference, column = self.reference_group
+        if reference is None:
+            return int(self.used.argmax()) if len(self.used) else 0
+        labels = [UNKNOWN if label is None else label for label in self.labels]
+        (match,) = matches("reference", [reference], labels, of=f"{column!r} with observed outcomes")
+        return labels.index(match)
+
+    def holds_reference(self) -> bool:
+        """Whether the group that was named as the reference has rows that count."""
+        return name_of(self.reference_group[0]) in self.names
+
+    def check_groups(self) -> None:
+        """Refuse too many groups, and a reference that is none of them."""
+        refuse_many(self.groups.height, f"group={self.reference_group[1]!r}")
+        _ = self.reference
+
+    @property
+    def sql(self) -> str:
+        """A SELECT of the complete rows, with `used`: 1 where they count, else 0."""
+        return self._select(self.table, "", f"{self._used} AS used")
+
+    @property
+    def scope(self) -> str:
+        """A SELECT of the rows that count."""
+        return self._select(self.table, self.observable)
+
+    @property
+    def ordered(self) -> str:
+        """`sql` with a `row_number`; nothing where rows have no order, or no requests."""
+        return self._select(self.numbered, "", f"{self._used} AS used", "row_number") if self.numbered else ""
+
+    @property
+    def _used(self) -> str:
+        return f"CASE WHEN {self.observable} THEN 1 ELSE 0 END" if self.observable else "1"
+
+    @property
+    def _columns(self) -> list[str]:
+        weight = ["weight"] if self.weighted else []
+        return [*self.roles.keys, "label", "score", "outcome", *self.roles.shared, *weight]
+
+    def _select(self, table: str, condition: str, *more: str) -> str:
+        where = " AND ".join(filter(None, [self.complete, condition]))
+        listed = ", ".join([columns(self._columns), *more])
+        return f"SELECT {listed} FROM {table} AS candidates{f' WHERE {where}' if where else ''}"
+
+    def slices(self) -> list[tuple[tuple[Any, ...], Outcomes]]:
+        """The table slice by slice; one slice without a label where there is no `by`."""
+        import polars as pl
+
+        keys = self.roles.keys
+        if not keys:
+            return [((), self)]
+        labels = sorted(self.facts.select(keys).unique().iter_rows(), key=lambda label: tuple(map(order, label)))
+        if len(labels) > MOST_SLICES:
+            raise EvenhandError(
+                f"by={list(self.roles.by)} makes {len(labels):,} slices, more than the {MOST_SLICES:,} that can be tested. "
+                "Name columns with fewer values."
+            )
+        slices = pl.DataFrame(labels, schema={key: self.facts.schema[key] for key in keys}, orient="row")
+        slices = slices.with_columns(slice_number=pl.int_range(pl.len(), dtype=pl.Int32))
+        facts = self.facts.join(slices, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        # in a temporary table sorted by slice, so that a slice's queries read no other
+        table = self.engine.keep(
+            f"SELECT candidates.*, slices.slice_number FROM ({self.ordered or self.sql}) AS candidates "
+            f"JOIN {self.engine.bring(slices)} AS slices ON {_same('slices', keys)} ORDER BY slices.slice_number"
+        )
+        rows = replace(self, table=table, numbered=table if self.numbered else "", observable="used = 1")
+        return [
+            (label, replace(rows, complete=f"slice_number = {k}", facts=facts.filter(pl.col("slice_number") == k)))
+            for k, label in enumerate(labels)
+        ]
+
+    def without_small_groups(self, min_units: int) -> tuple[Outcomes, list[str]]:
+        """The table without rows of groups that have fewer rows that count, and what these groups are called."""
+        import polars as pl
+
+        sizes = _over_slices(self.facts)
+        small = sizes.filter(pl.col("used") < min_units)["label"]
+        if not len(small):
+            return self, []
+        large = sizes.filter(pl.col("used") >= min_units).select("label")
+        join = f"JOIN {self.engine.bring(large)} AS large ON {_same('large', ['label'])}"
+        table, numbered = (
+            f"(SELECT candidates.* FROM {rows} AS candidates {join})" if rows else ""
+            for rows in (self.table, self.numbered)
+        )
+        facts = self.facts.join(large, on="label", how="semi", nulls_equal=True)
+        left_out = list(map(name_of, sorted(small.to_list(), key=order)))
+        return replace(self, table=table, numbered=numbered, facts=facts), left_out
+
     def within(self, low: float, high: float) -> str:
         """A SELECT of the rows that count with scores from one end to the other."""
-        if self.engine is None or (low, high) == self.score_ends:
+        if (low, high) == self.score_ends:
             return self.scope
         return f"SELECT * FROM ({self.scope}) AS scope WHERE score >= {double(low)} AND score <= {double(high)}"
 
@@ -263,12 +295,12 @@ class Outcomes(Checked):
 
         label = pl.Series("label", list(self.labels) * bins, dtype=self.facts.schema["label"])
         number = np.repeat(np.arange(bins, dtype=np.int32), len(self.labels))
-        return self.source.bring({"bin": number, "label": label, **numbers})
+        return self.engine.bring({"bin": number, "label": label, **numbers})
 
     @functools.cached_property
     def group_codes(self) -> str:
         """The name of a table in the engine with the `code` of every group's `label`: its position among the labels."""
-        return self.source.bring(self._coded_labels)
+        return self.engine.bring(self._coded_labels)
 
     @property
     def _coded_labels(self) -> Any:
@@ -298,7 +330,7 @@ class Outcomes(Checked):
     def _fetched(self, query: str, names: Sequence[str]) -> dict[str, Any]:
         """Columns of rows, sorted by code and then by each of them; clusters as codes."""
         labels = f"{self.group_codes} AS labels ON labels.label IS NOT DISTINCT FROM chosen.label"
-        frame = self.source.cells(f"SELECT code, {columns(names)} FROM ({query}) AS chosen JOIN {labels}").frame
+        frame = self.engine.cells(f"SELECT code, {columns(names)} FROM ({query}) AS chosen JOIN {labels}").frame
         for name in ("code", *names)[::-1]:  # a stable sort by each, last one first, is faster than one by all of them
             frame = frame.sort(name, maintain_order=True)
         columns_of_rows = {name: frame[name].to_numpy() for name in names if name != "cluster"}
@@ -317,7 +349,7 @@ class Outcomes(Checked):
         names = [*(["request"] if has_requests else []), "score", "label", "outcome", "used"]
         rows, place = (self.ordered, ["row_number"]) if self.ordered else (self.sql, [])
         where = f" WHERE used = 1 OR score >= {double(lowest)}" if lowest > -np.inf else ""
-        cells = self.source.cells(f"SELECT {columns([*names, *place])} FROM ({rows}) AS candidates{where}")
+        cells = self.engine.cells(f"SELECT {columns([*names, *place])} FROM ({rows}) AS candidates{where}")
         codes = self.codes(cells)
         frame = cells.with_column("code", codes).where(codes >= 0).frame
         frame = frame.sort(*(place or ["score", "code", "outcome", "used"]))
@@ -339,50 +371,42 @@ def refuse_many(groups: int, words: str) -> None:
 
 
 def open_outcomes(
-    table: Any,
-    roles: Roles,
-    *,
-    reference: Any = None,
-    threshold: float | None = None,
-    nan_policy: Missing = "raise",
-) -> Checked:
+    table: Any, roles: Roles, *, reference: Any = None, threshold: float | None = None, nan_policy: Missing = "raise"
+) -> Outcomes:
     """A table with its roles checked and everything that is wrong with its values counted by one query."""
     opened = open_table(table, columns=[column for _, column in roles.named()])
     opened = opened.with_numbers(roles.score, roles.outcome, roles.treated, roles.weight)
-    _refuse_bad_roles(opened, roles)
+    problems = role_problems(opened, roles.named(), ("score", "outcome", "treated", "weight"))
+    if problems := problems + name_problems(roles):
+        raise all_problems(problems, where="The call")
     if nan_policy not in ("raise", "omit"):
         raise EvenhandError(f"nan_policy={nan_policy!r} does not fit this question. Use 'raise' or 'omit'.")
-    is_number = isinstance(threshold, Real) and not isinstance(threshold, bool)
-    if threshold is not None and not (is_number and _is_finite(threshold)):
-        raise EvenhandError(
-            f"threshold={threshold!r} is not a {'finite ' if is_number else ''}number. "
-            "Pass the score from which candidates are treated."
-        )
-    threshold = None if threshold is None else float(threshold)
+    if threshold is not None:
+        threshold = _checked_threshold(threshold)
     candidates = _candidates(opened, roles)
-    facts = _plain(opened.engine.cells(_facts_query(opened.select(candidates), roles, threshold)), roles)
+    facts = _facts(opened.engine, opened.select(candidates), roles, threshold)
     if problems := _value_problems(facts, roles, nan_policy):
         raise all_problems(problems, where="The table")
-    names = [name for name in candidates if name != "treated"]
-    is_whole = int(facts["used"].sum()) == int(
-        facts["rows"].sum()
-    )  # nothing to leave out, so no query needs to look again
-    complete = "" if is_whole else f" WHERE {_complete(roles, threshold)}"
-    observable = _observable(roles, threshold)
-    used = f"CASE WHEN {observable} THEN 1 ELSE 0 END" if observable and not is_whole else "1"
-
-    def rows(chosen: Mapping[str, str], more: str, where: str) -> str:
-        return f"SELECT {columns(names)}{more} FROM ({opened.select(chosen)}) AS candidates{where}"
-
     has_order = opened.engine.has_row_order and roles.request is not None
     numbered = {**candidates, "row_number": "ROW_NUMBER() OVER ()"}
-    return Checked(
-        opened.engine, sql=rows(candidates, f", {used} AS used", complete),
-        scope=rows(candidates, "", f"{complete} AND {observable}" if complete and observable else complete),
-        ordered=rows(numbered, f", {used} AS used, row_number", complete) if has_order else "",
-        backend=opened.backend, origin=opened.origin, **_ranges_of(facts), threshold=threshold, rows=int(facts["rows"].sum()),
-        dropped=_dropped(facts, roles), reference_group=(reference, roles.group), facts=facts, roles=roles,
+    # where there is nothing to leave out, no query needs to look again
+    is_whole = int(facts["used"].sum()) == int(facts["rows"].sum())
+    return Outcomes(
+        opened.engine, f"({opened.select(candidates)})", f"({opened.select(numbered)})" if has_order else "",
+        "" if is_whole else _complete(roles, threshold), "" if is_whole else _observable(roles, threshold),
+        opened.backend, opened.origin, threshold, (reference, roles.group), facts, roles,
     )  # fmt: skip
+
+
+def _checked_threshold(threshold: Any) -> float:
+    is_number = isinstance(threshold, Real) and not isinstance(threshold, bool)
+    with contextlib.suppress(OverflowError):  # a whole number that no float holds
+        if is_number and math.isfinite(threshold):
+            return float(threshold)
+    raise EvenhandError(
+        f"threshold={threshold!r} is not a {'finite ' if is_number else ''}number. "
+        "Pass the score from which candidates are treated."
+    )
 
 
 def _candidates(opened: Relation, roles: Roles) -> dict[str, str]:
@@ -428,59 +452,29 @@ def _complete(roles: Roles, threshold: float | None) -> str:
     )
 
 
-def _facts_query(candidates: str, roles: Roles, threshold: float | None) -> str:
-    """One pass, a row per slice and group: what is missing, and the range and sums of scores and outcomes that count."""
-    counts = " AND ".join(filter(None, [_complete(roles, threshold), _observable(roles, threshold)]))
-    mass = "weight" if roles.weight is not None else "1"
-    weight = "weight * " if roles.weight is not None else ""
-    sums = {"mass": mass, "score_sum": f"{weight}score", "outcome_sum": f"{weight}outcome"}
-    ends = {
-        "low": ("MIN", "score"), "high": ("MAX", "score"),
-        "outcome_low": ("MIN", "outcome"), "outcome_high": ("MAX", "outcome"),
-    }  # fmt: skip
-    facts = {"rows": "COUNT(*)"}
-    facts |= {name: count_where(condition) for name, condition in _flags(roles, threshold).items()}
-    facts["used"] = count_where("is_used = 1")
-    facts |= {name: f"COALESCE(SUM(CASE WHEN is_used = 1 THEN {value} END), 0)" for name, value in sums.items()}
-    facts |= {name: f"{end}(CASE WHEN is_used = 1 THEN {value} END)" for name, (end, value) in ends.items()}
-    keys = columns([*roles.keys, "label"])
-    marked = f"SELECT *, CASE WHEN {counts} THEN 1 ELSE 0 END AS is_used FROM ({candidates}) AS candidates"
-    return f"SELECT {keys}, {select(facts)} FROM ({marked}) AS marked GROUP BY {keys}"
-
-
-def _plain(cells: Cells, roles: Roles) -> Any:
-    """Facts as a frame, counts and sums as plain numbers on every engine."""
+def _facts(engine: Engine, candidates: str, roles: Roles, threshold: float | None) -> Any:
+    """A frame with a row per slice and group: what is missing, and the range and sums of scores and outcomes that count."""
     import polars as pl
 
-    sums = ("mass", "low", "high", "outcome_low", "outcome_high", "score_sum", "outcome_sum")
-    labels = [*roles.keys, "label"]
-    counts = [name for name in cells.names if name not in labels and name not in sums]
-    return cells.frame.with_columns(pl.col(counts).cast(pl.Int64), pl.col(sums).cast(pl.Float64))
+    counting = " AND ".join(filter(None, [_complete(roles, threshold), _observable(roles, threshold)]))
+    mass, weight = ("weight", "weight * ") if roles.weight is not None else ("1", "")
+    counts = {"rows": "COUNT(*)"}
+    counts |= {name: count_where(condition) for name, condition in _flags(roles, threshold).items()}
+    counts["used"] = count_where("is_used = 1")
+    sums = {"mass": mass, "score_sum": f"{weight}score", "outcome_sum": f"{weight}outcome"}
+    numbers = {name: f"COALESCE(SUM(CASE WHEN is_used = 1 THEN {value} END), 0)" for name, value in sums.items()}
+    for prefix, value in (("", "score"), ("outcome_", "outcome")):
+        numbers[f"{prefix}low"] = f"MIN(CASE WHEN is_used = 1 THEN {value} END)"
+        numbers[f"{prefix}high"] = f"MAX(CASE WHEN is_used = 1 THEN {value} END)"
+    keys = columns([*roles.keys, "label"])
+    marked = f"SELECT *, CASE WHEN {counting} THEN 1 ELSE 0 END AS is_used FROM ({candidates}) AS candidates"
+    cells = engine.cells(f"SELECT {keys}, {select(counts | numbers)} FROM ({marked}) AS marked GROUP BY {keys}")
+    return cells.frame.with_columns(pl.col(list(counts)).cast(pl.Int64), pl.col(list(numbers)).cast(pl.Float64))
 
 
 def _same(table: str, keys: Sequence[str]) -> str:
     """Join condition: the labels are equal, two missing ones included."""
     return " AND ".join(f"candidates.{quoted(key)} IS NOT DISTINCT FROM {table}.{quoted(key)}" for key in keys)
-
-
-def _numbered(facts: Any, keys: Sequence[str], labels: Sequence[tuple[Any, ...]]) -> Any:
-    """A frame of the slices with their number, in the order of these labels."""
-    import polars as pl
-
-    schema = {key: facts.schema[key] for key in keys}
-    return pl.DataFrame(list(labels), schema=schema, orient="row").with_columns(
-        slice_number=pl.Series(range(len(labels)), dtype=pl.Int32)
-    )
-
-
-def _ranges_of(facts: Any) -> dict[str, Any]:
-    """The ends of scores and outcomes over all that was counted, and the middle of the outcomes."""
-    ends = _ends(facts, "outcome_low", "outcome_high")
-    return {
-        "score_ends": _ends(facts, "low", "high"),
-        "outcome_ends": ends,
-        "outcome_mean": _middle(ends, float(facts["outcome_sum"].sum()), float(facts["mass"].sum())),
-    }
 
 
 def _over_slices(facts: Any) -> Any:
@@ -489,30 +483,6 @@ def _over_slices(facts: Any) -> Any:
 
     sums = [pl.col(name).sum() for name in ("used", "mass", "score_sum", "outcome_sum")]
     return facts.group_by("label", maintain_order=True).agg(*sums, pl.col("low").min(), pl.col("high").max())
-
-
-def slice_labels(facts: Any, keys: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Labels of the slices, in order."""
-    distinct = list(facts.select(keys).unique().iter_rows())
-    return sorted(distinct, key=lambda label: tuple(map(order, label)))
-
-
-def _middle(ends: tuple[float, float], total: float, rows: float) -> float:
-    """The mean outcome; outcomes that are all one number have that number as their mean, to the last bit on any engine."""
-    return 0.0 if not rows else ends[0] if ends[0] == ends[1] else total / rows
-
-
-def _is_finite(number: Any) -> bool:
-    try:
-        return math.isfinite(number)
-    except OverflowError:  # a whole number that no float holds
-        return False
-
-
-def _refuse_bad_roles(opened: Relation, roles: Roles) -> None:
-    problems = role_problems(opened, roles.named(), ("score", "outcome", "treated", "weight")) + name_problems(roles)
-    if problems:
-        raise all_problems(problems, where="The call")
 
 
 def name_problems(roles: Roles) -> list[str]:
@@ -576,12 +546,6 @@ def _missing_words(roles: Roles) -> list[tuple[str, str, str]]:
     ]
 
 
-def _dropped(facts: Any, roles: Roles) -> dict[str, int]:
-    counts = {fact: _count(facts, name) for name, fact, _ in _missing_words(roles)}
-    counts[f"weight={roles.weight!r} is zero"] = _count(facts, "zero_weight")
-    return {fact: rows for fact, rows in counts.items() if rows}
-
-
 def _ends(facts: Any, low: str, high: str) -> tuple[float, float]:
     """The smallest and the largest of all groups; NaN where no row counts."""
     least, most = facts[low].min(), facts[high].max()
@@ -593,13 +557,3 @@ def name_of(label: Any) -> str:
     if label is None:
         return UNKNOWN
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
-
-
-def _position(reference_group: tuple[Any, str], labels: Sequence[Any], used: Floats) -> int:
-    """Where the reference group stands; the largest group where none was named."""
-    reference, column = reference_group
-    if reference is None:
-        return int(used.argmax()) if len(used) else 0
-    names = [UNKNOWN if label is None else label for label in labels]
-    (match,) = matches("reference", [reference], names, of=f"{column!r} with observed outcomes")
-    return names.index(match)

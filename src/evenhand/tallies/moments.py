@@ -416,7 +416,7 @@ class BinnedMoments:
             f"SELECT cluster, labels.code * {len(self.edges) + 1} + {bin_of(self.edges)} AS place, score, outcome{weight}\n"
             f"FROM ({self.rows}) AS scope {codes}"
         )
-        answers = functools.reduce(loop.merge, self.view.source.tallied(query, ["cluster"], ["place"], loop))
+        answers = functools.reduce(loop.merge, self.view.engine.tallied(query, ["cluster"], ["place"], loop))
         for clusters, of_binning in zip(pending, loop.finished(answers), strict=True):
             clusters.answer(of_binning)
         return moments
@@ -480,7 +480,7 @@ def sums_query(rows: str, edges: Floats, lines: str, outcome_ends: tuple[float, 
 def _summed(view: Outcomes, rows: str, edges: Floats, origin: Floats, level: Floats, slope: Floats) -> Moments:
     bins, groups = level.shape
     lines = view.bring_cells(bins, origin=np.repeat(origin, groups), level=level.ravel(), slope=slope.ravel())
-    cells = view.source.cells(sums_query(rows, edges, lines, view.outcome_ends, weighted=view.weighted))
+    cells = view.engine.cells(sums_query(rows, edges, lines, view.outcome_ends, weighted=view.weighted))
     return _moments(cells, cells.integers("bin") * groups + view.codes(cells), origin, level, slope)
 
 

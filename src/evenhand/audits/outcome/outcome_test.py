@@ -25,7 +25,7 @@ from evenhand.findings import Row
 from evenhand.metrics.outcome import Covariance, gaps, mean_errors
 from evenhand.metrics.outcome_joint import spline
 from evenhand.metrics.outcome_pooled import pooled
-from evenhand.sources.outcomes import NARROWEST, UNKNOWN, Checked, Missing, Outcomes, Roles, open_outcomes
+from evenhand.sources.outcomes import NARROWEST, UNKNOWN, Missing, Outcomes, Roles, open_outcomes
 from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
 from evenhand.tallies.moments import BinnedMoments, Moments
 from evenhand.tallies.moments import Bins as ScoreBins
@@ -135,7 +135,7 @@ def outcome_test(
     return _result(parts, plan, checked, roles)
 
 
-def _result(parts: Sequence[_Part], plan: _Plan, checked: Checked, roles: Roles) -> OutcomeResult:
+def _result(parts: Sequence[_Part], plan: _Plan, checked: Outcomes, roles: Roles) -> OutcomeResult:
     """All slices, p adjusted over them."""
     labels = whole_labels([part.label for part in parts])
     cells = [dict(zip(roles.by, label, strict=True)) for label in labels]
@@ -196,24 +196,24 @@ class _Part:
     evidence: Evidence | None = None
 
 
-def _fix_reference(checked: Checked) -> tuple[Checked, str]:
+def _fix_reference(checked: Outcomes) -> tuple[Outcomes, str]:
     """The reference group of all slices: the one named, or the largest of all."""
-    groups = checked.by_group()
-    if not groups.labels:
+    checked.check_groups()
+    if not checked.labels:
         return checked, ""
-    label = groups.labels[groups.reference]
+    label = checked.labels[checked.reference]
     fixed = replace(checked, reference_group=(UNKNOWN if label is None else label, checked.roles.group))
-    return fixed, groups.names[groups.reference]
+    return fixed, checked.names[checked.reference]
 
 
-def _test_slice(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
+def _test_slice(label: tuple[Any, ...], view: Outcomes, plan: _Plan) -> _Part:
     """The test of one slice, or of the whole table."""
     fewest, left = plan.call.min_units, list[str]()
     if fewest > 1:
-        checked, left = checked.without_small_groups(fewest)
-    if plan.words.get("reference") and not checked.holds_reference():
-        return _undefined(label, checked.group_names(), "suppressed" if left else "reference_absent", plan)
-    view = checked.by_group()
+        view, left = view.without_small_groups(fewest)
+    if plan.words.get("reference") and not view.holds_reference():
+        return _undefined(label, view.names, "suppressed" if left else "reference_absent", plan)
+    view.check_groups()
     low, high = _scope(view, plan.kind)
     if not low <= high:
         absent = "suppressed" if left else "nobody_treated" if view.rows else "empty"
@@ -221,7 +221,7 @@ def _test_slice(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
         return _undefined(label, view.names, "no_common_support" if view.labels else absent, plan, reference)
     if fewest > 1:  # ends are means of so many scores, or the threshold: no single row's score
         both_ends = [Fraction(0), Fraction(1)]
-        ends = quantile_means(view.source, view.scores(low, high), both_ends, (low, high), fewest)
+        ends = quantile_means(view.engine, view.scores(low, high), both_ends, (low, high), fewest)
         low, high = (float(end) for end in ends)
         low = low if view.threshold is None else min(view.threshold, low)
     reference = view.names[view.reference]
@@ -372,7 +372,7 @@ class Grid:
         if fewest > 1:  # an edge that is published would else be a single row's score
             shares = _shares_of(counts)
             scores = view.scores(*ranges[0])
-            edges = quantile_means(view.source, scores, shares, ranges[0], fewest) if shares else np.zeros(0)
+            edges = quantile_means(view.engine, scores, shares, ranges[0], fewest) if shares else np.zeros(0)
             sets = [_distinct(counts, shares, edges, ranges[0][1]), *score_edges(view, requests[1:])]
         else:
             sets = score_edges(view, requests)
@@ -415,7 +415,7 @@ def score_edges(view: Outcomes, requests: Sequence[tuple[Sequence[int], Range]])
     edges = [np.zeros(0)] * len(requests)
     if needed:
         low, high = min(part[0] for _, part in requests), max(part[1] for _, part in requests)
-        quantiles = iter(quantiles_within(view.source, view.scores(low, high), needed, (low, high)))
+        quantiles = iter(quantiles_within(view.engine, view.scores(low, high), needed, (low, high)))
         edges = [next(quantiles) if fractions else np.zeros(0) for fractions in shares]
     return [
         _distinct(bins, fractions, at, part[1])
