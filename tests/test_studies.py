@@ -10,9 +10,8 @@ from evenhand.cli import main, options_of
 from evenhand.cli.audit import flag
 from evenhand.cli.study import STUDIES, declared, roles
 from evenhand.errors import EvenhandError
-from evenhand.studies.outcome_findings import _way
-from evenhand.studies.seeds import over_seeds
-from evenhand.studies.study import Claim, Study, Table, count, on_own_data
+from evenhand.studies.outcome_findings import Move
+from evenhand.studies.study import Claim, Study, Table, count, on_own_data, over_seeds
 
 
 def made(seed, holds=True):
@@ -90,7 +89,7 @@ def test_what_counts_as_about_and_the_caveats_stand_in_every_form():
     [(-0.17, -0.81, -0.26, 0), (0.5, -0.2, 0.3, 1), (0.2, -0.2, 0.3, 0), (-0.5, -0.2, 0.3, -1), (-0.5, 0.1, 0.3, -1)],
 )
 def test_a_gain_is_above_zero_and_beyond_chance(change, low, high, way):
-    assert _way((change, low, high)) == way
+    assert Move({"estimate": change}, {"low": low, "high": high}).sign == way
 
 
 def test_the_command_counts_seeds_and_writes_one_page(capsys, tmp_path):

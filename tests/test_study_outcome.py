@@ -122,7 +122,7 @@ def test_roles_that_are_missing_or_without_a_table_are_refused_in_flags(admissio
 
 
 def test_what_so_much_data_can_show_follows_from_the_band_of_chance():
-    jobs = outcome._jobs(300, {"male": 0.3}, 1)
+    jobs = outcome._notifications(300, {"male": 0.3}, 1)
     rows = {r[0]: r for r in outcome_log.reach(jobs.test, jobs.honest).rows}
     band = next(r for r in jobs.honest.findings.rows() if r["metric"] == "slots_gained_null" and r["group"] == "male")
     half, before = (band["high"] - band["low"]) / 2, band["units"]

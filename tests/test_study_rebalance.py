@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.audits.rebalance.rebalance import rebalance
 from evenhand.cli import main
 from evenhand.studies import rebalance as module
-from evenhand.studies.rebalance import METHODS, discounted, running, study
-from evenhand.tallies.slates import Owners, Slates
+from evenhand.studies.rebalance import METHODS, Market, discounted, running, study
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +25,11 @@ def test_no_setting_lies_below_the_frontier_and_every_method_is_tried(found):
 
 def test_a_method_below_the_frontier_would_be_told(monkeypatch):
     table = eh.synthetic.market(40, 12, providers=6, items=30, rng=1)
-    whole = rebalance(table, top=10, providers="provider", strength=module.STRENGTHS, holdout=0, interval=None, rng=1)
-    half = rebalance(table, top=10, providers="provider", strength=module.STRENGTHS, interval=None, rng=1)
-    settings = list(module._settings(whole))
+    whole = eh.rebalance(
+        table, top=10, providers="provider", strength=module.STRENGTHS, holdout=0, interval=None, rng=1
+    )
+    half = eh.rebalance(table, top=10, providers="provider", strength=module.STRENGTHS, interval=None, rng=1)
+    settings = list(module._settings(Market(table), whole))
     wonder = module.Setting("wonder", 0.0, settings[0].ndcg, settings[0].attainable - 0.1, 0.0, 0.01)
     claims = module._claims("made up", whole, half, [*settings, wonder])
     assert claims[0].holds is False
@@ -38,12 +37,11 @@ def test_a_method_below_the_frontier_would_be_told(monkeypatch):
 
 
 def test_methods_that_are_compared_do_what_they_say():
-    slates = Slates.from_arrays(
-        [0, 0, 1, 1], [0, 1, 0, 1], [1.0, 0.9, 1.0, 0.9], Owners.from_arrays([0, 1]), 1, np.ones(1)
-    )
-    assert running(slates, 0.0).tolist() == [[0], [2]]
-    assert running(slates, 1.0).tolist() == [[0], [3]]  # the second request makes up for the first
-    assert discounted(slates, 1.0).tolist() == [[1], [3]]
+    scores = {"request": [0, 0, 1, 1], "item": [0, 1, 0, 1], "provider": ["x", "y"] * 2, "score": [1.0, 0.9, 1.0, 0.9]}
+    market = Market(pl.DataFrame(scores), top=1)
+    assert running(market, 0.0)["item"].to_list() == [0, 0]
+    assert running(market, 1.0)["item"].to_list() == [0, 1]  # the second request makes up for the first
+    assert discounted(market, 1.0)["item"].to_list() == [1, 1]
 
 
 def test_the_study_runs_on_a_file_and_on_the_command_line(tmp_path, capsys):

@@ -14,7 +14,7 @@ from evenhand import EvenhandError
 from evenhand.audits.advise import TABLE_5
 from evenhand.cli import main
 from evenhand.metrics.prefix import TEMPLATES
-from evenhand.studies.viewpoints import ALPHAS, placement, simulated, study
+from evenhand.studies.viewpoints import ALPHAS, placement, simulate, study
 from evenhand.synthetic.viewpoints import OPPOSING, SETS, viewpoint_codes
 from golden_cases import CASES, cases
 from ranked_tables import table
@@ -116,7 +116,7 @@ def test_the_study_finds_what_the_paper_states_and_says_what_it_does_not(tmp_pat
 
 
 def test_the_study_covers_21_degrees_of_bias_on_three_sets():
-    points = simulated(2, seed=1)
+    points = simulate(2, seed=1)
     assert len(points) == 21 * 3 * 4
     assert ALPHAS[0] == -1.0
     assert ALPHAS[10] == 0.0

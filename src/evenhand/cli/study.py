@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from evenhand.cli.audit import in_flags
-    from evenhand.studies.seeds import SEEDS, over_seeds
+    from evenhand.studies.study import over_seeds
 
     if args.folder and os.path.isfile(args.folder):
         raise EvenhandError(f"{args.folder!r} is a file. Pass the name of a folder, which need not exist.")
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         refuse_unwritable([args.html])
     study = declared(args.name)
     arguments = _arguments(study, args)
-    count = args.seeds if args.seeds is not None else 1 if FILES & arguments.keys() else SEEDS
+    count = args.seeds if args.seeds is not None else 1 if FILES & arguments.keys() else 3
     if count < 1:
         raise EvenhandError(f"--seeds {count} is no number of seeds. Pass 1 or more.")
     with progress(f"study {args.name}", quiet=args.no_progress):

@@ -12,26 +12,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenhand.audits.agreement import agreement
-from evenhand.audits.compare import compare
-from evenhand.audits.exposure.exposure import exposure
-from evenhand.audits.pairwise import pairwise
+import evenhand as eh
 from evenhand.audits.parameters import Label
-from evenhand.audits.requests import RankingResult
-from evenhand.audits.sensitivity import sensitivity
-from evenhand.audits.systems import standings
 from evenhand.errors import EvenhandError, listing
-from evenhand.metrics.agreement import both_known, tau_c
 from evenhand.report.words import systems as system_tables
-from evenhand.results import Result
 from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, claims
 from evenhand.studies.fair_ranking_ratings import from_ratings
-from evenhand.studies.fair_ranking_tasks import REQUESTS, Task, from_data, generated
-from evenhand.studies.study import Figure, File, Paths, Study, Table
+from evenhand.studies.fair_ranking_tasks import Task, from_data, generated
+from evenhand.studies.study import Figure, File, Paths, Study, Table, ends, select
+
+if TYPE_CHECKING:
+    from evenhand.audits.requests import RankingResult
 
 log = logging.getLogger("evenhand")
 TITLE = "Do fair ranking metrics agree on which system is fairer?"
@@ -39,9 +34,6 @@ CAVEAT = (
     "The tasks are made up in the shape of the paper's four (sizes, gaps, soft groups), and the bias of every system is drawn: a "
     "yes or no says what these metrics do on such data, not what they did on the paper's."
 )
-DROPPED = (AWRF, AWRF_EQUAL, "log_dp")
-HARD = ("fair", "log_eur", "log_rur")
-GROUPED = ("eed", "eel", "eer")
 
 
 @dataclass(frozen=True)
@@ -50,7 +42,11 @@ class Run:
 
     task: Task
     parts: tuple[RankingResult, ...]
-    agreed: Result
+    agreed: eh.Result
+
+    @property
+    def systems(self) -> int:
+        return len(self.agreed.provenance["systems"])
 
 
 def study(
@@ -91,13 +87,19 @@ def study(
     for task in tasks:
         log.info("task %s", task.name)
         runs.append(_run(task, seed))
-    stable = _stable(tasks[-1])
-    compared = [[compare(part, rng=seed) for part in run.parts] for run in runs]
+    stable = eh.sensitivity(
+        eh.exposure, tasks[-1].rankings, metrics=["awrf", "eed"], **tasks[-1].roles,
+        vary={
+            "attention": ["geometric(stop=0.5)", "rbp(patience=0.8)", "log"], "target": ["population", "equal"],
+            "unknown": ["drop", "group"],
+        },
+    )  # fmt: skip
+    compared = [[eh.compare(part, rng=seed) for part in run.parts] for run in runs]
     tables = [_values(run, comparisons) for run, comparisons in zip(runs, compared, strict=True)] + [_taus(runs)]
     tables += [_truth(runs)] if all(task.bias for task in tasks) else []
     tables += [_differences(comparisons) for comparisons in compared] if ratings is not None else []
     about = "".join(f"{task.about} " for task in tasks if task.about)
-    sizes = "; ".join(f"{r.task.name}: {len(r.agreed.provenance['systems'])} systems" for r in runs)
+    sizes = "; ".join(f"{run.task.name}: {run.systems} systems" for run in runs)
     return Study(
         name="fair-ranking",
         title=TITLE,
@@ -120,7 +122,7 @@ def _tasks(
     columns: Mapping[str, str],
 ) -> tuple[str, list[Task]]:
     """The tasks to compare, and a few words on where they come from."""
-    requests = REQUESTS if size is None else size
+    requests = 150 if size is None else size
     if isinstance(requests, bool) or not isinstance(requests, int) or requests < 20:
         raise EvenhandError(f"size={size!r} is too small for four tasks. Pass 20 requests or more.")
     if ratings is None and chosen["groups"] is not None:
@@ -144,71 +146,49 @@ def _tasks(
         *(["Files in " + listing(paths)] if paths else []),
         *([f"ratings in {ratings}"] if ratings is not None else []),
     ]
-    return " and ".join(where).capitalize() if not paths else " and ".join(where), _with_unique_names(tasks)
-
-
-def _with_unique_names(tasks: Sequence[Task]) -> list[Task]:
-    """The tasks, those of one name numbered."""
     names = [task.name for task in tasks]
-    return [
-        replace(task, name=task.name if names.count(task.name) == 1 else f"{task.name} ({i})")
+    tasks = [
+        task if names.count(task.name) == 1 else replace(task, name=f"{task.name} ({i})")
         for i, task in enumerate(tasks, 1)
     ]
+    return " and ".join(where) if paths else " and ".join(where).capitalize(), tasks
 
 
 def _run(task: Task, seed: int) -> Run:
-    roles = _roles(task)
-    first = exposure(
-        task.rankings,
-        unknown="drop",
-        metrics=[*DROPPED, *(HARD if task.hard else ())],
-        interval=None,
-        rng=seed,
-        **roles,
+    measure = partial(eh.exposure, task.rankings, interval=None, **task.roles)
+    hard = ["fair", "log_eur", "log_rur"] if task.hard else []
+    scored = ["iaa"] if task.scored else []
+    parts: tuple[RankingResult, ...] = (
+        measure(unknown="drop", metrics=[AWRF, AWRF_EQUAL, "log_dp", *hard], rng=seed),
+        measure(unknown="group", metrics=["eed", "eel", "eer", *scored], rng=seed),
     )
-    grouped = [*GROUPED, *(["iaa"] if task.scored else [])]
-    second = exposure(task.rankings, unknown="group", metrics=grouped, interval=None, rng=seed, **roles)
-    parts: tuple[RankingResult, ...] = (first, second)
     if task.scores is not None:
         parts += (
-            pairwise(
-                task.scores, groups=task.groups, relevance=task.relevance, protected=task.protected, versus=task.versus,
-                system="system", metrics=("intra_acc", "inter_acc"), negatives=task.negatives, interval=None, rng=seed,
-                nan_policy="omit",
+            eh.pairwise(
+                task.scores, **task.labels, system="system", metrics=("intra_acc", "inter_acc"), negatives=task.negatives,
+                interval=None, rng=seed, nan_policy="omit",
             ),
         )  # fmt: skip
-    return Run(task, parts, agreement(*parts, rng=seed))
-
-
-def _roles(task: Task) -> dict[str, Any]:
-    return {
-        "groups": task.groups, "relevance": task.relevance, "protected": task.protected, "versus": task.versus,
-        "system": "system", "score": "score" if task.scored else None, "sample": task.sample, "weight": task.weight,
-        "chance": False,
-    }  # fmt: skip
+    return Run(task, parts, eh.agreement(*parts, rng=seed))
 
 
 def _measured(run: Run) -> Measured:
     """The numbers of one task that the findings rest on."""
     taus = {
-        frozenset((r["metric"], r["other"])): float(r["tau_c"])
-        for r in run.agreed.findings.rows()
-        if r["tau_c"] is not None
+        frozenset((r["metric"], r["other"])): float(r["tau_c"]) for r in select(run.agreed) if r["tau_c"] is not None
     }
-    task, roles = run.task, _roles(run.task)
-    prefix = exposure(
-        task.rankings, metrics="pref_nd" if task.hard else "pref_kl(normalizer=None)", interval=None, **roles
-    ).per_request
+    task, metric = run.task, "pref_nd" if run.task.hard else "pref_kl(normalizer=None)"
+    prefix = eh.exposure(task.rankings, metrics=metric, interval=None, **task.roles).per_request
     lost = {"pref": float(np.mean(np.isnan(np.asarray(prefix["estimate"]))))}
     each = run.parts[0].per_request
-    for metric in ("log_eur", "log_rur"):
-        estimates = [v for m, v in zip(each["metric"], each["estimate"], strict=True) if m == metric]
+    for name in ("log_eur", "log_rur"):
+        estimates = [v for m, v in zip(each["metric"], each["estimate"], strict=True) if m == name]
         if estimates:
-            lost[metric] = float(np.mean(~np.isfinite(estimates)))
-    return Measured(task.name, len(run.agreed.provenance["systems"]), taus, lost, _cut(task))
+            lost[name] = float(np.mean(~np.isfinite(estimates)))
+    return Measured(task.name, run.systems, taus, lost, _accuracy_by_scores_and_lists(task))
 
 
-def _cut(task: Task) -> tuple[float, float] | None:
+def _accuracy_by_scores_and_lists(task: Task) -> tuple[float, float] | None:
     """Inter-group accuracy of the most biased (or first) system, from all scores and from lists."""
     if task.scores is None:
         return None
@@ -217,25 +197,13 @@ def _cut(task: Task) -> tuple[float, float] | None:
     accuracies = []
     for table in (task.scores, task.rankings):
         scored = table.filter(table["system"] == worst).select("request", "item", "score")
-        roles = {"groups": task.groups, "relevance": task.relevance, "protected": task.protected, "versus": task.versus}
-        # What a model was never trained on it has no score for.
-        findings = pairwise(scored, **roles, metrics="inter_acc", interval=None, nan_policy="omit").findings
-        accuracies.append(findings.columns["estimate"][0])
-    return float(accuracies[0]), float(accuracies[1])
+        # A model has no score for what it was never trained on.
+        result = eh.pairwise(scored, **task.labels, metrics="inter_acc", interval=None, nan_policy="omit")
+        accuracies.append(float(select(result)[0]["estimate"]))
+    return accuracies[0], accuracies[1]
 
 
-def _stable(task: Task) -> Result:
-    roles = _roles(task)
-    return sensitivity(
-        exposure, task.rankings, metrics=["awrf", "eed"], **roles,
-        vary={
-            "attention": ["geometric(stop=0.5)", "rbp(patience=0.8)", "log"], "target": ["population", "equal"],
-            "unknown": ["drop", "group"],
-        },
-    )  # fmt: skip
-
-
-def _values(run: Run, compared: Sequence[Result]) -> Table:
+def _values(run: Run, compared: Sequence[eh.Result]) -> Table:
     """Systems by metrics with arrows and letters."""
     head: list[str] = []
     rows: dict[str, list[str]] = {}
@@ -249,17 +217,17 @@ def _values(run: Run, compared: Sequence[Result]) -> Table:
     return Table(title, tuple(head), tuple(tuple(row) for row in rows.values()))
 
 
-def _differences(compared: Sequence[Result]) -> Table:
+def _differences(compared: Sequence[eh.Result]) -> Table:
     """Every two systems on the same requests."""
     rows = []
     for result in compared:
-        for r in result.findings.rows():
+        for r in select(result):
             named = (r["metric"], str(r["system"]), str(r["versus"]))
             if math.isnan(r["estimate"]):
                 rows.append((*named, "undefined", "", ""))
                 continue
             p = "below 0.001" if r["p_adjusted"] < 0.001 else f"{r['p_adjusted']:.3f}"
-            rows.append((*named, f"{r['estimate']:+.3g}", f"{r['low']:+.3g} to {r['high']:+.3g}", p))
+            rows.append((*named, f"{r['estimate']:+.3g}", ends(r, "+.3g"), p))
     head = ("metric", "system", "minus", "difference", "95% interval", "p (Holm)")
     return Table("Differences between systems on the same users", head, tuple(rows))
 
@@ -268,7 +236,7 @@ def _taus(runs: list[Run]) -> Table:
     """Every pair of metrics by task."""
     cells: dict[tuple[str, str], dict[str, str]] = {}
     for run in runs:
-        for r in run.agreed.findings.rows():
+        for r in select(run.agreed):
             if r["metric"] < r["other"]:
                 text = "undefined" if np.isnan(r["tau_c"]) else f"{r['tau_c']:.2f} (p {r['p']:.3f})"
                 cells.setdefault((r["metric"], r["other"]), {})[run.task.name] = text
@@ -281,17 +249,22 @@ def _truth(runs: list[Run]) -> Table:
     """How far each metric orders the systems as their known bias does."""
     cells: dict[str, dict[str, str]] = {}
     for run in runs:
-        _, (standing,) = standings(run.parts)
-        truth = np.array([-abs((run.task.bias or {})[str(s)]) for s in standing.systems])
-        for j, metric in enumerate(standing.metrics):
-            tau = tau_c(*both_known(standing.fairness[:, j], truth))
-            cells.setdefault(metric, {})[run.task.name] = "undefined" if np.isnan(tau) else f"{tau:.2f}"
+        points, bias = run.agreed.findings.curves["systems"], run.task.bias or {}
+        for metric in dict.fromkeys(points["metric"]):
+            pairs = [
+                (fairness, -abs(bias[str(system)]))
+                for name, system, fairness in zip(points["metric"], points["system"], points["fairness"], strict=True)
+                if name == metric and not math.isnan(fairness)
+            ]
+            is_constant = any(len(set(side)) < 2 for side in zip(*pairs, strict=True)) or not pairs
+            text = "undefined" if is_constant else f"{eh.metrics.kendall_tau_c(*zip(*pairs, strict=True)):.2f}"
+            cells.setdefault(metric, {})[run.task.name] = text
     names = [run.task.name for run in runs]
     rows = tuple((metric, *(by_task.get(name, "") for name in names)) for metric, by_task in cells.items())
     return Table("Against the truth: tau-c of each metric with the known bias of the systems", ("metric", *names), rows)
 
 
-def _figures(runs: list[Run], stable: Result) -> tuple[Figure, ...]:
+def _figures(runs: list[Run], stable: eh.Result) -> tuple[Figure, ...]:
     maps = [
         Figure(
             f"figure-1-{i}",
@@ -304,13 +277,13 @@ def _figures(runs: list[Run], stable: Result) -> tuple[Figure, ...]:
     return (*maps, moved)
 
 
-def _sentences(runs: list[Run], stable: Result) -> tuple[str, ...]:
+def _sentences(runs: list[Run], stable: eh.Result) -> tuple[str, ...]:
     stability = stable.findings.curves["stability"]
     moved = sum(b != w for b, w in zip(stability["best"], stability["worst"], strict=True))
-    few = min(len(run.agreed.provenance["systems"]) for run in runs)
+    few = min(run.systems for run in runs)
     return (
         f"In {runs[-1].task.name}, {moved} of {len(stability['best'])} places change with attention model, target or rule for the unknown.",
-        f"The smallest task has {few} systems: no agreement there can be told from chance at 5%."
+        f"The smallest task has {few} systems: no agreement there can be statistically significant at 5%."
         if few <= 4
         else f"The smallest task has {few} systems.",
     )

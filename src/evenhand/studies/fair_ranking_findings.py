@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evenhand.metrics.prefix import pref_nd
+import evenhand as eh
 from evenhand.studies.study import Claim
 
 AWRF, AWRF_EQUAL = "awrf(distance='nd')", "awrf(distance='nd', target='equal')"
-HIGH = 0.5
-"""A tau-c that is comparatively high."""
+HIGH = 0.5  # a tau-c that counts as comparatively high
 
 Pair = frozenset[str]
 
@@ -104,7 +103,7 @@ def _closest(tasks: Sequence[Measured], shared: Mapping[Pair, Sequence[float]]) 
 def _prefix_breaks(tasks: Sequence[Measured]) -> Claim:
     text = ", ".join(f"{m.task} {m.lost['pref']:.0%}" for m in tasks)
     return Claim(
-        f"Prefix metrics ({pref_nd.card.symbol}) break down on missing data and short lists", "sections 2.6 and 3.2",
+        f"Prefix metrics ({eh.metrics.pref_nd.card.symbol}) break down on missing data and short lists", "sections 2.6 and 3.2",
         "excluded", f"lists without a value: {text}", max(m.lost["pref"] for m in tasks) > 0.1, counts="more than 10% in some task",
     )  # fmt: skip
 

@@ -15,19 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from evenhand.errors import EvenhandError, MissingExtraError, listing, suggestion
-from evenhand.sources.labels import Labels
+from evenhand.sources.labels import Labels  # ratings and their groups have no public reader
 from evenhand.sources.ratings import item_groups, ratings
 from evenhand.studies.fair_ranking_tasks import Task
 from evenhand.studies.study import Table
 
 log = logging.getLogger("evenhand")
-USERS, LEAST, HELD_OUT, DEPTH = 5_000, 10, 5, 50
-NEGATIVES = 10_000
-"""Items that a user never rated whose scores are asked for, at most."""
-MOST_SCORES = 10_000_000
-"""Scores kept over all systems; with more items or users, fewer users are asked for pairs."""
+LEAST, HELD_OUT = 10, 5  # interactions that a test user must have, and how many of them are held out
 THIRDS = ("tail", "middle", "head")
 
 
@@ -48,9 +45,12 @@ def from_ratings(
     protected: str | None = None, versus: str | None = None, users: int | None = None,
 ) -> Task:  # fmt: skip
     """Train the four recommenders on a file of ratings and collect what an audit reads."""
-    _need_lenskit()
+    try:
+        import lenskit.data  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("lenskit", "lenskit") from error
     rated = ratings(path)
-    split = held_out(rated, USERS if users is None else users, seed)
+    split = held_out(rated, 5_000 if users is None else users, seed)
     labels = _thirds(rated) if groups is None else item_groups(groups, group=group)
     protected_label, versus_label, note = _sides(labels, rated, protected, versus)
     by_popularity = "" if groups is not None else (
@@ -71,17 +71,8 @@ def from_ratings(
     )  # fmt: skip
 
 
-def _need_lenskit() -> None:
-    try:
-        import lenskit.data  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("lenskit", "lenskit") from error
-
-
 def held_out(rated: Any, users: int, seed: int) -> Split:
     """A split with five test items for up to `users` users; independent of the file's order."""
-    import polars as pl
-
     many = rated.group_by("user").len().filter(pl.col("len") >= LEAST).sort("user")["user"]
     if len(many) < 20:
         raise EvenhandError(
@@ -97,8 +88,6 @@ def held_out(rated: Any, users: int, seed: int) -> Split:
 
 def _thirds(rated: Any) -> Labels:
     """Items by popularity, each third with a third of all ratings."""
-    import polars as pl
-
     counts = rated.group_by("item").len("ratings").sort("ratings", "item")
     middle = (pl.col("ratings").cum_sum() - pl.col("ratings") / 2) / pl.col("ratings").sum()
     third = (middle * 3).floor().clip(0, 2).cast(pl.Int64).replace_strict(dict(enumerate(THIRDS)))
@@ -108,8 +97,6 @@ def _thirds(rated: Any) -> Labels:
 
 def _sides(labels: Labels, rated: Any, protected: str | None, versus: str | None) -> tuple[str, str, str]:
     """The protected group and the other, and what a reader should know about who has a label."""
-    import polars as pl
-
     items = rated.select(pl.col("item").unique().cast(pl.String))
     labelled = labels.frame.drop_nulls("group").with_columns(pl.col("item").cast(pl.String))
     rows = items.join(labelled, on="item")
@@ -154,7 +141,6 @@ def _models() -> dict[str, tuple[Any, Callable[[Any], Any]]]:
 
 def _recommendations(split: Split, seed: int) -> tuple[Any, Any]:
     """Lists of all systems with rank and score, and scores of the candidate pairs."""
-    import polars as pl
     from lenskit import batch
     from lenskit.data import ItemList, ItemListCollection, from_interactions_df
     from lenskit.pipeline import topn_pipeline
@@ -168,34 +154,31 @@ def _recommendations(split: Split, seed: int) -> tuple[Any, Any]:
         log.info("training %s", name)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # LensKit's and Torch's own, about each other
-            pipeline = topn_pipeline(scorer, n=DEPTH)
+            pipeline = topn_pipeline(scorer, n=50)
             # Compiling needs a C++ compiler and takes longer than training.
             options = TrainingOptions(rng=seed, device="cpu", environment={"LK_TORCH_COMPILE": "0"})
             pipeline.train(data, options)
             log.info("asking %s", name)
-            recommended = pl.from_arrow(batch.recommend(pipeline, split.users, n_jobs=1).to_arrow(layout="flat"))
-            scored = pl.from_arrow(batch.score(pipeline, pairs, n_jobs=1).to_arrow(layout="flat"))
-        lists.append(_tidy(recommended, name, "rank").with_columns(pl.col("score").map_batches(utility, pl.Float64)))
-        scores.append(_tidy(scored, name))
+            recommended: Any = pl.from_arrow(batch.recommend(pipeline, split.users, n_jobs=1).to_arrow(layout="flat"))
+            scored: Any = pl.from_arrow(batch.score(pipeline, pairs, n_jobs=1).to_arrow(layout="flat"))
+        named = {
+            "system": pl.lit(name),
+            "request": "user_id",
+            "item": "item_id",
+            "score": pl.col("score").cast(pl.Float64),
+        }
+        lists.append(recommended.select("rank", **named).with_columns(pl.col("score").map_batches(utility, pl.Float64)))
+        scores.append(scored.select(**named))
     return pl.concat(lists), pl.concat(scores)
-
-
-def _tidy(frame: Any, system: str, *more: str) -> Any:
-    import polars as pl
-
-    return frame.select(
-        pl.lit(system).alias("system"), pl.col("user_id").alias("request"), pl.col("item_id").alias("item"), *more,
-        pl.col("score").cast(pl.Float64),
-    )  # fmt: skip
 
 
 def _candidates(split: Split, seed: int) -> dict[Any, Any]:
     """Items to score per user: the test items and (a sample of) those the user never rated."""
     draw = np.random.default_rng([seed, 2])
     items = split.train["item"].unique().sort().to_numpy()
-    sampled = min(len(items), NEGATIVES)
+    sampled = min(len(items), 10_000)
     users = split.users
-    most = max(20, MOST_SCORES // (4 * (sampled + HELD_OUT)))
+    most = max(20, 10_000_000 // (4 * (sampled + HELD_OUT)))  # ten million scores in all, of four systems
     if len(users) > most:
         users = [users[i] for i in np.sort(draw.choice(len(users), most, replace=False))]
     rated = dict(split.train.group_by("user").agg("item").iter_rows())
@@ -210,8 +193,6 @@ def _candidates(split: Split, seed: int) -> dict[Any, Any]:
 
 def _recall(rankings: Any, split: Split) -> Table:
     """Recall of the held-out items by system, to show one that learned nothing."""
-    import polars as pl
-
     hits = rankings.join(split.test.rename({"user": "request"}), on=["request", "item"])
     hit_counts = dict(hits.group_by("system").len().iter_rows())
     lists = rankings.group_by("system", maintain_order=True).agg(

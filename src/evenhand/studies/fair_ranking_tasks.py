@@ -12,15 +12,12 @@ from typing import Any
 
 import numpy as np
 
+import evenhand as eh
 from evenhand.errors import EvenhandError, listing
 from evenhand.labels import match, no_label
-from evenhand.sources.opening import fetch, open_table
-from evenhand.sources.trec_fair import trec_fair_groups, trec_fair_queries, trec_fair_run
-from evenhand.studies.study import Table
-from evenhand.synthetic.corpus import Corpus, Maker, corpus
+from evenhand.studies.study import Table, read_table
+from evenhand.synthetic import Maker
 
-REQUESTS = 150
-NEGATIVES = 1_000
 RECOMMENDERS: Mapping[str, Maker] = {
     "UU-like": Maker(bias=0.2, skill=0.8, popularity=0.4, noise=0.6),
     "II-like": Maker(bias=-0.1, skill=0.9, popularity=0.0, noise=0.7),
@@ -38,6 +35,7 @@ class Task:
     ----------
     hard : whether every item has one group; scored : whether lists come with predicted utility.
     scores : everything that was scored, for pairs; negatives : how many opponents are drawn for each item (None: all).
+    weighted : whether rankings have columns `weight` and `sample`.
     about, tables : what a reader should know of the data.
     """
 
@@ -51,54 +49,64 @@ class Task:
     scored: bool
     bias: Mapping[str, float] | None = None
     scores: Any = None
-    weight: str | None = None
-    sample: str | None = None
+    weighted: bool = False
     negatives: int | None = None
     about: str = ""
     tables: tuple[Table, ...] = ()
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """Groups, their two sides, and relevance, as arguments of an audit."""
+        return {"groups": self.groups, "relevance": self.relevance, "protected": self.protected, "versus": self.versus}
+
+    @property
+    def roles(self) -> dict[str, Any]:
+        """The arguments of `eh.exposure` for the rankings."""
+        weights = {"sample": "sample", "weight": "weight"} if self.weighted else {}
+        return {
+            **self.labels,
+            "system": "system",
+            "score": "score" if self.scored else None,
+            "chance": False,
+            **weights,
+        }
 
 
 def generated(size: int, seed: int) -> list[Task]:
     """Generated tasks: recommendation, two of re-ranking, and ad hoc with soft groups and gaps."""
     shape: dict[str, Any] = {"soft": True, "unknown": 0.3, "protected": 0.2, "depth": 100}
     corpora = {
-        "recommendation": corpus(
+        "recommendation": eh.synthetic.corpus(
             1_500, size, systems=RECOMMENDERS, protected=0.1, unknown=0.1, relevant=5, depth=50, merit=0.2,
             scored=min(size, 60), rng=seed,
         ),
-        "rerank 2019": corpus(2_052, size, systems=_many(14, seed + 1), candidates=8, relevant=3, **shape, rng=seed + 1),
-        "rerank 2020": corpus(
+        "rerank 2019": eh.synthetic.corpus(2_052, size, systems=_many(14, seed + 1), candidates=8, relevant=3, **shape, rng=seed + 1),
+        "rerank 2020": eh.synthetic.corpus(
             2_112, max(20, 2 * size // 3), systems=_many(23, seed + 2), candidates=15, relevant=4, **shape, rng=seed + 2
         ),
-        "ad hoc 2020": corpus(
+        "ad hoc 2020": eh.synthetic.corpus(
             2_112, max(20, 2 * size // 3), systems=_many(5, seed + 3), relevant=12, judged=0.4, **shape, rng=seed + 3
         ),
     }  # fmt: skip
-    return [_task(name, drawn) for name, drawn in corpora.items()]
+    tasks = []
+    for name, drawn in corpora.items():
+        hard = "share" not in drawn.groups.columns
+        scores = drawn.scores if hard and drawn.scores.height else None
+        tasks.append(
+            Task(
+                name, drawn.rankings, drawn.groups, drawn.relevance, "P", "U", hard, scored=True, bias=drawn.bias, scores=scores,
+                negatives=1_000,
+            )
+        )  # fmt: skip
+    return tasks
 
 
 def _many(systems: int, seed: int) -> dict[str, Maker]:
-    """Systems that differ in bias, skill and noise, apart from each other."""
-    draw = np.random.default_rng(seed)
-    return {
-        f"run {i + 1:02}": Maker(bias=float(b), skill=float(s), noise=float(n))
-        for i, (b, s, n) in enumerate(
-            zip(
-                draw.normal(0.2, 0.5, systems),
-                draw.uniform(0.2, 1, systems),
-                draw.uniform(0.3, 1, systems),
-                strict=True,
-            )
-        )
-    }
-
-
-def _task(name: str, drawn: Corpus) -> Task:
-    hard = "share" not in drawn.groups.columns
-    return Task(
-        name, drawn.rankings, drawn.groups, drawn.relevance, "P", "U", hard, True, drawn.bias,
-        drawn.scores if hard and drawn.scores.height else None, negatives=NEGATIVES,
-    )  # fmt: skip
+    """Systems that differ in bias, skill and noise, independently of each other."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.normal(0.2, 0.5, systems), rng.uniform(0.2, 1, systems), rng.uniform(0.3, 1, systems)
+    makers = zip(*(values.tolist() for values in drawn), strict=True)
+    return {f"run {i:02}": Maker(bias=b, skill=s, noise=n) for i, (b, s, n) in enumerate(makers, 1)}
 
 
 COLUMNS = ("system", "request", "item", "rank", "group", "relevance")
@@ -106,53 +114,40 @@ COLUMNS = ("system", "request", "item", "rank", "group", "relevance")
 
 
 def from_data(
-    path: str | Path,
-    seed: int,
-    *,
-    protected: str | None = None,
-    versus: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    groups_in_other_file: bool = False,
-) -> Task:
+    path: str | Path, seed: int, *, columns: Mapping[str, str], groups_in_other_file: bool = False, **sides: Any
+) -> Task:  # fmt: skip
     """One experiment, from a folder of the TREC Fair track or a table of rankings."""
     if os.path.isdir(path):
-        return from_trec(path, seed, protected=protected, versus=versus)
+        return from_trec(path, seed, **sides)
     if not os.path.isfile(path):
         raise EvenhandError(
             f"{str(path)!r} is not there. Pass a folder of the TREC Fair track, or a table of rankings."
         )
-    return from_table(
-        path, protected=protected, versus=versus, columns=columns or {}, groups_in_other_file=groups_in_other_file
-    )
+    return from_table(path, columns=columns, groups_in_other_file=groups_in_other_file, **sides)
 
 
 def from_table(
-    path: str | Path,
-    *,
-    columns: Mapping[str, str],
-    groups_in_other_file: bool = False,
-    protected: str | None = None,
+    path: str | Path, *, columns: Mapping[str, str], groups_in_other_file: bool = False, protected: str | None = None,
     versus: str | None = None,
-) -> Task:
+) -> Task:  # fmt: skip
     """A task from a table of rankings; `columns` maps roles to differently named columns.
 
     `groups_in_other_file` says that the column of groups may be meant for another file.
     """
     import polars as pl
 
-    opened = open_table(str(path))
-    named = {role: columns.get(role, role) for role in (*COLUMNS, "score")}
-    opened = opened.with_numbers(*(named[role] for role in ("rank", "relevance", "score")))
-    present = list(opened.schema)
-    if groups_in_other_file and named["group"] not in present:
-        named["group"] = "group"
-    lost = [name for role, name in named.items() if name not in present and (role in COLUMNS or role in columns)]
+    names = {role: columns.get(role, role) for role in (*COLUMNS, "score")}
+    numbers = [names[role] for role in ("rank", "relevance", "score")]
+    table, _ = read_table(str(path), [], None, numbers)
+    if groups_in_other_file and names["group"] not in table.columns:
+        names["group"] = "group"
+    lost = [name for role, name in names.items() if name not in table.columns and (role in COLUMNS or role in columns)]
     if lost:
         raise EvenhandError(
             f"{str(path)!r} lacks {listing(lost)}. A table of rankings has columns for {listing(COLUMNS)}: name those that are "
-            f"called otherwise. It has {listing(present)}."
+            f"called otherwise. It has {listing(table.columns)}."
         )
-    table = fetch(opened, {role: opened.label(name) for role, name in named.items() if name in present}).frame
+    table = table.select(pl.col(name).alias(role) for role, name in names.items() if name in table.columns)
     if table["system"].n_unique() < 2:
         raise EvenhandError(f"{str(path)!r} holds one system, and metrics agree over systems. Pass two or more.")
     table = table.with_columns(pl.col("system").cast(pl.String), pl.col("relevance").cast(pl.Float64))
@@ -203,16 +198,16 @@ def from_trec(folder: str | Path, seed: int, *, protected: str | None = None, ve
         raise EvenhandError(
             f"{str(folder)!r} lacks queries (JSON lines with documents) or groups of documents (article-*.csv). Add them."
         )
-    judged = trec_fair_queries(min(queries, key=lambda p: ("eval" not in p.name, p.name)))
-    groups = trec_fair_groups(labels[0])
+    judged = eh.read.trec_fair_queries(min(queries, key=lambda p: ("eval" not in p.name, p.name)))
+    groups = eh.read.trec_fair_groups(labels[0])
     runs = [p for p, keys in kinds.items() if "ranking" in keys]
     shares = groups.frame.drop_nulls("group").group_by("group").agg(pl.col("share").sum()).sort("share")
     protected_label, versus_label = _two_sides(shares, labels[0].name, protected, versus)
-    roles: dict[str, Any] = {"weight": "weight", "sample": "sample"} if runs else {}
     lacking = "" if runs else "The folder holds no runs, so six re-rankers of the judged pools take their place. "
     return Task(
-        place.resolve().name, trec_fair_run(runs) if runs else _rerankers(judged, seed), groups,
-        judged.select("request", "item", "relevance"), protected_label, versus_label, False, not runs, None, None, **roles,
+        place.resolve().name, eh.read.trec_fair_run(runs) if runs else _rerankers(judged, seed), groups,
+        judged.select("request", "item", "relevance"), protected_label, versus_label, hard=False, scored=not runs,
+        weighted=bool(runs),
         about=f"{judged['request'].n_unique():,} queries with {judged.height:,} judged documents, groups from {labels[0].name}. "
         f"{lacking}Protected: {protected_label}, against {versus_label}.",
     )  # fmt: skip

@@ -9,19 +9,17 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from evenhand.audits.criteria import criteria
-from evenhand.audits.declare import Columns, Labels, Takes
-from evenhand.audits.declare import Table as Data
-from evenhand.audits.inequality import inequality
-from evenhand.audits.sources import sources
-from evenhand.audits.units import sizes, units_of
+import numpy as np
+import polars as pl
+
+import evenhand as eh
+from evenhand.audits.parameters import Columns, Labels, Takes
+from evenhand.audits.parameters import Table as Data
+from evenhand.audits.units import sizes
 from evenhand.errors import listing
-from evenhand.metrics.shares import lorenz_curve
-from evenhand.results import Result
-from evenhand.sources.slicing import log_bins
 from evenhand.studies.inequality_figures import figures
 from evenhand.studies.inequality_findings import (
     ATKINSON,
@@ -36,10 +34,10 @@ from evenhand.studies.inequality_findings import (
     Measures,
     claims,
     values,
+    words,
 )
 from evenhand.studies.inequality_log import NETWORK, USUAL, Log, log_of_data, log_of_platform
-from evenhand.studies.study import Claim, Study, Table, on_own_data
-from evenhand.synthetic.platform import Platform, platform
+from evenhand.studies.study import Claim, Study, Table, on_own_data, select, with_interval
 
 SIZE = 50_000
 BINS = 20
@@ -109,59 +107,53 @@ def study(
 def _on_data(events: Log, seed: int) -> Study:
     measured = measure(events, interval=DRAWS, seed=seed)
     drawn, lost = figures(measured, seed)
-    left = _left_out(measured, lost)
+    left_out = [(f.statement, f.where, need) for f in FINDINGS if (need := f.lacks(measured))]
+    left_out += [(title, "", need) for title, need in lost.items()]
+    caveats, tables = [OWN], [events.roles()]
+    if "split" in measured.parts:
+        tables.append(_source_table(measured))
+    tables.append(_criteria_table(events, seed))
+    if left_out:
+        findings = sum(bool(where) for _, where, _ in left_out)
+        parts = [f"{findings} of the paper's {len(FINDINGS)} findings"] if findings else []
+        parts += [what for what, where, _ in left_out if not where]
+        caveats.append(
+            f"Left out, for the log does not hold what they need: {'; '.join(parts)}. See the table of what is left out."
+        )
+        needs = tuple((what, where, NEEDS[need]) for what, where, need in left_out)
+        tables.append(Table("Left out, and what it needs", ("finding or figure", "where", "needs"), needs))
     return Study(
         name="inequality",
         title=OWN_TITLE,
-        setting=f"{measured.types.provenance['rows']:,} rows of {events.table.origin}. {measured.units:,} different "
+        setting=f"{measured.types.provenance['rows']:,} rows of {events.origin}. {measured.units:,} different "
         f"{events.unit!r} count: {events.counted}. {events.first!r} is taken for what the paper calls impressions (seed {seed}).",
         claims=claims(measured, all=False),
-        tables=(
-            events.roles(),
-            *([_source_table(measured)] if "split" in measured.parts else []),
-            _criteria_table(events, seed),
-            *([left] if left.rows else []),
-        ),
+        tables=tuple(tables),
         figures=drawn,
         sentences=tuple(_skew(measured)) if "split" in measured.parts else (),
-        caveats=(OWN, *([_left_out_words(left)] if left.rows else [])),
+        caveats=tuple(caveats),
     )
-
-
-def _left_out(m: Measures, lost: Mapping[str, str]) -> Table:
-    """Findings and figures that the log does not allow, and the columns that they need."""
-    every = [(finding.statement, finding.where, finding.lacks(m)) for finding in FINDINGS] + [
-        (name, "", need) for name, need in lost.items()
-    ]
-    rows = tuple((what, where, NEEDS[need]) for what, where, need in every if need)
-    return Table("Left out, and what it needs", ("finding or figure", "where", "needs"), rows)
-
-
-def _left_out_words(left: Table) -> str:
-    figures = [what for what, where, _ in left.rows if not where]
-    findings = len(left.rows) - len(figures)
-    parts = [*([f"{findings} of the paper's {len(FINDINGS)} findings"] if findings else []), *figures]
-    return f"Left out, for the log does not hold what they need: {'; '.join(parts)}. See the table of what is left out."
 
 
 def _on_platform(authors: int, seed: int, figure_5: str) -> Study:
     log.info("a month with %s authors", f"{authors:,}")
-    month = platform(authors, rng=seed)
+    month = eh.synthetic.platform(authors, rng=seed)
     events = log_of_platform(month, figure_5)
     measured = measure(events, interval=DRAWS, seed=seed)
     stated = claims(measured)
-    everyone, switched = {"as it is": _gini_of_all(month)}, {}
+    total_gini, switched = {"as it is": _gini_of_all(month)}, {}
     for name, off in SWITCHES.items():
         log.info("the same month with %s", name)
-        other = platform(authors, rng=seed, **off)
-        everyone[name] = _gini_of_all(other)
+        other = eh.synthetic.platform(authors, rng=seed, **off)
+        total_gini[name] = _gini_of_all(other)
         switched[name] = measure(log_of_platform(other, figure_5), interval=None, seed=seed)
-    skew = _split_skew(authors, seed, everyone)
+    table_of_switches, flips = _switches(stated, {name: claims(m) for name, m in switched.items()})
+    causes, sentence = _causes(authors, seed, total_gini)
     tables = (
-        _switch_table(stated, switched),
+        table_of_switches,
         _source_table(measured),
         _network_table({"as it is": measured, **switched}),
-        skew,
+        causes,
         _criteria_table(events, seed),
     )
     return Study(
@@ -171,7 +163,7 @@ def _on_platform(authors: int, seed: int, figure_5: str) -> Study:
         claims=stated,
         tables=tables,
         figures=figures(measured, seed)[0],
-        sentences=(*_flips(stated, switched), *_skew(measured), _structure(skew)),
+        sentences=(*flips, *_skew(measured), sentence),
         caveats=CAVEATS,
     )
 
@@ -183,64 +175,60 @@ def measure(events: Log, *, interval: str | None, seed: int) -> Measures:
         "unit": events.unit, "population": events.everyone, "interval": interval, "rng": seed, "nan_policy": events.nan_policy,
     }  # fmt: skip
     first = {**common, "amount": events.first}
-    types = inequality(events.table, amount=list(events.amounts), metrics=[*FAMILIES, *RATIOS, REACH], **common)
-    parts: dict[str, Result] = {}
+    types = eh.inequality(events.table, amount=list(events.amounts), metrics=[*FAMILIES, *RATIOS, REACH], **common)
+    parts: dict[str, eh.Result] = {}
     if len(events.sources) > 1:
         log.info("measuring %s", events.source)
         metrics = [GINI, ATKINSON, TOP_1, TOP_10]
-        parts["sources"] = inequality(events.table, by=events.source, metrics=metrics, **first)
+        parts["sources"] = eh.inequality(events.table, by=events.source, metrics=metrics, **first)
         if interval is not None:
-            parts["split"] = sources(events.table, source=str(events.source), **first)
+            parts["split"] = eh.sources(events.table, source=str(events.source), **first)
         if events.followers is not None:
-            parts["followers"] = inequality(
+            parts["followers"] = eh.inequality(
                 events.reached(), unit=events.unit, amount=events.followers, by=events.source, population=None, metrics=["mean", GINI],
                 interval=interval, rng=seed,
             )  # fmt: skip
     if events.networks:
-        parts["networks"] = inequality(events.by_network(), by=NETWORK, metrics=[GINI], **first)
+        parts["networks"] = eh.inequality(events.by_network(), by=NETWORK, metrics=[GINI], **first)
         if events.followed:
-            bins = log_bins(str(events.followers), BINS)
-            parts["bins"] = inequality(events.in_figure_5(), by=[NETWORK, bins], metrics=["mean", GINI], **first)
+            bins = eh.log_bins(str(events.followers), BINS)
+            parts["bins"] = eh.inequality(events.in_figure_5(), by=[NETWORK, bins], metrics=["mean", GINI], **first)
     return Measures(events, types, _crossings(events), parts)
 
 
 def _crossings(events: Log) -> list[tuple[str, str]]:
     """Pairs of engagement types of which neither is more equal throughout."""
-    read: dict[str, Any] = {"population": events.everyone, "nan_policy": events.nan_policy}
-    prepared = units_of(events.table, unit=events.unit, amount=list(events.amounts), **read)
-    spectra = {amount.name: prepared.slices(amount).spectra[0] for amount in prepared.log.amounts}
-    curves = {str(name): lorenz_curve(s) for name, s in spectra.items() if not s.reason()}
+    totals = events.table.drop_nulls(events.unit).group_by(events.unit).agg(pl.col(events.amounts).sum())
+    population = events.everyone.height if isinstance(events.everyone, pl.DataFrame) else int(events.everyone)
+    silent = np.zeros(max(0, population - totals.height))  # received nothing, and are in no row of the log
+    amounts = {name: np.concatenate([totals[name].to_numpy(), silent]) for name in events.amounts}
+    curves = {name: eh.metrics.lorenz(x) for name, x in amounts.items() if x.sum() > 0}
     pairs = itertools.combinations(curves, 2)
     return [(a, b) for a, b in pairs if not curves[a].dominates(curves[b]) and not curves[b].dominates(curves[a])]
 
 
-def _switch_table(stated: tuple[Claim, ...], switched: Mapping[str, Measures]) -> Table:
-    others = [claims(m) for m in switched.values()]
-    rows = tuple((c.statement, c.verdict, *(o[i].verdict for o in others)) for i, c in enumerate(stated))
-    return Table("Does it still come out with a mechanism switched off?", ("finding", "as it is", *switched), rows)
-
-
-def _flips(stated: tuple[Claim, ...], switched: Mapping[str, Measures]) -> list[str]:
-    """The findings that come out as it is and no longer do with a mechanism switched off."""
-    lines = []
-    for name, m in switched.items():
-        lost = [was.statement for was, now in zip(stated, claims(m), strict=True) if was.holds and now.holds is False]
+def _switches(stated: Sequence[Claim], switched: Mapping[str, Sequence[Claim]]) -> tuple[Table, list[str]]:
+    """The verdicts with each mechanism switched off, and sentences on findings that no longer come out."""
+    verdicts = tuple((c.statement, c.verdict, *(o[i].verdict for o in switched.values())) for i, c in enumerate(stated))
+    sentences = []
+    for name, others in switched.items():
+        lost = [was.statement for was, now in zip(stated, others, strict=True) if was.holds and now.holds is False]
         if lost:
-            lines.append(f"With {name}, {len(lost)} of the findings no longer come out: {'; '.join(lost)}.")
-    return lines
+            sentences.append(f"With {name}, {len(lost)} of the findings no longer come out: {'; '.join(lost)}.")
+    title = "Does it still come out with a mechanism switched off?"
+    return Table(title, ("finding", "as it is", *switched), verdicts), sentences
 
 
 def _source_table(m: Measures) -> Table:
     names = ("share", "own_gini", "correlation", "contribution", "marginal")
     texts: dict[str, dict[str, str]] = {}
-    for r in m.parts["split"].findings.rows():
+    for r in select(m.parts["split"]):
         if r["group"] is not None:
-            ends = f" ({r['low']:.4f} to {r['high']:.4f})" if r["metric"] == "marginal" else ""
-            texts.setdefault(r["group"], {})[r["metric"]] = f"{r['estimate']:.4f}{ends}"
+            text = with_interval(r) if r["metric"] == "marginal" else f"{r['estimate']:.4f}"
+            texts.setdefault(r["group"], {})[r["metric"]] = text
     rows = tuple((source, *(cells[name] for name in names)) for source, cells in sorted(texts.items()))
-    return Table(
-        f"Which source makes the skew: the Gini index of all {_words(m.log.first)} by source", ("source", *names), rows
-    )
+    title = f"Which source makes the skew: the Gini index of all {words(m.log.first)} by source"
+    return Table(title, ("source", *names), rows)
 
 
 def _network_table(runs: Mapping[str, Measures]) -> Table:
@@ -248,26 +236,25 @@ def _network_table(runs: Mapping[str, Measures]) -> Table:
     rows = []
     for name, m in runs.items():
         ginis = values(m.parts["networks"], GINI, NETWORK) | {"all": values(m.types, GINI, "amount")["impressions"]}
-        rows.append(
-            (name, *(f"{ginis.get(k, math.nan):.3f}" for k in ("all", "in_network", "out_of_network", "topics")))
-        )
+        cells = (f"{ginis.get(k, math.nan):.3f}" for k in ("all", "in_network", "out_of_network", "topics"))
+        rows.append((name, *cells))
     head = ("platform", "all impressions", "in network", "out of network", "topics")
     return Table("The Gini index of impressions where something is switched off", head, tuple(rows))
 
 
-def _split_skew(authors: int, seed: int, everyone: Mapping[str, float]) -> Table:
-    """The Gini index of all impressions as a sum of what its causes add.
+def _causes(authors: int, seed: int, total_gini: Mapping[str, float]) -> tuple[Table, str]:
+    """The Gini index of all impressions as a sum of what its causes add, as a table and a sentence.
 
     From a platform of equal followers and random suggestions, both are switched on in either order and their effects
-    averaged over the two orders (Shapley); what the wiring adds is the way from the rewired graph to the graph itself.
+    averaged over the two orders (Shapley); what the wiring adds is the step from the rewired graph to the graph itself.
     """
     log.info("splitting sources from structure")
     base, wired = ({**EQUAL_FOLLOWERS, **RANDOM}, {"rewired": True, **RANDOM})
-    neither, followers_only = (_gini_of_all(platform(authors, rng=seed, **off)) for off in (base, wired))
-    suggestions_only, both = everyone["equal followers"], everyone["rewired graph"]
+    neither, followers_only = (_gini_of_all(eh.synthetic.platform(authors, rng=seed, **off)) for off in (base, wired))
+    suggestions_only, both = total_gini["equal followers"], total_gini["rewired graph"]
     by_followers = ((followers_only - neither) + (both - suggestions_only)) / 2
     by_suggestions = ((suggestions_only - neither) + (both - followers_only)) / 2
-    total = everyone["as it is"]
+    total = total_gini["as it is"]
     rows = (
         ("posts, appeal and attention alone (equal followers, random suggestions)", f"{neither:.4f}"),
         ("unequal followers", f"{by_followers:+.4f}"),
@@ -275,77 +262,61 @@ def _split_skew(authors: int, seed: int, everyone: Mapping[str, float]) -> Table
         ("who follows whom, beyond how many (graph against rewired graph)", f"{total - both:+.4f}"),
         ("all impressions as it is", f"{total:.4f}"),
     )
-    return Table(
-        "Source or structure: what adds up to the Gini index of all impressions, over all authors",
-        ("cause", "Gini index"),
-        rows,
+    title = "Source or structure: what adds up to the Gini index of all impressions, over all authors"
+    return Table(title, ("cause", "Gini index"), rows), (
+        f"Source or structure? Unequal followers add {by_followers:+.4f}, suggestions that follow the graph "
+        f"{by_suggestions:+.4f}, and the wiring beyond how many follow whom {total - both:+.4f}."
     )
 
 
-def _gini_of_all(month: Platform) -> float:
+def _gini_of_all(month: eh.synthetic.Platform) -> float:
     """The Gini index of all impressions over all authors, whether displayed or not."""
-    result = inequality(
+    result = eh.inequality(
         month.engagements, unit="author_id", amount="impressions", population=month.authors.height, metrics=[GINI], interval=None
     )  # fmt: skip
-    return float(result.findings.columns["estimate"][0])
+    return float(result.frame["estimate"][0])
 
 
 def _criteria_table(events: Log, seed: int) -> Table:
     """The paper's Table 2, measured, with the authors' judgement where it differs."""
     log.info("the criteria of Table 2")
-    read: dict[str, Any] = {"population": events.everyone, "nan_policy": events.nan_policy}
-    result = criteria(events.table, unit=events.unit, amount=list(events.amounts), **read, rng=seed)
+    roles: dict[str, Any] = {"unit": events.unit, "amount": list(events.amounts), "population": events.everyone}
     cells: dict[str, dict[str, str]] = {}
-    for r in result.findings.rows():
-        if r["published"]:
-            cells.setdefault(r["metric"], {})[r["criterion"]] = _cell(r)
+    for r in select(eh.criteria(events.table, **roles, nan_policy=events.nan_policy, rng=seed)):
+        measured, published = r["measured"], r["published"]
+        if not published:
+            continue
+        if not measured:
+            text = f"{published} (judged)" if r["note"] == "judgement" else f"not measured (paper: {published})"
+        else:
+            text = str(measured) if measured == published else f"{measured} (paper: {published})"
+        cells.setdefault(r["metric"], {})[r["criterion"]] = text
     head = list(dict.fromkeys(name for by_criterion in cells.values() for name in by_criterion))
     rows = tuple((metric, *(by.get(name, "") for name in head)) for metric, by in cells.items())
     return Table("Table 2: the criteria, measured", ("metric", *head), rows)
 
 
-def _cell(r: Mapping[str, Any]) -> str:
-    if not r["measured"]:
-        is_judged = r["note"] == "judgement"
-        return f"{r['published']} (judged)" if is_judged else f"not measured (paper: {r['published']})"
-    return str(r["measured"]) if r["measured"] == r["published"] else f"{r['measured']} (paper: {r['published']})"
-
-
 def _skew(m: Measures) -> list[str]:
-    """Which source makes the skew, as far as the intervals tell."""
-    rows = list(m.parts["split"].findings.rows())
+    """A sentence on which source makes the skew, as far as the intervals show."""
     share, contribution = (
-        {r["group"]: r["estimate"] for r in rows if r["metric"] == name} for name in ("share", "contribution")
+        {r["group"]: r["estimate"] for r in select(m.parts["split"], name)} for name in ("share", "contribution")
     )
-    marginal = {r["group"]: r for r in rows if r["metric"] == "marginal" and not math.isnan(r["estimate"])}
+    marginal = {r["group"]: r for r in select(m.parts["split"], "marginal") if not math.isnan(r["estimate"])}
     if not marginal:
         return []
     largest = max(contribution, key=lambda k: contribution[k])
     why = ", because it shows most" if all(share[largest] > x for k, x in share.items() if k != largest) else ""
-    sentences = [f"{_words(largest).capitalize()} contributes most ({contribution[largest]:.3f}){why}"]
-    raises = [r for r in marginal.values() if r["low"] > 0]  # a sign inside the interval says nothing
-    evens = sorted(_words(r["group"]) for r in marginal.values() if r["high"] < 0)
+    sentences = [f"{words(largest).capitalize()} contributes most ({contribution[largest]:.3f}){why}"]
+    raises = [r for r in marginal.values() if r["low"] > 0]
+    evens = sorted(words(r["group"]) for r in marginal.values() if r["high"] < 0)
+    unclear = sorted(words(r["group"]) for r in marginal.values() if not (r["low"] > 0 or r["high"] < 0))
     if raises:
         most = max(raises, key=lambda r: r["estimate"])
         sentences.append(
-            f"1% more of {_words(most['group'])} raises the Gini index fastest (by {most['estimate'] / 100:+.6f})"
+            f"1% more of {words(most['group'])} raises the Gini index fastest (by {most['estimate'] / 100:+.6f})"
         )
     if evens:
         sentences.append(f"more of {' or '.join(evens)} lowers it")
-    unclear = sorted(_words(r["group"]) for r in marginal.values() if not (r["low"] > 0 or r["high"] < 0))
     if unclear:
-        sentences.append(f"what more of {' or '.join(unclear)} would do cannot be told from nothing")
+        sentences.append(f"the effect of more {' or '.join(unclear)} is not statistically significant")
     return [f"Which source makes the skew? {'; '.join(sentences)}."]
-
-
-def _words(label: Any) -> str:
-    return str(label).replace("_", " ")
-
-
-def _structure(skew: Table) -> str:
-    parts = {row[0]: row[1] for row in skew.rows}
-    return (
-        f"Source or structure? Unequal followers add {parts['unequal followers']}, suggestions that follow the graph "
-        f"{parts['suggestions that follow the graph']}, and the wiring beyond how many follow whom "
-        f"{parts['who follows whom, beyond how many (graph against rewired graph)']}."
-    )

@@ -9,14 +9,15 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+import evenhand as eh
 from evenhand.errors import listing
 from evenhand.report.charts.parts import middle
-from evenhand.results import Result
 from evenhand.studies.inequality_log import INSIDE, NETWORK, USUAL, Log
-from evenhand.studies.study import Claim
+from evenhand.studies.study import Claim, select
 
 GINI, ATKINSON, TOP_1, TOP_10 = "gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)"
 EQUAL, EQUIVALENT = "equal_share", "equivalent_to_top(p=0.1)"
@@ -24,24 +25,12 @@ RATIOS = ("percentile_ratio", "share_ratio")
 FAMILIES = (GINI, ATKINSON, TOP_1, TOP_10, EQUAL, EQUIVALENT)
 REACH = "reach"
 
-FEWEST = 30
-"""Units below which nothing is read off them, all together or in a bin of their own."""
-
-FEWEST_BINS = 6
-"""Bins of that size below which small and large accounts cannot be told apart."""
-
-CLEAR = 0.1
-"""A Gini index higher by more than this is much higher."""
-
-VISIBLE = 0.01
-"""Half an interval wider than this is seen on an axis from 0 to 1."""
-
-CORRELATED = 0.9
-"""A correlation that counts as high."""
-
-ALIKE = 0.8
-"""Share of pairs in the same order that counts as agreement: of ten pairs two may differ."""
-
+MIN_UNITS = 30  # below, nothing is read off the units of a log or of a bin
+MIN_BINS = 6  # of that many units each; below, small and large accounts cannot be compared
+MUCH_HIGHER = 0.1  # difference of two Gini indices
+VISIBLE = 0.01  # half an interval that is seen on an axis from 0 to 1
+CORRELATED = 0.9  # correlation that counts as high
+AGREEMENT = 0.8  # share of pairs in the same order: of ten pairs two may differ
 
 NEEDS = {
     "types": "two kinds of amounts or more (amount)",
@@ -68,15 +57,15 @@ class Measures:
     types : inequality of each engagement type, every metric.
     crossings : pairs of engagement types whose Lorenz curves cross.
     parts : the rest, as far as the log allows. `sources`: inequality of the first amount by source; `networks`: the same with
-        out-of-network sources taken together; `followers`: Gini index and mean of followers among the units whom a source
+        out-of-network sources merged; `followers`: Gini index and mean of followers among the units that a source
         reached; `bins`: mean and Gini index in and out of network by bin of followers; `split`: what each source adds to the
         Gini index.
     """
 
     log: Log
-    types: Result
+    types: eh.Result
     crossings: Sequence[tuple[str, str]]
-    parts: Mapping[str, Result]
+    parts: Mapping[str, eh.Result]
 
     @property
     def has(self) -> set[str]:
@@ -89,21 +78,15 @@ class Measures:
 
     @property
     def units(self) -> int:
-        """How many there are."""
-        return int(self.types.findings.columns["units"][0])
+        return int(select(self.types)[0]["units"])
 
     @property
-    def sources(self) -> Result:
+    def sources(self) -> eh.Result:
         return self.parts["sources"]
 
     def by_source(self, metric: str) -> dict[str, float]:
         """A metric of the first amount by source."""
         return values(self.sources, metric, str(self.log.source))
-
-    @property
-    def reach(self) -> dict[str, float]:
-        """Share of units with any engagement of a type."""
-        return values(self.types, REACH, "amount")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +101,15 @@ class Finding:
     read: Callable[[Measures], tuple[str, bool | None]]
 
     def lacks(self, m: Measures) -> str | None:
-        """The first need that the log does not meet; None if it meets all."""
+        """The first need that the log does not meet."""
         return next((need for need in self.needs if need not in m.has), None)
 
     def __call__(self, m: Measures) -> Claim:
         lost = self.lacks(m)
         if lost is not None:
             measured, holds = f"needs {NEEDS[lost]}", None
-        elif m.units < FEWEST:
-            measured, holds = f"fewer than {FEWEST} units", None
+        elif m.units < MIN_UNITS:
+            measured, holds = f"fewer than {MIN_UNITS} units", None
         else:
             measured, holds = self.read(m)
         return Claim(self.statement, self.where, self.stated, measured, holds, self.counts)
@@ -134,7 +117,7 @@ class Finding:
 
 FINDINGS: list[Finding] = []
 
-APART = "the intervals do not overlap"
+SEPARATE, OVERLAPPING = "the intervals do not overlap", "whose intervals overlap"
 
 
 def finding(statement: str, where: str, stated: str, *needs: str, counts: str = "") -> Callable[..., Finding]:
@@ -148,25 +131,22 @@ def finding(statement: str, where: str, stated: str, *needs: str, counts: str = 
     return declared
 
 
-def values(result: Result, metric: str, key: str) -> dict[str, float]:
+def values(result: eh.Result, metric: str, key: str) -> dict[str, float]:
     """The estimates of one metric by the labels of one slice column."""
-    return {str(r[key]): float(r["estimate"]) for r in result.findings.rows() if r["metric"] == metric}
+    return {str(r[key]): float(r["estimate"]) for r in select(result, metric)}
 
 
-def above(result: Result, key: str, first: str, other: str) -> bool | None:
+def above(result: eh.Result, key: str, first: str, other: str) -> bool | None:
     """Whether the Gini index of one slice is above another's; None if intervals overlap.
 
     Without intervals the estimates decide.
     """
-    rows = {str(r[key]): r for r in result.findings.rows() if r["metric"] == GINI}
+    rows = {str(r[key]): r for r in select(result, GINI)}
     (low, high), (other_low, other_high) = (
         (r["estimate"], r["estimate"]) if math.isnan(r["low"] + r["high"]) else (r["low"], r["high"])
         for r in (rows[first], rows[other])
     )
     return True if low > other_high else False if high <= other_low else None
-
-
-UNCLEAR = "whose intervals overlap"
 
 
 def _defined(estimates: Mapping[str, float]) -> dict[str, float]:
@@ -180,22 +160,17 @@ def alike(first: Mapping[str, float], other: Mapping[str, float]) -> float:
     return sum(same) / len(pairs) if pairs else math.nan
 
 
-def _ratios(types: Result) -> set[str]:
+def _ratios(types: eh.Result) -> set[str]:
     """The types of which a ratio is defined."""
-    return {r["amount"] for r in types.findings.rows() if r["metric"] in RATIOS and not math.isnan(r["estimate"])}
+    return {r["amount"] for r in select(types, *RATIOS) if not math.isnan(r["estimate"])}
 
 
-def _plain(name: str) -> str:
-    return name.replace("_", " ")
+def words(label: Any) -> str:
+    return str(label).replace("_", " ")
 
 
 def _listed(estimates: Mapping[str, float], digits: int = 3) -> str:
-    return ", ".join(f"{_plain(name)} {x:,.{digits}f}" for name, x in sorted(estimates.items(), key=lambda p: p[1]))
-
-
-def _digits(shares: Mapping[str, float]) -> int:
-    """Digits of a percentage that tell shares apart, up to two."""
-    return next((d for d in (0, 1) if len({round(x, d + 2) for x in shares.values()}) == len(shares)), 2)
+    return ", ".join(f"{words(name)} {x:,.{digits}f}" for name, x in sorted(estimates.items(), key=lambda p: p[1]))
 
 
 @finding("All engagement types have a Gini index above 0.95", "figure 2a", "> 0.95")
@@ -213,59 +188,61 @@ def _ends(estimates: Mapping[str, float], bound: float, form: str) -> tuple[str,
     if not defined:
         return "nobody received anything", None
     least = min(defined, key=lambda k: defined[k])
-    measured = f"smallest {defined[least]:{form}} ({_plain(least)}), largest {max(defined.values()):{form}}"
-    return measured if len(estimates) > 1 else f"{defined[least]:{form}} ({_plain(least)})", defined[least] > bound
+    measured = f"smallest {defined[least]:{form}} ({words(least)}), largest {max(defined.values()):{form}}"
+    return measured if len(estimates) > 1 else f"{defined[least]:{form}} ({words(least)})", defined[least] > bound
 
 
 @finding("Impressions reach furthest: their curve leaves zero first", "figure 1b", "impressions", "types")
 def impressions_reach_furthest(m: Measures) -> tuple[str, bool | None]:
-    reach = m.reach
-    measured = "with any: " + ", ".join(f"{_plain(n)} {x:.{_digits(reach)}%}" for n, x in reach.items())
+    reach = values(m.types, REACH, "amount")
+    # As many digits as tell the shares apart, up to two.
+    digits = next((d for d in (0, 1) if len({round(x, d + 2) for x in reach.values()}) == len(reach)), 2)
+    measured = "with any: " + ", ".join(f"{words(n)} {x:.{digits}%}" for n, x in reach.items())
     return measured, all(reach[m.log.first] > x for name, x in reach.items() if name != m.log.first)
 
 
 @finding("Some of the Lorenz curves cross", "figure 1", "some", "types")
 def curves_cross(m: Measures) -> tuple[str, bool | None]:
-    named = ", ".join(_plain(f"{a} and {b}") for a, b in m.crossings[:3])
+    named = ", ".join(words(f"{a} and {b}") for a, b in m.crossings[:3])
     pairs = math.comb(len(m.log.amounts), 2)
     return f"{len(m.crossings)} of {pairs} pairs cross" + (f" ({named})" if named else ""), bool(m.crossings)
 
 
-@finding("Quotes are the most skewed type", "figure 2", "quotes", "types", "quotes", counts=APART)
+@finding("Quotes are the most skewed type", "figure 2", "quotes", "types", "quotes", counts=SEPARATE)
 def quotes_are_most_skewed(m: Measures) -> tuple[str, bool | None]:
     return _at_the_end(m.types, "amount", "quotes", most=True)
 
 
 @finding(
-    "Profile clicks are the least skewed type", "figure 2", "profile clicks", "types", "profile_clicks", counts=APART
+    "Profile clicks are the least skewed type", "figure 2", "profile clicks", "types", "profile_clicks", counts=SEPARATE
 )
 def profile_clicks_are_least_skewed(m: Measures) -> tuple[str, bool | None]:
     return _at_the_end(m.types, "amount", "profile_clicks", most=False)
 
 
-def _at_the_end(result: Result, key: str, name: str, *, most: bool) -> tuple[str, bool | None]:
+def _at_the_end(result: eh.Result, key: str, name: str, *, most: bool) -> tuple[str, bool | None]:
     """Whether a slice is more, or less, skewed than all others."""
     estimates = _defined(values(result, GINI, key))
     others = [other for other in estimates if other != name]
     if name not in estimates:
-        return f"nobody received any {_plain(name)}", None
+        return f"nobody received any {words(name)}", None
     if not others:
         return "nobody received anything else", None
     first = (max if most else min)(others, key=lambda k: estimates[k])
-    text = f"{_plain(name)} {estimates[name]:.3f}; of the others {'most' if most else 'least'}: {_plain(first)} {estimates[first]:.3f}"
+    text = f"{words(name)} {estimates[name]:.3f}; of the others {'most' if most else 'least'}: {words(first)} {estimates[first]:.3f}"
     ends = above(result, key, *((name, first) if most else (first, name)))
-    return text if ends is not None else f"{text}, {UNCLEAR}", ends
+    return text if ends is not None else f"{text}, {OVERLAPPING}", ends
 
 
 @finding("80/20 ratios are defined for impressions only", "figure 2b", "impressions", "types")
 def ratios_need_impressions(m: Measures) -> tuple[str, bool | None]:
     defined = _ratios(m.types)
-    return "defined for " + (", ".join(sorted(map(_plain, defined))) or "none"), defined == {m.log.first}
+    return "defined for " + (", ".join(sorted(map(words, defined))) or "none"), defined == {m.log.first}
 
 
 @finding(
     "All metric families generally agree on the order of the types", "figure 2", "agree", "types",
-    counts=f"{ALIKE:.0%} of pairs or more in the order of the Gini index, by every family",
+    counts=f"{AGREEMENT:.0%} of pairs or more in the order of the Gini index, by every family",
 )  # fmt: skip
 def metrics_agree(m: Measures) -> tuple[str, bool | None]:
     order = _defined(values(m.types, GINI, "amount"))
@@ -276,12 +253,12 @@ def metrics_agree(m: Measures) -> tuple[str, bool | None]:
     measured = (
         f"pairs of types ordered as by the Gini index: {others[worst]:.0%} ({worst}) to {max(others.values()):.0%}"
     )
-    return measured, others[worst] >= ALIKE
+    return measured, others[worst] >= AGREEMENT
 
 
 @finding(
     "Out-of-network suggestions are more skewed than in-network ranking", "figure 3", "in network lowest", "sources", "networks",
-    counts=APART,
+    counts=SEPARATE,
 )  # fmt: skip
 def out_of_network_is_more_skewed(m: Measures) -> tuple[str, bool | None]:
     estimates = _defined(m.by_source(GINI))
@@ -290,10 +267,10 @@ def out_of_network_is_more_skewed(m: Measures) -> tuple[str, bool | None]:
         return _listed(estimates), None
     nearest = min(outside, key=lambda k: estimates[k]), max(inside, key=lambda k: estimates[k])
     ends = above(m.sources, str(m.log.source), *nearest)
-    return _listed(estimates) + ("" if ends is not None else f"; {listing(nearest)}, {UNCLEAR}"), ends
+    return _listed(estimates) + ("" if ends is not None else f"; {listing(nearest)}, {OVERLAPPING}"), ends
 
 
-@finding("Miscellaneous suggestions are the most skewed source", "figure 3", "misc", "sources", "misc", counts=APART)
+@finding("Miscellaneous suggestions are the most skewed source", "figure 3", "misc", "sources", "misc", counts=SEPARATE)
 def misc_is_most_skewed(m: Measures) -> tuple[str, bool | None]:
     return _at_the_end(m.sources, str(m.log.source), USUAL, most=True)
 
@@ -315,7 +292,7 @@ def metrics_are_correlated(m: Measures) -> tuple[str, bool | None]:
 
 @finding(
     "Sources with a larger Gini index reach authors with more followers", "figure 4", "rises", "sources", "followers",
-    counts=f"{ALIKE:.0%} of pairs or more",
+    counts=f"{AGREEMENT:.0%} of pairs or more",
 )  # fmt: skip
 def skewed_sources_reach_the_followed(m: Measures) -> tuple[str, bool | None]:
     return _with_followers(m, "mean", 0)
@@ -323,7 +300,7 @@ def skewed_sources_reach_the_followed(m: Measures) -> tuple[str, bool | None]:
 
 @finding(
     "Sources with a larger Gini index reach authors with more unequal followers", "figure 4", "rises", "sources", "followers",
-    counts=f"{ALIKE:.0%} of pairs or more",
+    counts=f"{AGREEMENT:.0%} of pairs or more",
 )  # fmt: skip
 def skewed_sources_reach_unequal_followers(m: Measures) -> tuple[str, bool | None]:
     return _with_followers(m, GINI, 3)
@@ -336,15 +313,18 @@ def _with_followers(m: Measures, metric: str, digits: int) -> tuple[str, bool | 
     if max(estimates.values()) - min(estimates.values()) <= 0.01 * max(estimates.values()):
         return f"the same for all: {_listed(estimates, digits)}", False
     same = alike({name: skew[name] for name in estimates}, estimates)
-    return f"{same:.0%} of pairs rise together; {_listed(estimates, digits)}", same >= ALIKE
+    return f"{same:.0%} of pairs rise together; {_listed(estimates, digits)}", same >= AGREEMENT
 
 
-def _by_bin(m: Measures, metric: str, fewest: int = FEWEST) -> list[tuple[float, float, float, int]]:
+TOO_FEW_BINS = f"fewer than {MIN_BINS} bins with {MIN_UNITS} authors"
+
+
+def _by_bin(m: Measures, metric: str, fewest: int = MIN_UNITS) -> list[tuple[float, float, float, int]]:
     """Per large enough bin of followers: its middle, both networks' values, and its authors."""
     low, high = (f"{m.log.followers}_{end}" for end in ("low", "high"))
     by_network: dict[str, dict[float, tuple[float, int]]] = {INSIDE: {}, m.log.other: {}}
-    for r in m.parts["bins"].findings.rows():
-        if r["metric"] == metric and r[low] is not None and r["units"] >= fewest and not math.isnan(r["estimate"]):
+    for r in select(m.parts["bins"], metric):
+        if r[low] is not None and r["units"] >= fewest and not math.isnan(r["estimate"]):
             by_network[r[NETWORK]][middle(r[low], r[high])] = (float(r["estimate"]), int(r["units"]))
     inside, outside = by_network.values()
     return [(x, inside[x][0], outside[x][0], inside[x][1]) for x in sorted(set(inside) & set(outside))]
@@ -356,11 +336,11 @@ def _by_bin(m: Measures, metric: str, fewest: int = FEWEST) -> list[tuple[float,
 )  # fmt: skip
 def reach_grows_alike(m: Measures) -> tuple[str, bool | None]:
     rows = [r for r in _by_bin(m, "mean") if min(r[:3]) > 0]
-    if len(rows) < FEWEST_BINS:
-        return _ONE_BIN, None
+    if len(rows) < MIN_BINS:
+        return TOO_FEW_BINS, None
     x = np.log([r[0] for r in rows])
     inside, outside = (float(np.polyfit(x, np.log([r[k] for r in rows]), 1)[0]) for k in (1, 2))
-    measured = f"powers of followers: in network {inside:.2f}, {_plain(m.log.other)} {outside:.2f}"
+    measured = f"powers of followers: in network {inside:.2f}, {words(m.log.other)} {outside:.2f}"
     return measured, min(inside, outside) > 0 and abs(inside - outside) < 0.25 * inside
 
 
@@ -373,11 +353,8 @@ def in_network_shows_more(m: Measures) -> tuple[str, bool | None]:
     more, units = sum(inside > outside for _, inside, outside, _ in rows), sum(r[3] for r in whole)
     inside, outside = (sum(r[k] * r[3] for r in whole) / units for k in (1, 2))
     form = ",.0f" if min(inside, outside) >= 10 else ",.2f"
-    measured = f"mean {inside:{form}} against {outside:{form}} ({_plain(m.log.other)}); more in {more} of {len(rows)} bins of followers"
+    measured = f"mean {inside:{form}} against {outside:{form}} ({words(m.log.other)}); more in {more} of {len(rows)} bins of followers"
     return measured, inside > outside and 2 * more > len(rows)
-
-
-_ONE_BIN = f"fewer than {FEWEST_BINS} bins with {FEWEST} authors"
 
 
 def _gaps(rows: Sequence[tuple[float, float, float, int]]) -> list[float]:
@@ -386,17 +363,17 @@ def _gaps(rows: Sequence[tuple[float, float, float, int]]) -> list[float]:
 
 @finding(
     "Within bins, out-of-network is much more skewed for authors with few followers", "figure 5b", "much more", "bins",
-    counts=f"higher in every lower bin, by {CLEAR} on average",
+    counts=f"higher in every lower bin, by {MUCH_HIGHER} on average",
 )  # fmt: skip
 def small_accounts_are_skewed_out_of_network(m: Measures) -> tuple[str, bool | None]:
     rows = _by_bin(m, GINI)
-    if len(rows) < FEWEST_BINS:
-        return _ONE_BIN, None
+    if len(rows) < MIN_BINS:
+        return TOO_FEW_BINS, None
     gaps = _gaps(rows[: len(rows) // 2])
     text = (
-        f"{_plain(m.log.other)}: Gini index higher by {min(gaps):.2f} to {max(gaps):.2f} in the {len(gaps)} lower bins"
+        f"{words(m.log.other)}: Gini index higher by {min(gaps):.2f} to {max(gaps):.2f} in the {len(gaps)} lower bins"
     )
-    return text, min(gaps) > 0 and float(np.mean(gaps)) > CLEAR
+    return text, min(gaps) > 0 and float(np.mean(gaps)) > MUCH_HIGHER
 
 
 @finding(
@@ -405,8 +382,8 @@ def small_accounts_are_skewed_out_of_network(m: Measures) -> tuple[str, bool | N
 )  # fmt: skip
 def large_accounts_are_alike(m: Measures) -> tuple[str, bool | None]:
     rows = _by_bin(m, GINI)
-    if len(rows) < FEWEST_BINS:
-        return _ONE_BIN, None
+    if len(rows) < MIN_BINS:
+        return TOO_FEW_BINS, None
     small, large = (float(np.mean(_gaps(part))) for part in (rows[:3], rows[-3:]))
     x, inside, outside, units = rows[-1]
     measured = (
@@ -426,7 +403,7 @@ def top_share_spreads_sources(m: Measures) -> tuple[str, bool | None]:
     return _spread(m.sources, str(m.log.source), (GINI, ATKINSON, TOP_1, TOP_10))
 
 
-def _spread(result: Result, key: str, metrics: Sequence[str]) -> tuple[str, bool | None]:
+def _spread(result: eh.Result, key: str, metrics: Sequence[str]) -> tuple[str, bool | None]:
     """Effect size as in the paper's figures: the range of each metric over slices."""
     ranges = {}
     for metric in metrics:
@@ -444,15 +421,15 @@ def errors_are_small(m: Measures) -> tuple[str, bool | None]:
     halves = {
         f"{r['metric']} of {r[key]}": (r["high"] - r["low"]) / 2
         for key, part in parts.items()
-        for r in part.findings.rows()
-        if r["metric"] in FAMILIES and not math.isnan(r["high"] - r["low"])
+        for r in select(part, *FAMILIES)
+        if not math.isnan(r["high"] - r["low"])
     }
     if not halves:
         return "no intervals were drawn", None
     widest = max(halves, key=lambda k: halves[k])
     gini = max((half for name, half in halves.items() if name.startswith(GINI)), default=math.nan)
     wide, gini_half = (f"{half:.3f}" if not half < 0.001 else "below 0.001" for half in (halves[widest], gini))
-    measured = f"widest half interval {wide} ({_plain(widest)}); of a Gini index {gini_half}"
+    measured = f"widest half interval {wide} ({words(widest)}); of a Gini index {gini_half}"
     return measured, halves[widest] <= VISIBLE
 
 

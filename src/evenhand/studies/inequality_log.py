@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
-from evenhand.audits.assemble import names_of
-from evenhand.errors import EvenhandError, all_problems, listing
+import polars as pl
+
+import evenhand as eh
+from evenhand.errors import EvenhandError, listing
 from evenhand.labels import in_order, match, matches, several
-from evenhand.sources.columns import INTEGERS, TEXT
-from evenhand.sources.logs import NanPolicy
-from evenhand.sources.opening import open_table
-from evenhand.sources.populations import units_with_several
-from evenhand.sources.relation import Relation, relation_of
-from evenhand.sources.roles import missing_columns
-from evenhand.sources.sql import count_where, select, text
-from evenhand.studies.study import Table as Shown
-from evenhand.synthetic.platform import ENGAGEMENTS, Platform
+from evenhand.studies.study import Table, read_table
+from evenhand.synthetic.platform import ENGAGEMENTS
 
 POOLED = "pooled"
 """All out-of-network sources together, where one of them can be named."""
@@ -26,7 +21,7 @@ USUAL = "misc"
 """The out-of-network source that the paper's figure 5 shows."""
 OUT_OF_NETWORK = ("likes", "graph", USUAL)
 NETWORK, INSIDE, OUTSIDE = "network", "in_network", "out_of_network"
-MOST_SOURCES = 50
+MAX_SOURCES = 50  # a column with more labels holds ids, not sources
 
 
 @dataclass(frozen=True)
@@ -35,13 +30,14 @@ class Log:
 
     Attributes
     ----------
-    everyone : how many units there are, or a table of them, with `followers` where these are known of all.
-    inside, outside : the sources in and out of network; none where nobody said.
+    everyone : how many units there are, or a table of them, with `followers` if these are known of all.
+    inside, outside : the sources in and out of network; none if nobody said.
     figure_5 : the out-of-network source that figure 5 shows, or `pooled`.
-    counted : who that is, in words.
+    counted : who `everyone` is, in words.
+    origin : what the table is called.
     """
 
-    table: Relation
+    table: pl.DataFrame
     unit: str
     amounts: tuple[str, ...]
     everyone: Any
@@ -51,7 +47,8 @@ class Log:
     outside: tuple[Any, ...] = ()
     figure_5: str = POOLED
     counted: str = ""
-    nan_policy: NanPolicy = "raise"
+    nan_policy: Literal["raise", "omit"] = "raise"
+    origin: str = ""
 
     @property
     def first(self) -> str:
@@ -59,8 +56,8 @@ class Log:
 
     @cached_property
     def sources(self) -> list[Any]:
-        """Every label of the source that is known."""
-        return labels_of(self.table, self.source) if self.source is not None else []
+        """Every known label of the source."""
+        return in_order(self.table[self.source].drop_nulls().unique()) if self.source is not None else []
 
     @property
     def networks(self) -> bool:
@@ -70,77 +67,40 @@ class Log:
     @property
     def followed(self) -> bool:
         """Whether the followers of everyone who counts are known."""
-        return (
-            self.followers is not None
-            and isinstance(self.everyone, Relation)
-            and self.followers in self.everyone.schema
-        )
-
-    @property
-    def compared(self) -> tuple[Any, ...]:
-        """The out-of-network sources of figure 5."""
-        return self.outside if self.figure_5 == POOLED else (match(self.figure_5, list(self.outside)),)
+        return isinstance(self.everyone, pl.DataFrame) and self.followers in self.everyone.columns
 
     @property
     def other(self) -> str:
         """Label of figure 5's out-of-network side: the source, or out_of_network if pooled."""
         return OUTSIDE if self.figure_5 in (POOLED, INSIDE) else self.figure_5
 
-    def by_network(self) -> Relation:
+    def by_network(self) -> pl.DataFrame:
         """The log with a column `network`: in_network, out_of_network, or another source's name."""
         return self._with_sides(self.outside, OUTSIDE)
 
-    def in_figure_5(self) -> Relation:
+    def in_figure_5(self) -> pl.DataFrame:
         """The rows of figure 5, its two sides in a column `network`."""
-        return self._with_sides(self.compared, self.other).where(self._is_one_of([*self.inside, *self.compared]))
+        compared = self.outside if self.figure_5 == POOLED else (match(self.figure_5, list(self.outside)),)
+        return self._with_sides(compared, self.other).filter(pl.col(NETWORK).is_in([INSIDE, self.other]))
 
-    @property
-    def _source_text(self) -> str:
-        return f"CAST({self.table.label(str(self.source))} AS VARCHAR)"
+    def _with_sides(self, outside: Sequence[Any], name: str) -> pl.DataFrame:
+        source = pl.col(str(self.source))
+        inside = source.is_in(list(self.inside))
+        side = pl.when(inside).then(pl.lit(INSIDE)).when(source.is_in(list(outside))).then(pl.lit(name))
+        return self.table.with_columns(side.otherwise(source.cast(pl.String)).alias(NETWORK))
 
-    def _is_one_of(self, sources: Sequence[Any]) -> str:
-        """SQL of whether a row is from one of some sources."""
-        named = [text(self._words[source]) for source in sources if source in self._words]
-        return f"{self._source_text} IN ({', '.join(named)})" if named else "FALSE"
+    def reached(self) -> pl.DataFrame:
+        """The followers of every unit that got something from a source: a row per unit and source."""
+        size = str(self.followers)
+        shown = self.table.filter(pl.col(self.first) > 0)
+        if size not in shown.columns:
+            shown = shown.join(
+                self.everyone.with_columns(pl.col(self.unit).cast(shown.schema[self.unit])), on=self.unit
+            )
+        known = shown if self.nan_policy == "raise" else shown.drop_nulls(size)
+        return known.group_by(self.unit, str(self.source)).agg(pl.col(size).max())
 
-    @cached_property
-    def _words(self) -> dict[Any, str]:
-        """Every label of the source as the engine writes it."""
-        chosen = {"label": self.table.label(str(self.source)), "words": self._source_text}
-        cells = self.table.engine.cells(f"SELECT DISTINCT {select(chosen)} FROM {self.table.name}")
-        return dict(zip(cells.values("label"), cells.values("words"), strict=True))
-
-    def _with_sides(self, outside: Sequence[Any], called: str) -> Relation:
-        side = f"""
-            CASE WHEN {self._is_one_of(self.inside)} THEN {text(INSIDE)}
-                WHEN {self._is_one_of(outside)} THEN {text(called)}
-                ELSE {self._source_text} END
-        """
-        return self.table.with_column(NETWORK, side, TEXT)
-
-    def reached(self) -> Relation:
-        """The followers of every unit that got something from a source: a row for each of both."""
-        table, size = self.table, str(self.followers)
-        chosen = {"who": table.label(self.unit), "via": table.label(str(self.source))}
-        got = f"{table.number(self.first)} > 0"
-        if size in table.schema:
-            owner = table
-            rows = f"{table.select({**chosen, 'size': table.label(size)})} WHERE {got}"
-        else:
-            owner = self.everyone
-            people = owner.select({"who": owner.label(self.unit), "size": owner.label(size)})
-            rows = f"""
-                SELECT shown.who, shown.via, people.size
-                FROM ({table.select(chosen)} WHERE {got}) AS shown
-                JOIN ({people}) AS people ON shown.who = people.who
-            """
-        known_only = "" if self.nan_policy == "raise" else "WHERE size IS NOT NULL"
-        names = {self.unit: "who", str(self.source): "via", size: "MAX(size)"}
-        query = f"SELECT {select(names)} FROM ({rows}) AS followed {known_only} GROUP BY who, via"
-        kinds = {name: table.label_type(name) for name in (self.unit, str(self.source))} | {size: owner.schema[size]}
-        return relation_of(table.engine, f"({query})", kinds, backend=table.backend, origin=table.origin)
-
-    def roles(self) -> Shown:
+    def roles(self) -> Table:
         """The columns by their roles."""
         rest = [s for s in self.sources if s not in (*self.inside, *self.outside)]
         columns = {
@@ -148,199 +108,133 @@ class Log:
             "in network": listing(self.inside), "out of network": listing(self.outside),
             "neither": listing(rest) if self.inside else "", "figure 5 shows": self.figure_5 if self.networks else "",
         }  # fmt: skip
-        return Shown(
+        return Table(
             "Columns and labels by role", ("role", "in the log"), tuple((k, v) for k, v in columns.items() if v)
         )
 
 
-def log_of_platform(month: Platform, figure_5: str = USUAL) -> Log:
+def log_of_platform(month: eh.synthetic.Platform, figure_5: str = USUAL) -> Log:
     """The log of a generated month, of authors with followers and a displayed post."""
-    import polars as pl
-
     matches("figure_5", figure_5, [*OUT_OF_NETWORK, POOLED], of="the sources out of network")
     eligible = month.authors.filter((pl.col("displays") > 0) & (pl.col("followers") > 0))
-    engagements = open_table(month.engagements)
-    everyone = open_table(eligible.select("author_id", "followers"), same_engine_as=engagements)
+    everyone = eligible.select("author_id", "followers")
     return Log(
-        engagements, "author_id", ENGAGEMENTS, everyone, "source", "followers", (INSIDE,), OUT_OF_NETWORK, figure_5
+        month.engagements,
+        "author_id",
+        ENGAGEMENTS,
+        everyone,
+        "source",
+        "followers",
+        (INSIDE,),
+        OUT_OF_NETWORK,
+        figure_5,
     )
 
 
 def log_of_data(
-    data: Any,
-    *,
-    unit: str,
-    amount: str | Sequence[str] | None,
-    source: str | None,
-    followers: str | None,
-    population: Any,
-    in_network: Any,
-    out_of_network: Any,
-    figure_5: str | None,
-    nan_policy: NanPolicy | None,
-) -> Log:
-    """A log of one's own, its columns checked."""
-    opened = open_table(data, role="data")
-    amounts = names_of(amount)
+    data: Any, *, unit: str, amount: str | Sequence[str] | None, source: str | None, followers: str | None, population: Any,
+    in_network: Any, out_of_network: Any, figure_5: str | None, nan_policy: Literal["raise", "omit"] | None,
+) -> Log:  # fmt: skip
+    """The user's log, its columns checked."""
+    amounts = () if amount is None else (amount,) if isinstance(amount, str) else tuple(amount)
     if len(set(amounts)) < len(amounts):
         raise EvenhandError(f"amount={listing(amounts)} names a column twice. Name every column once.")
-    named = [("unit", unit), *(("amount", a) for a in amounts), *([("source", source)] if source is not None else [])]
-    if problems := missing_columns(opened, named):
-        raise all_problems(problems)
-    if NETWORK in (unit, *amounts, followers):
-        raise EvenhandError(
-            f"The study adds a column {NETWORK!r}, and the log has one in another role. Rename it first."
-        )
-    opened = opened if nan_policy != "omit" else _with_amounts(opened, amounts)
-    everyone, counted = _everyone(opened, unit, followers, population)
-    _refuse_unknown_followers(opened, everyone, followers)
-    if not amounts:
-        opened, amounts = _counting_rows(opened)
-    opened, policy = opened.with_numbers(*amounts, followers), nan_policy or "raise"
-    checked = Log(opened, unit, amounts, everyone, source, followers, counted=counted, nan_policy=policy)
-    if followers is not None:
-        if policy == "raise":
-            _refuse_missing_followers(checked)
-        _refuse_changing_followers(checked)
-    if source is not None:
-        checked = _with_known_sources(checked)
-    if len(checked.sources) > MOST_SOURCES:
-        raise EvenhandError(
-            f"source={source!r} has {len(checked.sources):,} labels. Pass a column with at most {MOST_SOURCES}, one for each source."
-        )
-    _refuse_kinds_of_units(checked)
-    return _with_networks(checked, several(in_network), several(out_of_network), figure_5)
-
-
-def labels_of(table: Relation, column: str) -> list[Any]:
-    """The labels of a column, in order, without the missing."""
-    cells = table.engine.cells(f"SELECT DISTINCT {table.label(column)} AS label FROM {table.name}")
-    return in_order(label for label in cells.values("label") if label is not None)
-
-
-def _counting_rows(opened: Relation) -> tuple[Relation, tuple[str]]:
-    name = "rows"
-    if name in opened.schema:
-        raise EvenhandError(
-            f"The table has a column {name!r}, and no amount= is named. Pass amount={name!r}, or rename it."
-        )
-    return opened.with_column(name, "1", INTEGERS), (name,)
-
-
-def _with_amounts(opened: Relation, amounts: Sequence[str]) -> Relation:
-    """The rows with at least one amount; rows without any do not mean that nothing was received."""
-    table = opened.with_numbers(*amounts)
-    present = [f"{table.label(a)} IS NOT NULL" for a in amounts]
-    return table.where(" OR ".join(present)) if present else table
-
-
-def _everyone(opened: Relation, unit: str, followers: str | None, population: Any) -> tuple[Any, str]:
-    """The population, by default the units in the log, and a description of it."""
     if isinstance(population, Mapping):
         raise EvenhandError(
             "population gives a size per slice, and the study has several kinds of slices. Pass one number, or a table of units."
         )
-    if isinstance(population, (int, float)):
-        return population, "as many as the population says"
-    if population is None:
-        return (
-            _once_each(_people(opened, unit, followers), unit),
-            "those in the log; whoever received nothing and is not in it is missing, which makes it look more even",
+    sized = [] if followers is None else [followers]
+    people = None
+    if population is not None and not isinstance(population, (int, float)):
+        people, _ = read_table(population, [("unit", unit)], sized, sized, role="population")
+    roles = [("unit", unit), *(("amount", name) for name in amounts), *([("source", source)] if source else [])]
+    if followers is not None and (people is None or followers not in people.columns):
+        roles.append(("followers", followers))
+    table, origin = read_table(data, roles, sized, [*amounts, *sized], role="data")
+    if NETWORK in (unit, *amounts, followers):
+        raise EvenhandError(
+            f"The study adds a column {NETWORK!r}, and the log has one in another role. Rename it first."
         )
-    table = open_table(population, role="population", same_engine_as=opened)
-    if problems := missing_columns(table, [("unit", unit)]):
-        raise all_problems([p.replace("column of the table", "column of the population table") for p in problems])
-    return _people(table, unit, followers), "those of the population table"
+    if nan_policy == "omit" and amounts:  # a row without any amount does not say that nothing was received
+        table = table.filter(~pl.all_horizontal(pl.col(amounts).is_null()))
+    if not amounts:
+        if "rows" in table.columns:
+            raise EvenhandError("'rows' is a column in another role, and rows are counted. Rename it, or pass amount=.")
+        table, amounts = table.with_columns(rows=pl.lit(1)), ("rows",)
+    everyone, counted = population, "as many as the population says"
+    if people is not None:
+        everyone, counted = people, "those of the population table"
+    elif population is None:
+        everyone = table.group_by(unit).agg(pl.col(c).max() for c in sized if c in table.columns)
+        counted = (
+            "those in the log; whoever received nothing and is not in it is missing, which makes it look more even"
+        )
+    log = Log(
+        table,
+        unit,
+        amounts,
+        everyone,
+        source,
+        followers,
+        counted=counted,
+        nan_policy=nan_policy or "raise",
+        origin=origin,
+    )
+    log = _with_known_sources(_with_known_followers(log))
+    return _with_networks(log, several(in_network), several(out_of_network), figure_5)
 
 
-def _once_each(people: Relation, unit: str) -> Relation:
-    """One row for each unit."""
-    chosen = {name: f"MAX({people.label(name)})" for name in people.schema if name != unit}
-    query = f"SELECT {select({unit: people.label(unit), **chosen})} FROM {people.name} GROUP BY {people.label(unit)}"
-    kinds = {name: people.label_type(name) for name in people.schema}
-    return relation_of(people.engine, f"({query})", kinds, backend=people.backend, origin=people.origin)
-
-
-def _people(table: Relation, unit: str, followers: str | None) -> Relation:
-    """The columns of unit and followers only: any other would be taken for a slice."""
-    sized = [followers] if followers is not None and followers in table.schema else []
-    return table.with_numbers(*sized).only(unit, *sized)
-
-
-def _refuse_unknown_followers(opened: Relation, everyone: Any, followers: str | None) -> None:
-    in_population = isinstance(everyone, Relation) and followers in everyone.schema
-    if (
-        followers is not None
-        and not in_population
-        and (problems := missing_columns(opened, [("followers", followers)]))
-    ):
-        raise all_problems(problems)
-
-
-def _with_followers(log: Log) -> list[Relation]:
-    """The tables that have the followers of units."""
-    tables = (log.table, log.everyone)
-    return [table for table in tables if isinstance(table, Relation) and log.followers in table.schema]
-
-
-def _refuse_missing_followers(log: Log) -> None:
+def _with_known_followers(log: Log) -> Log:
+    """The log, whose units have one number of followers each; others are refused."""
     name = str(log.followers)
-    for table in _with_followers(log):
-        lost = int(table.facts({"n": count_where(f"{table.label(name)} IS NULL")})["n"])
-        if lost:
+    for table in (log.table, log.everyone):
+        if log.followers is None or not isinstance(table, pl.DataFrame) or name not in table.columns:
+            continue
+        if log.nan_policy == "raise" and (lost := table[name].null_count()):
             raise EvenhandError(
                 f"followers={name!r} is missing (null or NaN) in {lost:,} rows. Fill them, or pass nan_policy='omit'."
             )
-
-
-def _refuse_changing_followers(log: Log) -> None:
-    """Refuse units with several numbers of followers: nobody knows which one counts."""
-    name = str(log.followers)
-    for table in _with_followers(log):
-        if count := _varying(table, log.unit, name):
+        if varying := _varying(table, log.unit, name):
             raise EvenhandError(
-                f"followers={name!r} has more than one number for {count:,} units. Keep one for each, such as the last."
+                f"followers={name!r} has more than one number for {varying:,} units. Keep one for each, such as the last."
             )
-
-
-def _varying(table: Relation, unit: str, name: str) -> int:
-    """How many units have several values in a column, the missing left out."""
-    pairs = (
-        f"{table.select({'unit': table.label(unit), 'value': table.label(name)})} WHERE {table.label(name)} IS NOT NULL"
-    )
-    query = f"SELECT COUNT(*) AS n FROM ({units_with_several(pairs, ['value'])}) AS several"
-    return int(table.engine.cells(query).row()["n"])
-
-
-def _with_known_sources(log: Log) -> Log:
-    """The log without rows of no source; it is refused with them unless they are to be omitted."""
-    via = log.table.label(str(log.source))
-    if log.nan_policy == "omit":
-        return replace(log, table=log.table.where(f"{via} IS NOT NULL"))
-    lost = int(log.table.facts({"n": count_where(f"{via} IS NULL")})["n"])
-    if lost:
-        raise EvenhandError(
-            f"source={log.source!r} is missing in {lost:,} rows. Give them a source, or pass nan_policy='omit'."
-        )
     return log
 
 
-def _refuse_kinds_of_units(log: Log) -> None:
-    """Refuse a source that never varies within a unit: it is a kind of unit, of unknown size."""
-    if len(log.sources) < 2 or not isinstance(log.everyone, Relation):
-        return
-    if not _varying(log.table, log.unit, str(log.source)):
+def _varying(table: pl.DataFrame, unit: str, name: str) -> int:
+    """How many units have several known values in a column."""
+    counts = table.drop_nulls(name).group_by(unit).agg(pl.col(name).n_unique().alias("n"))
+    return int((counts["n"] > 1).sum())
+
+
+def _with_known_sources(log: Log) -> Log:
+    """The log without rows of no source; refused with them unless they are to be omitted."""
+    if log.source is None:
+        return log
+    if log.nan_policy == "raise" and (lost := log.table[log.source].null_count()):
+        raise EvenhandError(
+            f"source={log.source!r} is missing in {lost:,} rows. Give them a source, or pass nan_policy='omit'."
+        )
+    log = replace(log, table=log.table.drop_nulls(log.source))
+    if len(log.sources) > MAX_SOURCES:
+        raise EvenhandError(
+            f"source={log.source!r} has {len(log.sources):,} labels. Pass a column with at most {MAX_SOURCES}, one for each source."
+        )
+    # A source that never varies within a unit is a kind of unit, and nobody knows how many of each kind there are.
+    is_kind = len(log.sources) > 1 and not _varying(log.table, log.unit, str(log.source))
+    if is_kind and isinstance(log.everyone, pl.DataFrame):
         raise EvenhandError(
             f"source={log.source!r} is the same in all rows of every unit: it says what a unit is, not where an amount came "
             "from. Leave source= out, and compare kinds of units with eh.inequality(by=...)."
         )
+    return log
 
 
 def _with_networks(log: Log, inside: Sequence[Any], outside: Sequence[Any], figure_5: str | None) -> Log:
     """The log with sources in and out of network; if one side is named, the other is the rest."""
     if not inside and not outside:
         if figure_5 is not None:
-            raise EvenhandError("figure_5 sets a source beside those in network. Name them with in_network=.")
+            raise EvenhandError("figure_5 compares a source with those in network. Name them with in_network=.")
         return log
     if log.source is None:
         raise EvenhandError("in_network and out_of_network are labels of a source. Pass source= with its column too.")

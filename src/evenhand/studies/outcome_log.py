@@ -1,49 +1,39 @@
 """The outcome-test paper's questions on a user's table, whose truth is unknown.
 
-What the test and the slots given again can answer is answered, group by group and slice by slice. Findings that compare an
+What the test and the reallocated slots can answer is answered, group by group and slice by slice. Findings that compare an
 answer with what is really so (true qualifications, who is biased) cannot be measured on a log, and that is said.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from evenhand.audits.outcome.outcome_test import outcome_test
-from evenhand.audits.outcome.remedies import OutcomeResult
-from evenhand.audits.outcome.rows import CANNOT_SAY
+import evenhand as eh
 from evenhand.errors import EvenhandError, listing
-from evenhand.findings import Row
-from evenhand.intervals.difference import holm
+from evenhand.report.words.intervals import interval_text
 from evenhand.report.words.text import number, p_text, percent
-from evenhand.results import Result
-from evenhand.studies.study import Claim, Figure, Study, Table
+from evenhand.studies.study import Claim, Figure, Row, Study, Table, ends, is_number, select, with_interval
+
+if TYPE_CHECKING:
+    from evenhand.audits.outcome.remedies import OutcomeResult
 
 TITLE = "Equal opportunity for the equally qualified: the outcome test on a table of one's own"
-CAVEATS = (
+CAVEAT = (
     "A yes or a no says what this table shows by the rule beside it. The paper speaks of other data: neither confirms nor "
-    "refutes it. Who is really qualified stands in no table, so that what needs it cannot be measured.",
-    f"What it cannot say: {'; '.join(f'{limit[0].lower()}{limit[1:].rstrip(chr(46))}' for limit in CANNOT_SAY)}.",
+    "refutes it. Who is really qualified stands in no table, so that what needs it cannot be measured."
 )
-SURE = 0.05
-FEWEST_BINS = 5
-"""Bins from which on "in every bin" says something: a coin falls the same way four times in a row too often."""
-NULL_DRAWS = 999
-"""As many as it takes for a p that stays small when it is adjusted over a dozen groups."""
-DIFFER = ("Outcomes differ at equal score along the scores", "4.2, fig. 7", "positive, significant")
-MARGIN = ("Outcomes differ right above the threshold", "4.1, fig. 5", "positive, significant")
-HIGHER = ("A group realises higher outcomes than the reference in every bin", "4, fig. 4, 6", "systematically higher")
+ALPHA = 0.05  # level of the tests
+MIN_BINS = 5  # for "in every bin" to say something: a coin falls the same way four times in a row too often
+NULL_DRAWS = 999  # for a p that stays small when it is adjusted over a dozen groups
+HIGHER = "A group realises higher outcomes than the reference in every bin"
 SIZE = "Over all bins a group does better or worse than the reference at equal score"
-PRINTED = (
-    "The outcome rises with the slots given again, predicted and valued with the same rows",
-    "by almost 1%",
-)
-LESS = ("The outcome changes less than the slots", "small compared to them")
-RISE = "The rise is beyond chance (two folds)"
+RISES = ("The outcome rises with the slots given again, predicted and valued with the same rows", "4.1", "by almost 1%")
+SMALLER = ("The outcome changes less than the slots", "4.1", "small compared to them")
+BEYOND_CHANCE = ("The rise is beyond chance (two folds)", "4.1", "(not tested there)")
 TRUTH = (
     ("Different qualifications alone are not taken for bias", "3.4, 5.4", "not by the outcome test", False),
     ("Precision takes them for bias", "5.4.2", "false positive", False),
@@ -51,50 +41,54 @@ TRUTH = (
     ("Human bias is not sent to the algorithm", "5.1", "separate", False),
     ("The gap found is the gap that the true qualifications give", "4.1, 4.2", "(not stated)", True),
 )
-"""Findings that hold an answer against what is really so."""
+"""Findings that compare an answer with what is really so."""
 NEEDS_TRUTH = "needs the truth (who is really qualified, how people treat whom), which no table holds"
 log = logging.getLogger("evenhand")
 
 
 @dataclass(frozen=True)
 class Slots:
-    """Reallocated slots: as in the paper, within a window, with two folds; or why not."""
+    """Reallocated slots: as in the paper, within a window, and with two folds."""
 
-    printed: Result | None = None
-    bounded: Result | None = None
-    honest: Result | None = None
-    lost: str = ""
+    printed: eh.Result
+    bounded: eh.Result
+    honest: eh.Result
 
 
 def on_data(data: Any, roles: Mapping[str, Any], seed: int) -> Study:
     """All figures and findings that a table allows, its columns named by role."""
     arguments = {role: value for role, value in roles.items() if value is not None}
-    test = outcome_test(data, **arguments)
-    slots = _slots(test, arguments, seed)
-    answers = {"outcome_test": test, **({"counterfactual": slots.honest} if slots.honest else {})}
+    test: OutcomeResult = eh.outcome_test(data, **arguments)
+    slots = _reallocate(test, arguments, seed)
+    is_ranking = arguments.get("kind", "ranking") == "ranking"
+    facts, reference = test.provenance, test.findings.words.get("reference", "nobody")
+    table = facts["plan"].get("table")
+    read = "Rows" if facts.get("rows") is None else f"{facts['rows']:,} rows"
+    where = f" of {table}" if isinstance(table, str) else ""
+    limits = "; ".join(f"{limit[0].lower()}{limit[1:].rstrip('.')}" for limit in facts["cannot_say"])
+    tests = [m for m in ("joint_test", "marginal_test", "pooled_gap") if m in test.findings.metrics()]
     return Study(
-        "outcome", TITLE, _setting(test, seed), claims(test, slots), _tables(test, slots, arguments), _figures(test, slots),
-        tuple(_key_sentences(test)), CAVEATS, results=answers,
-    )  # fmt: skip
+        name="outcome",
+        title=TITLE,
+        setting=f"{read}{where}; others are compared with {reference!r} (seed {seed}).",
+        claims=(*_tested(test, is_ranking=is_ranking), *_reallocated(slots, is_ranking=is_ranking), *_unknowable(test)),
+        tables=_tables(test, slots, arguments),
+        figures=_figures(test, slots),
+        sentences=tuple(test.only(*tests).sentences()[:12]) if tests else (),
+        caveats=(CAVEAT, f"What it cannot say: {limits}."),
+        results={"outcome_test": test, **({"counterfactual": slots.honest} if isinstance(slots, Slots) else {})},
+    )
 
 
-def _setting(test: OutcomeResult, seed: int) -> str:
-    provenance = test.provenance
-    many = provenance.get("rows")
-    name = provenance["plan"].get("table")
-    read = f"{many:,} rows" if many is not None else "Rows"
-    where = f" of {name}" if isinstance(name, str) else ""
-    return f"{read}{where}; others are compared with {test.findings.words.get('reference', 'nobody')!r} (seed {seed})."
-
-
-def _slots(test: OutcomeResult, arguments: Mapping[str, Any], seed: int) -> Slots:
+def _reallocate(test: OutcomeResult, arguments: Mapping[str, Any], seed: int) -> Slots | str:
+    """The slots given again, or why they cannot be."""
     if "weight" in arguments:
-        return Slots(lost="a slot goes to one row, and a weight makes a row stand for several")
+        return "a slot goes to one row, and a weight makes a row stand for several"
     if not test.evidence:
-        return Slots(lost="there are no two groups to compare")
+        return "there are no two groups to compare"
     if "treated" not in arguments and arguments.get("kind") != "classification" and "request" not in arguments:
-        return Slots(lost="every row has its slot: the column of who was treated, or of the request, is not named")
-    log.info("giving slots again")
+        return "every row has its slot: the column of who was treated, or of the request, is not named"
+    log.info("reallocating slots")
     try:
         return Slots(
             test.counterfactual(folds=1, window=None, null_draws=0, rng=seed),
@@ -102,89 +96,70 @@ def _slots(test: OutcomeResult, arguments: Mapping[str, Any], seed: int) -> Slot
             test.counterfactual(null_draws=NULL_DRAWS, rng=seed),
         )
     except EvenhandError as error:
-        return Slots(lost=str(error).partition(". ")[0])
+        return str(error).partition(". ")[0]
 
 
-def claims(test: OutcomeResult, slots: Slots) -> tuple[Claim, ...]:
-    """The paper's findings, checked on this table; those that need the truth are left open."""
-    ranking = test.provenance["plan"].get("kind", "ranking") == "ranking"
-    return (
-        _joint(test) if ranking else _marginal(test),
-        _higher(test),
-        _pooled(test),
-        *_reallocated(slots, ranking=ranking),
-        *(
-            Claim(statement, where, stated, f"{_seen(test, statement)}{NEEDS_TRUTH}", None, is_ours=whose)
-            for statement, where, stated, whose in TRUTH
-        ),
-    )
-
-
-def _rows(result: Result, *metrics: str) -> list[Row]:
-    return [r for r in result.findings.rows() if r["metric"] in metrics]
-
-
-def _who(result: Result, r: Row) -> str:
+def _who(result: eh.Result, r: Row) -> str:
     """The group and the slice of a row, as far as it has them."""
-    slice_ = result.findings.slice_label(r)
-    return ", ".join(part for part in (r["group"], slice_) if part) or "all"
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a cell of a row holds a number."""
-    return value is not None and math.isfinite(value)
+    return ", ".join(part for part in (r["group"], result.findings.slice_label(r)) if part) or "all"
 
 
 def _units(rows: Iterable[Row], what: str = "rows") -> str:
     return f"{sum(int(r['units'] or 0) for r in rows):,} {what}"
 
 
-def _of_tests(result: Result, rows: Sequence[Row]) -> tuple[str, bool | None]:
-    """Tests of all slices: which find something once all are counted."""
-    tested = [r for r in rows if _is_number(r["p"])]
-    if not tested:
-        return _why(rows), None
-    p = [(r["p_adjusted"] if _is_number(r["p_adjusted"]) else r["p"], r) for r in tested]
-    hits = [_who(result, r) for value, r in p if value < SURE]
-    if len(rows) == 1:
-        return f"p = {p_text(tested[0]['p'])}", bool(hits)
-    names = f": {listing(hits, 6)}" if hits else ""
-    untested = f" ({len(rows) - len(tested)} cannot be tested)" if len(tested) < len(rows) else ""
-    return (
-        f"in {len(hits)} of {len(tested)} slices{untested}{names}; smallest adjusted p = {p_text(min(v for v, _ in p))}",
-        bool(hits),
-    )
-
-
 def _why(rows: Sequence[Row]) -> str:
+    """Why nothing was tested, by the notes of the rows."""
     noted = sorted({note.replace("_", " ") for r in rows for note in (r["note"] or "").split("; ") if note})
     return f"nothing to test ({', '.join(noted)})" if noted else "nothing to test"
 
 
-def _joint(test: OutcomeResult) -> Claim:
-    rows = _rows(test, "joint_test")
-    measured, holds = _of_tests(test, rows)
-    statement, where, stated = DIFFER
-    return Claim(statement, where, stated, f"joint test {measured}", holds, counts="p below 5%", sample=_units(rows))
+def _tested(test: OutcomeResult, *, is_ranking: bool) -> tuple[Claim, ...]:
+    """Claims on outcomes at equal score: all bins of a ranking or the lowest of a threshold, each bin, and the size."""
+    if is_ranking:
+        rows, name = select(test, "joint_test"), "joint test"
+        statement = ("Outcomes differ at equal score along the scores", "4.2, fig. 7", "positive, significant")
+    else:
+        rows, name = select(test, "marginal_test"), "test of the lowest bin"
+        statement = ("Outcomes differ right above the threshold", "4.1, fig. 5", "positive, significant")
+    measured, holds = _in_slices(test, rows)
+    every = select(test, "pooled_gap")
+    gaps = [r for r in every if "reference" not in (r["note"] or "").split("; ")]
+    tested = sorted((r for r in gaps if is_number(r["p_adjusted"])), key=lambda r: float(r["p_adjusted"]))
+    texts = [f"{_who(test, r)} {with_interval(r, '+.4f')}" for r in tested]
+    return (
+        Claim(*statement, f"{name} {measured}", holds, counts="p below 5%", sample=_units(rows)),
+        _higher(test),
+        Claim(
+            SIZE, "4.1, 4.2", "(not stated)", listing(texts, 4) if texts else _why(gaps),
+            any(r["p_adjusted"] < ALPHA for r in tested) if tested else None, counts="adjusted p below 5%", is_ours=True,
+            sample=_units(every),
+        ),
+    )  # fmt: skip
 
 
-def _marginal(test: OutcomeResult) -> Claim:
-    rows = _rows(test, "marginal_test")
-    measured, holds = _of_tests(test, rows)
-    statement, where, stated = MARGIN
-    return Claim(
-        statement, where, stated, f"test of the lowest bin {measured}", holds, counts="p below 5%", sample=_units(rows)
-    )
+def _in_slices(result: eh.Result, rows: Sequence[Row]) -> tuple[str, bool | None]:
+    """The slices in which a test is significant, adjusted over all of them, in words; and whether there is one."""
+    tested = [r for r in rows if is_number(r["p"])]
+    if not tested:
+        return _why(rows), None
+    p = [(r["p_adjusted"] if is_number(r["p_adjusted"]) else r["p"], r) for r in tested]
+    hits = [_who(result, r) for value, r in p if value < ALPHA]
+    if len(rows) == 1:
+        return f"p = {p_text(tested[0]['p'])}", bool(hits)
+    names = f": {listing(hits, 6)}" if hits else ""
+    untested = f" ({len(rows) - len(tested)} cannot be tested)" if len(tested) < len(rows) else ""
+    least = p_text(min(value for value, _ in p))
+    return f"in {len(hits)} of {len(tested)} slices{untested}{names}; smallest adjusted p = {least}", bool(hits)
 
 
 def _higher(test: OutcomeResult) -> Claim:
     """In how many bins each group does better than the reference at the same score."""
-    reference = test.findings.words.get("reference")
+    rows = [r for r in select(test, "mean_outcome") if is_number(r["estimate"])]
     means: dict[str, dict[tuple[str, Any], float]] = {}
-    rows = [r for r in _rows(test, "mean_outcome") if _is_number(r["estimate"])]
     for r in rows:
         means.setdefault(r["group"], {})[test.findings.slice_label(r), r["bin"]] = r["estimate"]
-    home = means.pop(str(reference), {})
+    home = means.pop(str(test.findings.words.get("reference")), {})
     counted: dict[str, tuple[int, int]] = {}
     for group, by_bin in means.items():
         for slice_ in dict.fromkeys(where for where, _ in by_bin):
@@ -192,129 +167,118 @@ def _higher(test: OutcomeResult) -> Claim:
             if both:
                 name = f"{group}, {slice_}" if slice_ else group
                 counted[name] = sum(by_bin[key] > home[key] for key in both), len(both)
-    enough = [counts for counts in counted.values() if counts[1] >= FEWEST_BINS]
+    enough = [higher == bins for higher, bins in counted.values() if bins >= MIN_BINS]
     ordered = sorted(counted.items(), key=lambda pair: -pair[1][0] / pair[1][1])
     text = listing([f"{name} in {higher} of {bins}" for name, (higher, bins) in ordered], 6)
-    statement, where, stated = HIGHER
     return Claim(
-        statement, where, stated, text or "no bin holds two groups", any(h == b for h, b in enough) if enough else None,
-        counts=f"in all of {FEWEST_BINS} bins or more", sample=_units(rows),
+        HIGHER, "4, fig. 4, 6", "systematically higher", text or "no bin holds two groups", any(enough) if enough else None,
+        counts=f"in all of {MIN_BINS} bins or more", sample=_units(rows),
     )  # fmt: skip
 
 
-def _pooled(test: OutcomeResult) -> Claim:
-    rows = [r for r in _rows(test, "pooled_gap") if "reference" not in (r["note"] or "").split("; ")]
-    tested = sorted((r for r in rows if _is_number(r["p_adjusted"])), key=lambda r: float(r["p_adjusted"]))
-    texts = [f"{_who(test, r)} {r['estimate']:+.4f} ({r['low']:+.4f} to {r['high']:+.4f})" for r in tested]
-    return Claim(
-        SIZE, "4.1, 4.2", "(not stated)", listing(texts, 4) if texts else _why(rows),
-        any(r["p_adjusted"] < SURE for r in tested) if tested else None, counts="adjusted p below 5%", is_ours=True,
-        sample=_units(_rows(test, "pooled_gap")),
-    )  # fmt: skip
-
-
-def _reallocated(slots: Slots, *, ranking: bool) -> tuple[Claim, ...]:
-    moved = "mean_rank_change" if ranking else "slots_gained"
-    where = "4.2" if ranking else "4.1"
-    stated = "men up, women and unknown down" if ranking else "up, up, down"
-    statement = "With slots given again, some group's " + (
-        "mean rank changes beyond chance" if ranking else "slots change beyond chance"
-    )
-    if slots.honest is None or slots.printed is None or slots.bounded is None:
-        return Claim(statement, where, stated, slots.lost, None), *_no_outcomes(slots.lost)
-    changes = _rows(slots.honest, moved)
-    sample = _units(_rows(slots.honest, "outcome_before"), "slots")
-    p = dict(zip(map(id, changes), holm([r["p"] for r in changes]).tolist(), strict=True))
-    tested = sorted((r for r in changes if _is_number(r["p"])), key=lambda r: float(r["p"]))
-    bands = {_who(slots.honest, r): r for r in _rows(slots.honest, f"{moved}_null")}
-    texts = [_move(slots.honest, r, bands) for r in tested]
+def _reallocated(slots: Slots | str, *, is_ranking: bool) -> tuple[Claim, ...]:
+    """Claims on slots given again: who moves, and how the outcome of all slots changes."""
+    metric, moved = ("mean_rank_change", "mean rank changes") if is_ranking else ("slots_gained", "slots change")
+    stated = ("4.2", "men up, women and unknown down") if is_ranking else ("4.1", "up, up, down")
+    statement = (f"With slots given again, some group's {moved} beyond chance", *stated)
+    if isinstance(slots, str):
+        return Claim(*statement, slots, None), *_no_outcomes(slots)
+    honest = slots.honest
+    changes = select(honest, metric)
+    bands = {_who(honest, r): r for r in select(honest, f"{metric}_null")}
+    tested = sorted((r for r in changes if is_number(r["p"])), key=lambda r: float(r["p"]))
+    form = "+,.2f" if is_ranking else "+,.0f"
+    texts = [
+        f"{_who(honest, r)} {r['estimate']:{form}} (by chance {ends(bands[_who(honest, r)], form)})" for r in tested
+    ]
+    # Holm: the smallest of the adjusted p is the smallest p times their number.
+    holds = tested[0]["p"] * len(tested) < ALPHA if tested else None
+    sample = _units(select(honest, "outcome_before"), "slots")
     first = Claim(
-        statement, where, stated, listing(texts, 4) if texts else _why(changes),
-        any(p[id(r)] < SURE for r in tested) if tested else None, counts="p adjusted over groups below 5%", sample=sample,
+        *statement, listing(texts, 4) if texts else _why(changes), holds, counts="p adjusted over groups below 5%", sample=sample
     )  # fmt: skip
-    return first, *_outcomes(slots.printed, slots.bounded, slots.honest, sample)
+    return first, *_outcomes(slots, sample)
 
 
-def _outcomes(printed: Result, bounded: Result, honest: Result, sample: str) -> tuple[Claim, ...]:
+def _outcomes(slots: Slots, sample: str) -> tuple[Claim, ...]:
     """Claims on the outcome of all slots, which is constant if every candidate has a slot."""
-    largest = max(
-        (abs(r["estimate"]) for r in _rows(printed, "slots_relative_change") if r["estimate"] == r["estimate"]),
-        default=0.0,
-    )
+    changes = [abs(r["estimate"]) for r in select(slots.printed, "slots_relative_change")]
+    largest = max((change for change in changes if change == change), default=0.0)
     if not largest:
         return _no_outcomes("every candidate keeps a slot, so that the outcome of all slots stays as it is")
     plain, near = (
-        [r["estimate"] for r in _rows(result, "outcome_relative_change") if _is_number(r["estimate"])]
-        for result in (printed, bounded)
+        [r["estimate"] for r in select(result, "outcome_relative_change") if is_number(r["estimate"])]
+        for result in (slots.printed, slots.bounded)
     )
+    rises = select(slots.honest, "outcome_relative_change")
+    bands = select(slots.honest, "outcome_relative_change_null")
+    tested = [(rise, band) for rise, band in zip(rises, bands, strict=True) if is_number(rise["p"])]
+    texts = [
+        f"{slots.honest.findings.slice_label(rise)} {rise['estimate']:+.2%}, by chance {ends(band, '+.2%')}".lstrip()
+        for rise, band in tested
+    ]
+    # A fall that chance would make larger is no rise.
+    verdicts = [rise["estimate"] > max(band["high"], 0) for rise, band in tested]
     return (
         Claim(
-            PRINTED[0], "4.1", PRINTED[1], f"{_percents(plain)}; from one bin below the bar only: {_percents(near)}",
+            *RISES, f"{_percents(plain)}; from one bin below the bar only: {_percents(near)}",
             all(0 < v < 0.02 for v in plain) if plain else None, counts="0 to 2%", sample=sample,
         ),
         Claim(
-            LESS[0], "4.1", LESS[1], f"{_percents(plain)} against {largest:.2%} at most",
-            max(map(abs, plain)) < largest if plain else None, sample=sample,
+            *SMALLER, f"{_percents(plain)} against {largest:.2%} at most", max(map(abs, plain)) < largest if plain else None,
+            sample=sample,
         ),
-        _rise(honest, sample),
+        Claim(
+            *BEYOND_CHANCE, listing(texts, 4) if texts else _why(rises), any(verdicts) if verdicts else None,
+            counts="above zero and above the band", is_ours=True, sample=sample,
+        ),
     )  # fmt: skip
 
 
-def _no_outcomes(lost: str) -> tuple[Claim, ...]:
-    return (
-        Claim(PRINTED[0], "4.1", PRINTED[1], lost, None),
-        Claim(LESS[0], "4.1", LESS[1], lost, None),
-        Claim(RISE, "4.1", "(not tested there)", lost, None, is_ours=True),
-    )
-
-
-def _move(result: Result, r: Row, bands: Mapping[str, Row]) -> str:
-    band, digits = bands[_who(result, r)], 2 if r["metric"] == "mean_rank_change" else 0
-    return f"{_who(result, r)} {r['estimate']:+,.{digits}f} (by chance {band['low']:+,.{digits}f} to {band['high']:+,.{digits}f})"
+def _no_outcomes(why: str) -> tuple[Claim, ...]:
+    return Claim(*RISES, why, None), Claim(*SMALLER, why, None), Claim(*BEYOND_CHANCE, why, None, is_ours=True)
 
 
 def _percents(values: Sequence[float]) -> str:
     if not values:
         return "undefined"
-    return f"{values[0]:+.2%}" if len(values) == 1 else f"{min(values):+.2%} to {max(values):+.2%} over slices"
+    span = interval_text(min(values), max(values), "{:+.2%}".format)
+    return f"{values[0]:+.2%}" if len(values) == 1 else f"{span} over slices"
 
 
-def _rise(honest: Result, sample: str) -> Claim:
-    changes, bands = _rows(honest, "outcome_relative_change"), _rows(honest, "outcome_relative_change_null")
-    texts, verdicts = [], []
-    for change, band in zip(changes, bands, strict=True):
-        if _is_number(change["p"]):
-            who = honest.findings.slice_label(change)
-            texts.append(
-                f"{f'{who} ' if who else ''}{change['estimate']:+.2%}, by chance {band['low']:+.2%} to {band['high']:+.2%}"
-            )
-            verdicts.append(change["estimate"] > max(band["high"], 0))
-    return Claim(
-        RISE, "4.1", "(not tested there)", listing(texts, 4) if texts else _why(changes), any(verdicts) if verdicts else None,
-        counts="above zero and above the band", is_ours=True, sample=sample,
-    )  # fmt: skip
+def _unknowable(test: OutcomeResult) -> list[Claim]:
+    """The findings that need the truth, with the values of the measures that they are about."""
+    metrics = {"Precision": ("precision", "base_rate"), "Equalised": ("equalized_odds_gap",)}
+    claims = []
+    for statement, where, stated, is_ours in TRUTH:
+        measures = metrics.get(statement.split()[0], ())
+        rows = (
+            [r for r in select(test, *measures) if is_number(r["estimate"]) and r["note"] != "reference"]
+            if measures
+            else []
+        )
+        text = listing([f"{_who(test, r)} {r['estimate']:.3f}" for r in rows], 6)
+        seen = f"{text}; whether that is a false alarm " if rows else ""
+        claims.append(Claim(statement, where, stated, f"{seen}{NEEDS_TRUTH}", None, is_ours=is_ours))
+    return claims
 
 
-def _seen(test: OutcomeResult, statement: str) -> str:
-    """A measure's values by group, for findings on whether it is right."""
-    metrics = ("precision", "base_rate") if statement.startswith("Precision") else ("equalized_odds_gap",)
-    if not statement.startswith(("Precision", "Equalised odds")):
-        return ""
-    rows = [r for r in _rows(test, *metrics) if _is_number(r["estimate"]) and r["note"] != "reference"]
-    text = listing([f"{_who(test, r)} {r['estimate']:.3f}" for r in rows], 6)
-    return f"{text}; whether that is a false alarm " if rows else ""
-
-
-def _tables(test: OutcomeResult, slots: Slots, arguments: Mapping[str, Any]) -> tuple[Table, ...]:
-    named = tuple((role, value if isinstance(value, str) else listing([value] if not isinstance(value, (list, tuple)) else value))
-                  for role, value in arguments.items())  # fmt: skip
+def _tables(test: OutcomeResult, slots: Slots | str, arguments: Mapping[str, Any]) -> tuple[Table, ...]:
+    named = []
+    for role, value in arguments.items():
+        several = value if isinstance(value, (list, tuple)) else [value]
+        named.append((role, value if isinstance(value, str) else listing(several)))
+    columns = test.findings.curves["remedies"]
+    names = [*test.findings.slices, "group", "source", "found", "change_scores", "change_product"]
+    remedies = tuple(zip(*([str(v) for v in columns[name]] for name in names), strict=True))
+    honest = slots.honest if isinstance(slots, Slots) else None
     return (
-        Table("Columns by role", ("role", "column or value"), named),
+        Table("Columns by role", ("role", "column or value"), tuple(named)),
         _groups(test),
         _bins(test),
-        reach(test, slots.honest),
-        *([_slot_table(slots)] if slots.honest else []),
-        _remedies(test),
+        reach(test, honest),
+        *([] if honest is None else [_slot_table(honest)]),
+        Table("Which team can fix which bias", tuple(n.replace("_", " ") for n in names), remedies),
     )
 
 
@@ -323,42 +287,37 @@ def _cells(r: Row, *names: str) -> tuple[str, ...]:
 
 
 def _groups(test: OutcomeResult) -> Table:
-    """Every group beside the reference: what the test says, and what other measures do."""
+    """Every group compared with the reference: by the test, and by other measures."""
     rows: dict[tuple[str, str], dict[str, Row]] = {}
-    for r in test.findings.rows():
-        if r["group"] is not None and r["bin"] is None:
+    for r in select(test, bin=None):
+        if r["group"] is not None:
             rows.setdefault((test.findings.slice_label(r), r["group"]), {})[r["metric"]] = r
     shown = ("pooled_gap", "pooled_gap(support='all')", "equalized_odds_gap", "equal_opportunity_gap",
              "true_positive_rate_gap", "false_positive_rate_gap")  # fmt: skip
     present = [m for m in shown if any(m in by_metric for by_metric in rows.values())]
+
+    def cell(r: Row | None) -> str:
+        if r is None or r["estimate"] != r["estimate"]:
+            return (r["note"] or "").replace("_", " ") if r else ""
+        if "reference" in (r["note"] or ""):
+            return "reference"
+        text = interval_text(r["low"], r["high"])
+        return f"{number(r['estimate'])} ({text})" if text else number(r["estimate"])
+
     body = []
     for (where, group), by_metric in rows.items():
         average = by_metric.get("precision") or by_metric.get("base_rate")
-        body.append(
-            (
-                *((where,) if test.findings.slices else ()), group,
-                *(_cells(average, "units", "estimate") if average else ("", "")),
-                *(_with_ends(by_metric.get(m)) for m in present),
-            )
-        )  # fmt: skip
-    sliced = ("slice",) if test.findings.slices else ()
-    head = (*sliced, "group", "rows", "mean outcome", *(m.replace("_", " ") for m in present))
+        means = _cells(average, "units", "estimate") if average else ("", "")
+        body.append((where,) * bool(test.findings.slices) + (group, *means, *(cell(by_metric.get(m)) for m in present)))
+    head = ("slice",) * bool(test.findings.slices)
+    head += ("group", "rows", "mean outcome", *(m.replace("_", " ") for m in present))
     return Table("The groups, at equal score and as other measures see them", head, tuple(body))
 
 
-def _with_ends(r: Row | None) -> str:
-    if r is None or r["estimate"] != r["estimate"]:
-        return (r["note"] or "").replace("_", " ") if r else ""
-    if "reference" in (r["note"] or ""):
-        return "reference"
-    ends = f" ({number(r['low'])} to {number(r['high'])})" if _is_number(r["low"]) else ""
-    return f"{number(r['estimate'])}{ends}"
-
-
 def _bins(test: OutcomeResult) -> Table:
-    means = {(_who(test, r), r["bin"]): r for r in _rows(test, "mean_outcome")}
+    means = {(_who(test, r), r["bin"]): r for r in select(test, "mean_outcome")}
     body = []
-    for r in _rows(test, "outcome_gap"):
+    for r in select(test, "outcome_gap"):
         mean = means.get((_who(test, r), r["bin"]))
         if mean is not None and r["bin"] == r["bin"]:
             place = (f"{r['bin']:.0f}", *_cells(r, "bin_low", "bin_high"), _who(test, r))
@@ -369,14 +328,14 @@ def _bins(test: OutcomeResult) -> Table:
     return Table("Mean outcomes and gaps along the score", head, tuple(body))
 
 
-def reach(test: Result, honest: Result | None, *, of: str = "") -> Table:
-    """A table of the effects detectable with 80% power, next to those measured."""
-    first = [r for r in _rows(test, "outcome_gap") if r["bin"] == 1 and "small_cell" not in (r["note"] or "")]
+def reach(test: eh.Result, honest: eh.Result | None, *, of: str = "") -> Table:
+    """The effects detectable with 80% power, next to those measured."""
+    first = [r for r in select(test, "outcome_gap", bin=1) if "small_cell" not in (r["note"] or "")]
     body: list[tuple[str, ...]] = [
         (f"{what}, {_who(test, r)}", f"{r['estimate']:+.4f}", f"{r['detectable']:.4f}", f"{int(r['units']):,} rows")
-        for what, rows in (("gap over all bins", _rows(test, "pooled_gap")), ("gap in the lowest bin", first))
+        for what, rows in (("gap over all bins", select(test, "pooled_gap")), ("gap in the lowest bin", first))
         for r in rows
-        if _is_number(r["detectable"])
+        if is_number(r["detectable"])
     ]
     if honest is not None:
         body += _reach_of_slots(honest)
@@ -384,38 +343,32 @@ def reach(test: Result, honest: Result | None, *, of: str = "") -> Table:
     return Table(f"What so much data can show{f': {of}' if of else ''}", head, tuple(body))
 
 
-SEEN = 0.8416
-TWO_SIDED, ONE_SIDED = 1.9600, 1.6449
-"""Quantiles of the normal: 80%, 97.5% and 95%, the ends of bands at the usual level."""
-
-
-def _reach_of_slots(honest: Result) -> list[tuple[str, ...]]:
+def _reach_of_slots(honest: eh.Result) -> list[tuple[str, ...]]:
     """Detectable changes of slots and outcome: 0.84 standard deviations beyond the null band."""
-    bands = {_who(honest, r): r for r in _rows(honest, "slots_gained_null")}
+    power, two_sided, one_sided = 0.8416, 1.9600, 1.6449  # normal quantiles at 80%, 97.5% and 95%
+    bands = {_who(honest, r): r for r in select(honest, "slots_gained_null")}
     body: list[tuple[str, ...]] = []
-    for r in _rows(honest, "slots_gained"):
+    for r in select(honest, "slots_gained"):
         band = bands.get(_who(honest, r))
         if band is None or not r["units"]:
             continue
         half = (band["high"] - band["low"]) / 2
-        change, seen = r["estimate"] / r["units"], half * (1 + SEEN / TWO_SIDED) / r["units"]
-        body.append((f"slots, {_who(honest, r)}", f"{change:+.2%}", f"{seen:.2%}", f"{r['units']:,} slots"))
-    changes = _rows(honest, "outcome_relative_change")
-    for r, band in zip(changes, _rows(honest, "outcome_relative_change_null"), strict=False):
-        if _is_number(band["high"]) and _is_number(r["estimate"]):
-            seen = band["estimate"] + (band["high"] - band["estimate"]) * (1 + SEEN / ONE_SIDED)
+        change, detectable = r["estimate"] / r["units"], half * (1 + power / two_sided) / r["units"]
+        body.append((f"slots, {_who(honest, r)}", f"{change:+.2%}", f"{detectable:.2%}", f"{r['units']:,} slots"))
+    changes = select(honest, "outcome_relative_change")
+    for r, band in zip(changes, select(honest, "outcome_relative_change_null"), strict=False):
+        if is_number(band["high"]) and is_number(r["estimate"]):
+            detectable = band["estimate"] + (band["high"] - band["estimate"]) * (1 + power / one_sided)
             where = honest.findings.slice_label(r)
             body.append((f"outcome of all slots{f', {where}' if where else ''}", f"{r['estimate']:+.2%}",
-                         f"{max(seen, 0):+.2%}", f"{r['units']:,} slots"))  # fmt: skip
+                         f"{max(detectable, 0):+.2%}", f"{r['units']:,} slots"))  # fmt: skip
     return body
 
 
-def _slot_table(slots: Slots) -> Table:
-    honest = slots.honest
-    assert honest is not None  # noqa: S101  (asked for where there is one)
+def _slot_table(honest: eh.Result) -> Table:
     metrics = ("slots_before", "slots_after", "slots_gained", "slots_relative_change", "mean_rank_change")
     rows: dict[str, dict[str, Row]] = {}
-    for r in _rows(honest, *metrics):
+    for r in select(honest, *metrics):
         rows.setdefault(_who(honest, r), {})[r["metric"]] = r
     body = tuple(
         (who, *_cells(by_metric["slots_before"], "estimate"), *_cells(by_metric["slots_after"], "estimate"),
@@ -427,27 +380,14 @@ def _slot_table(slots: Slots) -> Table:
     return Table("Slots given again to the highest predicted outcomes (two folds)", head, body)
 
 
-def _remedies(test: OutcomeResult) -> Table:
-    columns = test.findings.curves["remedies"]
-    names = [*test.findings.slices, "group", "source", "found", "change_scores", "change_product"]
-    body = zip(*([str(v) for v in columns[name]] for name in names), strict=True)
-    return Table("Which team can fix which bias", tuple(n.replace("_", " ") for n in names), tuple(body))
-
-
-def _figures(test: OutcomeResult, slots: Slots) -> tuple[Figure, ...]:
+def _figures(test: OutcomeResult, slots: Slots | str) -> tuple[Figure, ...]:
     drawn = [
         Figure("outcomes", "Mean outcome by group along the score (figures 4 and 6 of the paper).", partial(test.plot, "outcomes")),
         Figure("gaps", "Gap to the reference at equal score (figures 5 and 7 of the paper).", partial(test.plot, "gaps")),
         Figure("calibration", "Mean outcome against mean score.", partial(test.plot, "calibration")),
     ]  # fmt: skip
-    if slots.honest is not None:
+    if isinstance(slots, Slots):
         drawn.append(
             Figure("slots", "Who gains and loses slots, with the band of chance.", partial(slots.honest.plot, "slots"))
         )
     return tuple(f for f in drawn if f.name == "slots" or f.name in test.kinds)
-
-
-def _key_sentences(test: OutcomeResult) -> list[str]:
-    """The decisive tests in words."""
-    present = [m for m in ("joint_test", "marginal_test", "pooled_gap") if m in test.findings.metrics()]
-    return test.only(*present).sentences()[:12] if present else []

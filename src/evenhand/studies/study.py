@@ -1,28 +1,34 @@
-"""What a rerun study hands back: each stated finding beside what came out, tables behind it, and figures."""
+"""A rerun study: every published finding next to what was measured, with tables and figures; and its verdicts over seeds."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import logging
+import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import evenhand as eh
 from evenhand.audits.parameters import Takes
-from evenhand.errors import EvenhandError, listing, unknown_name
+from evenhand.errors import EvenhandError, all_problems, listing, unknown_name
 from evenhand.report.files import write_whole
 from evenhand.report.table import aligned
-from evenhand.results import Result
+from evenhand.report.words.intervals import interval_text
 
+if TYPE_CHECKING:
+    import polars as pl
+
+log = logging.getLogger("evenhand")
 HEAD = ("finding", "where", "stated", "measured", "comes out", "counts if", "in seeds", "whose", "sample")
-"""Columns of the findings for other programs; people read the first ones, with the rule beside what is stated."""
-WIDTHS = (44, 12, 30, 46, 16)
+"""Columns of the findings for other programs; people read the first five, with the rule next to what is stated."""
+WIDTHS = (44, 12, 30, 46, 16)  # characters of the columns of findings on a terminal
 FORMATS = ("table", "csv", "tsv", "jsonl", "json", "markdown")
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 STYLE = """\
 body { font: 15px/1.5 system-ui, sans-serif; color: #1c2733; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }
@@ -31,13 +37,12 @@ figure { margin: 2rem 0 } figure svg { max-width: 100%; height: auto } figcaptio
 .no { font-weight: 600 } .short { white-space: nowrap }"""
 File = Annotated[str | Path | None, Takes("FILE")]
 Paths = Annotated[str | Path | Sequence[str | Path] | None, Takes("PATH", many=True)]
-"""Files that a study reads instead of drawing; the command line takes its options from a study's signature."""
-SHORT = 16
-"""Letters of a cell of a page that is never broken over two lines: a number with its letters, a name."""
+"""Files that a study reads instead of generating data; the command line takes its options from a study's signature."""
+Row = Mapping[str, Any]
 
 
 def on_own_data(data: Any, needed: Mapping[str, Any], more: Mapping[str, Any], size: int | None = None) -> bool:
-    """Whether a study reads a table of one's own: then what it needs has to be named, else nothing of it may be.
+    """Whether a study reads the user's table; refuses columns without a table and a table without its columns.
 
     >>> on_own_data("log.csv", {"unit": "author"}, {"by": None}), on_own_data(None, {"unit": None}, {"by": None})
     (True, False)
@@ -55,16 +60,82 @@ def on_own_data(data: Any, needed: Mapping[str, Any], more: Mapping[str, Any], s
     return True
 
 
+def read_table(
+    data: Any, required: Sequence[tuple[str, str]], optional: Sequence[str] | None = (), numbers: Sequence[str] = (), *,
+    role: str = "table",
+) -> tuple[pl.DataFrame, str]:  # fmt: skip
+    """The named columns of any table that an audit reads, as a Polars frame, and what the table is called.
+
+    `required` has roles and their columns; `optional` columns are read where they exist (None: all columns); text in
+    `numbers` becomes numbers.
+    """
+    # The one door that studies share with the audits: no public function returns the rows of a table.
+    from evenhand.sources.opening import fetch, open_table
+    from evenhand.sources.roles import missing_columns
+
+    opened = open_table(data, role=role)
+    if problems := missing_columns(opened, required):
+        table = "the population table" if role == "population" else "the table"
+        raise all_problems([problem.replace("the table", table) for problem in problems])
+    named = [*(name for _, name in required), *(opened.schema if optional is None else optional)]
+    present = [name for name in dict.fromkeys(named) if name in opened.schema]
+    typed = opened.with_numbers(*(name for name in numbers if name in present))
+    return fetch(typed, {name: typed.label(name) for name in present}).frame, opened.origin
+
+
+def select(result: eh.Result, *metrics: str, **where: Any) -> list[dict[str, Any]]:
+    """The rows of some metrics (default: of all) whose columns have the given values."""
+    return [
+        r
+        for r in result.findings.rows()
+        if (not metrics or r["metric"] in metrics) and all(r[column] == value for column, value in where.items())
+    ]
+
+
+def result_from_rows(
+    audit: str, question: str, slices: Sequence[str], cells: Sequence[Row], *, charts: Sequence[str] = (), **facts: Any
+) -> eh.Result:
+    """Numbers of a study as a result, which can be drawn: a mapping per row, with its metric and slice labels.
+
+    `facts` are fields of the findings: curves, words, provenance.
+    """
+    # No audit measured these rows, so no public function makes a result of them.
+    from evenhand.findings import Findings, row, tidy
+
+    blank = [row({name: r[name] for name in slices}, **{k: v for k, v in r.items() if k not in slices}) for r in cells]
+    return eh.Result(Findings(audit, question, tuple(slices), tidy(blank, slices), charts=tuple(charts), **facts))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a cell of a row holds a finite number."""
+    return value is not None and math.isfinite(value)
+
+
+def ends(row: Row, form: str) -> str:
+    """Both ends of the interval of a row, each in a format such as `+.2%`."""
+    return interval_text(row["low"], row["high"], lambda value: format(value, form))
+
+
+def with_interval(row: Row, form: str = ".4f") -> str:
+    """The estimate of a row, with its interval in brackets if it has one.
+
+    >>> with_interval({"estimate": 0.5, "low": 0.25, "high": 0.75}, ".2f")
+    '0.50 (0.25 to 0.75)'
+    """
+    text = ends(row, form)
+    return f"{row['estimate']:{form}} ({text})" if text else f"{row['estimate']:{form}}"
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One finding: what the paper states, and what was measured.
 
     Attributes
     ----------
-    holds : whether it comes out; None where the question cannot be put: there is nothing to measure it on.
-    counts : what is taken for coming out, where the words leave it open ("0.07 to 0.095").
-    is_ours : whether it is a check of ours, which the paper does not state: it never counts among the paper's findings.
-    runs : `holds` of every seed, the first being the one that `measured` speaks of; empty for a single run.
+    holds : whether it comes out; None where it cannot be measured.
+    counts : what counts as coming out, where the statement leaves it open ("0.07 to 0.095").
+    is_ours : whether it is our own check, which never counts among the paper's findings.
+    runs : `holds` of every seed, that of `measured` first; empty for a single run.
     sample : what the verdict rests on ("15,000 requests"); empty where nothing is drawn.
     """
 
@@ -80,7 +151,7 @@ class Claim:
 
     @property
     def verdicts(self) -> list[bool]:
-        """The verdicts of the seeds in which the question can be put."""
+        """The verdicts of the seeds in which it can be measured."""
         return [verdict for verdict in self.runs or (self.holds,) if verdict is not None]
 
     @property
@@ -94,24 +165,19 @@ class Claim:
         """In how many of the seeds it comes out; nothing for a single run."""
         return f"{sum(self.verdicts)} of {len(self.verdicts)}" if self.runs and self.verdicts else ""
 
-    def cells(self) -> tuple[str, ...]:
-        """What other programs read."""
+    def record(self) -> dict[str, str]:
+        """The columns of `HEAD`, for other programs."""
         whose = "ours" if self.is_ours else "paper"
         columns = self.statement, self.where, self.stated, self.measured, self.verdict, self.counts, self.in_seeds
-        return *columns, whose, self.sample
+        return dict(zip(HEAD, (*columns, whose, self.sample), strict=True))
 
     def shown(self) -> tuple[str, ...]:
-        """What people read."""
+        """The columns that people read."""
         stated = f"{self.stated} (counts if {self.counts})" if self.counts else self.stated
         seeds = {"in some": "in "}.get(self.verdict, f"{self.verdict}, ") + f"{self.in_seeds} seeds"
         verdict = seeds if self.in_seeds else self.verdict
-        return (
-            self.statement,
-            self.where,
-            stated,
-            self.measured,
-            f"{verdict} ({self.sample})" if self.sample else verdict,
-        )
+        verdict = f"{verdict} ({self.sample})" if self.sample else verdict
+        return self.statement, self.where, stated, self.measured, verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +206,9 @@ class Study:
     ----------
     setting : what it was run on.
     sentences : what the tables show.
-    caveats : what its verdicts can and cannot show; said wherever they are.
+    caveats : what its verdicts can and cannot show, said wherever they are.
     seeds : the seeds it was run with, where there are several.
-    results : answers of the audits behind it, with all their digits, by what they are of; JSON holds them.
+    results : results of the audits behind it, in full, for JSON.
     """
 
     name: str
@@ -154,26 +220,33 @@ class Study:
     sentences: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
-    results: Mapping[str, Result] = field(default_factory=dict)
+    results: Mapping[str, eh.Result] = field(default_factory=dict)
 
     @property
     def frame(self) -> Any:
         """One row per finding, as a Polars frame."""
         import polars as pl
 
-        return pl.DataFrame([c.cells() for c in self.claims], schema=list(HEAD), orient="row")
+        return pl.DataFrame([c.record() for c in self.claims], schema=dict.fromkeys(HEAD, pl.String))
 
     def to_text(self, format: str = "table") -> str:
         """The findings as text; `table` and `markdown` also hold the tables and sentences behind them."""
-        if format not in FORMATS:
-            raise unknown_name("format", format, FORMATS, what="a known format of a study")
+        records = [c.record() for c in self.claims]
         if format in ("csv", "tsv"):
-            return _separated(self.claims, "," if format == "csv" else "\t")
+            out = io.StringIO()
+            writer = csv.DictWriter(out, HEAD, delimiter="," if format == "csv" else "\t", lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(records)
+            return out.getvalue()
         if format == "jsonl":
-            return "".join(json.dumps(_record(c), ensure_ascii=False) + "\n" for c in self.claims)
+            return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
         if format == "json":
             return json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n"
-        return self._page(_text_table, _wrapped) if format == "table" else self._page(_markdown_table, str)
+        if format == "table":
+            return self._page(_text_table, lambda text: textwrap.fill(text, sum(WIDTHS)))
+        if format == "markdown":
+            return self._page(_markdown_table, str)
+        raise unknown_name("format", format, FORMATS, what="a known format of a study")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the figures, ready for JSON."""
@@ -183,29 +256,27 @@ class Study:
             "setting": self.setting,
             "seeds": list(self.seeds),
             "caveats": list(self.caveats),
-            "findings": [_record(c) for c in self.claims],
+            "findings": [c.record() for c in self.claims],
             "tables": {t.title: [dict(zip(t.head, row, strict=True)) for row in t.rows] for t in self.tables},
             "sentences": list(self.sentences),
             **({"results": {name: result.to_dict() for name, result in self.results.items()}} if self.results else {}),
         }
 
-    def _page(
-        self, table: Callable[[Sequence[str], Sequence[Sequence[str]]], str], paragraph: Callable[[str], str]
-    ) -> str:
+    def _page(self, table: Callable[[Table], str], paragraph: Callable[[str], str]) -> str:
         parts = [self.title, paragraph(self.setting), *map(paragraph, self.caveats)]
         for section in (*self._findings(), *self.tables):
-            parts += [section.title, table(section.head, section.rows)]
+            parts += [section.title, table(section)]
         return "\n\n".join([*(p.rstrip() for p in parts), *map(paragraph, self.sentences)]) + "\n"
 
     def _findings(self) -> list[Table]:
-        """The paper's findings, and apart from them the checks of ours, each under its count."""
+        """Two tables, each titled by its count: the paper's findings, and our own checks."""
         measured = f"measured (seed {self.seeds[0]})" if self.seeds else "measured"
         head = ("finding", "where", "stated", measured, "comes out")
         parts = [tuple(c for c in self.claims if c.is_ours is is_ours) for is_ours in (False, True)]
         return [Table(count(part), head, tuple(c.shown() for c in part)) for part in parts if part]
 
     def write(self, folder: str | Path) -> list[Path]:
-        """The findings, every figure as .svg, and `index.html` with all of it; each file whole or not at all."""
+        """Write findings, figures (.svg) and `index.html` with all of it; each file whole or not at all."""
         from evenhand.report.charts import registry as charts
 
         target = Path(folder)
@@ -213,38 +284,38 @@ class Study:
             target.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise EvenhandError(f"{str(folder)!r} cannot be made ({error.strerror}). Pass another folder.") from error
-        pictures = {f.name: charts.save(f.draw(), target / f"{f.name}.svg") for f in self.figures}
-        written = [
+        pictures = [charts.save(figure.draw(), target / f"{figure.name}.svg") for figure in self.figures]
+        page = self._html([path.read_text(encoding="utf-8") for path in pictures])
+        return [
+            *pictures,
             write_whole(target / "findings.csv", self.to_text("csv")),
             write_whole(target / "study.json", self.to_text("json")),
+            write_whole(target / "index.html", page),
         ]
-        page = self._html({name: path.read_text(encoding="utf-8") for name, path in pictures.items()})
-        return [*pictures.values(), *written, write_whole(target / "index.html", page)]
 
     def to_html(self) -> str:
-        """All of it on one page, figures included, which needs no other file."""
+        """One page with everything, figures included, that needs no other file."""
         from evenhand.report.charts import registry as charts
 
-        return self._html({f.name: charts.as_svg(f.draw()) for f in self.figures})
+        return self._html([charts.as_svg(figure.draw()) for figure in self.figures])
 
-    def _html(self, pictures: Mapping[str, str]) -> str:
-        body = [f"<h1>{escape(self.title)}</h1>"]
-        body += [f"<p>{escape(line)}</p>" for line in (self.setting, *self.caveats)]
-        body += [f"<h2>{escape(t.title)}</h2>{_html_table(t.head, t.rows)}" for t in self._findings()]
+    def _html(self, pictures: Sequence[str]) -> str:
+        policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+        head = [
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}"><link rel="icon" href="data:,">',
+            f"<title>{escape(self.title)} · evenhand</title><style>{STYLE}</style></head><body>",
+            f"<h1>{escape(self.title)}</h1>",
+        ]
+        body = [f"<p>{escape(line)}</p>" for line in (self.setting, *self.caveats)]
+        body += [_html_table(table) for table in self._findings()]
         body += [f"<p>{escape(line)}</p>" for line in self.sentences]
         body += [
-            f"<figure>{pictures[f.name]}<figcaption>{escape(f.caption)}</figcaption></figure>" for f in self.figures
+            f"<figure>{picture}<figcaption>{escape(figure.caption)}</figcaption></figure>"
+            for figure, picture in zip(self.figures, pictures, strict=True)
         ]
-        body += [f"<h2>{escape(t.title)}</h2>{_html_table(t.head, t.rows)}" for t in self.tables]
-        return "\n".join(
-            [
-                '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-                f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><link rel="icon" href="data:,">',
-                f"<title>{escape(self.title)} · evenhand</title><style>{STYLE}</style></head><body>",
-                *body,
-                "</body></html>\n",
-            ]
-        )
+        body += [_html_table(table) for table in self.tables]
+        return "\n".join([*head, *body, "</body></html>\n"])
 
 
 def count(claims: Sequence[Claim]) -> str:
@@ -267,38 +338,61 @@ def count(claims: Sequence[Claim]) -> str:
     return f"{text}, {unclear} cannot be measured." if unclear else f"{text}."
 
 
-def _record(claim: Claim) -> dict[str, str]:
-    return dict(zip(HEAD, claim.cells(), strict=True))
+def _text_table(table: Table) -> str:
+    widest = WIDTHS if table.head[-1] == "comes out" else [28] * len(table.head)
+    return "\n".join(aligned(table.head, table.rows, widest=widest))
 
 
-def _separated(claims: Sequence[Claim], delimiter: str) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
-    writer.writerows([HEAD, *(c.cells() for c in claims)])
-    return out.getvalue()
+def _markdown_table(table: Table) -> str:
+    cells = [[c.replace("|", "\\|") for c in row] for row in table.rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [table.head, ["---"] * len(table.head), *cells])
 
 
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, sum(WIDTHS))
+def _html_table(table: Table) -> str:
+    """A table under its title; short cells are never broken over two lines, and a no is bold."""
+
+    def cell(text: str) -> str:
+        is_no = text == "no" or text.startswith(("no, ", "no ("))
+        return f'<td class="{"no" if is_no else "short" if len(text) <= 16 else ""}">{escape(text)}</td>'
+
+    top = "".join(f"<th>{escape(name)}</th>" for name in table.head)
+    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in table.rows)
+    title = f"<h2>{escape(table.title)}</h2>"
+    return f"{title}<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns side by side, long cells wrapped."""
-    return "\n".join(aligned(head, rows, widest=WIDTHS if head[-1] == "comes out" else [28] * len(head)))
+def over_seeds(run: Callable[[int], Study], seeds: Sequence[int]) -> Study:
+    """A study run with every seed: tables and figures of the first, verdicts of all of them.
 
-
-def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    cells = [[c.replace("|", "\\|") for c in row] for row in rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *cells])
-
-
-def _width(cell: str) -> str:
-    if cell == "no" or cell.startswith(("no, ", "no (")):
-        return "no"
-    return "short" if len(cell) <= SHORT else ""
-
-
-def _html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    top = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f'<td class="{_width(c)}">{escape(c)}</td>' for c in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+    >>> from evenhand.studies.recommender import study
+    >>> repeated = over_seeds(lambda seed: study(size=100, seed=seed), [1, 2])
+    >>> {claim.in_seeds for claim in repeated.claims} <= {"0 of 2", "1 of 2", "2 of 2"}
+    True
+    """
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise EvenhandError(f"seeds={list(seeds)!r} names no seed, or one twice. Pass different seeds.")
+    log.info("seed %s", seeds[0])
+    first = run(seeds[0])
+    if len(seeds) == 1:
+        return first
+    others: list[dict[str, Claim]] = []
+    for seed in seeds[1:]:
+        log.info("seed %s", seed)
+        others.append({c.statement: c for c in run(seed).claims})  # the rest of a study is large
+    by_claim = [[c, *(other[c.statement] for other in others)] for c in first.claims]
+    moved = tuple(
+        (by_seed[0].statement, *(f"{c.verdict}: {c.measured}" for c in by_seed))
+        for by_seed in by_claim
+        if len({c.holds for c in by_seed}) > 1
+    )
+    head = ("finding", *(f"seed {s}" for s in seeds))
+    tables = [Table("Findings whose verdict depends on the seed", head, moved)] if moved else []
+    consecutive = list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
+    named = f"{seeds[0]} to {seeds[-1]}" if consecutive else ", ".join(map(str, seeds))
+    return replace(
+        first,
+        claims=tuple(replace(by_seed[0], runs=tuple(c.holds for c in by_seed)) for by_seed in by_claim),
+        setting=f"{first.setting} Verdicts of the seeds {named}; tables and figures are those of seed {seeds[0]}.",
+        tables=(*first.tables, *tables),
+        seeds=tuple(seeds),
+    )

@@ -1,4 +1,4 @@
-"""Section 4 of Draws et al. (2020) again: how four prefix metrics answer to a known ranking bias.
+"""Section 4 of Draws et al. (2020), rerun: how four prefix metrics answer to a known ranking bias.
 
 Beyond the paper: how often each metric tells a biased list from a random order, other numbers of viewpoints, several
 favoured at once, and short lists.
@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.cards import Floats
+# A placement holds a thousand lists at once; eh.prefix would read 88 million rows, and draw other random orders.
 from evenhand.intervals.orders import Random, random_order_of
 from evenhand.metrics.prefix import TEMPLATES
 from evenhand.streams import stream
@@ -22,14 +22,19 @@ from evenhand.studies.viewpoints_findings import claims, figures
 from evenhand.synthetic.viewpoints import OPPOSING, SETS, viewpoint_codes
 from evenhand.tallies.placement import Placement
 
-LISTS = 1_000
 ALPHAS = tuple(round(-1 + 0.1 * i, 1) for i in range(21))
 SIDED: Mapping[str, Mapping[str, Any]] = {m: {"normalizer": "published"} for m in ("ndd", "ndr", "ndkl")}
 METRICS = (*SIDED, "ndjs")
-DRAWS = 999
-MILD = (-0.8, -0.5, -0.3, -0.2, -0.1, 0.1, 0.2, 0.3, 0.5, 0.8)
 TITLE = "Viewpoint diversity in search results: four metrics against a known bias"
 log = logging.getLogger("evenhand")
+SENTENCES = (
+    "Negative bias puts the protected viewpoints on top, positive bias at the bottom: section 4.2.2 of the paper has it the "
+    "wrong way round, its Table 3 is right.",
+    "nDR above 1 is not an accident: its normaliser, all protected first, counts every pure prefix as a ratio of 0, and one "
+    "unprotected item slipped in makes it large.",
+    "What the paper calls telling low levels of bias apart is the slope of a mean. Whether a single list differs significantly "
+    "from a random order is another question, and the second table answers it.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,38 +56,56 @@ Points = Mapping[Key, Point]
 
 def study(*, size: int | None = None, seed: int = 1) -> Study:
     """Rerun the simulation with `size` lists per setting (the paper: 1000), 3 sets, 21 degrees of bias, 4 metrics."""
-    lists = LISTS if size is None else size
-    points = simulated(lists, seed)
-    more = _more_tables(points, lists, seed)
+    lists = 1_000 if size is None else size
+    points = simulate(lists, seed)
+    fewer = max(100, lists // 4)
+    tables = (
+        *_paper_tables(points),
+        _categories_table(fewer, seed),
+        _several_table(fewer, seed),
+        _depth_table(fewer, seed),
+    )
     total = 2 * lists * len(SETS) * len(ALPHAS)
     setting = f"{total:,} lists of 700 labels: {lists:,} for each of {len(ALPHAS)} degrees of bias and {len(SETS)} sets, twice."
-    return Study("viewpoints", TITLE, setting, claims(points), more, figures(points), SENTENCES)
+    return Study("viewpoints", TITLE, setting, claims(points), tables, figures(points), SENTENCES)
 
 
-def simulated(lists: int, seed: int) -> dict[Key, Point]:
+def simulate(lists: int, seed: int) -> dict[Key, Point]:
     """Every metric on every set at every degree of bias; the three of two sides share their lists."""
     points: dict[Key, Point] = {}
+    kinds: tuple[tuple[Literal["binomial", "multinomial"], Sequence[str]], ...] = (
+        ("binomial", tuple(SIDED)), ("multinomial", ("ndjs",)),
+    )  # fmt: skip
     for name, counts in SETS.items():
         log.info("set %s, %s lists for each of %s degrees of bias", name, f"{lists:,}", len(ALPHAS))
-        for kind, metrics in (("binomial", list(SIDED)), ("multinomial", ["ndjs"])):
-            randomly: dict[str, Random] = {}
+        for kind, metrics in kinds:
+            random_orders: dict[str, Random] = {}
             for alpha in ALPHAS:
-                codes = _codes(counts, alpha, lists, kind, seed, name)  # type: ignore[arg-type]
+                rng = stream(seed, "viewpoints", kind, alpha, name)
+                codes = viewpoint_codes(counts, alpha=alpha, lists=lists, kind=kind, favoured=None, rng=rng)
                 p = placement(codes, tuple(counts), OPPOSING if kind == "binomial" else None)
                 for metric in metrics:
-                    template = TEMPLATES[metric](p, **SIDED.get(metric, {}))
-                    if metric not in randomly:
-                        randomly[metric] = random_order_of(template, p, DRAWS, seed)
-                    points[metric, name, alpha] = _point(template.values(p), randomly[metric])
+                    points[metric, name, alpha] = _point(metric, p, random_orders, seed, **SIDED.get(metric, {}))
     return points
 
 
-def _codes(
-    counts: Mapping[Any, int], alpha: float, lists: int, kind: Literal["binomial", "multinomial"], seed: int, *labels: Any,
-    favoured: int | Sequence[Any] | None = None,
-) -> Any:  # fmt: skip
-    rng = stream(seed, "viewpoints", kind, alpha, *labels)
-    return viewpoint_codes(counts, alpha=alpha, lists=lists, kind=kind, favoured=favoured, rng=rng)
+def _simulate_one(
+    metric: str,
+    counts: Mapping[Any, int],
+    alphas: Sequence[float],
+    lists: int,
+    seed: int,
+    favoured: int | Sequence[Any],
+) -> dict[float, Point]:
+    """One metric at several degrees of bias, with some viewpoints favoured."""
+    points: dict[float, Point] = {}
+    random_orders: dict[str, Random] = {}
+    for alpha in alphas:
+        rng = stream(seed, "viewpoints", "binomial", alpha, metric, str(counts), str(favoured))
+        codes = viewpoint_codes(counts, alpha=alpha, lists=lists, kind="binomial", favoured=favoured, rng=rng)
+        p = placement(codes, tuple(counts), None if isinstance(favoured, int) else favoured)
+        points[alpha] = _point(metric, p, random_orders, seed)
+    return points
 
 
 def placement(codes: Any, labels: tuple[Any, ...], protected: Sequence[Any] | None) -> Placement:
@@ -92,54 +115,44 @@ def placement(codes: Any, labels: tuple[Any, ...], protected: Sequence[Any] | No
     return ranked.protecting(None if protected is None else list(protected))
 
 
-def _point(values: Floats, randomly: Random) -> Point:
+def _point(metric: str, p: Placement, random_orders: dict[str, Random], seed: int, **params: Any) -> Point:
+    """A metric on lists of the same items, whose random orders are drawn once and kept in `random_orders`."""
+    template = TEMPLATES[metric](p, **params)
+    if metric not in random_orders:
+        random_orders[metric] = random_order_of(template, p, 999, seed)
+    values, chance = template.values(p), random_orders[metric]
     error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
-    return Point(float(values.mean()), error, randomly.mean, float((values > randomly.cut).mean()))
+    return Point(float(values.mean()), error, chance.mean, float((values > chance.cut).mean()))
 
 
-def _more_tables(points: Points, lists: int, seed: int) -> tuple[Table, ...]:
-    fewer = max(100, lists // 4)
+def _paper_tables(points: Points) -> tuple[Table, Table]:
+    """Mean values along the bias; and how many lists differ significantly from a random order."""
+    shown, mild = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0), (-0.8, -0.5, -0.3, -0.2, -0.1, 0.1, 0.2, 0.3, 0.5, 0.8)
+    means, power = [], []
+    for metric in METRICS:
+        for name in SETS:
+            by_bias = {alpha: points[metric, name, alpha] for alpha in ALPHAS}
+            means.append((metric, name, *(f"{by_bias[a].mean:.3f}" for a in shown), f"{by_bias[0.0].chance:.3f}"))
+            power.append((metric, name, *(f"{100 * by_bias[a].detected:.0f}%" for a in mild)))
+    signed = [f"{a:+.1f}" if a else "0" for a in shown]
+    title = "Mean values by ranking bias, and what random order gives exactly"
     return (
-        _means_table(points),
-        _power_table(points),
-        _categories_table(fewer, seed),
-        _several_table(fewer, seed),
-        _depth_table(fewer, seed),
+        Table(title, ("metric", "set", *signed, "chance"), tuple(means)),
+        Table(
+            "Lists of 700 told from a random order at the 5% level",
+            ("metric", "set", *(f"{a:+.1f}" for a in mild)),
+            tuple(power),
+        ),
     )
 
 
-def _means_table(points: Points) -> Table:
-    shown = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0)
-    rows = [
-        (
-            metric,
-            name,
-            *(f"{points[metric, name, a].mean:.3f}" for a in shown),
-            f"{points[metric, name, 0.0].chance:.3f}",
-        )
-        for metric in METRICS
-        for name in SETS
-    ]
-    return Table(
-        "Mean values by ranking bias, and what random order gives exactly",
-        ("metric", "set", *map(_signed, shown), "chance"),
-        tuple(rows),
-    )
+BIASES = (-1.0, -0.2, 0.0, 0.2, 1.0)
+HEAD = ("-1", "-0.2", "0", "+0.2", "+1", "found at -0.2", "found at +0.2")
 
 
-def _power_table(points: Points) -> Table:
-    rows = [
-        (metric, name, *(f"{100 * points[metric, name, a].detected:.0f}%" for a in MILD))
-        for metric in METRICS
-        for name in SETS
-    ]
-    return Table(
-        "Lists of 700 told from a random order at the 5% level", ("metric", "set", *map(_signed, MILD)), tuple(rows)
-    )
-
-
-def _signed(alpha: float) -> str:
-    return f"{alpha:+.1f}" if alpha else "0"
+def _cells(points: Mapping[float, Point]) -> list[str]:
+    """Means along the bias, and how often the mild ones are found, as in `HEAD`."""
+    return [*(f"{p.mean:.3f}" for p in points.values()), *(f"{100 * points[a].detected:.0f}%" for a in (-0.2, 0.2))]
 
 
 def _categories_table(lists: int, seed: int) -> Table:
@@ -148,27 +161,22 @@ def _categories_table(lists: int, seed: int) -> Table:
     rows = []
     for many in (2, 3, 5, 7, 10, 14):
         counts = {f"v{i}": 700 // many for i in range(many)}
-        points = _points("ndjs", counts, (-1.0, -0.2, 0.0, 0.2, 1.0), lists, seed, favoured=1)
-        rows.append((str(many), *_cells(points), f"{_worst(counts):.3f}"))
-    head = ("viewpoints", "-1", "-0.2", "0", "+0.2", "+1", "found at -0.2", "found at +0.2", "worst order")
+        points = _simulate_one("ndjs", counts, BIASES, lists, seed, favoured=1)
+        # No order scores higher than blocks of ascending size.
+        worst = Placement.from_arrays([g for g in sorted(counts, key=lambda g: counts[g]) for _ in range(counts[g])])
+        rows.append((str(many), *_cells(points), f"{float(TEMPLATES['ndjs'](worst).values(worst)[0]):.3f}"))
     title = "nDJS with other numbers of viewpoints, one of them favoured (left) or held back (right)"
-    return Table(title, head, tuple(rows))
+    return Table(title, ("viewpoints", *HEAD, "worst order"), tuple(rows))
 
 
 def _several_table(lists: int, seed: int) -> Table:
     """NDJS when several of seven viewpoints are favoured at once."""
     log.info("several viewpoints favoured at once")
-    rows = []
-    for many in (1, 2, 3, 4, 5, 6):
-        points = _points("ndjs", SETS["S1"], (-1.0, -0.2, 0.0, 0.2, 1.0), lists, seed, favoured=many)
-        rows.append((f"{many} of 7", *_cells(points)))
-    head = ("favoured", "-1", "-0.2", "0", "+0.2", "+1", "found at -0.2", "found at +0.2")
-    return Table("nDJS on S1 with several viewpoints favoured at once", head, tuple(rows))
-
-
-def _cells(points: Mapping[float, Point]) -> list[str]:
-    """Means along the bias, and how often the mild ones are found."""
-    return [*(f"{p.mean:.3f}" for p in points.values()), *(f"{100 * points[a].detected:.0f}%" for a in (-0.2, 0.2))]
+    rows = tuple(
+        (f"{many} of 7", *_cells(_simulate_one("ndjs", SETS["S1"], BIASES, lists, seed, favoured=many)))
+        for many in (1, 2, 3, 4, 5, 6)
+    )
+    return Table("nDJS on S1 with several viewpoints favoured at once", ("favoured", *HEAD), rows)
 
 
 def _depth_table(lists: int, seed: int) -> Table:
@@ -179,46 +187,8 @@ def _depth_table(lists: int, seed: int) -> Table:
         counts = {"con": 3 * depth // 7, "pro": 4 * depth // 7}
         cells: list[str] = []
         for metric in ("ndd", "ndkl"):
-            points = _points(metric, counts, (-0.5, 0.5), lists, seed, favoured=["con"])
+            points = _simulate_one(metric, counts, (-0.5, 0.5), lists, seed, favoured=["con"])
             cells += [f"{points[0.5].chance:.2f}", *(f"{100 * points[a].detected:.0f}%" for a in (-0.5, 0.5))]
         rows.append((str(depth), *cells))
     head = ("items", "nDD chance", "nDD at -0.5", "nDD at +0.5", "nDKL chance", "nDKL at -0.5", "nDKL at +0.5")
     return Table("Short lists: the level of chance, and lists told from random orders", head, tuple(rows))
-
-
-def _points(
-    metric: str,
-    counts: Mapping[Any, int],
-    alphas: Sequence[float],
-    lists: int,
-    seed: int,
-    *,
-    favoured: int | Sequence[Any],
-) -> dict[float, Point]:
-    """One metric at several degrees of bias."""
-    points: dict[float, Point] = {}
-    randomly = None
-    for alpha in alphas:
-        codes = _codes(counts, alpha, lists, "binomial", seed, metric, str(counts), str(favoured), favoured=favoured)
-        p = placement(codes, tuple(counts), None if isinstance(favoured, int) else favoured)
-        template = TEMPLATES[metric](p)
-        randomly = randomly or random_order_of(template, p, DRAWS, seed)
-        points[alpha] = _point(template.values(p), randomly)
-    return points
-
-
-def _worst(counts: Mapping[Any, int]) -> float:
-    """The largest value that any order reaches: blocks of ascending size."""
-    ordered = sorted(counts, key=lambda g: counts[g])
-    p = Placement.from_arrays([g for g in ordered for _ in range(counts[g])])
-    return float(TEMPLATES["ndjs"](p).values(p)[0])
-
-
-SENTENCES = (
-    "Negative bias puts the protected viewpoints on top, positive bias at the bottom: section 4.2.2 of the paper has it the "
-    "wrong way round, its Table 3 is right.",
-    "nDR above 1 is not an accident: its normaliser, all protected first, counts every pure prefix as a ratio of 0, and one "
-    "unprotected item slipped in makes it large.",
-    "What the paper calls telling low levels of bias apart is the slope of a mean. Whether a single list can be told from "
-    "chance is another question, and the second table answers it.",
-)
