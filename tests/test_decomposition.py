@@ -251,17 +251,6 @@ def test_shards_of_sources_merge_in_any_order(table, cut):
         np.testing.assert_array_equal(merged.counts, whole.counts)
 
 
-@given(units, st.integers(0, 14))
-def test_shards_of_a_partition_merge_in_any_order(members, cut):
-    x, groups = zip(*members, strict=True)
-    whole = Partition.from_arrays(x, groups)
-    first, second = Partition.from_arrays(x[:cut], groups[:cut]), Partition.from_arrays(x[cut:], groups[cut:])
-    for merged in (first.merge(second), second.merge(first)):
-        assert merged.groups == whole.groups
-        np.testing.assert_array_equal(merged.values, whole.values)
-        np.testing.assert_array_equal(merged.counts, whole.counts)
-
-
 @every_index
 def test_a_batch_of_partitions_equals_a_loop(index, params):
     rng = np.random.default_rng(3)

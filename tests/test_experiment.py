@@ -90,22 +90,6 @@ def test_any_choice_of_buckets_gives_the_spectrum_of_its_rows(amounts, weighted)
                 )
 
 
-def test_shards_of_other_units_merge_in_any_order():
-    rng = np.random.default_rng(1)
-    unit, bucket, amount = rng.integers(0, 40, 300), rng.integers(0, 6, 300), rng.integers(1, 9, 300)
-    every = Buckets.from_arrays(unit, bucket, amount, sizes=np.ones(6))
-    low, high = (
-        Buckets.from_arrays(unit[k] - 20 * i, bucket[k], amount[k], sizes=np.ones(6))
-        for i, k in enumerate((unit < 20, unit >= 20))
-    )
-    chosen = rng.random((9, 6)) < 0.5
-    found = [
-        np.concatenate([GINI[0].on(s) for _, s in t.spectra(chosen)]) for t in (every, low.merge(high), high.merge(low))
-    ]
-    assert np.allclose(found[1], found[0], rtol=1e-12)
-    assert np.array_equal(found[1], found[2])
-
-
 def test_some_buckets_alone_leave_the_others_units_unseen():
     tally = Buckets.from_arrays([0, 1, 2, 2], [0, 0, 1, 0], [3, 1, 5, 1], sizes=[1, 1])
     alone = tally.only(np.array([False, True]))

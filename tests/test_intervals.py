@@ -27,7 +27,7 @@ from evenhand.intervals.requests import AT_ONCE, Reduced, draws_of, picks, resam
 from evenhand.intervals.spectra import MANY, estimates
 from evenhand.intervals.tails import tail_exponents, tail_units
 from evenhand.streams import stream
-from evenhand.tallies.requests import Requests, of_rankings
+from evenhand.tallies.requests import Requests, measure_rankings
 from evenhand.tallies.spectrum import Spectra, Spectrum
 
 KNOWN = needing(Spectrum)
@@ -417,7 +417,7 @@ def over_requests(values, draws=999, weights=None):
     within = Requests([()], np.array([0, len(values)]), list(range(len(values))))
     codes = np.where(np.isnan(values), "empty", "")
     found = Reduced.from_measured(
-        of_rankings(parse_metric("ndjs"), np.asarray(values), codes, within, weight=weights), within
+        measure_rankings(parse_metric("ndjs"), np.asarray(values), codes, within, weight=weights), within
     )
     part = within.part(0)
     (drawn,) = draws_of([found], 0, part, draws, lambda: np.random.default_rng(0))

@@ -68,9 +68,9 @@ def test_what_is_asked_of_clusters_adds_up_over_parts_of_them(seed):
     waiting = replace(whole, clusters=pending)
     with np.errstate(all="ignore"):
         errors(waiting)
-    questions = list(pending.questions.values())
+    questions = list(pending.calls.values())
     assert len(questions) > 10
-    first, second = (module._answered(part, questions, list(range(25))) for part in halves(whole.clusters))
+    first, second = (module._answer(part, questions, list(range(25))) for part in halves(whole.clusters))
     added = [a + b for a, b in zip(first, second, strict=True)]
     pending.answer([a.in_order() if isinstance(a, Parts) else a for a in added])
     for one, other in zip(errors(waiting), errors(whole), strict=True):

@@ -12,7 +12,8 @@ from evenhand import EvenhandError, UndefinedWarning
 from evenhand import metrics as m
 from evenhand.cards import needing
 from evenhand.tallies.crosstab import Crosstab
-from evenhand.tallies.shown import Cut, Ragged
+from evenhand.tallies.ragged import Ragged
+from evenhand.tallies.user_lists import Cut
 from golden_cases import CASES, cases, holds, plain
 from oracles import recommender as slow
 

@@ -335,39 +335,19 @@ def test_amounts_that_cannot_be_counted_are_refused(bad):
         Spectrum.from_arrays(bad)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint64])
-@pytest.mark.parametrize("late", ["few", "many"])
-def test_long_whole_numbers_are_counted_in_pieces_as_at_once(dtype, late):
-    rng = np.random.default_rng(3)
-    x = rng.integers(0, 100, 2 * spectrum.SORTED + 5).astype(dtype)
-    if late == "many" and dtype is not np.int8:  # found only in the last piece: all is then sorted at once
-        x[-spectrum.SORTED :] = rng.integers(0, 2**30, spectrum.SORTED)
-    values, counts = np.unique(x, return_counts=True)
-    found = Spectrum.from_arrays(x)
-    assert found.values.tolist() == values.tolist()
-    assert found.counts.tolist() == counts.tolist()
-
-
-@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64])
-@pytest.mark.parametrize("sigma", [1.0, 3.0])  # the second has too many large numbers and is sorted
-def test_long_whole_numbers_of_which_many_differ_are_counted_right(dtype, sigma):
-    x = np.random.default_rng(4).lognormal(11, sigma, 4 * spectrum.LOW + 9).clip(0, 2**31 - 1).astype(dtype)
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("sigma", [1.0, 3.0])
+def test_long_whole_numbers_are_counted_right(dtype, sigma):
+    x = np.random.default_rng(4).lognormal(3, sigma, 2 * BLOCK + 9).clip(0, np.iinfo(dtype).max // 2).astype(dtype)
     values, counts = np.unique(x, return_counts=True)
     found = Spectrum.from_arrays(x)
     assert np.array_equal(found.values, values)
     assert np.array_equal(found.counts, counts)
 
 
-def test_a_negative_number_among_many_different_ones_is_refused():
-    x = np.random.default_rng(4).lognormal(11, 1, 4 * spectrum.LOW + 9).astype(np.int32)
-    x[-1] = -1
-    with pytest.raises(EvenhandError, match="1 amounts are negative"):
-        Spectrum.from_arrays(x)
-
-
-def test_negative_numbers_in_any_piece_are_counted():
-    x = np.ones(2 * spectrum.SORTED + 5, dtype=np.int64)
-    x[[0, spectrum.SORTED + 1, -1]] = -2
+def test_negative_numbers_are_counted():
+    x = np.ones(2 * BLOCK + 5, dtype=np.int64)
+    x[[0, BLOCK + 1, -1]] = -2
     with pytest.raises(EvenhandError, match=r"^3 amounts are negative"):
         Spectrum.from_arrays(x)
 
@@ -401,6 +381,6 @@ def test_a_row_sums_to_the_same_bits_whatever_stands_beside_it(x, more):
 
 def test_sums_over_many_cells_are_those_over_few():
     rng = np.random.default_rng(1)
-    a, b = rng.random((2, 3, 3 * spectrum.RUN + 5))
+    a, b = rng.random((2, 3, 30_000))
     np.testing.assert_allclose(spectrum.dot(a, b), (a * b).sum(-1), rtol=1e-12)
     np.testing.assert_allclose(spectrum.dot(a), a.sum(-1), rtol=1e-12)

@@ -13,7 +13,8 @@ from evenhand.allocation.serving import Server
 from evenhand.attention import log
 from evenhand.cards import Floats
 from evenhand.metrics.reorder import least_promoted, ndcg, rank_biased_overlap
-from evenhand.tallies.slates import Gained, Ints, Reordered, Slates
+from evenhand.tallies.ragged import Ints
+from evenhand.tallies.slates import Gained, Reordered, Slates
 
 
 @dataclass(frozen=True)

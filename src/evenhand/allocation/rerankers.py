@@ -12,7 +12,8 @@ import numpy as np
 
 from evenhand.allocation.serving import Server
 from evenhand.cards import Floats
-from evenhand.tallies.slates import Ints, Slates
+from evenhand.tallies.ragged import Ints
+from evenhand.tallies.slates import Slates
 
 MIXED = 0.01
 """Part of the target that is mixed into the shares of a list, so that a group without an item costs much but not everything."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.tallies.slates import Ints, Slates
+from evenhand.tallies.ragged import Ints
+from evenhand.tallies.slates import Slates
 
 CELLS = 1_000_000
 """Candidates that are looked at together."""

@@ -22,8 +22,7 @@ from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.rankings import Ties, open_rankings, ranking_table
 from evenhand.streams import stream
 from evenhand.synthetic.viewpoints import viewpoint_codes
-from evenhand.tallies.placed import Placed
-from evenhand.tallies.placement import Placement
+from evenhand.tallies.placement import LabelledRankings, Placement
 
 Goal = Literal["one_ranking", "parity", "opportunity"]
 Degree = Literal["low", "medium", "high"]
@@ -135,7 +134,7 @@ def _situation_of(
         opened, request=request, item=item if item in opened.schema else None, rank=None if score is not None else rank,
         score=score, ties=ties, carry=labels.carry(opened),
     )  # fmt: skip
-    placed = Placed.from_rankings(view, labels.coded(view, role="the labels"), unknown).placement
+    placed = LabelledRankings.from_rankings(view, labels.coded(view, role="the labels"), unknown).placement
     if placed.rows is not None:
         raise EvenhandError("Items that are shared out between groups leave no choice: use 'ndjs', or 'pref_kl'.")
     placed = placed.protecting(protected_labels(protected, placed.groups, group))

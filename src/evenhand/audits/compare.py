@@ -30,7 +30,7 @@ from evenhand.metrics.agreement import oriented
 from evenhand.report.words import systems as system_tables
 from evenhand.results import COMPARED, Result, difference_of
 from evenhand.tallies.crosstab import ResampledLists
-from evenhand.tallies.shown import Ints
+from evenhand.tallies.ragged import Ints
 from evenhand.tallies.user_lists import AT
 
 OTHER_REQUESTS = (

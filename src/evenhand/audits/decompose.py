@@ -223,7 +223,7 @@ class Decomposed:
         log.info("measuring %s slices", f"{len(originals):,}")
         fewest = self.call.min_units
         small = {where: self._small_groups(tally) for where, tally in originals.items()}
-        tallies = {where: tally.together(small[where], SMALL) for where, tally in originals.items()}
+        tallies = {where: tally.merge_groups(small[where], SMALL) for where, tally in originals.items()}
         if self.ask.local and fewest > 1:  # the index reads single units
             tallies = {where: tally.coarse(fewest) for where, tally in tallies.items()}
         pooled = Spectra.from_spectra(

@@ -36,8 +36,8 @@ from evenhand.sources.labels import Labels as OpenedLabels
 from evenhand.sources.rankings import Rankings as ScoredRankings
 from evenhand.sources.rankings import as_table, open_scores, ranking_table, system_of
 from evenhand.streams import stream
-from evenhand.tallies.pairs import PairCounts, Pairs, Sides
-from evenhand.tallies.requests import Measured, of_sums
+from evenhand.tallies.pairs import ComparedGroups, PairCounts, Pairs
+from evenhand.tallies.requests import Measured, measure_sums
 
 METRICS = ("intra_acc", "inter_acc", "accuracy")
 ANYONE = "*"
@@ -151,7 +151,7 @@ def _count(
     if labels.soft:
         raise EvenhandError("groups gives shares, and pairs need one label per item. Pass one group for each item.")
     two = any("sides" in a.reads for a in specs)
-    sides = Sides(few.side(protected), few.side(versus), unknown, two)
+    sides = ComparedGroups(few.side(protected), few.side(versus), unknown, two)
     rng = stream(call.seed, "negatives")
     labelled = coded.renamed(few.called)
     return PairCounts.from_scores(view, labelled, sides, judgments, missing, negatives=negatives, rng=rng), few
@@ -212,6 +212,6 @@ def measured(a: MetricSpec, counts: PairCounts, average: Average) -> Iterator[Me
 
 def _of(a: MetricSpec, t: Pairs, group: str | None, pair_counts: Any, counts: PairCounts, average: Average) -> Measured:
     """A metric on wins and pairs; where requests count alike, on each one's shares."""
-    tally, within = t.alike() if average == "macro" else t, counts.within
+    tally, within = t.equally_weighted() if average == "macro" else t, counts.within
     pairs = [float(pair_counts[within.part(s)].sum()) for s in range(len(within.slices))]
-    return of_sums(a, tally, each=t, group=group, cells=lambda s, _: {"pairs": pairs[s]})
+    return measure_sums(a, tally, each=t, group=group, cells=lambda s, _: {"pairs": pairs[s]})

@@ -31,9 +31,9 @@ from evenhand.sources.labels import Labels as OpenedLabels
 from evenhand.sources.rankings import Rankings as RankingsView
 from evenhand.sources.rankings import Ties, open_rankings, ranking_table, system_of
 from evenhand.streams import stream
-from evenhand.tallies.placed import Placed
-from evenhand.tallies.placement import Batch, Ints, Placement
-from evenhand.tallies.requests import Measured, of_rankings
+from evenhand.tallies.placement import Batch, LabelledRankings, Placement
+from evenhand.tallies.ragged import Ints
+from evenhand.tallies.requests import Measured, measure_rankings
 
 NOBODY = 1e-12
 """A lean this small is the rounding of 0."""
@@ -145,7 +145,7 @@ def _result(
         coded.items_by_label, view.slices, call.min_units, protected=protected, unknown=unknown,
         in_columns=labels.soft and not coded.has_table,
     )  # fmt: skip
-    placed = Placed.from_rankings(view, coded.renamed(few.called), unknown)
+    placed = LabelledRankings.from_rankings(view, coded.renamed(few.called), unknown)
     _refuse_many_groups(placed.placement)
     groups, small = placed.placement.groups, few.small(placed.within)
     placement = placed.placement.protecting(protected_labels(few.side(protected), groups, call.arguments["group"]))
@@ -242,7 +242,7 @@ class Ordered:
     def chances(self) -> Floats:
         return self.scores.chances if self.orders is None else self.orders.means
 
-    def measured(self, placed: Placed, seed: int) -> Measured:
+    def measured(self, placed: LabelledRankings, seed: int) -> Measured:
         """The metric as a mean over requests, each of which has one ranking."""
         values, defined = self.scores.values, ~np.isnan(self.scores.values)
         parts = [placed.rankings_of(s) for s in range(len(placed.slices))]
@@ -254,7 +254,7 @@ class Ordered:
             return {"p": p, "favoured": self.favoured(with_value[s]), "p_favoured": self.p_favoured(with_value[s])}
 
         chance = np.array([self.chances[at].mean() if len(at) else np.nan for at in with_value])
-        return of_rankings(
+        return measure_rankings(
             self.ask,
             values,
             self.reasons,
@@ -309,7 +309,7 @@ def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any
     return matched
 
 
-def _counts(view: RankingsView, placed: Placed, measures: Sequence[Measured], unknown: str) -> dict[str, Any]:
+def _counts(view: RankingsView, placed: LabelledRankings, measures: Sequence[Measured], unknown: str) -> dict[str, Any]:
     """Unlabelled items and undefined requests, for provenance."""
     lengths, within = placed.placement.lengths, placed.within
     counts = view.counts()
@@ -327,7 +327,7 @@ def _counts(view: RankingsView, placed: Placed, measures: Sequence[Measured], un
     }
 
 
-def _unlabelled_attention(placed: Placed) -> float:
+def _unlabelled_attention(placed: LabelledRankings) -> float:
     """Share of attention, 1 / log2(rank + 1), on items without a label and on empty ranks."""
     p = placed.placement
     if not (p.codes < 0).any():
@@ -345,7 +345,7 @@ Points = dict[str, list[Any]]
 
 
 def _curves(
-    placed: Placed, p: Placement, ordered: Sequence[Ordered], names: Sequence[str], call: Call, small: Sequence[bool]
+    placed: LabelledRankings, p: Placement, ordered: Sequence[Ordered], names: Sequence[str], call: Call, small: Sequence[bool]
 ) -> dict[str, Points]:  # fmt: skip
     """Points behind the pictures: shares by rank with the band of random orders, values of requests, strips of labels.
 
@@ -421,7 +421,7 @@ def _thinned(depth: int, most: int) -> Ints:
     return np.concatenate([near, far])
 
 
-def _requests(placed: Placed, ordered: Sequence[Ordered], names: Sequence[str], most: int = 150) -> Points:
+def _requests(placed: LabelledRankings, ordered: Sequence[Ordered], names: Sequence[str], most: int = 150) -> Points:
     """Value and chance level of each request, ordered by value; of many, an even selection with both ends."""
     parts: list[tuple[dict[str, Any], Points]] = []
     for o in ordered:
@@ -445,7 +445,7 @@ def _requests(placed: Placed, ordered: Sequence[Ordered], names: Sequence[str], 
 
 
 def _strips(
-    placed: Placed, p: Placement, values: Floats, names: Sequence[str], shown: list[int], most: int = 40
+    placed: LabelledRankings, p: Placement, values: Floats, names: Sequence[str], shown: list[int], most: int = 40
 ) -> Points:
     """The labels of rankings rank by rank: all of few, of many those furthest from and closest to the whole."""
     rankings = np.concatenate([placed.rankings_of(s) for s in shown]) if shown else np.zeros(0, dtype=np.int64)

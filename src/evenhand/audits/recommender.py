@@ -45,9 +45,9 @@ from evenhand.labels import all_but, matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result
 from evenhand.sources.scores import Scores, Slice, SliceColumns, open_scores
-from evenhand.tallies.crosstab import Crosstab, ResampledLists, Sides, Weights
-from evenhand.tallies.shown import Cut, Ints
-from evenhand.tallies.user_lists import Reading, UserLists
+from evenhand.tallies.crosstab import Crosstab, ResampledLists, UserGroups, Weights
+from evenhand.tallies.ragged import Ints
+from evenhand.tallies.user_lists import Cut, Reading, UserLists
 
 EVERY_ROW_SHOWN = "score=None says that every row is shown, so top and threshold have nothing to cut. Leave them out."
 MOST_DIFFERENCES = 30
@@ -60,7 +60,7 @@ class Served:
 
     parts: Sequence[Part]
     metrics: Sequence[MetricSpec]
-    sides: Sides
+    sides: UserGroups
     fewest: int
     convention: str | None
     is_matrix: bool
@@ -181,7 +181,7 @@ def recommender(
     """
     deals = _permutations(chance)
     shown, true = Cut.checked(top, threshold, ties), Cut.checked(true_top, true_threshold, ties, prefix="true_")
-    if score is None and shown.given:
+    if score is None and shown.is_given:
         raise EvenhandError(EVERY_ROW_SHOWN)
     log.info("checking the scores")
     columns = {"user": user, "item": item, "score": score, "group": group, "relevance": relevance}
@@ -276,7 +276,7 @@ class Tabulation:
 
 def _measured(
     opened: Scores, part: Slice, codes: Ints, lists: UserLists, reading: Reading, other_lists: UserLists | None,
-    metrics: Sequence[MetricSpec], sides: Sides, deals: int, call: Call,
+    metrics: Sequence[MetricSpec], sides: UserGroups, deals: int, call: Call,
 ) -> Part:  # fmt: skip
     """The rows of a slice, with draws of its own; metrics that judge nothing read the lists `beside`, where there are any."""
     users, items = part.user_count, part.item_count
@@ -393,12 +393,12 @@ def _permutations(chance: str | None) -> int:
     return draws
 
 
-def _sides(opened: Scores, protected: Any, versus: Any) -> tuple[Sides, Ints]:
+def _sides(opened: Scores, protected: Any, versus: Any) -> tuple[UserGroups, Ints]:
     """The groups of all users, whatever slice they are in, and the row of every user."""
     if opened.labels is None:
         if protected is not None or versus is not None:
             raise EvenhandError("protected and versus are groups of users. Pass user_groups, or leave them out.")
-        return Sides((), {}, ()), np.zeros(len(opened.user_ids), dtype=np.int64)
+        return UserGroups((), {}, ()), np.zeros(len(opened.user_ids), dtype=np.int64)
     codes, labels = opened.group_codes()
     versus = all_but(versus, protected, labels)
     protected, versus = (
@@ -407,7 +407,7 @@ def _sides(opened: Scores, protected: Any, versus: Any) -> tuple[Sides, Ints]:
         else several(side)
         for role, side in (("protected", protected), ("versus", versus))
     )
-    sides = Sides.from_labels(labels, protected, versus)
+    sides = UserGroups.from_labels(labels, protected, versus)
     if sides.rows.keys() and set(protected) & set(versus):
         raise EvenhandError("protected and versus share a group. Put each group on one side.")
     rows = np.array([*(sides.rows.get(label, sides.unknown) for label in labels), sides.unknown], dtype=np.int64)
@@ -415,7 +415,7 @@ def _sides(opened: Scores, protected: Any, versus: Any) -> tuple[Sides, Ints]:
 
 
 def _rows(
-    tabulated: Tabulation, metrics: Sequence[MetricSpec], sides: Sides, call: Call, replicates: ResampledLists | None,
+    tabulated: Tabulation, metrics: Sequence[MetricSpec], sides: UserGroups, call: Call, replicates: ResampledLists | None,
     by_chance: ResampledLists | None, cells: Mapping[str, Any],
 ) -> list[Row]:  # fmt: skip
     """A row per metric, and per pair of groups where the metric compares two."""
@@ -447,11 +447,11 @@ def _rows(
     return rows
 
 
-def _questions(metrics: Sequence[MetricSpec], sides: Sides) -> list[Question]:
+def _questions(metrics: Sequence[MetricSpec], sides: UserGroups) -> list[Question]:
     return [Question(a, pair) for a in metrics for pair in (sides.pairs if "users" in a.reads else (None,))]
 
 
-def _labels(pair: tuple[int, int] | None, sides: Sides) -> dict[str, Any]:
+def _labels(pair: tuple[int, int] | None, sides: UserGroups) -> dict[str, Any]:
     if pair is None:
         return {"protected": None, "versus": None}
     versus, protected = (sides.name(side) for side in pair)
@@ -489,7 +489,7 @@ def _chances(total: Crosstab, questions: Sequence[Question], by_chance: Resample
 
 
 def _curves(
-    total: Crosstab, sides: Sides, item_name: Callable[[int], str], fewest: int
+    total: Crosstab, sides: UserGroups, item_name: Callable[[int], str], fewest: int
 ) -> dict[str, dict[str, list[Any]]]:
     """The Lorenz curve of times shown, and the items whose share differs most between the first two groups."""
     curves: dict[str, dict[str, list[Any]]] = {}
@@ -521,7 +521,7 @@ def _dropped(opened: Scores) -> dict[str, int]:
     return {words: count for words, count in counts.items() if count > 0}
 
 
-def _sizes(total: Crosstab, sides: Sides) -> dict[str, int]:
+def _sizes(total: Crosstab, sides: UserGroups) -> dict[str, int]:
     users = total.mark("users")
     sizes = {name: int(users[i]) for i, name in enumerate(sides.names)}
     unknown = int(users[sides.unknown]) if sides.names else 0
@@ -529,7 +529,12 @@ def _sizes(total: Crosstab, sides: Sides) -> dict[str, int]:
 
 
 def _refuse_long(
-    slices: Sequence[Slice], metrics: Sequence[MetricSpec], sides: Sides, reading: Reading, how: Interval, deals: int
+    slices: Sequence[Slice],
+    metrics: Sequence[MetricSpec],
+    sides: UserGroups,
+    reading: Reading,
+    how: Interval,
+    deals: int,
 ) -> None:
     """Refuse more pairs of groups than can be compared in about a minute."""
     draws = 0 if how.kind == "none" else how.draws or NORMAL_DRAWS

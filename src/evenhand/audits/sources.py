@@ -127,8 +127,8 @@ def _rows(slices: SourceSlices, whole: Units, metrics: Sequence[str], call: Call
     for i, (where, original) in enumerate(zip(slices.labels, slices.tallies, strict=True)):
         cells, units = whole.cells(where), int(original.units)
         few = totals.spectra.receivers[i] < fewest
-        small = [] if few or fewest <= 1 else original.few(fewest)
-        tally = original.together(small, SMALL)
+        small = [] if few or fewest <= 1 else original.small_sources(fewest)
+        tally = original.merge_sources(small, SMALL)
         slice_rows = []
         if "gini" in metrics:
             slice_rows = [row(

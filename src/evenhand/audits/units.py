@@ -17,8 +17,7 @@ from evenhand.sources.populations import open_population, varying, with_slices_o
 from evenhand.sources.relation import Relation, is_number
 from evenhand.sources.slicing import Bins, Slicing, slicing
 from evenhand.sources.sql import nan_as_null, quoted
-from evenhand.tallies.bins import Edges, Legend
-from evenhand.tallies.slices import Slices, whole_labels
+from evenhand.tallies.slices import Edges, Legend, Slices, whole_labels
 
 ONLY_SEEN = "only units seen"
 

@@ -61,7 +61,7 @@ def units_contrast(
     Units are re-assigned to arms, and every difference is divided by its own error: that gives p, and the quantiles of
     these ratios the interval. The bias that few units bring to an arm is taken off (jackknife).
     """
-    pooled, in_arm = arm.beside(control)
+    pooled, in_arm = arm.pool(control)
     pooled, order, starts = pooled.binned()
     if draws >= DEFAULT_DRAWS:
         draws = max(draws, min(MOST_DRAWS, CHEAP // max(1, len(pooled.first))))
@@ -167,7 +167,7 @@ def measured(
         for i, a in enumerate(specs):
             results.first[at, i] = a.on(sides[0])
             influence = _influence(a, sides[0], results.first[at, i], tally.sides[0].cell)
-            if tally.twice:
+            if tally.has_second:
                 results.second[at, i] = a.on(sides[1])
                 if slope is not None and slope[i] and influence is not None:
                     past = _influence(a, sides[1], results.second[at, i], tally.sides[1].cell)
@@ -188,7 +188,7 @@ def _bias(tally: PairedAmounts, specs: Sequence[MetricSpec], slope: Floats) -> t
     """Jackknife bias of a value, and of first - slope * second: each unit is left out once."""
     narrow = tally.binned()[0]
     biases = []
-    for side in narrow.sides[: 2 if narrow.twice else 1]:
+    for side in narrow.sides[: 2 if narrow.has_second else 1]:
         whole = side.spectrum(narrow.counts)
         n = float(whole.units)
         without = np.empty((len(whole.counts), len(specs)))

@@ -14,7 +14,7 @@ from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.kinds import Interval, drawn_ends, without_noise
 from evenhand.streams import stream
 from evenhand.tallies.crosstab import MOST_CELLS, Crosstab, ResampledLists, Times
-from evenhand.tallies.shown import Ints
+from evenhand.tallies.ragged import Ints
 
 CELLS = 1 << 25
 """Cells (draws x groups x items) that replicates may hold."""
@@ -58,8 +58,6 @@ def affordable(draws: int, groups: int, items: int, slots: float) -> int:
 class Resampled:
     """Users drawn with replacement within their group; past `EXACT`, Poisson weights per user."""
 
-    rest = None
-
     def __init__(self, codes: Ints, names: Sequence[str], draws: int, seed: int, where: Sequence[Any] = ()) -> None:
         self.draws, self.rows = draws, np.unique(codes)
         self._places = np.searchsorted(self.rows, codes)
@@ -95,7 +93,6 @@ class PermutedLabels:
         self._labelled = codes < groups
         self.sizes = np.bincount(codes[self._labelled], minlength=groups)
         self.rows = np.flatnonzero(self.sizes)
-        self.rest = int(self.sizes[self.rows].argmax()) if len(self.rows) else None
 
     def between(self, start: int, stop: int) -> Iterator[Weighted]:
         """For every group, which users have its label in which of these draws."""
@@ -103,10 +100,7 @@ class PermutedLabels:
             self._labels[:, start:stop] if len(self._codes) * self.draws <= EXACT else self._each(range(start, stop))
         )
         for place, row in enumerate(self.rows):
-            if place == self.rest:
-                yield place, self._labelled[:, None].view(np.uint8)
-            else:
-                yield place, (labels == row).view(np.uint8)
+            yield place, (labels == row).view(np.uint8)
 
     @cached_property
     def _labels(self) -> npt.NDArray[Any]:
@@ -152,7 +146,7 @@ def _lots(
 class Swapped:
     """Random half of the users for whom two systems are swapped; with `other`, the other half."""
 
-    rest, most = None, 1
+    most = 1
 
     def __init__(self, codes: Ints, draws: int, seed: int, where: Sequence[Any] = (), *, other: bool = False) -> None:
         self.draws, self.rows, self._other = draws, np.unique(codes), other

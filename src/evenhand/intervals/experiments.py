@@ -15,7 +15,8 @@ import numpy as np
 
 from evenhand.cards import Floats, MetricSpec
 from evenhand.metrics.shares import lorenz_curve
-from evenhand.tallies.buckets import Buckets, Chosen
+from evenhand.tallies.buckets import Buckets
+from evenhand.tallies.ragged import Bools
 from evenhand.tallies.spectrum import Spectrum
 
 CURVES = 40
@@ -121,7 +122,7 @@ def absent(specs: Sequence[MetricSpec]) -> Contrast:
     )  # fmt: skip
 
 
-def reassignments(treated: Chosen, movable: Chosen, draws: int, rng: np.random.Generator) -> Chosen:
+def reassignments(treated: Bools, movable: Bools, draws: int, rng: np.random.Generator) -> Bools:
     """(draws, buckets) random re-assignments with as many treated; fixed buckets stay."""
     drawn = np.broadcast_to(treated, (draws, len(treated))).copy()
     drawn[:, movable] = rng.permuted(drawn[:, movable], axis=1)
@@ -145,13 +146,13 @@ def spread_of_known(draws: Floats) -> Floats:
     return mean_of_known((draws - mean_of_known(draws)) ** 2)
 
 
-def values(tally: Buckets, specs: Sequence[MetricSpec], chosen: Chosen) -> Floats:
+def values(tally: Buckets, specs: Sequence[MetricSpec], chosen: Bools) -> Floats:
     """Every metric on what each draw's buckets give: (draws, metrics)."""
     return _values_and_curves(tally, specs, chosen, 0)[0]
 
 
 def _values_and_curves(
-    tally: Buckets, specs: Sequence[MetricSpec], chosen: Chosen, curves: int
+    tally: Buckets, specs: Sequence[MetricSpec], chosen: Bools, curves: int
 ) -> tuple[Floats, Floats]:
     """(draws, metrics) values, and the Lorenz curves of the first draws."""
     results, curve = np.full((len(chosen), len(specs)), np.nan), np.full((min(curves, len(chosen)), len(GRID)), np.nan)
@@ -173,7 +174,7 @@ def lorenz_on_grid(spectrum: Spectrum) -> Floats:
     return np.asarray(np.interp(GRID, curve.population, curve.share))
 
 
-def differences(tally: Buckets, specs: Sequence[MetricSpec], chosen: Chosen) -> Floats:
+def differences(tally: Buckets, specs: Sequence[MetricSpec], chosen: Bools) -> Floats:
     """Every metric on the buckets chosen less the same on the others: (draws, metrics)."""
     results = np.full((len(chosen), len(specs)), np.nan)
     for at, first, second in tally.halves(chosen):
@@ -200,7 +201,7 @@ def two_sided(moved: Floats) -> Floats:
     return np.where(np.isnan(moved[0]), np.nan, p)
 
 
-def volumes(pair: Buckets, treated: Chosen, equal: Literal["units", "amount"]) -> list[tuple[Chosen, float]]:
+def volumes(pair: Buckets, treated: Bools, equal: Literal["units", "amount"]) -> list[tuple[Bools, float]]:
     """Buckets of both arms, and the share of each that makes units or amounts equal."""
     sides = [treated, ~treated]
     size = [float((pair.sizes if equal == "units" else pair.volumes)[side].sum()) for side in sides]
@@ -233,7 +234,7 @@ def _at_depth(
     return out[0], out[1]
 
 
-def subsets(arm: Buckets, share: float, rng: np.random.Generator) -> tuple[Chosen, Floats, Floats]:
+def subsets(arm: Buckets, share: float, rng: np.random.Generator) -> tuple[Bools, Floats, Floats]:
     """Draws of buckets at a share of an arm's units, their weights, and buckets left out of each.
 
     The number of buckets is the whole number below or above, in such proportion that the mean is right. An arm that is
@@ -254,7 +255,7 @@ def subsets(arm: Buckets, share: float, rng: np.random.Generator) -> tuple[Chose
     return chosen, np.full(SUBSETS, 1 / SUBSETS), (buckets - many).astype(np.float64)
 
 
-def _nearly_whole(arm: Buckets, target: float, everyone: float) -> tuple[Chosen, Floats, Floats]:
+def _nearly_whole(arm: Buckets, target: float, everyone: float) -> tuple[Bools, Floats, Floats]:
     """The whole arm, and each bucket left out in turn; a target between the two is interpolated."""
     movable = np.flatnonzero(arm.movable)
     chosen = np.ones((len(movable) + 1, len(arm.sizes)), dtype=bool)

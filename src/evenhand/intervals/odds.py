@@ -20,7 +20,7 @@ from evenhand.cards import Floats
 from evenhand.metrics.outcome import FEWEST_EVENTS, critical
 from evenhand.metrics.outcome_rates import cuts, rates
 from evenhand.streams import stream
-from evenhand.tallies.moments import Ints
+from evenhand.tallies.ragged import Ints
 from evenhand.tallies.rows import Rows
 
 Bools = np.typing.NDArray[np.bool_]

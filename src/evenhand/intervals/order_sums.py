@@ -18,7 +18,8 @@ from evenhand.cards import Floats
 from evenhand.metrics.template import Reading
 from evenhand.metrics.terms import Terms
 from evenhand.streams import stream
-from evenhand.tallies.placement import Ints, Placement
+from evenhand.tallies.placement import Placement
+from evenhand.tallies.ragged import Ints
 
 AT_ONCE = 1 << 16
 """Ranks of random orders handled together: they stay in the cache, and memory is not asked for again and again."""

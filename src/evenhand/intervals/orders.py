@@ -18,7 +18,9 @@ from evenhand.cards import Floats, parse_call
 from evenhand.errors import EvenhandError
 from evenhand.intervals.order_sums import Batch, Drawn, Read, null_sums
 from evenhand.metrics.template import Reading, Scores, Template
-from evenhand.tallies.placement import Ints, Mix, Placement, distinct_rows, grouped
+from evenhand.tallies.compositions import Mix, distinct_rows, grouped
+from evenhand.tallies.placement import Placement
+from evenhand.tallies.ragged import Ints
 
 MOST_CELLS = 1 << 20
 MOST_KEPT = 1 << 25

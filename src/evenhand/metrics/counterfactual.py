@@ -17,7 +17,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.tallies.candidates import Allocation, Candidates, Change
-from evenhand.tallies.moments import Ints
+from evenhand.tallies.ragged import Ints
 
 DIGITS = 12
 """Predictions that agree to this many digits tie; the better score then goes first."""

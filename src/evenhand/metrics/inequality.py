@@ -55,7 +55,7 @@ def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
     # A power of two loses no digit; only amounts near the largest float need it.
     shrink = np.where(np.isfinite(size * total), 1.0, 2.0**-200)
     spread = np.zeros(size.shape)
-    for b in s.walk(amounts=False):
+    for b in s.walk():
         rank = 2 * b.reach  # and on in place: at 10^8 cells a new array costs more than the sum
         rank -= b.mass
         rank -= size[..., None]

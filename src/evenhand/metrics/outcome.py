@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand.cards import Card, Floats, metric
-from evenhand.tallies.moments import Ints, Moments, settled
+from evenhand.tallies.moments import Moments, zero_rounding
+from evenhand.tallies.ragged import Ints
 
 Covariance = Literal["HC1", "classical", "cluster"]
 Bools = np.typing.NDArray[np.bool_]
@@ -220,7 +221,7 @@ def _clustered(residual: Moments, flat: Floats, tilt: Floats, n: Floats, k: Floa
     across = residual.clusters.products(flat.reshape(-1, groups), tilt.reshape(-1, groups), bins)
     row_variance = np.diagonal(meat(residual.squared[..., :3, 2], flat, tilt), axis1=-2, axis2=-1)
     rowwise = np.sqrt(np.maximum(row_variance, 0.0)).ravel()
-    across = settled(across, rowwise[:, None] * rowwise, n.sum())
+    across = zero_rounding(across, rowwise[:, None] * rowwise, n.sum())
     root = np.repeat(np.sqrt(over(per_bin, per_bin - 1) * over(n - 1, n - k)), groups)
     return per_bin, across * root[:, None] * root
 
@@ -330,7 +331,7 @@ def mean_errors(m: Moments, covariance: Covariance = "HC1") -> tuple[Floats, Flo
     squares = np.where(varied, centred.squared[..., 0, 2], 0.0)  # zero: all outcomes of the cell are one number
     if covariance == "cluster" and centred.clusters is not None:
         clusters, square = (x.reshape(m.rows.shape) for x in (centred.clusters.per_cell(), centred.clusters.squares()))
-        square = settled(square, squares, m.rows)
+        square = zero_rounding(square, squares, m.rows)
         left = np.where(clusters > 1, clusters - 1.0, np.nan)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(squares > 0, np.sqrt(square * clusters / left), 0.0 * left) / m.mass, left

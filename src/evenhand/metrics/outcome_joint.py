@@ -21,7 +21,7 @@ from evenhand.metrics.outcome import (
     thin,
     two_sided,
 )
-from evenhand.tallies.moments import Moments, settled
+from evenhand.tallies.moments import Moments, zero_rounding
 
 RANK = 1e-10
 """Eigenvalues of a scaled cross-product below this share of the largest one are rounding."""
@@ -175,7 +175,7 @@ def spline(m: Moments, reference: int, covariance: Covariance = "HC1", ends: Flo
     if covariance == "cluster" and residual.clusters is not None:
         clusters = residual.clusters.total
         variance = residual.clusters.products(flat.reshape(-1, groups), tilt.reshape(-1, groups))
-        variance = settled(np.diagonal(variance), np.diagonal(rowwise), n)
+        variance = zero_rounding(np.diagonal(variance), np.diagonal(rowwise), n)
         variance = variance * over(clusters, clusters - 1) * (n - 1) / left
         freedom = clusters - 1.0 if clusters > 1 else np.nan
     elif covariance == "classical":

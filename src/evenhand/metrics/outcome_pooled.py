@@ -15,7 +15,7 @@ import numpy as np
 
 from evenhand.cards import Card, Floats, metric
 from evenhand.metrics.outcome import POWER, Bools, Covariance, Gaps, critical, gaps, influence, quantile, two_sided
-from evenhand.tallies.moments import Moments, settled
+from evenhand.tallies.moments import Moments, zero_rounding
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ class Null:
             raise ValueError("clustered errors need sums per cluster")
         variance = residual.clusters.products(self.flat.reshape(-1, 1), self.tilt.reshape(-1, 1))[0, 0]
         rowwise = self._rowwise(residual.squared[..., :3, 2]).sum()
-        return float(settled(variance, rowwise, self.m.rows.sum()))
+        return float(zero_rounding(variance, rowwise, self.m.rows.sum()))
 
     def by_cluster(self) -> Floats | None:
         """Contribution of each cluster to the gap under no gap; None where clusters are many."""

@@ -9,7 +9,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.metrics.inequality import gini
 from evenhand.tallies.crosstab import spectrum_of
-from evenhand.tallies.shown import Ints, Ragged
+from evenhand.tallies.ragged import Ints, Ragged
 
 EXACT_STEPS = 1 << 25
 """Pairs of items on one list times points, up to which the level is exact: a second's work. Beyond, lists are drawn."""

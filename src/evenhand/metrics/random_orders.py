@@ -15,7 +15,7 @@ from evenhand.cards import Floats
 from evenhand.streams import stream
 from evenhand.tallies.exposure import Exposed
 from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
-from evenhand.tallies.sampled_lists import SampledLists
+from evenhand.tallies.ranked_lists import SampledLists
 
 Ints = npt.NDArray[np.int64]
 
@@ -63,7 +63,7 @@ class ShuffledLists:
     @classmethod
     def from_lists(cls, lists: SampledLists, browsing: AttentionSpec, policy: Policy, target: Floats) -> ShuffledLists:
         """Whole rankings under a browsing model; `target` is (G,) or (m, G)."""
-        shares = policy.settled(lists.shares)
+        shares = policy.assign_unlabelled(lists.shares)
         inside = lists.ranks > 0
         weights = np.asarray(browsing.attention.at(np.maximum(lists.ranks, 1)), dtype=np.float64)
         if browsing.attention.needs_relevance:

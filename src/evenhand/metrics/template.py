@@ -21,7 +21,9 @@ from evenhand.metrics.chance import expected_terms
 from evenhand.metrics.differences import Difference
 from evenhand.metrics.normalizers import arranged, largest_of_groups, largest_of_sides
 from evenhand.metrics.terms import Terms
-from evenhand.tallies.placement import Ints, Kinds, Placement
+from evenhand.tallies.compositions import Kinds
+from evenhand.tallies.placement import Placement
+from evenhand.tallies.ragged import Ints
 
 Discount = Literal["log2(i)", "log2(i+1)"]
 NOTHING = 1e-13

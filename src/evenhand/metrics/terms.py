@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats
 from evenhand.metrics.differences import Term
-from evenhand.tallies.placement import Batch, Kinds
+from evenhand.tallies.compositions import Kinds
+from evenhand.tallies.placement import Batch
 
 Ints = npt.NDArray[np.int64]
 

@@ -1,4 +1,4 @@
-"""Tallies: frozen dataclasses of small arrays, filled by queries, by loops over whole groups or from plain arrays."""
+"""Tallies: frozen dataclasses of arrays, each filled by one query or one loop over groups."""
 
 import numpy as np
 

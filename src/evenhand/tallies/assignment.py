@@ -1,4 +1,4 @@
-"""Buckets of what was randomised: which viewers, requests or sessions are re-assigned, left out or drawn together.
+"""Buckets of randomised units (viewers, sessions) that are permuted or drawn together.
 
 The ids are fetched once each and sorted; a permutation that depends on the seed alone then deals them out, so that the same
 viewers share a bucket whatever the engine or the order of rows.
@@ -15,35 +15,22 @@ import numpy as np
 from evenhand.errors import EvenhandError
 from evenhand.labels import whole
 from evenhand.sources.sql import columns
+from evenhand.tallies.ragged import Bools, Ints
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Cells
     from evenhand.sources.logs import Log
 
-Ints = np.typing.NDArray[np.int64]
-Mask = np.typing.NDArray[np.bool_]
 Label = tuple[Any, ...]
-
-MOST_SINGLE = 1_000
-"""Up to so many randomised units, each is a bucket of its own."""
-
-LEAST_BUCKETS, MOST_BUCKETS = 400, 800
-"""Otherwise there are about so many buckets: the number that leaves the fewest units over."""
-
-LEAST_PER_ARM = 20
-"""Buckets of the smallest arm."""
-
-MOST = 20_000
-"""Buckets in all, however small the smallest arm is."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceBuckets:
-    """Buckets of one slice: how many randomised units each holds, its arm, and whether it may be re-assigned."""
+    """Buckets of one slice: randomised units, arm, and whether the bucket may be re-assigned."""
 
     sizes: Ints
     arms: Ints
-    movable: Mask
+    movable: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +71,7 @@ class Assignment:
 
     @classmethod
     def from_log(cls, log: Log, *, randomized: str, rng: np.random.Generator, arm: str | None = None) -> Assignment:
-        """Deal the randomised units of each arm into buckets of one size; without `arm` there is one arm.
+        """The randomised units of each arm in buckets of one size; without `arm` there is one arm.
 
         Units that are left over when an arm is dealt out stay together in a last bucket, which is never re-assigned.
         """
@@ -124,16 +111,16 @@ def _has_one_slice_each(log: Log) -> bool:
 def bucket_size(arms: Sequence[int]) -> int:
     """How many randomised units go into a bucket, for arms of these sizes.
 
+    Up to 1,000 units, each is a bucket of its own. Otherwise there are 400 to 800 buckets, whichever number leaves the fewest units
+    over, or more where the smallest arm would have fewer than 20; at most 20,000.
+
     >>> bucket_size([500, 500]), bucket_size([50_000, 50_000]), bucket_size([2_000, 98_000])
     (1, 250, 100)
     """
     total, smallest = sum(arms), min((n for n in arms if n), default=0)
-    if total <= MOST_SINGLE:
+    if total <= 1_000:
         return 1
-    sizes = {
-        max(1, min(total // buckets, smallest // LEAST_PER_ARM), total // MOST)
-        for buckets in range(LEAST_BUCKETS, MOST_BUCKETS + 1)
-    }
+    sizes = {max(1, min(total // buckets, smallest // 20), total // 20_000) for buckets in range(400, 801)}
     return min(sorted(sizes, reverse=True), key=lambda size: sum(n % size for n in arms))
 
 

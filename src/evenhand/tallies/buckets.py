@@ -1,4 +1,4 @@
-"""Amounts by unit and bucket of viewers, requests or sessions, for permutation tests and draws of whole buckets.
+"""Amounts by unit and bucket of viewers, for permutation tests and draws of whole buckets.
 
 Whatever was randomised is put into buckets; a bucket is re-assigned, left out or drawn as a whole. Every arm that could
 have been is then a sum over buckets, and every metric reads the spectrum of such a sum.
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.tallies.amounts import run_starts
 from evenhand.tallies.assignment import Assignment, Label, SliceBuckets
+from evenhand.tallies.ragged import Bools, Ints, cells_of, run_starts, starts_of
 from evenhand.tallies.slices import Slices, refuse_weights, rows_in_order
 from evenhand.tallies.spectrum import Spectra, Spectrum
 
@@ -23,20 +23,8 @@ if TYPE_CHECKING:
     from evenhand.sources.engine import Batch
     from evenhand.sources.logs import Amount, Log
 
-Ints = np.typing.NDArray[np.int64]
-Chosen = np.typing.NDArray[np.bool_]
-
-BLOCK_BYTES = 1 << 22
-"""Sums (units x draws) held at a time."""
-
 MOST_CELLS = 1 << 20
-"""Cells (draws x amounts) handed to the metrics at a time."""
-
-LOW = 24
-"""Units that received less than this in all are counted by comparing with each possible sum, which needs no wider numbers."""
-
-RUN = 120
-"""So many truth values are added up in eight bits."""
+"""Cells (draws x amounts) handed to the metrics at a time: 8 MB."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +51,7 @@ class Buckets:
     unseen: float
     sizes: Ints
     arms: Ints
-    movable: Chosen
+    movable: Bools
 
     @classmethod
     def from_arrays(
@@ -76,10 +64,9 @@ class Buckets:
         arms: Any = None,
         movable: Any = None,
         weights: Any = None,
-        times: Any = None,
         unseen: float = 0.0,
     ) -> Buckets:
-        """Tally rows of unit (0, 1, ...), bucket and amount; `weights` holds one number per unit, `times` for how many it stands.
+        """Tally rows of unit (0, 1, ...), bucket and amount; `weights` holds one number per unit.
 
         >>> tally = Buckets.from_arrays([0, 0, 1, 1], [0, 1, 1, 1], [2, 1, 1, 3], sizes=[1, 1])
         >>> tally.totals.tolist(), tally.amount.tolist()
@@ -97,7 +84,6 @@ class Buckets:
         table.eliminate_zeros()
         table.sort_indices()
         received = _sums(table.data, table.indptr)
-        times = np.ones(units) if times is None else np.asarray(times, dtype=np.float64)
         weights = None if weights is None else np.asarray(weights, dtype=np.float64)
         seen = np.arange(units) if weights is not None else np.flatnonzero(np.diff(table.indptr[: units + 1]))
         order = seen[np.argsort(received[seen], kind="stable")]
@@ -107,9 +93,9 @@ class Buckets:
             table.indptr.astype(np.int64),
             table.indices.astype(np.int32, copy=False),
             _narrow(table.data),
-            times[order],
+            np.ones(len(order)),
             None if weights is None else weights[order],
-            float(unseen + times.sum() - times[order].sum()),
+            float(unseen + units - len(order)),
             sizes,
             np.zeros(len(sizes), dtype=np.int64) if arms is None else np.asarray(arms, dtype=np.int64),
             np.ones(len(sizes), dtype=bool) if movable is None else np.asarray(movable, dtype=bool),
@@ -118,7 +104,7 @@ class Buckets:
 
     @property
     def counted(self) -> bool:
-        """Whether sums are whole numbers of units that count once, so that units can be counted by their sum."""
+        """Whether units have whole amounts and no weights, so that they can be counted by their sum."""
         return self.amount.dtype.kind != "f" and self.weights is None
 
     @cached_property
@@ -137,49 +123,35 @@ class Buckets:
         """Number of units, those that received nothing included."""
         return float(self.times.sum() + self.unseen)
 
-    def merge(self, other: Buckets) -> Buckets:
-        """Add a shard with other units and the same buckets; the order of shards never matters."""
-        weighted = self.weights is not None or other.weights is not None
-        lengths = np.concatenate([np.diff(self.starts), np.diff(other.starts)])
-        joined = replace(
-            self,
-            starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            bucket=np.concatenate([self.bucket, other.bucket]),
-            amount=np.concatenate([self.amount, other.amount]),
-            times=np.concatenate([self.times, other.times]),
-            weights=np.concatenate([_or_ones(self), _or_ones(other)]) if weighted else None,
-            unseen=self.unseen + other.unseen,
-        )
-        return _collapsed(_taken(joined, np.argsort(joined.totals, kind="stable")))
-
-    def only(self, chosen: Chosen) -> Buckets:
+    def only(self, chosen: Bools) -> Buckets:
         """These units with some of the buckets; who received nothing from those is unseen."""
         if chosen.all():
             return self
-        places = np.cumsum(chosen) - 1
         mask = chosen[self.bucket]
         lengths = _sums(mask.astype(np.int64), self.starts)
-        fewer = replace(
-            self,
-            starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            bucket=places[self.bucket[mask]].astype(np.int32),
-            amount=self.amount[mask],
-            sizes=self.sizes[chosen],
-            arms=self.arms[chosen],
-            movable=self.movable[chosen],
-        )
+        new_codes = (np.cumsum(chosen) - 1).astype(np.int32)
+        per_bucket = {name: getattr(self, name)[chosen] for name in ("sizes", "arms", "movable")}
+        cells = {"bucket": new_codes[self.bucket[mask]], "amount": self.amount[mask]}
+        fewer = replace(self, starts=starts_of(lengths), **cells, **per_bucket)
         seen = np.flatnonzero(lengths) if self.weights is None else np.arange(len(lengths))
         order = seen[np.argsort(fewer.totals[seen], kind="stable")]
         gone = float(self.times.sum() - self.times[order].sum())
         return _collapsed(replace(_taken(fewer, order), unseen=self.unseen + gone))
 
-    def spectra(self, chosen: Chosen) -> Iterator[tuple[slice, Spectrum]]:
-        """The spectrum of what each draw's buckets give (`chosen` is draws x buckets), a bounded number of draws at a time."""
-        return ((at, first) for at, first, _ in self._drawn(chosen, both=False))
+    def spectra(self, chosen: Bools) -> Iterator[tuple[slice, Spectrum]]:
+        """Spectra of the buckets that each draw chose (draws x buckets), some draws at a time."""
+        low = self._counted_units if self.counted else 0
+        counts = self._count_low(low, chosen)
+        high = len(self.times) - low
+        step = max(1, MOST_CELLS // max(1, counts.shape[1] + high))
+        for start in range(0, len(chosen), step):
+            at = slice(start, min(start + step, len(chosen)))
+            yield at, self._spectrum(counts[at], self._products(low, len(self.times), chosen[at]).T, low)
 
-    def halves(self, chosen: Chosen) -> Iterator[tuple[slice, Spectrum, Spectrum]]:
+    def halves(self, chosen: Bools) -> Iterator[tuple[slice, Spectrum, Spectrum]]:
         """For each draw the spectrum of the buckets chosen and that of all others."""
-        return ((at, first, second) for at, first, second in self._drawn(chosen, both=True) if second is not None)
+        both = zip(self.spectra(chosen), self.spectra(~chosen), strict=True)
+        return ((at, first, second) for (at, first), (_, second) in both)
 
     def whole(self) -> Spectrum:
         """The spectrum of all buckets together."""
@@ -187,123 +159,60 @@ class Buckets:
         weights = None if spectrum.weights is None else spectrum.weights[0]
         return Spectrum(spectrum.values[0], spectrum.counts[0], weights)
 
-    def _drawn(self, chosen: Chosen, *, both: bool) -> Iterator[tuple[slice, Spectrum, Spectrum | None]]:
-        if self.counted:
-            yield from self._by_counting(chosen, both=both)
-            return
-        step = max(1, MOST_CELLS // max(1, len(self.times)))
-        for start in range(0, len(chosen), step):
-            at = slice(start, min(start + step, len(chosen)))
-            others = self._listed(~chosen[at]) if both else None  # a difference of floats would not be zero where it is
-            yield at, self._listed(chosen[at]), others
-
-    def _listed(self, chosen: Chosen) -> Spectrum:
-        """A cell for every unit: for floats and weights."""
-        sums = self._products(0, len(self.times), _picked(chosen)).T
-        order = np.argsort(sums, axis=-1, kind="stable")
-        front = np.zeros((len(sums), 1))
-        values = np.concatenate([front, np.take_along_axis(sums, order, -1)], axis=-1).astype(np.float64)
-        counts = np.concatenate([front + self.unseen, self.times[order]], axis=-1)
-        weights = None if self.weights is None else np.concatenate([front + 1.0, self.weights[order]], axis=-1)
-        return Spectrum(values, counts, weights)
-
-    def _by_counting(self, chosen: Chosen, *, both: bool) -> Iterator[tuple[slice, Spectrum, Spectrum | None]]:
-        """How many units have each sum, for sums up to a bound; the few units that received more get a cell each."""
-        low = self._counted_units
-        bound = int(self.totals[low - 1]) if low else 0
-        first = np.zeros((len(chosen), bound + 1))
-        second = np.zeros((len(chosen), bound + 1)) if both else None
-        picked = _picked(chosen)
-        for start, stop in self._blocks(low, len(chosen)):
-            self._count(start, stop, picked, first, second)
-        first[:, 0] += self.unseen
-        if second is not None:
-            second[:, 0] += self.unseen
-        high = self._products(low, len(self.times), picked)
-        step = max(1, MOST_CELLS // max(1, bound + 1 + len(high)))
-        for start in range(0, len(chosen), step):
-            at = slice(start, min(start + step, len(chosen)))
-            sums = high[:, at].T.astype(np.int64)
-            others = self.totals[low:] - sums
-            yield (
-                at,
-                self._topped(first[at], sums, low),
-                None if second is None else self._topped(second[at], others, low),
-            )
-
-    def _topped(self, counts: Floats, sums: Ints, low: int) -> Spectrum:
-        """Counts of the sums up to a bound, and a cell for each sum beyond it; who was given less is counted with the others."""
-        draws, width = counts.shape
-        times = np.broadcast_to(self.times[low:], sums.shape)
-        few = sums < width
-        if few.any():
-            key = (sums + np.arange(draws)[:, None] * width)[few]
-            counts = counts + np.bincount(key, times[few], minlength=counts.size).reshape(counts.shape)
-        sums = np.maximum(sums, width - 1)
-        if (self.times[low:] == 1).all():
-            sums = np.sort(sums, axis=-1)
-            many = (sums >= width).astype(np.float64)
-        else:
-            order = np.argsort(sums, axis=-1, kind="stable")
-            sums = np.take_along_axis(sums, order, -1)
-            many = np.where(sums >= width, np.take_along_axis(times, order, -1), 0.0)
-        grid = np.broadcast_to(np.arange(width, dtype=np.float64), (draws, width))
-        return Spectrum(np.concatenate([grid, sums], axis=-1), np.concatenate([counts, many], axis=-1))
-
     @cached_property
     def _counted_units(self) -> int:
-        """How many units are counted by their sum: so many that the others are no more than the sums to tell apart."""
+        """Units that are counted by their sum: so many that the others are no more than the sums."""
         beyond = len(self.totals) - np.arange(1, len(self.totals) + 1)
         return int(np.count_nonzero(self.totals < np.maximum(beyond, 256)))
 
-    def _blocks(self, stop: int, draws: int) -> Iterator[tuple[int, int]]:
-        """Runs of units whose sums fit into a block; those with the same low total are kept apart from the others."""
-        totals = self.totals[:stop]
-        cuts = np.searchsorted(totals, np.arange(LOW + 1))
-        edges = np.unique(np.concatenate([cuts, [0, stop]]))
-        for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            size = _whole_type(totals[high - 1]).itemsize
-            step = max(RUN, BLOCK_BYTES // max(1, draws * size) // RUN * RUN)
-            for start in range(low, high, step):
-                yield start, min(start + step, high)
+    def _count_low(self, low: int, chosen: Bools) -> Floats:
+        """(draws, sums) how many of the first `low` and the unseen units have each sum from 0 up."""
+        draws = len(chosen)
+        counts = np.zeros((draws, int(self.totals[low - 1]) + 1 if low else 1))
+        counts[:, 0] = self.unseen
+        step = max(1, (1 << 20) // max(1, draws))  # sums (units x draws) at a time
+        for start in range(0, low, step):
+            stop = min(start + step, low)
+            width = int(self.totals[stop - 1]) + 1
+            cells = (self._products(start, stop, chosen) + np.arange(draws) * width).ravel()
+            units = np.bincount(cells, np.repeat(self.times[start:stop], draws), minlength=draws * width)
+            counts[:, :width] += units.reshape(draws, width)
+        return counts
 
-    def _count(
-        self, start: int, stop: int, picked: np.typing.NDArray[np.int8], first: Floats, second: Floats | None
-    ) -> None:
-        """Add the units of a block to the counts of their draws."""
-        totals, times = self.totals[start:stop], self.times[start:stop]
-        sums = self._products(start, stop, picked)
-        highest = int(totals[-1])
-        if highest < LOW and int(totals[0]) == highest and (times == 1).all():
-            for value in range(highest + 1):
-                units = _how_many(sums == value)
-                first[:, value] += units
-                if second is not None:
-                    second[:, highest - value] += units
-            return
-        rows = np.arange(picked.shape[1]) * (highest + 1)
-        many = None if (times == 1).all() else np.repeat(times, picked.shape[1])
-        for into, what in ((first, sums), (second, None)):
-            if into is not None:
-                what = totals[:, None] - sums if what is None else what
-                units = np.bincount((what + rows).ravel(), many, minlength=len(rows) * (highest + 1))
-                into[:, : highest + 1] += units.reshape(len(rows), highest + 1)
+    def _spectrum(self, counts: Floats, sums: Any, low: int) -> Spectrum:
+        """Cells for the sums that are counted (from 0 up), and one for every unit from `low` on."""
+        draws, width = counts.shape
+        sums = sums.astype(np.int64 if self.counted else np.float64)
+        order = np.argsort(sums, axis=-1, kind="stable")
+        sums, times = np.take_along_axis(sums, order, -1), self.times[low:][order]
+        if self.counted:  # a draw may give a unit so little that its sum is counted
+            is_low = sums < width
+            cells = (sums + np.arange(draws)[:, None] * width)[is_low]
+            counts = counts + np.bincount(cells, times[is_low], minlength=counts.size).reshape(counts.shape)
+            sums, times = np.maximum(sums, width - 1), np.where(is_low, 0.0, times)
+        grid = np.broadcast_to(np.arange(width, dtype=np.float64), (draws, width))
+        weights = None
+        if self.weights is not None:
+            weights = np.concatenate([np.ones((draws, width)), self.weights[low:][order]], axis=-1)
+        return Spectrum(np.concatenate([grid, sums], axis=-1), np.concatenate([counts, times], axis=-1), weights)
 
-    def _products(self, start: int, stop: int, picked: np.typing.NDArray[np.int8]) -> Any:
-        """(units, draws) amounts of units `start` to `stop` from the buckets picked (buckets x draws)."""
+    def _products(self, start: int, stop: int, chosen: Bools) -> Any:
+        """(units, draws) amounts of units `start` to `stop` from the buckets that each draw chose."""
         from scipy.sparse import csr_matrix
 
         at = slice(int(self.starts[start]), int(self.starts[stop]))
         kind = self.amount.dtype
         if kind.kind != "f":
-            kind = _whole_type(self.totals[start:stop].max(initial=0))
+            kind = np.min_scalar_type(
+                -1 - int(self.totals[start:stop].max(initial=0))
+            )  # signed, and holds the largest sum
         cells = (self.amount[at].astype(kind), self.bucket[at], self.starts[start : stop + 1] - at.start)
-        return csr_matrix(cells, shape=(stop - start, len(self.sizes))) @ picked.astype(kind, copy=False)
+        return csr_matrix(cells, shape=(stop - start, len(self.sizes))) @ np.ascontiguousarray(chosen.T).astype(kind)
 
 
 @dataclass(frozen=True)
 class BucketSlices:
-    """Amounts by unit and bucket of each slice, in the order of the labels, and the slices that hold a missing amount."""
+    """Amounts by unit and bucket per slice, in label order; and slices with a missing amount."""
 
     labels: tuple[Label, ...]
     tallies: tuple[Buckets, ...]
@@ -356,7 +265,7 @@ class BucketSlices:
 
 @dataclass(frozen=True, slots=True)
 class UnitCells:
-    """Amounts of whole units of a slice by bucket, in types as narrow as the numbers allow: a cluster sends it.
+    """Amounts of whole units by bucket, in the narrowest types: Spark sends them to the driver.
 
     Attributes
     ----------
@@ -412,18 +321,10 @@ def _buckets(parts: Sequence[UnitCells], dealt: SliceBuckets, amount: Amount, *,
 
 def _taken(tally: Buckets, order: Ints) -> Buckets:
     """Some of the units, in this order."""
-    lengths = np.diff(tally.starts)[order]
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    at = np.repeat(tally.starts[order] - starts[:-1], lengths) + np.arange(starts[-1])
+    at, starts = cells_of(tally.starts, order)
     weights = None if tally.weights is None else tally.weights[order]
-    return replace(
-        tally,
-        starts=starts,
-        bucket=tally.bucket[at],
-        amount=tally.amount[at],
-        times=tally.times[order],
-        weights=weights,
-    )
+    cells = {"bucket": tally.bucket[at], "amount": tally.amount[at]}
+    return replace(tally, starts=starts, times=tally.times[order], weights=weights, **cells)
 
 
 def _collapsed(tally: Buckets) -> Buckets:
@@ -451,29 +352,6 @@ def _sums(per_cell: Any, starts: Any) -> Any:
     return sums
 
 
-def _or_ones(tally: Buckets) -> Floats:
-    return np.ones(len(tally.times)) if tally.weights is None else tally.weights
-
-
 def _narrow(amount: Any) -> Any:
-    return amount if amount.dtype.kind == "f" else amount.astype(_whole_type(amount.max(initial=0)))
-
-
-def _whole_type(most: Any) -> np.dtype[Any]:
-    """The narrowest type that holds whole numbers up to `most`."""
-    return next(np.dtype(t) for t in (np.int8, np.int16, np.int32, np.int64) if most <= np.iinfo(t).max)
-
-
-def _picked(chosen: Chosen) -> np.typing.NDArray[np.int8]:
-    """Draws as columns of zeros and ones."""
-    return np.ascontiguousarray(chosen.T).astype(np.int8)
-
-
-def _how_many(true: Chosen) -> Any:
-    """How many are true in each column, eight bits at a time."""
-    rows = len(true) // RUN * RUN
-    bits = true.view(np.int8)
-    counts = bits[rows:].sum(0, dtype=np.int64)
-    if rows:
-        counts += bits[:rows].reshape(-1, RUN, true.shape[1]).sum(1, dtype=np.int8).sum(0, dtype=np.int64)
-    return counts
+    """Whole numbers of zero or more in the narrowest signed type that holds them."""
+    return amount if amount.dtype.kind == "f" else amount.astype(np.min_scalar_type(-1 - int(amount.max(initial=0))))

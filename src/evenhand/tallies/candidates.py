@@ -1,4 +1,4 @@
-"""Scored candidates request by request, and the slots that they hold before and after a reallocation."""
+"""Scored candidates of every request, and their slots before and after a reallocation."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.tallies.moments import Ints
+from evenhand.tallies.ragged import Bools, Ints
 
 if TYPE_CHECKING:
     from evenhand.sources.outcomes import Outcomes
 
-Bools = np.typing.NDArray[np.bool_]
-
 
 @dataclass(frozen=True)
 class Candidates:
-    """One entry per row that may be given a slot, sorted by request and then best score first; equal scores keep their order.
+    """Rows that may get a slot, by request and falling score; equal scores keep their order.
 
     Attributes
     ----------
@@ -50,7 +48,7 @@ class Candidates:
     def from_table(
         cls, view: Outcomes, edges: Floats, scope: tuple[float, float], lowest: float = -np.inf
     ) -> Candidates:
-        """Every row that holds a slot or is scored at least `lowest`; they leave the engine in five narrow columns.
+        """Every row that holds a slot or is scored at least `lowest`, in five narrow columns.
 
         A new allocation needs the candidates of a request side by side, treated or not; a table without requests is one.
         """
@@ -74,7 +72,7 @@ class Candidates:
         reference: int,
         scope: tuple[float, float],
     ) -> Candidates:
-        """Sort and code rows. `edges` are the inner edges of the bins, `scope` the scores whose outcomes are fitted.
+        """Sort and code rows; `edges` are inner edges of bins, `scope` the range of scores fitted.
 
         Scores outside the bins are predicted by the nearest one.
         """
@@ -96,7 +94,7 @@ class Candidates:
         )  # fmt: skip
 
     def pooled(self, part: Ints) -> Candidates:
-        """Rows that belong to no request, dealt into parts that each give their own slots; `part` has an entry per row."""
+        """Rows without requests, in parts (one code per row) that each give their own slots."""
         order = np.lexsort((-self.score, part))
         names = ("bin", "group", "score", "offset", "outcome", "treated", "fitted")
         moved = {name: getattr(self, name)[order] for name in names}

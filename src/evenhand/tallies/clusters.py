@@ -16,24 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.tallies.ragged import Bools, Ints, batches_of_rows, run_starts, sums_by
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch
     from evenhand.tallies.moments import Moments, Use
 
-Ints = np.typing.NDArray[np.int64]
-Bools = np.typing.NDArray[np.bool_]
-
-MOST_CELLS = 1 << 22
-
 FLIPPED = 2_000
-"""With more clusters than this nobody asks what each of them adds: a sum of their flipped parts is as good as normal."""
-
-ROWS_AT_ONCE = 1 << 16
-"""Rows of whole clusters that are worked on at a time: arrays of so many stay in the processor's cache."""
-
-FLAT = 1e-12
-"""Share of the largest part of a cluster below which a part is what is left of rounding."""
+"""Clusters up to which the part that each adds is kept: of more, a sum of randomly flipped parts is as good as normal."""
 
 
 @dataclass(frozen=True)
@@ -59,24 +49,21 @@ class Clusters:
         cls, cluster: Any, cell: Ints, u: Floats, v: Floats, shape: tuple[int, int], weight: Any = None
     ) -> Clusters:
         """Tally rows with their cluster and cell, of so many bins and groups."""
-        bins, groups = shape
         codes = np.unique(cluster, return_inverse=True)[1].reshape(-1)
-        keys, where = np.unique((codes * groups + cell % groups) * bins + cell // groups, return_inverse=True)
-        w = np.ones_like(u) if weight is None else np.asarray(weight, dtype=np.float64)
-        parts = (w, w * u, w * v, w * u * u, w * u * v)
-        sums = (np.asarray(np.bincount(where, part, len(keys)), dtype=np.float64) for part in parts)
-        group = keys // bins % groups
-        return cls(keys // (bins * groups), keys % bins * groups + group, tuple(sums), *shape)
+        order = np.lexsort((cell // shape[1], cell % shape[1], codes))
+        w = None if weight is None else np.asarray(weight, dtype=np.float64)[order]
+        return cls.from_sorted(codes[order], cell[order], u[order], v[order], shape, w)
 
     @classmethod
     def from_sorted(
         cls, cluster: Ints, cell: Ints, u: Floats, v: Floats, shape: tuple[int, int], weight: Any
     ) -> Clusters:
-        """Tally rows that are sorted by cluster, then group, then bin; `weight` is None where every row weighs one."""
-        starts = np.flatnonzero(np.append(True, (cluster[1:] != cluster[:-1]) | (cell[1:] != cell[:-1])))
+        """Tally rows sorted by cluster, group and bin; `weight` is None where every row weighs one."""
+        starts = run_starts(cluster, cell)
         w = np.ones_like(u) if weight is None else weight
         wu, wv = w * u, w * v
-        sums = tuple(np.add.reduceat(part, starts) for part in (w, wu, wv, wu * u, wu * v))
+        parts = (w, wu, wv, wu * u, wu * v)
+        sums = tuple(np.add.reduceat(part, starts) if len(starts) else part for part in parts)
         return cls(cluster[starts], cell[starts], sums, *shape)
 
     @property
@@ -95,16 +82,11 @@ class Clusters:
 
     def per_bin(self) -> Ints:
         """Clusters with a row in each bin."""
-        bins = self.bins
-        counts = np.zeros(bins, dtype=np.int64)
-        for rows, start, size in self.batches(bins):
-            place = (self.cluster[rows] - start) * bins + self.bin[rows]
-            counts += (np.bincount(place, minlength=size * bins).reshape(size, bins) > 0).sum(0)
-        return counts
+        return np.bincount(np.unique(self.cluster * self.bins + self.bin) % self.bins, minlength=self.bins)
 
     def batches(self, columns: int) -> Iterator[tuple[slice, int, int]]:
-        """Runs of clusters few enough for a table with this many columns: their rows, the first, and how many."""
-        at_once = max(1, MOST_CELLS // columns)
+        """Rows, first cluster and number of neighbouring clusters, few enough for so many columns."""
+        at_once = max(1, (1 << 22) // columns)  # 32 MB
         for start in range(0, self.codes, at_once):
             first, last = np.searchsorted(self.cluster, [start, start + at_once])
             yield slice(int(first), int(last)), start, min(at_once, self.codes - start)
@@ -119,11 +101,11 @@ class Clusters:
         n, u, v, uu, uv = self.sums
         return replace(self, sums=(n, u, v + d * n + t * u, uu, uv + d * u + t * uu))
 
-    def stilled(self, cells: Bools) -> Clusters:
+    def zeroed(self, cells: Bools) -> Clusters:
         """Sums with v set to zero in these cells."""
-        still = cells[self.cell]
+        is_zero = cells[self.cell]
         n, u, v, uu, uv = self.sums
-        return replace(self, sums=(n, u, np.where(still, 0.0, v), uu, np.where(still, 0.0, uv)))
+        return replace(self, sums=(n, u, np.where(is_zero, 0.0, v), uu, np.where(is_zero, 0.0, uv)))
 
     def shifted(self, by: Floats) -> Clusters:
         """Sums with u replaced by u + by."""
@@ -141,9 +123,7 @@ class Clusters:
     def merged(self, into: Ints) -> Clusters:
         """Bins joined; u and v of the joined bins must already agree."""
         cell = into[self.bin] * self.groups + self.cell % self.groups
-        new = np.ones(len(cell), dtype=bool)
-        new[1:] = (self.cluster[1:] != self.cluster[:-1]) | (cell[1:] != cell[:-1])  # joining bins keeps the order
-        first = np.flatnonzero(new)
+        first = run_starts(self.cluster, cell)  # joining bins keeps the order
         added = tuple(np.add.reduceat(column, first) for column in self.sums) if len(first) else self.sums
         return Clusters(self.cluster[first], cell[first], added, int(into[-1]) + 1, self.groups)
 
@@ -168,24 +148,24 @@ class Clusters:
         return out.reshape(slots * wide, slots * wide)
 
     def parts(self, flat: Floats, tilt: Floats) -> Floats:
-        """(clusters,) contribution of each cluster to the sum of v * (flat + tilt * u), which are (cells,)."""
+        """(clusters,) what each adds to the sum of v * (flat + tilt * u); both are (cells,)."""
         each = flat[self.cell] * self.sums[2] + tilt[self.cell] * self.sums[4]
-        return np.asarray(np.bincount(self.cluster, each, self.codes), dtype=np.float64)
+        return sums_by(self.cluster, each, self.codes)
 
     def squares(self) -> Floats:
         """The squared sums of v of each cluster in a cell, added up."""
-        return np.asarray(np.bincount(self.cell, self.sums[2] ** 2, self.bins * self.groups))
+        return sums_by(self.cell, self.sums[2] ** 2, self.bins * self.groups)
 
     def squared_sizes(self, flat: Floats, tilt: Floats, bend: Floats) -> float:
-        """The sum over clusters of squared sizes: a row's is flat + tilt * u + bend * u^2 of its cell, times its weight."""
+        """Sum over clusters of squared sums of weight * (flat + tilt * u + bend * u^2)."""
         n, u, _, uu, _ = self.sums
         each = flat[self.cell] * n + tilt[self.cell] * u + bend[self.cell] * uu
         return float((np.bincount(self.cluster, each, self.codes) ** 2).sum())
 
 
 @dataclass(frozen=True)
-class Question:
-    """A call of a method of `Clusters`, after the `steps` that measure its sums from other lines."""
+class ClusterCall:
+    """A call of a method of `Clusters`, after `steps` that change its lines or join its bins."""
 
     name: str
     arguments: tuple[Any, ...] = ()
@@ -193,7 +173,7 @@ class Question:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Hashable identity of the call: it is made twice, with arguments worked out in the same way."""
+        """Hashable identity of the call, which is made twice with equal arguments."""
         steps = [(name, *map(_bytes, arguments)) for name, arguments in self.steps]
         return (self.name, *map(_bytes, self.arguments), *steps)
 
@@ -204,21 +184,21 @@ def _bytes(argument: Any) -> Any:
 
 @dataclass
 class PendingClusters:
-    """Stands for the clusters of a table, which are read once: notes what is asked of them, and has the answers afterwards.
+    """Stands for clusters that are read once: records calls, and later returns their results.
 
-    Which sums over clusters an error is made of (residuals of which lines, times which weights) the moments alone say. So errors
-    are worked out twice: over placeholders, to learn what will be asked, and over the answers.
+    Which sums over clusters an error is made of (residuals of which lines, times which weights) follows from the moments alone.
+    So errors are worked out twice: over placeholders, to record the calls, and over the results.
     """
 
     bins: int
     groups: int
-    questions: dict[tuple[Any, ...], Question] = field(default_factory=dict)
+    calls: dict[tuple[Any, ...], ClusterCall] = field(default_factory=dict)
     answers: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     steps: tuple[tuple[str, tuple[Any, ...]], ...] = ()
 
     def answer(self, answers: Sequence[Any]) -> None:
-        """Take the answers to all questions, in their order."""
-        self.answers.update(zip(self.questions, answers, strict=True))
+        """Take the answers to all calls, in their order."""
+        self.answers.update(zip(self.calls, answers, strict=True))
 
     def tilted(self, by: Floats, turn: Floats) -> PendingClusters:
         return replace(self, steps=(*self.steps, ("tilted", (by, turn))))
@@ -232,44 +212,44 @@ class PendingClusters:
     def merged(self, into: Ints) -> PendingClusters:
         return replace(self, steps=(*self.steps, ("merged", (into,))), bins=int(into[-1]) + 1)
 
-    def stilled(self, cells: Bools) -> PendingClusters:
-        return replace(self, steps=(*self.steps, ("stilled", (cells,))))
+    def zeroed(self, cells: Bools) -> PendingClusters:
+        return replace(self, steps=(*self.steps, ("zeroed", (cells,))))
 
     @property
     def total(self) -> int:
-        return int(self._asked(Question("total", (), self.steps), 2))
+        return int(self._result(ClusterCall("total", (), self.steps), 2))
 
     def per_bin(self) -> Ints:
-        return np.asarray(self._asked(Question("per_bin", (), self.steps), np.full(self.bins, 2)))
+        return np.asarray(self._result(ClusterCall("per_bin", (), self.steps), np.full(self.bins, 2)))
 
     def per_cell(self) -> Ints:
-        return np.asarray(self._asked(Question("per_cell", (), self.steps), np.full(self.bins * self.groups, 2)))
+        return np.asarray(self._result(ClusterCall("per_cell", (), self.steps), np.full(self.bins * self.groups, 2)))
 
     def products(self, flat: Floats, tilt: Floats, bins: int | None = None) -> Floats:
         size = flat.shape[1] * (bins or 1)
-        return np.asarray(self._asked(Question("products", (flat, tilt, bins), self.steps), np.eye(size)))
+        return np.asarray(self._result(ClusterCall("products", (flat, tilt, bins), self.steps), np.eye(size)))
 
     def squares(self) -> Floats:
-        return np.asarray(self._asked(Question("squares", (), self.steps), np.ones(self.bins * self.groups)))
+        return np.asarray(self._result(ClusterCall("squares", (), self.steps), np.ones(self.bins * self.groups)))
 
     def squared_sizes(self, flat: Floats, tilt: Floats, bend: Floats) -> float:
-        return float(self._asked(Question("squared_sizes", (flat, tilt, bend), self.steps), 1.0))
+        return float(self._result(ClusterCall("squared_sizes", (flat, tilt, bend), self.steps), 1.0))
 
     def parts(self, flat: Floats, tilt: Floats) -> Floats | None:
-        """Contribution of each cluster, in order; None where more than `FLIPPED` of them add something."""
-        values: Floats | None = self._asked(Question("parts", (flat, tilt), self.steps), None)
+        """Contribution of each cluster, in order; None where more than `FLIPPED` add something."""
+        values: Floats | None = self._result(ClusterCall("parts", (flat, tilt), self.steps), None)
         return values
 
-    def _asked(self, question: Question, placeholder: Any) -> Any:
+    def _result(self, call: ClusterCall, placeholder: Any) -> Any:
         if self.answers:
-            return self.answers[question.key]
-        self.questions.setdefault(question.key, question)
+            return self.answers[call.key]
+        self.calls.setdefault(call.key, call)
         return placeholder
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Nonzero contributions of clusters with their ids; `values` is None where these are too many."""
+    """Nonzero contributions of clusters with their ids; `values` is None if they are too many."""
 
     values: Floats | None
     ids: list[Any]
@@ -296,7 +276,8 @@ class Parts:
 
 def _too_many(parts: Floats) -> bool:
     size = np.abs(parts)
-    return int(np.count_nonzero(size > FLAT * size.max(initial=0.0))) > FLIPPED
+    rounding = 1e-12 * size.max(initial=0.0)
+    return int(np.count_nonzero(size > rounding)) > FLIPPED
 
 
 Answers = list[list[Any]]
@@ -305,11 +286,11 @@ Answers = list[list[Any]]
 
 @dataclass(frozen=True)
 class ClusterLoop:
-    """Answers the questions about every binning from a batch of whole clusters: `fine` bins joined as its use says."""
+    """Results of the recorded calls, for every binning, over a batch of whole clusters."""
 
     fine: Moments
     uses: tuple[Use, ...]
-    questions: tuple[tuple[Question, ...], ...]
+    calls: tuple[tuple[ClusterCall, ...], ...]
 
     def __call__(self, batch: Batch) -> Answers:
         bins, groups = self.fine.rows.shape
@@ -321,26 +302,19 @@ class ClusterLoop:
         weight = batch.floats("weight") if "weight" in batch.names else None
         cluster = np.repeat(np.arange(batch.groups), np.diff(batch.starts))
         ids = _Ids(batch, [])
-        firsts = np.searchsorted(batch.starts, np.arange(0, len(place), ROWS_AT_ONCE))
-        ends = np.append(batch.starts[np.unique(firsts)], len(place))
-        return functools.reduce(
-            self.merge,
-            (
-                self._answered(
-                    cluster[rows], cell[rows], u[rows], v[rows], None if weight is None else weight[rows], ids
-                )
-                for rows in itertools.starmap(slice, itertools.pairwise(ends.tolist()))
-                if rows.stop > rows.start
-            ),
-        )
-
-    def _answered(self, cluster: Ints, cell: Ints, u: Floats, v: Floats, weight: Any, ids: _Ids) -> Answers:
-        clusters = Clusters.from_sorted(cluster - cluster[0], cell, u, v, self.fine.rows.shape, weight)
-        fine = replace(self.fine, clusters=clusters)
-        return [
-            _answered(use.merge_bins(fine).clusters, questions, replace(ids, first=int(cluster[0])))
-            for use, questions in zip(self.uses, self.questions, strict=True)
-        ]
+        parts = []
+        for first, last in batches_of_rows(batch.starts, 1 << 16):  # rows at a time, for arrays to stay in the cache
+            rows = slice(int(batch.starts[first]), int(batch.starts[last]))
+            w = None if weight is None else weight[rows]
+            clusters = Clusters.from_sorted(cluster[rows] - first, cell[rows], u[rows], v[rows], (bins, groups), w)
+            fine = replace(self.fine, clusters=clusters)
+            parts.append(
+                [
+                    _answer(use.merge_bins(fine).clusters, calls, replace(ids, first=first))
+                    for use, calls in zip(self.uses, self.calls, strict=True)
+                ]
+            )
+        return functools.reduce(self.merge, parts)
 
     def merge(self, first: Answers, second: Answers) -> Answers:
         """The answers over the clusters of two batches: everything adds up."""
@@ -366,16 +340,16 @@ class _Ids:
         return self.values[self.first + i]
 
 
-def _answered(clusters: Any, questions: Sequence[Question], ids: _Ids) -> list[Any]:
+def _answer(clusters: Any, calls: Sequence[ClusterCall], ids: _Ids) -> list[Any]:
     answers, measured = [], dict[tuple[Any, ...], Any]()
-    for question in questions:
+    for call in calls:
         stepped, key = clusters, tuple[Any, ...]()
-        for name, arguments in question.steps:
+        for name, arguments in call.steps:
             key = (*key, name, *map(id, arguments))
             if key not in measured:
                 measured[key] = getattr(stepped, name)(*arguments)
             stepped = measured[key]
-        method = getattr(stepped, question.name)
-        value = method(*question.arguments) if callable(method) else method
-        answers.append(Parts.from_values(value, ids) if question.name == "parts" else value)
+        method = getattr(stepped, call.name)
+        value = method(*call.arguments) if callable(method) else method
+        answers.append(Parts.from_values(value, ids) if call.name == "parts" else value)
     return answers

@@ -1,4 +1,4 @@
-"""User groups by items: how often each group was shown each item, counted from the lists of users and resampled."""
+"""How often each group of users was shown each item, from the lists of users, and resampled."""
 
 from __future__ import annotations
 
@@ -15,21 +15,12 @@ import numpy.typing as npt
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing
 from evenhand.labels import in_order, listed, missing, plain, several
-from evenhand.tallies.shown import Cut, Ints, Ragged
+from evenhand.tallies.ragged import Ints, Ragged
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.tallies.user_lists import AT, MARKS, UserLists, scale_of, tabulate
+from evenhand.tallies.user_lists import AT, MARKS, Cut, UserLists, scale_of, tabulate
 
 MOST_CELLS = 1 << 21
-"""Cells (draws x groups x items) that a crosstab has at most, beyond one draw."""
-
-FEWEST_DRAWS = 16
-"""Draws made at a time where twice the cells allow it: products with fewer columns are slow."""
-
-MOST_WEIGHTS = 1 << 23
-"""Weights (users x draws) that are held at a time, beyond `FEWEST_DRAWS` draws."""
-
-EXACT_SUM = 1 << 24
-"""Whole sums up to here are exact in single precision, which is half the memory to move."""
+"""Cells (draws x groups x items) that replicates have at a time, beyond one draw: 16 MB."""
 
 Times = npt.NDArray[np.uint8]
 
@@ -95,37 +86,34 @@ class Crosstab:
                 f"relevant has shape {truth.shape} and scores {matrix.shape}. Pass one truth per score."
             )
         if normalize:
-            matrix, truth = _normalized(matrix, truth)
-        shown_by, true_by = (
-            Cut.checked(top, threshold, ties),
-            Cut.checked(true_top, true_threshold, ties, prefix="true_"),
-        )
-        lists = tabulate(
-            Ragged.from_matrix(matrix),
-            None if truth is None else Ragged.from_matrix(truth),
-            shown_by,
-            true_by,
-            matrix.shape[1],
-        )
+            defined = np.concatenate([m[np.isfinite(m)] for m in (matrix, truth) if m is not None])
+            offset, width = scale_of(float(defined.min()), float(defined.max())) if len(defined) else (0.0, 1.0)
+            matrix, truth = (matrix - offset) / width, None if truth is None else (truth - offset) / width
+        shown_by = Cut.checked(top, threshold, ties)
+        true_by = Cut.checked(true_top, true_threshold, ties, prefix="true_")
+        true_rows = None if truth is None else Ragged.from_matrix(truth)
+        lists = tabulate(Ragged.from_matrix(matrix), true_rows, shown_by, true_by, matrix.shape[1])
         codes, groups, pair = np.zeros(len(matrix), dtype=np.int64), 1, None
         if user_groups is not None:
             labels = _user_labels(user_groups, len(matrix))
-            sides = Sides.from_labels(labels, protected, versus)
-            codes, groups, pair = sides.codes(labels), sides.groups, sides.single_pair()
+            user_rows = UserGroups.from_labels(labels, protected, versus)
+            codes, groups, pair = user_rows.codes(labels), user_rows.groups, user_rows.single_pair()
         everywhere = bool(np.isfinite(matrix).all())
-        total = cls.from_lists(lists, codes, groups, matrix.shape[1], cut=shown_by.given, everywhere=everywhere)
+        total = cls.from_lists(lists, codes, groups, matrix.shape[1], cut=shown_by.is_given, everywhere=everywhere)
         return replace(total, pair=pair)
 
     @classmethod
     def from_lists(
         cls, lists: UserLists, codes: Ints, groups: int, items: int, *, cut: bool, everywhere: bool
     ) -> Crosstab:
-        """Sums over the users of each group; `everywhere` says that any item could have been shown to anybody."""
+        """Sums over the users of each group; `everywhere`: any item could be shown to anybody."""
         counts, spread = lists.summed(codes, groups, items)
         marks = np.zeros((groups, len(MARKS)))
         for column, values in enumerate(lists.marks.T):
             marks[:, column] = np.bincount(codes, values, groups)
-        lengths = lists.users_by_length() if everywhere else None
+        lengths = None
+        if everywhere and lists.values is None:
+            lengths = np.bincount(lists.lengths, minlength=1).astype(np.float64)
         return cls(counts, spread, marks, judged=lists.is_judged, cut=cut, lengths=lengths)
 
     def mark(self, name: str) -> Floats:
@@ -163,7 +151,7 @@ class Crosstab:
         return np.asarray(each + (np.arange(self.items) < over), dtype=np.float64)
 
     def nested(self) -> Floats:
-        """(J,) times shown if all users were shown the same items, as far as their lists go; needs `lengths`."""
+        """(J,) times shown if all users saw the same items, as far as lists go; needs `lengths`."""
         counts = np.zeros(self.items)
         longer = (
             () if self.lengths is None else self.lengths[::-1].cumsum()[::-1][1:]
@@ -217,7 +205,7 @@ class Crosstab:
 
 
 def spectrum_of(shown: Floats, more: int = 0) -> Spectrum:
-    """How many items were shown how often (..., J), and `more` never: counted by times shown where that is shorter.
+    """How many items were shown how often, from times shown (..., J) and `more` that never were.
 
     >>> spectrum_of(np.array([[0.0, 2, 1, 1], [1, 1, 1, 1]]), more=3).counts.tolist()
     [[4.0, 2.0, 1.0], [3.0, 4.0, 0.0]]
@@ -262,12 +250,6 @@ def matrix_of(name: str, data: Any) -> Floats:
     return matrix if matrix.dtype == np.float32 else matrix.astype(np.float64, copy=False)
 
 
-def _normalized(matrix: Floats, truth: Floats | None) -> tuple[Floats, Floats | None]:
-    both = np.concatenate([m[np.isfinite(m)] for m in (matrix, truth) if m is not None])
-    offset, width = scale_of(float(both.min()), float(both.max())) if len(both) else (0.0, 1.0)
-    return (matrix - offset) / width, None if truth is None else (truth - offset) / width
-
-
 def _user_labels(user_groups: Any, users: int) -> list[Any]:
     if isinstance(user_groups, (str, bytes, Mapping)) or not hasattr(user_groups, "__len__"):
         raise EvenhandError(f"user_groups={user_groups!r} is not a list of labels. Pass one label per row of scores.")
@@ -284,7 +266,7 @@ def _user_labels(user_groups: Any, users: int) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class UserGroups:
     """User groups as rows of a tally.
 
     Attributes
@@ -303,20 +285,16 @@ class Sides:
         return len(self.names)
 
     @property
-    def nobody(self) -> int:
-        return len(self.names) + 1
-
-    @property
     def groups(self) -> int:
         return len(self.names) + 2
 
     @classmethod
-    def from_labels(cls, labels: Iterable[Any], protected: Any = None, versus: Any = None) -> Sides:
-        """Every pair of groups, or those that `protected` and `versus` (a label, or several taken together) leave.
+    def from_labels(cls, labels: Iterable[Any], protected: Any = None, versus: Any = None) -> UserGroups:
+        """Every pair of groups, or those of `protected` and `versus` (a label, or several merged).
 
         Left to themselves, the first of two groups in order is `versus` and the second `protected`, as in the seed.
 
-        >>> Sides.from_labels(["a", "b", "c"], protected="c").pairs
+        >>> UserGroups.from_labels(["a", "b", "c"], protected="c").pairs
         ((0, 2), (1, 2))
         """
         distinct = in_order({label for label in labels if not missing(label)})
@@ -357,7 +335,7 @@ class Sides:
 
 
 class Weights(Protocol):
-    """How often each user counts in each draw, up to `most` times; `rows` are the rows of the crosstab they count in."""
+    """How often (at most `most` times) each user counts in each draw, in `rows` of the crosstab."""
 
     @property
     def draws(self) -> int: ...
@@ -365,15 +343,11 @@ class Weights(Protocol):
     def rows(self) -> Ints: ...
     @property
     def most(self) -> int: ...
-    @property
-    def rest(self) -> int | None:
-        """The place of those whom no other place counts: it is what these leave of all, whose weights (U, 1) come instead."""
-        ...
 
     def between(self, start: int, stop: int) -> Iterator[tuple[int | Ints, Times]]:
-        """For some draws: the place in `rows` where users count (one for all, or one each), and the weights of all (U, D).
+        """For some draws, the row where users count (one for all, or one each) and weights (U, D).
 
-        Asked for the same draws, it gives the same weights.
+        Called for the same draws, it gives the same weights.
         """
         ...
 
@@ -406,8 +380,9 @@ class ResampledLists:
         rows = self.parts[0][1].rows
         users = float(total.mark("users")[rows].sum())
         cells = max(1, len(rows) * len(places))
-        at_once = max(1, MOST_CELLS // cells, min(FEWEST_DRAWS, 2 * MOST_CELLS // cells))
-        at_once = min(at_once, max(FEWEST_DRAWS, MOST_WEIGHTS // max(1, len(self.parts[0][0]))))
+        # Products with fewer than 16 columns are slow; weights (users x draws) take a byte each, at most 8 MB beyond that.
+        at_once = max(1, MOST_CELLS // cells, min(16, 2 * MOST_CELLS // cells))
+        at_once = min(at_once, max(16, (1 << 23) // max(1, len(self.parts[0][0]))))
         for start in range(0, self.draws, at_once):
             stop = min(start + at_once, self.draws)
             counts, spread = np.zeros((groups, len(places), stop - start)), np.zeros((len(places), stop - start))
@@ -423,7 +398,7 @@ class ResampledLists:
 
 
 class _Sums:
-    """Sums over users under weights: sparse products of what they were shown with a few draws at a time."""
+    """Sums over users under weights: sparse products with a few draws at a time."""
 
     def __init__(self, lists: UserLists, weights: Weights, columns: npt.NDArray[Any], size: int) -> None:
         self._lists, self._weights, self._size = lists, weights, size
@@ -431,38 +406,27 @@ class _Sums:
         slots = lists.slots
         lengths = np.unique(slots[slots > 0])
         self._slots_each = float(lengths[0]) if len(lengths) == 1 else None
-        values = lists.values
-        if values is None and len(lists) * weights.most < EXACT_SUM:
-            values = np.ones(len(lists.items), dtype=np.float32)
-        self._values = np.ones(len(lists.items)) if values is None else values
+        # Whole sums up to 2^24 are exact in single precision, which is half the memory to move.
+        is_exact = lists.values is None and len(lists) * weights.most < 1 << 24
+        self._values: npt.NDArray[Any] = np.ones(len(lists.items), dtype=np.float32 if is_exact else np.float64)
+        if lists.values is not None:
+            self._values = lists.values
         self._matrices: dict[str, Any] = {}
 
     def add(self, start: int, stop: int, counts: Floats, spread: Floats, marks: Floats) -> None:
-        """Add to times shown (G, J, D), shares of users' slots (J, D) and marks (G, D, M) what some draws give."""
-        rows, rest, width = self._weights.rows, self._weights.rest, self._lists.marks.shape[1]
-        whole: Any = None
+        """Add some draws to times shown (G, J, D), shares of slots (J, D) and marks (G, D, M)."""
+        rows, width = self._weights.rows, self._lists.marks.shape[1]
+        members: list[Any]
         for place, weights in self._weights.between(start, stop):
             if isinstance(place, int):
-                shown, marked = self._product("all", weights), self._marked(weights, slice(None))
-                if place == rest:
-                    whole = shown, marked
-                    spread += self._shares(weights, shown)
-                else:
-                    counts[rows[place]] += shown
-                    marks[rows[place], :, :width] += marked
-                continue
-            shown = self._product("placed", weights, place).reshape(len(rows), self._size, stop - start)
-            counts[rows] += shown
+                shown, at, members = self._product("all", weights)[None], rows[[place]], [slice(None)]
+            else:
+                shown = self._product("placed", weights, place).reshape(len(rows), self._size, stop - start)
+                at, members = rows, [np.flatnonzero(place == i) for i in range(len(rows))]
+            counts[at] += shown
             spread += self._shares(weights, shown.sum(0))
-            for i, row in enumerate(rows):
-                marks[row, :, :width] += self._marked(weights, np.flatnonzero(place == i))
-        if whole is not None and rest is not None:
-            left = np.repeat(whole[0], stop - start, axis=1)
-            others = np.delete(rows, rest)
-            for row in others:
-                left -= counts[row]
-            counts[rows[rest]] = np.maximum(left, 0.0)  # parts of a slot do not add up to the last digit
-            marks[rows[rest], :, :width] = whole[1] - marks[others, :, :width].sum(0)
+            for row, users in zip(at, members, strict=True):
+                marks[row, :, :width] += weights[users].T.astype(np.float64) @ self._lists.marks[users]
 
     def _product(self, name: str, weights: Times, place: Ints | None = None) -> Floats:
         """Times shown (J, D), or (places x J, D) where every user has a place."""
@@ -477,7 +441,7 @@ class _Sums:
         return np.asarray(matrix @ weights.astype(matrix.dtype), dtype=np.float64)
 
     def _shares(self, weights: Times, shown: Floats) -> Floats:
-        """(J, D) sum over users of the share of their slots that went to the item, given how often it was shown."""
+        """(J, D) sum over users of the share of their slots that went to each item."""
         if self._slots_each is not None:
             return shown / self._slots_each
         if "shares" not in self._matrices:
@@ -485,10 +449,6 @@ class _Sums:
                 shares = np.repeat(1 / self._lists.slots, self._lists.lengths) * self._values
             self._matrices["shares"] = self._matrix(shares, self._columns, self._size)
         return np.asarray(self._matrices["shares"] @ weights.astype(np.float64))
-
-    def _marked(self, weights: Times, users: Any) -> Floats:
-        """(D, M) sums of the marks of some users."""
-        return np.asarray(weights[users].T.astype(np.float64) @ self._lists.marks[users])
 
     def _matrix(self, values: npt.NDArray[Any], at: npt.NDArray[Any], size: int) -> Any:
         """Sparse (size, users) matrix of slots."""

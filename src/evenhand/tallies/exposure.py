@@ -1,4 +1,4 @@
-"""Attention that groups (or items) received, and what they were due: all that an exposure metric may see."""
+"""Attention that groups or items received and were due: all that an exposure metric may see."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ from evenhand.distances import total
 from evenhand.errors import EvenhandError, listing
 from evenhand.labels import matches
 from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
-from evenhand.tallies.placement import MOST_CELLS, Placement
-
-NEAR = 1e-6
-"""How far from 1 the shares of a target may add up to."""
+from evenhand.tallies.placement import Placement
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ class Exposed:
         cls, labels: Any, target: Any = None, attention: Any = "geometric(stop=0.5)", protected: Any = None, groups: Any = None,
         relevance: Any = None,
     ) -> Exposed:  # fmt: skip
-        """One ranking: labels in rank order (None is unknown), or one `{group: share}` per rank, or an (n, g) array.
+        """One ranking: labels by rank (None: unknown), `{group: share}` per rank, or an (n, g) array.
 
         >>> Exposed.from_arrays(["m", "f", None], target={"f": 0.5, "m": 0.5}).received.tolist()
         [0.25, 0.5]
@@ -64,25 +61,20 @@ class Exposed:
     def from_placement(cls, placed: Placement, attention: Attention, target: Floats, relevance: Any = None) -> Exposed:
         """Attention on each group in every ranking of a placement, a block of rankings at a time."""
         received = np.zeros((len(placed.groups), len(placed))).T  # group by group, for numpy is slow along a short axis
-        deepest = int(placed.lengths.max(initial=0)) if placed.level is None else placed.level
+        deepest = int(placed.lengths.max(initial=0))
         base = None if attention.needs_relevance else attention.weights(deepest)
         if base is None:
             grades = np.zeros(len(placed.codes)) if relevance is None else np.asarray(relevance, dtype=np.float64)
             if len(placed) > 1:
                 raise EvenhandError(f"{attention} over arrays takes one ranking at a time. Use eh.exposure for many.")
             base = attention.weights(len(placed.codes), None if relevance is None else grades)
-        is_view = placed.rows is not None and placed.level is not None  # shares of lists of one length are not copied
-        for block in placed.batches(max(1, len(placed.codes)) if is_view else MOST_CELLS):
+        for block in placed.batches():
             weights = base[: block.width]
             if block.rows is not None:
-                sums = np.matmul(weights, block.rows)
-                if np.isnan(sums).any():  # of a missing share
-                    sums = np.matmul(weights, np.nan_to_num(block.rows))
-                received[block.where] = sums
+                received[block.where] = np.matmul(weights, np.nan_to_num(block.rows))
                 continue
             for g in range(block.groups):
-                mask = (block.codes == g).view(np.int8)  # bytes are cast faster than truth values
-                received[block.where, g] = mask @ weights
+                received[block.where, g] = (block.codes == g) @ weights
         return cls(received, target, placed.lengths.astype(np.float64), None, placed.groups)
 
     @classmethod
@@ -90,7 +82,7 @@ class Exposed:
         """One row per ranking, for metrics of single rankings; `target` is (G,), (Q, G) or (R, G)."""
         aim = target[sums.request_of] if target.ndim == 2 and len(target) == len(sums.requests) else target
         items = sums.items.sum(-1)
-        return cls(policy.settled(sums.attended[attention]), aim, items, policy.protected, policy.labels)
+        return cls(policy.assign_unlabelled(sums.attended[attention]), aim, items, policy.protected, policy.labels)
 
     @cached_property
     def whole(self) -> Floats:
@@ -131,14 +123,14 @@ class Exposed:
 
 
 def side_codes(role: str, labels: Any, groups: Sequence[Any]) -> tuple[int, ...]:
-    """Where a label, or several taken together, stand among the groups; one that is nowhere is an error."""
+    """Codes of a label, or of several merged, among the groups; an unknown label is refused."""
     if not len(groups):
         return ()
     return tuple(sorted({list(groups).index(label) for label in matches(role, labels, groups)}))
 
 
 def target_shares(target: Any, groups: Sequence[Any]) -> dict[Any, float]:
-    """Shares by label over the groups seen and those named: `"equal"`, or `{group: share}`, zero where not named."""
+    """Target share of every group seen or named: `"equal"`, or `{group: share}`, else zero."""
     if isinstance(target, str) and target == "equal":
         return {g: 1 / len(groups) for g in groups}
     if target is None:
@@ -149,7 +141,7 @@ def target_shares(target: Any, groups: Sequence[Any]) -> dict[Any, float]:
         shares = {g: float(s) for g, s in target.items()}
     except (TypeError, ValueError) as error:
         raise EvenhandError(f"target={target!r} holds shares that are not numbers. Pass {{group: share}}.") from error
-    if not shares or not all(0 <= s <= 1 for s in shares.values()) or abs(sum(shares.values()) - 1) > NEAR:
+    if not shares or not all(0 <= s <= 1 for s in shares.values()) or abs(sum(shares.values()) - 1) > 1e-6:  # as typed
         raise EvenhandError(
             f"target={dict(target)!r} is not a distribution. Pass shares of zero or more that add up to 1."
         )
@@ -191,7 +183,7 @@ class Exposure:
         cls, received: Any, utility: Any = None, gained: Any = None, due: Any = None, sizes: Any = None,
         protected: int = 0, versus: int = 1,
     ) -> Exposure:  # fmt: skip
-        """Expected attention per group (or per item), with what else a metric needs, in the same order.
+        """Expected attention per group or item, with what else a metric needs, in the same order.
 
         >>> Exposure.from_arrays([1.5, 0.5]).received.tolist()
         [1.5, 0.5]
@@ -216,8 +208,8 @@ class Exposure:
         not what relevance says.
         """
         w = sums.weight[:, None]
-        received = sums.expected(policy.settled(sums.attended[attention]))
-        due = policy.settled(sums.due[attention]) if attention in sums.due else None
+        received = sums.expected(policy.assign_unlabelled(sums.attended[attention]))
+        due = policy.assign_unlabelled(sums.due[attention]) if attention in sums.due else None
         if shares is not None:
             due = received.sum(-1, keepdims=True) * shares
         squares = None
@@ -231,11 +223,13 @@ class Exposure:
         return cls(
             weight=sums.weight,
             received=w * received,
-            utility=None if sums.worth is None else w * policy.settled(sums.worth),
-            gained=w * sums.expected(policy.settled(sums.gained[attention])) if attention in sums.gained else None,
+            utility=None if sums.worth is None else w * policy.assign_unlabelled(sums.worth),
+            gained=w * sums.expected(policy.assign_unlabelled(sums.gained[attention]))
+            if attention in sums.gained
+            else None,
             due=None if due is None else w * due,
             norms=squares,
-            sizes=policy.settled(sizes),
+            sizes=policy.assign_unlabelled(sizes),
             protected=policy.protected,
             versus=policy.versus,
         )
@@ -280,10 +274,6 @@ class Exposure:
                 at += now.shape[-1]
         return replace(self, **parts)
 
-    def total(self) -> Exposure:
-        """All requests added up."""
-        return self.with_sums(self.stacked().sum(0))
-
 
 _SUMS = tuple(f.name for f in fields(Exposure) if f.name in ("received", "utility", "gained", "due", "norms"))
 
@@ -318,8 +308,8 @@ class Amortised:
 
     @classmethod
     def from_sums(cls, sums: GroupExposure, policy: Policy, attention: AttentionSpec, *, pooled: bool) -> Amortised:
-        """One row per request: attention and predicted utility of groups, as shares of each ranking unless `pooled`."""
-        received, utility = policy.settled(sums.attended[attention]), policy.settled(sums.scores)  # type: ignore[arg-type]
+        """Attention and predicted utility per request, as shares of each ranking unless `pooled`."""
+        received, utility = policy.assign_unlabelled(sums.attended[attention]), policy.assign_unlabelled(sums.scores)  # type: ignore[arg-type]
         shown = bool(sums.attended[attention].any())
         if not pooled:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -336,7 +326,7 @@ class Amortised:
         return "" if self.shown else "empty"
 
     def reasons(self) -> npt.NDArray[Any]:
-        """(...,) why nothing can be said about each request whatever the metric: nobody with a label was seen."""
+        """(...,) why no metric is defined on each request: no item with a label was seen."""
         return np.where(self.attention.sum(-1) > 0, "", "no_labelled_items")
 
     def stacked(self) -> Floats:
@@ -346,23 +336,20 @@ class Amortised:
         half = sums.shape[-1] // 2
         return replace(self, attention=sums[..., :half], utility=sums[..., half:])
 
-    def total(self) -> Amortised:
-        return self.with_sums(self.stacked().sum(0))
-
 
 def targets(sums: GroupExposure, policy: Policy, target: Any, sizes: Floats) -> Floats:
-    """Shares to aim at: (G,) for the population, equality or given shares, (R, G) for each list's, (Q, G) for the relevant."""
+    """Target shares: (G,) of the population or as typed, (R, G) per list, (Q, G) of the relevant."""
     with np.errstate(divide="ignore", invalid="ignore"):
         if isinstance(target, Mapping):
             return np.array([float(target.get(g, 0.0)) for g in policy.labels])
         if target == "equal":
             return np.full(len(policy.labels), 1 / max(1, len(policy.labels)))
         if target == "population":
-            amounts = policy.settled(sizes)
+            amounts = policy.assign_unlabelled(sizes)
         elif target == "ranking":
-            amounts = policy.settled(sums.items)
+            amounts = policy.assign_unlabelled(sums.items)
         else:
-            amounts = policy.settled(sums.relevant)  # type: ignore[arg-type]
+            amounts = policy.assign_unlabelled(sums.relevant)  # type: ignore[arg-type]
         return np.asarray(amounts / amounts.sum(-1, keepdims=True))
 
 
@@ -371,7 +358,7 @@ def _group_norms(
 ) -> Floats:
     """(Q, 4) |e|^2, e.e*, |e*|^2 over groups, and what few draws add to the first."""
     target = np.zeros_like(received) if due is None else due
-    draw_squares = sums.expected((policy.settled(sums.attended[attention]) ** 2).sum(-1))
+    draw_squares = sums.expected((policy.assign_unlabelled(sums.attended[attention]) ** 2).sum(-1))
     square = (received**2).sum(-1)
     products = (received * target).sum(-1), (target**2).sum(-1)
     return np.column_stack([square, *products, _excess(sums, draw_squares - square)])
@@ -387,7 +374,7 @@ def _item_norms(sums: GroupExposure, attention: AttentionSpec) -> Floats:
 
 
 def _excess(sums: GroupExposure, spread: Floats) -> Floats:
-    """(Q,) how much |e|^2 of a mean of S draws exceeds that of the policy, on average: the variance over S.
+    """(Q,) expected excess of |e|^2 of a mean of S draws over the policy's: the variance over S.
 
     Draws with known probabilities are the policy itself, and exceed nothing. A single draw says nothing: NaN.
     """

@@ -1,8 +1,8 @@
-"""Attention that each group received in each ranking: one query, one row per ranking and group."""
+"""Attention that each group received in each ranking, by one query."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,18 +15,17 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.labels import UNKNOWN_LABEL, Unknown
 from evenhand.sources.sql import columns, exact_sum, select
+from evenhand.tallies.ragged import Ints, run_bounds
 from evenhand.tallies.requests import Requests
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Cells
     from evenhand.sources.judged_rankings import JudgedRankings
 
-Ints = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class AttentionSpec:
-    """How far down and how closely readers look: a browsing model, and the rank at which a metric cuts."""
+    """A browsing model, and the rank at which a metric cuts."""
 
     attention: Attention
     cutoff: int | None = None
@@ -36,7 +35,7 @@ class AttentionSpec:
 
     @property
     def is_by_rank(self) -> bool:
-        """Whether the rank alone decides, so that a query can add up; a cascade needs the items above."""
+        """Whether the rank alone decides, so that a query can sum; a cascade needs the items above."""
         return not self.attention.needs_relevance
 
     def by_place(self, depth: int) -> Floats:
@@ -127,8 +126,10 @@ class GroupExposure:
 
     @classmethod
     def from_rankings(cls, tables: JudgedRankings, required: RequiredSums, labels: tuple[Any, ...]) -> GroupExposure:
-        """The sums of one query; what needs whole lists is added by `ranked_lists`, what is judged by `judged_requests`."""
-        attention = tables.engine.bring(attention_table(required.by_rank, tables.depth))
+        """The sums of one query; `ranked_lists` and `judged_requests` add theirs."""
+        depth = tables.depth
+        weights = {f"attention_{i}": spec.by_place(depth) for i, spec in enumerate(required.by_rank)}
+        attention = tables.engine.bring({"place": np.arange(1, depth + 1, dtype=np.int64), **weights})
         cells = tables.engine.cells(query(tables, required, len(labels), attention))
         return cls.from_cells(cells, tables.slices, required, labels)
 
@@ -141,10 +142,10 @@ class GroupExposure:
         rankings = [*requests, "sample"] if "sample" in cells.names else requests
         cells = cells.sorted_by(rankings)
         ranking = cells.runs(rankings)
-        first = run_starts(ranking)[:-1]
+        first = run_bounds(ranking)[:-1]
         keys = cells.select(rankings).take(first)
         request = keys.runs(requests)
-        starts = run_starts(request)
+        starts = run_bounds(request)
         heads = starts[:-1]
         code = cells.integers("code")
 
@@ -153,7 +154,7 @@ class GroupExposure:
             sums[ranking, code] = cells.floats(name)
             return sums
 
-        part = run_starts(keys.take(heads).runs(slices)) if slices else np.array([0, len(heads)])
+        part = run_bounds(keys.take(heads).runs(slices)) if slices else np.array([0, len(heads)])
         return cls(
             keys=keys,
             slices=keys.take(heads[part[:-1]]).labels(slices) if slices else [()],
@@ -173,8 +174,8 @@ class GroupExposure:
             unjudged=round(float(cells.floats("unjudged").sum())) if "unjudged" in cells.names else 0,
         )  # fmt: skip
 
-    def of_judged(self) -> GroupExposure:
-        """These sums with no weight on requests without judgments, where the ideal policy is unknown."""
+    def only_judged(self) -> GroupExposure:
+        """These sums without weight on requests without judgments: their ideal policy is unknown."""
         return self if self.judged is None else replace(self, weight=np.where(self.judged, self.weight, 0.0))
 
     @property
@@ -195,14 +196,14 @@ class GroupExposure:
     @cached_property
     def mass(self) -> Floats:
         """(Q,) what the probabilities of a request's rankings add up to."""
-        return self.added(self.probability)
+        return self.sum_per_request(self.probability)
 
     @cached_property
     def share(self) -> Floats:
         """(R,) probability of each ranking given its request."""
         return np.asarray(self.probability / self.mass[self.request_of])
 
-    def added(self, values: Floats) -> Floats:
+    def sum_per_request(self, values: Floats) -> Floats:
         """Sums over the rankings of each request."""
         if not len(values):
             return np.zeros((0, *values.shape[1:]))
@@ -211,13 +212,13 @@ class GroupExposure:
     def expected(self, values: Floats) -> Floats:
         """Means over the rankings of each request, by their probability."""
         share = self.share if values.ndim == 1 else self.share[:, None]
-        return self.added(values * share)
+        return self.sum_per_request(values * share)
 
     def unlabelled_share(self, attention: AttentionSpec, part: slice) -> float:
         """Share of all attention in a slice that went to items without a label."""
         attended = self.expected(self.attended[attention])[part] * self.weight[part][:, None]
-        total = attended.sum()
-        return float(attended[:, -1].sum() / total) if total else 0.0
+        whole = attended.sum()
+        return float(attended[:, -1].sum() / whole) if whole else 0.0
 
     def part(self, s: int) -> slice:
         """Requests of a slice."""
@@ -245,8 +246,8 @@ class Policy:
     versus: tuple[int, ...] | None
     onto: int | None
 
-    def settled(self, values: Floats) -> Floats:
-        """(..., G) from (..., G + 1): the last column, of unlabelled items, is dropped, kept or added to a side."""
+    def assign_unlabelled(self, values: Floats) -> Floats:
+        """(..., G) from (..., G + 1), of which the last column belongs to unlabelled items."""
         if self.unknown == "group":
             return values
         labelled = values[..., :-1]
@@ -276,14 +277,8 @@ class Policy:
         return cls(unknown, tuple(labels), protected, versus, versus[0])
 
 
-def attention_table(specs: Sequence[AttentionSpec], depth: int) -> dict[str, Any]:
-    """Columns `place` and `attention_0`, ...: the weight of every place, for a query to join."""
-    weights = {f"attention_{i}": spec.by_place(depth) for i, spec in enumerate(specs)}
-    return {"place": np.arange(1, depth + 1, dtype=np.int64), **weights}
-
-
 def query(tables: JudgedRankings, required: RequiredSums, groups: int, attention: str) -> str:
-    """One row per ranking and group (its `code`, the unknown last): items, attention, attention times relevance.
+    """SQL of items, attention and attention times relevance per ranking and group `code`.
 
     `attention` is a table with the weight of every place.
     """
@@ -313,26 +308,20 @@ def query(tables: JudgedRankings, required: RequiredSums, groups: int, attention
     """
 
 
-def run_starts(runs: Any) -> Ints:
-    """The row at which each run begins, and the number of rows.
+def scatter(parts: Iterable[tuple[Ints, Floats]], rows: int, width: int) -> Floats:
+    """(rows, width) values at the cells that each part names; zero elsewhere.
 
-    >>> run_starts(np.array([0, 0, 1, 2, 2])).tolist()
-    [0, 2, 3, 5]
+    >>> scatter([(np.array([3]), np.array([0.5]))], 2, 2).tolist()
+    [[0.0, 0.0], [0.0, 0.5]]
     """
-    return np.append(np.flatnonzero(np.diff(runs, prepend=-1)), len(runs)).astype(np.int64)
-
-
-def grouped_sums(group: Ints, values: Floats, groups: int) -> Floats:
-    """(groups,) sums of values by the number of their group.
-
-    >>> grouped_sums(np.array([0, 2, 2]), np.array([1.0, 2.0, 3.0]), 3).tolist()
-    [1.0, 0.0, 5.0]
-    """
-    return np.asarray(np.bincount(group, values, minlength=groups), dtype=np.float64)
+    table = np.zeros(rows * width)
+    for cells, values in parts:
+        table[cells] = values
+    return table.reshape(rows, width)
 
 
 def _per_key(cells: Cells, name: str, first: Ints, what: str) -> Floats:
-    """One number per ranking or request, from a column that must not vary within it; `first` are their first rows."""
+    """One number per ranking or request (beginning at `first`), from a column constant in it."""
     if name not in cells.names:
         return np.ones(len(first))
     if not len(first):

@@ -1,4 +1,4 @@
-"""Judgments by request and group: relevance, relevant items, and exposure under the ideal policy.
+"""Judgments by request and group: relevance, relevant items, exposure in the ideal policy.
 
 The ideal policy ranks by falling relevance with ties in random order, so what is due to an item depends on its request
 and grade alone: whole requests are streamed as counts of items by grade and group.
@@ -6,23 +6,22 @@ and grade alone: whole requests are streamed as counts of items by grade and gro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.sources.sql import exact_sum
-from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, RequiredSums, grouped_sums, run_starts
+from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, RequiredSums, scatter
+from evenhand.tallies.ragged import Bools, Ints, run_bounds, sums_by
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch, Cells
     from evenhand.sources.judged_rankings import JudgedRankings
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class JudgedRequests:
 
     requests: Cells
     which: Ints
-    judged: npt.NDArray[np.bool_]
+    judged: Bools
     worth: Floats
     relevant: Floats
     due: Mapping[AttentionSpec, Floats]
@@ -51,38 +50,30 @@ class JudgedRequests:
         which, requests = exposure.keys.take(exposure.request_starts[:-1]).numbered(["request"])
         specs = required.among(required.due)
         groups = len(exposure.labels)
-        counted = RequestBatch(tuple(specs), groups)
         numbers = tables.engine.bring(requests)
-        parts = tables.engine.tallied(query(tables, groups, numbers), ["number"], ["falling"], counted)
-        width = groups + 1
+        judge = partial(_judge_batch, specs=tuple(specs), groups=groups)
+        parts = tables.engine.tallied(query(tables, groups, numbers), ["number"], ["falling"], judge)
 
-        def dense(name: str) -> Floats:
-            sums = np.zeros(len(requests) * width)
-            for part in parts:
-                sums[part.cells] = part.sums[name]
-            return sums.reshape(-1, width)
+        def sums(name: str) -> Floats:
+            return scatter(((part.cells, part.sums[name]) for part in parts), len(requests), groups + 1)
 
-        def joined(arrays: Sequence[Any]) -> Any:
-            return np.concatenate(arrays) if arrays else np.zeros(0)
-
-        number = joined([part.numbers for part in parts]).astype(np.int64)
         judged, norms = np.zeros(len(requests), dtype=bool), np.zeros((len(specs), len(requests)))
-        judged[number] = True
         for part in parts:
-            norms[:, part.numbers] = part.norms
+            judged[part.numbers], norms[:, part.numbers] = True, part.norms
+        names = ["number", "relevance", *(f"due_{j}" for j in range(len(specs)))]
         return cls(
             requests,
             which,
             judged,
-            dense("worth"),
-            dense("relevant"),
-            {spec: dense(f"due_{j}") for j, spec in enumerate(specs)},
+            sums("worth"),
+            sums("relevant"),
+            {spec: sums(f"due_{j}") for j, spec in enumerate(specs)},
             dict(zip(specs, norms, strict=True)),
-            {name: joined([part.grades[name] for part in parts]) for name in counted.grade_columns},
+            {n: np.concatenate([part.grades[n] for part in parts]) if parts else np.zeros(0) for n in names},
         )
 
-    def beside(self, exposure: GroupExposure) -> GroupExposure:
-        """The exposure of groups with what is judged of every request; requests without a judgment have zeros."""
+    def add_to(self, exposure: GroupExposure) -> GroupExposure:
+        """The exposure of groups with the judgments of every request; zeros where there is none."""
         which = self.which
         return replace(
             exposure,
@@ -95,7 +86,7 @@ class JudgedRequests:
 
 
 def query(tables: JudgedRankings, groups: int, numbers: str) -> str:
-    """Items by request, grade and group (its `code`), of the ranked requests, which have `numbers`."""
+    """SQL of items by request, grade and group `code`, of the ranked requests in `numbers`."""
     items = exact_sum("judged.share") if tables.soft else "COUNT(*)"
     return f"""
     SELECT numbers.number, -counted.relevance AS falling, COALESCE(counted.label, {groups}) AS code, counted.items
@@ -110,7 +101,7 @@ def query(tables: JudgedRankings, groups: int, numbers: str) -> str:
 
 @dataclass(frozen=True)
 class BatchSums:
-    """Sums of a batch of whole requests: by request and group (`cells`), and by request (`numbers`)."""
+    """Sums of a batch of requests, by request and group (`cells`) and by request (`numbers`)."""
 
     cells: Ints
     sums: Mapping[str, Floats]
@@ -119,49 +110,37 @@ class BatchSums:
     grades: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class RequestBatch:
-    """Turns a batch of counts by grade and group into sums."""
-
-    specs: tuple[AttentionSpec, ...]
-    groups: int
-
-    @property
-    def grade_columns(self) -> list[str]:
-        return ["number", "relevance", *(f"due_{j}" for j in range(len(self.specs)))]
-
-    def __call__(self, batch: Batch) -> BatchSums:
-        number, grade, items = batch.integers("number"), -batch.floats("falling"), batch.floats("items")
-        width = self.groups + 1
-        request = np.repeat(np.arange(batch.groups), np.diff(batch.starts))
-        changed = (np.diff(grade, prepend=np.nan) != 0) | (np.diff(request, prepend=-1) != 0)
-        block = np.cumsum(changed) - 1  # cells of one request and grade
-        first = run_starts(block)[:-1]
-        many = np.rint(np.add.reduceat(items, first)).astype(np.int64) if len(first) else np.zeros(0, dtype=np.int64)
-        due = [due_by_grade(spec, many, grade[first], request[first]) for spec in self.specs]
-        key = number * width + batch.integers("code")
-        cells, at = np.unique(key, return_inverse=True)
-        values = {"worth": grade, "relevant": (grade > 0).astype(np.float64)}
-        values |= {f"due_{j}": weights[block] for j, weights in enumerate(due)}
-        owner = request[first]
-        return BatchSums(
-            cells,
-            {name: grouped_sums(at.reshape(-1), items * each, len(cells)) for name, each in values.items()},
-            number[batch.starts[:-1]],
-            np.array([grouped_sums(owner, many * t * t, batch.groups) for t in due]).reshape(-1, batch.groups),
-            {"number": number[first], "relevance": grade[first], **{f"due_{j}": t for j, t in enumerate(due)}},
-        )
+def _judge_batch(batch: Batch, specs: tuple[AttentionSpec, ...], groups: int) -> BatchSums:
+    """Sums over a batch of whole requests, from counts by grade and group."""
+    number, grade, items = batch.integers("number"), -batch.floats("falling"), batch.floats("items")
+    request = np.repeat(np.arange(batch.groups), np.diff(batch.starts))
+    bounds = run_bounds(request, grade)  # cells of one request and grade
+    first = bounds[:-1]
+    block = np.repeat(np.arange(len(first)), np.diff(bounds))
+    many = np.rint(np.add.reduceat(items, first)).astype(np.int64) if len(first) else np.zeros(0, dtype=np.int64)
+    owner = request[first]
+    due = [due_by_grade(spec, many, grade[first], owner) for spec in specs]
+    cells, at = np.unique(number * (groups + 1) + batch.integers("code"), return_inverse=True)
+    values = {"worth": grade, "relevant": (grade > 0).astype(np.float64)}
+    values |= {f"due_{j}": weights[block] for j, weights in enumerate(due)}
+    return BatchSums(
+        cells,
+        {name: sums_by(at.reshape(-1), items * each, len(cells)) for name, each in values.items()},
+        number[batch.starts[:-1]],
+        np.array([sums_by(owner, many * t * t, batch.groups) for t in due]).reshape(-1, batch.groups),
+        {"number": number[first], "relevance": grade[first], **{f"due_{j}": t for j, t in enumerate(due)}},
+    )
 
 
 def due_by_grade(spec: AttentionSpec, many: Ints, grade: Floats, request: Ints) -> Floats:
-    """(blocks,) mean attention on the ranks that the items of each request and grade share, best grade of a request first.
+    """(blocks,) mean attention on the ranks of each request and grade, best grade first.
 
     `many` items are in each block. Items that tie have the same grade, so whoever stands where, the weights of their ranks
     are the same and each gets their mean.
     """
     if not len(many):
         return np.zeros(0)
-    heads = run_starts(request)
+    heads = run_bounds(request)
     going_on, survival = np.ones(len(many)), np.ones(len(many))
     for stopped_at, share in spec.attention.keeps().items():
         hit = grade > 0 if stopped_at is None else grade == stopped_at
@@ -171,13 +150,13 @@ def due_by_grade(spec: AttentionSpec, many: Ints, grade: Floats, request: Ints) 
 
 
 def _above(many: Ints, heads: Ints) -> Ints:
-    """(blocks,) how many items the better blocks of the same request have; requests begin at `heads`."""
+    """(blocks,) items in better blocks of the same request; requests begin at `heads`."""
     before = np.cumsum(many) - many
     return np.asarray(before - np.repeat(before[heads[:-1]], np.diff(heads)))
 
 
 def _mean_weights(spec: AttentionSpec, above: Ints, many: Ints, going_on: Floats) -> Floats:
-    """(blocks,) mean weight of `many` ranks below `above`; of each item a share of readers goes on to the next.
+    """(blocks,) mean weight of `many` ranks below `above`; a share of readers goes on each time.
 
     Blocks of the same ranks are worked out once: there are far fewer of them than items.
     """

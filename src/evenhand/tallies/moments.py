@@ -19,34 +19,26 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.sources.sql import count_where, double
 from evenhand.tallies.clusters import ClusterLoop, Clusters, PendingClusters
+from evenhand.tallies.ragged import Ints, sums_by
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Cells
     from evenhand.sources.outcomes import Outcomes
 
-Ints = np.typing.NDArray[np.int64]
-
 POWERS = tuple((i, j) for j in range(3) for i in range(5 - j))
 """The twelve sums: u^i v^j for j up to 2 and i + j up to 4. They give coefficients and robust errors of any line per cell."""
 
 EPSILON = float(np.finfo(np.float64).eps)
-ROUNDING = 32 * EPSILON
-"""How far a row may lie beside its line for rounding alone, as a share of the outcome and of slope times score: what the caller
-made its outcome of, and what a line is worked out from, are a few roundings each."""
-
-FEW = 16
-"""Roundings of a number that is worked out of a few sums."""
+ROUNDINGS = 16
+"""Roundings, in epsilons, that a number takes which is worked out of a few sums."""
 
 STEEP = 1e-3
 """Share of the squares of a bin's scores that must lie within groups for a slope to measure from: of less, rounding makes lines so
 steep that the rows of joined bins would be lost beside them."""
 
-_KEPT = np.array([[(i, j) in POWERS for j in range(3)] for i in range(5)])
-_CHOICES = np.array([[comb(i, k) for k in range(5)] for i in range(5)], dtype=np.float64)
-_STEPS = np.maximum(np.arange(5)[:, None] - np.arange(5), 0)
-
-LOSS = 1e-3
-"""Sums are taken again around better lines when less than this share of them is what matters."""
+_IN_POWERS = np.array([[(i, j) in POWERS for j in range(3)] for i in range(5)])
+_BINOMIALS = np.array([[comb(i, k) for k in range(5)] for i in range(5)], dtype=np.float64)
+_EXPONENTS = np.maximum(np.arange(5)[:, None] - np.arange(5), 0)
 
 
 @dataclass(frozen=True)
@@ -63,8 +55,8 @@ class Moments:
     clusters : the same rows summed per cluster, of a table that is read once what is asked of them; or None.
     squares : the same sums with squared weights, which robust errors need; None where every weight is one.
     row_counts : (..., B, G) rows per cell; None where every weight is one, and `sums` count them.
-    lost : (..., B, G) how much of the squares of v may be rounding, since v was measured from other lines before; None for none.
-    blurred : (..., B, G) how much of the squares of u may be rounding, since u was measured from other scores before; None for none.
+    v_rounding : (..., B, G) how much of the squares of v may be rounding, since v was measured from other lines before; None for none.
+    u_rounding : (..., B, G) how much of the squares of u may be rounding, since u was measured from other scores before; None for none.
     """
 
     sums: Floats
@@ -78,8 +70,8 @@ class Moments:
     clusters: Clusters | PendingClusters | None = None
     squares: Floats | None = None
     row_counts: Floats | None = None
-    lost: Floats | None = None
-    blurred: Floats | None = None
+    v_rounding: Floats | None = None
+    u_rounding: Floats | None = None
 
     @property
     def rows(self) -> Floats:
@@ -120,19 +112,19 @@ class Moments:
         return np.asarray(np.divide(total, mass, out=np.zeros_like(total), where=mass > 0))
 
     @property
-    def unsure(self) -> Floats:
+    def v_error(self) -> Floats:
         """How much of the squares of v may be rounding."""
-        added_up = self._unsure_of(self.sums[..., 0, 2])
-        return added_up if self.lost is None else np.maximum(self.lost, added_up)
+        added_up = self._sum_error(self.sums[..., 0, 2])
+        return added_up if self.v_rounding is None else np.maximum(self.v_rounding, added_up)
 
     @property
-    def blur(self) -> Floats:
+    def u_error(self) -> Floats:
         """How much of the squares of u may be rounding, beside that of adding them up."""
-        return np.zeros_like(self.mass) if self.blurred is None else self.blurred
+        return np.zeros_like(self.mass) if self.u_rounding is None else self.u_rounding
 
-    def _unsure_of(self, sums: Floats) -> Floats:
-        """How much of sums over rows may be rounding, theirs and that of the few numbers which they are then taken from."""
-        return np.asarray(EPSILON * (self.rows + FEW) * np.abs(sums))
+    def _sum_error(self, sums: Floats) -> Floats:
+        """How much of sums over rows may be rounding, also of what is worked out of them."""
+        return np.asarray(EPSILON * (self.rows + ROUNDINGS) * np.abs(sums))
 
     def reason(self) -> str:
         """Why the whole tally can say nothing, or nothing."""
@@ -145,54 +137,52 @@ class Moments:
         lines = {"level": level + 0 * self.level, "slope": slope + 0 * self.slope}
         clusters = None if self.clusters is None else self.clusters.tilted(by, turn)
         squares = None if self.squares is None else _tilted(self.squares, by, turn)
-        lost = self.unsure + self._unsure_of(by**2 * self.mass + turn**2 * self.sums[..., 2, 0]) + turn**2 * self.blur
-        return replace(self, sums=_tilted(self.sums, by, turn), squares=squares, clusters=clusters, lost=lost, **lines)
+        rounding = (
+            self.v_error + self._sum_error(by**2 * self.mass + turn**2 * self.sums[..., 2, 0]) + turn**2 * self.u_error
+        )
+        return replace(
+            self, sums=_tilted(self.sums, by, turn), squares=squares, clusters=clusters, v_rounding=rounding, **lines
+        )
 
     def residuals(self, level: Floats, slope: Floats) -> Moments:
         """Residuals: v measured from these lines, zero where rows lie on them but for rounding.
 
-        A cell's rows lie on its line where their squares beside it are no more than rounding can make. A sum of n terms is known to
-        n epsilons of what was added up (and `FEW` more), and so is what is left of squares when they cancel out. And each row may be off by
-        `ROUNDING` of its outcome, of the mean of all outcomes and of slope times score.
+        A cell's rows lie on its line where their squares beside it are no more than rounding makes. A sum of n terms is
+        known to n epsilons of what was added up (and `ROUNDINGS` more), and so is what is left of squares when they cancel
+        out. And each row may be off by twice as many of its outcome, of the mean of all outcomes and of slope times score.
         """
         moments = self.measured_from(level, slope)
         reach = np.where(self.mass > 0, np.maximum(np.abs(self.low), np.abs(self.high)), 0.0)
-        size = ROUNDING * (np.abs(level) + np.abs(slope) * reach + np.abs(self._mean_of_all))
-        still = moments.sums[..., 0, 2] <= moments.unsure + size**2 * self.mass
+        rounding = 2 * ROUNDINGS * EPSILON  # the outcome and the line are worked out of a few numbers each
+        size = rounding * (np.abs(level) + np.abs(slope) * reach + np.abs(self._mean_of_all))
+        on_line = moments.sums[..., 0, 2] <= moments.v_error + size**2 * self.mass
         for sums in (moments.sums, moments.squares):
             if sums is not None:
-                sums[still, :, 1:] = 0.0
-        if moments.clusters is None or not still.any():
+                sums[on_line, :, 1:] = 0.0
+        if moments.clusters is None or not on_line.any():
             return moments
-        return replace(moments, clusters=moments.clusters.stilled(still.ravel()))
+        return replace(moments, clusters=moments.clusters.zeroed(on_line.ravel()))
 
     def shifted(self, origin: Floats) -> Moments:
         """These rows with u measured from other scores; the lines stay where they are."""
         by = self.origin - origin
         level = self.level - self.slope * by[..., None]
-        blurred = self._unsure_of(self.sums[..., 2, 0] + by[..., None] ** 2 * self.mass)
+        u_rounding = self._sum_error(self.sums[..., 2, 0] + by[..., None] ** 2 * self.mass)
         return replace(
             self, sums=_moved(self.sums, by), origin=origin + 0 * self.origin, level=level,
             squares=None if self.squares is None else _moved(self.squares, by),
             clusters=None if self.clusters is None else self.clusters.shifted(by),
-            blurred=self.blur + blurred,
+            u_rounding=self.u_error + u_rounding,
         )  # fmt: skip
 
     def part(self, first: int, last: int) -> Moments:
         """The bins from `first` up to, not including, `last`; clusters are those with a row in them."""
         if (first, last) == (0, self.origin.shape[-1]):
             return self
-        cut = (..., slice(first, last), slice(None))
-
-        def powers(x: Floats) -> Floats:
-            return x[..., first:last, :, :, :]
-
-        return Moments(
-            powers(self.sums), self.origin[..., first:last], self.level[cut], self.slope[cut], self.low[cut], self.high[cut],
-            self.above[cut], self.below[cut], None if self.clusters is None else self.clusters.part(first, last),
-            None if self.squares is None else powers(self.squares), None if self.row_counts is None else self.row_counts[cut],
-            None if self.lost is None else self.lost[cut], None if self.blurred is None else self.blurred[cut],
-        )  # fmt: skip
+        cells = {name: x[..., first:last, :] for name in _PER_CELL if (x := getattr(self, name)) is not None}
+        powers = {name: x[..., first:last, :, :, :] for name in _SUMS if (x := getattr(self, name)) is not None}
+        clusters = None if self.clusters is None else self.clusters.part(first, last)
+        return replace(self, origin=self.origin[..., first:last], clusters=clusters, **cells, **powers)
 
     def merged(self, into: Ints) -> Moments:
         """Bins joined: bin b goes to bin `into[b]`, where `into` counts up from 0 without a gap."""
@@ -215,68 +205,57 @@ class Moments:
             for line in (flat.level, flat.slope)
         )
         flat = flat.measured_from(level[..., into, :], slope[..., into, :])
+        added = {
+            name: join(x, -2) for name in ("above", "below", "row_counts") if (x := getattr(flat, name)) is not None
+        }
+        added |= {name: join(x, -4) for name in _SUMS if (x := getattr(flat, name)) is not None}
         return Moments(
-            join(flat.sums, -4), centre, level, slope,
-            np.minimum.reduceat(flat.low, first, axis=-2), np.maximum.reduceat(flat.high, first, axis=-2),
-            join(flat.above, -2), join(flat.below, -2),
-            None if flat.clusters is None else flat.clusters.merged(into),
-            None if flat.squares is None else join(flat.squares, -4), None if flat.row_counts is None else join(flat.row_counts, -2),
-            join(flat.unsure, -2), join(flat.blur, -2),
+            origin=centre, level=level, slope=slope, low=np.minimum.reduceat(flat.low, first, axis=-2),
+            high=np.maximum.reduceat(flat.high, first, axis=-2), clusters=None if flat.clusters is None else flat.clusters.merged(into),
+            v_rounding=join(flat.v_error, -2), u_rounding=join(flat.u_error, -2), **added,
         )  # fmt: skip
 
     @classmethod
     def from_arrays(
-        cls,
-        score: Any,
-        outcome: Any,
-        bin: Any,
-        group: Any,
-        *,
-        shape: tuple[int, int],
-        cluster: Any = None,
-        weight: Any = None,
-        ends: tuple[float, float] | None = None,
-        around: tuple[Floats, Floats, Floats] | None = None,
-    ) -> Moments:
-        """Tally arrays of rows that carry bin and group codes; `shape` says how many bins and groups there are.
-
-        `ends` : the smallest and the largest outcome of all, where these are not all rows. `around` : origin, level and slope to
-        measure from; None finds those that fit.
-        """
+        cls, score: Any, outcome: Any, bin: Any, group: Any, *, shape: tuple[int, int], cluster: Any = None, weight: Any = None
+    ) -> Moments:  # fmt: skip
+        """Tally arrays of rows with bin and group codes; `shape` is the number of bins and groups."""
         bins, groups = shape
+        size = bins * groups
         s, y = np.asarray(score, dtype=np.float64), np.asarray(outcome, dtype=np.float64)
         w = np.ones_like(s) if weight is None else np.asarray(weight, dtype=np.float64)
         b = np.asarray(bin, dtype=np.int64)
         cell = b * groups + np.asarray(group, dtype=np.int64)
-        if around is None:
-            mass = np.bincount(b, w, bins)
-            origin = np.divide(np.bincount(b, w * s, bins), mass, out=np.zeros(bins), where=mass > 0)
-            around = (origin, *_lines(s - origin[b], y, w, b, cell, shape))
-        (origin, level, slope), size = around, bins * groups
+        mass = np.bincount(b, w, bins)
+        origin = np.divide(np.bincount(b, w * s, bins), mass, out=np.zeros(bins), where=mass > 0)
+        level, slope = _lines(s - origin[b], y, w, b, cell, shape)
         u = s - origin[b]
         v = y - level.ravel()[cell] - slope.ravel()[cell] * u
         low, high = np.full(size, np.inf), np.full(size, -np.inf)
         np.minimum.at(low, cell, s)
         np.maximum.at(high, cell, s)
-        ends = ends or ((y.min(), y.max()) if len(y) else (0.0, 0.0))
-        sides = ((y > ends[0]).astype(np.float64), (y < ends[1]).astype(np.float64))
-        above, below = (np.asarray(np.bincount(cell, side, size), dtype=np.float64).reshape(shape) for side in sides)
+        sides = (y > y.min(initial=np.inf), y < y.max(initial=-np.inf))
+        above, below = (sums_by(cell, side, size).reshape(shape) for side in sides)
         clusters = None if cluster is None else Clusters.from_arrays(np.asarray(cluster), cell, u, v, shape, weight)
         range_ = (low.reshape(shape), high.reshape(shape))
         more = {}
         if weight is not None:
-            rows = np.asarray(np.bincount(cell, minlength=size), dtype=np.float64).reshape(shape)
+            rows = sums_by(cell, np.ones_like(s), size).reshape(shape)
             more = {"squares": _powers(w * w, u, v, cell, shape), "row_counts": rows}
         return cls(_powers(w, u, v, cell, shape), origin, level, slope, *range_, above, below, clusters, **more)
 
 
-def settled(variance: Any, rowwise: Floats, rows: Any) -> Floats:
-    """Squares of sums over clusters; zero where they are no more than the rounding of those of the single `rows`, which cancel out.
+_PER_CELL = ("level", "slope", "low", "high", "above", "below", "row_counts", "v_rounding", "u_rounding")
+_SUMS = ("sums", "squares")
 
-    >>> settled(np.array([1e-17, 1e-9]), np.array([1.0, 1.0]), 100).tolist()
+
+def zero_rounding(variance: Any, rowwise: Floats, rows: Any) -> Floats:
+    """Variances over clusters; zero where they are no more than rounding of the sum over `rows`.
+
+    >>> zero_rounding(np.array([1e-17, 1e-9]), np.array([1.0, 1.0]), 100).tolist()
     [0.0, 1e-09]
     """
-    return np.asarray(np.where(np.abs(variance) <= EPSILON * (rows + FEW) * rowwise, 0.0, variance))
+    return np.asarray(np.where(np.abs(variance) <= EPSILON * (rows + ROUNDINGS) * rowwise, 0.0, variance))
 
 
 def _powers(w: Floats, u: Floats, v: Floats, cell: Ints, shape: tuple[int, int]) -> Floats:
@@ -292,30 +271,22 @@ def _powers(w: Floats, u: Floats, v: Floats, cell: Ints, shape: tuple[int, int])
 
 
 def _lines(u: Floats, y: Floats, w: Floats, b: Ints, cell: Ints, shape: tuple[int, int]) -> tuple[Floats, Floats]:
-    """Least-squares lines, one slope per bin and one level per cell: what v is best measured from."""
+    """Least-squares level of each cell and slope of its bin (0 where scores hardly differ)."""
     size = shape[0] * shape[1]
     mass = np.bincount(cell, w, size)
     mass = np.where(mass > 0, mass, 1.0)
     mean_u, mean_y = np.bincount(cell, w * u, size) / mass, np.bincount(cell, w * y, size) / mass
     du, dy = u - mean_u[cell], y - mean_y[cell]
     across, along, around = (np.bincount(b, w * product, shape[0]) for product in (du * dy, du * du, u * u))
-    slopes = np.broadcast_to(steady_slope(across, along, around)[:, None], shape)
-    return mean_y.reshape(shape) - slopes * mean_u.reshape(shape), slopes + np.zeros(shape)
-
-
-def steady_slope(across: Any, within: Any, around: Any) -> Floats:
-    """Slopes to measure rows from, out of products of score and outcome and squares of scores within groups; 0 where these
-    are next to nothing of all squares `around` the centre of the bin.
-    """
-    slopes: Floats = np.zeros(np.shape(within))
-    np.divide(across, within, out=slopes, where=within > STEEP * around)
-    return slopes
+    slope = np.divide(across, along, out=np.zeros(shape[0]), where=along > STEEP * around)
+    slopes = np.repeat(slope[:, None], shape[1], axis=1)
+    return mean_y.reshape(shape) - slopes * mean_u.reshape(shape), slopes
 
 
 def _moved(sums: Floats, by: Floats) -> Floats:
     """Sums after u is replaced by u + by."""
-    steps = _CHOICES * by[..., None, None] ** _STEPS
-    return np.asarray(np.where(_KEPT, steps[..., None, :, :] @ sums, 0.0))
+    steps = _BINOMIALS * by[..., None, None] ** _EXPONENTS
+    return np.asarray(np.where(_IN_POWERS, steps[..., None, :, :] @ sums, 0.0))
 
 
 def _tilted(sums: Floats, by: Floats, turn: Floats) -> Floats:
@@ -331,7 +302,7 @@ def _tilted(sums: Floats, by: Floats, turn: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Bins:
+class ScoreBins:
     """Right-closed bins of the scores from `low` to `high`, with these inner edges."""
 
     edges: Floats
@@ -345,14 +316,14 @@ class Bins:
 
 @dataclass(frozen=True)
 class Use:
-    """Which fine bins one binning is made of: those from `first` up to, not including, `last`, joined as `into` says."""
+    """The fine bins of one binning: `first` up to (not with) `last`, joined into bins `into`."""
 
     first: int
     last: int
     into: Ints
 
     @classmethod
-    def from_edges(cls, fine_edges: Floats, bins: Bins) -> Use:
+    def from_edges(cls, fine_edges: Floats, bins: ScoreBins) -> Use:
         first, last = np.searchsorted(fine_edges, [bins.low, bins.high])
         into = np.concatenate([np.searchsorted(bins.edges, fine_edges[first:last]), [len(bins.edges)]])
         return cls(int(first), int(last) + 1, into.astype(np.int64))
@@ -380,7 +351,7 @@ class BinnedMoments:
     uses: Sequence[Use]
 
     @classmethod
-    def from_table(cls, view: Outcomes, binnings: Sequence[Bins], *, clustered: bool = False) -> BinnedMoments:
+    def from_table(cls, view: Outcomes, binnings: Sequence[ScoreBins], *, clustered: bool = False) -> BinnedMoments:
         """Sums per bin and group by one query, around a score within each bin and the mean outcome.
 
         Where that would lose digits to cancellation (outcomes that follow the score almost exactly, scores crowded in a corner of
@@ -402,14 +373,14 @@ class BinnedMoments:
         """The moments of every binning."""
         return [use.merge_bins(self.fine) for use in self.uses]
 
-    def with_clusters(self, ask: Callable[[Sequence[Moments]], None]) -> list[Moments]:
-        """The moments of every binning, with clusters that answer what `ask` asks of them: all rows are read once, by cluster."""
+    def with_clusters(self, record: Callable[[Sequence[Moments]], None]) -> list[Moments]:
+        """Moments of every binning, with the results of the cluster calls that `record` makes."""
         pending = [PendingClusters(*m.rows.shape) for m in self.moments]
         moments = [replace(m, clusters=clusters) for m, clusters in zip(self.moments, pending, strict=True)]
         with np.errstate(all="ignore"):  # placeholders are no numbers to work with
-            ask(moments)
-        questions = tuple(tuple(clusters.questions.values()) for clusters in pending)
-        loop = ClusterLoop(self.fine, tuple(self.uses), questions)
+            record(moments)
+        calls = tuple(tuple(clusters.calls.values()) for clusters in pending)
+        loop = ClusterLoop(self.fine, tuple(self.uses), calls)
         weight = ", weight" if self.view.weighted else ""
         codes = f"JOIN {self.view.group_codes} AS labels ON labels.label IS NOT DISTINCT FROM scope.label"
         query = (
@@ -422,7 +393,7 @@ class BinnedMoments:
         return moments
 
 
-def _fine_edges(binnings: Sequence[Bins], low: float, high: float) -> Floats:
+def _fine_edges(binnings: Sequence[ScoreBins], low: float, high: float) -> Floats:
     """Inner edges of bins that end wherever one of any binning does."""
     ends = [np.nextafter(bins.low, -np.inf) for bins in binnings if bins.low > low]
     ends += [bins.high for bins in binnings if bins.high < high]
@@ -430,7 +401,7 @@ def _fine_edges(binnings: Sequence[Bins], low: float, high: float) -> Floats:
 
 
 def _origins(edges: Floats, low: float, high: float) -> Floats:
-    """A score within each bin: the middle; the inner edge of the outermost bins, whose tails are long."""
+    """A score within each bin: the middle, or the inner edge of an outermost bin (long tails)."""
     if not len(edges):
         return np.array([low / 2 + high / 2])
     return np.concatenate([edges[:1], edges[:-1] / 2 + edges[1:] / 2, edges[-1:]])
@@ -449,7 +420,7 @@ def bin_of(edges: Floats) -> str:
 
 
 def sums_query(rows: str, edges: Floats, lines: str, outcome_ends: tuple[float, float], *, weighted: bool) -> str:
-    """The query whose rows are the cells of `Moments`: sums of u^i v^j per bin and group of the candidates in `rows`.
+    """SQL of the cells of `Moments`: sums of u^i v^j per bin and group of the rows.
 
     `lines` is a table with the origin, level and slope of every bin and label: u is the score from the origin, v the outcome from
     the line.
@@ -510,7 +481,7 @@ def _mean_scores(tally: Moments) -> Floats:
 
 
 def _fitted(tally: Moments) -> tuple[Floats, Floats]:
-    """Lines to measure from: the mean of each cell and the slope of its bin; that of all bins where a bin has none of its own."""
+    """Level of each cell and slope of its bin, or of all bins where its scores hardly differ."""
     mass = np.where(tally.mass > 0, tally.mass, 1.0)
     offset = tally.sums[..., 1, 0] / mass
     within = (tally.sums[..., 2, 0] - offset * tally.sums[..., 1, 0]).sum(-1)
@@ -523,7 +494,8 @@ def _fitted(tally: Moments) -> tuple[Floats, Floats]:
 
 
 def _loses_digits(tally: Moments) -> bool:
-    """Whether squares around the origins are much larger than what is left of them in the regression."""
+    """Whether squares around the origins are much larger than their residuals in the regression."""
+    share = 1e-3  # of less, sums are taken again around better lines
     better = tally.shifted(_mean_scores(tally))
     residual = better.measured_from(*_fitted(better))
     varies = tally.low.min(-1) < tally.high.max(-1)
@@ -531,7 +503,7 @@ def _loses_digits(tally: Moments) -> bool:
     left, before = residual.sums[..., 0, 2], tally.sums[..., 0, 2]
     # Cells of one outcome have no squares of their own, whatever is left.
     varied = (tally.above > 0) & (tally.below > 0)
-    unsure = varied & (LOSS * left < residual.unsure)
+    unsure = varied & (share * left < residual.v_error)
     left, before = left.sum(-1), before.sum(-1)
-    lost = np.any(varies & (spread < LOSS * around)) or np.any((before > 0) & (left < LOSS * before))
-    return bool(lost or unsure.any())
+    loses = np.any(varies & (spread < share * around)) or np.any((before > 0) & (left < share * before))
+    return bool(loses or unsure.any())

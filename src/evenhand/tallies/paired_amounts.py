@@ -1,4 +1,4 @@
-"""Amounts of units on two occasions: two periods, two sources, or during an experiment and before it."""
+"""Amounts of units on two occasions, such as during an experiment and before it."""
 
 from __future__ import annotations
 
@@ -12,24 +12,13 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.sources.sql import columns
-from evenhand.tallies.amounts import run_starts
+from evenhand.tallies.ragged import Ints, run_starts
 from evenhand.tallies.slices import Label, Slices, refuse_weights, rounded
 from evenhand.tallies.spectrum import Spectra, Spectrum, bin_codes
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Cells
     from evenhand.sources.logs import Amount, Log
-
-Ints = np.typing.NDArray[np.int64]
-
-WIDE = 1_000
-"""A tally with more cells is drawn on bins; what is measured on it stays exact."""
-
-BIN_WIDTH = 2.0**-5
-"""Relative width of these bins where both occasions have amounts."""
-
-ONE_SIDED_WIDTH = 2.0**-6
-"""Relative width of these bins where only one has."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +69,9 @@ class PairedAmounts:
 
     def merge(self, other: PairedAmounts) -> PairedAmounts:
         """Add a shard with other units; the order of shards never matters."""
-        return self.beside(other)[0]
+        return self.pool(other)[0]
 
-    def beside(self, other: PairedAmounts) -> tuple[PairedAmounts, Floats]:
+    def pool(self, other: PairedAmounts) -> tuple[PairedAmounts, Floats]:
         """Both tallies as one, and how many units of each of its cells come from this one."""
         keys = [np.concatenate([self.first, other.first]), np.concatenate([self.second, other.second])]
         if self.weights is not None or other.weights is not None:
@@ -103,7 +92,7 @@ class PairedAmounts:
         return float(self.counts.sum())
 
     @property
-    def twice(self) -> bool:
+    def has_second(self) -> bool:
         """Whether there is a second occasion at all."""
         return bool(self.second.any())
 
@@ -113,14 +102,14 @@ class PairedAmounts:
         return _side(self.first, self.weights), _side(self.second, self.weights)
 
     def binned(self) -> tuple[PairedAmounts, Ints, Ints]:
-        """These units on a grid of both amounts, each cell at its means; and which cells went where, for `joined`.
+        """Units on a grid of both amounts, cells at their means; and order and starts for `joined`.
 
-        Narrow and weighted tallies stay as they are.
+        Weighted tallies and those of up to 1,000 cells stay as they are; what is measured on a tally is exact in any case.
         """
-        if self.weights is not None or len(self.first) <= WIDE:
+        if self.weights is not None or len(self.first) <= 1_000:
             same = np.arange(len(self.first))
             return self, same, same
-        width = BIN_WIDTH if self.twice else ONE_SIDED_WIDTH
+        width = 2.0**-5 if self.has_second else 2.0**-6  # relative; a grid of both amounts has many more cells
         order, starts = _runs([bin_codes(self.first, width), bin_codes(self.second, width)])
         counts = joined(self.counts, order, starts)
         means = [joined(x * self.counts, order, starts) / counts for x in (self.first, self.second)]
@@ -141,7 +130,7 @@ class PairedAmounts:
 
 @dataclass(frozen=True)
 class PairedSlices:
-    """Pairs of amounts per slice, in the order of the labels, and the slices that hold a missing amount."""
+    """Pairs of amounts per slice, in label order, and the slices with a missing amount."""
 
     labels: tuple[Label, ...]
     tallies: tuple[PairedAmounts, ...]
@@ -149,7 +138,7 @@ class PairedSlices:
 
     @staticmethod
     def arms_query(log: Log, amount: Amount, arms: str, arm: int, control: int) -> str:
-        """SQL that counts the units with each pair of amounts; `arms` is a table of `arm` and its `code`."""
+        """SQL of units by pair of amounts in two arms; `arms` is a table of `arm` and its `code`."""
         rows = f"SELECT log.*, arms.code FROM {log.source} JOIN {arms} AS arms ON log.arm = arms.arm"
         kind = "BIGINT" if amount.integer else "DOUBLE"
         sums = ", ".join(
@@ -171,7 +160,7 @@ class PairedSlices:
 
     @staticmethod
     def before_query(log: Log, amount: Amount, before: Log, past: Amount, ids: tuple[str, str]) -> str:
-        """SQL that counts the units with each pair of amounts, now and before; `ids` are patterns that make their ids comparable."""
+        """SQL of units by pair of amounts, now and before; `ids` are patterns to compare ids by."""
         weights = ", now.weight, now.least_weight" if log.weight is not None else ""
         return f"""
             WITH now AS (
@@ -199,7 +188,7 @@ class PairedSlices:
     def with_past(
         cls, log: Log, amount: Amount, before: Log, past: Amount, ids: tuple[str, str] = ("{}", "{}")
     ) -> PairedSlices:
-        """Amounts of each unit during the experiment and before it; slices are those of the experiment."""
+        """Amounts of each unit during the experiment and before, in the slices of the experiment."""
         return cls.from_cells(log, (amount, past), log.engine.cells(cls.before_query(log, amount, before, past, ids)))
 
     @classmethod

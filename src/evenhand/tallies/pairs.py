@@ -1,11 +1,11 @@
-"""Wins and pairs per request and pair of groups: which items of higher relevance are ranked above the others.
+"""Pairs of items per request and groups, and those with the more relevant item ranked above.
 
 Counted by one loop over whole requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,24 +18,14 @@ from evenhand.errors import EvenhandError
 from evenhand.labels import UNKNOWN_LABEL, Unknown, all_but, in_order
 from evenhand.sources.sql import columns
 from evenhand.tallies.exposure import side_codes
-from evenhand.tallies.requests import Requests
+from evenhand.tallies.ragged import Ints, batches_of_rows, cells_of, order_by, starts_of
+from evenhand.tallies.requests import Requests, sort_heads
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch, Cells
     from evenhand.sources.judgments import Judgments, MissingRelevance
     from evenhand.sources.labels import CodedLabels
     from evenhand.sources.rankings import Rankings
-
-Ints = npt.NDArray[np.int64]
-
-DRAWS_AT_ONCE = 1 << 21
-"""Pairs drawn at a time."""
-
-ROWS_AT_ONCE = 1 << 15
-"""Rows whose pairs are counted at a time: few enough for what is made of them to stay in the cache."""
-
-MOST_CELLS = 200_000_000
-"""Requests times pairs of groups that are held; more is refused with a remedy."""
 
 
 @dataclass(frozen=True)
@@ -113,14 +103,14 @@ class Pairs:
         wins, pairs = (x[..., above, below_ones].sum(-1)[..., None, None] for x in (self.wins, self.pairs))
         return replace(self, wins=wins, pairs=pairs, groups=(self.groups[above],), protected=-1, versus=-1)
 
-    def alike(self) -> Pairs:
-        """Requests that count alike, however many pairs they have: shares instead of wins, and whether there is one."""
+    def equally_weighted(self) -> Pairs:
+        """Every request with a weight of one, however many pairs it has: shares instead of wins."""
         has_pairs = self.pairs > 0
         shares = np.divide(self.wins, self.pairs, out=np.zeros_like(self.wins), where=has_pairs)
         return replace(self, wins=shares, pairs=has_pairs.astype(np.float64))
 
     def count(self, *, within: bool = True, between: bool = True) -> Floats:
-        """(...,) pairs among the two sides, or all where none were named: of one side, of different sides, or both."""
+        """(...,) pairs within or between the two sides; all where no sides were named."""
         named = [i for i in (self.versus, self.protected) if i >= 0]
         if not named:
             return np.asarray(self.pairs.sum((-1, -2)))
@@ -142,7 +132,7 @@ class Pairs:
 
 
 def counted_pairs(request: Ints, score: Floats, relevance: Floats, group: Ints, groups: int) -> tuple[Floats, Floats]:
-    """Wins and pairs (Q, g, g) of all requests at once, in O(n log n) each; request and group are codes, -1 is unknown.
+    """Wins and pairs (Q, g, g) in O(n log n); request and group are codes, -1 is unknown.
 
     Two items of different relevance differ first at one bit of their relevance rank. Level by level, items that agree
     above that bit, a family, stand together in order of score, and running counts of those with a 0 there tell every
@@ -156,144 +146,56 @@ def counted_pairs(request: Ints, score: Floats, relevance: Floats, group: Ints, 
     wins, pairs = np.zeros((requests, groups, groups)), np.zeros((requests, groups, groups))
     if not len(request):
         return wins, pairs
-    order, rank = _by_score(request, score), _graded(request, relevance)
-    packed = _Packed.for_lists(int(np.bincount(request).max()), groups)
-    request, score, group, rank = request.take(order), score.take(order), group.take(order), rank.take(order)
-    for level in range(int(rank.max()).bit_length()):
-        bit, family = ((rank >> level) & 1).astype(bool), rank >> (level + 1)
-        if not family.any():
-            _add_level(wins, pairs, packed, request, family, score, bit, group)
-            continue
-        order = np.argsort(family, kind="stable")  # those of a family stay in order of request and score
-        rows: list[Any] = [column.take(order) for column in (request, family, score, bit, group)]
-        _add_level(wins, pairs, packed, *rows)
-    return wins, pairs
-
-
-def _by_score(request: Ints, score: Floats) -> Ints:
-    """The order of rows by request and score; where requests stand one after another, each is sorted by itself."""
-    lengths = np.bincount(request)
-    wide = int(lengths.max())
-    if len(lengths) * wide > 2 * len(request) or (request[1:] < request[:-1]).any() or not np.isfinite(score).all():
-        return np.lexsort((score, request))
-    first = (np.cumsum(lengths) - lengths)[:, None]
-    if len(lengths) * wide == len(request):
-        return (np.argsort(score.reshape(-1, wide), axis=1) + first).ravel()
-    inside = np.arange(wide) < lengths[:, None]
-    block = np.full(inside.shape, np.inf)
-    block[inside] = score
-    return np.asarray((np.argsort(block, axis=1) + first)[inside])  # what stands past the end is sorted to the end
-
-
-FEW_GRADES = 64
-"""Grades of relevance that are ranked over all requests; of more, those of each request are."""
-
-
-def _graded(request: Ints, relevance: Floats) -> npt.NDArray[Any]:
-    """Whole numbers from 0 that order the items of a request as their relevance does."""
-    if relevance.min() >= 0 and relevance.max() < FEW_GRADES and (relevance.astype(np.uint8) == relevance).all():
-        return relevance.astype(np.uint8)
     grades = np.unique(relevance)
-    if len(grades) <= FEW_GRADES:
-        return np.searchsorted(grades, relevance).astype(np.uint8)
-    ranks = _rank_within(request, relevance)
-    return ranks.astype(np.uint16) if ranks.max() < 2**16 else ranks  # short numbers are sorted without comparing them
-
-
-def _rank_within(request: Ints, relevance: Floats) -> Ints:
-    """Dense rank of relevance within each request, from 0."""
-    order = np.lexsort((relevance, request))
-    new = np.zeros(len(order), dtype=np.int64)
-    r, y = request[order], relevance[order]
-    same = r[1:] == r[:-1]
-    new[1:] = np.where(same, y[1:] != y[:-1], 0)
-    running = np.cumsum(new)
-    first = np.concatenate([[True], ~same])
-    base = np.maximum.accumulate(np.where(first, running, 0))
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = running - base
-    return rank
-
-
-@dataclass(frozen=True)
-class _Packed:
-    """Counts of several groups side by side in the bits of one number, so that one sum adds up all of them.
-
-    Attributes
-    ----------
-    bits : of each count. Twice the pairs of a request fit, and all counts of a number fit a float exactly.
-    words : (numbers, groups + 1) what an item of each group adds to each number; the last column is that of no item.
-    """
-
-    bits: int
-    words: Ints
-
-    @classmethod
-    def for_lists(cls, longest: int, groups: int) -> _Packed:
-        """For requests of at most so many items: of n items, n * n / 4 pairs at most are of different relevance."""
-        bits = int(max(2 * longest, longest * longest // 2)).bit_length()
-        each = max(1, 53 // bits)
-        words = np.zeros((-(-groups // each), groups + 1), dtype=np.int64)
-        for g in range(groups):
-            words[g // each, g] = 1 << (bits * (g % each))
-        return cls(bits, words)
-
-    def unpacked(self, word: int, sums: Floats) -> tuple[slice, Floats]:
-        """The groups that a number holds, and their counts, from sums of it; they stand in a new last axis."""
-        packed_groups = np.flatnonzero(self.words[word])
-        if len(packed_groups) == 1:
-            return slice(int(packed_groups[0]), int(packed_groups[0]) + 1), sums[..., None]
-        shifts = self.bits * np.arange(len(packed_groups))
-        counts = (sums.astype(np.int64)[..., None] >> shifts) & ((1 << self.bits) - 1)
-        return slice(int(packed_groups[0]), int(packed_groups[-1]) + 1), counts.astype(np.float64)
+    # Ranks among all requests order the items of each; narrow integers are sorted in linear time.
+    rank = np.searchsorted(grades, relevance).astype(np.min_scalar_type(len(grades)))
+    order = order_by(request, score)
+    request, score, group, rank = request[order], score[order], group[order], rank[order]
+    for level in range((len(grades) - 1).bit_length()):
+        bit, family = ((rank >> level) & 1).astype(bool), rank >> (level + 1)
+        order = np.argsort(family, kind="stable")  # those of a family stay in order of request and score
+        _add_level(wins, pairs, request[order], family[order], score[order], bit[order], group[order])
+    return wins, pairs
 
 
 def _add_level(
     wins: Floats,
     pairs: Floats,
-    packed: _Packed,
     request: Ints,
     family: npt.NDArray[Any],
     score: Floats,
     bit: npt.NDArray[np.bool_],
     group: Ints,
 ) -> None:
-    """Count the pairs that differ first at this bit; rows come sorted by family and request, and those of both by score."""
-    groups = wins.shape[-1]
+    """Add the pairs that differ first at this bit; rows are sorted by family, request, score."""
+    requests, groups, _ = wins.shape
     better = np.flatnonzero(bit)
-    new = np.ones(len(bit), dtype=bool)
-    new[1:] = (request[1:] != request[:-1]) | (family[1:] != family[:-1])
-    run, run_end = _spans(new, better)
-    new[1:] |= score[1:] != score[:-1]
-    tie, tie_end = _spans(new, better)
-    place = request.take(better) * groups + group.take(better)
-    worse = np.where(bit, groups, group)
-    for word, added in enumerate(packed.words):
+    is_first = np.ones(len(bit), dtype=bool)
+    is_first[1:] = (request[1:] != request[:-1]) | (family[1:] != family[:-1])
+    run, run_end = _spans(is_first, better)
+    is_first[1:] |= score[1:] != score[:-1]
+    tie, tie_end = _spans(is_first, better)
+    cell = request[better] * groups + group[better]
+    for g in range(groups):
         seen = np.zeros(len(bit) + 1, dtype=np.int64)
-        np.cumsum(added.take(worse), out=seen[1:])  # may run over: differences are right all the same
-        before, upto = seen.take(run), seen.take(tie)
-        for total, counts, unit in (
-            (wins, upto + seen.take(tie_end) - 2 * before, 0.5),
-            (pairs, seen.take(run_end) - before, 1.0),
-        ):
-            sums = np.bincount(place, counts, minlength=wins.shape[0] * groups)
-            below, group_counts = packed.unpacked(word, sums.astype(np.float64, copy=False))
-            total[:, :, below] += unit * group_counts.reshape(wins.shape[0], groups, -1)
+        np.cumsum(~bit & (group == g), out=seen[1:])  # less relevant items of the group up to each row
+        before = seen[run]
+        won = (seen[tie] + seen[tie_end]) / 2 - before  # a tied score counts one half
+        for total, counts in ((wins, won), (pairs, seen[run_end] - before)):
+            total[:, :, g] += np.bincount(cell, counts, minlength=requests * groups).reshape(requests, groups)
 
 
-def _spans(new: npt.NDArray[np.bool_], at: Ints) -> tuple[Ints, Ints]:
-    """Where the runs begin and end that rows `at` stand in; `new` says at which rows a run begins."""
-    starts = np.flatnonzero(new)
-    if len(starts) == len(new):
-        return at, at + 1
+def _spans(is_first: npt.NDArray[np.bool_], at: Ints) -> tuple[Ints, Ints]:
+    """Start and end of the runs that hold the rows `at`; `is_first` marks where a run begins."""
+    starts = np.flatnonzero(is_first)
     run = np.searchsorted(starts, at, side="right")
-    return starts.take(run - 1), np.append(starts, len(new)).take(run)
+    return starts[run - 1], np.append(starts, len(is_first))[run]
 
 
 def sampled_pairs(
     request: Ints, score: Floats, relevance: Floats, group: Ints, groups: int, draws: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Wins and pairs from `draws` less relevant items per item, drawn with replacement; all where there are no more.
+    """Wins and pairs from `draws` less relevant items per item, drawn with replacement.
 
     Rows come sorted by request and relevance. A draw stands for as many pairs as there are opponents per draw, so that the
     sums estimate those of all pairs.
@@ -309,10 +211,8 @@ def sampled_pairs(
     first = np.maximum.accumulate(np.where(new_request, row, 0))
     below = np.maximum.accumulate(np.where(new_grade, row, 0)) - first
     better = np.flatnonzero(below)
-    reach = np.cumsum(np.minimum(below[better], draws))
-    for some in np.split(
-        better, np.searchsorted(reach, np.arange(DRAWS_AT_ONCE, reach[-1] if len(reach) else 0, DRAWS_AT_ONCE))
-    ):
+    reach, at_once = np.cumsum(np.minimum(below[better], draws)), 1 << 21  # draws
+    for some in np.split(better, np.searchsorted(reach, np.arange(at_once, reach.max(initial=0), at_once))):
         if not len(some):
             continue
         many = np.minimum(below[some], draws)
@@ -331,8 +231,8 @@ def sampled_pairs(
 
 
 @dataclass(frozen=True)
-class Sides:
-    """Which labels are protected and which they are compared with, and what becomes of unlabelled items."""
+class ComparedGroups:
+    """The protected labels, those they are compared with, and what becomes of unlabelled items."""
 
     protected: Any
     versus: Any
@@ -340,7 +240,7 @@ class Sides:
     needed: bool = False
 
     def codes(self, labels: tuple[Any, ...]) -> tuple[tuple[Any, ...], Ints, int, int]:
-        """Labels after labels taken together became one; (labels + 1,) their codes, the unlabelled last; the two sides."""
+        """Merged labels; (labels + 1,) codes of the old ones, the unlabelled last; the two sides."""
         named = (*labels, UNKNOWN_LABEL) if self.unknown == "group" and UNKNOWN_LABEL not in labels else labels
         protected = () if self.protected is None else side_codes("protected", self.protected, named)
         versus = all_but(self.versus, self.protected, named)
@@ -397,14 +297,14 @@ class PairCounts:
         cls,
         scores: Rankings,
         labels: CodedLabels,
-        sides: Sides,
+        sides: ComparedGroups,
         judgments: Judgments,
         missing: MissingRelevance,
         *,
         negatives: int | None = None,
         rng: np.random.Generator | None = None,
     ) -> PairCounts:
-        """Count the pairs of all requests; with `negatives`, that many opponents are drawn for each item."""
+        """Pairs of all requests; with `negatives`, that many opponents are drawn for each item."""
         names, merged, protected, versus = sides.codes(labels.labels)
         engine, keys = scores.engine, list(scores.keys)
         lost = judgments.count_unjudged(judgments.join(scores.sql, scores.types), missing, "scored items")
@@ -413,126 +313,104 @@ class PairCounts:
             f"FROM ({judgments.join(labels.rows, scores.types)}) AS judged"
             + (" WHERE relevance IS NOT NULL" if missing == "drop" else "")
         )
-        needed = [*keys, "score", "relevance", "label"]
+        read = partial(ScoredItems.from_batch, keys=keys, merged=merged)
         if negatives is None or rng is None:
-            count = partial(_count, keys=keys, merged=merged, groups=len(names))
-            parts = engine.tallied(f"SELECT {columns(needed)} FROM ({query}) AS scored", keys, [], count)
-            requests = _Requests.merge(parts, keys)
-        else:
-            # draws go on from one request to the next, so that requests are brought into order first
-            lists = engine.tallied(query, keys, ["relevance", "item"], partial(_read, keys=keys, merged=merged))
-            requests = _sample(lists, keys, len(names), negatives, rng)
-        if requests is None:
-            heads = engine.cells(f"SELECT {columns(keys)} FROM ({query}) AS scored LIMIT 0")
-            none = np.zeros((0, len(names), len(names)))
-            requests = _Requests(heads, none, none, 0)
-        if sides.unknown == "raise" and requests.unlabelled:
-            raise EvenhandError(
-                f"{requests.unlabelled:,} scored items have no group. Add them to groups, or pass unknown='drop' or 'group'."
+            needed = f"SELECT {columns([*keys, 'score', 'relevance', 'label'])} FROM ({query}) AS scored"
+            parts = engine.tallied(needed, keys, [], partial(_count, read=read, groups=len(names)))
+            heads, order = sort_heads([part.heads for part in parts] or [_no_heads(scores)], keys)
+            nothing = np.zeros((0, len(names), len(names)))
+            _refuse_many(len(heads), len(names))
+            wins, pairs = (
+                np.concatenate([nothing, *(getattr(part, name) for part in parts)])[order] for name in ("wins", "pairs")
             )
-        _refuse_many(len(requests.heads), len(names))
+            unlabelled = sum(part.unlabelled for part in parts)
+        else:
+            # Draws go on from one request to the next, so requests are brought into order first.
+            lists = engine.tallied(query, keys, ["relevance", "item"], read)
+            items = ScoredItems.joined(lists, _no_heads(scores), keys)
+            heads, unlabelled = items.heads, items.unlabelled
+            wins, pairs = items.count_pairs(len(names), negatives, rng)
+        if sides.unknown == "raise" and unlabelled:
+            raise EvenhandError(
+                f"{unlabelled:,} scored items have no group. Add them to groups, or pass unknown='drop' or 'group'."
+            )
         facts = {
-            "scored_items_without_judgment": lost, "unlabelled_scored_items": requests.unlabelled,
-            "requests": len(requests.heads),
+            "scored_items_without_judgment": lost, "unlabelled_scored_items": unlabelled, "requests": len(heads),
         }  # fmt: skip
-        tally = Pairs(requests.wins, requests.pairs, names, protected, versus)
-        return cls(Requests.from_heads(requests.heads, scores.slices), tally, facts)
+        return cls(Requests.from_heads(heads, scores.slices), Pairs(wins, pairs, names, protected, versus), facts)
 
 
 @dataclass(frozen=True)
-class _Requests:
-    """Some whole requests: what they are called, (Q, g, g) wins and pairs, and how many items have no label."""
+class ScoredItems:
+    """Items of whole requests: request q has the rows `starts[q]` to `starts[q + 1]`.
 
+    `heads` says what the requests are called, `group` has codes, `unlabelled` counts the items without a label.
+    """
+
+    heads: Cells
+    starts: Ints
+    score: Floats
+    relevance: Floats
+    group: Ints
+    unlabelled: int
+
+    @classmethod
+    def from_batch(cls, batch: Batch, keys: Sequence[str], merged: Ints) -> ScoredItems:
+        """The rows of a batch; `merged` has the group of every label, and of the unlabelled last."""
+        labels = batch.integers("label")
+        group, unlabelled = merged.take(labels, mode="wrap"), int((labels < 0).sum())
+        return cls(
+            batch.firsts(keys), batch.starts, batch.floats("score"), batch.floats("relevance"), group, unlabelled
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[ScoredItems], no_heads: Cells, keys: Sequence[str]) -> ScoredItems:
+        """All requests, in the order of what they are called."""
+        heads, order = sort_heads([no_heads, *(part.heads for part in parts)], keys)
+        none = np.zeros(0, dtype=np.int64)
+        starts = starts_of(np.concatenate([none, *(np.diff(part.starts) for part in parts)]))
+        at, ends = cells_of(starts, order)
+        score, relevance, group = (
+            np.concatenate([np.zeros(0, dtype=kind), *(getattr(part, name) for part in parts)])[at]
+            for name, kind in (("score", float), ("relevance", float), ("group", np.int64))
+        )
+        return cls(heads, ends, score, relevance, group, sum(part.unlabelled for part in parts))
+
+    def count_pairs(
+        self, groups: int, negatives: int | None = None, rng: np.random.Generator | None = None
+    ) -> tuple[Floats, Floats]:
+        """(Q, g, g) wins and pairs of every request, with `negatives` of drawn opponents."""
+        requests = len(self.starts) - 1
+        _refuse_many(requests, groups)
+        wins, pairs = np.zeros((2, requests, groups, groups))
+        for first, last in batches_of_rows(self.starts, 1 << 15):  # rows at a time, for arrays to stay in the cache
+            at = slice(int(self.starts[first]), int(self.starts[last]))
+            request = np.repeat(np.arange(last - first), np.diff(self.starts[first : last + 1]))
+            rows = (request, self.score[at], self.relevance[at], self.group[at], groups)
+            counts = counted_pairs(*rows) if negatives is None or rng is None else sampled_pairs(*rows, negatives, rng)
+            wins[first:last], pairs[first:last] = counts
+        return wins, pairs
+
+
+@dataclass(frozen=True)
+class _Counted:
     heads: Cells
     wins: Floats
     pairs: Floats
     unlabelled: int
 
-    @classmethod
-    def merge(cls, parts: Sequence[_Requests], keys: Sequence[str]) -> _Requests | None:
-        """All requests, in the order of what they are called; None where there is no part."""
-        if not parts:
-            return None
-        heads = parts[0].heads.followed_by([part.heads for part in parts[1:]])
-        order = heads.order(keys)
-        wins, pairs = (np.concatenate([getattr(part, name) for part in parts]) for name in ("wins", "pairs"))
-        if (order[1:] < order[:-1]).any():
-            heads, wins, pairs = heads.take(order), wins[order], pairs[order]
-        return cls(heads, wins, pairs, sum(part.unlabelled for part in parts))
+
+def _count(batch: Batch, read: Callable[[Batch], ScoredItems], groups: int) -> _Counted:
+    items = read(batch)
+    return _Counted(items.heads, *items.count_pairs(groups), items.unlabelled)
 
 
-@dataclass(frozen=True)
-class _Lists:
-    """The scores, relevance and group codes of some whole requests, one after another; `lengths` says how many each has."""
-
-    heads: Cells
-    lengths: Ints
-    rows: tuple[Floats, Floats, Ints]
-    unlabelled: int
-
-
-def _count(batch: Batch, keys: Sequence[str], merged: Ints, groups: int) -> _Requests:
-    """Wins and pairs of the requests of a batch."""
-    _refuse_many(batch.groups, groups)
-    lists = _read(batch, keys, merged)
-    return _Requests(lists.heads, *_counted(lists.rows, batch.starts, groups), lists.unlabelled)
-
-
-def _read(batch: Batch, keys: Sequence[str], merged: Ints) -> _Lists:
-    """The rows of a batch, with the codes of the groups that labels were merged into; those without a label come last there."""
-    labels = batch.integers("label")
-    rows = (batch.floats("score"), batch.floats("relevance"), merged.take(labels, mode="wrap"))
-    return _Lists(batch.firsts(keys), np.diff(batch.starts), rows, int((labels < 0).sum()))
-
-
-def _sample(
-    parts: Sequence[_Lists], keys: Sequence[str], groups: int, negatives: int, rng: np.random.Generator
-) -> _Requests | None:
-    """Wins and pairs from drawn opponents, requests in the order of what they are called."""
-    if not parts:
-        return None
-    heads = parts[0].heads.followed_by([part.heads for part in parts[1:]])
-    order, lengths = heads.order(keys), np.concatenate([part.lengths for part in parts])
-    _refuse_many(len(heads), groups)
-    starts = np.cumsum(lengths) - lengths
-    ends = np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64)
-    at = np.arange(ends[-1]) + np.repeat(starts[order] - ends[:-1], lengths[order])
-    rows = (
-        np.concatenate([part.rows[0] for part in parts]).take(at),
-        np.concatenate([part.rows[1] for part in parts]).take(at),
-        np.concatenate([part.rows[2] for part in parts]).take(at),
-    )
-    counts = _counted(rows, ends, groups, negatives, rng)
-    return _Requests(heads.take(order), *counts, sum(part.unlabelled for part in parts))
+def _no_heads(scores: Rankings) -> Cells:
+    return scores.engine.cells(f"SELECT {columns(scores.keys)} FROM ({scores.sql}) AS scored LIMIT 0")
 
 
 def _refuse_many(requests: int, groups: int) -> None:
-    if requests * max(1, groups) ** 2 > MOST_CELLS:
+    if requests * max(1, groups) ** 2 > 200_000_000:  # 1.6 GB each of wins and pairs
         raise EvenhandError(
             f"{requests:,} requests times {groups:,} groups squared are too many to hold. Use broader groups."
         )
-
-
-def _counted(
-    rows: tuple[Floats, Floats, Ints],
-    ends: Ints,
-    groups: int,
-    negatives: int | None = None,
-    rng: np.random.Generator | None = None,
-) -> tuple[Floats, Floats]:
-    """Wins and pairs of every request, a bounded number of rows at a time; request q has the rows ends[q] to ends[q + 1]."""
-    requests = len(ends) - 1
-    wins, pairs = np.zeros((2, requests, groups, groups))
-    start = 0
-    while start < requests:
-        stop = max(start + 1, int(np.searchsorted(ends, ends[start] + ROWS_AT_ONCE, side="right")) - 1)
-        part = slice(int(ends[start]), int(ends[stop]))
-        score, relevance, group = rows[0][part], rows[1][part], rows[2][part]
-        request = np.repeat(np.arange(stop - start), np.diff(ends[start : stop + 1]))
-        if negatives is None or rng is None:
-            counts = counted_pairs(request, score, relevance, group, groups)
-        else:
-            counts = sampled_pairs(request, score, relevance, group, groups, negatives, rng)
-        wins[start : start + len(counts[0])], pairs[start : start + len(counts[1])] = counts
-        start = stop
-    return wins, pairs

@@ -14,14 +14,12 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, listed
 from evenhand.sources.sql import columns
-from evenhand.tallies.amounts import vector
+from evenhand.tallies.ragged import Ints
 from evenhand.tallies.slices import Label, Slices
-from evenhand.tallies.spectrum import Spectra, Spectrum
+from evenhand.tallies.spectrum import Spectra, Spectrum, vector
 
 if TYPE_CHECKING:
     from evenhand.sources.logs import Log
-
-Ints = np.typing.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -110,25 +108,12 @@ class Partition:
         """Why nothing can be said about these units, or nothing."""
         return self.pooled.reason()
 
-    def merge(self, other: Partition) -> Partition:
-        """Add another shard; the order of shards never matters."""
-        codes, other_codes = (dict(zip(p.groups, range(len(p)), strict=True)) for p in (self, other))
-        labels = in_order({*codes, *other_codes})
-        nobody = Spectrum(np.zeros(0), np.zeros(0))
-        shards = [
-            (self[codes[label]] if label in codes else nobody).merge(
-                other[other_codes[label]] if label in other_codes else nobody
-            )
-            for label in labels
-        ]
-        return Partition.joined(labels, shards)
-
     def without(self, group: Any) -> Partition:
         """This partition without one group."""
         rest = [g for g, label in enumerate(self.groups) if label != group]
         return Partition.joined([self.groups[g] for g in rest], [self[g] for g in rest])
 
-    def together(self, groups: Collection[int], name: str) -> Partition:
+    def merge_groups(self, groups: Collection[int], name: str) -> Partition:
         """This partition with some groups (by code) merged into one of this name, which stands last."""
         if not groups:
             return self
@@ -138,9 +123,9 @@ class Partition:
         rest = [g for g in range(len(self)) if g not in groups]
         return Partition.joined([*(self.groups[g] for g in rest), name], [*(self[g] for g in rest), merged])
 
-    def coarse(self, fewest: int) -> Partition:
+    def coarse(self, min_units: int) -> Partition:
         """Every group with so many neighbours at their mean."""
-        return Partition.joined(self.groups, [self[g].coarse(fewest) for g in range(len(self))])
+        return Partition.joined(self.groups, [self[g].coarse(min_units) for g in range(len(self))])
 
     def binned(self) -> Partition:
         """This partition with each group's amounts binned, for draws."""

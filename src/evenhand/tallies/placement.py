@@ -1,12 +1,15 @@
-"""Which group stands at each rank, for many rankings: all that a prefix metric may see."""
+"""Which group stands at each rank, for many rankings: all that a prefix metric may see.
+
+Read by one loop over whole rankings.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +17,24 @@ import numpy.typing as npt
 from evenhand.cards import Floats
 from evenhand.distances import total
 from evenhand.errors import EvenhandError
-from evenhand.labels import in_order, listed, several
+from evenhand.labels import UNKNOWN_LABEL, Unknown, in_order, listed, several
+from evenhand.sources.sql import columns
+from evenhand.tallies.compositions import Kinds, Mix, counts_down, distinct_rows, grouped
+from evenhand.tallies.ragged import Bools, Ints, batches_of_rows, cells_of, starts_of
+from evenhand.tallies.requests import Requests, sort_heads
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+if TYPE_CHECKING:
+    from evenhand.sources.engine import Batch as RowBatch
+    from evenhand.sources.engine import Cells
+    from evenhand.sources.labels import CodedLabels
+    from evenhand.sources.rankings import Rankings
 
 UNKNOWN = -1
-ROOM = 2
-"""How many times the entries that they need tables may have, so that several are laid out alike."""
+"""The code of a rank without an item, and of an item whose label stays unknown."""
+
+UNLABELLED = -2
+"""The code of an item without a label, until it is decided what becomes of it."""
+
 MOST_CELLS = 1 << 16
 """Ranks handled at a time: keeps the working arrays in cache, and memory flat however many rankings there are."""
 
@@ -66,7 +79,7 @@ class Placement:
         return placement.protecting(protected)
 
     def protecting(self, protected: Any) -> Placement:
-        """These rankings with a protected label, or several merged; a label that no item has is an empty group."""
+        """These rankings with a protected label, or several merged; unseen labels are empty groups."""
         if protected is None:
             return replace(self, protected=None)
         names = several(protected)
@@ -92,26 +105,17 @@ class Placement:
         return self.starts[1:] - self.starts[:-1]
 
     @cached_property
-    def level(self) -> int | None:
-        """The length of every ranking, where all have the same."""
-        lengths = self.lengths
-        return int(lengths[0]) if len(lengths) and (lengths == lengths[0]).all() else None
-
-    @cached_property
     def counts(self) -> Floats:
         """(R, g) items of each group, or their shares, in each ranking."""
         per_group = np.zeros((len(self), len(self.groups)))
-        if self.rows is not None:
-            for batch in self.batches():
-                per_group[batch.where] = np.nan_to_num(np.asarray(batch.rows)).sum(1)
-            return per_group
-        some: Any = slice(None) if self.lengths.all() else np.flatnonzero(self.lengths)
-        codes, starts = self.codes[: self.starts[-1]], self.starts[:-1][some]
-        counted = len(self.groups) - (codes.min(initial=0) >= 0)  # without gaps, the last group has the rest
-        for g in range(counted if len(starts) else 0):
-            per_group[some, g] = np.add.reduceat((codes == g).view(np.int8), starts, dtype=np.int32)
-        if 0 <= counted < len(self.groups):
-            per_group[:, -1] = self.lengths - total(per_group[:, :-1]) if counted else self.lengths
+        for batch in self.batches():
+            if batch.rows is not None:
+                per_group[batch.where] = np.nan_to_num(batch.rows).sum(1)
+            else:
+                rankings, width = len(batch.codes), len(self.groups) + 1  # the first column is that of unknown labels
+                cells = batch.codes + 1 + np.arange(rankings)[:, None] * width
+                counts = np.bincount(cells.ravel(), minlength=rankings * width).reshape(rankings, width)
+                per_group[batch.where] = counts[:, 1:]
         return per_group
 
     @cached_property
@@ -129,12 +133,12 @@ class Placement:
 
     @cached_property
     def makeups(self) -> tuple[Ints, Ints]:
-        """Where each distinct make-up (items of each group) first stands, fewest items first, and which one each ranking has."""
-        return distinct_rows(self._made_of)
+        """First ranking of each distinct composition, shortest first, and the composition of each."""
+        return distinct_rows(self._composition_keys)
 
     @property
-    def _made_of(self) -> Floats:
-        """(R, ...) numbers that tell make-ups apart, labelled items first; of whole items the last group has the rest."""
+    def _composition_keys(self) -> Floats:
+        """(R, ...) labelled items, and items of each group but those that follow from the others."""
         return np.column_stack([self.labelled, self.counts if self.rows is not None else self.counts[:, :-1]])
 
     @cached_property
@@ -144,12 +148,8 @@ class Placement:
 
     @cached_property
     def first_kinds(self) -> Kinds:
-        """The kind of list that each ranking is for the first group: the protected side, where there are two."""
+        """The kind of list that each ranking is for the first group, the protected of two sides."""
         return Kinds.from_placement(self, self.counts[:, :1])
-
-    def sides(self) -> Placement:
-        """These rankings with two groups: 0 protected, 1 not."""
-        return self._sides
 
     def unsided(self) -> Placement:
         """These rankings without a protected side."""
@@ -157,7 +157,11 @@ class Placement:
 
     @cached_property
     def _unsided(self) -> Placement:
-        return replace(self, protected=None)
+        return replace(self, protected=None)  # one object, so that its counts are worked out once
+
+    def sides(self) -> Placement:
+        """These rankings with two groups: 0 protected, 1 not."""
+        return self._sides
 
     @cached_property
     def _sides(self) -> Placement:
@@ -167,12 +171,10 @@ class Placement:
             raise EvenhandError(
                 "This metric needs one label per item, not shares. Use ndjs, pref_kl or awrf for shares."
             )
-        other = self.codes != self.protected[0] if self.protected else np.ones(len(self.codes), dtype=bool)
-        for label in self.protected[1:]:
-            other &= self.codes != label
-        side = other.view(np.int8)  # 0 or 1
-        if self.codes.min(initial=0) < 0:
-            side -= (self.codes < 0).view(np.int8) << 1  # 1 to -1
+        side = np.ones(len(self.codes), dtype=np.int8)  # looking codes up in a table would take eight bytes for each
+        for label in self.protected:
+            side[self.codes == label] = 0
+        side[self.codes < 0] = UNKNOWN
         return Placement(side, self.starts, side_names(self), (0,), depth=self.depth)
 
     def reason(self) -> str:
@@ -180,7 +182,7 @@ class Placement:
         return str(self.reasons()[0]) if len(self) else "empty"
 
     def reasons(self) -> npt.NDArray[Any]:
-        """(R,) why no prefix metric can speak about each ranking: empty, unlabelled or of one group only."""
+        """(R,) why no prefix metric is defined on a ranking: empty, unlabelled or of one group."""
         present = (self.counts > 0).sum(1)
         if self.protected is not None:
             present = (self.protected_counts > 0).astype(int) + (self.labelled - self.protected_counts > 1e-12)
@@ -192,41 +194,25 @@ class Placement:
 
     def take(self, chosen: Ints) -> Placement:
         """Some of the rankings, in the order given."""
-        if len(chosen) and chosen[-1] - chosen[0] == len(chosen) - 1 and (np.diff(chosen) == 1).all():
-            return self._run(int(chosen[0]), int(chosen[-1]) + 1)
-        lengths = self.lengths[chosen]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        codes = np.empty(int(starts[-1]), dtype=self.codes.dtype)
-        rows = None if self.rows is None else np.empty((len(codes), self.rows.shape[1]), dtype=self.rows.dtype)
-        moved, first = self.starts[:-1][chosen] - starts[:-1], 0
-        while first < len(chosen):  # some rankings at a time: places of all ranks would take more than the ranks
-            last = max(first + 1, int(np.searchsorted(starts, starts[first] + MOST_CELLS, side="right")) - 1)
-            span = slice(int(starts[first]), int(starts[last]))
-            at = np.arange(span.start, span.stop) + np.repeat(moved[first:last], lengths[first:last])
-            codes[span] = self.codes.take(at)
+        codes, starts = [self.codes[:0]], starts_of(self.lengths[chosen])
+        rows = None if self.rows is None else [self.rows[:0]]
+        for first, last in batches_of_rows(starts, MOST_CELLS):  # places of all ranks would take more than the ranks
+            at, _ = cells_of(self.starts, chosen[first:last])
+            codes.append(self.codes.take(at))
             if rows is not None and self.rows is not None:
-                rows[span] = self.rows.take(at, axis=0)  # several times faster than indexing
-            first = last
-        return replace(self, codes=codes, starts=starts, rows=rows)
-
-    def _run(self, first: int, last: int) -> Placement:
-        """Rankings that follow each other: nothing is copied."""
-        span = slice(int(self.starts[first]), int(self.starts[last]))
-        rows = None if self.rows is None else self.rows[span]
-        return replace(self, codes=self.codes[span], starts=self.starts[first : last + 1] - span.start, rows=rows)
+                rows.append(self.rows.take(at, axis=0))
+        shares = None if rows is None else np.concatenate(rows)
+        return replace(self, codes=np.concatenate(codes), starts=starts, rows=shares)
 
     def cut(self, depth: int) -> Placement:
         """The first `depth` ranks of every ranking."""
         ranks = np.arange(len(self.codes)) - np.repeat(self.starts[:-1], self.lengths)
         keep = ranks < depth
-        starts = np.concatenate([[0], np.cumsum(np.minimum(self.lengths, depth))])
+        starts = starts_of(np.minimum(self.lengths, depth))
         return replace(self, codes=self.codes[keep], starts=starts, rows=None if self.rows is None else self.rows[keep])
 
     def batches(self, most_cells: int = MOST_CELLS) -> Iterator[Batch]:
-        """Rankings of similar length as padded blocks (rankings, ranks), a bounded number of cells at a time."""
-        if self.level is not None:
-            yield from self._level_batches(self.level, most_cells)
-            return
+        """Rankings of similar length as padded blocks (rankings, ranks) of at most so many cells."""
         lengths = self.lengths
         order = np.argsort(lengths, kind="stable")
         ordered = lengths[order]
@@ -238,37 +224,23 @@ class Placement:
             yield self._block(order[start:stop])
             start = stop
 
-    def _level_batches(self, width: int, most_cells: int) -> Iterator[Batch]:
-        """Blocks of rankings of one length, end to end: views, not copies."""
-        base, step = int(self.starts[0]), max(1, most_cells // max(1, width))
-        for start in range(0, len(self), step):
-            stop = min(start + step, len(self))
-            span = slice(base + start * width, base + stop * width)
-            codes = self.codes[span].reshape(stop - start, width)
-            rows = None if self.rows is None else self.rows[span].reshape(stop - start, width, self.rows.shape[1])
-            yield Batch(slice(start, stop), codes, self.lengths[start:stop], len(self.groups), rows)
-
     @cached_property
     def mixes(self) -> tuple[Mix, ...]:
-        """The distinct compositions, and which ranking has which; a bounded number of cells in each part."""
-        return tuple(self._mixes())
-
-    def _mixes(self) -> Iterator[Mix]:
+        """The distinct compositions and the rankings of each, in parts of up to `MOST_CELLS` cells."""
         gapless = self.labelled == self.lengths
-        yield from self._whole_mixes(np.flatnonzero(gapless))
-        if gapless.all():
-            return
+        mixes = [*self._gapless_mixes(np.flatnonzero(gapless))]
         rest = np.flatnonzero(~gapless)
         for batch in self.take(rest).batches():
             at = rest[batch.at]
             slots = np.packbits(batch.is_labelled, axis=1)
             keys = np.concatenate([self.lengths[at, None], self.counts[at], slots], axis=1)
             _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-            yield Mix(at[first], batch.is_labelled[first], batch.lengths[first], at, which.reshape(-1))
+            mixes.append(Mix(at[first], batch.is_labelled[first], batch.lengths[first], at, which.reshape(-1)))
+        return tuple(mixes)
 
-    def _whole_mixes(self, at: Ints) -> Iterator[Mix]:
+    def _gapless_mixes(self, at: Ints) -> Iterator[Mix]:
         """Rankings without gaps: their length and counts say it all."""
-        first, which = self.makeups if len(at) == len(self) else distinct_rows(self._made_of[at])
+        first, which = self.makeups if len(at) == len(self) else distinct_rows(self._composition_keys[at])
         lengths = self.lengths[at[first]]  # ascending, so blocks of compositions stay narrow
         members, edges = grouped(which, len(first))
         start = 0
@@ -282,14 +254,18 @@ class Placement:
 
     def _block(self, chosen: Ints) -> Batch:
         lengths = self.lengths[chosen]
-        width = int(lengths.max())
+        width, first, last = int(lengths.max()), int(chosen[0]), int(chosen[-1]) + 1
+        is_run = last - first == len(chosen) and bool((chosen[1:] > chosen[:-1]).all())
+        where = slice(first, last) if is_run else chosen
+        if is_run and lengths.min() == width:  # a view of neighbours of one length
+            span = slice(int(self.starts[first]), int(self.starts[last]))
+            codes = self.codes[span].reshape(len(chosen), width)
+            rows = None if self.rows is None else self.rows[span].reshape(*codes.shape, self.rows.shape[1])
+            return Batch(where, codes, lengths, len(self.groups), rows)
         inside = np.arange(width) < lengths[:, None]
         at = np.where(inside, self.starts[chosen][:, None] + np.arange(width), 0)
         codes = np.where(inside, self.codes[at], UNKNOWN) if len(self.codes) else np.full(at.shape, UNKNOWN)
         rows = None if self.rows is None else np.where(inside[..., None], self.rows.take(at, axis=0), np.nan)
-        first, last = int(chosen[0]), int(chosen[-1])
-        run = last - first == len(chosen) - 1 and bool((chosen[1:] > chosen[:-1]).all())
-        where = slice(first, last + 1) if run else chosen
         return Batch(where, codes, lengths, len(self.groups), rows)
 
 
@@ -329,171 +305,171 @@ class Batch:
         """Labelled items down to each rank: (W,) when complete, else (m, W)."""
         if self.complete:
             return np.arange(1, self.width + 1)
-        return _down(self.is_labelled)
+        return counts_down(self.is_labelled)
 
     def cum_counts(self, group: int) -> npt.NDArray[Any]:
         """(m, W) items of a group, or their shares, down to each rank."""
         if self.rows is not None:
             return np.asarray(np.cumsum(np.nan_to_num(self.rows[:, :, group]), axis=1))
-        return _down(self.codes == group)
+        return counts_down(self.codes == group)
 
 
 @dataclass(frozen=True)
-class Mix:
-    """Distinct compositions: what stays when the labelled items of a ranking are put in another order.
+class LabelledRankings:
+    """Rankings of a table as a tally, with what they are called.
 
     Attributes
     ----------
-    first : (U,) a ranking of each composition.
-    is_labelled : (U, W) which ranks hold a labelled item.
-    lengths : (U,) ranks, unknown ones included.
-    at, which : (m,) the rankings, and the composition of each.
+    placement : the labels, one ranking after another.
+    within : the rankings within their slices; each request has one.
+    unlabelled : (R,) items without a label in each ranking, before anything was done about them.
     """
 
-    first: Ints
-    is_labelled: Bools
-    lengths: Ints
-    at: Ints
-    which: Ints
-
-    def weights(self, discount: Floats) -> Floats:
-        """(U, K) weight of "the first k labelled items": the discounts of every rank at which exactly k were seen.
-
-        Unknown items keep their ranks, so the prefix metric of a ranking with gaps is that of the list without them
-        under these weights.
-        """
-        compositions, width = self.is_labelled.shape
-        inside = np.arange(width) < self.lengths[:, None]
-        if np.array_equal(inside, self.is_labelled):
-            return np.asarray(inside * discount)
-        seen = _down(self.is_labelled)
-        cells = seen + np.arange(compositions)[:, None] * (width + 1)
-        sums = np.bincount(cells.ravel(), (inside * discount).ravel(), minlength=compositions * (width + 1))
-        return np.asarray(sums.reshape(compositions, width + 1)[:, 1:])
-
-
-@dataclass(frozen=True)
-class Kinds:
-    """Kinds of lists, each "so many items of a group among so many".
-
-    Attributes
-    ----------
-    which : (R, G) the kind of each ranking for each group looked at.
-    counts, sizes : (Q,) items of the group and labelled items in all.
-    groups : (Q,) the group, where lists of other groups are of other kinds; else 0.
-    """
-
-    which: Ints
-    counts: Floats
-    sizes: Floats
-    groups: Ints
-
-    @classmethod
-    def from_placement(cls, p: Placement, group_counts: Floats, *, by_group: bool = False) -> Kinds:
-        """From (R, G) items of each group; `by_group` keeps groups of the same size separate. Shares are a kind per list."""
-        examples, makeup = (np.arange(len(p)),) * 2 if p.rows is not None else p.makeups
-        list_sizes, group_counts = total(p.counts[examples]), group_counts[examples]
-        group = np.arange(group_counts.shape[1]) if by_group else 0
-        rows = np.stack([x.ravel() for x in np.broadcast_arrays(list_sizes[:, None], group_counts, group)], axis=1)
-        first, which = (np.arange(len(rows)),) * 2 if p.rows is not None else distinct_rows(rows)
-        sizes, counts, groups = rows[first].T
-        return cls(which.reshape(group_counts.shape).take(makeup, axis=0), counts, sizes, groups.astype(np.int64))
-
-    @cached_property
-    def blocks(self) -> tuple[Block, ...]:
-        """Kinds of about the same size and count, whose tables are laid out alike."""
-        laid_out: list[Block] = []
-        first = start = tall = wide = filled = 0
-        shapes = ((self.sizes + 1).astype(np.int64).tolist(), (self.counts + 1).astype(np.int64).tolist())
-        for i, (size, count) in enumerate(zip(*shapes, strict=True)):
-            after = max(tall, size), max(wide, count), filled + size * count
-            if i > first and after[0] * after[1] * (i + 1 - first) > ROOM * after[2]:
-                laid_out.append(Block(first, i, start, tall, wide))
-                first, start, after = i, laid_out[-1].end, (size, count, size * count)
-            tall, wide, filled = after
-        return (*laid_out, Block(first, len(self.sizes), start, tall, wide))
-
-    def block(self, kinds: Ints) -> Block | None:
-        """The block that all of these kinds are in."""
-        low, high = int(kinds.min(initial=len(self.sizes))), int(kinds.max(initial=-1))
-        return next((b for b in self.blocks if b.first <= low and high < b.last), None)
-
-    @cached_property
-    def cells(self) -> int:
-        """Entries of all tables."""
-        return self.blocks[-1].end
-
-    @cached_property
-    def offsets(self) -> Ints:
-        """(Q,) where the table of each kind starts, all of them end to end: entry [k, c] for c items among k."""
-        return np.concatenate([b.start + np.arange(b.last - b.first) * (b.tall * b.wide) for b in self.blocks])
-
-    @cached_property
-    def strides(self) -> Ints:
-        """(Q,) entries from one k to the next."""
-        return np.repeat([b.wide for b in self.blocks], [b.last - b.first for b in self.blocks])
-
-    def places(self, c: Any, k: Any, kind: Any) -> Ints:
-        """Where the tables hold c items of the group among the first k, for lists of these kinds."""
-        return np.asarray(self.offsets[kind] + k * self.strides[kind] + c)
-
-
-@dataclass(frozen=True)
-class Block:
-    """Tables of the kinds from `first` up to `last`, end to end from entry `start`: `tall` times `wide` entries each."""
-
-    first: int
-    last: int
-    start: int
-    tall: int
-    wide: int
+    placement: Placement
+    within: Requests
+    unlabelled: Ints
 
     @property
-    def end(self) -> int:
-        return self.start + (self.last - self.first) * self.tall * self.wide
+    def slices(self) -> Sequence[tuple[Any, ...]]:
+        return self.within.slices
 
-    def tables(self, flat: Floats) -> Floats:
-        """(kinds, k, c) its tables, of all that stand end to end."""
-        return flat[self.start : self.end].reshape(-1, self.tall, self.wide)
+    @property
+    def starts(self) -> Ints:
+        return self.within.starts
+
+    @property
+    def requests(self) -> Any:
+        return self.within.ids
+
+    def rankings_of(self, s: int) -> Ints:
+        """Which rankings a slice holds."""
+        return np.arange(self.starts[s], self.starts[s + 1])
+
+    @classmethod
+    def from_rankings(
+        cls, rankings: Rankings, labels: CodedLabels, unknown: Unknown, *, some_labelled: bool = True
+    ) -> LabelledRankings:
+        """The label at every rank; -1 at empty ranks, and where `unknown` drops the item.
+
+        Where `some_labelled`, labels of a table that no ranked item has are taken for ids that do not match.
+        """
+        keys, groups = list(rankings.keys), len(labels.labels)
+        share = ", share" if labels.soft else ""
+        label = f"CAST(COALESCE(label, {UNLABELLED}) AS INTEGER) AS label"
+        query = f"SELECT {columns(keys)}, place, {label}{share} FROM ({labels.rows}) AS labelled"
+        read = partial(_read_lists, keys=keys, groups=groups, soft=labels.soft)
+        parts = rankings.engine.tallied(query, keys, ["place"], read)
+        if not parts:
+            none = np.zeros(0, dtype=np.int64)
+            heads = rankings.engine.cells(f"{query} LIMIT 0").select(keys)
+            parts = [_Lists(heads, none, none, none, np.zeros((0, groups)) if labels.soft else None, np.zeros(groups))]
+        heads, order = sort_heads([part.heads for part in parts], keys)
+        depths, missing, codes = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("depths", "missing", "codes")
+        )
+        shares = None if not labels.soft else np.concatenate([part.shares for part in parts if part.shares is not None])
+        counts = sum((part.label_counts for part in parts), np.zeros(groups))
+        del parts
+        placement = Placement(codes, starts_of(depths), labels.labels, rows=shares).take(order)
+        del codes, shares
+        if some_labelled and labels.has_table and missing.any() and not counts.any():
+            _refuse_strangers(rankings, labels)
+        if not labels.soft:
+            placement = _drop_unused_labels(placement, np.flatnonzero(counts))
+        placement = _settle_unlabelled(placement, int(missing.sum()), unknown)
+        return cls(placement, Requests.from_heads(heads, rankings.slices), missing[order])
 
 
-def distinct_rows(rows: Floats) -> tuple[Ints, Ints]:
-    """Where each distinct row of whole numbers first stands, in ascending order, and which one every row is."""
-    if not rows.shape[1]:
-        return np.zeros(min(1, len(rows)), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-    low = np.array([column.min(initial=math.inf) for column in rows.T])  # numpy is slow along a short axis
-    spans = np.array([column.max(initial=0) for column in rows.T]) - low + 1
-    if len(rows) and float(np.prod(spans)) < 2**53 and (rows == np.floor(rows)).all():
-        digits = np.append(np.cumprod(spans[:0:-1])[::-1], 1.0)  # one number says it all, and sorts faster
-        keys = rows @ digits - low @ digits
-        if np.prod(spans) <= max(FEW_KEYS, 4 * len(rows)):
-            return _distinct_keys(keys.astype(np.int64), int(np.prod(spans)))
-        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+@dataclass(frozen=True)
+class _Lists:
+    """Some whole rankings.
+
+    Attributes
+    ----------
+    heads : what each ranking is called.
+    depths : (R,) the last rank of each; missing : (R,) items without a label.
+    codes : (T,) places in the labels; -1 where a rank is empty, -2 where its item has no label.
+    shares : (T, g), or None.
+    label_counts : (g,) rows of each label.
+    """
+
+    heads: Cells
+    depths: Ints
+    missing: Ints
+    codes: npt.NDArray[Any]
+    shares: Floats | None
+    label_counts: Any
+
+
+def _read_lists(batch: RowBatch, keys: Sequence[str], groups: int, *, soft: bool) -> _Lists:
+    """The labels of a batch of whole rankings, best first."""
+    places, labels = batch.integers("place"), batch.integers("label")
+    depths = places[batch.starts[1:] - 1]  # the rows of a ranking come in order
+    at = np.repeat(np.cumsum(depths) - depths - 1, np.diff(batch.starts)) + places
+    size = int(depths.sum())
+    codes = np.full(size, UNKNOWN, dtype=_code_type(groups))
+    shares = None
+    if soft:
+        is_labelled = labels >= 0
+        codes[at] = UNLABELLED
+        codes[at[is_labelled]] = 0
+        share = batch.floats("share")[is_labelled]
+        # what is known of an item is all that a prefix can count
+        share = share / np.bincount(at[is_labelled], share, minlength=size)[at[is_labelled]]
+        shares = np.full((size, groups), np.nan)
+        shares[at[is_labelled]] = 0.0
+        shares[at[is_labelled], labels[is_labelled]] = share
     else:
-        _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    return first, which.reshape(-1)
+        codes[at] = labels
+    lost = np.cumsum(np.append(0, codes == UNLABELLED))
+    ends = np.cumsum(depths)
+    label_counts = np.bincount(labels - UNLABELLED, minlength=groups - UNLABELLED)[-UNLABELLED:]
+    return _Lists(batch.firsts(keys), depths, lost[ends] - lost[ends - depths], codes, shares, label_counts)
 
 
-def grouped(which: Ints, many: int) -> tuple[Ints, Ints]:
-    """Places in order of the number below `many` that stands there, and (many + 1,) where those of each number begin."""
-    short = which.astype(np.uint16) if many <= 1 << 16 else which  # short numbers are sorted by their digits
-    return np.argsort(short, kind="stable"), np.concatenate([[0], np.cumsum(np.bincount(which, minlength=many))])
+def _code_type(groups: int) -> type[np.signedinteger[Any]]:
+    """The type of group codes, of which every ranked item has one: a byte where that is enough."""
+    return np.int8 if groups < 120 else np.int32
 
 
-FEW_KEYS = 1 << 12
+def _refuse_strangers(rankings: Rankings, labels: CodedLabels) -> None:
+    """Labels that no ranked item has are taken for ids that do not match."""
+    condition = " WHERE label IS NOT NULL" if labels.soft else ""
+    queries = (f"({rankings.sql}) AS rankings", f"({labels.items.sql}) AS labels{condition}")
+    ranked, labelled = (rankings.engine.cells(f"SELECT item FROM {rows} LIMIT 1").values("item") for rows in queries)
+    if labelled:
+        raise EvenhandError(
+            f"None of the items in the rankings has a label (for example {ranked[0]!r}; the labels have {labelled[0]!r}). "
+            "Check that both name items the same way."
+        )
 
 
-def _distinct_keys(keys: Ints, most: int) -> tuple[Ints, Ints]:
-    """First rows and codes of distinct numbers below `most`, without sorting."""
-    first = np.full(most, -1)
-    first[keys[::-1]] = np.arange(len(keys))[::-1]  # the last to be written is the first to stand there
-    present = first >= 0
-    return first[present], (np.cumsum(present) - 1).take(keys)
+def _drop_unused_labels(p: Placement, used: Ints) -> Placement:
+    """These rankings with the groups that some ranked item has."""
+    if len(used) == len(p.groups):
+        return p
+    new_codes = np.full(len(p.groups) - UNLABELLED, UNKNOWN, dtype=_code_type(len(used)))
+    new_codes[used] = np.arange(len(used))
+    new_codes[UNLABELLED] = UNLABELLED  # negative codes count from the end
+    return replace(p, codes=new_codes.take(p.codes, mode="wrap"), groups=tuple(p.groups[i] for i in used.tolist()))
 
 
-def _down(mask: Bools) -> Ints:
-    """How many of these there are down to each column; numpy takes six times as long to add truth values up row by row."""
-    return np.cumsum(mask.astype(np.int64), axis=1)
+def _settle_unlabelled(p: Placement, missing: int, unknown: Unknown) -> Placement:
+    """What becomes of the items without a label, of which there are so many."""
+    if not missing:
+        return p
+    if unknown == "raise":
+        rows = int((p.codes != UNKNOWN).sum())
+        raise EvenhandError(
+            f"{missing:,} of {rows:,} items have no label. Label them, or pass unknown='drop', 'group' or 'unprotected'."
+        )
+    if unknown == "drop":
+        return replace(p, codes=np.maximum(p.codes, UNKNOWN))
+    if p.rows is not None:
+        raise EvenhandError(f"unknown={unknown!r} needs one label per item. With shares, pass unknown='drop'.")
+    groups = p.groups if UNKNOWN_LABEL in p.groups else (*p.groups, UNKNOWN_LABEL)
+    codes = np.where(p.codes == UNLABELLED, groups.index(UNKNOWN_LABEL), p.codes).astype(np.int32)
+    return replace(p, codes=codes, groups=groups)
 
 
 def side_names(p: Placement) -> tuple[str, str]:
@@ -540,7 +516,7 @@ def _soft_rows(labels: Any, groups: Any) -> Placement | None:
 
 
 def _shared(rows: Floats, groups: tuple[Any, ...]) -> Placement:
-    """Check rows of shares; rows that give every item to one group are labels, and exact normalisers exist for them."""
+    """Rows of shares, checked; plain labels where every item belongs to one group."""
     missing = np.isnan(rows)
     part = missing.any(1) & ~missing.all(1)
     labelled = rows[~missing.all(1)]

@@ -1,4 +1,4 @@
-"""Small worlds in which everybody's true qualification is known: masses per qualification, and scored groups."""
+"""Small worlds in which true qualifications are known, for metrics of scores and thresholds."""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
-"""Sums over whole ranked lists: cascade attention, norms over items, attention item by item, and items resampled.
+"""Sums over whole ranked lists: cascade attention, norms over items, sums item by item.
 
-One stream over whole requests, lists in the order of their places, adds up all that a call asks for.
+One stream over whole requests, lists in the order of their places, adds up all that a call needs. Chance levels need
+the lists themselves, of which a sample is enough (`SampledLists`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,24 +18,13 @@ from evenhand.cards import Floats, MetricSpec
 from evenhand.errors import EvenhandError
 from evenhand.sources.sql import select
 from evenhand.tallies.exposure import Amortised
-from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, RequiredSums, grouped_sums, run_starts
+from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, RequiredSums, scatter
+from evenhand.tallies.ragged import Bools, Ints, batches_of_rows, cells_of, run_bounds, run_starts, starts_of, sums_by
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch
     from evenhand.sources.judged_rankings import JudgedRankings
     from evenhand.tallies.judged_requests import JudgedRequests
-
-
-Ints = npt.NDArray[np.int64]
-
-MOST_ROWS = 20_000_000
-"""Rows whose sums are held item by item, so that items can be resampled; more is refused with a remedy."""
-
-REQUESTS_AT_ONCE, CELLS_AT_ONCE = 1 << 12, 1 << 20
-"""Requests, and requests times items, that are padded at a time."""
-
-ENTRIES_AT_ONCE = 1 << 16
-"""Sparse entries that are multiplied with the counts of their items at a time."""
 
 
 @dataclass(frozen=True)
@@ -57,30 +48,28 @@ class ItemAttention:
 
     def each(self, ask: MetricSpec) -> Floats:
         """(Q,) the metric of each request alone, over the items that the request shows or scores."""
-        edges, values = self.attention.indptr, np.full(self.attention.shape[0], np.nan)
-        start = 0
-        while start < len(values):
-            width = int(np.diff(edges[start : start + REQUESTS_AT_ONCE + 1]).max(initial=1)) or 1
-            stop = min(len(values), start + max(1, min(REQUESTS_AT_ONCE, CELLS_AT_ONCE // width)))
-            seen = Amortised(_padded(self.attention, start, stop), _padded(self.utility, start, stop))
-            values[start:stop] = ask.on(seen)
-            start = stop
+        values = np.full(self.attention.shape[0], np.nan)
+        lengths = np.diff(self.attention.indptr)  # both tables have the same cells
+        order = np.argsort(lengths, kind="stable")  # lists of similar length are padded together, 8 MB at a time
+        for first, last in batches_of_rows(starts_of(np.maximum(lengths[order], 1)), 1 << 20):
+            rows = order[first:last]
+            values[rows] = ask.on(Amortised(_padded(self.attention, rows), _padded(self.utility, rows)))
         return values
 
 
-def _padded(table: Any, start: int, stop: int) -> Floats:
+def _padded(table: Any, rows: Ints) -> Floats:
     """(rows, n) the entries of some rows of a sparse table, side by side, zeros behind."""
-    edges = table.indptr[start : stop + 1]
-    many = np.diff(edges)
-    out = np.zeros((len(many), int(many.max(initial=1))))
-    row = np.repeat(np.arange(len(many)), many)
-    out[row, np.arange(len(row)) - np.repeat(edges[:-1] - edges[0], many)] = table.data[edges[0] : edges[-1]]
+    at, starts = cells_of(table.indptr.astype(np.int64), rows)
+    lengths = np.diff(starts)
+    out = np.zeros((len(rows), int(lengths.max(initial=1))))
+    row = np.repeat(np.arange(len(rows)), lengths)
+    out[row, np.arange(len(at)) - starts[row]] = table.data[at]
     return out
 
 
 @dataclass(frozen=True)
 class SumsByItem:
-    """Sums over the items of each row, item by item: a sparse table for each name, all of one shape.
+    """What each item adds to the sums of each row: sparse tables by name, all of one shape.
 
     Attributes
     ----------
@@ -88,42 +77,38 @@ class SumsByItem:
     items : (cells,) the number of the item; values : by name, (cells,).
     """
 
-    edges: np.typing.NDArray[np.int64]
-    items: np.typing.NDArray[np.int32]
+    edges: Ints
+    items: npt.NDArray[np.int32]
     values: Mapping[Any, Floats]
 
     @classmethod
     def from_rows(
-        cls, rows: np.typing.NDArray[Any], items: np.typing.NDArray[Any], values: Mapping[Any, Floats], many: int
+        cls, rows: npt.NDArray[Any], items: npt.NDArray[Any], values: Mapping[Any, Floats], many: int
     ) -> SumsByItem:
-        """From the row, of which there are so `many`, the item and the values of every cell, in any order."""
+        """From the row (of `many`), the item and the values of every cell, in any order."""
         order = np.lexsort([items, rows])  # so that sums have the same last bits whatever the order was
-        edges = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=many))])
+        edges = starts_of(np.bincount(rows, minlength=many))
         return cls(edges, items.astype(np.int32).take(order), {name: x.take(order) for name, x in values.items()})
 
-    def times(self, counts: np.typing.NDArray[Any]) -> dict[Any, Floats]:
+    def times(self, counts: npt.NDArray[Any]) -> dict[Any, Floats]:
         """(rows, draws) by name, with every item taken as often as (items, draws) `counts` say."""
         from scipy.sparse import csr_array
 
         rows = len(self.edges) - 1
         sums = {name: np.zeros((rows, counts.shape[1])) for name in self.values}
-        start = 0
-        while start < rows:
-            stop = int(np.searchsorted(self.edges, self.edges[start] + ENTRIES_AT_ONCE, side="right")) - 1
-            stop = min(max(stop, start + 1), rows)
+        for start, stop in batches_of_rows(self.edges, 1 << 16):  # entries times draws are held at a time
             span = slice(int(self.edges[start]), int(self.edges[stop]))
             taken = counts.take(self.items[span], axis=0).astype(np.float64)
             edges, at = self.edges[start : stop + 1] - self.edges[start], np.arange(len(taken))
             for name, values in self.values.items():
                 table = csr_array((values[span], at, edges), shape=(stop - start, len(taken)))
                 sums[name][start:stop] = table @ taken
-            start = stop
         return sums
 
 
 @dataclass(frozen=True)
 class CrossedSums:
-    """The exposure of groups item by item; with counts of items the sums are those of a resample.
+    """The exposure of groups item by item, for resamples of items.
 
     Attributes
     ----------
@@ -138,7 +123,7 @@ class CrossedSums:
     judged: SumsByItem | None
     sizes: SumsByItem
 
-    def drawn(self, exposure: GroupExposure, counts: np.typing.NDArray[Any]) -> list[tuple[GroupExposure, Floats]]:
+    def drawn(self, exposure: GroupExposure, counts: npt.NDArray[Any]) -> list[tuple[GroupExposure, Floats]]:
         """Exposure and group sizes for each column of (I, draws) item counts."""
         width = len(exposure.labels) + 1
         tables = [
@@ -232,11 +217,13 @@ class ListSums:
         due = tables.engine.bring(judged.grades) if judged is not None and spec.norms and spec.due else ""
         numbers = "" if judged is None or not due else tables.engine.bring(judged.requests)
         text = query(tables, spec, tables.engine.bring(keys), items, numbers, due)
-        return tables.engine.tallied(text, ["request_number"], ["ranking", "place"], ListBatch(spec, tables.soft))
+        return tables.engine.tallied(
+            text, ["request_number"], ["ranking", "place"], partial(_sum_batch, spec=spec, soft=tables.soft)
+        )
 
 
 def query(tables: JudgedRankings, spec: ListSpec, keys: str, items: str, numbers: str, due: str) -> str:
-    """Rows of the rankings by the numbers of their ranking and request, with what is asked of them.
+    """SQL of the rows of the rankings, with the numbers of ranking and request.
 
     `keys` number the rankings; `items` the items; `numbers` the requests of the table `due`, which says what is due to a
     grade.
@@ -266,22 +253,16 @@ def query(tables: JudgedRankings, spec: ListSpec, keys: str, items: str, numbers
     """
 
 
-@dataclass(frozen=True)
-class ListBatch:
-    """Adds up a batch of whole requests."""
-
-    spec: ListSpec
-    soft: bool
-
-    def __call__(self, batch: Batch) -> ListSums:
-        rows = ListRows.from_batch(batch, self.spec, soft=self.soft)
-        return ListSums(
-            *rows.by_group(self.spec),
-            batch.integers("request_number")[batch.starts[:-1]],
-            {spec: rows.item_norms(spec, batch) for spec in self.spec.norms},
-            {key: rows.by_item(*key) for key in self.spec.items},
-            None if self.spec.by_item is None else rows.sums_by_item(self.spec.by_item, self.spec.groups),
-        )
+def _sum_batch(batch: Batch, spec: ListSpec, *, soft: bool) -> ListSums:
+    """Sums over the lists of a batch of whole requests."""
+    rows = ListRows.from_batch(batch, spec, soft=soft)
+    return ListSums(
+        *rows.by_group(spec),
+        batch.integers("request_number")[batch.starts[:-1]],
+        {attention: rows.item_norms(attention, batch) for attention in spec.norms},
+        {key: rows.by_item(*key) for key in spec.items},
+        None if spec.by_item is None else rows.sums_by_item(spec.by_item, spec.groups),
+    )
 
 
 @dataclass(frozen=True)
@@ -302,7 +283,7 @@ class ListRows:
     share: Floats
     shown: Floats
     weights: Mapping[AttentionSpec, Floats]
-    first: npt.NDArray[np.bool_]
+    first: Bools
     item: Ints | None
     relevance: Floats | None
     score: Floats | None
@@ -342,13 +323,13 @@ class ListRows:
         sums = {}
         for attention in spec.sums:
             parts = self.share * self.weights[attention]
-            sums["attention", attention] = grouped_sums(at, parts, len(cells))
+            sums["attention", attention] = sums_by(at, parts, len(cells))
             if attention in spec.gained and self.relevance is not None:
-                sums["gain", attention] = grouped_sums(at, parts * self.relevance, len(cells))
+                sums["gain", attention] = sums_by(at, parts * self.relevance, len(cells))
         return cells, sums
 
     def item_norms(self, attention: AttentionSpec, batch: Batch) -> Floats:
-        """(requests, 3) |e|^2 and e.e* over items, and the sum over draws of the square of a draw's exposure.
+        """(requests, 3) |e|^2 and e.e* over items, and the sum over draws of a draw's |e|^2.
 
         Draws enter with their probability as it stands; who reads the norms divides by what a request's probabilities add up to.
         """
@@ -356,14 +337,13 @@ class ListRows:
         drawn = np.where(self.first, self.probability * self.weights[attention], 0.0)
         order = np.lexsort([np.arange(len(drawn)), self.item, self.request])
         request, item = self.request[order], self.item[order]
-        fresh = (np.diff(request, prepend=-1) != 0) | (np.diff(item, prepend=-1) != 0)
-        pairs = np.flatnonzero(fresh)  # the first row of each item of a request
+        pairs = run_starts(request, item)  # the first row of each item of a request
         exposure = np.add.reduceat(drawn[order], pairs)
         due = self.due[attention][order][pairs] if attention in self.due else np.zeros(len(pairs))
         owner = np.repeat(np.arange(batch.groups), np.diff(batch.starts))[order][pairs]
         draw_squares = np.add.reduceat((drawn * drawn)[order], pairs)
         return np.column_stack(
-            [grouped_sums(owner, part, batch.groups) for part in (exposure * exposure, exposure * due, draw_squares)]
+            [sums_by(owner, part, batch.groups) for part in (exposure * exposure, exposure * due, draw_squares)]
         )
 
     def by_item(self, spec: AttentionSpec, pooled: bool) -> tuple[Ints, Ints, Floats, Floats]:  # noqa: FBT001
@@ -376,7 +356,7 @@ class ListRows:
         ranking, attention, utility = self.ranking[keep], self.weights[spec][keep], self.score[keep]
         request, item, probability = self.request[keep], self.item[keep], self.probability[keep]
         if not pooled:
-            starts = run_starts(np.cumsum(np.diff(ranking, prepend=-1) != 0) - 1)
+            starts = run_bounds(ranking)
             sizes = np.diff(starts)
             whole = [
                 np.repeat(np.add.reduceat(values, starts[:-1]), sizes) if len(values) else values
@@ -405,7 +385,7 @@ class ListRows:
 def list_attention(
     specs: Sequence[AttentionSpec], ranking: Ints, place: Ints, relevance: Floats | None, seen: Any, first: Any
 ) -> dict[AttentionSpec, Floats]:
-    """Attention on every row of lists by place; readers of a cascade may have stopped at the items above.
+    """Attention on every row of lists by place; cascade readers may have stopped at items above.
 
     The share of readers who got past them is a product of powers, one for each grade, so that a reader who always stops (a
     power of zero) is no special case. Nobody looks at a row that is not `seen`; an item counts once, at its `first` row.
@@ -415,7 +395,7 @@ def list_attention(
     cascades = [spec for spec in specs if not spec.is_by_rank]
     if not cascades or relevance is None or not len(place):
         return weights
-    starts = run_starts(np.cumsum(np.diff(ranking, prepend=-1) != 0) - 1)
+    starts = run_bounds(ranking)
     sizes = np.diff(starts)
     for grade in sorted(
         {g for spec in cascades for g in spec.attention.keeps()}, key=lambda g: -1.0 if g is None else g
@@ -435,11 +415,8 @@ def with_lists(exposure: GroupExposure, required: RequiredSums, parts: Sequence[
     """The exposure of groups with the sums of cascades and the norms over items."""
     width = len(exposure.labels) + 1
 
-    def dense(kind: str, spec: AttentionSpec) -> Floats:
-        sums = np.zeros(len(exposure.probability) * width)
-        for part in parts:
-            sums[part.cells] = part.sums[kind, spec]
-        return sums.reshape(-1, width)
+    def sums(kind: str, spec: AttentionSpec) -> Floats:
+        return scatter(((part.cells, part.sums[kind, spec]) for part in parts), len(exposure.probability), width)
 
     def norms(spec: AttentionSpec) -> Floats:
         values = np.zeros((len(exposure.requests), 3))
@@ -447,8 +424,8 @@ def with_lists(exposure: GroupExposure, required: RequiredSums, parts: Sequence[
             values[part.requests] = part.norms[spec]
         return values
 
-    attended = {s: exposure.attended[s] if s.is_by_rank else dense("attention", s) for s in required.specs}
-    gained = {s: exposure.gained[s] if s.is_by_rank else dense("gain", s) for s in required.among(required.gained)}
+    attended = {s: exposure.attended[s] if s.is_by_rank else sums("attention", s) for s in required.specs}
+    gained = {s: exposure.gained[s] if s.is_by_rank else sums("gain", s) for s in required.among(required.gained)}
     return replace(
         exposure, attended=attended, gained=gained, norms={s: norms(s) for s in required.among(required.items)}
     )
@@ -457,7 +434,7 @@ def with_lists(exposure: GroupExposure, required: RequiredSums, parts: Sequence[
 def item_attention(
     exposure: GroupExposure, key: tuple[AttentionSpec, bool], parts: Sequence[ListSums], items: int
 ) -> ItemAttention:
-    """Attention and predicted utility of every item in every request, times the weight of the request."""
+    """Weighted attention and predicted utility of every item in every request."""
     from scipy.sparse import csr_array
 
     columns_of = [np.concatenate([np.zeros(0), *(part.items[key][i] for part in parts)]) for i in range(4)]
@@ -540,7 +517,7 @@ def _judged_by_item(
     )  # a request of several slices is in each
     sizes = high - low
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    at = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(low, sizes)
+    at = np.arange(len(owner)) + np.repeat(low - starts_of(sizes)[:-1], sizes)
     return SumsByItem.from_rows(
         owner * width + rows.integers("code")[at], rows.integers("item")[at], {name: x[at] for name, x in values.items()},
         len(sizes) * width,
@@ -551,9 +528,79 @@ def _joined(arrays: Sequence[Any], kind: Any = np.int64) -> Any:
     return np.concatenate([np.zeros(0, dtype=kind), *arrays])
 
 
+@dataclass(frozen=True)
+class SampledLists:
+    """Whole rankings, best rank first, padded at the end.
+
+    Attributes
+    ----------
+    at : (m,) which rankings they are.
+    ranks : (m, n) rank of each item; 0 past the end.
+    kinds : (m, n) which row of `shares` each item has; shares : (K, G + 1) of groups, the last unknown.
+    relevance : (m, n).
+    """
+
+    at: Ints
+    ranks: Floats
+    kinds: Ints
+    shares: Floats
+    relevance: Floats
+
+    @classmethod
+    def from_rankings(
+        cls, tables: JudgedRankings, exposure: GroupExposure, chosen: Ints, *, relevance: bool
+    ) -> SampledLists:
+        """The rankings with these numbers, repeats included; `relevance` says whether to read it."""
+        distinct, times = np.unique(chosen, return_inverse=True)
+        groups = len(exposure.labels)
+        keys = tables.engine.bring(exposure.keys.take(distinct).with_column("list_number", np.arange(len(distinct))))
+        numbers = {
+            "list_number": "keys.list_number", "place": "ranked.place", "code": f"COALESCE(ranked.label, {groups})",
+        }  # fmt: skip
+        selected = {name: f"CAST({number} AS INTEGER)" for name, number in numbers.items()}  # they may travel far
+        if tables.soft:
+            selected["share"] = "ranked.share"
+        if relevance:
+            selected["relevance"] = f"COALESCE({tables.relevance}, 0)"
+        query = f"""
+        SELECT {select(selected)}
+        FROM {tables.source(relevance=relevance)}
+        JOIN {keys} AS keys ON {tables.same_ranking("ranked", "keys")}
+        {"WHERE ranked.shown > 0" if "shown" in tables.columns else ""}
+        """
+        rows = tables.engine.cells(query).sorted_by(["list_number", "place", "code"])
+        at, place, code = (rows.integers(name) for name in ("list_number", "place", "code"))
+        bounds = run_bounds(at, place)  # rows of one item
+        slot = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+        slot = slot - slot[np.searchsorted(at, at)]
+        shape = (len(distinct), int(slot.max(initial=-1)) + 1)
+        ranks, grades = np.zeros(shape), np.zeros(shape)
+        ranks[at, slot] = place
+        if relevance:
+            grades[at, slot] = rows.floats("relevance")
+        if tables.soft:
+            kinds = np.arange(ranks.size).reshape(shape)
+            shares = np.zeros((ranks.size, groups + 1))
+            shares[kinds[at, slot], code] = rows.floats("share")
+        else:
+            kinds = np.full(shape, groups, dtype=np.int64)
+            kinds[at, slot] = code
+            present, kinds = np.unique(kinds, return_inverse=True)  # of many groups, lists hold a few
+            kinds, shares = kinds.reshape(shape), np.zeros((len(present), groups + 1))
+            shares[np.arange(len(present)), present] = 1.0
+        times = times.reshape(-1)
+        return cls(chosen, ranks[times], kinds[times], shares, grades[times])
+
+    def part(self, rows: slice) -> SampledLists:
+        return replace(
+            self, at=self.at[rows], ranks=self.ranks[rows], kinds=self.kinds[rows], relevance=self.relevance[rows]
+        )
+
+
 def refuse_many_rows(rows: int) -> None:
     """Refuse more rows than fit into memory item by item."""
-    if rows > MOST_ROWS:
+    most_rows = 20_000_000  # some 2 GB of sums item by item
+    if rows > most_rows:
         raise EvenhandError(
-            f"{rows:,} rows are too many to resample items in memory (at most {MOST_ROWS:,}). Pass resample='requests'."
+            f"{rows:,} rows are too many to resample items in memory (at most {most_rows:,}). Pass resample='requests'."
         )

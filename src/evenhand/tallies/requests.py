@@ -1,4 +1,4 @@
-"""One metric over many requests: what every ranking audit has once its tally is made, whatever the tally was."""
+"""One metric over many requests: what every ranking audit makes of its tally."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.cards import Floats, MetricSpec
+from evenhand.tallies.ragged import Ints
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Cells
 
-Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[Any]
 
 
@@ -35,7 +35,7 @@ class Requests:
 
     @classmethod
     def from_heads(cls, heads: Cells, slices: Sequence[str]) -> Requests:
-        """From cells with a row per request (or ranking), sorted, and the columns that name its slice."""
+        """From a sorted row per request (or ranking), and the columns that name its slice."""
         if not slices:
             return cls([()], np.array([0, len(heads)]), heads.column("request"))
         starts = np.flatnonzero(np.diff(heads.runs(slices), prepend=-1))
@@ -50,6 +50,13 @@ class Requests:
 
     def listed(self) -> list[Any]:
         return list(self.ids.to_list() if hasattr(self.ids, "to_list") else self.ids)
+
+
+def sort_heads(parts: Sequence[Cells], keys: Sequence[str]) -> tuple[Cells, Ints]:
+    """The rows that name whole groups, from several batches, sorted; and the index of each."""
+    heads = parts[0].followed_by(parts[1:])
+    order = heads.order(keys)
+    return heads.take(order), order
 
 
 class Summable(Protocol):
@@ -107,22 +114,16 @@ class Measured:
         return self.ask.card.per == "ranking"
 
 
-def in_little(codes: Codes) -> Codes:
-    """Reason codes as references to the few distinct texts: numpy would hold each one at full length."""
-    rest = codes != ""
-    shared = (
-        np.full(codes.shape, "", dtype=object) if rest.any() else np.broadcast_to(np.array("", object), codes.shape)
-    )
-    while rest.any():
-        text = str(codes[rest.argmax()])
-        same = codes == text
-        shared[same] = text
-        rest &= ~same
-    return shared
+def share_texts(codes: Codes) -> Codes:
+    """Reason codes as references to a few texts: numpy would store each at full length."""
+    if not (codes != "").any():
+        return np.broadcast_to(np.array("", object), codes.shape)
+    distinct, which = np.unique(codes, return_inverse=True)
+    return np.asarray(distinct.astype(object)[which.reshape(codes.shape)])
 
 
-def of_sums(ask: MetricSpec, tally: Summable, *, each: Any = None, **fields: Any) -> Measured:
-    """A metric of sums over requests: totals are a tally again. `each` is the tally of single requests where it differs."""
+def measure_sums(ask: MetricSpec, tally: Summable, *, each: Any = None, **fields: Any) -> Measured:
+    """A metric of sums over requests; `each` is the tally of single requests where it differs."""
     single = tally if each is None else each
     values, sums = ask.on(single), tally.stacked()
     values = np.broadcast_to(values, (len(sums),))
@@ -137,11 +138,11 @@ def of_sums(ask: MetricSpec, tally: Summable, *, each: Any = None, **fields: Any
     def ideal(total: Floats) -> float:
         return ask.metric.ideal_on(form.with_sums(total), **ask.params)
 
-    reasons = in_little(ask.card.reasons(single, np.isnan(values), **ask.params))
+    reasons = share_texts(ask.card.reasons(single, np.isnan(values), **ask.params))
     return Measured(ask, sums, value, values, reasons, reason, ideal, **fields)
 
 
-def of_rankings(
+def measure_rankings(
     ask: MetricSpec,
     values: Floats,
     reasons: Codes,
@@ -152,12 +153,15 @@ def of_rankings(
     weight: Floats | None = None,
     **fields: Any,
 ) -> Measured:
-    """A metric of single rankings: the mean over a request's draws, then over requests, of those that exist.
+    """A metric of single rankings: the mean over a request's draws, then over requests.
 
     `expected` takes means over the draws of each request, `first` is the first draw of each; by default every request has
     one ranking, and all weigh the same.
     """
-    per_request, each = _means(values, expected)
+    defined, infinite = ~np.isnan(values), np.isinf(values)
+    parts = (np.where(defined & ~infinite, values, 0.0), defined.astype(np.float64), infinite.astype(np.float64))
+    per_request = np.column_stack([expected(part) for part in parts])
+    each = mean_of(per_request)
     lost = np.where(np.isnan(each), reasons if first is None else reasons[first], "") if len(each) else reasons[:0]
     weighed = np.ones(len(each)) if weight is None else weight
     # Requests count once in the mean if any of their draws has a value.
@@ -171,18 +175,10 @@ def of_rankings(
         codes = Counter(code for code in lost[part].tolist() if code)
         return str(codes.most_common(1)[0][0]) if codes else "empty"
 
-    return Measured(ask, sums, mean_of, each, in_little(lost), reason, lambda _: ask.ideal, **fields)
+    return Measured(ask, sums, mean_of, each, share_texts(lost), reason, lambda _: ask.ideal, **fields)
 
 
 def mean_of(total: Floats) -> Floats:
     """Totals (sum, number, infinite ones) to the mean: infinite where one of the values is."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(total[..., 2] > 0, np.inf, total[..., 0] / total[..., 1])
-
-
-def _means(values: Floats, expected: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
-    """(Q, 3) sums over the draws of each request, and (Q,) the means they give."""
-    defined, infinite = ~np.isnan(values), np.isinf(values)
-    parts = [np.where(defined & ~infinite, values, 0.0), defined.astype(np.float64), infinite.astype(np.float64)]
-    per_request = np.column_stack([expected(part) for part in parts])
-    return per_request, mean_of(per_request)

@@ -1,4 +1,4 @@
-"""Candidates one by one, for what sums cannot say: what chance alone makes of a group with few outcomes."""
+"""Candidates one by one, for exact tests of groups with few outcomes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.tallies.moments import Ints
+from evenhand.tallies.ragged import Bools, Ints
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in scope: score, outcome, bin and group code, in an order that does not depend on the engine's.
+    """Score, outcome, bin and group code of rows, in an order that no engine changes.
 
     `weight` is None where every row counts once, `cluster` (codes from 0) where no rows share shocks, `treated` where nobody
     was left out.
@@ -27,7 +27,7 @@ class Rows:
     group: Ints
     weight: Floats | None = None
     cluster: Ints | None = None
-    treated: np.typing.NDArray[np.bool_] | None = None
+    treated: Bools | None = None
 
     @classmethod
     def from_arrays(cls, score: Any, *, outcome: Any, groups: Any, treated: Any = None, weight: Any = None) -> Rows:
@@ -43,7 +43,7 @@ class Rows:
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any]) -> Rows:
-        """Rows of a table from its columns: `code`, `outcome`, and `score`, `weight`, `cluster` and `used` where it has them."""
+        """Rows from columns `code`, `outcome` and, if present, `score`, `weight`, `cluster`, `used`."""
         code = columns["code"]
         nothing = np.zeros(len(code))
         used = columns.get("used")

@@ -13,13 +13,11 @@ import numpy as np
 from evenhand.attention import parse, sound_relevance
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
+from evenhand.tallies.ragged import Ints, cells_of, starts_of, sums_by
 
 if TYPE_CHECKING:
     from evenhand.sources.candidates import CandidateRows
     from evenhand.sources.engine import Batch
-
-Ints = np.typing.NDArray[np.int64]
-
 
 NOWHERE = np.iinfo(np.int64).max
 """The old rank of an item that was in no list before."""
@@ -50,19 +48,19 @@ class Owners:
 
     def per_item(self, prices: Floats) -> Floats:
         """(items,) the price of an item: that of its providers, by their shares."""
-        return np.asarray(np.bincount(self.item, prices[self.provider] * self.share, self.items), dtype=np.float64)
+        return sums_by(self.item, prices[self.provider] * self.share, self.items)
 
     def per_provider(self, exposure: Floats) -> Floats:
         """(..., items) exposure to (..., providers)."""
         flat = exposure.reshape(-1, self.items)[:, self.item] * self.share
         rows = np.arange(len(flat))[:, None] * self.providers + self.provider
-        sums = np.bincount(rows.ravel(), flat.ravel(), len(flat) * self.providers)
-        return np.asarray(sums.reshape(*exposure.shape[:-1], self.providers), dtype=np.float64)
+        sums = sums_by(rows.ravel(), flat.ravel(), len(flat) * self.providers)
+        return sums.reshape(*exposure.shape[:-1], self.providers)
 
 
 @dataclass(frozen=True)
 class Slates:
-    """Candidates request by request, best score first; equal scores stand in the order of their item codes.
+    """Candidates of each request by falling score; ties in the order of item codes.
 
     Attributes
     ----------
@@ -85,11 +83,11 @@ class Slates:
     def from_arrays(
         cls, request: Any, item: Any, score: Any, owners: Owners, top: int, attention: Any, relevance: Any = None
     ) -> Slates:
-        """Sort rows into requests. `request` and `item` are codes from 0, so that their order is not that of the table."""
+        """Rows sorted into requests; `request` and `item` are codes from 0."""
         codes, items = np.asarray(request, dtype=np.int64), np.asarray(item, dtype=np.int64)
         gains = np.asarray(score, dtype=np.float64)
         order = np.lexsort((items, -gains, codes))
-        starts = np.concatenate([[0], np.cumsum(np.bincount(codes))])
+        starts = starts_of(np.bincount(codes))
         judged = None if relevance is None else np.asarray(relevance, dtype=np.float64)[order]
         weights = np.asarray(attention, dtype=np.float64)
         return cls(starts, items[order], gains[order], owners, top, weights, judged)
@@ -104,9 +102,7 @@ class Slates:
             for name in ("request", "sizes", "item", "score", "relevance")
         )
         order = np.argsort(request)  # parts may come in any order
-        begins = (np.cumsum(sizes, dtype=np.int64) - sizes)[order]
-        starts = np.append(0, np.cumsum(sizes[order], dtype=np.int64))
-        at = np.repeat(begins - starts[:-1], sizes[order]) + np.arange(starts[-1])
+        at, starts = cells_of(starts_of(sizes), order)
         owners = Owners(rows.owned, rows.owners, rows.shares, len(rows.item_ids), len(rows.providers))
         judged = relevance[at] if rows.has_relevance else None
         return cls(starts, item[at].astype(np.int64), score[at], owners, top, attention, judged)
@@ -127,14 +123,14 @@ class Slates:
 
     @cached_property
     def as_ranked(self) -> Ints:
-        """(Q, top) the lists by score alone: positions among the candidates, -1 behind the end of a list."""
+        """(Q, top) lists by score alone: indices of candidates, -1 behind the end of a list."""
         places = np.arange(self.top)
         return np.where(places < self.lengths[:, None], self.starts[:-1, None] + places, -1)
 
     @cached_property
     def exposure(self) -> float:
         """Exposure that all lists together have to give, whoever stands in them."""
-        return float(np.concatenate([[0.0], np.cumsum(self.attention)])[self.lengths].sum())
+        return float(np.append(0.0, np.cumsum(self.attention))[self.lengths].sum())
 
     @cached_property
     def ideal(self) -> Floats:
@@ -148,7 +144,7 @@ class Slates:
 
     @cached_property
     def gain(self) -> Floats:
-        """(n,) score over the ideal gain of the request, so that the best list of a request is worth 1."""
+        """(n,) score over the ideal gain of the request: its best list is worth 1."""
         ideal = np.repeat(self.ideal, self.sizes)
         return np.divide(self.score, ideal, out=np.zeros(len(self.score)), where=ideal > 0)
 
@@ -158,13 +154,12 @@ class Slates:
         return np.asarray(padded[lists] @ self.attention)
 
     def received(self, lists: Ints, weights: Any = None) -> Floats:
-        """(providers,) exposure under lists (Q, top); `weights` counts a request more than once, or not at all."""
+        """(providers,) exposure under lists (Q, top); `weights` are the times a request counts."""
         filled = lists >= 0
         attention = np.broadcast_to(self.attention, lists.shape)
         if weights is not None:
             attention = attention * np.asarray(weights)[:, None]
-        per_item = np.bincount(self.item[lists[filled]], attention[filled], self.owners.items)
-        return self.owners.per_provider(np.asarray(per_item, dtype=np.float64))
+        return self.owners.per_provider(sums_by(self.item[lists[filled]], attention[filled], self.owners.items))
 
     def relative(self, lists: Ints) -> Floats:
         """(providers,) exposure over its mean: 1 where everybody gets the same."""
@@ -175,16 +170,14 @@ class Slates:
         chosen = np.asarray(requests)
         if chosen.dtype == bool:
             chosen = np.flatnonzero(chosen)
-        sizes = self.sizes[chosen]
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        rows = np.repeat(self.starts[chosen] - starts[:-1], sizes) + np.arange(starts[-1])
+        rows, starts = cells_of(self.starts, chosen)
         judged = None if self.relevance is None else self.relevance[rows]
         return replace(self, starts=starts, item=self.item[rows], score=self.score[rows], relevance=judged)
 
 
 @dataclass(frozen=True, slots=True)
 class _SortedCandidates:
-    """Candidates of some requests, best first: codes of the requests, how many each has, and the columns of these."""
+    """Candidates of some requests, best first: request codes, sizes, and columns of candidates."""
 
     request: np.typing.NDArray[np.int32]
     sizes: np.typing.NDArray[np.int32]
@@ -194,7 +187,7 @@ class _SortedCandidates:
 
 
 def _sorted_candidates(batch: Batch, *, has_relevance: bool) -> _SortedCandidates:
-    """Columns of a batch of whole requests; an item that nobody judged is worth 0, and NaN where nobody judged its request."""
+    """Columns of a batch of requests; unjudged items are worth 0, or NaN if no item is judged."""
     sizes = np.diff(batch.starts)
     relevance = batch.floats("relevance") if has_relevance else np.zeros(0)
     if has_relevance:
@@ -249,7 +242,7 @@ class Gained:
 
     @classmethod
     def from_arrays(cls, gains: Any, *, candidates: Any = None, attention: Any = "log(offset=1)") -> Gained:
-        """One list: the gain at each rank, and those of all candidates where they are more than the list."""
+        """One list: the gain at each rank, and those of all candidates where there are more."""
         shown = sound_relevance(gains)
         best = np.sort(shown if candidates is None else sound_relevance(candidates))[::-1][: len(shown)]
         model = parse(attention)

@@ -1,9 +1,13 @@
-"""One spectrum per slice: amounts added up per unit, then units counted per amount, by one query."""
+"""One spectrum per slice: one query sums amounts per unit, then counts units per amount.
+
+A slice may be a bin of a number that belongs to the unit (`Edges`, `Legend`).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,16 +15,14 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.labels import order, whole
-from evenhand.sources.sql import columns
-from evenhand.tallies.amounts import run_starts
+from evenhand.sources.quantiles import quantile_edges
+from evenhand.sources.slicing import Bins
+from evenhand.sources.sql import columns, double, nan_as_null
 from evenhand.tallies.spectrum import Spectra, Spectrum
 
 if TYPE_CHECKING:
-    from evenhand.sources.engine import Cells
+    from evenhand.sources.engine import Cells, Engine
     from evenhand.sources.logs import Amount, Log
-
-DIGITS = 12
-"""Float amounts are rounded to this many significant digits: their sums depend on row order in the last bits."""
 
 Label = tuple[Any, ...]
 NOBODY = Spectrum(np.zeros(0), np.zeros(0))
@@ -28,7 +30,7 @@ NOBODY = Spectrum(np.zeros(0), np.zeros(0))
 
 @dataclass(frozen=True)
 class Slices:
-    """Spectra with the labels of their slices, in the order of the labels, and the slices that hold a missing amount."""
+    """Spectra per slice, in label order, and the slices with a missing amount."""
 
     labels: tuple[Label, ...]
     spectra: Spectra
@@ -62,24 +64,18 @@ class Slices:
     def from_cells(
         cls, cells: Cells, keys: Sequence[str], broken: frozenset[Label], *, is_weighted: bool, is_integer: bool
     ) -> Slices:
-        """Cells sorted by slice and amount; float amounts are rounded, and cells that then agree are merged."""
+        """Cells by slice and amount; float amounts are rounded, cells that then agree merged."""
         codes, labels = cells.codes(keys)
         values = cells.integers("amount").astype(np.float64) if is_integer else rounded(cells.floats("amount"))
         units = cells.integers("units").astype(np.float64)
-        by = [codes, values]
-        if is_weighted:
-            by.append(cells.floats("weight"))
+        weights = cells.floats("weight") if is_weighted else None
+        if weights is not None:
             # A slice without any weight is kept, so that it can say why it has no number.
-            weightless = np.bincount(codes, by[-1], len(labels)) == 0
-            mask = (by[-1] > 0) | weightless[codes]
-            by, units = [column[mask] for column in by], units[mask]
-        rising = np.lexsort(by[::-1]) if is_weighted else _rising(codes, values)
-        by, units = [column[rising] for column in by], units[rising]
-        starts = run_starts(*by)
-        codes, values, *weights = (column[starts] for column in by)
-        counts = np.add.reduceat(units, starts) if len(starts) else units
-        bounds = np.searchsorted(codes, np.arange(len(labels) + 1)).astype(np.int64)
-        return cls(tuple(labels), Spectra(values, counts, bounds, *weights), broken).with_slices(broken)
+            weightless = np.bincount(codes, weights, len(labels)) == 0
+            mask = (weights > 0) | weightless[codes]
+            codes, values, units, weights = codes[mask], values[mask], units[mask], weights[mask]
+        spectra = Spectra.from_cells(codes, values, units, len(labels), weights)
+        return cls(tuple(labels), spectra, broken).with_slices(broken)
 
     def with_slices(self, labels: Sequence[Label] | frozenset[Label]) -> Slices:
         """These slices, with an empty one for every label that has none."""
@@ -99,7 +95,7 @@ class Slices:
         return replace(self, labels=labels, spectra=Spectra.from_spectra([each[i] for i in places]))
 
     def padded(self, sizes: Mapping[Label, int]) -> Slices:
-        """These slices with unseen units added: each has as many units as `sizes` says, which must cover all slices."""
+        """These slices with unseen units added, to as many units as `sizes` has for every slice."""
         seen = dict(zip(self.labels, self.spectra.units.tolist(), strict=True))
         every = self.with_slices([label for label in sizes if label not in seen])
         zeros = np.array([sizes[label] - seen.get(label, 0) for label in every.labels], dtype=np.float64)
@@ -139,17 +135,8 @@ def whole_labels(labels: Sequence[Label]) -> tuple[Label, ...]:
     return tuple(zip(*by_column, strict=True)) if by_column else tuple(labels)
 
 
-def _rising(codes: Any, values: Floats) -> Any:
-    """The order of cells by slice and amount, those that agree in any order: narrow numbers are put in order in one pass."""
-    rising = np.argsort(values)
-    if not codes.any():
-        return rising
-    narrow = codes[rising].astype(np.min_scalar_type(codes.max()))
-    return rising[np.argsort(narrow, kind="stable")]
-
-
-def rounded(values: Floats, digits: int = DIGITS) -> Floats:
-    """Floats to `digits` significant decimal digits, so that sums that differ in the last bits tie again.
+def rounded(values: Floats, digits: int = 12) -> Floats:
+    """Floats to `digits` significant digits, so that sums that differ in the last bits tie.
 
     >>> rounded(np.array([0.1 + 0.2, 0.0, 123456789.123456])).tolist()
     [0.3, 0.0, 123456789.123]
@@ -159,3 +146,122 @@ def rounded(values: Floats, digits: int = DIGITS) -> Floats:
         scale = 10.0 ** np.abs(places)
         shortened = np.where(places >= 0, np.round(values * scale) / scale, np.round(values / scale) * scale)
     return np.where((values > 0) & np.isfinite(shortened) & (np.abs(places) <= 300), shortened, values)
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The bins of one column: bin k holds values above `inner[k - 1]` and up to `inner[k]`.
+
+    One more bin, without a name, takes the units whose value is missing.
+    """
+
+    inner: Floats
+    lows: list[float]
+    highs: list[float]
+    names: list[str]
+
+    @property
+    def labels(self) -> list[str | None]:
+        return [*self.names, None]
+
+    @classmethod
+    def from_values(cls, engine: Engine, values: str, spec: Bins) -> Edges:
+        """Edges over units, from a table with the `value` of each unit that has one."""
+        facts = engine.cells(f"""
+            SELECT MIN(value) AS low, MAX(value) AS high, MIN(CASE WHEN value > 0 THEN value END) AS least
+            FROM {values}
+        """).row()
+        low, high, least = facts["low"], facts["high"], facts["least"]
+        if low is None:
+            return cls(np.zeros(0), [np.nan], [np.nan], ["all"])
+        if math.isinf(low) or math.isinf(high):
+            raise EvenhandError(f"{spec.column!r} is infinite for some units, which no bin holds. Pass finite values.")
+        if not spec.is_log:
+            return _right_closed(quantile_edges(engine, f"SELECT value FROM {values}", spec.bins), low, high)
+        if low < 0:
+            raise EvenhandError(
+                f"{spec.column!r} is negative for some units, and by={spec} needs values of zero or more. Use quantile_bins."
+            )
+        if least is None:
+            return _right_closed(np.zeros(0), 0.0, 0.0)
+        grid = rounded(np.geomspace(least, high, spec.bins + 1))[1:-1]
+        inner = np.unique(grid[(grid >= least) & (grid < high)])
+        above = _right_closed(inner, least, high)
+        if low > 0:
+            return above
+        return cls(np.concatenate([[0.0], inner]), [0.0, *above.lows], [0.0, *above.highs], ["0", *above.names])
+
+    def code(self, value: str) -> str:
+        """SQL of the number of a value's bin; the missing are in the bin after the last."""
+        number = f"CAST({value} AS DOUBLE)"
+        cases = "".join(f" WHEN {number} <= {double(edge)} THEN {k}" for k, edge in enumerate(self.inner.tolist()))
+        last = len(self.inner)
+        return f"CAST(CASE WHEN {nan_as_null(number)} IS NULL THEN {last + 1}{cases} ELSE {last} END AS BIGINT)"
+
+
+@dataclass(frozen=True)
+class Legend:
+    """Names and edges of the bins of each binned slice column."""
+
+    edges: Mapping[str, Edges] = field(default_factory=dict)
+
+    def columns(self, by: Sequence[str]) -> list[str]:
+        """Slice columns of the frame: a binned one is followed by its edges."""
+        return [name for b in by for name in ((b, f"{b}_low", f"{b}_high") if b in self.edges else (b,))]
+
+    def cells(self, by: Sequence[str], label: Label) -> dict[str, Any]:
+        """A slice as cells of the frame."""
+        out: dict[str, Any] = {}
+        for name, value in zip(by, label, strict=True):
+            out[name] = value
+            if name in self.edges:
+                e = self.edges[name]
+                at = e.labels.index(value)
+                out[f"{name}_low"], out[f"{name}_high"] = [*e.lows, np.nan][at], [*e.highs, np.nan][at]
+        return out
+
+    def numbered(self, by: Sequence[str], population: Any) -> Any:
+        """Sizes given per slice, by the number of the bin instead of its name."""
+        if not self.edges or not isinstance(population, Mapping):
+            return population
+        places = [{label: k for k, label in enumerate(self.edges[b].labels)} if b in self.edges else {} for b in by]
+        keys = {key: key if isinstance(key, tuple) else (key,) for key in population}
+        return {
+            tuple(p.get(v, v) for p, v in zip(places, keys[key], strict=False)) if len(keys[key]) == len(by) else key: n
+            for key, n in population.items()
+        }
+
+    def named(self, by: Sequence[str], slices: Slices) -> Slices:
+        """Slices in the order of their bins, called by name."""
+        if not self.edges:
+            return slices
+        ordered = slices.in_order(self.order(slices.labels))
+        broken = frozenset(self.name(by, label) for label in slices.broken)
+        return replace(ordered, labels=tuple(self.name(by, label) for label in ordered.labels), broken=broken)
+
+    def order(self, labels: Sequence[Label]) -> list[int]:
+        """The places of slices so that bins are in order."""
+        return rows_in_order(labels) if self.edges else [*range(len(labels))]
+
+    def name(self, by: Sequence[str], label: Label) -> Label:
+        """A slice with its bins called by name."""
+        pairs = zip(by, label, strict=True)
+        return tuple(self.edges[b].labels[v] if b in self.edges else v for b, v in pairs)
+
+
+def _right_closed(inner: Floats, low: float, high: float) -> Edges:
+    lows, highs = [low, *inner.tolist()], [*inner.tolist(), high]
+    distinct = {*lows, *highs}
+    digits = next((d for d in range(4, 17) if len({_short(e, d) for e in distinct}) == len(distinct)), 17)
+    bounds = [f"{_short(a, digits)}, {_short(b, digits)}]" for a, b in zip(lows, highs, strict=True)]
+    return Edges(inner, lows, highs, [f"{'(' if k else '['}{both}" for k, both in enumerate(bounds)])
+
+
+def _short(edge: float, digits: int) -> str:
+    """An edge in the name of a bin; whole numbers in full.
+
+    >>> _short(12345.0, 4), _short(17.7827941, 4), _short(12345.678, 4)
+    ('12345', '17.78', '12350')
+    """
+    is_whole = edge == round(edge) and abs(edge) < 1e15
+    return str(int(edge)) if is_whole else f"{float(f'{edge:.{digits}g}'):.15g}"

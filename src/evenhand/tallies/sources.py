@@ -1,4 +1,4 @@
-"""Amounts of units by source, units with the same amounts in one cell, for a decomposition by source."""
+"""How many units received each combination of amounts from several sources."""
 
 from __future__ import annotations
 
@@ -12,24 +12,22 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.labels import whole
-from evenhand.sources.quantiles import significant as significant
+from evenhand.sources.quantiles import significant
 from evenhand.sources.sql import columns, quoted
-from evenhand.tallies.amounts import vector
+from evenhand.tallies.ragged import Ints, run_starts
 from evenhand.tallies.slices import Label, Slices, rounded, rows_in_order
-from evenhand.tallies.spectrum import Spectra, Spectrum, collapse
+from evenhand.tallies.spectrum import Spectra, Spectrum, collapse, vector
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Cells
     from evenhand.sources.logs import Amount, Log
 
-Ints = np.typing.NDArray[np.int64]
-
 MOST_SOURCES = 200
-"""Each source is a column of the query's sums per unit."""
+"""Each source is a column of the query's sums per unit; more would make a query of thousands of terms."""
 
 
 class Ladder(NamedTuple):
-    """Cells in the order of one amount: `order` sorts them, `steps` are where a new amount begins, `step` is each cell's."""
+    """Cells by one amount: their `order`, `steps` where a new amount begins, `step` of each."""
 
     order: Ints
     steps: Ints
@@ -75,27 +73,25 @@ class Sources:
             return cls(names, amounts, counts)
         order = np.lexsort(amounts.T[::-1])
         amounts, counts = amounts[order], counts[order]
-        new = np.ones(len(amounts), dtype=bool)
-        np.any(amounts[1:] != amounts[:-1], axis=1, out=new[1:])
-        starts = np.flatnonzero(new)
+        starts = run_starts(*amounts.T)
         return cls(names, amounts[starts], np.add.reduceat(counts, starts))
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def few(self, fewest: int) -> list[int]:
-        """Sources with fewer receivers, and the next smallest until more than one, and so many receivers, are among them."""
+    def small_sources(self, min_units: int) -> list[int]:
+        """Sources to merge so that none is left with fewer receivers: at least two, smallest first."""
         received = self.amounts > 0
         served = self.counts @ received
         order = np.argsort(served, kind="stable").tolist()
-        few = [k for k in order if served[k] < fewest]
+        few = [k for k in order if served[k] < min_units]
         for k in order[len(few) :]:
             some = [j for j in few if served[j]]
-            if some and (len(some) < 2 or self.counts @ received[:, few].any(1) < fewest):
+            if some and (len(some) < 2 or self.counts @ received[:, few].any(1) < min_units):
                 few.append(k)
         return sorted(few)
 
-    def together(self, sources: Collection[int], name: str) -> Sources:
+    def merge_sources(self, sources: Collection[int], name: str) -> Sources:
         """These units with some sources (by code) merged into one of this name, which stands last."""
         if not sources:
             return self
@@ -169,7 +165,7 @@ class Sources:
 
 @dataclass(frozen=True)
 class SourceSlices:
-    """One tally of sources per slice, in the order of the labels, and the slices that hold a missing amount."""
+    """One tally of sources per slice, in label order, and the slices with a missing amount."""
 
     names: tuple[Any, ...]
     labels: tuple[Label, ...]
@@ -226,7 +222,7 @@ class SourceSlices:
     def from_cells(
         cls, cells: Cells, keys: list[str], names: tuple[Any, ...], broken: frozenset[Label], *, is_integer: bool
     ) -> SourceSlices:
-        """Cells (`from_0`, `from_1`, ..., `units`) split into slices; float amounts are rounded, cells that agree are merged."""
+        """Cells (`from_0`, ..., `units`) by slice; float amounts are rounded, equal cells merged."""
         parts = [f"from_{k}" for k in range(len(names))]
         if is_integer:
             amounts = np.column_stack([cells.integers(part) for part in parts]).astype(np.float64)
@@ -267,10 +263,8 @@ class SourceSlices:
 def ladder(values: Floats) -> Ladder:
     """How cells climb in one amount."""
     order = np.argsort(values, kind="stable")
-    climbed = values[order]
-    new = np.ones(len(climbed), dtype=bool)
-    new[1:] = climbed[1:] != climbed[:-1]
-    return Ladder(order, np.flatnonzero(new), np.cumsum(new) - 1)
+    steps = run_starts(values[order])
+    return Ladder(order, steps, np.repeat(np.arange(len(steps)), np.diff(steps, append=len(values))))
 
 
 def _amounts(name: Any, data: Any) -> Floats:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -12,36 +13,10 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.tallies.amounts import (
-    LARGEST,
-    PIECE,
-    distinct,
-    negative,
-    positive,
-    refuse_endless,
-    run_starts,
-    sound,
-    vector,
-)
-
-Ints = np.typing.NDArray[np.int64]
+from evenhand.tallies.ragged import Bools, Ints, order_by, run_starts, starts_of
 
 BLOCK = 1 << 17
-"""A spectrum of at most so many cells is walked in one block, whose sums all metrics share."""
-
-RUN = 1 << 13
-"""Cells whose products are added up at once."""
-
-ONES = np.ones(RUN)
-
-SORTED = 1 << 18
-"""Whole numbers sorted at a time where few differ, so that sorting stays in cache."""
-
-FEW = 64
-"""Few differ: a piece holds this many times as many numbers as it has different ones."""
-
-LOW = 1 << 18
-"""Whole numbers below this are counted by value, in an array that stays in cache, where most are and many differ."""
+"""Cells walked at a time: working arrays stay in cache. A spectrum of one block shares its sums among all metrics."""
 
 BIN_WIDTH = 2.0**-12
 """Relative width of the bins on which draws run when a spectrum is too wide to resample cell by cell."""
@@ -49,7 +24,7 @@ BIN_WIDTH = 2.0**-12
 
 @dataclass(frozen=True)
 class Block:
-    """A run of cells: `mass` in each, and `reach` (mass) and `cum_amount` (amount) up to and including each.
+    """Neighbouring cells: `mass` of each, cumulated mass `reach` and amount `cum_amount`.
 
     What is cumulated is worked out when a metric first asks for it; `reached` and `before` are what precedes the block.
     """
@@ -73,7 +48,7 @@ class Block:
         return _after(self.before, np.cumsum(self.amount, axis=-1))
 
     def crossed(self, run: Floats, bound: Floats) -> tuple[Ints, Any]:
-        """The first cell at which a running sum is no longer below a bound, and whether there is one in this block."""
+        """The first cell at which a running sum reaches a bound, and whether this block has one."""
         reached = run >= bound[..., None]
         cell = reached.argmax(-1)
         return cell, entries(reached, cell)
@@ -108,42 +83,15 @@ class Spectrum:
             raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
         x = vector("x", x)
         if weights is not None:
-            return _weighted(x, vector("weights", weights), nan_policy)
-        if x.dtype.kind in "ui":
-            spectrum = _counted_in_pieces(x) or _counted_by_value(x) or cls._counted(np.sort(x))
-            if len(spectrum.values) and spectrum.values[0] < 0:
-                raise negative(int(spectrum.counts[spectrum.values < 0].sum()))
-            return spectrum
-        return cls._ordered(x.astype(np.float64, copy=False), nan_policy)
-
-    @classmethod
-    def _ordered(cls, x: Floats, nan_policy: str) -> Spectrum:
-        """Sort what is above zero, in one array with a cell for the zeros in front."""
-        values, above, zeros = positive(x)
-        if above + zeros < len(x):
-            x = sound(x, nan_policy)
-            if np.isnan(x).any():
-                return cls(x, np.ones(1))
-        values[1:].sort()
-        values = values[0 if zeros else 1 :]
-        if len(values) and values[-1] > LARGEST / len(values):
-            sound(x, nan_policy)
-            refuse_endless((values * 2.0**-100).sum())
-        if above > BLOCK and 2 * distinct(values) > len(values):
-            return Untied(values, zeros)
-        spectrum = cls._counted(values)
-        if zeros:
-            spectrum.counts[0] = zeros
-        return spectrum
-
-    @classmethod
-    def _counted(cls, ordered: Any) -> Spectrum:
-        """Collapse sorted amounts."""
-        if not len(ordered):
-            return cls(np.zeros(0), np.zeros(0))
+            return _from_weighted(x, vector("weights", weights), nan_policy)
+        ordered = np.sort(x if x.dtype.kind in "ui" else x.astype(np.float64, copy=False))
+        if len(ordered) and not 0 <= ordered[0] <= ordered[-1] < np.inf:  # NaN is sorted to the end
+            ordered = np.sort(check_amounts(ordered, nan_policy))
+        if len(ordered) and ordered[-1] > np.finfo(np.float64).max / len(ordered):
+            _refuse_overflow((ordered * 2.0**-100).sum())
         starts = run_starts(ordered)
-        counts = np.diff(starts, append=len(ordered)).astype(np.float64)
-        return cls(ordered[starts].astype(np.float64), counts)
+        values = ordered[starts].astype(np.float64) + 0.0  # -0.0 is zero
+        return cls(values, np.diff(starts, append=len(ordered)).astype(np.float64))
 
     @cached_property
     def mass(self) -> Floats:
@@ -165,20 +113,20 @@ class Spectrum:
         """Everything that was received."""
         out: Any = np.zeros(self._lead())
         for at in self._cells():
-            out = out + dot(self.mass_at(at), self.values[..., at])
+            out = out + dot(self.mass[..., at], self.values[..., at])
         return np.asarray(out)
 
     def sum_of(self, per_unit: Floats) -> Floats:
-        """Sum over units of a quantity given per cell; a cell without units adds nothing, even where it is infinite."""
+        """Sum over units of a quantity per cell; cells without units add nothing, even if infinite."""
         out: Any = 0.0
         for at in self._cells():
-            mass, each = self.mass_at(at), per_unit[..., at]
+            mass, each = self.mass[..., at], per_unit[..., at]
             part = dot(mass, each)
             out = out + (part if np.isfinite(part).all() else np.where(mass > 0, mass * each, 0.0).sum(-1))
         return np.asarray(out, dtype=np.float64) + np.zeros(self._lead())
 
     def spread_out(self) -> Spectrum:
-        """This spectrum with an axis of one entry before the cells: for replicates or populations of each."""
+        """This spectrum with an axis of one entry before the cells, for replicates of each."""
         weights = None if self.weights is None else self.weights[..., None, :]
         return Spectrum(self.values[..., None, :], self.counts[..., None, :], weights)
 
@@ -189,36 +137,30 @@ class Spectrum:
         )
         return Spectrum(*parts)  # type: ignore[arg-type]
 
-    def mass_at(self, at: slice) -> Floats:
-        counts = self.counts[..., at]
-        return counts if self.weights is None else counts * self.weights[..., at]
-
-    def walk(self, *, amounts: bool = True) -> Iterator[Block]:
-        """The cells from the poorest up, a block at a time; who reads no block's `cum_amount` saves a pass without `amounts`."""
-        return iter(self._one_block) if self.values.shape[-1] <= BLOCK else self._blocks(amounts=amounts)
+    def walk(self) -> Iterator[Block]:
+        """The cells from the poorest up, a block at a time."""
+        return iter(self._one_block) if self.values.shape[-1] <= BLOCK else self._blocks()
 
     @cached_property
     def _one_block(self) -> list[Block]:
-        """Cumulated once and shared by every metric that looks at this spectrum."""
-        return list(self._blocks(amounts=True))
+        return list(self._blocks())
 
-    def _blocks(self, *, amounts: bool) -> Iterator[Block]:
+    def _blocks(self) -> Iterator[Block]:
         reached: Any = np.zeros((*self._lead(), 1))
         before: Any = reached
         for at in self._cells():
-            mass, values = self.mass_at(at), self.values[..., at]
+            mass, values = self.mass[..., at], self.values[..., at]
             yield Block(values, mass, reached, before)
             if at.stop < self.values.shape[-1]:
                 reached = reached + mass.sum(-1, keepdims=True)
-                before = before + dot(mass, values)[..., None] if amounts else before
+                before = before + dot(mass, values)[..., None]
 
     def _lead(self) -> tuple[int, ...]:
         return np.broadcast_shapes(self.counts.shape[:-1], self.values.shape[:-1])
 
     def _cells(self) -> Iterator[slice]:
         cells = self.values.shape[-1]
-        step = BLOCK if cells <= BLOCK else PIECE
-        return (slice(start, min(start + step, cells)) for start in range(0, cells, step))
+        return (slice(start, min(start + BLOCK, cells)) for start in range(0, cells, BLOCK))
 
     def reason(self) -> str:
         """Why nothing can be said about this spectrum, or nothing."""
@@ -251,32 +193,31 @@ class Spectrum:
         """Number of units that received anything."""
         return float(self.counts[self.values > 0].sum())
 
-    def coarse(self, fewest: int) -> Spectrum:
-        """Units averaged `fewest` neighbours at a time, from the top, so that no cell discloses fewer.
+    def coarse(self, min_units: int) -> Spectrum:
+        """Units averaged `min_units` neighbours at a time from the top: no cell discloses fewer.
 
-        Those that are left over at the lower end join the last that are averaged; units with nothing stay as they are.
-
-        Replicates are each taken by themselves.
+        The rest at the lower end joins the last that are averaged; units with nothing stay as they are. Replicates are
+        averaged one by one.
 
         >>> Spectrum.from_arrays([0, 1, 2, 3, 5, 5, 6]).coarse(2).values.tolist()
         [0.0, 1.5, 4.0, 5.5]
         """
         if lead := self._lead():
-            stacked = Spectra.from_spectra([replicate.coarse(fewest) for replicate in self._each(lead)]).stacked()
+            stacked = Spectra.from_spectra([replicate.coarse(min_units) for replicate in self._each(lead)]).stacked()
             weights = None if stacked.weights is None else stacked.weights.reshape(*lead, -1)
             return Spectrum(stacked.values.reshape(*lead, -1), stacked.counts.reshape(*lead, -1), weights)
         above = self.values > 0
         values, counts = self.values[above][::-1], self.counts[above][::-1]
         weights = np.ones_like(values) if self.weights is None else self.weights[above][::-1]
         ends = np.cumsum(counts)
-        if fewest <= 1 or not len(ends) or ends[-1] < fewest:
+        if min_units <= 1 or not len(ends) or ends[-1] < min_units:
             return self
-        starts, last = ends - counts, np.floor(ends[-1] / fewest) - 1
-        first, behind = np.floor(starts / fewest), np.floor(ends / fewest)
+        starts, last = ends - counts, np.floor(ends[-1] / min_units) - 1
+        first, behind = np.floor(starts / min_units), np.floor(ends / min_units)
         # A cell begins inside one run of neighbours, fills whole runs, and ends inside another; all from `last` on are one.
-        head = np.minimum(ends, (first + 1) * fewest) - starts
-        pure = np.maximum(np.minimum(behind, last) - first - 1, 0) * fewest
-        low = np.maximum(behind - np.maximum(first + 1, last), 0) * fewest
+        head = np.minimum(ends, (first + 1) * min_units) - starts
+        pure = np.maximum(np.minimum(behind, last) - first - 1, 0) * min_units
+        low = np.maximum(behind - np.maximum(first + 1, last), 0) * min_units
         units = np.concatenate([head, low, counts - head - pure - low])
         runs = np.concatenate([first, np.full_like(first, last), behind]).clip(max=last).astype(np.int64)
         mass = units * np.tile(weights, 3)
@@ -307,7 +248,7 @@ class Spectrum:
         return Spectrum(self.values, drawn.astype(np.float64), self.weights)
 
     def binned(self, width: float = BIN_WIDTH) -> Spectrum:
-        """Units in bins of relative width `width`, each at its mean; weighted cells stay as they are."""
+        """Units in bins of relative width `width`, each at its mean; weighted cells are unchanged."""
         if self.weights is not None:
             return self
         first = int(np.searchsorted(self.values, 0.0, side="right"))
@@ -320,7 +261,7 @@ class Spectrum:
         )
 
     def gathered(self, parts: int, separate_rank: float = 0.0, near: Sequence[tuple[float, float]] = ()) -> Spectrum:
-        """Units in fewer cells, each at its mean, for sums and points of the curve; weighted cells stay as they are.
+        """Units in fewer cells, each at its mean, for curves and sums; weighted ones unchanged.
 
         No bin of several amounts spans more than about a part in `parts` of the units or of all they hold, nor a factor of
         more than 2^(16 / parts) in amounts or, about, in ranks from the bottom or the top: so those that hold most, and
@@ -359,41 +300,10 @@ class Spectrum:
         return Spectrum(np.concatenate([self.values[:first], mean]), np.concatenate([self.counts[:first], joined]))
 
 
-def _alone(cumulated: Floats, edges: Any) -> np.typing.NDArray[np.int64]:
-    """Cells that a new bin begins at so that none reaches from one edge past the next, unless it is of one cell."""
+def _alone(cumulated: Floats, edges: Any) -> Ints:
+    """Cells at which a new bin begins, so that only a bin of one cell reaches past two edges."""
     at = np.searchsorted(cumulated, edges)
     return np.concatenate([at, at[1:][at[1:] == at[:-1]] + 1])
-
-
-class Untied(Spectrum):
-    """Hardly any two units tie: a cell for each, and one for `zeros` in front; counts take up memory only when asked for."""
-
-    zeros: int
-
-    def __init__(self, values: Floats, zeros: int) -> None:
-        for name, value in (("values", values), ("weights", None), ("zeros", zeros)):
-            object.__setattr__(self, name, value)
-
-    @cached_property
-    def counts(self) -> Floats:
-        return self.mass_at(slice(0, len(self.values)))
-
-    @cached_property
-    def units(self) -> Floats:
-        return np.asarray(float(len(self.values) - bool(self.zeros) + self.zeros))
-
-    @cached_property
-    def size(self) -> Floats:
-        return self.units
-
-    def mass_at(self, at: slice) -> Floats:
-        mass = np.ones(at.stop - at.start)
-        if self.zeros and at.start == 0:
-            mass[0] = self.zeros
-        return mass
-
-    def _lead(self) -> tuple[int, ...]:
-        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,21 +312,31 @@ class Spectra:
 
     values: Floats
     counts: Floats
-    starts: np.typing.NDArray[np.int64]
+    starts: Ints
     weights: Floats | None = None
 
     @classmethod
     def from_spectra(cls, spectra: list[Spectrum]) -> Spectra:
-        starts = np.concatenate([[0], np.cumsum([len(s.values) for s in spectra])]).astype(np.int64)
-        weighted = any(s.weights is not None for s in spectra)
-        return cls(
-            np.concatenate([s.values for s in spectra] or [np.zeros(0)]),
-            np.concatenate([s.counts for s in spectra] or [np.zeros(0)]),
-            starts,
-            np.concatenate([np.ones_like(s.values) if s.weights is None else s.weights for s in spectra])
-            if weighted
-            else None,
+        values, counts = (
+            np.concatenate([np.zeros(0), *(getattr(s, name) for s in spectra)]) for name in ("values", "counts")
         )
+        weights = None
+        if any(s.weights is not None for s in spectra):
+            weights = np.concatenate([np.ones_like(s.values) if s.weights is None else s.weights for s in spectra])
+        return cls(values, counts, starts_of([len(s.values) for s in spectra]), weights)
+
+    @classmethod
+    def from_cells(
+        cls, slice_codes: Ints, values: Floats, counts: Floats, slices: int, weights: Floats | None = None
+    ) -> Spectra:
+        """Cells in any order, sorted by slice and amount (and weight), those that agree joined."""
+        order = order_by(slice_codes, values) if weights is None else np.lexsort((weights, values, slice_codes))
+        codes, values, counts = slice_codes[order], values[order], counts[order]
+        weights = None if weights is None else weights[order]
+        starts = run_starts(codes, values, *(() if weights is None else (weights,)))
+        joined = np.add.reduceat(counts, starts) if len(starts) else np.zeros(0)
+        bounds = np.searchsorted(codes[starts], np.arange(slices + 1)).astype(np.int64)
+        return cls(values[starts], joined, bounds, None if weights is None else weights[starts])
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -438,17 +358,15 @@ class Spectra:
         """How many units of each slice received anything."""
         return _segment_sums(np.where(self.values > 0, self.counts, 0.0), self.starts)
 
-    def wider(self, cells: int) -> np.typing.NDArray[np.bool_]:
+    def wider(self, cells: int) -> Bools:
         """Which slices have more cells, all of the same weight."""
         return (np.diff(self.starts) > cells) & (self.weights is None)
 
-    def only(self, chosen: np.typing.NDArray[np.bool_]) -> Spectra:
+    def only(self, chosen: Bools) -> Spectra:
         """Some of the slices."""
         return self if chosen.all() else Spectra.from_spectra([self[i] for i in np.flatnonzero(chosen).tolist()])
 
-    def each(
-        self, change: Callable[[Spectrum], Spectrum], chosen: np.typing.NDArray[np.bool_] | None = None
-    ) -> Spectra:
+    def each(self, change: Callable[[Spectrum], Spectrum], chosen: Bools | None = None) -> Spectra:
         """Every slice, or those `chosen`, made into another."""
         at = np.ones(len(self), dtype=bool) if chosen is None else chosen
         return (
@@ -457,37 +375,20 @@ class Spectra:
             else self
         )
 
-    def coarse(self, fewest: int) -> Spectra:
+    def coarse(self, min_units: int) -> Spectra:
         """Every slice with so many neighbours at their mean."""
-        return self if fewest <= 1 else self.each(lambda s: s.coarse(fewest))
+        return self if min_units <= 1 else self.each(lambda s: s.coarse(min_units))
 
     def padded(self, zeros: Floats) -> Spectra:
-        """Add to each slice its units that received nothing: one more cell at the front, at amount zero."""
-        if self.weights is not None:
-            return Spectra.from_spectra([self[i].padded(float(z)) for i, z in enumerate(zeros)])
-        lengths = np.diff(self.starts)
-        starts = self.starts + np.arange(len(self) + 1)
-        fronts = starts[:-1]
-        old = np.ones(int(starts[-1]), dtype=bool)
-        old[fronts] = False
-        values, counts = np.zeros(int(starts[-1])), np.zeros(int(starts[-1]))
-        values[old], counts[old] = self.values, self.counts
-        counts[fronts] = zeros
-        # A slice that already had a cell at zero takes the new units into it, so that cells stay distinct.
-        has_zero = np.zeros(len(self), dtype=bool)
-        filled = lengths > 0
-        has_zero[filled] = self.values[self.starts[:-1][filled]] == 0
-        drop = np.zeros(int(starts[-1]), dtype=bool)
-        doubled = fronts[has_zero]
-        counts[doubled] += counts[doubled + 1]
-        drop[doubled + 1] = True
-        drop[fronts[~has_zero & (zeros == 0)]] = True
-        keep = ~drop
-        bounds = np.concatenate([[0], np.cumsum(_segment_sums(keep.astype(np.float64), starts))]).astype(np.int64)
-        return Spectra(values[keep], counts[keep], bounds)
+        """Add to each slice its units that received nothing."""
+        some = np.flatnonzero(zeros)
+        codes = np.append(np.repeat(np.arange(len(self)), np.diff(self.starts)), some)
+        weights = None if self.weights is None else np.append(self.weights, np.ones(len(some)))
+        values, counts = np.append(self.values, np.zeros(len(some))), np.append(self.counts, zeros[some])
+        return Spectra.from_cells(codes, values, counts, len(self), weights)
 
-    def batches(self, most_cells: int) -> Iterator[tuple[np.typing.NDArray[np.int64], Spectrum]]:
-        """Slices of similar width as one padded Spectrum (slices, cells), about `most_cells` at a time.
+    def batches(self, most_cells: int) -> Iterator[tuple[Ints, Spectrum]]:
+        """Slices of similar width as a padded Spectrum (slices, cells) of about `most_cells`.
 
         A slice is padded to a width that follows from its own length alone: sums then group the same way whatever other
         slices there are, and one more slice changes no bit of any other number.
@@ -507,7 +408,7 @@ class Spectra:
         """All slices as one padded Spectrum (slices, cells)."""
         return self._stacked(np.arange(len(self)), int(np.diff(self.starts).max(initial=1)))
 
-    def _stacked(self, chosen: np.typing.NDArray[np.int64], width: int) -> Spectrum:
+    def _stacked(self, chosen: Ints, width: int) -> Spectrum:
         lengths = np.diff(self.starts)[chosen]
         if len(chosen) == 1 and width == lengths[0]:
             spectrum = self[int(chosen[0])]
@@ -523,8 +424,8 @@ class Spectra:
         return Spectrum(self.values[at], np.where(inside, self.counts[at], 0.0), weights)
 
 
-def _padded_widths(lengths: np.typing.NDArray[np.int64]) -> np.typing.NDArray[np.int64]:
-    """Lengths rounded up to three binary digits (at most a quarter more); those beyond a block stay as they are.
+def _padded_widths(lengths: Ints) -> Ints:
+    """Lengths rounded up to three binary digits (at most a quarter more) up to a block.
 
     >>> _padded_widths(np.array([0, 7, 9, 1000, 10**6])).tolist()
     [1, 7, 10, 1024, 1000000]
@@ -533,8 +434,8 @@ def _padded_widths(lengths: np.typing.NDArray[np.int64]) -> np.typing.NDArray[np
     return np.where(lengths > BLOCK, lengths, np.maximum(-(-lengths // step) * step, 1))
 
 
-def bin_codes(values: Floats, width: float) -> np.typing.NDArray[np.int64]:
-    """Which bin of relative width `width` an amount lies in, never decreasing in it; zero is in one of its own.
+def bin_codes(values: Floats, width: float) -> Ints:
+    """The bin of relative width `width` of each amount; zero has a bin of its own.
 
     >>> bin_codes(np.array([0.0, 1.0, 1.2, 1.3, 2.0]), 0.25).tolist()
     [-9223372036854775808, 4, 4, 5, 8]
@@ -548,17 +449,15 @@ def bin_codes(values: Floats, width: float) -> np.typing.NDArray[np.int64]:
 
 def collapse(values: Floats, counts: Floats, weights: Floats | None = None) -> Spectrum:
     """Sort cells by amount (and weight) and join those that agree."""
-    order = np.argsort(values, kind="stable") if weights is None else np.lexsort((weights, values))
-    values, counts = values[order], counts[order]
-    starts = run_starts(values) if weights is None else run_starts(values, weights := weights[order])
-    joined = np.add.reduceat(counts, starts) if len(starts) else np.zeros(0)
-    return Spectrum(values[starts], joined, None if weights is None else weights[starts])
+    return Spectra.from_cells(np.zeros(len(values), dtype=np.int64), values, counts, 1, weights)[0]
 
 
 def dot(a: Floats, b: Floats | None = None) -> Floats:
-    """Sums over cells, of products with `b` or with ones, no more at a time than linear algebra adds up without threads."""
-    runs = [slice(i, i + RUN) for i in range(0, max(1, a.shape[-1]), RUN)]
-    parts = [np.vecdot(a[..., at], ONES[: a.shape[-1] - at.start] if b is None else b[..., at]) for at in runs]
+    """Sums over cells, of products with `b` or with ones."""
+    run = 1 << 13  # longer products are split among threads by some BLAS libraries, and then vary in the last bits
+    factors = np.ones(a.shape[-1]) if b is None else b
+    runs = [slice(i, i + run) for i in range(0, max(1, a.shape[-1]), run)]
+    parts = [np.vecdot(a[..., at], factors[..., at]) for at in runs]
     return np.asarray(parts[0] if len(parts) == 1 else np.sum(parts, axis=0))
 
 
@@ -583,51 +482,12 @@ def _after(start: Floats, cumulated: Floats) -> Floats:
     return np.asarray(cumulated + start)
 
 
-def _counted_in_pieces(x: Any) -> Spectrum | None:
-    """Whole numbers of which few differ, counted piece by piece without a copy of them all; None where many do."""
-    if len(x) <= SORTED:
-        return None
-    values, counts, cells = [], [], 0
-    for start in range(0, len(x), SORTED):
-        piece = np.sort(x[start : start + SORTED])
-        starts = run_starts(piece)
-        cells += len(starts)
-        if cells * FEW > start + len(piece):
-            return None
-        values.append(piece[starts])
-        counts.append(np.diff(starts, append=len(piece)).astype(np.float64))
-    joined = collapse(np.concatenate(values), np.concatenate(counts))
-    return Spectrum(joined.values.astype(np.float64), joined.counts)
-
-
-def _counted_by_value(x: Any) -> Spectrum | None:
-    """Whole numbers most of which are low: those are counted, only the others sorted; None for few or other numbers."""
-    if len(x) < 4 * LOW or x.dtype.itemsize < 4:
-        return None
-    counts, high, many = np.zeros(LOW + 1, dtype=np.int64), [], 0
-    for start in range(0, len(x), 4 * LOW):
-        piece = x[start : start + 4 * LOW]
-        if piece.min() < 0:
-            return None
-        counts += np.bincount(np.minimum(piece, LOW).astype(np.intp, copy=False), minlength=LOW + 1)
-        high.append(piece[np.flatnonzero(piece >= LOW)])
-        many += len(high[-1])
-        if 4 * many > start + len(piece):
-            return None
-    values = np.flatnonzero(counts[:LOW])
-    above = Spectrum._counted(np.sort(np.concatenate(high)))  # noqa: SLF001
-    return Spectrum(
-        np.concatenate([values.astype(np.float64), above.values]),
-        np.concatenate([counts[values].astype(np.float64), above.counts]),
-    )
-
-
-def _segment_sums(values: Floats, starts: np.typing.NDArray[np.int64]) -> Floats:
+def _segment_sums(values: Floats, starts: Ints) -> Floats:
     running = np.concatenate([[0.0], np.cumsum(values)])
     return np.asarray(running[starts[1:]] - running[starts[:-1]])
 
 
-def _weighted(x: Any, w: Any, nan_policy: str) -> Spectrum:
+def _from_weighted(x: Any, w: Any, nan_policy: str) -> Spectrum:
     if len(x) != len(w):
         raise EvenhandError(f"There are {len(x):,} amounts and {len(w):,} weights. Pass one weight per amount.")
     w = w.astype(np.float64)
@@ -636,12 +496,50 @@ def _weighted(x: Any, w: Any, nan_policy: str) -> Spectrum:
     x = x.astype(np.float64)
     if np.isnan(x).any() and nan_policy == "omit":
         w, x = w[~np.isnan(x)], x[~np.isnan(x)]
-    if len(sound(x, nan_policy)) < len(x):
+    if np.isnan(check_amounts(x, nan_policy)).any():
         return Spectrum(np.array([np.nan]), np.ones(1))
-    if not len(x):
-        return Spectrum(np.zeros(0), np.zeros(0))
-    if not w.any():
+    if len(x) and not w.any():
         return Spectrum(np.zeros(1), np.array([float(len(x))]), np.zeros(1))
     with np.errstate(over="ignore"):
-        refuse_endless((x * 2.0**-100 * w).sum())
+        _refuse_overflow((x * 2.0**-100 * w).sum())
     return collapse(x[w > 0], np.ones(int((w > 0).sum())), w[w > 0])
+
+
+def vector(name: str, data: Any) -> Any:
+    """Plain numbers, one per unit, as an array; text is not read as numbers."""
+    try:
+        # The keys of a mapping are labels, and a set drops ties: none of these is a number per unit.
+        if isinstance(data, (str, bytes, Mapping, AbstractSet)):
+            raise TypeError(type(data))
+        x = np.ma.filled(data.astype(np.float64), np.nan) if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
+        if x.dtype.kind not in "uifb":
+            values = x.tolist()
+            if any(isinstance(value, (str, bytes)) for value in values):
+                raise TypeError(x.dtype)
+            x = np.asarray([math.nan if value is None else float(value) for value in values])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise EvenhandError(f"{name} must be numbers. Pass a list or array with one number per unit.") from error
+    if x.ndim != 1:
+        raise EvenhandError(f"{name} must be one-dimensional, not of shape {x.shape}. Pass one number per unit.")
+    return x.astype(np.int64) if x.dtype.kind == "b" else x
+
+
+def check_amounts(x: Any, nan_policy: str) -> Any:
+    """The amounts after the NaN policy; negative and infinite ones are refused."""
+    missing = np.isnan(x)
+    negative, infinite = int((x < 0).sum()), int(np.isinf(x).sum())
+    if negative:
+        raise EvenhandError(f"{negative:,} amounts are negative. Pass amounts of zero or more.")
+    if infinite:
+        raise EvenhandError(f"{infinite:,} amounts are infinite. Pass finite amounts.")
+    if missing.any() and nan_policy == "raise":
+        raise EvenhandError(
+            f"{int(missing.sum()):,} amounts are NaN. Remove them, or pass nan_policy='omit' or 'propagate'."
+        )
+    return np.array([np.nan]) if missing.any() and nan_policy == "propagate" else x[~missing]
+
+
+def _refuse_overflow(scaled_sum: float) -> None:
+    """Refuse amounts whose sum (passed times 2^-100) overflows: every share would be wrong."""
+    if scaled_sum > np.finfo(np.float64).max * 2.0**-100:
+        raise EvenhandError("x adds up to more than a number can hold. Pass it in a larger unit.")

@@ -1,10 +1,10 @@
-"""Lists of recommended items, one per user, counted by one loop over users."""
+"""Lists that users are shown (`top` best, or all from `threshold` up): one loop over users."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,20 +12,14 @@ import numpy.typing as npt
 from evenhand.attention import parse
 from evenhand.cards import Floats, is_whole
 from evenhand.errors import EvenhandError
-from evenhand.tallies.shown import Cut, Ints, Ragged
+from evenhand.tallies.ragged import Bools, Ints, Ragged, batches_of_rows, cells_of, starts_of
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch
     from evenhand.sources.scores import Facts, Scores, Slice
 
 Codes = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
-
-MOST_OFFERED = 2_000_000
-"""Scores that are kept, where some are missing, for what lists filled with them at random would give."""
-
-AT_ONCE = 1 << 20
-"""Slots that are added up at a time, at least."""
+Ties = Literal["first", "last", "fractional"]
 
 MARKS = (
     "users",
@@ -49,6 +43,87 @@ UNJUDGED = AT["seekers"]
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """How scores become "shown": the `top` best, all from `threshold` up, or everything."""
+
+    top: int | None = None
+    threshold: float | None = None
+    ties: Ties = "first"
+
+    @classmethod
+    def checked(cls, top: Any, threshold: Any, ties: Any, *, prefix: str = "") -> Cut:
+        """A cut from what the user typed; `prefix` is `"true_"` for the truth."""
+        if ties not in get_args(Ties):
+            raise EvenhandError(f"ties={ties!r} is unknown. Use 'first', 'last' or 'fractional'.")
+        if top is not None and threshold is not None:
+            raise EvenhandError(
+                f"{prefix}top={top!r} and {prefix}threshold={threshold!r} are both given. Pass one of them."
+            )
+        if top is not None and (isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1):
+            raise EvenhandError(f"{prefix}top={top!r} is not a number of items. Pass a whole number of 1 or more.")
+        if threshold is not None:
+            number = isinstance(threshold, (int, float, np.integer, np.floating)) and not isinstance(threshold, bool)
+            if not number or np.isnan(threshold):
+                raise EvenhandError(
+                    f"{prefix}threshold={threshold!r} is not a number. Pass the lowest score that is shown."
+                )
+        return cls(None if top is None else int(top), None if threshold is None else float(threshold), ties)
+
+    @property
+    def is_given(self) -> bool:
+        return self.top is not None or self.threshold is not None
+
+    def shown(self, scores: Ragged) -> tuple[Ragged, Bools]:
+        """How much of each item each user is shown (tied items may share a slot), and who had ties.
+
+        >>> Cut(top=2, ties="fractional").shown(Ragged.from_matrix(np.array([[0.5, 0.5, 0.5, 0.1]])))[0].values.round(2).tolist()
+        [0.67, 0.67, 0.67]
+        """
+        tied = np.zeros(len(scores.starts) - 1, dtype=bool)
+        if self.top is None:
+            threshold = -np.inf if self.threshold is None else self.threshold
+            with np.errstate(over="ignore"):
+                single = np.float32(
+                    threshold
+                )  # 0.7 stored in single precision lies below 0.7, and reaches it all the same
+            weights = ((scores.values >= threshold) | (scores.values == float(single))).astype(np.float64)
+            return scores.where(weights > 0, weights), tied
+        weights, lengths = np.ones(len(scores.values)), scores.lengths
+        longer = np.flatnonzero(lengths > self.top)
+        longer = longer[np.argsort(lengths[longer], kind="stable")]
+        start, most_cells = 0, 1 << 22  # rows of similar length are padded to a block of about 32 MB
+        while start < len(longer):
+            narrow = int(lengths[longer[start]])
+            stop = int(np.searchsorted(lengths[longer], 2 * narrow, side="right"))
+            stop = max(start + 1, min(stop, start + most_cells // (2 * narrow)))
+            rows = longer[start:stop]
+            offsets = np.arange(int(lengths[rows[-1]]))
+            inside = offsets < lengths[rows, None]
+            at = scores.starts[rows, None] + np.where(inside, offsets, 0)
+            block, tied[rows] = _best(np.where(inside, scores.values[at], -np.inf), inside, self.top, self.ties)
+            weights[at[inside]] = block[inside]
+            start = stop
+        return scores.where(weights > 0, weights), tied
+
+
+def _best(x: Floats, inside: Bools, top: int, ties: Ties) -> tuple[npt.NDArray[Any], Bools]:
+    """Weights of the `top` best cells of each row, and whether the last slot was tied."""
+    last = x.shape[1] - top
+    lowest = np.partition(x, last, axis=1)[:, last, None]  # the last of the `top` best of each row
+    over, on = x > lowest, (x == lowest) & inside
+    free, equal = top - np.count_nonzero(over, axis=1), np.count_nonzero(on, axis=1)
+    tied = equal > free
+    if ties == "fractional":
+        return over + on * (free / equal)[:, None], tied
+    some = np.flatnonzero(tied)
+    if len(some):
+        split = on[some] if ties == "first" else on[some, ::-1]
+        split &= np.cumsum(split, axis=1) <= free[some, None]
+        on[some] = split if ties == "first" else split[:, ::-1]
+    return over | on, tied
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """How scores become "shown" and truth becomes "relevant".
 
@@ -67,15 +142,15 @@ class Reading:
     @property
     def shows(self) -> bool:
         """Whether it is said what is shown."""
-        return self.listed or self.shown.given
+        return self.listed or self.shown.is_given
 
     def scale(self, facts: Facts, truth_facts: Facts | None) -> tuple[float, float]:
-        """Offset and width that scores and truth are scaled by: the range of both together, or of the scores alone."""
+        """Offset and width that scale scores and truth: the range of both, or of the scores alone."""
         both = [f for f in (facts, None if self.scores_only else truth_facts) if f is not None and f.cells]
         return scale_of(min(f.low for f in both), max(f.high for f in both)) if self.normalize and both else (0.0, 1.0)
 
     def allows_any_item(self, part: Slice) -> bool:
-        """Whether any item could have been shown to any user: no score is missing, or there are none."""
+        """Whether any item could have been shown to any user: no score is missing."""
         return self.listed or self.fill or part.facts.cells == part.user_count * part.item_count
 
 
@@ -129,7 +204,7 @@ class UserLists:
 
     @property
     def starts(self) -> Ints:
-        return np.append(0, np.cumsum(self.lengths, dtype=np.int64))
+        return starts_of(self.lengths)
 
     @property
     def slots(self) -> Floats:
@@ -145,28 +220,20 @@ class UserLists:
 
     def take(self, users: Ints) -> UserLists:
         """The lists of some users, in their order."""
-        at, lengths = _cells_of(self.starts, users)
+        at, _ = cells_of(self.starts, users)
         offered = None
         if self.offered is not None:
-            cells, many = _cells_of(self.offered.starts, users)
-            offered = Ragged(np.append(0, np.cumsum(many)), self.offered.items[cells], self.offered.values[cells])
+            cells, starts = cells_of(self.offered.starts, users)
+            offered = Ragged(starts, self.offered.items[cells], self.offered.values[cells])
         values = None if self.values is None else self.values[at]
-        return UserLists(lengths.astype(np.int32), self.items[at], values, self.marks[users], self.tied[users], offered)
+        return UserLists(self.lengths[users], self.items[at], values, self.marks[users], self.tied[users], offered)
 
     def with_items(self, numbers: npt.NDArray[Any]) -> UserLists:
         """These lists with other item codes: `numbers[i]` of item i."""
         return replace(self, items=numbers[self.items].astype(np.int32))
 
-    def without_lists(self) -> UserLists:
-        """These users with empty lists."""
-        return replace(self, lengths=np.zeros_like(self.lengths), items=self.items[:0], values=None)
-
-    def users_by_length(self) -> Floats | None:
-        """(K + 1,) users by the length of their list; None where tied items share slots."""
-        return None if self.values is not None else np.bincount(self.lengths, minlength=1).astype(np.float64)
-
     def odds(self) -> Ragged | None:
-        """The chance of what each user has a score for to be on their list, were it filled with that at random.
+        """The chance of every scored item to be on its user's list, if that were filled at random.
 
         None where slots are shared, and where what users have a score for was not kept.
         """
@@ -176,11 +243,13 @@ class UserLists:
         return Ragged(offered.starts, offered.items, (self.slots / np.maximum(offered.lengths, 1))[offered.rows])
 
     def summed(self, codes: Ints, groups: int, items: int) -> tuple[Floats, Floats]:
-        """Times each item was shown to each group (G, J), and the sum of its shares of its users' slots (J,)."""
+        """(G, J) times shown to each group, and (J,) sums of an item's shares of users' slots."""
         counts, spread = np.zeros(groups * items), np.zeros(items)
         with np.errstate(divide="ignore"):
             share = 1 / self.slots
-        for users, at in self.runs(max(AT_ONCE, groups * items)):
+        starts = self.starts
+        for first, last in batches_of_rows(starts, max(1 << 20, groups * items)):
+            users, at = slice(first, last), slice(int(starts[first]), int(starts[last]))
             lengths = self.lengths[users]
             cells = np.repeat(codes[users] * items, lengths) + self.items[at]
             values = None if self.values is None else self.values[at]
@@ -189,26 +258,10 @@ class UserLists:
             spread += np.bincount(self.items[at], shares if values is None else shares * values, items)
         return counts.reshape(groups, items), spread
 
-    def runs(self, most: int) -> Iterator[tuple[slice, slice]]:
-        """Users, and their slots, at most so many at a time or those of one user."""
-        ends = np.cumsum(self.lengths, dtype=np.int64)
-        start, done = 0, 0
-        while start < len(ends):
-            stop = max(start + 1, int(np.searchsorted(ends, done + most, side="right")))
-            yield slice(start, stop), slice(done, int(ends[stop - 1]))
-            start, done = stop, int(ends[stop - 1])
-
-
-def _cells_of(starts: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Where the cells of some rows stand, row after row, and how many each has."""
-    lengths = starts[rows + 1] - starts[rows]
-    ends = np.cumsum(lengths)
-    return np.repeat(starts[rows] - (ends - lengths), lengths) + np.arange(int(ends[-1]) if len(ends) else 0), lengths
-
 
 @dataclass(frozen=True, slots=True)
 class SliceCut:
-    """How the scores of one slice are cut: its reading and scale, its number of items, and what is kept."""
+    """How the scores of one slice are cut into lists, and what is kept of them."""
 
     reading: Reading
     scale: tuple[float, float]
@@ -220,7 +273,8 @@ class SliceCut:
 
     @classmethod
     def from_slice(cls, part: Slice, reading: Reading) -> SliceCut:
-        gaps = not reading.allows_any_item(part) and reading.shows and part.facts.cells <= MOST_OFFERED
+        most_offered = 2_000_000  # scores kept for what lists filled at random would give
+        gaps = not reading.allows_any_item(part) and reading.shows and part.facts.cells <= most_offered
         scale = reading.scale(part.facts, part.truth_facts)
         return cls(reading, scale, part.item_count, part.items, part.truth_facts is not None, gaps)
 
@@ -230,12 +284,15 @@ class SliceCut:
         user_lists = tabulate(
             scores, relevant if self.is_judged else None, self.reading.shown, self.reading.true, self.items
         )
-        user_lists = user_lists if self.keeps_offered else replace(user_lists, offered=None)
-        return user_lists if self.reading.shows else user_lists.without_lists()
+        if not self.keeps_offered:
+            user_lists = replace(user_lists, offered=None)
+        if self.reading.shows:
+            return user_lists
+        return replace(user_lists, lengths=np.zeros_like(user_lists.lengths), items=user_lists.items[:0], values=None)
 
     def _ready(self, cells: Ragged, cut: Cut) -> Ragged:
         """Cells that are not missing, items by their number in the slice, values scaled."""
-        cells = cells.there()
+        cells = cells.drop_missing()
         if len(self.places) and len(self.places) <= self.places[-1]:
             cells = Ragged(cells.starts, np.searchsorted(self.places, cells.items), cells.values)
         if self.reading.normalize:
@@ -263,7 +320,7 @@ Repeats = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Lists of one batch of users by slice, with their codes there; and (user, item) pairs that are repeated."""
+    """Lists of a batch of users by slice, with user codes; and repeated (user, item) pairs."""
 
     parts: Sequence[tuple[int, tuple[Ints, UserLists]]]
     repeats: tuple[Repeats, Repeats]
@@ -289,9 +346,11 @@ class CutUsers:
             chosen = slices == i
             rows = np.repeat(chosen, lengths)
             numbers = (np.cumsum(chosen) - 1)[user]
-            tables = [
-                _ragged(rows & (is_truth == kind), numbers, items, values, int(chosen.sum())) for kind in (False, True)
-            ]
+            tables = []
+            for kind in (False, True):
+                at = np.flatnonzero(rows & (is_truth == kind))
+                starts = starts_of(np.bincount(numbers[at], minlength=int(chosen.sum())))
+                tables.append(Ragged(starts, items[at], values[at]))
             parts.append((i, (owners[chosen] - self.ends[i], self.cuts[i].lists(*tables))))
         return Piece(parts, (repeats[0], repeats[1]))
 
@@ -303,53 +362,43 @@ def _repeats(at: Ints, owners: Ints, items: Ints) -> Repeats:
     return len(at), int(owners[first]), int(items[first])
 
 
-def _ragged(rows: Bools, numbers: Ints, items: Ints, values: Floats, users: int) -> Ragged:
-    """Some rows as those of so many users."""
-    if rows.all():
-        return Ragged(np.append(0, np.cumsum(np.bincount(numbers, minlength=users))), items, values)
-    counts = np.bincount(numbers[rows], minlength=users)
-    return Ragged(np.append(0, np.cumsum(counts)), items[rows], values[rows])
-
-
 def tabulate(scores: Ragged, truth: Ragged | None, shown_by: Cut, true_by: Cut, items: int) -> UserLists:
     """Lists of users, with sums that compare them with the truth; both have one row per user."""
     shown, tied = shown_by.shown(scores)
-    slots = shown.lengths.astype(np.float64) if shown.whole else shown.sums(shown.values)
+    slots = shown.sums(shown.values)
     real = np.isfinite(scores.values)  # a convention may fill missing scores with -inf
-    marks = np.zeros((len(scores.starts) - 1, UNJUDGED if truth is None else len(MARKS)))
-    marks[:, AT["users"]] = 1
-    marks[:, AT["viewers"]] = slots > 0
-    marks[:, AT["cells"]] = scores.lengths if real.all() else scores.sums(real.astype(np.float64))
-    marks[:, AT["score"]] = scores.sums(scores.values if real.all() else np.where(real, scores.values, 0.0))
+    marks = {"users": np.ones(len(slots)), "viewers": slots > 0, "cells": scores.sums(real.astype(np.float64))}
+    marks["score"] = scores.sums(np.where(real, scores.values, 0.0))
     if truth is not None:
-        relevant = (
-            true_by.shown(truth)[0] if true_by.given else truth.where(truth.values > 0, np.ones(len(truth.values)))
-        )
-        _judge(marks, shown, slots, relevant, items)
-        for name, sums in _errors(scores, truth, items).items():
-            marks[:, AT[name]] = sums
+        relevant = truth.where(truth.values > 0, np.ones(len(truth.values)))
+        marks |= _judge(shown, slots, true_by.shown(truth)[0] if true_by.is_given else relevant, items)
+        marks |= _errors(scores, truth, items)
+    columns = np.column_stack([marks[name] for name in MARKS if name in marks]).astype(np.float64)
     lengths, listed = (part.astype(np.int32) for part in (shown.lengths, shown.items))
-    return UserLists(lengths, listed, None if shown.whole else shown.values, marks, tied, scores)
+    return UserLists(lengths, listed, None if shown.is_binary else shown.values, columns, tied, scores)
 
 
-def _judge(marks: Floats, shown: Ragged, slots: Floats, relevant: Ragged, items: int) -> None:
+def _judge(shown: Ragged, slots: Floats, relevant: Ragged, items: int) -> dict[str, Any]:
+    """Precision, recall and F1 of every user (0 where undefined), and who has relevant items."""
     relevant_items = relevant.sums(relevant.values)
-    at = shown.found_in(relevant, items)
-    both = np.where(at >= 0, relevant.values[at] if len(relevant.values) else 0.0, 0.0)
-    hits = shown.sums(shown.values * both)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        marks[:, AT["precision"]] = np.where(slots > 0, hits / slots, 0.0)
-        marks[:, AT["recall"]] = np.where(relevant_items > 0, hits / relevant_items, 0.0)
-        marks[:, AT["f1"]] = np.where(slots + relevant_items > 0, 2 * hits / (slots + relevant_items), 0.0)
-    marks[:, AT["seekers"]] = relevant_items > 0
-    marks[:, AT["either"]] = slots + relevant_items > 0
+    at = shown.lookup(relevant, items)
+    hits = shown.sums(shown.values * np.where(at >= 0, np.append(relevant.values, 0.0)[at], 0.0))
+
+    def ratio(over: Floats, times: float = 1.0) -> Floats:
+        return np.divide(times * hits, over, out=np.zeros_like(hits), where=over > 0)
+
+    either = slots + relevant_items
+    return {
+        "seekers": relevant_items > 0, "either": either > 0, "precision": ratio(slots),
+        "recall": ratio(relevant_items), "f1": ratio(either, 2.0),
+    }  # fmt: skip
 
 
 def _errors(scores: Ragged, truth: Ragged, items: int) -> dict[str, Floats]:
     """How many scores of every user have a truth, and their squared and absolute errors."""
-    at = scores.found_in(truth, items)
+    at = scores.lookup(truth, items)
     with np.errstate(invalid="ignore"):
-        error = np.where(at >= 0, scores.values - (truth.values[at] if len(truth.values) else 0.0), np.nan)
+        error = np.where(at >= 0, scores.values - np.append(truth.values, 0.0)[at], np.nan)
     defined = np.isfinite(error)
     error = np.where(defined, error, 0.0)
     cells = {"rated": defined.astype(np.float64), "square": error**2, "absolute": np.abs(error)}
@@ -376,7 +425,7 @@ class Lists:
 
     @classmethod
     def from_arrays(cls, lists: Any, items: Any = None, attention: Any = "rbp(patience=0.8)") -> Lists:
-        """Of each user, the numbers of the items shown (from 0), best first; `items` is how many there are.
+        """From the numbers of the items shown to each user, best first; there are so many `items`.
 
         >>> Lists.from_arrays([[0, 1], [1]], items=3, attention="rbp(patience=0.5)").received.tolist()
         [0.5, 0.75, 0.0]

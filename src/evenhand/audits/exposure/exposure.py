@@ -353,7 +353,7 @@ def _counts(tables: JudgedRankings, t: ExposureTallies, names: Sequence[str], sm
     """Sizes of groups, attention to items without one, and what has no judgment: nobody should have to ask."""
     sums, policy = t.sums, t.policy
     attention_specs = {str(spec): spec for spec in sums.attended}
-    sizes = {str(g): float(n) for g, n in zip(policy.labels, policy.settled(t.sizes), strict=True)}
+    sizes = {str(g): float(n) for g, n in zip(policy.labels, policy.assign_unlabelled(t.sizes), strict=True)}
     counts: dict[str, Any] = {
         **tables.view.counts(),
         "requests": len(sums.requests),

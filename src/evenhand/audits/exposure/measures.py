@@ -27,21 +27,20 @@ from evenhand.streams import stream
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure, target_shares, targets
 from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy, RequiredSums
 from evenhand.tallies.judged_requests import JudgedRequests, refuse_strangers
-from evenhand.tallies.placed import Placed
-from evenhand.tallies.placement import UNKNOWN, Placement
+from evenhand.tallies.placement import UNKNOWN, LabelledRankings, Placement
 from evenhand.tallies.ranked_lists import (
     CrossedSums,
     ItemAttention,
     ListSpec,
     ListSums,
+    SampledLists,
     crossed_sums,
     item_attention,
     number_items,
     refuse_many_rows,
     with_lists,
 )
-from evenhand.tallies.requests import Measured, of_rankings, of_sums
-from evenhand.tallies.sampled_lists import SampledLists
+from evenhand.tallies.requests import Measured, measure_rankings, measure_sums
 
 TARGETS = ("population", "equal", "ranking", "relevant")
 
@@ -184,7 +183,7 @@ def add_up(
     sums, judged = GroupExposure.from_rankings(tables, required, labels), None
     if tables.judged is not None and required.judged:
         judged = JudgedRequests.from_rankings(tables, sums, required)
-        sums = judged.beside(sums)
+        sums = judged.add_to(sums)
         if sums.judged is not None and not sums.judged.any():
             refuse_strangers(sums, tables.first_judged())
     by_item = tuple(dict.fromkeys((a.browsing, a.settled("normalize") == "pooled") for a in specs if a.of_items))
@@ -233,7 +232,7 @@ def placement_of(tables: JudgedRankings, sums: GroupExposure, policy: Policy) ->
     if "shown" in tables.columns:
         labels = replace(labels, rows=f"SELECT * FROM ({labels.rows}) AS listed WHERE shown > 0")
     unknown = "group" if policy.unknown == "unprotected" else policy.unknown
-    placed = Placed.from_rankings(tables.view, labels, unknown, some_labelled=False).placement
+    placed = LabelledRankings.from_rankings(tables.view, labels, unknown, some_labelled=False).placement
     if policy.onto is not None and UNKNOWN_LABEL in placed.groups:  # they count under another label
         renamed = [policy.labels[policy.onto] if g == UNKNOWN_LABEL else g for g in placed.groups]
         groups = tuple(dict.fromkeys(renamed))
@@ -286,10 +285,10 @@ def measured_on(
         return _measured_on_rankings(spec, sums, spec.on(seen), seen, group=group, chance=chance, cells=favoured)
     if spec.needs(Amortised):
         pooled = spec.settled("normalize") == "pooled"
-        return of_sums(spec, Amortised.from_sums(sums, policy, spec.browsing, pooled=pooled), group=group)
+        return measure_sums(spec, Amortised.from_sums(sums, policy, spec.browsing, pooled=pooled), group=group)
     if sums.judged is None or not spec.reads & {"relevance", "gains", "dues"}:
-        return of_sums(spec, _sums(spec, sums, policy, sizes), group=group)
-    return _of_judged(spec, sums, of_sums(spec, _sums(spec, sums.of_judged(), policy, sizes), group=group))
+        return measure_sums(spec, _sums(spec, sums, policy, sizes), group=group)
+    return _of_judged(spec, sums, measure_sums(spec, _sums(spec, sums.only_judged(), policy, sizes), group=group))
 
 
 def _sums(spec: ExposureMetricSpec, sums: GroupExposure, policy: Policy, sizes: Floats) -> Exposure:
@@ -323,7 +322,7 @@ def _measured_on_rankings(
         reasons = reasons_of(spec, seen, values)
     else:
         reasons = spec.card.reasons(seen, np.isnan(values), **spec.params)
-    return of_rankings(
+    return measure_rankings(
         spec, values, reasons, sums.within, expected=sums.expected, first=sums.request_starts[:-1],
         weight=sums.weight, **fields,
     )  # fmt: skip
@@ -345,7 +344,7 @@ def _measured_on_placement(spec: ExposureMetricSpec, t: ExposureTallies, *, chan
     if not chance:
         return measured
     # The mean over those requests in which the metric exists.
-    by_chance = of_rankings(
+    by_chance = measure_rankings(
         spec, np.broadcast_to(each, (len(p),)), np.zeros(len(p), dtype="<U1"), sums.within, expected=sums.expected,
         first=sums.request_starts[:-1], weight=sums.weight,
     )  # fmt: skip
@@ -404,7 +403,7 @@ def curves(
     aim = targets(sums, policy, first.target, t.sizes)
     aim = np.broadcast_to(aim, (len(sums.requests), len(policy.labels))) if aim.ndim == 1 else aim
     aim = aim if len(aim) == len(sums.requests) else sums.expected(np.nan_to_num(aim))
-    sizes = policy.settled(t.sizes)
+    sizes = policy.assign_unlabelled(t.sizes)
     points = []
     for s, where in enumerate(sums.slices):
         part = sums.part(s)

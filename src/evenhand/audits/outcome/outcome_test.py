@@ -28,7 +28,7 @@ from evenhand.metrics.outcome_pooled import pooled
 from evenhand.sources.outcomes import NARROWEST, UNKNOWN, Missing, Outcomes, Roles, open_outcomes
 from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
 from evenhand.tallies.moments import BinnedMoments, Moments
-from evenhand.tallies.moments import Bins as ScoreBins
+from evenhand.tallies.moments import ScoreBins as ScoreBins
 from evenhand.tallies.rows import Rows
 from evenhand.tallies.slices import whole_labels
 

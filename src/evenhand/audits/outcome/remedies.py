@@ -28,7 +28,8 @@ from evenhand.results import Result, as_frame
 from evenhand.sources.outcomes import UNKNOWN, Outcomes, off_scale, refuse_many
 from evenhand.streams import stream
 from evenhand.tallies.candidates import Candidates, Change
-from evenhand.tallies.moments import Ints, Moments
+from evenhand.tallies.moments import Moments
+from evenhand.tallies.ragged import Ints
 
 BAND = (
     "The band is what chance alone would change if no group were under- or over-rated: a change outside it is more than chance. "

@@ -23,7 +23,8 @@ from evenhand.sources.candidates import CandidateRows, native, open_candidates
 from evenhand.sources.judgments import Judgments
 from evenhand.sources.labels import LabelColumns, Labels
 from evenhand.sources.rankings import Rankings
-from evenhand.tallies.slates import Ints, Slates
+from evenhand.tallies.ragged import Ints
+from evenhand.tallies.slates import Slates
 from evenhand.tallies.spectrum import Spectrum
 
 

@@ -23,9 +23,9 @@ from evenhand.findings import Row, row
 from evenhand.intervals.jackknife import BUCKETS, FEWEST, buckets, jackknife_ends
 from evenhand.sources.judgments import carried, open_judgments
 from evenhand.sources.labels import columns_in, open_labels
+from evenhand.sources.quantiles import significant
 from evenhand.sources.rankings import Rankings, as_table, open_rankings, open_scores, ranking_table
 from evenhand.streams import stream
-from evenhand.tallies.sources import significant
 from evenhand.tallies.spectrum import Spectrum
 
 Strength = Annotated[float, Between(0, 1)]

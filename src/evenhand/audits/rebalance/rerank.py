@@ -20,7 +20,7 @@ from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.opening import fetch, open_table
 from evenhand.sources.rankings import as_table, open_scores, ranking_table
 from evenhand.sources.relation import is_number
-from evenhand.tallies.slates import Ints
+from evenhand.tallies.ragged import Ints
 
 METHODS = ("boosts", "fa_star_ir", "det_const_sort", "calibrated")
 Shares = Annotated[Any, Takes("LABEL=SHARE,..", read=lambda words: pairs("target", words[0], float))]
