@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from evenhand.audits.declare import Audit
 from evenhand.audits.parameters import Parameter, bare, options
 from evenhand.errors import EvenhandError
-from evenhand.sources.tally_files import TALLY
+from evenhand.sources.files import TALLY
 
 ENGINES = ("duckdb", "polars", "spark")
 """Engines that read files; polars is what earlier plans call the local engine, which is DuckDB."""

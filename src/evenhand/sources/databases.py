@@ -1,4 +1,4 @@
-"""Tables of databases: in a DuckDB file, named as a path; queries on a connection; frames of SQLFrame and Ibis on DuckDB."""
+"""Tables of databases: in a DuckDB file, by a connection, as frames of SQLFrame or Ibis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.sources.columns import StoredTable, by_position
 from evenhand.sources.engine import DuckDBEngine
-from evenhand.sources.files import WITHIN, database_of, nearby
+from evenhand.sources.files import WITHIN, database_of, refuse_missing
 from evenhand.sources.frames import Choice, as_stored, duckdb_columns, library_of_frame
 from evenhand.sources.sql import quoted, text
 
@@ -19,8 +19,7 @@ from evenhand.sources.sql import quoted, text
 def attached_table(engine: DuckDBEngine, word: str, role: str, choose: Choice) -> StoredTable:
     """The table that `file.duckdb::schema.table` names; its rows are read where they are."""
     path, name = database_of(word) or (word, "")
-    if not os.path.isfile(path):
-        raise EvenhandError(f"{role}={path!r} is not a file. {nearby(path)}Pass the path of a DuckDB database.")
+    refuse_missing(path, "a DuckDB database", role)
     try:
         database = engine.attach(os.path.realpath(path))
     except EvenhandError:
@@ -56,7 +55,7 @@ def _tables(engine: DuckDBEngine, database: str) -> dict[str, tuple[str, str]]:
 
 
 def _not_opened(path: str, error: Exception) -> EvenhandError:
-    """Why a database file does not open; DuckDB's own words name processes and folders, and stand in `__cause__`."""
+    """The error for a database file that does not open; DuckDB's words name processes."""
     words = str(error)
     if "lock" in words:
         return EvenhandError(f"{path!r} is locked: another process writes to it. Let it finish, or pass a copy of it.")
@@ -78,7 +77,7 @@ class DatabaseQuery:
 
 
 def database(connection: Any, table: str) -> Any:
-    """A table or a query of a database, to be passed as a table: its rows are counted there, and tallies come back.
+    """A table or a query of a database, to be passed as a table; it is counted there.
 
     `connection` is one of psycopg (PostgreSQL) or DuckDB; `table` a name such as `"sales.events"`, or a query that begins with SELECT or
     WITH: `eh.inequality(eh.read.database(connection, "events"), unit=..., ...)`.
@@ -96,7 +95,7 @@ def database(connection: Any, table: str) -> Any:
 
 
 def relation_of_sqlframe(frame: Any, role: str) -> Any:
-    """A frame of SQLFrame as the relation that DuckDB makes of its query: one engine less that counts in its own way."""
+    """A frame of SQLFrame as a DuckDB relation of its query."""
     connection = frame.session._conn  # noqa: SLF001  (it has no public name)
     if library_of_frame(connection) != "duckdb":
         engine = type(frame.session).__name__.removesuffix("Session")
@@ -107,13 +106,13 @@ def relation_of_sqlframe(frame: Any, role: str) -> Any:
 
 
 def relation_of_ibis(table: Any) -> Any:
-    """An Ibis table on DuckDB as the relation that its connection makes of its query; None for one on another database."""
+    """An Ibis table on DuckDB as a DuckDB relation; None for one on another database."""
     backend = table.get_backend()
     return backend.con.sql(query_of_ibis(table).sql("duckdb")) if backend.name == "duckdb" else None
 
 
 def query_of_ibis(table: Any) -> Any:
-    """The query of an Ibis table as sqlglot's tree, once the tables in memory that it reads are there."""
+    """The query of an Ibis table as sqlglot's tree; its tables in memory are sent first."""
     backend = table.get_backend()
     for in_memory in table.op().find(importlib.import_module("ibis.expr.operations").InMemoryTable):
         backend.to_pyarrow(in_memory.to_expr().limit(0))  # a query in words would bring nothing along

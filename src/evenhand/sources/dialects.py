@@ -1,13 +1,15 @@
-"""Queries in other dialects than DuckDB's, by sqlglot, and the few things that sqlglot does not know."""
+"""Queries in other dialects than DuckDB's, by sqlglot and a few rules of our own."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from evenhand.errors import EvenhandError
+
+T = TypeVar("T")
 
 WIDE_INTEGERS = frozenset({"duckdb", "clickhouse"})
 """Dialects with whole numbers of 128 bits; the others have decimals of 38 digits."""
@@ -34,9 +36,18 @@ def parsed(query: str, dialect: str = "duckdb") -> Any:
 def adapted(query: str, dialect: str) -> Any:
     """The tree of a query of ours, with what a dialect calls otherwise."""
     tree, exp = parsed(query), _expressions()
-    for rule in RULES:
-        tree = tree.transform(lambda node, rule=rule: rule(exp, node, dialect), copy=False)
-    return tree
+
+    def narrow(node: Any) -> Any:
+        is_wide = isinstance(node, exp.DataType) and node.is_type("int128") and dialect not in WIDE_INTEGERS
+        return exp.DataType.build("DECIMAL(38, 0)") if is_wide else node
+
+    def rename_hash(node: Any) -> Any:
+        if isinstance(node, exp.Anonymous) and node.name.lower() == "hash" and dialect in HASHES:
+            arguments = ", ".join(argument.sql(dialect) for argument in node.expressions)
+            return parsed(HASHES[dialect].format(arguments), dialect)
+        return node
+
+    return tree.transform(narrow, copy=False).transform(rename_hash, copy=False)
 
 
 def translated(query: str, dialect: str, *, pretty: bool = False, identify: bool = False) -> str:
@@ -48,46 +59,33 @@ def translated(query: str, dialect: str, *, pretty: bool = False, identify: bool
     return str(adapted(query, dialect).sql(dialect, pretty=pretty, identify=identify))
 
 
-def with_steps(tree: Any, steps: Mapping[str, Any], *, in_line: frozenset[str] = frozenset()) -> Any:
-    """A query that begins with the named steps that it reads, and those that they read; `in_line`: never worked out apart."""
-    exp = _expressions()
+def steps_read(query: T, steps: Mapping[str, T], names_in: Callable[[T], set[str]]) -> list[str]:
+    """The named steps that a query reads, and those that they read, in the order of `steps`."""
     needed: set[str] = set()
-    pending = [tree]
+    pending = [query]
     while pending:
-        names = {table.name for table in pending.pop().find_all(exp.Table)} & steps.keys() - needed
+        names = names_in(pending.pop()) & steps.keys() - needed
         needed |= names
         pending += [steps[name] for name in names]
+    return [name for name in steps if name in needed]
+
+
+def with_steps(tree: Any, steps: Mapping[str, Any], *, in_line: frozenset[str] = frozenset()) -> Any:
+    """A query with the steps that it reads in WITH; `in_line` steps are NOT MATERIALIZED."""
+    exp = _expressions()
+    needed = steps_read(tree, steps, lambda step: {table.name for table in step.find_all(exp.Table)})
     if not needed:
         return tree
     tree = tree.copy()
     key = "with_" if "with_" in tree.arg_types else "with"
     inner_steps = tree.args.get(key)
     tree.set(key, None)
-    for name in (name for name in steps if name in needed):
+    for name in needed:
         materialized = False if name in in_line else None
         tree = tree.with_(name, as_=steps[name].copy(), materialized=materialized, copy=False)
     for step in inner_steps.expressions if inner_steps is not None else ():
         tree.args[key].append("expressions", step)
     return tree
-
-
-def _wide_integers(exp: Any, node: Any, dialect: str) -> Any:
-    """Whole numbers of 128 bits as decimals."""
-    if isinstance(node, exp.DataType) and node.is_type("int128") and dialect not in WIDE_INTEGERS:
-        return exp.DataType.build("DECIMAL(38, 0)")
-    return node
-
-
-def _hashes(exp: Any, node: Any, dialect: str) -> Any:
-    """Hashes by the functions that a dialect has for them."""
-    if isinstance(node, exp.Anonymous) and node.name.lower() == "hash" and dialect in HASHES:
-        arguments = ", ".join(argument.sql(dialect) for argument in node.expressions)
-        return parsed(HASHES[dialect].format(arguments), dialect)
-    return node
-
-
-RULES: tuple[Callable[[Any, Any, str], Any], ...] = (_wide_integers, _hashes)
-"""What is changed in a tree for a dialect, node by node."""
 
 
 def _expressions() -> Any:

@@ -1,4 +1,7 @@
-"""DuckDB as the local engine: one database per process, one cursor per audit, a limit on memory, a private folder to spill into."""
+"""DuckDB as the local engine: one database per process, one cursor per audit.
+
+It has a limit on memory and a private folder to spill into.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ class Cells:
         return list(self.frame.select(names).rows()) if names else [()] * len(self)
 
     def codes(self, names: Sequence[str]) -> tuple[Any, list[tuple[Any, ...]]]:
-        """Which of the distinct labels each row has, and these labels in the order of results: numerals by size, NULL last."""
+        """The code of each row's label, and the labels in order: numerals by size, NULL last."""
         if not names:
             return np.zeros(len(self), dtype=np.int64), [()]
         distinct = self.frame.select(names).unique()
@@ -85,7 +88,7 @@ class Cells:
         return self._places_in(distinct), list(distinct.rows())
 
     def numbered(self, names: Sequence[str]) -> tuple[Any, Cells]:
-        """Which of the distinct rows of some columns each row has, and these in order with a column `number`."""
+        """The code of each row, and the distinct rows in order with a column `number`."""
         distinct = self.frame.select(names).unique().sort(names, nulls_last=True)
         return self._places_in(distinct), Cells(distinct.with_columns(pl.int_range(pl.len()).alias("number")))
 
@@ -108,7 +111,7 @@ class Cells:
         return Cells(self.frame.sort(names, nulls_last=True))
 
     def order(self, names: Sequence[str]) -> Any:
-        """(rows,) the places of the rows in the order of some columns: text by its bytes, NULL last, equal rows as they stand."""
+        """(rows,) the stable sort order by some columns: text by its bytes, NULL last."""
         places = self.frame.select(pl.arg_sort_by(names, nulls_last=True, maintain_order=True))
         return places.to_series().to_numpy().astype(np.int64)
 
@@ -173,14 +176,14 @@ class Engine(Protocol):
         """Run a query whose answer is small; its rows as columns."""
 
     def groups(self, query: str, key: Sequence[str], order: Sequence[str] = ()) -> Iterator[Batch]:
-        """Rows in batches of whole groups: rows of one key together, in `order`; keys in no promised order."""
+        """Batches of whole groups: rows of one key contiguous, in `order`; keys in any order."""
 
     def tallied(self, query: str, key: Sequence[str], order: Sequence[str], partial: Callable[[Batch], T]) -> list[T]:
         """`partial` applied to every batch of whole groups; on a cluster it runs on the executors."""
         return [partial(batch) for batch in self.groups(query, key, order)]
 
     def bring(self, frame: Any) -> str:
-        """The name of a table with the rows of a Polars frame, of cells or of arrays by name, for queries of this engine to join."""
+        """The name of a table with the rows of a frame, cells or arrays, for queries to join."""
 
     def keep(self, query: str) -> str:
         """The name of a temporary table with the answer of a query that several queries read."""
@@ -248,7 +251,7 @@ class DuckDBEngine(Engine):
         return self.register(frame_of(frame))
 
     def register(self, frame: Any) -> str:
-        """The name under which queries find a frame: a pandas frame, or anything with an Arrow stream."""
+        """The name under which queries find a pandas frame, or anything with an Arrow stream."""
         is_pandas = type(frame).__module__.split(".")[0] == "pandas"
         name = new_name()
         with reading():
@@ -262,7 +265,7 @@ class DuckDBEngine(Engine):
         return name
 
     def collect(self, frames: Iterable[Any]) -> str:
-        """The name of a temporary table with the rows of several Polars frames, of which there is one at least."""
+        """The name of a temporary table with the rows of one or more Polars frames."""
         name = ""
         for frame in frames:
             rows = self.register(frame)
@@ -279,7 +282,7 @@ class DuckDBEngine(Engine):
         return name
 
     def ingest(self, lazy: Any) -> str:
-        """The name of a view on a temporary file with the rows of a lazy Polars frame, which is run once."""
+        """The name of a view on a temporary Parquet file with the rows of a lazy frame."""
         self._folders.append(Folder())
         path = f"{self._folders[-1].name}/rows.parquet"
         with reading():
@@ -287,7 +290,7 @@ class DuckDBEngine(Engine):
         return self.view(f"SELECT * FROM read_parquet({text(path)})")
 
     def attach(self, path: str) -> str:
-        """The name of a database file, attached for reading; what DuckDB says against it is told by who asked."""
+        """The name of a database file, attached read-only; errors are those of DuckDB."""
         with _ATTACHING:
             users = _ATTACHED.setdefault(path, set())
             if not users:
@@ -305,7 +308,7 @@ class DuckDBEngine(Engine):
 
 
 class ArrowStream:
-    """A frame of which DuckDB sees its Arrow stream only: it would ask PyArrow for anything else."""
+    """A frame of which DuckDB sees the Arrow stream only: for others it imports PyArrow."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
@@ -322,7 +325,7 @@ class OneShot(ArrowStream):
 
 
 def _reader(relation: Any) -> tuple[Any, list[str]]:
-    """The batches of a relation, and its columns of durations, which come as microseconds: Polars reads no intervals."""
+    """Arrow batches of a relation, and its interval columns, as microseconds for Polars."""
     from arro3.core import DataType, RecordBatchReader
 
     reader = RecordBatchReader.from_stream(relation)
@@ -336,7 +339,7 @@ def _reader(relation: Any) -> tuple[Any, list[str]]:
 
 
 def _plain(frame: Any, durations: Sequence[str], *, narrow: bool = True) -> Any:
-    """A frame with durations, and with the whole numbers of 128 bits that DuckDB sends as decimals: in 64 where that is enough."""
+    """A frame with durations, and with integers where DuckDB sends HUGEINT as a decimal."""
     plain = [frame[name].cast(pl.Duration("us")) for name in durations]
     for name, kind in frame.schema.items():
         if kind == pl.Decimal(38, 0):
@@ -357,7 +360,7 @@ def new_name() -> str:
 def whole_groups(
     frames: Iterable[Any], key: Sequence[str], sorted_by: Sequence[str], order: Sequence[str]
 ) -> Iterator[Batch]:
-    """Batches of whole groups from sorted Polars frames: a group that goes on in the next frame waits for it."""
+    """Batches of whole groups from sorted frames; a group may go on in the next frame."""
     pending: Any = None
     for frame in frames:
         pending = frame if pending is None else pl.concat([pending, frame])
@@ -409,46 +412,41 @@ def _close(cursor: Any, frames: Sequence[str], attached: Sequence[str], engine: 
     cursor.close()
 
 
-class _Database:
-    """The database of this process with the folder that it spills into."""
+_DATABASE: list[tuple[int, Any, Folder]] = []
+"""The process that made the database of this process, its connection, and the folder that it spills into."""
 
-    def __init__(self) -> None:
-        import duckdb
-
-        self.process = os.getpid()
-        self.folder = Folder()
-        self.connection = duckdb.connect()
-        optimizers = self.connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()
-        settings = {
-            "allocator_background_threads": "true",  # else memory that a query gave back is not handed back to the system
-            "memory_limit": f"{memory_limit() // 2**20}MiB",
-            "temp_directory": self.folder.name,
-            "TimeZone": "UTC",
-            "disabled_optimizers": ",".join(name for (name,) in optimizers if name in DISABLED_OPTIMIZERS),
-        }
-        for name, value in settings.items():
-            self.connection.execute(f"SET GLOBAL {name} = {text(value)}")
-
-
-_DATABASES: list[_Database] = []
 _STARTING = threading.Lock()
 
 
 def _database() -> Any:
-    """The connection to the database of this process; a process that was forked from one with a database gets none."""
+    """The connection to the database of this process; a forked process is refused."""
+    import duckdb
+
     with _STARTING:
-        if not _DATABASES:
-            _DATABASES.append(_Database())
-        if _DATABASES[0].process != os.getpid():
+        if not _DATABASE:
+            connection, folder = duckdb.connect(), Folder()
+            optimizers = connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()
+            settings = {
+                "allocator_background_threads": "true",  # else memory that a query gave back stays with the process
+                "memory_limit": f"{memory_limit() // 2**20}MiB",
+                "temp_directory": folder.name,
+                "TimeZone": "UTC",
+                "disabled_optimizers": ",".join(name for (name,) in optimizers if name in DISABLED_OPTIMIZERS),
+            }
+            for name, value in settings.items():
+                connection.execute(f"SET GLOBAL {name} = {text(value)}")
+            _DATABASE.append((os.getpid(), connection, folder))
+        process, connection, _ = _DATABASE[0]
+        if process != os.getpid():
             raise EvenhandError(
                 "This process was forked from one that has measured something, and the threads of Polars and DuckDB did not come "
                 "along. Start processes with multiprocessing.get_context('spawn'), or before anything is measured."
             )
-        return _DATABASES[0].connection
+        return connection
 
 
 def memory_limit() -> int:
-    """Bytes that DuckDB may use: EVENHAND_MEMORY (as in 400MB or 4GiB), else a quarter of the machine's, at most 1.5 GiB."""
+    """Bytes for DuckDB: EVENHAND_MEMORY, else a quarter of the machine's, at most 1.5 GiB."""
     typed = os.environ.get("EVENHAND_MEMORY", "").strip()
     if not typed:
         most = 3 << 29

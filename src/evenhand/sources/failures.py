@@ -30,7 +30,7 @@ class UnreadableError(EvenhandError):
 
 
 def unreadable(what: str, error: BaseException) -> EvenhandError:
-    """That an engine gave up, without its own words: they may quote a row of somebody's data, and stand in `__cause__`."""
+    """The error for data that a library cannot read; its own words may quote rows."""
     library, kind = library_of(error), type(error).__name__
     if kind in WITHOUT_RIGHTS:
         return UnreadableError(
@@ -62,7 +62,7 @@ def refuse_repeated(names: Sequence[Any], owner: str) -> None:
 
 @contextlib.contextmanager
 def reading(role: str = "table", explain: Callable[[BaseException], EvenhandError] | None = None) -> Iterator[None]:
-    """Turns what a library raises over data into one error in words; `explain` makes that error where it is given."""
+    """Turn what a library raises over data into one error in words, by `explain` if given."""
     try:
         yield
     except UnreadableError as error:

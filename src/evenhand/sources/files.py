@@ -1,4 +1,4 @@
-"""Files of tables: which ones a path, a folder or a pattern means, and whether each of them can be one."""
+"""The files that a path, a folder or a pattern means, checked before they are read."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import sys
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.sources.folders import lasting
 from evenhand.sources.formats import FIRST_BYTES, FORMATS, PACKED, known_endings, opened_bytes
 from evenhand.sources.stores import SPECIAL, knock, refuse_place, scheme, special
 
-KINDS = ("trec-fair:", "tally:")
-"""What may stand before a path and says what the file is."""
+FAIR, TALLY = "trec-fair:", "tally:"
+"""What may stand before a path: a file of the TREC Fair track, or the rows of a query in place of its table."""
 
 
 def split_kind(word: str) -> tuple[str, str]:
@@ -28,7 +29,7 @@ def split_kind(word: str) -> tuple[str, str]:
     >>> split_kind("tally:rows.csv"), split_kind("log.csv")
     (('tally:', 'rows.csv'), ('', 'log.csv'))
     """
-    kind = next((kind for kind in KINDS if word.startswith(kind)), "")
+    kind = next((kind for kind in (FAIR, TALLY) if word.startswith(kind)), "")
     return kind, word.removeprefix(kind)
 
 
@@ -37,7 +38,7 @@ STANDARD_INPUT = "-"
 
 
 def files_of(patterns: Sequence[str], role: str) -> tuple[list[str], str]:
-    """The files that are meant and their kind, each looked into at its beginning; headers alone are left out."""
+    """The files that are meant and their kind; files with a header only are left out."""
     for pattern in patterns:
         refuse_place(pattern, role)
     knock(patterns)
@@ -56,7 +57,7 @@ def files_of(patterns: Sequence[str], role: str) -> tuple[list[str], str]:
 
 @functools.cache
 def _as_json_lines(path: str, role: str) -> str:
-    """The path of a file with the objects of a JSON array, one per line; it is gone when Python ends."""
+    """The path of a temporary file with the objects of a JSON array, one per line."""
     try:
         rows = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -108,8 +109,28 @@ def nearby(path: str | Path) -> str:
     return suggestion(place.name, [name for name in names if name != place.name])
 
 
+def refuse_missing(path: str | Path, expected: str, role: str = "") -> None:
+    """Refuse a path that is not a file, and suggest the most similar name in its folder."""
+    if not os.path.isfile(path):
+        shown = f"{role}={str(path)!r}" if role else repr(str(path))
+        raise EvenhandError(f"{shown} is not a file. {nearby(path)}Pass the path of {expected}.")
+
+
+def paths_after(prefix: str, table: Any) -> list[str] | None:
+    """The paths of an argument without a prefix such as `tally:`; None if none has it."""
+    words = getattr(table, "paths", None) or ([table] if isinstance(table, str) else table)
+    has_prefix = (
+        [isinstance(w, str) and w.startswith(prefix) for w in words] if isinstance(words, (list, tuple)) else []
+    )
+    if not any(has_prefix):
+        return None
+    if not all(has_prefix):
+        raise EvenhandError(f"Paths with {prefix} are mixed with others. Put {prefix} before each, or before none.")
+    return [word.removeprefix(prefix) for word in words]
+
+
 def literal(paths: Iterable[str]) -> list[str]:
-    """Paths as engines must be told them: they would take a bracket or a star in a name for a pattern.
+    """Paths in which a bracket or a star of a file's name is not read as a pattern.
 
     In an object store they are patterns, which the engine looks up there.
     """
@@ -121,7 +142,7 @@ WITHIN = "::"
 
 
 def database_of(word: str) -> tuple[str, str] | None:
-    """The file and the table of a word that names a table in a database file; nothing for other words.
+    """The database file and the table that a path such as `file.duckdb::table` names.
 
     >>> database_of("warehouse.duckdb::sales.events"), database_of("warehouse.duckdb"), database_of("events.csv")
     (('warehouse.duckdb', 'sales.events'), ('warehouse.duckdb', ''), None)
@@ -131,7 +152,7 @@ def database_of(word: str) -> tuple[str, str] | None:
 
 
 def _kind(path: str, *, strict: bool = True) -> str:
-    """The format of a file by its ending, or what else is known to be a table; nothing for others unless `strict`."""
+    """The kind of a path: a format, by its ending, or one of `SPECIAL`; else nothing."""
     endings = known_endings()
     ending = Path(path.removesuffix(PACKED)).suffix.lower()
     kind = special(path) or endings.get(ending, "")
@@ -167,7 +188,7 @@ def has_known_ending(path: str) -> bool:
 
 @functools.cache
 def _standard_input() -> str:
-    """The path of a file with what was piped in, which can be read once only; its kind is told from its first bytes."""
+    """The path of a temporary file with standard input; its first bytes tell its format."""
     if sys.stdin is None or sys.stdin.isatty():
         raise EvenhandError("Nothing is piped into '-'. Pass the path of a file, or pipe one in.")
     start = sys.stdin.buffer.read(FIRST_BYTES)

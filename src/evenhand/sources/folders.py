@@ -1,4 +1,4 @@
-"""Folders for temporary files: gone with who holds them, and those of a killed process with the next one that needs any.
+"""Temporary folders, removed with their owner; those of killed processes by the next.
 
 All folders of a process lie in one, which holds a file that the process keeps locked. The system lets go of the lock of a
 killed process: the next one that makes a folder finds it free, and removes what was left. What is not surely left stays:
@@ -67,25 +67,19 @@ def _root() -> _Root:
 
 
 def _remove(name: str, process: int, lock: int | None = None) -> None:
+    """Remove a folder, its lock last: a process killed on the way leaves it to the next."""
     if process != os.getpid():
         return
-    if lock is None:
-        shutil.rmtree(name, ignore_errors=True)
-    else:
-        _remove_locked(name, lock)
-
-
-def _remove_locked(name: str, lock: int) -> None:
-    """Remove a folder; who is killed on the way leaves its lock for the next."""
     for inside in Path(name).glob("*"):
         if inside.name != LOCK:
             shutil.rmtree(inside, ignore_errors=True)
     shutil.rmtree(name, ignore_errors=True)
-    os.close(lock)
+    if lock is not None:
+        os.close(lock)
 
 
 def _locked(name: str) -> int | None:
-    """A lock on a folder that says who holds it, or None where there are no locks. It has its name once it is held."""
+    """The descriptor of a new lock in a folder, renamed once it is locked; None without locks."""
     if sys.platform == "win32":
         return None
     import fcntl
@@ -116,11 +110,11 @@ def _remove_left(directory: str) -> None:
         return
     for name in folders:
         if (lock := _free(name / LOCK, name)) is not None:
-            _remove_locked(str(name), lock)
+            _remove(str(name), os.getpid(), lock)
 
 
 def _free(path: Path, folder: Path) -> int | None:
-    """A descriptor that holds the lock of a folder whose process is gone; None where that is not sure."""
+    """The lock of a folder whose process is gone, now ours; None where that is not sure."""
     import fcntl
 
     try:

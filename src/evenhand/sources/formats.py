@@ -1,4 +1,4 @@
-"""Formats of files: the register that knows their endings, and how the columns and rows of each are read.
+"""The register of file formats: their endings, and how columns and rows are read.
 
 To add a format that Polars reads, put a `PolarsFormat` in `FORMATS`; for one that DuckDB reads, write a `Format` with its columns and rows.
 """
@@ -73,7 +73,7 @@ class Format:
         return self.scan([path]).collect_schema().names()
 
     def has_rows(self, path: str, start: bytes) -> bool:
-        """Whether a file holds more than a header, as far as its first bytes show; one that is not whole is refused."""
+        """Whether a file holds more than a header, by its first bytes; cut files are refused."""
         if self.is_text:
             codecs.getincrementaldecoder("utf-8")().decode(start)  # a character cut at the end is fine
         if self.mark:
@@ -96,7 +96,7 @@ class Format:
 
 
 def paths_literal(paths: Sequence[str]) -> str:
-    """Paths as DuckDB must be given them: it would take a bracket or a star in a name for a pattern."""
+    """Paths as a list in SQL; a bracket or a star in a name is not a pattern."""
     escaped = ("".join(f"[{c}]" if c in "*?[" else c for c in path) for path in paths)
     return f"[{', '.join(map(text, escaped))}]"
 
@@ -113,7 +113,7 @@ class Parquet(Format):
         return pl.scan_parquet(list(paths), glob=any(map(scheme, paths)))
 
     def columns(self, engine: DuckDBEngine, paths: Sequence[str]) -> list[Column]:
-        """DuckDB says what it reads; names, categories, durations and zones are told by the schema that Arrow wrote beside it."""
+        """Types as DuckDB reads them; categories, durations and zones from Arrow's schema."""
         schema = self.scan(paths[:1]).collect_schema()
         types = engine.relation(f"SELECT * FROM {self.rows(engine, paths[:1], ())}").types
         kinds = polars_kinds(schema)
@@ -146,7 +146,7 @@ def _parquet_column(name: str, kind: Any, native: Any, duckdb_type: Any) -> Colu
 
 
 class PolarsFormat(Format):
-    """A format that Polars reads, once, into a temporary file: `read` makes a lazy frame of a path."""
+    """A format that Polars reads, once: `read` makes a lazy frame of a path."""
 
     def __init__(
         self, name: str, endings: tuple[str, ...], read: Callable[[str], pl.LazyFrame], mark: bytes = b""
@@ -253,7 +253,7 @@ class CheckedText:
 
 
 def check_text(path: str, delimiter: str) -> CheckedText:
-    """A file of separated text that DuckDB reads as it should: the file itself, or a tidied copy.
+    """A file of separated text that DuckDB reads right: the file itself, or a tidied copy.
 
     DuckDB drops what follows a quote that is never closed without a word, and refuses lines that end in several ways.
     """
@@ -408,7 +408,7 @@ def _json_kind(structure: Any) -> Any:
 
 
 def line_without_object(paths: Sequence[str]) -> str:
-    """Where JSON lines go wrong, in words; nothing where every line is an object, or nobody can tell."""
+    """The sentence that names the first line without a JSON object; else nothing."""
 
     def refuse(name: str) -> Any:
         raise ValueError(name)  # NaN and Infinity are no JSON
@@ -467,7 +467,7 @@ def lots_of(paths: Sequence[str], columns: Callable[[str], Sequence[Column]]) ->
 
 
 def shared_names(lots: Sequence[Lot]) -> tuple[list[str], dict[str, str]]:
-    """The columns that all files have, and those that some have, each with a file that lacks it."""
+    """The columns that all files have, and those of some files, each with a file without it."""
     names = [name for name in lots[0].names if all(name in lot.names for lot in lots)]
     if not names and any(lot.names for lot in lots):
         odd = listing(sorted({name for lot in lots for name in lot.names}))
@@ -481,7 +481,7 @@ def shared_names(lots: Sequence[Lot]) -> tuple[list[str], dict[str, str]]:
 def read_files(
     engine: DuckDBEngine, paths: Sequence[str], form: Format, role: str, choose: Choice
 ) -> tuple[StoredTable, dict[str, str]]:
-    """Files as one table, and the columns that only some of them have, each with a file that lacks it.
+    """Files as one table, and the columns of some files only, each with a file without it.
 
     Text is read once, into a temporary table; the others are read where they are.
     """
@@ -525,18 +525,18 @@ def _merged_column(name: str, lots: Sequence[Lot]) -> Column:
 
 
 def _rows_of(engine: DuckDBEngine, form: Format, lot: Lot, merged: Sequence[Column]) -> str:
-    """A query for the chosen columns of files, under the names and with the types that they have in all of them."""
+    """A query for the chosen columns of a lot, cast to the types that all lots share."""
     chosen = {column.name for column in merged if column.is_stored}
     columns = [column if column.name in chosen else replace(column, sql="") for column in lot.columns]
     positions = {name: f"c{i}" for i, name in enumerate(lot.names)}
     values = []
     for column, inner in zip(merged, usable_names([column.name for column in merged]), strict=True):
         if column.is_stored:
-            own = lot.column(column.name)
-            value = own.sql.format(positions[column.name])
+            in_lot = lot.column(column.name)
+            value = in_lot.sql.format(positions[column.name])
             wide = {"Int64": "BIGINT", "Int128": "HUGEINT", "Float64": "DOUBLE"}.get(str(column.kind), "")
             values.append(
-                f"{f'CAST({value} AS {wide})' if wide and own.kind != column.kind else value} AS {quoted(inner)}"
+                f"{f'CAST({value} AS {wide})' if wide and in_lot.kind != column.kind else value} AS {quoted(inner)}"
             )
     alias = f" AS evenhand_positions({', '.join(positions.values())})" if positions else ""
     return f"SELECT {', '.join(values) or '0 AS none'} FROM {form.rows(engine, lot.paths, columns)}{alias}"

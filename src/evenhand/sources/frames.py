@@ -1,4 +1,7 @@
-"""Dataframes of every library as tables that DuckDB reads: categories as text, wide numbers whole, mixtures of types refused."""
+"""Dataframes of every library as tables that DuckDB reads.
+
+Categories are read as text, integers of 128 bits as such; columns of several types are refused.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,7 @@ _PANDAS_OBJECTS: dict[str, tuple[Type, str | None]] = {
 
 
 def _pandas_objects(name: str, values: Any) -> tuple[Column, Any]:
-    """Plain objects (True and None, whole numbers, dates, decimals) are read as what they hold; mixtures are not."""
+    """Objects of one type (booleans, integers, dates, decimals) are read as that type."""
     import pandas as pd
 
     inferred = pd.api.types.infer_dtype(values, skipna=True)
@@ -128,7 +131,7 @@ def _store_polars(engine: DuckDBEngine, frame: Any, role: str, choose: Choice) -
 
 
 def polars_columns(schema: Any, chosen: Collection[str]) -> tuple[list[Column], list[Any]]:
-    """Columns of a Polars frame, and the expressions that select what DuckDB can read of those that are chosen."""
+    """Columns of a Polars frame, and expressions that select the chosen ones for DuckDB."""
     kinds = polars_kinds(schema)
     columns, expressions = [], []
     for i, (name, inner) in enumerate(zip(kinds, usable_names(list(kinds)), strict=True)):

@@ -1,4 +1,4 @@
-"""What the columns of an unknown table could be: units, amounts, ranks, groups, scores, outcomes.
+"""Guesses at the roles of an unknown table's columns: units, amounts, ranks, groups.
 
 A guess from names, types and a few counts, for somebody who has a file and no question yet. Nothing is measured with it.
 """
@@ -57,7 +57,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The first rows of a table: its columns, how many rows were read, and whether there are more."""
+    """The first rows of a table: its columns, how many rows, and whether there are more."""
 
     columns: tuple[Column, ...]
     rows: int

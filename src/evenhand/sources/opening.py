@@ -1,4 +1,4 @@
-"""What the caller passed, as a relation: a dataframe of any library, files, a table of a database, a cluster's table."""
+"""What the caller passed, as a relation: a dataframe, files, a table of a database."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _choice(role: str, columns: Sequence[Any] | None) -> Callable[[list[Any]], C
 
 
 def _relation(engine: DuckDBEngine, table: StoredTable, **facts: Any) -> Relation:
-    """A relation of a stored table, whose columns DuckDB may have to call otherwise than their owner does."""
+    """A relation from a stored table, whose columns may have other names in DuckDB."""
     kinds = {column.name: column.kind for column in table.columns}
     zones = [getattr(kind, "time_zone", None) for kind in kinds.values() if kind == nw.Datetime]
     if zone := next(filter(None, zones), None):

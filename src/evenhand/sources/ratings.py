@@ -1,16 +1,18 @@
-"""Who rated or read what, in the layouts of MovieLens and GoodReads, and the groups of what was rated."""
+"""Ratings in the layouts of MovieLens and GoodReads, and the groups of rated items."""
 
 from __future__ import annotations
 
-import gzip
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.sources.failures import reading
-from evenhand.sources.files import literal, nearby
+from evenhand.sources.files import literal, refuse_missing
+from evenhand.sources.formats import opened_bytes
 from evenhand.sources.labels import Labels, open_labels
 from evenhand.sources.opening import open_table
 from evenhand.sources.rollup import rollup
@@ -33,8 +35,6 @@ def ratings(path: str | Path) -> Any:
     GoodReads interactions (JSON lines with user_id and book_id, also gzipped, or CSV), Parquet; a header is optional where
     the first two values are user and item, and whole numbers. Every line is an interaction, whatever its rating, as in the paper.
     """
-    import polars as pl
-
     scanned = _scanned(path, "ratings")
     with reading(f"ratings={str(path)!r}"):
         names = scanned.collect_schema().names()
@@ -55,7 +55,7 @@ def ratings(path: str | Path) -> Any:
 
 
 def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None = None) -> Labels:
-    """Groups of rated items from one file (item and label, or shares), or two: item to author, and author to label.
+    """Groups of rated items from one file (labels or shares), or two (through authors).
 
     `group` names the column of labels (default: group, gender, or the only one there is). Labels such as `unknown` and
     `ambiguous` are unknown. A label such as `Drama|War` is shared equally. A book whose authors have known and different
@@ -66,7 +66,6 @@ def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None =
         return _through_authors(listed[0], listed[1], group)
     if len(listed) != 1:
         raise EvenhandError(f"groups names {len(listed)} files. Pass one (items), or two (items to authors, authors).")
-    import polars as pl
 
     table = _table(listed[0])
     item = _key(table, ITEMS, listed[0])
@@ -86,8 +85,6 @@ def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None =
 
 def _through_authors(books: str | Path, authors: str | Path, group: str | None) -> Labels:
     """One label for each book: that of its authors, where those that are known agree."""
-    import polars as pl
-
     books_table = _table(books)
     item = _key(books_table, ITEMS, books)
     if "authors" in books_table.columns and isinstance(books_table.schema["authors"], pl.List):
@@ -107,8 +104,6 @@ def _through_authors(books: str | Path, authors: str | Path, group: str | None) 
 
 def _hard(frame: Any, origin: str) -> Labels:
     """One label per item; an item whose known labels disagree is unknown."""
-    import polars as pl
-
     each = frame.group_by("item").agg(pl.col("group").drop_nulls().unique()).sort("item")
     agreed = pl.when(pl.col("group").list.len() == 1).then(pl.col("group").list.first()).alias("group")
     rows = each.select("item", agreed, pl.lit(1.0).alias("share")).filter(pl.col("item").is_not_null())
@@ -116,15 +111,11 @@ def _hard(frame: Any, origin: str) -> Labels:
 
 
 def _unknown_as_null(frame: Any) -> Any:
-    import polars as pl
-
     label = pl.col("group").str.strip_chars()
     return frame.with_columns(pl.when(~label.str.to_lowercase().is_in(UNKNOWN)).then(label).alias("group"))
 
 
 def _label(table: Any, others: Sequence[str], group: str | None, path: str | Path) -> Any:
-    import polars as pl
-
     named = _columns(others)
     chosen = group if group is not None else next((named[n] for n in GROUPS if n in named), None)
     if chosen is None and len(others) == 1:
@@ -147,7 +138,7 @@ def _key(table: Any, aliases: Sequence[str], path: str | Path) -> str:
 
 
 def _columns(names: Sequence[str]) -> Mapping[str, str]:
-    """Columns by what they are called without capitals, dashes and the types some tools put behind a colon."""
+    """Columns by their names in lower case, without dashes and types after a colon."""
     return {name.split(":")[0].strip().lower().replace("-", "_"): name for name in reversed(names)}
 
 
@@ -158,18 +149,19 @@ def _table(path: str | Path) -> Any:
 
 def _scanned(path: str | Path, role: str) -> Any:
     """Any of the layouts as a lazy Polars frame."""
-    import polars as pl
-
     place = Path(path)
     if os.path.isdir(place):
         inside = sorted(p.name for p in place.iterdir() if p.is_file())
         raise EvenhandError(f"{role}={str(path)!r} is a folder. Pass one of its files: {listing(inside) or 'none'}.")
-    if not os.path.isfile(place):
-        raise EvenhandError(f"{role}={str(path)!r} is not a file. {nearby(place)}Pass the path of a file.")
+    refuse_missing(place, "a file", role)
     with reading(f"{role}={str(path)!r}"):
         if place.suffix in (".parquet", ".pq"):
             return pl.scan_parquet(place, glob=False)
-        first = _first_line(place)
+        try:
+            with opened_bytes(str(place)) as handle:
+                first = handle.readline().decode(errors="replace").strip("\ufeff\r\n ")
+        except (OSError, EOFError) as error:
+            raise EvenhandError(f"{str(path)!r} cannot be read ({error}). Check the file.") from error
         if not first:
             raise EvenhandError(f"{role}={str(path)!r} is empty. Pass a file with lines.")
         if first.startswith("{"):
@@ -190,12 +182,3 @@ def _scanned(path: str | Path, role: str) -> Any:
         names = ["user_id", "item_id", "rating"] if role == "ratings" else ["item", "group"]
         scanned = scanned.rename(dict(zip(columns, names, strict=False)))
     return scanned
-
-
-def _first_line(path: Path) -> str:
-    opener: Any = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rt", encoding="utf-8", errors="replace") as handle:
-            return str(handle.readline()).strip("\ufeff\r\n ")
-    except (OSError, EOFError) as error:
-        raise EvenhandError(f"{str(path)!r} cannot be read ({error}). Check the file.") from error

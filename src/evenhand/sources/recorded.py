@@ -1,4 +1,4 @@
-"""A table that only its owner can reach: the queries of an audit are written down for it, and answered from the rows that come back.
+"""A table that evenhand cannot reach: queries are printed, and answered from saved rows.
 
 Which queries an audit asks is found by asking it, on a few rows made up here. It is asked twice, of different rows: a query that
 is the same both times does not depend on the rows, so it can be run at once; what depends on them waits for the answers.
@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import narwhals as nw
+import polars as pl
 
 from evenhand.errors import EvenhandError, listing
-from evenhand.sources.engine import Batch, Cells, DuckDBEngine, frame_of, whole_groups
+from evenhand.sources.dialects import steps_read
+from evenhand.sources.engine import Batch, Cells, DuckDBEngine, Engine, frame_of, whole_groups
 from evenhand.sources.relation import Relation
+from evenhand.sources.remote import literal, signed, values_query
 from evenhand.sources.sql import columns, quoted, select, text
 from evenhand.sources.tally_files import (
     CHECK,
@@ -31,8 +34,6 @@ from evenhand.sources.tally_files import (
     columns_of,
     read_answers,
 )
-
-T = TypeVar("T")
 
 MOST_VALUES = 10_000
 """Rows that a query may bring along: they are written into it."""
@@ -52,7 +53,7 @@ class NeedsRowsError(EvenhandError):
 
 @dataclass(frozen=True)
 class RawTable:
-    """A table of the database: what it is called there, its columns with their kinds, and made-up rows in their place."""
+    """A table of the database: its name there, its columns with their kinds, made-up rows."""
 
     place: str
     kinds: Mapping[str, str]
@@ -61,7 +62,7 @@ class RawTable:
 
 @dataclass(frozen=True)
 class Query:
-    """A query as it is written down: its text, the steps that it reads, and the columns of its answer with their types."""
+    """A recorded query: its text, the steps that it reads, the columns of its answer."""
 
     text: str
     steps: Mapping[str, str]
@@ -74,8 +75,8 @@ class Query:
         return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
 
 
-class RecordingEngine:
-    """The calls of an engine. Queries are answered from a tally; others by made-up rows and written down in `recorded`, or refused."""
+class RecordingEngine(Engine):
+    """Answers queries from a tally; others are recorded and answered by made-up rows."""
 
     has_row_order = False
     has_rows = False
@@ -92,7 +93,7 @@ class RecordingEngine:
             self._local.execute(f"CREATE TEMPORARY TABLE {name} ({kinds})")
             if table.rows:
                 rows = zip(*(table.rows[column] for column in table.kinds), strict=True)
-                lines = ", ".join(f"({', '.join(map(_literal, row))})" for row in rows)
+                lines = ", ".join(f"({', '.join(map(literal, row))})" for row in rows)
                 self._local.execute(f"INSERT INTO {name} VALUES {lines}")
 
     def table(self, name: str, role: str) -> Relation:
@@ -114,7 +115,8 @@ class RecordingEngine:
         return Relation(self, inner, schema, {c: quoted(c) for c in kinds}, backend, place or origin)
 
     def cells(self, query: str) -> Cells:
-        request = Query(query, self._steps_of(query), self._local.types(query))
+        steps = steps_read(query, self._steps, lambda step: set(re.findall(r"\bstep_\d+\b", step)))
+        request = Query(query, {name: self._steps[name] for name in steps}, self._local.types(query))
         answered = self.answers.frames.get(request.digest) if self.answers is not None else None
         if answered is not None:
             return Cells(_typed(answered, request.types))
@@ -135,17 +137,12 @@ class RecordingEngine:
         rows = self.cells(query).frame.sort([*key, *order], nulls_last=True)
         yield from whole_groups([rows], key, key, order)
 
-    def tallied(self, query: str, key: Sequence[str], order: Sequence[str], partial: Callable[[Batch], T]) -> list[T]:
-        return [partial(batch) for batch in self.groups(query, key, order)]
-
     def bring(self, frame: Any) -> str:
         rows = frame_of(frame)
         if rows.height > MOST_VALUES:
             raise NeedsRowsError(
                 f"The query would have to bring {rows.height:,} rows along, more than {MOST_VALUES:,}. Pass the table itself."
             )
-        from evenhand.sources.remote import signed, values_query
-
         return self.view(values_query(signed(rows)))
 
     def keep(self, query: str) -> str:
@@ -158,18 +155,9 @@ class RecordingEngine:
         self._local.execute(f"CREATE TEMPORARY VIEW {name} AS {query}")
         return name
 
-    def _steps_of(self, query: str) -> dict[str, str]:
-        """The steps that a query reads, and those that they read, in order."""
-        needed, pending = set[str](), [query]
-        while pending:
-            names = set(re.findall(r"\bstep_\d+\b", pending.pop())) & self._steps.keys() - needed
-            needed |= names
-            pending += [self._steps[name] for name in names]
-        return {name: step for name, step in self._steps.items() if name in needed}
-
 
 def adds_up(query: str) -> bool:
-    """Whether the rows of a query are sums over rows of the table, and not these rows themselves.
+    """Whether the rows of a query are aggregates, and not rows of the table.
 
     >>> adds_up("SELECT a, SUM(b) AS b FROM t GROUP BY a"), adds_up("SELECT a FROM (SELECT a FROM t GROUP BY a) AS c JOIN d USING (a)")
     (True, True)
@@ -201,42 +189,29 @@ def open_tally(tally: Tally) -> Relation:
     return RecordingEngine(tables, answers, is_reading=True).relation("raw_table")
 
 
-def _literal(value: Any) -> str:
-    return "NULL" if value is None else text(value) if isinstance(value, str) else str(value)
-
-
-_POLARS = {"DOUBLE": "Float64", "FLOAT": "Float64", "VARCHAR": "String"}
-
-
-def _typed(frame: Any, types: Mapping[str, str]) -> Any:
+def _typed(frame: pl.DataFrame, types: Mapping[str, str]) -> pl.DataFrame:
     """An answer with the types that its query gives here."""
-    import polars as pl
-
     if lost := [name for name in types if name not in frame.columns]:
         raise EvenhandError(f"The tally lacks the columns {listing(lost)} of its query. Save all columns.")
+    truths = {"true": True, "false": False, "t": True, "f": False}
     typed = []
     for name, kind in types.items():
         column = frame[name]
         if kind == "BOOLEAN":
-            column = (
-                column.cast(pl.String)
-                .str.to_lowercase()
-                .replace_strict({"true": True, "false": False, "t": True, "f": False}, default=None)
-            )
-        elif kind in _POLARS:
-            column = column.cast(getattr(pl, _POLARS[kind]))
+            column = column.cast(pl.String).str.to_lowercase().replace_strict(truths, default=None)
+        elif kind == "VARCHAR":
+            column = column.cast(pl.String)
         elif "INT" in kind:
-            column = (
-                column.cast(pl.Int64) if column.dtype.is_integer() else column.cast(pl.Float64).round().cast(pl.Int64)
-            )
-        elif kind.startswith("DECIMAL"):
+            is_whole = column.dtype.is_integer()
+            column = (column if is_whole else column.cast(pl.Float64).round()).cast(pl.Int64)
+        elif kind in ("DOUBLE", "FLOAT") or kind.startswith("DECIMAL"):
             column = column.cast(pl.Float64)
         typed.append(column.alias(name))
     return pl.DataFrame(typed)
 
 
 def statement(queries: Sequence[Query], tables: Mapping[str, RawTable], mark: str) -> str:
-    """One query whose rows are the answers of several, numbered, each row with its mark and the sums that check it."""
+    """One query whose rows are the answers of several, numbered, with marks and checksums."""
     numbers = range(1, len(queries) + 1)
     steps = {name: step for query in queries for name, step in query.steps.items()}
     words = " ".join([*steps.values(), *(query.text for query in queries)])
@@ -268,7 +243,7 @@ def place_of(name: str) -> str:
 
 
 def _row_check(names: Sequence[str]) -> str:
-    """A sum over the columns of a row, of lengths of labels and logarithms of numbers, each with its place."""
+    """The checksum of a row: lengths of labels and logarithms of numbers, by position."""
     labels, numbers = columns_of(names)
     terms = [f"COALESCE(LENGTH({quoted(name)}) + 1, 0)" for name in labels]
     for name in numbers:

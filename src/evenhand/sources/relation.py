@@ -1,4 +1,4 @@
-"""A table that queries can name: its columns with their types, and the engine that it lives in."""
+"""A table that queries can name: its columns with their types, and its engine."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Relation:
         return nan_as_null(column) if kind.is_float() else column
 
     def number(self, name: str, kind: str = "DOUBLE") -> str:
-        """SQL of a column of numbers wide enough to be added up; truth values are 1 and 0, NaN is NULL."""
+        """SQL of a column of numbers to be added up; booleans are 1 and 0, NaN is NULL."""
         column = self.expressions[name]
         if self.schema[name] == nw.Boolean:
             column = f"CASE WHEN {column} THEN 1 WHEN NOT {column} THEN 0 END"
@@ -132,7 +132,7 @@ class Relation:
         return replace(self, expressions=expressions, schema=schema)
 
     def with_whole_ids(self, *columns: str) -> Relation:
-        """The table with text ids read as integers where that loses nothing, so that they sort by size."""
+        """The table with text ids read as integers, to sort by size, where that loses nothing."""
         words = [c for c in columns if self.is_text and self.schema.get(c) == nw.String]
         odd = {
             str(i): f"SUM(CASE WHEN regexp_matches({self.expressions[c]}, '{WRITTEN_WHOLE}') THEN 0 ELSE 1 END)"

@@ -1,8 +1,9 @@
-"""Spark and databases with the same calls as the local engine: the queries go to the rows, and tallies come back."""
+"""Spark and databases: queries go to where the rows are, and tallies come back."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import pickle
 import re
 import warnings
@@ -30,16 +31,15 @@ T = TypeVar("T")
 
 
 class SparkEngine(Engine):
-    """A Spark session: the same queries by Spark SQL; whole groups are tallied where they are, by the same numpy."""
+    """A Spark session: queries run in Spark SQL, whole groups are tallied on the executors."""
 
     has_row_order = False
     has_rows = True
 
     def __init__(self, session: Any) -> None:
         self.session = session
-        self._views: list[str] = []
-        self._cached: list[Any] = []
-        weakref.finalize(self, _forget, session, self._views, self._cached).atexit = False
+        self._undo: list[Callable[[], Any]] = []
+        weakref.finalize(self, _run_all, self._undo).atexit = False
 
     def cells(self, query: str) -> Cells:
         with reading():
@@ -63,7 +63,7 @@ class SparkEngine(Engine):
     def keep(self, query: str) -> str:
         with reading():
             rows = self._rows(query).cache()
-            self._cached.append(rows)
+            self._undo.append(rows.unpersist)
             return self.named(rows)
 
     def view(self, query: str) -> str:
@@ -74,7 +74,7 @@ class SparkEngine(Engine):
         """The name under which queries find a Spark frame."""
         name = new_name()
         frame.createOrReplaceTempView(name)
-        self._views.append(name)
+        self._undo.append(functools.partial(self.session.catalog.dropTempView, name))
         return name
 
     def _rows(self, query: str) -> Any:
@@ -118,19 +118,14 @@ class _OnExecutor:
             try:
                 answer = self.partial(batch)
             except EvenhandError as error:  # told by the driver, in its words and without Java's
-                answer = _Refusal(error)
+                answer = error
             yield pa.RecordBatch.from_pydict({"answer": [pickle.dumps(answer)]})
-
-
-@dataclass(frozen=True)
-class _Refusal:
-    error: EvenhandError
 
 
 def _unpacked(pickled: bytes) -> Any:
     answer = pickle.loads(bytes(pickled))  # noqa: S301  (written by our own executors)
-    if isinstance(answer, _Refusal):
-        raise answer.error
+    if isinstance(answer, EvenhandError):
+        raise answer
     return answer
 
 
@@ -139,7 +134,7 @@ def _polars(table: Any) -> pl.DataFrame:
 
 
 def signed(frame: pl.DataFrame) -> pl.DataFrame:
-    """A frame of the types that Spark and databases know: whole numbers with a sign, categories as text."""
+    """A frame of types that Spark and databases have: signed integers, categories as text."""
     kinds: dict[Any, Any] = {pl.UInt8: pl.Int16, pl.UInt16: pl.Int32, pl.UInt32: pl.Int64, pl.UInt64: pl.Decimal(20, 0)}
     kinds |= {pl.Categorical: pl.String, pl.Enum: pl.String, pl.Null: pl.String}
     return frame.with_columns(
@@ -149,12 +144,10 @@ def signed(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _forget(session: Any, views: Sequence[str], cached: Sequence[Any]) -> None:
+def _run_all(actions: Sequence[Callable[[], Any]]) -> None:
     with contextlib.suppress(Exception):  # gone with the session
-        for name in views:
-            session.catalog.dropTempView(name)
-        for frame in cached:
-            frame.unpersist()
+        for action in actions:
+            action()
 
 
 VALUES_ROWS = 1_000
@@ -167,7 +160,7 @@ _SQL_TYPES: Mapping[str, str] = {
 
 
 class DatabaseEngine(Engine):
-    """A database. Named steps are written before each query that reads them, so that nothing need be made there."""
+    """A database. Views are written as WITH before each query, so that nothing is created."""
 
     has_row_order = False
     has_rows = True
@@ -176,8 +169,8 @@ class DatabaseEngine(Engine):
         self.database = database
         self._steps: dict[str, Any] = {}
         self._in_line: set[str] = set()
-        self._tables: list[str] = []
-        weakref.finalize(self, _drop, database, self._tables).atexit = False
+        self._undo: list[Callable[[], Any]] = []
+        weakref.finalize(self, _run_all, self._undo).atexit = False
 
     def cells(self, query: str) -> Cells:
         with reading():
@@ -199,7 +192,7 @@ class DatabaseEngine(Engine):
             rows, name = signed(frame_of(frame)), new_name()
             if rows.height > VALUES_ROWS:
                 self.database.put(name, rows)
-                self._tables.append(name)
+                self._undo.append(functools.partial(self.database.run, f"DROP TABLE IF EXISTS {name}"))
                 return name
             values = ", ".join(
                 f"{self.database.bytewise(quoted(column))} AS {quoted(column)}" if kind == pl.String else quoted(column)
@@ -215,7 +208,7 @@ class DatabaseEngine(Engine):
                 return self.view(query)
             name = new_name()
             self.database.run(f"CREATE TEMPORARY TABLE {name} AS {self._text(query)}")
-            self._tables.append(name)
+            self._undo.append(functools.partial(self.database.run, f"DROP TABLE IF EXISTS {name}"))
             return name
 
     def view(self, query: str) -> str:
@@ -224,7 +217,7 @@ class DatabaseEngine(Engine):
         return name
 
     def named(self, query: Any, kinds: Mapping[str, Type]) -> str:
-        """The name under which queries find the rows of a query (of sqlglot) with columns of these types."""
+        """The name under which other queries find a query (sqlglot) with columns of these types."""
         name = new_name()
         self._steps[name] = self.database.as_compared(query, kinds)
         if self.database.dialect == "postgres":  # else it would work out columns that nobody reads
@@ -243,11 +236,12 @@ def values_query(rows: Any) -> str:
     )
     if not rows.height:
         return f"SELECT {cast} FROM (SELECT {', '.join(f'NULL AS {quoted(name)}' for name in rows.columns)}) AS nothing WHERE FALSE"
-    lines = ", ".join("(" + ", ".join(map(_literal, row)) + ")" for row in rows.iter_rows())
+    lines = ", ".join("(" + ", ".join(map(literal, row)) + ")" for row in rows.iter_rows())
     return f"SELECT {cast} FROM (VALUES {lines}) AS brought({columns(rows.columns)})"
 
 
-def _literal(value: Any) -> str:
+def literal(value: Any) -> str:
+    """A value as SQL text, for columns that say their types; NULL where it is missing."""
     return "NULL" if value is None else text(str(value))
 
 
@@ -301,7 +295,7 @@ TEXTS = frozenset({18, 19, 25, 1043, PADDED, UUID})
 
 
 class PostgreSQL(IbisDatabase):
-    """PostgreSQL by its own driver: Ibis would make a view to learn the types of a query, and insert row by row."""
+    """PostgreSQL by psycopg: Ibis would create views to learn types, and insert row by row."""
 
     dialect = "postgres"
 
@@ -332,7 +326,9 @@ class PostgreSQL(IbisDatabase):
             cursor.execute(statement)
 
     def put(self, name: str, rows: pl.DataFrame) -> None:
-        kinds = ", ".join(f"{quoted(column)} {_postgres_type(kind)}" for column, kind in rows.schema.items())
+        other = {"VARCHAR": 'TEXT COLLATE "C"', "DOUBLE": "DOUBLE PRECISION", "FLOAT": "REAL", "HUGEINT": "NUMERIC"}
+        types = {column: _sql_type(kind) for column, kind in rows.schema.items()}
+        kinds = ", ".join(f"{quoted(column)} {other.get(kind, kind)}" for column, kind in types.items())
         with self._cursor() as cursor:
             cursor.execute(f"CREATE TEMPORARY TABLE {name} ({kinds})")
             with cursor.copy(f"COPY {name} FROM STDIN") as copy:
@@ -355,7 +351,7 @@ class PostgreSQL(IbisDatabase):
             return {column.name: column.type_code for column in cursor.description}
 
     def as_compared(self, query: Any, kinds: Mapping[str, Type]) -> Any:
-        """Text is compared by its bytes and without the blanks that fill up `char(n)`; a decimal that is no number is missing."""
+        """Text compares by bytes, without the padding of `char(n)`; a decimal NaN is NULL."""
         words = query.sql("postgres")
         codes = self.type_codes(words)
         chosen = []
@@ -367,12 +363,6 @@ class PostgreSQL(IbisDatabase):
                 column = f"NULLIF({column}, 'NaN')"
             chosen.append(f"{column} AS {quoted(name)}")
         return parsed(f"SELECT {', '.join(chosen)} FROM ({words}) AS door", "postgres")
-
-
-def _postgres_type(kind: Any) -> str:
-    name = _sql_type(kind)
-    other = {"VARCHAR": 'TEXT COLLATE "C"', "DOUBLE": "DOUBLE PRECISION", "FLOAT": "REAL", "HUGEINT": "NUMERIC"}
-    return other.get(name, name)
 
 
 def _typed(rows: Sequence[Sequence[Any]], description: Sequence[Any]) -> pl.DataFrame:
@@ -390,7 +380,7 @@ def _typed(rows: Sequence[Sequence[Any]], description: Sequence[Any]) -> pl.Data
 
 
 def _decimals(column: Any, values: Sequence[Any]) -> pl.Series:
-    """Decimals as such where the column has a scale; sums, which have none, as whole numbers if they are, else as floats."""
+    """Decimals where the column has a scale; sums, which have none, as integers or floats."""
     if column.scale is not None and column.precision is not None and column.precision <= 38:
         return pl.Series(column.name, values, pl.Decimal(column.precision, column.scale))
     if all(v is None or (v == int(v) and abs(v) < 2**63) for v in values):
@@ -398,14 +388,8 @@ def _decimals(column: Any, values: Sequence[Any]) -> pl.Series:
     return pl.Series(column.name, [None if v is None else float(v) for v in values], pl.Float64)
 
 
-def _drop(database: IbisDatabase, tables: Sequence[str]) -> None:
-    with contextlib.suppress(Exception):  # gone with the session
-        for name in tables:
-            database.run(f"DROP TABLE IF EXISTS {name}")
-
-
 def open_query(query: DatabaseQuery, role: str, engine: Engine | None = None) -> Relation:
-    """A relation from a query on a connection to PostgreSQL; in `engine` where that is the same connection."""
+    """A relation from a query on PostgreSQL; in `engine` if that has the same connection."""
     with reading(role):
         database = PostgreSQL(query.connection)
         kinds: dict[str, Type] = {}
@@ -416,7 +400,7 @@ def open_query(query: DatabaseQuery, role: str, engine: Engine | None = None) ->
 
 
 def open_frame(table: Any, role: str, engine: Engine | None = None) -> Relation:
-    """A relation from a PySpark frame or an Ibis table; in `engine` where that is the same session or database."""
+    """A relation from a PySpark frame or an Ibis table; in `engine` if that is the same."""
     with reading(role):
         if type(table).__module__.startswith("pyspark"):
             return _open_spark(table, table.columns, role, "a pyspark table", engine)
@@ -437,7 +421,7 @@ def _open_database(
 def _open_spark(
     table: Any, names: Sequence[str], role: str, origin: str, engine: Engine | None = None, **facts: Any
 ) -> Relation:
-    """A relation from a PySpark frame; its columns get names of ours, since Spark minds no capitals and reads dots as paths."""
+    """A relation from a PySpark frame, with new names: Spark ignores case and splits at dots."""
     refuse_repeated(names, role)
     inner = [f"c{i}" for i in range(len(names))]
     renamed = table.toDF(*inner)
@@ -450,7 +434,7 @@ def _open_spark(
 
 
 def open_files(patterns: Sequence[str], role: str, master: str | None, engine: Engine | None = None) -> Relation:
-    """A relation from files that Spark reads; of paths that only the cluster can reach, Spark says what is there."""
+    """A relation from files that Spark reads, on this machine or where only Spark can reach."""
     from evenhand.sources import spark_files
 
     refuse_keys(role, *patterns)

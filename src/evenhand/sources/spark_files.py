@@ -30,7 +30,7 @@ READABLE = (Parquet, Separated, JsonLines)
 
 
 def session(master: str | None = None) -> Any:
-    """The session of this process, on `master`; one that runs, or that spark-submit asked for, where none is named."""
+    """The Spark session of this process, on `master`; without one, the running session."""
     if importlib.util.find_spec("pyspark") is None:
         raise EvenhandError("pyspark is not installed. Install it with: pip install 'evenhand[spark]'.")
     from pyspark.sql import SparkSession
@@ -66,7 +66,7 @@ def session(master: str | None = None) -> Any:
 def read_files(
     form: Format, lots: Sequence[Lot], names: Sequence[str], master: str | None
 ) -> tuple[Any, Sequence[str]]:
-    """Files as one Spark table, and the names of its columns: `names`, which all lots share, if these are known here."""
+    """Files as one Spark table, and the names of its columns: `names`, if known here."""
     spark = session(master)
     if isinstance(form, JsonLines):
         frame = _read_json(spark, [path for lot in lots for path in lot.paths])
@@ -94,7 +94,7 @@ CORRUPT = "evenhand cannot read"
 
 
 def _with_header(spark: Any, lot: Lot, delimiter: str) -> Lot:
-    """Files that only the cluster can reach, with the columns that their first lines name; all must have the same."""
+    """Files that only the cluster can reach, with the columns of their shared header."""
     from pyspark.sql import functions as fn
 
     lines = _lines(spark, lot.paths)
@@ -125,7 +125,7 @@ def _read_text(spark: Any, lot: Lot, names: Sequence[str], delimiter: str) -> An
 
 
 def _read_json(spark: Any, paths: Sequence[str]) -> Any:
-    """Lines of JSON as a Spark table of text, what is nested as it is; 1e3 and 2.50 become 1000.0 and 2.5, as in the local engine."""
+    """JSON lines as a Spark table of text; 1e3 and 2.50 become 1000.0 and 2.5, as in DuckDB."""
     from pyspark.sql import functions as fn
     from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
 
@@ -157,7 +157,7 @@ def _lines(spark: Any, paths: Sequence[str]) -> Any:
 
 
 def _refuse_strange(lines: Any, lot: Lot, separator: str) -> None:
-    """Stop at lines that the local engine does not read, or that Spark reads in another way, without a word of what is in them."""
+    """Refuse lines that DuckDB does not read, or that Spark would read in another way."""
     from pyspark.sql import functions as fn
 
     line = fn.regexp_replace("value", "\r$", "")
@@ -185,5 +185,5 @@ def _refuse_strange(lines: Any, lot: Lot, separator: str) -> None:
 
 
 def _place(path: str) -> str:
-    """A path as a cluster is told it, whose own paths may be in another file system; a star in a name here is no pattern."""
+    """A path for Spark: local files by `file://`, with a star in a name escaped."""
     return path if "://" in path else "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", str(Path(path).absolute()))

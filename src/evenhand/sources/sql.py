@@ -1,4 +1,4 @@
-"""Pieces of SQL text: identifiers, literals and lists of columns, in the part of SQL that travels between engines."""
+"""Pieces of portable SQL text: identifiers, literals, lists of columns."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ GRID = double(2.0**24)
 
 
 def exact_sum(expression: str) -> str:
-    """A sum of doubles that does not depend on the order of the rows: threads and engines add up in any.
+    """A sum of doubles that does not depend on the order in which threads add them up.
 
     The part of a number on a coarse grid adds up without rounding; the rest is too small for its rounding to show.
 

@@ -1,4 +1,4 @@
-"""Where tables live beside plain files: object stores, and tables of the formats Delta and Iceberg, each named by its path.
+"""Object stores, and tables of the formats Delta and Iceberg, each named by its path.
 
 Polars reads all of them. Who may read an object store is told by the environment (`AWS_ACCESS_KEY_ID` and the like), never by
 the path: paths stand in plans, reports and messages.
@@ -40,7 +40,7 @@ def scheme(path: str) -> str:
 
 
 def refuse_place(path: str, role: str) -> None:
-    """A path that is not of this machine must be one that can be read, and may not hold a secret, which is not repeated."""
+    """Refuse a path of a store that is not read, or one that holds credentials."""
     match = _PLACE.fullmatch(path)
     if match is None:
         return
@@ -58,7 +58,7 @@ def refuse_place(path: str, role: str) -> None:
 
 
 def knock(paths: Sequence[str]) -> None:
-    """A store that does not answer, or lets nobody in, is told within seconds; each bucket is asked once."""
+    """Refuse a store that does not answer within seconds; each bucket is asked once."""
     doors = {match["rest"].partition("/")[0]: path for path in paths if (match := _PLACE.fullmatch(path))}
     if doors:  # it looks the region up, which is no business of the reader's
         warnings.filterwarnings("ignore", message=r"'\(default_\)region' not set")
@@ -143,7 +143,7 @@ def _newest(path: str) -> str:
 
 
 def unreadable_place(path: str, error: BaseException) -> EvenhandError:
-    """Why a place cannot be read, without the store's own words, which may quote a request and its signature."""
+    """The error for a place that cannot be read; a store's words may quote signatures."""
     begin = scheme(path)
     absent = ("expanded paths were empty", "NoSuchBucket", "NoSuchKey")  # in the words of Polars or of a store
     if isinstance(error, FileNotFoundError) or any(words in str(error) for words in absent):

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from evenhand.errors import EvenhandError, listing
-
-TALLY = "tally:"
-"""Before a path: the rows of a query, and not the table that it was run on."""
+from evenhand.sources.files import TALLY, paths_after
 
 FORMAT = "evenhand-tally-4"
 """What the mark of every row begins with. Another meaning of the columns needs another number."""
@@ -59,7 +58,7 @@ class TallyFile(Tally):
 
 
 def tally(*rows: Any) -> Tally:
-    """The rows of the queries that `evenhand sql` printed, to be passed as the table of the audit that they were printed for.
+    """The rows of queries that `evenhand sql` printed, to be passed as the audit's table.
 
     Each of `rows` is a path (CSV, Parquet, JSON lines) or a dataframe:
     `eh.inequality(eh.read.tally("rows.csv"), unit=..., ...)`.
@@ -71,10 +70,8 @@ def tally_of(table: Any) -> Tally | None:
     """The tally in an argument, an object or `"tally:rows.csv"`; None for a table."""
     if isinstance(table, Tally):
         return table
-    words = getattr(table, "paths", None) or ([table] if isinstance(table, str) else table)
-    if not isinstance(words, (list, tuple)) or not any(isinstance(w, str) and w.startswith(TALLY) for w in words):
-        return None
-    return tally(*(str(word).removeprefix(TALLY) for word in words))
+    paths = paths_after(TALLY, table)
+    return None if paths is None else tally(*paths)
 
 
 def mark_of(verb: str, roles: Mapping[str, Any]) -> str:
@@ -123,17 +120,19 @@ class Answers:
 
 
 def read_answers(tally: Tally) -> Answers:
-    """The answers in the rows of a tally, all of them looked at: those that are not what the queries gave are refused."""
+    """The answers in the rows of a tally; rows that were lost or changed are refused."""
     frames: dict[str, Any] = {}
     marks: list[dict[str, list[str]]] = []
     origins, backend = [], "polars"
-    for rows in tally.rows:
-        frame, origin, backend = _frame(rows)
+    for saved in tally.rows:
+        frame, origin, backend = _frame(saved)
         roles = roles_of(_mark(frame, origin))
         digests = roles.pop("query", [])
         frame = _checked(frame, origin)
         for number, digest in enumerate(digests, 1):
-            frames[digest] = _answer(frame, number)
+            rows = frame.filter((pl.col(QUERY) == number) & pl.col("is_there").is_not_null())
+            names = [name for name in frame.columns if re.match(rf"[tn]{number}_", name)]
+            frames[digest] = rows.select(names).rename({name: name.partition("_")[2] for name in names})
         marks.append(roles)
         origins.append(origin)
     origin = listing(origins)
@@ -142,34 +141,27 @@ def read_answers(tally: Tally) -> Answers:
     return Answers(frames, marks[0] if marks else {}, origin, backend)
 
 
-def _frame(rows: Any) -> tuple[Any, str, str]:
-    """The rows as a Polars frame with names in small letters (some databases hand out capitals), and where they came from."""
-    import polars as pl
-
+def _frame(rows: Any) -> tuple[pl.DataFrame, str, str]:
+    """The rows as a Polars frame with names in lower case, their origin and library."""
     from evenhand.sources.opening import fetch, open_table
 
     opened = open_table(rows, role="tally")
-    if not opened.schema:
-        raise EvenhandError(f"{opened.origin} is no tally: it has no column 'part'. {AGAIN}")
-    frame = fetch(opened).frame
+    frame = fetch(opened).frame if opened.schema else pl.DataFrame()
     frame = frame.rename({name: name.lower() for name in frame.columns if name.lower() not in frame.columns})
     if "part" not in frame.columns:
         raise EvenhandError(f"{opened.origin} is no tally: it has no column 'part'. {AGAIN}")
-    labels = [name for name in frame.columns if _is_label(name)]
-    return frame.with_columns(pl.col(*labels).cast(pl.String)) if labels else frame, opened.origin, opened.backend
-
-
-def _is_label(name: str) -> bool:
-    return re.match(r"t\d+_", name) is not None
-
-
-def _is_number(name: str) -> bool:
-    return re.match(r"n\d+_", name) is not None
+    labels, _ = columns_of(frame.columns)
+    return frame.with_columns(frame[name].cast(pl.String) for name in labels), opened.origin, opened.backend
 
 
 def columns_of(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Columns of labels and of numbers among the columns of an answer, in the order in which sums are made."""
-    return sorted(filter(_is_label, names)), sorted(filter(_is_number, names))
+    """The label columns and the number columns of an answer, in the order of checksums.
+
+    >>> columns_of(["part", "t1_via", "n2_views", "n1_units"])
+    (['t1_via'], ['n1_units', 'n2_views'])
+    """
+    labels = sorted(name for name in names if re.match(r"t\d+_", name))
+    return labels, sorted(name for name in names if re.match(r"n\d+_", name))
 
 
 def _mark(frame: Any, origin: str) -> str:
@@ -190,11 +182,9 @@ def _mark(frame: Any, origin: str) -> str:
 
 def _with_numbers(frame: Any) -> Any:
     """The rows, numbers as such where a file of text had them beside words for what is missing."""
-    import polars as pl
-
     numbers = []
-    for name in frame.columns:
-        if frame.schema[name] == pl.String and (_is_number(name) or name in (QUERY, ROWS, CHECK, CHECKS, "is_there")):
+    for name in (*columns_of(frame.columns)[1], QUERY, ROWS, CHECK, CHECKS, "is_there"):
+        if frame.schema[name] == pl.String:
             bare = frame[name].set(frame[name].is_in(NULLS).fill_null(False), None)
             for kind in (pl.Int64, pl.Float64):
                 number = bare.cast(kind, strict=False)
@@ -209,8 +199,6 @@ def _as_sent(frame: Any) -> Any:
 
     Text knows no difference between a label that is missing and one that is empty or reads NULL, but the check of its row does.
     """
-    import polars as pl
-
     labels, _ = columns_of(frame.columns)
     readings = [pl.col(c).fill_null("") for c in labels] + [
         pl.col(c).replace(word, None) for c in labels for word in NULLS
@@ -229,8 +217,6 @@ def _as_sent(frame: Any) -> Any:
 
 def _changed(frame: Any) -> Any:
     """(rows,) where the sum over a row is not the one that the database sent."""
-    import polars as pl
-
     labels, numbers = columns_of(frame.columns)
     checks = np.zeros(frame.height)
     with np.errstate(all="ignore"):
@@ -243,9 +229,7 @@ def _changed(frame: Any) -> Any:
 
 
 def _checked(frame: Any, origin: str) -> Any:
-    """The rows with their types, if they are those of the query: none is lost or there twice, nothing in them is another."""
-    import polars as pl
-
+    """The rows with their types, if none was lost, repeated or changed."""
     lost = [name for name in (QUERY, "is_there", ROWS, CHECK, CHECKS) if name not in frame.columns]
     if lost:
         raise EvenhandError(f"{origin} lacks the columns {listing(lost)} of its query. Save all columns.")
@@ -271,12 +255,3 @@ def _checked(frame: Any, origin: str) -> Any:
     if not np.isclose(*sums, rtol=1e-12, atol=1e-6, equal_nan=True):
         raise EvenhandError(f"{origin} lacks rows of its query and has others twice. {SAVE}")
     return frame
-
-
-def _answer(frame: Any, number: int) -> Any:
-    """The rows of one of the queries, columns by the names that it gave them."""
-    import polars as pl
-
-    rows = frame.filter((pl.col(QUERY) == number) & pl.col("is_there").is_not_null())
-    names = {name: re.sub(r"^[tn]\d+_", "", name) for name in frame.columns if re.match(rf"[tn]{number}_", name)}
-    return rows.select(list(names)).rename(names)

@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.sources.failures import reading
-from evenhand.sources.files import nearby
+from evenhand.sources.files import nearby, refuse_missing
 
 RUN = r"^\s*(?<request>\S+)\s+(?<iteration>\S+)\s+(?<item>\S+)\s+(?<rank>\S+)\s+(?<score>\S+)(?:\s+(?<system>.*?))?\s*$"
 JUDGED = r"^\s*(?<request>\S+)\s+(?<iteration>\S+)\s+(?<item>\S+)\s+(?<value>\S+)\s*$"
@@ -30,8 +32,6 @@ def trec_run(path: str | Path) -> Any:
     system wrote; only where items repeat within a request and it tells the repeats apart (expeval's runs of stochastic
     rankers) it is the `sample`.
     """
-    import polars as pl
-
     lines = _fields(path, RUN, "a run has six: request Q0 item rank score tag")
     run = lines.with_columns(
         pl.col("score").cast(pl.Float64, strict=False), pl.col("rank").cast(pl.Float64, strict=False).alias("stated")
@@ -45,9 +45,7 @@ def trec_run(path: str | Path) -> Any:
 
 
 def _keyed(path: str | Path, run: Any) -> tuple[list[str], Any]:
-    """Key columns of a ranking: the request, and the second field where it separates repeated items."""
-    import polars as pl
-
+    """Key columns of a ranking: the request, and the second field if items repeat."""
     repeated = run.filter(pl.struct("request", "item").is_duplicated())
     if not repeated.height:
         return ["request"], run.drop("iteration")
@@ -62,9 +60,7 @@ def _keyed(path: str | Path, run: Any) -> tuple[list[str], Any]:
 
 
 def _ranked(path: str | Path, run: Any) -> Any:
-    """The rows in order, with their ranks: as stated where that is an order along which scores never rise, else by score."""
-    import polars as pl
-
+    """The rows with ranks: as stated where scores never rise along them, else by score."""
     stated = pl.col("stated")
     whole = (stated.is_not_null() & (stated == stated.round()) & (stated >= 0)).all().over("order")
     alike = stated.is_duplicated().over("order")
@@ -88,13 +84,20 @@ def _ranked(path: str | Path, run: Any) -> Any:
 
 
 def trec_runs(pattern: str | Path | Sequence[str | Path]) -> Any:
-    """Several TREC runs (a glob, or paths) as one frame; `system` is the file name without what all of them share."""
-    import polars as pl
+    """Several TREC runs (a glob, or paths) as one frame.
 
+    `system` is the file name without the parts between dots that all files share.
+    """
     patterns = [pattern] if isinstance(pattern, (str, Path)) or not isinstance(pattern, Sequence) else list(pattern)
     if not all(isinstance(name_or_glob, (str, Path)) for name_or_glob in patterns):
         raise EvenhandError(f"{pattern!r} is not a path. Pass a glob, or paths of TREC files.")
-    paths = sorted({p for name_or_glob in patterns for p in _matches(str(name_or_glob))})
+    paths: list[str] = []
+    for name in map(str, patterns):
+        matches = [name] if os.path.isfile(name) else [p for p in glob.glob(name, recursive=True) if os.path.isfile(p)]
+        if not matches:
+            raise EvenhandError(f"{name!r} matches no file. {nearby(name)}Pass the path or pattern of TREC runs.")
+        paths += matches
+    paths = sorted(set(paths))
     frames = [trec_run(path) for path in paths]
     if len(paths) > 1:
         named = zip(frames, _short_names(paths), strict=True)
@@ -106,7 +109,7 @@ def trec_runs(pattern: str | Path | Sequence[str | Path]) -> Any:
 
 
 def _short_names(paths: Sequence[str]) -> list[str]:
-    """File names less the parts between dots that all share; whole where that leaves nothing or two alike.
+    """File names without the parts between dots that all share; whole where that fails.
 
     >>> _short_names(["input.run0.gz", "input.run1.gz"]), _short_names(["a.run", "b.run"])
     (['run0', 'run1'], ['a', 'b'])
@@ -121,12 +124,11 @@ def _short_names(paths: Sequence[str]) -> list[str]:
 
 
 def qrels(path: str | Path) -> Any:
-    """TREC judgments (`request iteration item relevance`) as a Polars frame: request, item, relevance.
+    """TREC judgments as a Polars frame: request, item, relevance.
 
+    Lines are `request iteration item relevance`.
     Where the second field differs within the file (expeval writes groups there), it is kept as `iteration`.
     """
-    import polars as pl
-
     judged = _judged(path)
     numbers = judged["value"].cast(pl.Float64, strict=False)
     _refuse_lines(
@@ -143,13 +145,11 @@ def qrels(path: str | Path) -> Any:
 
 
 def labels(path: str | Path) -> Any:
-    """Labels in the form of judgments (`request iteration item label`) as a Polars frame: request, item, group."""
+    """Labels (`request iteration item label`) as a Polars frame: request, item, group."""
     return _judged(path).rename({"value": "group"}).select("request", "item", "group")
 
 
 def _judged(path: str | Path) -> Any:
-    import polars as pl
-
     lines = _fields(path, JUDGED, "judgments have four: request iteration item relevance")
     distinct = lines.unique(["request", "item", "value"], keep="first", maintain_order=True)
     clash = distinct.filter(pl.struct("request", "item").is_duplicated())
@@ -164,12 +164,9 @@ def _judged(path: str | Path) -> Any:
 
 def _fields(path: str | Path, pattern: str, expected: str) -> Any:
     """The lines of a file split into named fields; blank lines are skipped, others must fit."""
-    import polars as pl
-
     if not isinstance(path, (str, Path)):
         raise EvenhandError(f"{path!r} is not a path. Pass the path of a TREC file.")
-    if not os.path.isfile(path):
-        raise EvenhandError(f"{str(path)!r} is not a file. {nearby(path)}Pass the path of a TREC file.")
+    refuse_missing(path, "a TREC file")
     if not Path(path).stat().st_size:
         raise EvenhandError(f"{str(path)!r} is empty. Pass a TREC file with lines.")
     with reading(repr(str(path))):
@@ -199,15 +196,6 @@ def _refuse_lines(path: str | Path, frame: Any, broken: Any, what: str, instead:
         raise EvenhandError(
             f"In {bad.height:,} lines of {str(path)!r} {what} (first: line {bad['number'][0]}). {remedy}"
         )
-
-
-def _matches(pattern: str) -> list[str]:
-    if os.path.isfile(pattern):
-        return [pattern]
-    paths = [p for p in glob.glob(pattern, recursive=True) if os.path.isfile(p)]
-    if not paths:
-        raise EvenhandError(f"{pattern!r} matches no file. {nearby(pattern)}Pass the path or pattern of TREC runs.")
-    return paths
 
 
 __all__ = ["labels", "qrels", "trec_run", "trec_runs"]

@@ -1,37 +1,25 @@
-"""Files of the TREC Fair Ranking track: queries with judged documents, query sequences, ragged group files, runs."""
+"""Files of the TREC Fair Ranking track: judged queries, query sequences, groups, runs."""
 
 from __future__ import annotations
 
 import glob
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
+import polars as pl
 
 from evenhand.errors import EvenhandError, listing
 from evenhand.sources.failures import reading
-from evenhand.sources.files import literal
+from evenhand.sources.files import FAIR, literal, paths_after, refuse_missing
 from evenhand.sources.labels import Labels
-from evenhand.sources.opening import Files
 from evenhand.sources.rollup import rollup
-
-FAIR = "trec-fair:"
-"""Before a path: a file of the track."""
 
 
 def fair_paths(source: Any) -> list[str] | None:
     """The paths behind `trec-fair:`, or None where nothing is said to be a file of the track."""
-    source = source.as_word() if isinstance(source, Files) else source
-    words = [source] if isinstance(source, str) else source
-    if not isinstance(words, (list, tuple)) or not any(isinstance(w, str) and w.startswith(FAIR) for w in words):
-        return None
-    if not all(isinstance(w, str) and w.startswith(FAIR) for w in words):
-        raise EvenhandError(
-            "Files of the TREC Fair track are mixed with others. Put trec-fair: before each, or before none."
-        )
-    return [w.removeprefix(FAIR) for w in words]
+    return paths_after(FAIR, source)
 
 
 def fair_roles(rankings: Any) -> dict[str, str]:
@@ -40,13 +28,12 @@ def fair_roles(rankings: Any) -> dict[str, str]:
 
 
 def trec_fair_queries(path: str | Path) -> Any:
-    """Judged documents, from JSON lines with keys qid and documents (doc_id, relevance), as a Polars frame.
+    """Judged documents as a Polars frame, from JSON lines with keys qid and documents.
 
+    Documents have a doc_id and a relevance.
     Columns request, item, relevance, and query and frequency where the file has them. A document without a relevance keeps
     a missing one. Pass it as `relevance=`; the order of the documents, with `rank`, is the track's candidate list.
     """
-    import polars as pl
-
     lines = _json_lines(path, ("qid", "documents"))
     optional = [c for c in ("query", "frequency") if c in lines.columns]
     if not isinstance(lines.schema["documents"], pl.List) or not lines.height:
@@ -65,9 +52,10 @@ def trec_fair_queries(path: str | Path) -> Any:
 
 
 def trec_fair_sequence(path: str | Path) -> Any:
-    """Query sequences, from `sequence.step,qid` or `sequence,step,qid`, as a Polars frame: sequence, step, request."""
-    import polars as pl
+    """Query sequences as a Polars frame: sequence, step, request.
 
+    Lines are `sequence.step,qid` or `sequence,step,qid`.
+    """
     parts = _split_lines(path)
     widths = set(parts["cells"].list.len().unique().to_list())
     if widths == {2}:
@@ -88,13 +76,11 @@ def trec_fair_sequence(path: str | Path) -> Any:
 
 
 def trec_fair_groups(path: str | Path) -> Labels:
-    """Groups of documents, from lines `document,group of the first author,group of the second,...`, as shares.
+    """Shares of groups in documents, from lines `document,group of author 1,group of author 2`.
 
     Every author has an equal part of the document; an empty cell is an author of unknown group, whose part is unknown.
     Pass it as `groups=`.
     """
-    import polars as pl
-
     parts = _split_lines(path)
     rows = parts.select(
         pl.col("cells").list.first().alias("item"), pl.col("cells").list.slice(1).alias("group")
@@ -105,13 +91,11 @@ def trec_fair_groups(path: str | Path) -> Labels:
 
 
 def trec_fair_run(paths: str | Path | Sequence[str | Path]) -> Any:
-    """Rankings for a query sequence, from JSON lines with keys q_num, qid and ranking, as a Polars frame.
+    """Rankings of a query sequence, from JSON lines with q_num, qid and ranking.
 
     Columns system (the name of the file), request, sample (q_num), item, rank, and weight: how often the request was made,
     which as `weight=` makes every ranking of the sequence count the same.
     """
-    import polars as pl
-
     listed = [paths] if isinstance(paths, (str, Path)) else list(paths)
     files = [f for p in listed for f in (sorted(glob.glob(str(p))) or [str(p)])]
     frames = []
@@ -129,12 +113,10 @@ def trec_fair_run(paths: str | Path | Sequence[str | Path]) -> Any:
 
 
 def qrels_groups(judged: Any, *, item: str = "item", iteration: str = "iteration") -> Labels:
-    """Groups from the iteration field of expeval's qrels: ids between commas or bars, -1 where unlabelled.
+    """Groups from the iteration field of expeval's qrels: ids split at commas or bars.
 
-    A document with several ids is shared equally among them (expeval gives each the whole document).
+    -1 is no label. A document with several ids is shared equally among them (expeval gives each the whole document).
     """
-    import polars as pl
-
     frame = nw.from_native(judged).lazy().collect("polars").to_native()
     lacking = [c for c in (item, iteration) if c not in frame.columns]
     if lacking:
@@ -151,9 +133,7 @@ def qrels_groups(judged: Any, *, item: str = "item", iteration: str = "iteration
 
 
 def _json_lines(path: str | Path, keys: tuple[str, ...]) -> Any:
-    import polars as pl
-
-    _exists(path)
+    refuse_missing(path, "a file of the TREC Fair track")
     with reading(str(path)):
         lines = pl.scan_ndjson(literal([str(path)]), infer_schema_length=None).collect()
     lacking = [k for k in keys if k not in lines.columns]
@@ -165,19 +145,12 @@ def _json_lines(path: str | Path, keys: tuple[str, ...]) -> Any:
 
 
 def _split_lines(path: str | Path) -> Any:
-    import polars as pl
-
-    _exists(path)
+    refuse_missing(path, "a file of the TREC Fair track")
     with reading(str(path)):
         lines = pl.read_csv(str(path), glob=False, has_header=False, separator="\x1f", quote_char=None, new_columns=["line"],
                             infer_schema=False)  # fmt: skip
     lines = lines.filter(pl.col("line").str.strip_chars() != "")
     return lines.select(pl.col("line").str.replace_all("\t", ",").str.split(",").alias("cells"))
-
-
-def _exists(path: str | Path) -> None:
-    if not os.path.isfile(path):
-        raise EvenhandError(f"{str(path)!r} is not a file. Pass the path of a file of the TREC Fair track.")
 
 
 def _not_this(path: str | Path, what: str, needs: str) -> EvenhandError:
