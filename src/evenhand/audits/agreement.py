@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
-from evenhand.audits.declare import Call, Seed, Takes, audit
+from evenhand.audits.assemble import as_columns
+from evenhand.audits.declare import Call, audit
+from evenhand.audits.parameters import Seed, Takes
 from evenhand.audits.systems import Standing, named, opened, standings
 from evenhand.cards import Between
 from evenhand.errors import EvenhandError
@@ -24,7 +27,6 @@ Several = Annotated[
     Result | str | Path | Sequence[Result | str | Path],
     Takes("RESULT.json", many=True, files="saved results with systems"),
 ]
-SURE = 0.05
 
 
 @audit("agreement", question="Do the metrics agree on which system is fairer?", charts=("agreement", "comparison"))
@@ -53,78 +55,48 @@ def agreement(
     >>> eh.agreement(both).frame["note"][0]
     'constant_input'
     """
-    sources = [
-        r for standing in results for r in ([standing] if isinstance(standing, (Result, str, Path)) else standing)
-    ]
+    sources = [r for given in results for r in ([given] if isinstance(given, (Result, str, Path)) else given)]
     read = [opened(r) for r in sources]
     if not read:
         raise EvenhandError("No result was given. Pass a result with systems.")
     others, experiments = standings(read, named(sources))
-    names = (*others, *COLUMNS)
-    columns: dict[str, list[Any]] = {name: [] for name in names}
-    for standing in experiments:
-        for row in _pairs(standing, draws, call.seed):
-            for name, value in zip(names, (*standing.where, *row), strict=True):
-                columns[name].append(value)
-    if not columns["metric"]:
+    rows = [(*s.where, *pair) for s in experiments for pair in _pairs(s, draws, call.seed)]
+    if not rows:
         raise EvenhandError("The result holds fewer than two metrics with a direction. Ask for two or more.")
-    columns["p_adjusted"] = _adjusted(columns)
-    systems = sorted({str(s) for standing in experiments for s in standing.systems})
+    columns = as_columns((*others, *COLUMNS), rows)
+    # Both orders of two metrics are one question.
+    keys = [(*r[: len(others)], frozenset(r[len(others) : len(others) + 2])) for r in rows]
+    p_once = dict(zip(keys, columns["p"], strict=True))
+    p_adjusted = dict(zip(p_once, holm(list(p_once.values())).tolist(), strict=True))
+    columns["p_adjusted"] = [p_adjusted[key] for key in keys]
     facts = {
-        "systems": systems, "p": f"exact up to {EXACT} systems, else {draws:,} permutations with the +1 rule",
+        "systems": sorted({str(system) for s in experiments for system in s.systems}),
+        "p": f"exact up to {EXACT} systems, else {draws:,} permutations with the +1 rule",
         "least_p": {str(n): 2 / math.factorial(n) for n in sorted(set(columns["systems"])) if 2 <= n <= EXACT},
         "of": [dict(r.findings.provenance.get("plan", {})) for r in read],
     }  # fmt: skip
-    return call.result(
-        columns, backend=read[0].backend, slices=others, curves={"systems": _values(others, experiments)}, facts=facts
-    )
-
-
-def _adjusted(columns: Mapping[str, Sequence[Any]]) -> list[float]:
-    """Holm over every two metrics, each pair once."""
-    pairs = [frozenset(both) for both in zip(columns["metric"], columns["other"], strict=True)]
-    others = [name for name in columns if name not in COLUMNS]
-    keys = list(zip(*(columns[name] for name in others), pairs, strict=True))
-    first = {key: i for i, key in reversed(list(enumerate(keys)))}
-    adjusted = dict(zip(first, holm([columns["p"][i] for i in first.values()]).tolist(), strict=True))
-    return [adjusted[key] for key in keys]
+    points = [
+        (*s.where, str(system), metric, float(s.values[i, j]), float(s.fairness[i, j]))
+        for s in experiments
+        for i, system in enumerate(s.systems)
+        for j, metric in enumerate(s.metrics)
+    ]
+    curves = {"systems": as_columns((*others, "system", "metric", "value", "fairness"), points)}
+    return call.result(columns, backend=read[0].backend, slices=others, curves=curves, facts=facts)
 
 
 def _pairs(standing: Standing, draws: int, seed: int) -> list[tuple[Any, ...]]:
     """Both orders of every two metrics that have a direction."""
     metrics = [j for j in range(len(standing.metrics)) if not np.isnan(standing.fairness[:, j]).all()]
     rows: dict[tuple[int, int], tuple[Any, ...]] = {}
-    for i in metrics:
-        for j in metrics:
-            if i < j:
-                a, b = both_known(standing.fairness[:, i], standing.fairness[:, j])
-                rng = stream(seed, "agreement", *standing.where, standing.metrics[i], standing.metrics[j])
-                tau, p = tau_c(a, b), tau_c_p(a, b, draws, rng)
-                note = _note(len(a), tau)
-                rows[i, j] = (standing.metrics[i], standing.metrics[j], tau, p, p, len(a), note)
-                rows[j, i] = (standing.metrics[j], standing.metrics[i], tau, p, p, len(a), note)
+    for i, j in combinations(metrics, 2):
+        a, b = both_known(standing.fairness[:, i], standing.fairness[:, j])
+        first, second = standing.metrics[i], standing.metrics[j]
+        rng = stream(seed, "agreement", *standing.where, first, second)
+        tau, p = tau_c(a, b), tau_c_p(a, b, draws, rng)
+        # With so few systems even perfect agreement may be chance.
+        few = "few_systems" if 2 / math.factorial(min(len(a), EXACT)) > 0.05 else None
+        note = few if not math.isnan(tau) else "constant_input" if len(a) else "empty"
+        rows[i, j] = (first, second, tau, p, p, len(a), note)
+        rows[j, i] = (second, first, tau, p, p, len(a), note)
     return [rows[i, j] for i in metrics for j in metrics if i != j]
-
-
-def _note(systems: int, tau: float) -> str | None:
-    if math.isnan(tau):
-        return "constant_input" if systems else "empty"
-    return "few_systems" if 2 / math.factorial(min(systems, EXACT)) > SURE else None
-
-
-def _values(others: tuple[str, ...], experiments: list[Standing]) -> dict[str, list[Any]]:
-    """The systems' values as points, for pictures."""
-    points: dict[str, list[Any]] = {name: [] for name in (*others, "system", "metric", "value", "fairness")}
-    for standing in experiments:
-        for i, system in enumerate(standing.systems):
-            for j, metric in enumerate(standing.metrics):
-                cells = (
-                    *standing.where,
-                    str(system),
-                    metric,
-                    float(standing.values[i, j]),
-                    float(standing.fairness[i, j]),
-                )
-                for name, value in zip(points, cells, strict=True):
-                    points[name].append(value)
-    return points

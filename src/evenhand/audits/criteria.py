@@ -10,8 +10,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.declare import Call, Columns, Count, Metrics, Seed, Table, Takes, audit, log
-from evenhand.audits.units import By, Population, units_of
+from evenhand.audits.assemble import as_columns
+from evenhand.audits.declare import Call, audit, log
+from evenhand.audits.parameters import Columns, Count, Metrics, Seed, Table, Takes
+from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.intervals.spectra import WIDE
@@ -19,7 +21,7 @@ from evenhand.metrics.criteria import CRITERIA, PUBLISHED, Fact, theoretical, wo
 from evenhand.results import Result
 from evenhand.sources.logs import NanPolicy
 from evenhand.streams import stream
-from evenhand.tallies.slices import Slices
+from evenhand.tallies.slices import Label
 from evenhand.tallies.spectrum import Spectrum
 
 METRICS = ("gini", "atkinson", "top_share", "percentile_ratio", "share_ratio", "equivalent_to_top", "equal_share")
@@ -36,7 +38,6 @@ CUTOFFS: dict[str, tuple[float, float]] = {
 """Where medium and high begin: coefficient of variation over draws, share of undefined draws, range over slices in pooled
 standard errors, largest over smallest value. Falling pairs mean that less is better."""
 
-MOST_CELLS = 1 << 20
 MOST_SLICES = 12
 """Slices on which the theoretical criteria are checked: the largest ones."""
 
@@ -101,22 +102,18 @@ def criteria(
     """
     specs = parse_metrics(metrics, needing(Spectrum))
     limits = _limits(cutoffs)
-    seed = call.seed
     prepared = units_of(table, unit=unit, amount=amount, population=population, by=by, nan_policy=nan_policy)
-    slices = []
-    for column in prepared.log.amounts:
-        log.info("adding up %s", column.name or "rows")
-        slices += _spectra(prepared.slices(column), column.name)
+    read = prepared.log
+    slices = _spectra(prepared)
     if not slices:
         raise EvenhandError("The table has no units to measure. Pass a table with rows.")
-    large = [column for column in slices if column[1].receivers >= call.min_units]
+    large = [(label, s) for label, s in slices if s.receivers >= call.min_units]
     if not large:
         raise EvenhandError(f"No slice has min_units={min_units} units. Lower it, or slice by fewer columns.")
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    rows: list[tuple[Any, ...]] = []
     for n, a in enumerate(specs, 1):
         log.info("checking %s: metric %s of %s", a.text, n, len(specs))
-        _add(columns, a, _facts(a, large, limits, draws, seed))
-    read = prepared.log
+        rows += _rows(a, _facts(a, large, limits, draws, call.seed))
     facts = {
         "population": prepared.population_words, "slices": len(large), "slices_left_out": len(slices) - len(large),
         "theoretical_criteria_on": f"the {min(len(large), MOST_SLICES)} largest slices",
@@ -124,7 +121,7 @@ def criteria(
     }  # fmt: skip
     words = {"unit": unit or "row", "amount": "rows" if amount is None else str(amount)}
     return call.result(
-        columns, backend=read.backend, read=read.rows, dropped=read.dropped, words=words, facts=facts,
+        as_columns(COLUMNS, rows), backend=read.backend, read=read.rows, dropped=read.dropped, words=words, facts=facts,
         hides=len(large) < len(slices),
     )  # fmt: skip
 
@@ -143,23 +140,23 @@ def _limits(cutoffs: Mapping[str, Sequence[float]] | None) -> dict[str, tuple[fl
     return CUTOFFS | {name: (float(pair[0]), float(pair[1])) for name, pair in (cutoffs or {}).items()}
 
 
-def _spectra(slices: Slices, amount: str | None) -> list[tuple[tuple[Any, ...], Spectrum]]:
-    """The slices that hold units, with their labels."""
-    spectra = []
-    for i, label in enumerate(slices.labels):
-        s = slices.spectra[i]
-        if s.units > 0 and label not in slices.broken:
-            spectra.append(((amount, *label), s.binned() if len(s.values) > WIDE else s))
+def _spectra(prepared: Units) -> list[tuple[Label, Spectrum]]:
+    """The slices of every amount that hold units, with their labels."""
+    spectra: list[tuple[Label, Spectrum]] = []
+    for amount in prepared.log.amounts:
+        log.info("adding up %s", amount.name or "rows")
+        slices = prepared.slices(amount)
+        for i, label in enumerate(slices.labels):
+            s = slices.spectra[i]
+            if s.units > 0 and label not in slices.broken:
+                spectra.append(((amount.name, *label), s.binned() if len(s.values) > WIDE else s))
     return spectra
 
 
 def _facts(
-    a: MetricSpec,
-    slices: list[tuple[tuple[Any, ...], Spectrum]],
-    limits: dict[str, tuple[float, float]],
-    draws: int,
-    seed: int,
+    a: MetricSpec, slices: list[tuple[Label, Spectrum]], limits: dict[str, tuple[float, float]], draws: int, seed: int
 ) -> dict[str, Fact]:
+    """What holds of a metric, by criterion."""
     largest = sorted(slices, key=lambda labelled: -float(labelled[1].units))[:MOST_SLICES]
     checked = [theoretical(a, s, stream(seed, "criteria", *label)) for label, s in largest]
     facts = {same[0].criterion: worst(same) for same in zip(*checked, strict=True)}
@@ -169,9 +166,9 @@ def _facts(
     return facts | {name: Fact(name, None, note="judgement") for name in ("user", "interpretable")}
 
 
-def _draws(a: MetricSpec, s: Spectrum, draws: int, rng: np.random.Generator) -> Floats:
+def _draws(a: MetricSpec, s: Spectrum, draws: int, rng: np.random.Generator, most_cells: int = 1 << 20) -> Floats:
     """The metric on resampled populations, a bounded number of cells at a time."""
-    at_once = max(1, MOST_CELLS // max(1, len(s.values)))
+    at_once = max(1, most_cells // max(1, len(s.values)))
     batches = [min(at_once, draws - start) for start in range(0, draws, at_once)]
     return np.concatenate([a.on(s.resample(many, rng)) for many in batches])
 
@@ -215,14 +212,14 @@ def _lower(first: str, second: str) -> str:
     return LEVELS[min(LEVELS.index(first), LEVELS.index(second))]
 
 
-def _add(columns: dict[str, list[Any]], a: MetricSpec, facts: Mapping[str, Fact]) -> None:
+def _rows(a: MetricSpec, facts: Mapping[str, Fact]) -> list[tuple[Any, ...]]:
+    """A row per criterion, beside what the paper published."""
     judged = PUBLISHED.get(a.card.name, {})
+    rows = []
     for criterion in ORDER:
         fact = facts[criterion]
         published = judged.get(criterion) if criterion in CRITERIA else None
-        note = fact.note
-        if criterion == "population" and published == "no" and fact.measured == "yes":
-            note = "replication_invariant"
-        cells = (a.text, criterion, fact.measured, fact.value, published, note or None)
-        for name, value in zip(COLUMNS, cells, strict=True):
-            columns[name].append(value)
+        corrected = criterion == "population" and published == "no" and fact.measured == "yes"
+        note = "replication_invariant" if corrected else fact.note or None
+        rows.append((a.text, criterion, fact.measured, fact.value, published, note))
+    return rows

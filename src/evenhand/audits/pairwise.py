@@ -9,9 +9,8 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import names_of
-from evenhand.audits.declare import (
-    OTHER_REQUESTS,
-    Call,
+from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log
+from evenhand.audits.parameters import (
     Columns,
     Count,
     Labels,
@@ -21,8 +20,6 @@ from evenhand.audits.declare import (
     Seed,
     TableOrColumn,
     TableOrColumns,
-    audit,
-    log,
 )
 from evenhand.audits.requests import RankingResult, interval_words, per_request, refuse_one_sided, request_sums, rows_of
 from evenhand.audits.small_groups import SmallGroups, merge_small_groups

@@ -35,9 +35,6 @@ COLUMNS: Mapping[str, str] = {
 UNASKED = frozenset({"rng", "interval", "level", "nan_policy", "chance", "min_units", "population"})
 """Parameters that only say how to measure: they stand in no mark."""
 
-EVERYBODY = 2**40
-"""A population of which it is asked whether it can be one, whatever the rows are."""
-
 
 def sql(
     audit: str,
@@ -71,28 +68,21 @@ def sql(
     >>> print(sql("inequality", table="log", dialect="duckdb", unit="author").splitlines()[2])
     --   evenhand inequality --tally rows.csv --unit author --population N
     """
-    audited, arguments = _checked_call(audit, dialect, roles)
-    refuse_keys("table", table)
-    refuse_keys("population", arguments.get("population"))
-    _refuse_name(table, dialect, "table")
-    _refuse_rows(arguments)
+    audited, arguments = _checked_call(audit, dialect, table, roles)
     kinds = _kinds(arguments, {"truth": truth, "whole": whole, "number": number})
     places = {"raw_table": table} | _population(arguments, dialect, population_by)
     before = None if tally is None else tally_of(tally) or tally_from(*(tally if isinstance(tally, list) else [tally]))
     answers = None if before is None else read_answers(before)
-    queries, is_last = _queries(audited, roles, arguments, places, kinds, population_by, answers)
-    files = [] if before is None else [_shown(rows, k) for k, rows in enumerate(before.rows, 1)]
+    warehouse = Warehouse(places, kinds, arguments, population_by)
+    queries, is_last = _queries(audited, roles, warehouse, answers)
+    files = [
+        str(rows) if isinstance(rows, str) or hasattr(rows, "__fspath__") else f"rows-{k}.csv"
+        for k, rows in enumerate(() if before is None else before.rows, 1)
+    ]
     title = f"evenhand {versions().get('evenhand', '')}: {audited.question}"
     if not queries:
         return _comment(title, "Every query is answered. Ask:", f"  {_next_command(audited, roles, files)}")
-    tables = _tables(places, kinds, arguments, population_by)
-    mark = mark_of(
-        audited.name,
-        {**_marked(audited, roles), **_table_columns(places, tables), "query": [q.digest for q in queries]},
-    )
-    text = translated(statement(queries, tables, mark), dialect, pretty=True, identify=True)
-    for name, place in places.items():
-        text = place.join(re.split(rf"""["`]?{place_of(name)}["`]?""", text))
+    text = _statement(audited, roles, warehouse, queries, dialect)
     saved = "rows.csv" if is_last and before is None else f"rows-{len(files) + 1}.csv"
     save = f"Save the rows of this query ({dialect}) as {saved} or {saved.replace('.csv', '.parquet')}, and "
     if is_last:
@@ -106,41 +96,8 @@ def sql(
     return _comment(title, f"{save}print the next one, which depends on them:", f"  {next_query}") + text + "\n"
 
 
-def _checked_call(name: str, dialect: str, roles: Mapping[str, Any]) -> tuple[Audit, Mapping[str, Any]]:
-    """The audit and its arguments, checked; what is required and left out is None."""
-    audit = find(name.replace("-", "_"))
-    if audit.name not in ASKABLE:
-        raise unknown_name("audit", name, ASKABLE, what="an audit that goes on from a query")
-    if dialect not in DIALECTS:
-        raise unknown_name("dialect", dialect, list(DIALECTS), what="a dialect")
-    lacking = {role: None for role, p in audit.parameters.items() if p.required and role not in roles}
-    return audit, audit.call(**{**lacking, **roles}).arguments
-
-
-def _refuse_rows(arguments: Mapping[str, Any]) -> None:
-    """Refuse arguments that need single rows, which no query returns."""
-    if arguments["min_units"] is not None:
-        raise EvenhandError(
-            "min_units rounds what could show single rows, and a database rounds nothing. Leave it out of the query, and pass it "
-            "with the tally where the audit takes it."
-        )
-    _refuse_viewers(arguments)
-
-
-def _refuse_viewers(arguments: Mapping[str, Any]) -> None:
-    """Refuse intervals over viewers: these are dealt into buckets here, with the seed of the call."""
-    if arguments.get("within") is not None:
-        raise EvenhandError(
-            f"within={arguments['within']!r} needs the table: a tally holds no single viewers. Leave it out."
-        )
-
-
 def _comment(*lines: str) -> str:
     return "".join(f"-- {line}\n" for line in lines)
-
-
-def _shown(rows: Any, number: int) -> str:
-    return str(rows) if isinstance(rows, str) or hasattr(rows, "__fspath__") else f"rows-{number}.csv"
 
 
 def _next_command(audit: Audit, roles: Mapping[str, Any], files: Sequence[str]) -> str:
@@ -151,6 +108,35 @@ def _next_command(audit: Audit, roles: Mapping[str, Any], files: Sequence[str]) 
 
 def _listed(value: Any) -> list[Any]:
     return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _checked_call(name: str, dialect: str, table: str, roles: Mapping[str, Any]) -> tuple[Audit, Mapping[str, Any]]:
+    """The audit and its arguments, checked; what is required and left out is None."""
+    audit = find(name.replace("-", "_"))
+    if audit.name not in ASKABLE:
+        raise unknown_name("audit", name, ASKABLE, what="an audit that goes on from a query")
+    if dialect not in DIALECTS:
+        raise unknown_name("dialect", dialect, list(DIALECTS), what="a dialect")
+    lacking = {role: None for role, p in audit.parameters.items() if p.required and role not in roles}
+    arguments = audit.call(**{**lacking, **roles}).arguments
+    refuse_keys("table", table)
+    refuse_keys("population", arguments.get("population"))
+    _refuse_name(table, dialect, "table")
+    if arguments["min_units"] is not None:
+        raise EvenhandError(
+            "min_units rounds what could show single rows, and a database rounds nothing. Leave it out of the query, and pass it "
+            "with the tally where the audit takes it."
+        )
+    _refuse_viewers(arguments)
+    return audit, arguments
+
+
+def _refuse_viewers(arguments: Mapping[str, Any]) -> None:
+    """Refuse intervals over viewers: these are dealt into buckets here, with the seed of the call."""
+    if arguments.get("within") is not None:
+        raise EvenhandError(
+            f"within={arguments['within']!r} needs the table: a tally holds no single viewers. Leave it out."
+        )
 
 
 def _kinds(arguments: Mapping[str, Any], declared: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -207,28 +193,56 @@ def _refuse_name(name: str, dialect: str, role: str) -> None:
         )
 
 
-def _tables(
-    places: Mapping[str, str], kinds: Mapping[str, str], arguments: Mapping[str, Any], population_by: Sequence[str],
-    made_up: MadeUp | None = None,
-) -> dict[str, RawTable]:  # fmt: skip
-    """The tables of the database, with rows that are made up."""
-    roles = {name: role for role in COLUMNS for name in _listed(arguments.get(role)) if isinstance(name, str)}
-    by = [name for name in _listed(arguments.get("by")) if isinstance(name, str)]
+@dataclass(frozen=True)
+class Warehouse:
+    """The tables of a database that a call reads.
 
-    def raw_table(place: str, columns: Sequence[str]) -> RawTable:
-        column_kinds = {column: kinds[column] for column in columns}
-        rows = (
-            {c: made_up.column(roles.get(c, ""), k, by.index(c) if c in by else 0) for c, k in column_kinds.items()}
-            if made_up
-            else {}
-        )
-        return RawTable(place, column_kinds, rows)
+    Attributes
+    ----------
+    places : their names in the database. kinds : what each column holds. arguments : of the audit.
+    population_by : slice columns that the table of all units has too.
+    """
 
-    tables = {"raw_table": raw_table(places["raw_table"], list(kinds))}
-    if "raw_population" in places:
-        columns = [*_listed(arguments["unit"]), *population_by]
-        tables["raw_population"] = raw_table(places["raw_population"], columns)
-    return tables
+    places: Mapping[str, str]
+    kinds: Mapping[str, str]
+    arguments: Mapping[str, Any]
+    population_by: Sequence[str]
+
+    def tables(self, made_up: MadeUp | None = None) -> dict[str, RawTable]:
+        """The tables, with rows that are made up where an audit is to be run on them."""
+        roles = {name: role for role in COLUMNS for name in _listed(self.arguments.get(role)) if isinstance(name, str)}
+        by = [name for name in _listed(self.arguments.get("by")) if isinstance(name, str)]
+        columns = {"raw_table": list(self.kinds)}
+        if "raw_population" in self.places:
+            columns["raw_population"] = [*_listed(self.arguments["unit"]), *self.population_by]
+        tables = {}
+        for name, names in columns.items():
+            kinds = {column: self.kinds[column] for column in names}
+            rows = {}
+            if made_up is not None:
+                rows = {c: made_up.column(roles.get(c, ""), k, by.index(c) if c in by else 0) for c, k in kinds.items()}
+            tables[name] = RawTable(self.places[name], kinds, rows)
+        return tables
+
+
+def _statement(audit: Audit, roles: Mapping[str, Any], warehouse: Warehouse, queries: list[Query], dialect: str) -> str:
+    """The queries as one statement whose rows say what they answer."""
+    tables = warehouse.tables()
+    marked: dict[str, Any] = {
+        name: [str(value) for value in _listed(roles[name])]
+        for name, p in audit.parameters.items()
+        if name in roles and name not in UNASKED and not p.positional
+    }
+    marked["version"] = versions().get("evenhand", "")
+    for name, table in tables.items():
+        marked |= {f"{name}.place": warehouse.places[name]} if name != "raw_table" else {}
+        for column, kind in table.kinds.items():
+            marked.setdefault(f"{name}.{kind}", []).append(column)
+    mark = mark_of(audit.name, {**marked, "query": [q.digest for q in queries]})
+    text = translated(statement(queries, tables, mark), dialect, pretty=True, identify=True)
+    for name, place in warehouse.places.items():
+        text = place.join(re.split(rf"""["`]?{place_of(name)}["`]?""", text))
+    return text
 
 
 @dataclass(frozen=True)
@@ -269,14 +283,14 @@ class MadeUp:
         if role in ("unit", "item"):
             return [self._label(i // (1 if self.is_ranking else 2), kind) for i in rows]
         if role == "by" and self.is_ranking:
-            return [_of_kind(self.slices[place], kind, self)[0]] * self.size
+            return [self._of_kind(self.slices[place], kind)[0]] * self.size
         if role == "by":
             before = math.prod(len(labels) for labels in self.slices[:place])
-            labels = _of_kind(self.slices[place], kind, self)
+            labels = self._of_kind(self.slices[place], kind)
             return [labels[i // before % len(labels)] for i in rows]
         many = 1 if self.is_ranking else math.prod(map(len, self.slices))
         if COLUMNS.get(role, "label") == "label":
-            labels = _of_kind(self.groups, kind, self)
+            labels = self._of_kind(self.groups, kind)
             return [labels[i // many % len(labels)] for i in rows]
         turn = [i // many // len(self.groups) % 2 for i in rows]
         if kind == "truth":
@@ -290,15 +304,18 @@ class MadeUp:
 
     def _label(self, number: int, kind: str) -> Any:
         number += 0 if self.letter == "a" else 1_000
-        return {"label": f"{self.letter} {number}", "whole": number, "number": float(number), "truth": number % 2 == 0}[
-            kind
-        ]
+        labels = {
+            "label": f"{self.letter} {number}",
+            "whole": number,
+            "number": float(number),
+            "truth": number % 2 == 0,
+        }
+        return labels[kind]
 
-
-def _of_kind(labels: Sequence[Any], kind: str, made_up: MadeUp) -> list[Any]:
-    """Those of some labels that a column of a kind can hold, or others."""
-    fits = {"label": str, "whole": int, "number": float, "truth": bool}[kind]
-    return [label for label in labels if type(label) is fits] or [made_up._label(k, kind) for k in (0, 1)]  # noqa: SLF001
+    def _of_kind(self, labels: Sequence[Any], kind: str) -> list[Any]:
+        """Those of some labels that a column of a kind can hold, or others."""
+        fits = {"label": str, "whole": int, "number": float, "truth": bool}[kind]
+        return [label for label in labels if type(label) is fits] or [self._label(k, kind) for k in (0, 1)]
 
 
 def _labels(answers: Answers | None, name: str) -> list[Any]:
@@ -316,45 +333,23 @@ def _score_range(answers: Answers | None) -> tuple[float, float]:
     return 0.0, 1.0
 
 
-def _marked(audit: Audit, roles: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a call that may change its queries, as text."""
-    return {
-        name: [str(value) for value in _listed(roles[name])]
-        for name, p in audit.parameters.items()
-        if name in roles and name not in UNASKED and not p.positional
-    }
-
-
-def _table_columns(places: Mapping[str, str], tables: Mapping[str, RawTable]) -> dict[str, Any]:
-    """Columns of the tables by the kind of value they hold, for whoever reads the rows back."""
-    columns: dict[str, Any] = {"version": versions().get("evenhand", "")}
-    for name, table in tables.items():
-        columns |= {f"{name}.place": places[name]} if name != "raw_table" else {}
-        for column, kind in table.kinds.items():
-            columns.setdefault(f"{name}.{kind}", []).append(column)
-    return columns
-
-
 def _queries(
-    audit: Audit,
-    roles: Mapping[str, Any],
-    arguments: Mapping[str, Any],
-    places: Mapping[str, str],
-    kinds: Mapping[str, str],
-    population_by: Sequence[str],
-    answers: Answers | None,
+    audit: Audit, roles: Mapping[str, Any], warehouse: Warehouse, answers: Answers | None
 ) -> tuple[list[Query], bool]:
-    """The queries that an audit asks whatever the rows are, and whether there are no others."""
+    """The queries that an audit asks whatever the rows are, and whether there are no others.
+
+    The audit is run on two sets of made-up rows; what it asks of both does not depend on them.
+    """
     runs: list[list[Query]] = []
     errors: list[Exception | None] = []
     first, *_ = audit.parameters
     named = {**{name: None for name, p in audit.parameters.items() if p.required}, **roles}
     if "population" in named and not isinstance(named["population"], str):
         is_number = "population" not in roles or isinstance(roles["population"], int)
-        named["population"] = EVERYBODY if is_number else None
+        named["population"] = 2**40 if is_number else None  # more than any rows can contradict
     for rows, letter in ((4, "a"), (6, "b")):
-        made_up = MadeUp.for_call(letter, rows, arguments, answers)
-        engine = RecordingEngine(_tables(places, kinds, arguments, population_by, made_up), answers, is_reading=False)
+        made_up = MadeUp.for_call(letter, rows, warehouse.arguments, answers)
+        engine = RecordingEngine(warehouse.tables(made_up), answers, is_reading=False)
         try:
             audit(**{**named, first: engine.relation("raw_table")})
             errors.append(None)
@@ -377,51 +372,45 @@ def refuse_other(tally: Tally, audit: Audit, arguments: Mapping[str, Any]) -> No
     """Refuse rows that answer another question, or the same of other columns."""
     _refuse_viewers(arguments)
     answers = read_answers(tally)
-    recorded = answers.roles
-    if recorded["verb"] != [audit.name]:
+    if answers.roles["verb"] != [audit.name]:
         raise EvenhandError(
-            f"{answers.origin} was made for evenhand {recorded['verb'][0]}. Ask that, or print another query."
+            f"{answers.origin} was made for evenhand {answers.roles['verb'][0]}. Ask that, or print another query."
         )
-    words = []
-    for role in COLUMNS:
-        parameter = audit.parameters.get(role)
-        if parameter is None or not all(isinstance(c, str) for c in _listed(arguments.get(role))):
-            continue
-        before = recorded.get(role, [] if parameter.required else _listed(parameter.default))
-        if before != _listed(arguments.get(role)):
-            words.append(f"{_role_words(role, before)}, not {_role_words(role, _listed(arguments.get(role)))}")
-    if words:
-        raise EvenhandError(
-            f"{answers.origin} was made for {'; '.join(words)}. Ask what it was made for, or print another query."
-        )
-
-
-def _role_words(role: str, columns: Sequence[str]) -> str:
-    return f"{role}={', '.join(columns)!r}" if columns else f"no {role}"
+    columns = [r for r in COLUMNS if r in audit.parameters]
+    named = [r for r in columns if all(isinstance(c, str) for c in _listed(arguments.get(r)))]
+    if error := _made_for_other(answers, audit, arguments, named):
+        raise error
 
 
 def unanswered(tally: Tally, audit: Audit, arguments: Mapping[str, Any]) -> EvenhandError:
     """Why the rows of a tally do not answer an audit, in words."""
     answers = read_answers(tally)
-    recorded = answers.roles
-    version = "".join(recorded.get("version", []))
-    words = []
-    for name, parameter in audit.parameters.items():
-        if name in UNASKED or parameter.positional:
-            continue
-        before, now = (
-            recorded.get(name, [str(v) for v in _listed(None if parameter.required else parameter.default)]),
-            [str(v) for v in _listed(arguments.get(name))],
-        )
-        if before != now:
-            words.append(f"{_role_words(name, before)}, not {_role_words(name, now)}")
-    if words:
-        return EvenhandError(
-            f"{answers.origin} was made for {'; '.join(words)}. Ask what it was made for, or print another query."
-        )
+    version = "".join(answers.roles.get("version", []))
+    roles = [name for name, p in audit.parameters.items() if name not in UNASKED and not p.positional]
+    if error := _made_for_other(answers, audit, arguments, roles):
+        return error
     if version != versions().get("evenhand", ""):
         return EvenhandError(f"{answers.origin} is a tally of another version (evenhand {version}). {AGAIN}")
     return EvenhandError(
         f"{answers.origin} does not answer all that is asked: the next query depends on its rows. Print that with evenhand sql and "
         "tally=, run it, and pass the rows of both."
+    )
+
+
+def _made_for_other(
+    answers: Answers, audit: Audit, arguments: Mapping[str, Any], roles: Sequence[str]
+) -> EvenhandError | None:
+    """The error that names which of these roles are others than the tally was made for; None where none is."""
+    words = []
+    for role in roles:
+        parameter = audit.parameters[role]
+        default = [] if parameter.required else [str(value) for value in _listed(parameter.default)]
+        before, now = answers.roles.get(role, default), [str(value) for value in _listed(arguments.get(role))]
+        if before != now:
+            was, asked = (f"{role}={', '.join(names)!r}" if names else f"no {role}" for names in (before, now))
+            words.append(f"{was}, not {asked}")
+    if not words:
+        return None
+    return EvenhandError(
+        f"{answers.origin} was made for {'; '.join(words)}. Ask what it was made for, or print another query."
     )

@@ -10,36 +10,14 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import hidden, names_of, notes, suppressed
-from evenhand.audits.declare import (
-    Call,
-    Columns,
-    Count,
-    Labels,
-    Level,
-    Metrics,
-    Seed,
-    TableOrColumn,
-    Takes,
-    audit,
-    hidden_sizes,
-    log,
-)
+from evenhand.audits.assemble import hidden, join_points, names_of, notes, suppressed
+from evenhand.audits.declare import Call, audit, hidden_sizes, log
+from evenhand.audits.parameters import Columns, Count, Labels, Level, Metrics, Seed, TableOrColumn, Takes
 from evenhand.cards import Floats, MetricSpec, lacks, needing, parse_call, parse_metrics, refuse_lacking
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row, slice_words
-from evenhand.intervals.crosstabs import (
-    LONGEST,
-    MOST_TIMES,
-    NORMAL_DRAWS,
-    ROUNDING,
-    Question,
-    Resampled,
-    ends,
-    plans,
-    seconds_of_pairs,
-    values,
-)
+from evenhand.intervals import crosstabs
+from evenhand.intervals.crosstabs import Question, Resampled, values
 from evenhand.intervals.kinds import Interval
 from evenhand.labels import all_but, matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
@@ -49,8 +27,6 @@ from evenhand.tallies.crosstab import Crosstab, ResampledLists, UserGroups, Weig
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.user_lists import Cut, Reading, UserLists
 
-EVERY_ROW_SHOWN = "score=None says that every row is shown, so top and threshold have nothing to cut. Leave them out."
-MOST_DIFFERENCES = 30
 SCORES = "a matrix (.npz, .npy), or a table: Parquet, CSV or JSON lines (also .gz)"
 
 
@@ -182,13 +158,27 @@ def recommender(
     deals = _permutations(chance)
     shown, true = Cut.checked(top, threshold, ties), Cut.checked(true_top, true_threshold, ties, prefix="true_")
     if score is None and shown.is_given:
-        raise EvenhandError(EVERY_ROW_SHOWN)
+        raise EvenhandError(
+            "score=None says that every row is shown, so top and threshold have nothing to cut. Leave them out."
+        )
     log.info("checking the scores")
     columns = {"user": user, "item": item, "score": score, "group": group, "relevance": relevance}
     sliced_by = SliceColumns(names_of(by), system)
     sliced_by.check((*call.audit.extra, user, item, "shown"))
     opened = open_scores(scores, relevant, names=columns, items=items, user_groups=user_groups, sliced_by=sliced_by)
     return _result(call, opened, Reading(shown, true, normalize, listed=score is None), deals)
+
+
+def _permutations(chance: str | None) -> int:
+    if chance is None or chance == "none":
+        return 0
+    name, args, keywords = parse_call(chance, role="chance") if isinstance(chance, str) else ("", [], {})
+    draws = args[0] if args else keywords.get("draws", 199)
+    if name != "permutation" or isinstance(draws, bool) or not isinstance(draws, int) or not 20 <= draws <= 100_000:
+        raise EvenhandError(
+            f"chance={chance!r} cannot be read. Write 'permutation(199)' with 20 to 100,000 draws, or None."
+        )
+    return draws
 
 
 def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> RecommenderResult:
@@ -203,7 +193,8 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
     specs = _chosen_metrics(metrics, convention, {need for need, is_given in inputs.items() if is_given})
     sides, codes = _sides(opened, one_or_several(protected), one_or_several(versus))
     deals = deals if any(a.card.shuffled for a in specs) else 0
-    _refuse_long(opened.slices, specs, sides, plain, call.interval, deals)
+    measure = _Measure(call, opened, specs, sides, deals)
+    measure.refuse_long(plain)
     log.info("finding what %s users are shown", f"{sum(part.user_count for part in opened.slices):,}")
     lists = UserLists.per_slice(opened, readings)
     other: Sequence[UserLists | None] = [None] * len(lists)
@@ -212,20 +203,104 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
         scores_only = [_under_convention(convention, replace(plain, scores_only=True), part) for part in opened.slices]
         other = UserLists.per_slice(opened, scores_only)
     parts = [
-        _measured(opened, part, codes[part.users], of_part, reading, unjudged, specs, sides, deals, call)
+        measure.part(part, codes[part.users], of_part, reading, unjudged)
         for part, of_part, reading, unjudged in zip(opened.slices, lists, readings, other, strict=True)
     ]
+    missing, masked = opened.facts.rows - opened.facts.cells, opened.facts.masked
+    dropped = {"score is missing": missing - masked, "score is -inf (masked)": masked}
+
+    def show() -> Any:
+        if not shows:
+            raise EvenhandError("Nothing says what was shown. Pass top or threshold to recommender.")
+        return opened.shown(part.tabulation.lists for part in parts)
+
     slices = opened.sliced_by.names
-    by_slice = {slice_words(slices, p.where): p for p in parts}
     return call.result(
-        [r for p in parts for r in p.rows], backend=opened.backend, read=opened.facts.rows, dropped=_dropped(opened),
-        slices=slices, curves=_joined([p.curves for p in parts], [p.where for p in parts], slices),
+        [r for p in parts for r in p.rows], backend=opened.backend, read=opened.facts.rows,
+        dropped={why: count for why, count in dropped.items() if count > 0}, slices=slices, curves=_curves(parts, slices),
         words={"unit": "user", "holder": "item", "amount": "slots"},
-        facts={**_of_each(by_slice, lambda p: p.facts), "convention": convention or "evenhand"},
-        counts=_of_each(by_slice, lambda p: p.counts), of=RecommenderResult,
-        show=lambda: _show(opened, parts if shows else []),
+        facts={**_by_slice(parts, slices, "facts"), "convention": convention or "evenhand"},
+        counts=_by_slice(parts, slices, "counts"), of=RecommenderResult, show=show,
         served=Served(parts, specs, sides, call.min_units, convention, opened.matrix is not None),
     )  # fmt: skip
+
+
+def _by_slice(parts: Sequence[Part], slices: Sequence[str], name: Literal["facts", "counts"]) -> dict[str, Any]:
+    """Facts or counts by slice; as they are where nothing is sliced."""
+    by_slice: dict[str, dict[str, Any]] = {slice_words(slices, p.where): getattr(p, name) for p in parts}
+    if list(by_slice) == ["all"]:
+        return by_slice["all"]
+    keys = dict.fromkeys(key for facts in by_slice.values() for key in facts)
+    joined: dict[str, Any] = {key: {words: facts[key] for words, facts in by_slice.items()} for key in keys}
+    if len(words := {*joined.get("interval", {}).values()}) == 1:
+        joined["interval"] = words.pop()
+    return joined
+
+
+def _curves(parts: Sequence[Part], slices: Sequence[str]) -> dict[str, dict[str, list[Any]]]:
+    """The curves of all slices, each point with the labels of its slice."""
+    labelled = [(dict(zip(slices, p.where, strict=True)), p.curves) for p in parts]
+    kinds = dict.fromkeys(kind for p in parts for kind in p.curves)
+    return {
+        kind: join_points((labels, curves[kind]) for labels, curves in labelled if kind in curves) for kind in kinds
+    }
+
+
+def _chosen_metrics(metrics: Any, convention: str | None, has: set[str]) -> tuple[MetricSpec, ...]:
+    """The metrics asked for, or all that the input allows, under the convention asked for."""
+    possible = needing(Crosstab)
+    conventions = {name for m in possible.values() for name in m.conventions}
+    if convention is not None and convention not in conventions:
+        raise EvenhandError(f"convention={convention!r} is not known. Known: {listing(sorted(conventions), 40)}.")
+    offered = [name for name, m in possible.items() if convention is None or convention in m.conventions]
+    if metrics is None:
+        specs = tuple(a for a in parse_metrics(offered, possible) if not lacks(a, has))
+        if not specs:
+            raise EvenhandError("There is nothing to measure. Pass top or threshold (what is shown), or user_groups.")
+    else:
+        specs = parse_metrics(metrics, possible)
+        refuse_lacking(specs, has)
+    for a in specs:
+        if a.card.name not in offered and "convention" not in a.params:
+            raise EvenhandError(f"metrics={a.text!r} is not computed by {convention}. It computes: {listing(offered)}.")
+    if convention is None:
+        return tuple(specs)
+    return tuple(replace(a, params={**a.params, "convention": a.params.get("convention", convention)}) for a in specs)
+
+
+def _under_convention(convention: str | None, reading: Reading, part: Slice) -> Reading:
+    """As holisticai reads scores: it shows tied items from the last column, missing ones too, cuts the truth like the scores, and takes a
+    matrix of nothing but 0 and 1, once normalised, as it stands.
+    """
+    if convention != "holisticai":
+        return reading
+    last = replace(reading.shown, ties="last")
+    stands = Cut(threshold=1.0)
+    as_given = reading.scale(part.facts, part.truth_facts) == (0.0, 1.0)
+    shown = stands if as_given and part.facts.is_binary else last
+    true = stands if as_given and part.truth_facts is not None and part.truth_facts.is_binary else last
+    return replace(reading, shown=shown, true=true, fill=last.top is not None)
+
+
+def _sides(opened: Scores, protected: Any, versus: Any) -> tuple[UserGroups, Ints]:
+    """The groups of all users, whatever slice they are in, and the row of every user."""
+    if opened.labels is None:
+        if protected is not None or versus is not None:
+            raise EvenhandError("protected and versus are groups of users. Pass user_groups, or leave them out.")
+        return UserGroups((), {}, ()), np.zeros(len(opened.user_ids), dtype=np.int64)
+    codes, labels = opened.group_codes()
+    versus = all_but(versus, protected, labels)
+    protected, versus = (
+        matches(role, several(side), labels, of="user_groups")
+        if len(labels) > 1 and side is not None
+        else several(side)
+        for role, side in (("protected", protected), ("versus", versus))
+    )
+    sides = UserGroups.from_labels(labels, protected, versus)
+    if sides.rows.keys() and set(protected) & set(versus):
+        raise EvenhandError("protected and versus share a group. Put each group on one side.")
+    rows = np.array([*(sides.rows.get(label, sides.unknown) for label in labels), sides.unknown], dtype=np.int64)
+    return sides, rows[codes]
 
 
 @dataclass(frozen=True)
@@ -274,177 +349,136 @@ class Tabulation:
         return ResampledLists(((self.lists, weights),))
 
 
-def _measured(
-    opened: Scores, part: Slice, codes: Ints, lists: UserLists, reading: Reading, other_lists: UserLists | None,
-    metrics: Sequence[MetricSpec], sides: UserGroups, deals: int, call: Call,
-) -> Part:  # fmt: skip
-    """The rows of a slice, with draws of its own; metrics that judge nothing read the lists `beside`, where there are any."""
-    users, items = part.user_count, part.item_count
-    names = [*sides.names, "(unknown)", "(nobody)"]
-    slots = _most_slots(part, reading)
-    resampled, dealt = plans(codes, names, len(sides.names), call.interval, deals, call.seed, items, slots, part.where)
-    cells = dict(zip(opened.sliced_by.names, part.where, strict=True))
+@dataclass(frozen=True)
+class _Measure:
+    """How every slice is measured.
 
-    def measured(lists: UserLists) -> tuple[Tabulation, list[dict[str, Any]]]:
-        everywhere = reading.allows_any_item(part)
-        tabulated = Tabulation.from_lists(lists, codes, sides.groups, items, reading, everywhere=everywhere)
-        replicates, by_chance = (tabulated.under(plan) if plan else None for plan in (resampled, dealt))
-        return tabulated, _rows(tabulated, metrics, sides, call, replicates, by_chance, cells)
-
-    tabulated, rows = measured(lists)
-    if other_lists is not None:
-        _, other = measured(other_lists)
-        judging = {a.text for a in metrics if "truth" in a.reads}
-        rows = [
-            judged if judged["metric"] in judging else unjudged for judged, unjudged in zip(rows, other, strict=True)
-        ]
-    total = tabulated.total
-    few = bool(part.where) and users < call.min_units
-    facts = {
-        "items": None if few else items,
-        "groups": hidden_sizes(_sizes(total, sides), call.min_units, parts=True),
-        "interval": _interval_words(call.interval, resampled),
-    }
-    counts = {
-        "users": users, "users_with_ties": tabulated.tied,
-        "users_shown_nothing": int((total.mark("users") - total.mark("viewers")).sum()), "slots": tabulated.slots,
-    }  # fmt: skip
-    curves = _curves(total, sides, lambda i: opened.item_name(part, i), call.min_units)
-    return Part(part, tabulated, rows, curves, facts, counts)
-
-
-def _of_each(by_slice: Mapping[str, Part], of: Callable[[Part], dict[str, Any]]) -> dict[str, Any]:
-    """Facts by slice; as they are where nothing is sliced."""
-    if list(by_slice) == ["all"]:
-        return of(by_slice["all"])
-    names = dict.fromkeys(name for p in by_slice.values() for name in of(p))
-    facts: dict[str, Any] = {name: {words: of(p)[name] for words, p in by_slice.items()} for name in names}
-    if len(words := {*facts.get("interval", {}).values()}) == 1:
-        facts["interval"] = words.pop()
-    return facts
-
-
-def _joined(
-    curves: Sequence[dict[str, dict[str, list[Any]]]], places: Sequence[tuple[Any, ...]], slices: Sequence[str]
-) -> dict[str, dict[str, list[Any]]]:
-    """The curves of all slices, each point with the labels of its slice."""
-    joined: dict[str, dict[str, list[Any]]] = {}
-    for slice_curves, where in zip(curves, places, strict=True):
-        for kind, columns in slice_curves.items():
-            size = len(next(iter(columns.values()), []))
-            labels = {name: [label] * size for name, label in zip(slices, where, strict=True)}
-            into = joined.setdefault(kind, {})
-            for name, points in {**labels, **columns}.items():
-                into.setdefault(name, []).extend(points)
-    return joined
-
-
-def _show(opened: Scores, parts: Sequence[Part]) -> Any:
-    if not parts:
-        raise EvenhandError("Nothing says what was shown. Pass top or threshold to recommender.")
-    return opened.shown(part.tabulation.lists for part in parts)
-
-
-def _chosen_metrics(metrics: Any, convention: str | None, has: set[str]) -> tuple[MetricSpec, ...]:
-    """The metrics asked for, or all that the input allows, under the convention asked for."""
-    possible = needing(Crosstab)
-    conventions = {name for m in possible.values() for name in m.conventions}
-    if convention is not None and convention not in conventions:
-        raise EvenhandError(f"convention={convention!r} is not known. Known: {listing(sorted(conventions), 40)}.")
-    offered = [name for name, m in possible.items() if convention is None or convention in m.conventions]
-    if metrics is None:
-        specs = tuple(a for a in parse_metrics(offered, possible) if not lacks(a, has))
-        if not specs:
-            raise EvenhandError("There is nothing to measure. Pass top or threshold (what is shown), or user_groups.")
-    else:
-        specs = parse_metrics(metrics, possible)
-        refuse_lacking(specs, has)
-    for a in specs:
-        if a.card.name not in offered and "convention" not in a.params:
-            raise EvenhandError(f"metrics={a.text!r} is not computed by {convention}. It computes: {listing(offered)}.")
-    if convention is None:
-        return tuple(specs)
-    return tuple(replace(a, params={**a.params, "convention": a.params.get("convention", convention)}) for a in specs)
-
-
-def _under_convention(convention: str | None, reading: Reading, part: Slice) -> Reading:
-    """As holisticai reads scores: it shows tied items from the last column, missing ones too, cuts the truth like the scores, and takes a
-    matrix of nothing but 0 and 1, once normalised, as it stands.
+    Attributes
+    ----------
+    deals : how often labels of users are permuted, for chance levels.
     """
-    if convention != "holisticai":
-        return reading
-    last = replace(reading.shown, ties="last")
-    stands = Cut(threshold=1.0)
-    as_given = reading.scale(part.facts, part.truth_facts) == (0.0, 1.0)
-    shown = stands if as_given and part.facts.is_binary else last
-    true = stands if as_given and part.truth_facts is not None and part.truth_facts.is_binary else last
-    return replace(reading, shown=shown, true=true, fill=last.top is not None)
 
+    call: Call
+    opened: Scores
+    metrics: Sequence[MetricSpec]
+    sides: UserGroups
+    deals: int
 
-def _permutations(chance: str | None) -> int:
-    if chance is None or chance == "none":
-        return 0
-    name, args, keywords = parse_call(chance, role="chance") if isinstance(chance, str) else ("", [], {})
-    draws = args[0] if args else keywords.get("draws", 199)
-    if name != "permutation" or isinstance(draws, bool) or not isinstance(draws, int) or not 20 <= draws <= 100_000:
-        raise EvenhandError(
-            f"chance={chance!r} cannot be read. Write 'permutation(199)' with 20 to 100,000 draws, or None."
+    def refuse_long(self, reading: Reading) -> None:
+        """Refuse more pairs of groups than can be compared in about a minute."""
+        how, sides, slices = self.call.interval, self.sides, self.opened.slices
+        draws = 0 if how.kind == "none" else how.draws or crosstabs.NORMAL_DRAWS
+
+        def seconds(pairs: Sequence[tuple[int, int]], groups: int) -> float:
+            questions = _questions(self.metrics, replace(sides, pairs=tuple(pairs)))
+            return sum(
+                crosstabs.seconds_of_pairs(
+                    questions, groups, part.item_count, _most_slots(part, reading), draws, self.deals
+                )
+                for part in slices
+            )
+
+        groups = len(sides.names)
+        if len(sides.pairs) < 2 or (needed := seconds(sides.pairs, groups)) < crosstabs.LONGEST:
+            return
+        if needed > crosstabs.MOST_TIMES * seconds(sides.pairs[:1], 2):
+            items = max(part.item_count for part in slices)
+            raise EvenhandError(
+                f"user_groups has {groups:,} groups, and {len(sides.pairs):,} pairs of them over {items:,} items would take about "
+                f"{needed / 60:,.0f} minutes. Pass protected= and versus= (versus='*' takes all others together), fewer groups, or "
+                "chance=None and interval=None."
+            )
+
+    def part(self, part: Slice, codes: Ints, lists: UserLists, reading: Reading, other_lists: UserLists | None) -> Part:
+        """A slice, with draws of its own; metrics that judge nothing read `other_lists`, where there are any."""
+        call, sides, items = self.call, self.sides, part.item_count
+        names, slots = [*sides.names, "(unknown)", "(nobody)"], _most_slots(part, reading)
+        resampled, permuted = crosstabs.plans(
+            codes, names, len(sides.names), call.interval, self.deals, call.seed, items, slots, part.where
         )
-    return draws
+        cells = dict(zip(self.opened.sliced_by.names, part.where, strict=True))
 
+        def measured(lists: UserLists) -> tuple[Tabulation, list[Row]]:
+            everywhere = reading.allows_any_item(part)
+            tabulated = Tabulation.from_lists(lists, codes, sides.groups, items, reading, everywhere=everywhere)
+            replicates, by_chance = (tabulated.under(plan) if plan else None for plan in (resampled, permuted))
+            return tabulated, self._rows(tabulated, replicates, by_chance, cells)
 
-def _sides(opened: Scores, protected: Any, versus: Any) -> tuple[UserGroups, Ints]:
-    """The groups of all users, whatever slice they are in, and the row of every user."""
-    if opened.labels is None:
-        if protected is not None or versus is not None:
-            raise EvenhandError("protected and versus are groups of users. Pass user_groups, or leave them out.")
-        return UserGroups((), {}, ()), np.zeros(len(opened.user_ids), dtype=np.int64)
-    codes, labels = opened.group_codes()
-    versus = all_but(versus, protected, labels)
-    protected, versus = (
-        matches(role, several(side), labels, of="user_groups")
-        if len(labels) > 1 and side is not None
-        else several(side)
-        for role, side in (("protected", protected), ("versus", versus))
-    )
-    sides = UserGroups.from_labels(labels, protected, versus)
-    if sides.rows.keys() and set(protected) & set(versus):
-        raise EvenhandError("protected and versus share a group. Put each group on one side.")
-    rows = np.array([*(sides.rows.get(label, sides.unknown) for label in labels), sides.unknown], dtype=np.int64)
-    return sides, rows[codes]
+        tabulated, rows = measured(lists)
+        if other_lists is not None:
+            judging = {a.text for a in self.metrics if "truth" in a.reads}
+            pairs = zip(rows, measured(other_lists)[1], strict=True)
+            rows = [judged if judged["metric"] in judging else unjudged for judged, unjudged in pairs]
+        total = tabulated.total
+        users = total.mark("users")
+        sizes = {name: int(users[i]) for i, name in enumerate(sides.names)}
+        unknown = int(users[sides.unknown]) if sides.names else 0
+        facts = {
+            "items": None if part.where and part.user_count < call.min_units else items,
+            "groups": hidden_sizes(
+                {**sizes, **({"(unknown)": unknown} if unknown else {})}, call.min_units, parts=True
+            ),
+            "interval": _interval_words(call.interval, resampled),
+        }
+        counts = {
+            "users": part.user_count, "users_with_ties": tabulated.tied,
+            "users_shown_nothing": int((users - total.mark("viewers")).sum()), "slots": tabulated.slots,
+        }  # fmt: skip
+        return Part(part, tabulated, rows, self._part_curves(total, part), facts, counts)
 
+    def _rows(
+        self, tabulated: Tabulation, replicates: ResampledLists | None, by_chance: ResampledLists | None, cells: Mapping[str, Any]
+    ) -> list[Row]:  # fmt: skip
+        """A row per metric, and per pair of groups where the metric compares two."""
+        questions, total, call = _questions(self.metrics, self.sides), tabulated.total, self.call
+        draws = [np.full(1, np.nan)] * len(questions) if replicates is None else values(replicates, total, questions)
+        users = total.mark("users")
+        few = hidden(
+            [n or math.inf for n in users.tolist()], call.min_units
+        )  # nobody has the labels that stand for none
+        rows = []
+        for q, drawn, chance in zip(questions, draws, _chances(total, questions, by_chance), strict=True):
+            a, tally = q.ask, total if q.pair is None else total.between(*q.pair)
+            estimate = float(q.on(total))
+            tied = "ties_at_cut" if tabulated.tied and "shown" in a.reads else ""
+            note = a.card.reason(tally, **a.params) if np.isnan(estimate) else notes(tied, a.caution(estimate))
+            group_users = [int(users.sum())] if q.pair is None else [int(users[g]) for g in q.pair]
+            low, high = crosstabs.ends(q, estimate, drawn, call.interval, min(group_users), chance)
+            level, p = _chance_and_p(estimate, chance)
+            least, most = a.metric.attainable_on(tally, **a.params)
+            r = row(
+                cells, a.text, estimate=estimate, low=low, high=high, chance=level, p=p, ideal=a.ideal, better=a.better,
+                units=sum(group_users), rests_on=min(group_users), note=note, least=least, most=most,
+                undefined_draws=0 if replicates is None else int(np.isnan(drawn).sum()),
+                convention=a.params.get("convention"), **_labels(q.pair, self.sides),
+            )  # fmt: skip
+            small = sum(group_users) < call.min_units if q.pair is None else any(few[g] for g in q.pair)
+            rows.append(suppressed(r) | {"p": None, "least": math.nan, "most": math.nan} if small else r)
+        return rows
 
-def _rows(
-    tabulated: Tabulation, metrics: Sequence[MetricSpec], sides: UserGroups, call: Call, replicates: ResampledLists | None,
-    by_chance: ResampledLists | None, cells: Mapping[str, Any],
-) -> list[Row]:  # fmt: skip
-    """A row per metric, and per pair of groups where the metric compares two."""
-    questions = _questions(metrics, sides)
-    total = tabulated.total
-    draws = [np.full(1, np.nan)] * len(questions) if replicates is None else values(replicates, total, questions)
-    chances = _chances(total, questions, by_chance)
-    users = total.mark("users")
-    few = hidden([n or math.inf for n in users.tolist()], call.min_units)  # nobody has the labels that stand for none
-    rows = []
-    for question, drawn, chance in zip(questions, draws, chances, strict=True):
-        tally = total if question.pair is None else total.between(*question.pair)
-        estimate = float(question.on(total))
-        undefined = 0 if replicates is None else int(np.isnan(drawn).sum())
-        group_users = [int(users.sum())] if question.pair is None else [int(users[g]) for g in question.pair]
-        units = sum(group_users)
-        low, high = ends(question, estimate, drawn, call.interval, min(group_users), chance)
-        least, most = question.ask.metric.attainable_on(tally, **question.ask.params)
-        cells_of_row = row(
-            cells, question.ask.text, estimate=estimate, low=low, high=high, ideal=question.ask.ideal, better=question.ask.better,
-            units=units, rests_on=min(group_users), undefined_draws=undefined, note=_note(question.ask, tally, estimate, tabulated),
-            **_labels(question.pair, sides), **_against(estimate, chance), least=least, most=most,
-            convention=question.ask.params.get("convention"),
-        )  # fmt: skip
-        small = units < call.min_units if question.pair is None else any(few[g] for g in question.pair)
-        rows.append(
-            suppressed(cells_of_row) | {"p": None, "least": math.nan, "most": math.nan} if small else cells_of_row
-        )
-    return rows
+    def _part_curves(self, total: Crosstab, part: Slice) -> dict[str, dict[str, list[Any]]]:
+        """The Lorenz curve of times shown, and the items whose share differs most between the first two groups."""
+        curves: dict[str, dict[str, list[Any]]] = {}
+        users, fewest, pairs = total.mark("users"), self.call.min_units, self.sides.pairs
+        if not total.cut:
+            return curves
+        if total.popularity.any() and users.sum() >= fewest:
+            curves["lorenz"] = lorenz_points(total, fewest=fewest)
+        if not pairs or min(users[list(pairs[0])]) < max(1, fewest):
+            return curves
+        shown = total.between(*pairs[0]).exposure()
+        a, b = (counts / counts.sum() if counts.sum() else counts for counts in shown)
+        shareable = np.all([(counts == 0) | (counts >= fewest) for counts in shown], axis=0)  # others tell of few users
+        gap = np.where(shareable, np.abs(a - b), 0.0)
+        widest = np.argsort(-gap, kind="stable")[:30]  # as many as a picture can name
+        widest = widest[gap[widest] > 0]
+        versus, protected = (self.sides.name(side) for side in pairs[0])
+        curves["differences"] = {
+            "item": [self.opened.item_name(part, int(i)) for i in widest],
+            "versus_share": a[widest].tolist(), "protected_share": b[widest].tolist(),
+            "versus": [versus] * len(widest), "protected": [protected] * len(widest),
+        }  # fmt: skip
+        return curves
 
 
 def _questions(metrics: Sequence[MetricSpec], sides: UserGroups) -> list[Question]:
@@ -458,27 +492,18 @@ def _labels(pair: tuple[int, int] | None, sides: UserGroups) -> dict[str, Any]:
     return {"group": f"{protected} vs {versus}", "protected": protected, "versus": versus}
 
 
-def _note(a: MetricSpec, tally: Crosstab, estimate: float, tabulated: Tabulation) -> str | None:
-    if np.isnan(estimate):
-        return a.card.reason(tally, **a.params)
-    return notes("ties_at_cut" if tabulated.tied and "shown" in a.reads else "", a.caution(estimate))
-
-
-def _against(estimate: float, chance: Floats | float) -> dict[str, Any]:
-    """The middle value by chance, and how often chance does at least as much."""
+def _chance_and_p(estimate: float, chance: Floats | float) -> tuple[float, float | None]:
+    """The median by chance, and how often chance does at least as much."""
     draws = np.atleast_1d(chance)
     draws = draws[~np.isnan(draws)]
     if not len(draws) or np.isnan(estimate):
-        return {"chance": np.nan, "p": None}
+        return math.nan, None
     if np.ndim(chance) == 0:
-        return {"chance": float(draws[0]), "p": None}
-    return {
-        "chance": float(np.median(draws)),
-        "p": float((1 + (draws >= estimate - ROUNDING).sum()) / (1 + len(draws))),
-    }
+        return float(draws[0]), None
+    return float(np.median(draws)), float((1 + (draws >= estimate - crosstabs.ROUNDING).sum()) / (1 + len(draws)))
 
 
-def _chances(total: Crosstab, questions: Sequence[Question], by_chance: ResampledLists | None) -> list[Any]:
+def _chances(total: Crosstab, questions: Sequence[Question], by_chance: ResampledLists | None) -> list[Floats | float]:
     """Chance level of each question: a number, draws under permuted labels, or NaN."""
     chances = [q.ask.by_chance(total if q.pair is None else total.between(*q.pair)) for q in questions]
     at = [i for i, q in enumerate(questions) if q.ask.card.shuffled]
@@ -486,76 +511,6 @@ def _chances(total: Crosstab, questions: Sequence[Question], by_chance: Resample
         for i, draws in zip(at, values(by_chance, total, [questions[i] for i in at]), strict=True):
             chances[i] = draws
     return chances
-
-
-def _curves(
-    total: Crosstab, sides: UserGroups, item_name: Callable[[int], str], fewest: int
-) -> dict[str, dict[str, list[Any]]]:
-    """The Lorenz curve of times shown, and the items whose share differs most between the first two groups."""
-    curves: dict[str, dict[str, list[Any]]] = {}
-    users = total.mark("users")
-    if not total.cut:
-        return curves
-    if total.popularity.any() and users.sum() >= fewest:
-        curves["lorenz"] = lorenz_points(total, fewest=fewest)
-    if not sides.pairs or min(users[list(sides.pairs[0])]) < max(1, fewest):
-        return curves
-    shown = total.between(*sides.pairs[0]).exposure()
-    a, b = (counts / counts.sum() if counts.sum() else counts for counts in shown)
-    shareable = np.all([(counts == 0) | (counts >= fewest) for counts in shown], axis=0)  # others tell of few users
-    gap = np.where(shareable, np.abs(a - b), 0.0)
-    widest = np.argsort(-gap, kind="stable")[:MOST_DIFFERENCES]
-    widest = widest[gap[widest] > 0]
-    versus, protected = (sides.name(side) for side in sides.pairs[0])
-    curves["differences"] = {
-        "item": [item_name(int(i)) for i in widest],
-        "versus_share": a[widest].tolist(), "protected_share": b[widest].tolist(),
-        "versus": [versus] * len(widest), "protected": [protected] * len(widest),
-    }  # fmt: skip
-    return curves
-
-
-def _dropped(opened: Scores) -> dict[str, int]:
-    missing, masked = opened.facts.rows - opened.facts.cells, opened.facts.masked
-    counts = {"score is missing": missing - masked, "score is -inf (masked)": masked}
-    return {words: count for words, count in counts.items() if count > 0}
-
-
-def _sizes(total: Crosstab, sides: UserGroups) -> dict[str, int]:
-    users = total.mark("users")
-    sizes = {name: int(users[i]) for i, name in enumerate(sides.names)}
-    unknown = int(users[sides.unknown]) if sides.names else 0
-    return {**sizes, "(unknown)": unknown} if unknown else sizes
-
-
-def _refuse_long(
-    slices: Sequence[Slice],
-    metrics: Sequence[MetricSpec],
-    sides: UserGroups,
-    reading: Reading,
-    how: Interval,
-    deals: int,
-) -> None:
-    """Refuse more pairs of groups than can be compared in about a minute."""
-    draws = 0 if how.kind == "none" else how.draws or NORMAL_DRAWS
-
-    def seconds(pairs: Sequence[tuple[int, int]], groups: int) -> float:
-        questions = _questions(metrics, replace(sides, pairs=tuple(pairs)))
-        return sum(
-            seconds_of_pairs(questions, groups, part.item_count, _most_slots(part, reading), draws, deals)
-            for part in slices
-        )
-
-    groups = len(sides.names)
-    if len(sides.pairs) < 2 or (needed := seconds(sides.pairs, groups)) < LONGEST:
-        return
-    if needed > MOST_TIMES * seconds(sides.pairs[:1], 2):
-        items = max(part.item_count for part in slices)
-        raise EvenhandError(
-            f"user_groups has {groups:,} groups, and {len(sides.pairs):,} pairs of them over {items:,} items would take about "
-            f"{needed / 60:,.0f} minutes. Pass protected= and versus= (versus='*' takes all others together), fewer groups, or "
-            "chance=None and interval=None."
-        )
 
 
 def _most_slots(part: Slice, reading: Reading) -> float:

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from evenhand.audits.declare import Audit, Call, Rankings, Seed, Takes, audit, find, log
+from evenhand.audits.assemble import as_columns
+from evenhand.audits.declare import Audit, Call, audit, find, log
+from evenhand.audits.parameters import Rankings, Seed, Takes
 from evenhand.audits.systems import Standing, standings
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.findings import COLUMNS, Row, tidy
@@ -18,7 +20,6 @@ from evenhand.results import Result
 
 REPEATED = ("exposure", "prefix", "pairwise")
 """Audits that say of several systems which is fairer."""
-MOST_SETTINGS = 500
 
 
 def choices_of(words: list[str]) -> dict[str, list[Any]]:
@@ -71,11 +72,16 @@ def sensitivity(call: Call, /, of: Of, table: Rankings, *, vary: Vary, rng: Seed
     >>> found.frame["rank"].to_list()
     [1.0, 2.0, 1.0, 1.0]
     """
-    repeated = _repeated(of)
+    name = of.as_word() if hasattr(of, "as_word") else of
+    if not isinstance(name, str) or name not in REPEATED:
+        raise EvenhandError(f"of={of!r} is no audit of several systems. Pass eh.exposure, eh.prefix or eh.pairwise.")
+    repeated = find(name)
     settings = _settings(repeated, vary, roles)
-    fixed = _quick(repeated, vary, {**roles, **({"rng": call.seed} if "rng" in repeated.parameters else {})})
-    names = tuple(vary)
-    experiments: list[tuple[tuple[Any, ...], Standing]] = []
+    # Only the order of systems is read, so intervals and chance levels are left out unless asked for.
+    parameters = repeated.parameters
+    quick = {"interval": None, "chance": False if name == "exposure" else None, "rng": call.seed}
+    fixed = {k: v for k, v in quick.items() if k in parameters and k not in vary} | roles
+    experiments: list[tuple[tuple[str, ...], Standing]] = []
     backend: Any = "polars"
     read = 0
     others: tuple[str, ...] = ()
@@ -84,19 +90,12 @@ def sensitivity(call: Call, /, of: Of, table: Rankings, *, vary: Vary, rng: Seed
         result = repeated(table, **fixed, **setting)
         backend, read = result.backend, int(result.provenance.get("rows", 0))
         others, several = standings([result])
-        experiments += [(tuple(_words(setting[name]) for name in names), standing) for standing in several]
-    slices = (*names, *others, "system")
-    columns = tidy(_rows(names, others, experiments), slices, call.audit.extra)
+        choices = tuple(", ".join(map(str, c)) if isinstance(c, (list, tuple)) else str(c) for c in setting.values())
+        experiments += [(choices, standing) for standing in several]
+    slices = (*vary, *others, "system")
+    columns = tidy(_rows(tuple(vary), others, experiments), slices, call.audit.extra)
     curves, facts = {"stability": _stability(columns, others)}, {"settings": len(settings)}
     return call.result(columns, backend=backend, read=read, slices=slices, curves=curves, facts=facts)
-
-
-def _repeated(of: Any) -> Audit:
-    """The audit that is repeated, by its function or its name."""
-    name = of.as_word() if hasattr(of, "as_word") else of
-    if not isinstance(name, str) or name not in REPEATED:
-        raise EvenhandError(f"of={of!r} is no audit of several systems. Pass eh.exposure, eh.prefix or eh.pairwise.")
-    return find(name)
 
 
 def _settings(audit: Audit, vary: Mapping[str, Any], roles: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -113,25 +112,9 @@ def _settings(audit: Audit, vary: Mapping[str, Any], roles: Mapping[str, Any]) -
         if isinstance(choices, (str, Mapping)) or not isinstance(choices, Sequence) or not choices:
             raise EvenhandError(f"vary[{name!r}]={choices!r} is not a list of choices. Pass a list of one or more.")
     settings = [dict(zip(vary, chosen, strict=True)) for chosen in product(*vary.values())]
-    if len(settings) > MOST_SETTINGS:
-        raise EvenhandError(f"vary makes {len(settings):,} combinations. Vary fewer choices: at most {MOST_SETTINGS}.")
+    if len(settings) > 500:
+        raise EvenhandError(f"vary makes {len(settings):,} combinations. Vary fewer choices: at most 500.")
     return settings
-
-
-def _quick(audit: Audit, vary: Mapping[str, Any], roles: Mapping[str, Any]) -> dict[str, Any]:
-    """The fixed arguments; intervals and chance levels are left out unless asked for, since only the order is read."""
-    parameters = audit.parameters
-    quick: dict[str, Any] = {}
-    if "interval" in parameters:
-        quick["interval"] = None
-    if "chance" in parameters:
-        quick["chance"] = False if isinstance(parameters["chance"].default, bool) else None
-    return {k: v for k, v in quick.items() if k not in vary} | dict(roles)
-
-
-def _words(choice: Any) -> str:
-    """A choice as a reader sees it in a column."""
-    return ", ".join(map(str, choice)) if isinstance(choice, (list, tuple)) else str(choice)
 
 
 def _rows(
@@ -159,12 +142,9 @@ def _stability(columns: Mapping[str, Sequence[Any]], others: tuple[str, ...]) ->
     keys = zip(*(columns[name] for name in (*others, "metric", "system")), strict=True)
     for key, place in zip(keys, columns["rank"], strict=True):
         by_system.setdefault(key, []).append(place)
-    names = (*others, "metric", "system", "best", "worst", "mean", "first", "settings")
-    points: dict[str, list[Any]] = {name: [] for name in names}
+    points = []
     for key, ranks in by_system.items():
         defined = [p for p in ranks if p == p]
         best, worst, mean = (min(defined), max(defined), float(np.mean(defined))) if defined else (np.nan,) * 3
-        first = sum(p == 1 for p in defined)
-        for name, value in zip(names, (*key, best, worst, mean, first, len(ranks)), strict=True):
-            points[name].append(value)
-    return points
+        points.append((*key, best, worst, mean, sum(p == 1 for p in defined), len(ranks)))
+    return as_columns((*others, "metric", "system", "best", "worst", "mean", "first", "settings"), points)
