@@ -14,8 +14,8 @@ from benchmarks.rules import WORLDS, broken, faults
 import evenhand as eh
 from evenhand.cards import parse_metric
 from evenhand.intervals.kinds import centred_ends, percentile_ends
-from evenhand.intervals.rules import settled, t_quantile, tail_share
-from evenhand.intervals.tails import grown, heavy_tails, tail_exponents, with_tail
+from evenhand.intervals.rules import reported_ends, t_quantile, tail_share
+from evenhand.intervals.tails import heavy_tails, likely_populations, tail_exponents, with_tail
 from evenhand.tallies.spectrum import Spectra, Spectrum
 
 
@@ -66,10 +66,10 @@ def test_a_broken_interval_would_be_found():
 
 
 def test_an_interval_is_widened_to_its_estimate_and_cut_at_the_span():
-    assert settled(0.4, 0.5, 1.2, (0, 1))[:2] == (0.4, 1.0)
-    assert settled(0.4, math.nan, 0.5)[2] == "no_interval"
-    assert settled(0.4, 0.4, 0.4 * (1 + 1e-15))[2] == "no_variation"
-    assert settled(1.0, math.nan, math.nan, certain=True) == (1.0, 1.0, "")
+    assert reported_ends(0.4, 0.5, 1.2, (0, 1))[:2] == (0.4, 1.0)
+    assert reported_ends(0.4, math.nan, 0.5)[2] == "no_interval"
+    assert reported_ends(0.4, 0.4, 0.4 * (1 + 1e-15))[2] == "no_variation"
+    assert reported_ends(1.0, math.nan, math.nan, certain=True) == (1.0, 1.0, "")
 
 
 def test_small_samples_take_quantiles_of_student():
@@ -157,11 +157,11 @@ def test_a_fitted_tail_goes_on_beyond_the_largest_amount_and_keeps_units():
     beyond = tailed.counts[tailed.values > 2 * start].sum()
     assert beyond == pytest.approx(20 * 2**-exponent, rel=0.15)
     for light in (np.arange(1.0, 5.0), 1000 + np.random.default_rng(1).random(400)):
-        assert grown(Spectrum.from_arrays(light)).values.max(-1).tolist() == [light.max()] * 9
+        assert likely_populations(Spectrum.from_arrays(light)).values.max(-1).tolist() == [light.max()] * 9
 
 
 def test_tails_are_as_uncertain_as_their_few_units_leave_them():
-    few, many = (grown(Spectrum.from_arrays(pareto(n))).values.max(-1).tolist() for n in (30, 30_000))
+    few, many = (likely_populations(Spectrum.from_arrays(pareto(n))).values.max(-1).tolist() for n in (30, 30_000))
     assert sorted(few, reverse=True) == few  # from the heaviest tail to the lightest
     assert few[0] / few[-1] > 20 * many[0] / many[-1]
     assert len(few) == len(many) == 9
@@ -170,7 +170,7 @@ def test_tails_are_as_uncertain_as_their_few_units_leave_them():
 def test_a_slice_is_drawn_from_the_same_tails_whatever_slices_stand_beside_it():
     slices = [Spectrum.from_arrays(pareto(n)) for n in (40, 38)]
     (_, stacked), *_ = Spectra.from_spectra(slices).batches(10_000)
-    one, both = grown(slices[0]), grown(stacked)
+    one, both = likely_populations(slices[0]), likely_populations(stacked)
     held, there = one.counts > 0, both.counts[0] > 0
     assert np.array_equal(one.counts[held], both.counts[0][there])
     assert np.array_equal(one.values[held], both.values[0][there])
@@ -332,9 +332,9 @@ def test_the_page_of_a_history_says_that_intervals_of_two_days_are_no_test(tmp_p
 
 @pytest.mark.parametrize("items", [0, 1, 30, 2_000])
 def test_as_many_items_are_drawn_as_there_are(items):
-    from evenhand.intervals.items import _counts
+    from evenhand.intervals.items import item_counts
 
-    drawn = _counts(items, 40, np.random.default_rng(1)).astype(np.int64)
+    drawn = item_counts(items, 40, np.random.default_rng(1)).astype(np.int64)
     assert drawn.shape == (items, 40)
     assert drawn.sum(0).tolist() == [items] * 40
     if items > 1:

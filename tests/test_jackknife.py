@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evenhand.intervals.jackknife import buckets, jackknife_ends
+from evenhand.intervals.jackknife import jackknife_ends, random_buckets
 from evenhand.metrics import gini
 
 
@@ -30,10 +30,10 @@ def test_without_variation_or_with_too_few_buckets_there_is_no_interval(values):
 
 
 def test_buckets_are_dealt_evenly_and_by_the_seed():
-    dealt = buckets(1_003, np.random.default_rng(4), 100)
+    dealt = random_buckets(1_003, np.random.default_rng(4), 100)
     assert sorted(set(np.bincount(dealt))) == [10, 11]
-    assert (dealt == buckets(1_003, np.random.default_rng(4), 100)).all()
-    assert len(set(buckets(7, np.random.default_rng(4)))) == 7
+    assert (dealt == random_buckets(1_003, np.random.default_rng(4), 100)).all()
+    assert len(set(random_buckets(7, np.random.default_rng(4)))) == 7
 
 
 def test_intervals_of_a_gini_over_providers_hold_its_mean_over_other_requests():

@@ -350,7 +350,7 @@ def test_odds_and_opportunity_are_kolmogorov_distances_also_with_weights_and_gra
 
 @pytest.mark.parametrize("shift", [0.0, 0.15])
 def test_the_interval_of_a_distance_holds_the_truth_also_where_there_is_none(shift, monkeypatch):
-    for name, fewer in {"DRAWS": 1, "FEWEST_DRAWS": 1, "MULTIPLIERS": 99}.items():
+    for name, fewer in {"DRAWS": 1, "MULTIPLIERS": 99}.items():
         monkeypatch.setattr(odds, name, fewer)
     truth = 1 - (1 - shift) if shift else 0.0  # uniform scores, one group's moved up
     held = 0
@@ -485,9 +485,8 @@ def test_the_chance_of_odds_gaps_from_rows_spread_over_the_scores_is_that_of_all
     rows = Rows.from_arrays(rng.normal(size=many), outcome=outcome, groups=(rng.random(many) < 0.3).astype(int))
     whole = odds.odds_gaps(rows, 1, 0, 0.95, [False, True])
     monkeypatch.setattr(odds, "SPREAD", 2_000)
-    monkeypatch.setattr(odds, "FEWEST_SPREAD", 200)
     kept = len(range(many)[odds._every_nth(many, [int(outcome.sum())])])
-    assert kept == (4_000 if rare else 2_000)
+    assert kept == (6_000 if rare else 2_000)
     for some, every in zip(odds.odds_gaps(rows, 1, 0, 0.95, [False, True]), whole, strict=True):
         assert (some.estimate, some.low, some.high) == (every.estimate, every.low, every.high)
         assert some.chance == pytest.approx(every.chance, rel=0.1)  # some four errors of its draws

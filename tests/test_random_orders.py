@@ -43,10 +43,9 @@ def test_every_order_is_equally_likely():
 def test_what_is_left_of_random_orders_of_more_items_is_as_random():
     p, of = lists([5]), np.array([0])
     six, five = (order_sums.Batch(size, of, of, [slice(0, 1)]) for size in (6, 5))
-    longer = order_sums.Drawn.for_batch(p, six, 24_000, 1, None)
-    short = order_sums.Drawn.for_batch(p, five, 24_000, 1, longer)
-    alone = order_sums.Drawn.for_batch(p, five, 24_000, 1, None)
-    left, own = (np.concatenate([order for _, order in drawn.orders()]) for drawn in (short, alone))
+    drawn, alone = (order_sums.RandomOrders(24_000, 1) for _ in range(2))
+    assert all(order.shape[1] == 6 for _, order in drawn.of_batch(p, six))
+    left, own = (np.concatenate([order for _, order in orders.of_batch(p, five)]) for orders in (drawn, alone))
     assert (left == own).all()
     _, times = np.unique(left @ 10 ** np.arange(5), return_counts=True)
     assert len(times) == 120

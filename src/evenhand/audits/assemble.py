@@ -11,7 +11,7 @@ from evenhand.cards import REGISTRY, MetricSpec, parse_metric
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import RANGE, Row
 from evenhand.intervals.difference import holm_by_family
-from evenhand.intervals.rules import ANYTHING, FEW, few, settled
+from evenhand.intervals.rules import ANYTHING, FEW_UNITS, MIN_UNITS, reported_ends
 
 
 def notes(*codes: str) -> str | None:
@@ -36,12 +36,13 @@ def bounded(rows: Sequence[Row], over: str) -> list[Row]:
 def _bounded(r: Row, spec: MetricSpec | None, over: str) -> Row:
     if r["note"] == "suppressed" or math.isnan(r["estimate"]):
         return {**r, "low": math.nan, "high": math.nan}
-    fewest = FEW if spec is None or "few" in r else max(FEW, spec.fewest)
-    is_too_few, is_few = few(r.get("rests_on", r["units"]) if over in FEW_OF else None, fewest)
+    fewest = FEW_UNITS if spec is None or "few" in r else max(FEW_UNITS, spec.fewest)
+    units = r.get("rests_on", r["units"]) if over in FEW_OF else None
+    is_too_few, is_few = (False, False) if units is None else (units < MIN_UNITS, units < fewest)
     low, high = (math.nan, math.nan) if is_too_few else (r["low"], r["high"])
     span = r.get("span") or (ANYTHING if spec is None else spec.span)
     certain = bool(r.get("certain", spec is not None and spec.certain))
-    low, high, why = settled(r["estimate"], low, high, span, certain=certain)
+    low, high, why = reported_ends(r["estimate"], low, high, span, certain=certain)
     codes = [c for c in (r["note"] or "").split("; ") if c]
     has_reason = is_too_few or (why == "no_interval" and codes)
     codes += [r.get("few") or FEW_OF.get(over, "")] if is_few and not certain else []

@@ -15,10 +15,10 @@ from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
+from evenhand.intervals.jackknife import both_ends, viewer_ends
 from evenhand.intervals.kinds import Estimates, Interval
 from evenhand.intervals.spectra import MANY, MOST_CELLS, estimates
 from evenhand.intervals.tails import cautions
-from evenhand.intervals.viewers import both_ends, viewer_ends, viewers
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.report.charts.lorenz_curves import corners, stops
 from evenhand.report.words.text import plural
@@ -205,7 +205,8 @@ def _rows(
                 least, most = a.metric.attainable_on(spectra[i], **a.params)
                 r |= {"least": float(least), "most": float(most)}
             if seen is not None:
-                r |= _over_viewers(r, a, viewers(seen[label]) if label in seen else 0, both=both)
+                active = int((seen[label].volumes > 0).sum()) if label in seen else 0
+                r |= _over_viewers(r, a, active, both=both)
             if label in slices.broken:
                 r = nan_in_data(r)
             rows.append(suppressed(r) if small[i] else r)

@@ -18,6 +18,7 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row, slice_words
 from evenhand.intervals import crosstabs
 from evenhand.intervals.crosstabs import Question, Resampled, values
+from evenhand.intervals.rules import ROUNDING
 from evenhand.intervals.kinds import Interval
 from evenhand.labels import all_but, matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
@@ -379,9 +380,9 @@ class _Measure:
             )
 
         groups = len(sides.names)
-        if len(sides.pairs) < 2 or (needed := seconds(sides.pairs, groups)) < crosstabs.LONGEST:
+        if len(sides.pairs) < 2 or (needed := seconds(sides.pairs, groups)) < 60:
             return
-        if needed > crosstabs.MOST_TIMES * seconds(sides.pairs[:1], 2):
+        if needed > 20 * seconds(sides.pairs[:1], 2):  # a single pair that takes long allows for more
             items = max(part.item_count for part in slices)
             raise EvenhandError(
                 f"user_groups has {groups:,} groups, and {len(sides.pairs):,} pairs of them over {items:,} items would take about "
@@ -500,7 +501,7 @@ def _chance_and_p(estimate: float, chance: Floats | float) -> tuple[float, float
         return math.nan, None
     if np.ndim(chance) == 0:
         return float(draws[0]), None
-    return float(np.median(draws)), float((1 + (draws >= estimate - crosstabs.ROUNDING).sum()) / (1 + len(draws)))
+    return float(np.median(draws)), float((1 + (draws >= estimate - ROUNDING).sum()) / (1 + len(draws)))
 
 
 def _chances(total: Crosstab, questions: Sequence[Question], by_chance: ResampledLists | None) -> list[Floats | float]:

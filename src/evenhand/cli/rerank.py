@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def _tool() -> Audit:
+    from evenhand.audits import rerank  # noqa: F401  (declares it)
     from evenhand.audits.declare import TOOLS
-    from evenhand.audits.rebalance import rerank  # noqa: F401  (declares it)
 
     return TOOLS["rerank"]
 

@@ -21,6 +21,7 @@ bound holds up to 0.3 (`benchmarks/alarms.py` has the figures, on other designs 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,18 +30,23 @@ Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 
 WEEK = 7
-SETTLED = 15
-"""Residuals that the spread rests on before an alarm may be raised: 28 days of history where every day has a look."""
-GAIN = 2.0
-ALLOWANCE = 1.16
-MOST = 2.25
-"""A single day, however far off, counts for no more standard deviations than this."""
-OUTLYING = 3.5
-"""Residuals count in the spread, and in the weekday's mean, up to this many standard deviations."""
-PATIENCE = 300.0
-"""Looks over which half of the false-alarm budget is spent."""
-ROUNDING = 1e-9
-"""Levels that differ by less than this, relative to their size, are the same."""
+
+
+class Calibrated(NamedTuple):
+    """Settings that were chosen together, on Gaussian, t(4), Laplace, gamma and exponential noise with autocorrelation 0.3.
+
+    `benchmarks/alarms.py` checks on other designs that the false-alarm rate holds and how soon shifts are found.
+    """
+
+    settled: int = 15  # residuals behind the spread before an alarm may be raised: 28 days where every day has a look
+    gain: float = 2.0  # lambda
+    allowance: float = 1.16  # k
+    most: float = 2.25  # a single day, however far off, counts for no more standard deviations
+    outlying: float = 3.5  # residuals count in the spread and in the weekday's mean up to this many deviations
+    patience: float = 300.0  # looks over which half of the false-alarm budget is spent
+
+
+CHART = Calibrated()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +162,11 @@ class _State:
         y, which = y[has_mean], which[has_mean]
         wider = np.sqrt(1 + 1 / self.count[which, day])
         residual = (y - self.mean[which, day]) / wider
-        residual[np.abs(residual) <= ROUNDING * np.abs(self.mean[which, day])] = 0.0
+        residual[np.abs(residual) <= 1e-9 * np.abs(self.mean[which, day])] = 0.0  # the same level but for rounding
         self._age_residuals(which)
-        ready = self.freedom[which] >= SETTLED
+        ready = self.freedom[which] >= CHART.settled
         self._weigh(residual[ready], which[ready], look)
-        clipped = np.clip(residual, -OUTLYING * self.spread[which], OUTLYING * self.spread[which])
+        clipped = np.clip(residual, -CHART.outlying * self.spread[which], CHART.outlying * self.spread[which])
         self.recent[which, -1] = clipped**2
         self._learn(self.mean[which, day] + clipped * wider, which, day)
         return which[ready]
@@ -181,22 +187,19 @@ class _State:
 
     def _weigh(self, residual: Floats, which: Whole, look: int) -> None:
         """Add what this look says for a rise and for a fall."""
-        with np.errstate(
-            divide="ignore", invalid="ignore"
-        ):  # a series that never varied: any change is as far off as counts
+        with np.errstate(divide="ignore", invalid="ignore"):  # after no variation, any change is infinitely far off
             ratio = np.where(residual == 0, 0.0, residual / self.spread[which])
         score = normal_score(ratio, self.freedom[which])
-        clipped = np.clip(score, -OUTLYING, OUTLYING)
+        clipped = np.clip(score, -CHART.outlying, CHART.outlying)
         self.products[which] += clipped * self.latest[which]
         self.own_squares[which] += clipped**2
         self.latest[which] = clipped
-        score = np.clip(score, -MOST, MOST)
-        sides = np.stack([score, -score], axis=1) - ALLOWANCE
-        age = self.age[which, None]
-        weight = (
-            PATIENCE / ((age + PATIENCE) * (age + PATIENCE + 1)) / 2
-        )  # over both sides and all looks, they add up to 1
-        self.evidence[which] = (self.evidence[which] + weight) * np.exp(GAIN * sides)
+        score = np.clip(score, -CHART.most, CHART.most)
+        sides = np.stack([score, -score], axis=1) - CHART.allowance
+        # Weights of all looks and both sides add up to 1.
+        age = self.age[which, None] + CHART.patience
+        weight = CHART.patience / (age * (age + 1)) / 2
+        self.evidence[which] = (self.evidence[which] + weight) * np.exp(CHART.gain * sides)
         begins = self.climb[which] <= 0
         self.since[which] = np.where(begins, look, self.since[which])
         self.climb[which] = np.maximum(np.where(begins, 0.0, self.climb[which]) + sides, 0.0)

@@ -14,25 +14,13 @@ import numpy as np
 from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.experiments import Contrast, lorenz_on_grid, mean_of_known, past_slope, spread_of_known
 from evenhand.intervals.kinds import DEFAULT_DRAWS, percentile_ends
+from evenhand.intervals.rules import MIN_UNITS, ROUNDING
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.tallies.paired_amounts import PairedAmounts, joined
 from evenhand.tallies.spectrum import Spectrum
 
 MOST_CELLS = 1 << 20
 """Cells (draws x pairs) handled at a time."""
-
-FEWEST = 5
-"""Units below which an arm has no interval."""
-
-CHEAP, MOST_DRAWS = 1 << 22, 9_999
-"""Cells (draws x pairs) up to which more units are re-assigned than were asked for, and how often at most: ends of intervals are
-quantiles of few draws otherwise."""
-
-THINNINGS = 20
-"""Draws over which the effect of volume is averaged."""
-
-MOST_THINNED = 20_000_000
-"""Units above which it is not worked out."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +51,8 @@ def units_contrast(
     """
     pooled, in_arm = arm.pool(control)
     pooled, order, starts = pooled.binned()
-    if draws >= DEFAULT_DRAWS:
-        draws = max(draws, min(MOST_DRAWS, CHEAP // max(1, len(pooled.first))))
+    if draws >= DEFAULT_DRAWS:  # more where they are cheap: ends of intervals are quantiles of few draws otherwise
+        draws = max(draws, min(9_999, (1 << 22) // max(1, len(pooled.first))))
     chosen = np.concatenate([joined(in_arm, order, starts)[None], pooled.split(round(arm.units), draws, rng)])
     rest = pooled.counts - chosen
     treated, others = measured(pooled, chosen, specs), measured(pooled, rest, specs)
@@ -125,23 +113,30 @@ def _curve(tally: PairedAmounts, side: int) -> Floats:
 
 def enough(*tallies: PairedAmounts) -> bool:
     """Whether every tally has enough units for an interval."""
-    return min(tally.units for tally in tallies) >= FEWEST
+    return min(tally.units for tally in tallies) >= MIN_UNITS
 
 
 def thinned(
-    contrast: Contrast, pairs: PairedAmounts, specs: Sequence[MetricSpec], *, equal: bool, rng: np.random.Generator
+    contrast: Contrast,
+    pairs: PairedAmounts,
+    specs: Sequence[MetricSpec],
+    *,
+    equal: bool,
+    rng: np.random.Generator,
+    draws: int = 20,
 ) -> Contrast:
-    """The contrast with the effect of volume: the larger occasion thinned to the smaller one.
+    """The contrast with the effect of volume: the larger occasion thinned to the smaller one, averaged over draws.
 
-    Each event stays with the same chance. With `equal` the difference itself is the one at equal volume.
+    Each event stays with the same chance. With `equal` the difference itself is the one at equal volume. Not worked out for
+    more than 20 million units.
     """
     totals = [float((x * pairs.counts).sum()) for x in (pairs.first, pairs.second)]
-    if min(totals) <= 0 or pairs.units > MOST_THINNED or (pairs.weights is not None):
+    if min(totals) <= 0 or pairs.units > 20_000_000 or pairs.weights is not None:
         return contrast
     larger = int(totals[1] > totals[0])
     amounts = np.repeat((pairs.first, pairs.second)[larger], pairs.counts.astype(np.int64)).astype(np.int64)
-    thin = np.empty((THINNINGS, len(specs)))
-    for k in range(THINNINGS):
+    thin = np.empty((draws, len(specs)))
+    for k in range(draws):
         spectrum = Spectrum.from_arrays(rng.binomial(amounts, min(totals) / max(totals)))
         thin[k] = [float(a.on(spectrum)) for a in specs]
     less = thin.mean(0) - (contrast.treatment, contrast.control)[larger]
@@ -216,8 +211,8 @@ def tail_p(ratios: Floats) -> Floats:
     """Twice the smaller tail in which the first of the ratios lies, itself counted among them."""
     defined = (~np.isnan(ratios)).sum(0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        above = (ratios >= ratios[0] - 1e-12 * np.abs(ratios[0])).sum(0) / defined
-        below = (ratios <= ratios[0] + 1e-12 * np.abs(ratios[0])).sum(0) / defined
+        above = (ratios >= ratios[0] - ROUNDING * np.abs(ratios[0])).sum(0) / defined
+        below = (ratios <= ratios[0] + ROUNDING * np.abs(ratios[0])).sum(0) / defined
     return np.where(np.isnan(ratios[0]), np.nan, np.minimum(2 * np.minimum(above, below), 1.0))
 
 

@@ -12,18 +12,13 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.kinds import Interval, drawn_ends, without_noise
+from evenhand.intervals.rules import ROUNDING
 from evenhand.streams import stream
 from evenhand.tallies.crosstab import MOST_CELLS, Crosstab, ResampledLists, Times
 from evenhand.tallies.ragged import Ints
 
-CELLS = 1 << 25
-"""Cells (draws x groups x items) that replicates may hold."""
-
 WORK = 4e9
 """Slots times draws that replicates may cost: a few seconds."""
-
-FEWEST = 40
-"""Draws that are made whatever they cost; enough for an error, too few for percentiles."""
 
 EXACT = 1 << 24
 """Users times draws up to which users are drawn within their group and labels permuted exactly."""
@@ -32,27 +27,16 @@ AT_ONCE = 1 << 12
 """Users who are drawn or relabelled at a time, since random numbers are wide."""
 
 NORMAL_DRAWS = 199
-
-ROUNDING = 1e-12
-"""Tolerance for the last digits of equal sums."""
-
-LONGEST = 60.0
-"""Seconds that pairs of groups may take; more only where a single pair would take a good part of that."""
-
-MOST_TIMES = 20.0
-"""How many times as long as a single pair all of them may take, where that is longer than `LONGEST`."""
-
-SECONDS_PER_CELL, SECONDS_PER_SLOT, SECONDS_PER_CALL, SECONDS_PER_ROW = 5e-9, 2.5e-9, 5e-5, 2e-4
-"""Measured on one core: a cell of a crosstab, a slot under a draw, a metric on some draws, a row of a result."""
+"""Draws behind the standard error of a normal interval."""
 
 Weighted = tuple[int | Ints, Times]
 """Where users count (one place for all, or one each), and their weights (U, D)."""
 
 
 def affordable(draws: int, groups: int, items: int, slots: float) -> int:
-    """As many draws as memory and time allow, at least `FEWEST`."""
-    most = min(CELLS // max(1, groups * items), int(WORK / max(1.0, slots)))
-    return min(draws, max(FEWEST, most))
+    """As many draws as memory and time allow, at least 40: enough for an error, too few for percentiles."""
+    most = min((1 << 25) // max(1, groups * items), int(WORK / max(1.0, slots)))
+    return min(draws, max(40, most))
 
 
 class Resampled:
@@ -66,11 +50,9 @@ class Resampled:
         if self.exact:
             for row, name in enumerate(names):
                 members = np.flatnonzero(codes == row)
-                if len(members):
+                if n := len(members):
                     rng = stream(seed, "users", *where, name)
-                    self._weights[members] = rng.multinomial(
-                        len(members), np.full(len(members), 1 / len(members)), draws
-                    ).T
+                    self._weights[members] = rng.multinomial(n, np.full(n, 1 / n), draws).T
         self.most = int(self._weights.max(initial=1)) if self.exact else int(_POISSON.max())
         self._stream = seed, "users", *where
 
@@ -96,22 +78,21 @@ class PermutedLabels:
 
     def between(self, start: int, stop: int) -> Iterator[Weighted]:
         """For every group, which users have its label in which of these draws."""
-        labels = (
-            self._labels[:, start:stop] if len(self._codes) * self.draws <= EXACT else self._each(range(start, stop))
-        )
+        exact = len(self._codes) * self.draws <= EXACT
+        labels = self._permuted[:, start:stop] if exact else self._independent(range(start, stop))
         for place, row in enumerate(self.rows):
             yield place, (labels == row).view(np.uint8)
 
     @cached_property
-    def _labels(self) -> npt.NDArray[Any]:
+    def _permuted(self) -> npt.NDArray[Any]:
         """(U, D) permuted labels, made when first needed."""
-        labels, codes = self._nobody(self.draws), self._codes[self._labelled]
+        labels, codes = self._unlabelled(self.draws), self._codes[self._labelled]
         labels[self._labelled] = stream(*self._stream).permuted(np.tile(codes, (self.draws, 1)), axis=1).T
         return labels
 
-    def _each(self, draws: range) -> npt.NDArray[Any]:
-        """(U, D) labels of users, each by itself."""
-        labels = self._nobody(len(draws))
+    def _independent(self, draws: range) -> npt.NDArray[Any]:
+        """(U, D) labels of users, each drawn by itself with the groups' shares."""
+        labels = self._unlabelled(len(draws))
         edges = (np.cumsum(self.sizes)[:-1] / self.sizes.sum() * (1 << 32)).astype(np.int64).tolist()
         for users, lots in _lots(self._stream, len(labels), draws, np.uint32):
             labels[users] = 0
@@ -120,7 +101,7 @@ class PermutedLabels:
         labels[~self._labelled] = len(self.sizes)
         return labels
 
-    def _nobody(self, draws: int) -> npt.NDArray[Any]:
+    def _unlabelled(self, draws: int) -> npt.NDArray[Any]:
         groups = len(self.sizes)
         return np.full((len(self._codes), draws), groups, dtype=np.min_scalar_type(groups + 1))
 
@@ -202,7 +183,7 @@ def ends(
 
     A distance between two groups reads the noise of both as distance, so its bias is taken off. Other metrics say what
     so many users are shown, and their interval is for as many others. A distance that permuted labels (draws of
-    `chance`) reach often enough is not told apart from none: the interval then starts there.
+    `chance`) reach often enough is not significantly different from none: the interval then starts there.
     """
     span, compares = question.ask.span, question.pair is not None
     low, high = drawn_ends(estimate, draws, how, span, users, biased=compares)
@@ -215,18 +196,18 @@ def ends(
 def seconds_of_pairs(
     questions: Sequence[Question], groups: int, items: int, slots: float, draws: int, deals: int
 ) -> float:
-    """Estimated seconds for the metrics, with users resampled and labels permuted."""
+    """Estimated seconds for the metrics, with users resampled and labels permuted.
+
+    Measured on one core: a cell of a crosstab, a slot under a draw, a metric on some draws, a row of a result.
+    """
+    per_cell, per_slot, per_call, per_row = 5e-9, 2.5e-9, 5e-5, 2e-4
     draws = affordable(draws, groups, items, slots) if draws else 0
     deals = affordable(deals, groups, items, slots * groups) if deals else 0
-    calls = sum((draws + 1) + deals * bool(q.ask.card.shuffled) for q in questions)
-    read = sum((draws + 1) + deals * bool(q.ask.card.shuffled) for q in questions if "shown" in q.ask.reads)
+    calls = [(draws + 1) + deals * bool(q.ask.card.shuffled) for q in questions]
+    read = sum(n for n, q in zip(calls, questions, strict=True) if "shown" in q.ask.reads)
     at_once = max(1, MOST_CELLS // max(1, groups * items))
-    return (
-        SECONDS_PER_CELL * items * (read + groups * (draws + deals))
-        + SECONDS_PER_SLOT * slots * (draws + deals * groups)
-        + SECONDS_PER_CALL * calls / at_once
-        + SECONDS_PER_ROW * len(questions)
-    )
+    counting = per_cell * items * (read + groups * (draws + deals)) + per_slot * slots * (draws + deals * groups)
+    return counting + per_call * sum(calls) / at_once + per_row * len(questions)
 
 
 def plans(
@@ -237,7 +218,8 @@ def plans(
     present = len(np.unique(codes))
     resampled = permuted = None
     if how.kind != "none" and len(codes):
-        resampled = Resampled(codes, names, affordable(how.draws or NORMAL_DRAWS, present, items, slots), seed, where)
+        draws = affordable(how.draws or NORMAL_DRAWS, present, items, slots)
+        resampled = Resampled(codes, names, draws, seed, where)
     if deals and groups and len(codes):
         permuted = PermutedLabels(codes, groups, affordable(deals, groups, items, slots * groups), seed, where)
     return resampled, permuted

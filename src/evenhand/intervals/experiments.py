@@ -14,19 +14,11 @@ from typing import Literal
 import numpy as np
 
 from evenhand.cards import Floats, MetricSpec
+from evenhand.intervals.rules import MIN_UNITS, ROUNDING
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.ragged import Bools
 from evenhand.tallies.spectrum import Spectrum
-
-CURVES = 40
-"""Draws over which a Lorenz curve is averaged."""
-
-SUBSETS = 400
-"""Draws of an arm at the depth of another one."""
-
-FEWEST = 5
-"""Buckets below which an arm has no interval."""
 
 GRID = np.unique(np.concatenate([np.linspace(0, 1, 41), 1 - np.geomspace(0.001, 0.1, 9)]))
 """Shares of the units at which the Lorenz curves of arms are read."""
@@ -89,22 +81,22 @@ def contrast(
     pair, past = tally.only(in_pair), None if before is None else before.only(in_pair)
     treated = pair.arms == arm
     chosen = np.concatenate([treated[None], reassignments(treated, pair.movable, draws, rng)])
-    moved = differences(pair, specs, chosen)
+    adjusted = moved = differences(pair, specs, chosen)
     slope = np.zeros(len(specs))
     if past is not None:
         moved_before = differences(past, specs, chosen)
         slope = past_slope(moved, moved_before)
-        adjusted = _settled(moved - slope * (moved_before - mean_of_known(moved_before)), moved)
-    else:
-        adjusted = moved
+        adjusted = moved - slope * (moved_before - mean_of_known(moved_before))
+        mean = mean_of_known(adjusted)  # differences of which the past explains all but rounding are the same
+        rounding = ROUNDING * np.nan_to_num(np.abs(moved)).max(0)
+        adjusted = np.where(np.abs(adjusted - mean) > rounding, adjusted, mean)
     with np.errstate(invalid="ignore", divide="ignore"):
         explained = 1 - spread_of_known(adjusted) / spread_of_known(moved)
     depths = volumes(pair, treated, equal)
     sides = [_at_depth(pair.only(side), specs, depth, rng, past and past.only(side), slope) for side, depth in depths]
-    now = [pair_value for pair_value, _ in sides]
-    adjusted_sides = [adjusted_value for _, adjusted_value in sides]
+    now, adjusted_sides = zip(*sides, strict=True)
     estimate = adjusted_sides[0].value - adjusted_sides[1].value
-    low, high, error = _ends(estimate, adjusted_sides, level, specs)
+    low, high, error = welch_ends(estimate, adjusted_sides, level, specs)
     return Contrast(
         now[0].value, now[1].value, estimate, low, high, error, moved[0], mean_of_known(moved),
         two_sided(adjusted), adjusted[1:], adjusted[0], np.isnan(moved[1:]).sum(0), explained,
@@ -146,15 +138,8 @@ def spread_of_known(draws: Floats) -> Floats:
     return mean_of_known((draws - mean_of_known(draws)) ** 2)
 
 
-def values(tally: Buckets, specs: Sequence[MetricSpec], chosen: Bools) -> Floats:
-    """Every metric on what each draw's buckets give: (draws, metrics)."""
-    return _values_and_curves(tally, specs, chosen, 0)[0]
-
-
-def _values_and_curves(
-    tally: Buckets, specs: Sequence[MetricSpec], chosen: Bools, curves: int
-) -> tuple[Floats, Floats]:
-    """(draws, metrics) values, and the Lorenz curves of the first draws."""
+def values(tally: Buckets, specs: Sequence[MetricSpec], chosen: Bools, curves: int = 0) -> tuple[Floats, Floats]:
+    """(draws, metrics) values on what each draw's buckets give, and the Lorenz curves of the first draws."""
     results, curve = np.full((len(chosen), len(specs)), np.nan), np.full((min(curves, len(chosen)), len(GRID)), np.nan)
     for at, spectrum in tally.spectra(chosen):
         for i, a in enumerate(specs):
@@ -183,19 +168,13 @@ def differences(tally: Buckets, specs: Sequence[MetricSpec], chosen: Bools) -> F
     return results
 
 
-def _settled(adjusted: Floats, moved: Floats) -> Floats:
-    """Differences of which the past explains all but rounding are the same."""
-    mean = mean_of_known(adjusted)
-    return np.where(np.abs(adjusted - mean) > 1e-12 * np.nan_to_num(np.abs(moved)).max(0), adjusted, mean)
-
-
 def two_sided(moved: Floats) -> Floats:
     """Two-sided permutation p of the first difference among all of them.
 
     The mean is over all of them, so that under re-assignment none stands out.
     """
     far = np.abs(moved - mean_of_known(moved))
-    as_far = far >= far[0] * (1 - 1e-12)
+    as_far = far >= far[0] * (1 - ROUNDING)
     with np.errstate(invalid="ignore"):
         p = as_far.sum(0) / (~np.isnan(moved)).sum(0)
     return np.where(np.isnan(moved[0]), np.nan, p)
@@ -219,8 +198,8 @@ def _at_depth(
 ) -> tuple[Depth, Depth]:
     """An arm at a share of its randomised units, as it is and less what the past explains."""
     chosen, weight, left = subsets(arm, share, rng)
-    results, curves = _values_and_curves(arm, specs, chosen, 1 if weight[0] > 0.5 else CURVES)
-    past = values(before, specs, chosen) if before is not None else np.zeros_like(results)
+    results, curves = values(arm, specs, chosen, curves=1 if weight[0] > 0.5 else 40)
+    past = values(before, specs, chosen)[0] if before is not None else np.zeros_like(results)
     buckets = int(arm.movable.sum())
     out = []
     for each in (results, results - slope * np.nan_to_num(past)):
@@ -228,13 +207,12 @@ def _at_depth(
         # Only draws that leave out the same number of buckets tell how much buckets differ.
         spread = spread_of_known(each[left > 0])
         gone = float(left[left > 0].mean()) if (left > 0).any() else 1.0
-        out.append(
-            Depth(mean, spread * (buckets - gone) / gone, float(min(buckets - 1, (left > 0).sum() - 1)), curves.mean(0))
-        )
+        freedom = float(min(buckets - 1, (left > 0).sum() - 1))
+        out.append(Depth(mean, spread * (buckets - gone) / gone, freedom, curves.mean(0)))
     return out[0], out[1]
 
 
-def subsets(arm: Buckets, share: float, rng: np.random.Generator) -> tuple[Bools, Floats, Floats]:
+def subsets(arm: Buckets, share: float, rng: np.random.Generator, draws: int = 400) -> tuple[Bools, Floats, Floats]:
     """Draws of buckets at a share of an arm's units, their weights, and buckets left out of each.
 
     The number of buckets is the whole number below or above, in such proportion that the mean is right. An arm that is
@@ -247,12 +225,12 @@ def subsets(arm: Buckets, share: float, rng: np.random.Generator) -> tuple[Bools
     if target > buckets - 1:
         return _nearly_whole(arm, target, everyone / size)
     below = int(np.floor(target))
-    above = round((target - below) * SUBSETS)
-    many = np.repeat([below, below + 1], [SUBSETS - above, above])
-    ranks = rng.permuted(np.broadcast_to(np.arange(buckets), (SUBSETS, buckets)), axis=1)
-    chosen = np.zeros((SUBSETS, len(arm.sizes)), dtype=bool)
+    above = round((target - below) * draws)
+    many = np.repeat([below, below + 1], [draws - above, above])
+    ranks = rng.permuted(np.broadcast_to(np.arange(buckets), (draws, buckets)), axis=1)
+    chosen = np.zeros((draws, len(arm.sizes)), dtype=bool)
     chosen[:, arm.movable] = ranks < many[:, None]
-    return chosen, np.full(SUBSETS, 1 / SUBSETS), (buckets - many).astype(np.float64)
+    return chosen, np.full(draws, 1 / draws), (buckets - many).astype(np.float64)
 
 
 def _nearly_whole(arm: Buckets, target: float, everyone: float) -> tuple[Bools, Floats, Floats]:
@@ -265,7 +243,7 @@ def _nearly_whole(arm: Buckets, target: float, everyone: float) -> tuple[Bools, 
     return chosen, weight, np.concatenate([[0.0], np.ones(len(movable))])
 
 
-def _ends(
+def welch_ends(
     estimate: Floats, sides: Sequence[Depth], level: float | None, specs: Sequence[MetricSpec]
 ) -> tuple[Floats, Floats, Floats]:
     """Welch interval (t quantile times standard error), clipped to possible differences."""
@@ -273,7 +251,7 @@ def _ends(
 
     nothing = np.full(len(estimate), np.nan)
     variance = sides[0].variance + sides[1].variance
-    if level is None or min(side.freedom for side in sides) < FEWEST - 1:
+    if level is None or min(side.freedom for side in sides) < MIN_UNITS - 1:
         return nothing, nothing.copy(), np.sqrt(variance)
     with np.errstate(invalid="ignore", divide="ignore"):
         freedom = variance**2 / sum(side.variance**2 / side.freedom for side in sides)
@@ -316,7 +294,7 @@ def detectable(
     for at in (slice(0, many[0]), slice(many[0], many[0] + many[1])):
         chosen = np.zeros((draws, len(tally.sizes)), dtype=bool)
         np.put_along_axis(chosen, order[:, at], True, axis=1)
-        sides.append(values(tally, specs, chosen))
+        sides.append(values(tally, specs, chosen)[0])
     normal = NormalDist()
     reach = normal.inv_cdf((1 + level) / 2) + normal.inv_cdf(power)
     smaller = sides[int(many[1] < many[0])]

@@ -1,4 +1,4 @@
-"""Draws that need single items: attention item by item, and items resampled beside requests."""
+"""Draws that need single items: attention item by item, and items resampled as well as requests."""
 
 from __future__ import annotations
 
@@ -15,10 +15,6 @@ from evenhand.tallies.requests import Measured
 
 MOST_WORK = 4_000_000_000
 """Draws times cells that are resampled; beyond it item-level attention has no interval."""
-
-MOST_CELLS = 1 << 22
-AT_ONCE = 16
-"""Draws of items whose sums are made together."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,7 @@ class ItemResampler:
         if not requests or draws * self.table.cells(part) > MOST_WORK:
             return None
         out = np.empty(draws)
-        at_once = max(1, MOST_CELLS // max(requests, items))
+        at_once = max(1, (1 << 22) // max(requests, items))
         for start in range(0, draws, at_once):
             count = min(at_once, draws - start)
             out[start : start + count] = self.ask.on(self.table.resampled(part, picks(requests, count, rng).T))
@@ -56,12 +52,11 @@ def crossed_draws(
 ) -> Floats:
     """(slices, metrics, draws) values on resamples of each slice's requests and of all items.
 
-    `measures` makes the metrics from the exposure of groups and their sizes of its groups.
+    `measures` makes the metrics from the exposure of groups and the sizes of groups.
     """
-    slices, results = range(len(sums.slices)), []
-    for start in range(0, draws, AT_ONCE):
-        count = min(AT_ONCE, draws - start)
-        counts = _counts(crossed.items, count, rng)
+    slices, results, at_once = range(len(sums.slices)), [], 16
+    for start in range(0, draws, at_once):
+        counts = item_counts(crossed.items, min(at_once, draws - start), rng)
         for drawn, sizes in crossed.drawn(sums, counts):
             times = [picks(n, 1, rng)[0] if n else np.zeros(0) for n in np.diff(sums.slice_starts).tolist()]
             measured = measures(drawn, sizes)
@@ -78,7 +73,7 @@ def crossed_draws(
     return np.moveaxis(np.array(results), 0, -1)
 
 
-def _counts(items: int, draws: int, rng: np.random.Generator) -> np.typing.NDArray[np.uint8]:
+def item_counts(items: int, draws: int, rng: np.random.Generator) -> np.typing.NDArray[np.uint8]:
     """(items, draws) how often each item is in a resample; a byte holds it in practice."""
     counts = np.empty((items, draws), dtype=np.uint8)
     for draw in range(draws):

@@ -12,15 +12,11 @@ import numpy as np
 
 from evenhand.cards import Floats, is_whole, parse_call
 from evenhand.errors import EvenhandError, unknown_name
-from evenhand.intervals.rules import t_quantile, tail_share
+from evenhand.intervals.rules import ROUNDING, t_quantile, tail_share
 
 Kind = Literal["bootstrap", "percentile", "normal", "none"]
 KINDS = ("bootstrap", "percentile", "normal")
 DEFAULT_DRAWS = 999
-MOSTLY = 0.9
-"""Share of the draws that must be finite for their mean to say where they lie."""
-ROUNDING = 1e-12
-"""(1 - 0.9) / 2 * 1000 is 49.99999999999999 in floating point and means the 50th draw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +114,9 @@ def percentile_ends(draws: Floats, level: float, units: Any = None) -> tuple[Flo
     defined = (~np.isnan(ordered)).sum(-1)
     tail = (1 - level) / 2 if units is None else tail_share(level, units)
     last = np.maximum(defined - 1, 0)
-    place = (defined + 1) * tail * (1 + ROUNDING)
-    low_at = np.clip(np.floor(place).astype(np.int64) - 1, 0, last)
-    high_at = np.clip(defined - np.floor(place).astype(np.int64), 0, last)
+    # (1 - 0.9) / 2 * 1000 is 49.99999999999999 in floating point and means the 50th draw.
+    place = np.floor((defined + 1) * tail * (1 + ROUNDING)).astype(np.int64)
+    low_at, high_at = np.clip(place - 1, 0, last), np.clip(defined - place, 0, last)
     low, high = (np.take_along_axis(ordered, at[..., None], -1)[..., 0] for at in (low_at, high_at))
     return low, high
 
@@ -135,14 +131,13 @@ def centred_ends(
     A measure that reads noise as unfairness (a squared norm, a distance) is above what it measures by the noise of its
     units, and a draw holds the noise twice. What the draws lie off the estimate is the bias: it is taken off once to say how
     far the estimate moves with other units, and twice to say where the value without noise lies; where `biased`, the
-    interval holds both. Draws that are not finite
-    are no part of the mean; where they are many, plain percentiles stand.
+    interval holds both. Draws that are not finite are no part of the mean; where they are many, plain percentiles stand.
     """
     low, high = percentile_ends(draws, level, units)
     finite = np.isfinite(draws)
     with np.errstate(invalid="ignore", divide="ignore"):
         off = np.where(finite, draws, 0.0).sum(-1) / finite.sum(-1) - estimate
-        off = np.where(finite.mean(-1) > MOSTLY, off, 0.0)
+        off = np.where(finite.mean(-1) > 0.9, off, 0.0)
         low, high = low - off, high - off
     return (low - np.maximum(off, 0.0), high - np.minimum(off, 0.0)) if biased else (low, high)
 

@@ -12,12 +12,12 @@ import functools
 import itertools
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.metrics.outcome import FEWEST_EVENTS, critical
+from evenhand.metrics.outcome import FEWEST_CLUSTERS, FEWEST_EVENTS, FEWEST_ROWS, critical
 from evenhand.metrics.outcome_rates import cuts, rates
 from evenhand.streams import stream
 from evenhand.tallies.ragged import Ints
@@ -27,28 +27,18 @@ Bools = np.typing.NDArray[np.bool_]
 Singles = np.typing.NDArray[np.float32]
 """Drawn noise, of which seven digits are plenty."""
 
-FEWEST = 30
-"""Rows of either group, among those with the same outcome, from which on their scores are compared."""
+SEED = 20_220
+"""Tests without a seed of their own: the same data always give the same p and interval."""
 
-FEWEST_CLUSTERS = 10
-DRAWS, FEWEST_DRAWS = 199, 19
-MOST_WORK = 40_000_000
-SPREAD, FEWEST_SPREAD = 1 << 13, 1 << 10
-"""Rows, from all over the scores, that stand for more of them when labels are permuted; and of each outcome, so many at least:
-the distance that permuting makes falls with the root of the rows, whatever the scores."""
+DRAWS, MULTIPLIERS = 199, 499
+"""Permutations of the labels for the chance level, and draws of the noise for the interval."""
 
-MULTIPLIERS = 499
-MOST_NUMBERS = 1 << 15
-AT_ONCE = 1 << 12
-"""Clusters whose multipliers are held at a time."""
-
-KEPT = 2
-"""Grades of the outcome for which the drawn numbers are kept: 3 MiB for outcomes of two kinds."""
+SPREAD = 1 << 13
+"""Rows, from all over the scores, that stand for more of them when labels are permuted: the distance that permuting makes falls
+with the root of the rows, whatever the scores."""
 
 MOST_CELLS = 400
 """Scores at which the noise is drawn; the distance itself is taken at every score."""
-
-SEED = 20_220
 
 
 @dataclass(frozen=True)
@@ -85,7 +75,7 @@ def odds_gaps(rows: Rows, group: int, reference: int, level: float, opportunity:
     grades = cuts(outcome)
     sides = [(cut, reached) for cut in grades for reached in (True, False)]
     masks = [outcome >= cut if reached else outcome < cut for cut, reached in sides]
-    enough = [min(np.count_nonzero(m & in_group), np.count_nonzero(m & ~in_group)) >= FEWEST for m in masks]
+    enough = [min(np.count_nonzero(m & in_group), np.count_nonzero(m & ~in_group)) >= FEWEST_ROWS for m in masks]
     required = [[k for k, (_, reached) in enumerate(sides) if reached or not only] for only in opportunity]
     usable = [[k for k in needed if enough[k]] for needed in required]
     if not any(usable):
@@ -93,18 +83,19 @@ def odds_gaps(rows: Rows, group: int, reference: int, level: float, opportunity:
     distances, draws = _permuted_distances(masks, in_group, score, weight, usable)
     cluster = None if rows.cluster is None else np.unique(rows.cluster[at][order], return_inverse=True)[1]
     few_clusters = cluster is not None and int(cluster.max(initial=-1)) + 1 < FEWEST_CLUSTERS
-    noise = None
+    gaps: dict[int, _Gap] = {}
     if not few_clusters:
-        grade, last = np.searchsorted(grades, outcome, side="right"), np.append(score[1:] != score[:-1], True)
-        noise = _Noise.from_rows(_cells(last), in_group, grade, weight, len(grades) + 1, cluster)
+        noise = _Noise.from_rows(score, in_group, np.searchsorted(grades, outcome, side="right"), weight, cluster)
+        for k in sorted({k for which in usable for k in which}):
+            cut = grades.index(sides[k][0]) + 1
+            gaps[k] = noise.gap(slice(cut, None) if sides[k][1] else slice(cut))
     results = []
     for which, needed, count in zip(usable, required, draws, strict=True):
         if not which:
             results.append(UNDEFINED)
             continue
         largest, *chance = distances[which, : count + 1].max(0).tolist()
-        reach = [(grades.index(sides[k][0]) + 1, sides[k][1]) for k in which]
-        low, high = (np.nan, np.nan) if noise is None else noise.interval(largest, reach, level)
+        low, high = (np.nan, np.nan) if few_clusters else _interval(largest, [gaps[k] for k in which], level)
         skipped = len(which) < len(needed)
         results.append(Odds(largest, low, high, float(np.mean(chance)), skipped=skipped, few_clusters=few_clusters))
     return results
@@ -117,22 +108,21 @@ def _permuted_distances(
     rows, compared = len(score), sorted({k for which in usable for k in which})
     thin = _every_nth(rows, [int(masks[k].sum()) for k in compared])
     members = in_group[thin]
-    draws = [max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (len(members) * len(w)))) if w else 0 for w in usable]
+    most_work = 40_000_000  # rows times draws: about a second
+    draws = [min(DRAWS, max(19, most_work // (len(members) * len(w)))) if w else 0 for w in usable]
     permuted = _permuted(int(members.sum()), len(members), max(draws), stream(SEED, "odds", rows))
     distances = np.full((len(masks), 1 + DRAWS), np.nan)
     for k in compared:
         most = max(count for which, count in zip(usable, draws, strict=True) if k in which)
-        curves = _Curves.from_rows(masks[k], score, weight)
-        distances[k, :1] = curves.distances(in_group[None])
-        thinned = curves if len(members) == rows else _Curves.from_rows(masks[k][thin], score[thin], weight[thin])
-        scale = np.sqrt(len(thinned.at) / len(curves.at))
-        distances[k, 1 : 1 + most] = thinned.distances(permuted[:most]) * scale
+        distances[k, :1] = _kolmogorov(in_group[None], masks[k], score, weight)
+        scale = np.sqrt(np.count_nonzero(masks[k][thin]) / np.count_nonzero(masks[k]))
+        distances[k, 1 : 1 + most] = _kolmogorov(permuted[:most], masks[k][thin], score[thin], weight[thin]) * scale
     return distances, draws
 
 
 def _every_nth(rows: int, sides: Sequence[int]) -> slice:
-    """Every n-th of the sorted rows, n such that each side keeps enough rows of its own."""
-    step = min([rows // SPREAD, *(side // FEWEST_SPREAD for side in sides)])
+    """Every n-th of the sorted rows, n such that each side keeps an eighth of `SPREAD` rows of its own."""
+    step = min([rows // SPREAD, *(side // (SPREAD // 8) for side in sides)])
     return slice(max(step - 1, 0) // 2, None, max(step, 1))
 
 
@@ -149,82 +139,49 @@ def _permuted(n: int, size: int, draws: int, rng: np.random.Generator) -> Bools:
     return chosen
 
 
-@dataclass(frozen=True)
-class _Curves:
-    """Some of the rows, sorted by score, of which a set is compared with the rest.
-
-    Attributes
-    ----------
-    at : the rows. weight : theirs, or None where it is one each. ends : the last of them with each score.
-    upto : their weight up to each end.
-    """
-
-    at: Ints
-    weight: Floats | None
-    ends: Ints
-    upto: Floats
-
-    @classmethod
-    def from_rows(cls, mask: Bools, score: Floats, weight: Floats) -> _Curves:
-        at = np.flatnonzero(mask)
-        ends = np.flatnonzero(np.append(score[at][1:] != score[at][:-1], True))
-        return cls(at, None if np.all(weight == 1) else weight[at], ends, np.cumsum(weight[at])[ends])
-
-    def distances(self, deals: Bools) -> Floats:
-        """(draws,) Kolmogorov distance between the scores of members and of the others."""
-        whole, at_once, distances = self.upto[-1], max(1, MOST_NUMBERS // len(self.at)), np.zeros(len(deals))
-        for start in range(0, len(deals), at_once):
-            members = deals[start : start + at_once].take(self.at, axis=1)
-            sums = np.cumsum(
-                members if self.weight is None else members * self.weight, axis=1
-            )  # counts add up six times as fast
-            sums = sums if len(self.ends) == len(self.at) else sums[:, self.ends]
-            many = sums[:, -1]
-            gaps = sums - (many / whole)[:, None] * self.upto
-            furthest, both = np.maximum(gaps.max(1), -gaps.min(1)), many * (whole - many)
-            distances[start : start + at_once] = np.divide(
-                furthest * whole, both, out=np.zeros(len(many)), where=both > 0
-            )
-        return distances
-
-
-def _cells(last: Bools) -> Ints:
-    """Cell of the score for each sorted row: one per score, or `MOST_CELLS` of equal size."""
-    cells = np.concatenate([[0], np.cumsum(last)[:-1]]).astype(np.int64)
-    many = int(cells[-1]) + 1
-    return cells if many <= MOST_CELLS else np.arange(len(cells)) * MOST_CELLS // len(cells)
+def _kolmogorov(members: Bools, mask: Bools, score: Floats, weight: Floats) -> Floats:
+    """(draws,) Kolmogorov distance between the scores of members and of the others, among the rows of `mask`."""
+    at = np.flatnonzero(mask)
+    ends = np.flatnonzero(np.append(score[at][1:] != score[at][:-1], True))  # the last row of each score
+    mass = None if np.all(weight == 1) else weight[at]  # counts add up six times as fast
+    upto = np.cumsum(weight[at])[ends]
+    whole, at_once, distances = upto[-1], max(1, (1 << 15) // len(at)), np.zeros(len(members))
+    for start in range(0, len(members), at_once):
+        some = members[start : start + at_once].take(at, axis=1)
+        sums = np.cumsum(some if mass is None else some * mass, axis=1)[:, ends]
+        total = sums[:, -1]
+        gaps = sums - (total / whole)[:, None] * upto
+        furthest, both = np.maximum(gaps.max(1), -gaps.min(1)), total * (whole - total)
+        distances[start : start + at_once] = np.divide(furthest * whole, both, out=np.zeros(len(total)), where=both > 0)
+    return distances
 
 
 @dataclass(frozen=True)
-class _Moves:
-    """Differences `far` of two distribution functions, and drawn noise `moves` (cells, draws)."""
+class _Gap:
+    """(cells,) difference of two distribution functions, and (cells, draws) its drawn noise."""
 
-    far: Floats
-    moves: Singles
-
-    @functools.cached_property
-    def top(self) -> Floats:
-        return np.asarray(self.moves.max(0))
-
-    @functools.cached_property
-    def bottom(self) -> Floats:
-        return np.asarray(self.moves.min(0))
-
-    def outward(self, least: float) -> list[Floats]:
-        """The furthest that noise moves distances of at least so much outwards, in every draw."""
-        results = []
-        for sign, over_all in ((1, self.top), (-1, -self.bottom)):
-            near = sign * self.far >= least
-            if near.all():
-                results.append(over_all)
-            elif near.any():
-                some = self.moves[near]
-                results.append(some.max(0) if sign == 1 else -some.min(0))
-        return results
+    distance: Floats
+    noise: Singles
 
 
-Reach = tuple[int, bool]
-"""A grade, and whether it is reached or missed."""
+def _interval(distance: float, gaps: Sequence[_Gap], level: float) -> tuple[float, float]:
+    """Interval ends from the noise where the distance is, or might be, the largest."""
+    tail = (1 - level) / 2
+    peaks = [float(np.abs(gap.distance).max()) for gap in gaps]
+    largest_noise = np.max([np.abs(gap.noise).max(0) for gap in gaps], axis=0)
+    slack = 2 * np.quantile(largest_noise, level)  # so far below the largest a distance might be the largest in truth
+    least = min(distance, max(peaks)) - slack
+    outward = [
+        (sign * gap.noise[near]).max(0)
+        for gap in gaps
+        for sign in (1, -1)
+        if (near := sign * gap.distance >= least).any()
+    ]
+    pushed = np.quantile(np.max(outward, axis=0), 1 - tail)
+    furthest = gaps[int(np.argmax(peaks))]
+    peak = int(np.abs(furthest.distance).argmax())
+    fallen = np.quantile(np.sign(furthest.distance[peak]) * furthest.noise[peak], tail)
+    return float(np.clip(distance - pushed, 0.0, distance)), float(np.clip(distance - fallen, distance, 1.0))
 
 
 @dataclass(frozen=True)
@@ -235,52 +192,34 @@ class _Noise:
     ----------
     mass : (2, grades, cells) their weight. drawn : (2, grades, cells, draws) normal multipliers, one for each row or cluster,
         that are summed up times weights, but for the factor `spread` (2, grades, cells).
-    cache : moves that were worked out already.
     """
 
     mass: Floats
     drawn: Singles
     spread: Floats
-    cache: dict[Reach, _Moves] = field(default_factory=dict)
 
     @classmethod
-    def from_rows(
-        cls, cell: Ints, in_group: Bools, grade: Ints, weight: Floats, grades: int, cluster: Ints | None
-    ) -> _Noise:
-        shape = (2, grades, int(cell.max()) + 1)
+    def from_rows(cls, score: Floats, in_group: Bools, grade: Ints, weight: Floats, cluster: Ints | None) -> _Noise:
+        """From rows sorted by score: a cell for each score, or `MOST_CELLS` of equal size."""
+        cell = np.concatenate([[0], np.cumsum(score[1:] != score[:-1])]).astype(np.int64)
+        if cell[-1] >= MOST_CELLS:
+            cell = np.arange(len(score)) * MOST_CELLS // len(score)
+        shape = (2, int(grade.max()) + 1, int(cell.max()) + 1)
         place = np.ravel_multi_index((np.where(in_group, 0, 1), grade, cell), shape)
         mass = np.asarray(np.bincount(place, weight, int(np.prod(shape))), dtype=np.float64).reshape(shape)
         if cluster is None:
             spread = np.sqrt(np.bincount(place, weight**2, mass.size)).reshape(shape)
-            return cls(mass, _multipliers(*shape), spread)
-        drawn = _drawn(place, mass.size, weight, cluster).reshape(*shape, MULTIPLIERS)
+            return cls(mass, _normals(MULTIPLIERS, *shape[:2])[:, :, : shape[2]], spread)
+        drawn = _cluster_sums(place, mass.size, weight, cluster).reshape(*shape, MULTIPLIERS)
         return cls(mass, drawn, np.ones(shape))
 
-    def interval(self, distance: float, reach: list[Reach], level: float) -> tuple[float, float]:
-        """Interval ends from the noise where the distance is, or might be, the largest."""
-        along = [self._moves(r) for r in reach]
-        tail = (1 - level) / 2
-        largest = np.max([np.maximum(moves.top, -moves.bottom) for moves in along], axis=0)
-        slack = 2 * np.quantile(largest, level)  # so far below the largest a distance might be the largest in truth
-        peaks = [float(np.abs(moves.far).max()) for moves in along]
-        least = min(distance, max(peaks)) - slack
-        pushed = np.quantile(np.max([move for moves in along for move in moves.outward(least)], axis=0), 1 - tail)
-        furthest = along[int(np.argmax(peaks))]
-        peak = int(np.abs(furthest.far).argmax())
-        fallen = np.quantile(np.sign(furthest.far[peak]) * furthest.moves[peak], tail)
-        return float(np.clip(distance - pushed, 0.0, distance)), float(np.clip(distance - fallen, distance, 1.0))
-
-    def _moves(self, reach: Reach) -> _Moves:
-        """Difference of both groups' distribution functions, with its drawn noise."""
-        if reach not in self.cache:
-            cut, reached = reach
-            grades = slice(cut, None) if reached else slice(cut)
-            mass = self.mass[:, grades].sum(1)
-            at, whole = np.flatnonzero(mass.any(0)), mass.sum(-1, keepdims=True)  # nothing moves in cells without rows
-            share, scale = np.cumsum(mass[:, at], -1) / whole, self.spread[:, grades] / whole[..., None]
-            noise, other = (_bridge(self.drawn[side, grades], scale[side], share[side], at) for side in range(2))
-            self.cache[reach] = _Moves(share[0] - share[1], np.subtract(noise, other, out=noise))
-        return self.cache[reach]
+    def gap(self, grades: slice) -> _Gap:
+        """Difference of both groups' distribution functions over these grades, with its drawn noise."""
+        mass = self.mass[:, grades].sum(1)
+        at, whole = np.flatnonzero(mass.any(0)), mass.sum(-1, keepdims=True)  # nothing moves in cells without rows
+        share, scale = np.cumsum(mass[:, at], -1) / whole, self.spread[:, grades] / whole[..., None]
+        noise, other = (_bridge(self.drawn[side, grades], scale[side], share[side], at) for side in range(2))
+        return _Gap(share[0] - share[1], np.subtract(noise, other, out=noise))
 
 
 def _bridge(drawn: Singles, scale: Floats, share: Floats, at: Ints) -> Singles:
@@ -293,28 +232,23 @@ def _bridge(drawn: Singles, scale: Floats, share: Floats, at: Ints) -> Singles:
     return np.asarray(moved)
 
 
-def _multipliers(sides: int, grades: int, cells: int) -> Singles:
+@functools.lru_cache(maxsize=1)
+def _normals(draws: int, sides: int, grades: int) -> Singles:
     """(sides, grades, cells, draws) normal numbers, the same for all groups, slices and tables."""
-    table = _table if grades <= KEPT else _table.__wrapped__
-    return table(MULTIPLIERS, sides, grades)[:, :, :cells]
-
-
-@functools.lru_cache(maxsize=2)
-def _table(draws: int, sides: int, grades: int) -> Singles:
     drawn = stream(SEED, "odds interval", grades).standard_normal((draws, sides, grades, MOST_CELLS))
     table = np.ascontiguousarray(np.moveaxis(drawn, 0, -1), dtype=np.float32)
     table.flags.writeable = False
     return table
 
 
-def _drawn(place: Ints, size: int, weight: Floats, cluster: Ints) -> Singles:
+def _cluster_sums(place: Ints, size: int, weight: Floats, cluster: Ints) -> Singles:
     """(size, draws) sums of cluster multipliers times weights over the rows of each place."""
     from scipy import sparse
 
     rng = stream(SEED, "odds interval", len(place))
-    many = int(cluster.max()) + 1
-    parts = sparse.csr_array((weight, (cluster, place)), shape=(many, size))
-    some = (parts[start : start + AT_ONCE] for start in range(0, many, AT_ONCE))
+    clusters, at_once = int(cluster.max()) + 1, 1 << 12  # multipliers held at a time: 16 MiB
+    parts = sparse.csr_array((weight, (cluster, place)), shape=(clusters, size))
+    some = (parts[start : start + at_once] for start in range(0, clusters, at_once))
     sums = (np.asarray(part.T @ rng.standard_normal((part.shape[0], MULTIPLIERS))) for part in some)
     return functools.reduce(operator.iadd, sums).astype(np.float32)
 
@@ -338,7 +272,7 @@ def rate_gap(rows: Rows, mask: Bools, group: int, reference: int, level: float) 
     treated = np.zeros(len(rows.score), dtype=bool) if rows.treated is None else rows.treated
     sides = [mask & (rows.group == g) for g in (group, reference)]
     counts = [np.count_nonzero(side & kind) for side in sides for kind in (treated, ~treated)]
-    if group == reference or min(counts) < FEWEST_EVENTS or min(map(np.count_nonzero, sides)) < FEWEST:
+    if group == reference or min(counts) < FEWEST_EVENTS or min(map(np.count_nonzero, sides)) < FEWEST_ROWS:
         return Rate(gap, *nothing)
     w, pull = rows.mass, np.zeros(len(rows.score))
     for side, rate, sign in zip(sides, shares, (1, -1), strict=True):

@@ -16,21 +16,17 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats, parse_call
 from evenhand.errors import EvenhandError
-from evenhand.intervals.order_sums import Batch, Drawn, Read, null_sums
+from evenhand.intervals.order_sums import Batch, RandomOrders, Read, null_sums
 from evenhand.metrics.template import Reading, Scores, Template
 from evenhand.tallies.compositions import Mix, distinct_rows, grouped
 from evenhand.tallies.placement import Placement
 from evenhand.tallies.ragged import Ints
 
 MOST_CELLS = 1 << 20
-MOST_KEPT = 1 << 25
-"""Values of random orders that are kept, for the mean over few rankings."""
-MANY = 200
-"""Above this many rankings the mean over random orders is normal for all that matters here."""
 NEAR = 1e-9
 """A random order this close to the value counts as reaching it."""
-ROUNDED = 1e-6
-"""Tolerance for stored values (float32)."""
+NEAR_SINGLE = 1e-6
+"""The same for values that are kept in 32 bits."""
 
 
 def draws_of(chance: str | None) -> int:
@@ -72,11 +68,11 @@ class Orders:
     which: Ints
 
     @classmethod
-    def empty(cls, scores: Scores, groups: _Compositions, draws: int) -> Orders:
+    def empty(cls, scores: Scores, compositions: _Compositions, draws: int) -> Orders:
         """Arrays of NaN to be filled in."""
-        size, nothing = len(groups.first), np.full(len(scores.values), np.nan)
-        values = np.zeros((size, draws), dtype=np.float32) if size * draws <= MOST_KEPT else None
-        return cls(nothing.copy(), scores.chances.copy(), nothing, values, groups.which)
+        size, nothing = len(compositions.first), np.full(len(scores.values), np.nan)
+        values = np.zeros((size, draws), dtype=np.float32) if size * draws <= 1 << 25 else None  # 128 MiB
+        return cls(nothing.copy(), scores.chances.copy(), nothing, values, compositions.which)
 
     def p_of_mean(self, values: Floats, at: Ints, rng: np.random.Generator) -> float:
         """Permutation p of the mean over these rankings; undefined values are left out."""
@@ -84,14 +80,14 @@ class Orders:
         if len(at) < 2:
             return float(self.p[at[0]]) if len(at) else float("nan")
         mean, expected = float(values[at].mean()), float(self.means[at].mean())
-        if len(at) > MANY or self.values is None:
+        if len(at) > 200 or self.values is None:  # a mean of so many is normal for all that matters here
             error = float(np.sqrt((self.spreads[at] ** 2).sum())) / len(at)
             return 1 - NormalDist().cdf((mean - expected) / error) if error > 0 else float(mean <= expected + NEAR)
         pools = self.values[self.which[at]]
         picks = rng.integers(0, pools.shape[1], pools.shape)
         off = expected - float(pools.mean(dtype=np.float64))  # the pools' own mean is off by their sampling error
         drawn = np.take_along_axis(pools, picks, axis=1).mean(0, dtype=np.float64)
-        reach = mean - ROUNDED - max(off, 0.0)  # the other way it would push those that tie with the mean below it
+        reach = mean - NEAR_SINGLE - max(off, 0.0)  # the other way it would push those that tie with the mean below it
         return float((1 + np.count_nonzero(drawn >= reach)) / (1 + len(drawn)))
 
 
@@ -112,22 +108,19 @@ def random_orders(scored: Sequence[tuple[Reading, Scores]], draws: int, seed: in
 def _shared_orders(scored: Sequence[tuple[Reading, Scores]], draws: int, seed: int) -> list[Orders]:
     """Random orders of metrics that share a placement."""
     p = scored[0][0].placement
-    groups = _Compositions.from_placement(p)
-    read = [Read(reading, groups.weights(reading)) for reading, _ in scored]
-    results = [Orders.empty(scores, groups, draws) for _, scores in scored]
-    defined = np.any([~np.isnan(scores.normalizers[groups.first]) for _, scores in scored], axis=0)
-    drawn = None
-    for batch in groups.batches(p, np.flatnonzero(defined), draws):
-        rankings, row = groups.members(batch.some)
-        drawn = Drawn.for_batch(p, batch, draws, seed, drawn)
-        sums = null_sums(p, read, batch, drawn)
+    compositions = _Compositions.from_placement(p)
+    read = [Read(reading, compositions.weights(reading)) for reading, _ in scored]
+    results = [Orders.empty(scores, compositions, draws) for _, scores in scored]
+    defined = np.any([~np.isnan(scores.normalizers[compositions.first]) for _, scores in scored], axis=0)
+    random_orders = RandomOrders(draws, seed)
+    for batch in compositions.batches(p, np.flatnonzero(defined), draws):
+        rankings, row = compositions.members(batch.some)
+        sums = null_sums(p, read, batch, random_orders)
         for orders, (_, scores), total in zip(results, scored, sums, strict=True):
             null = total / scores.normalizers[batch.first, None]
             exact = orders.means[rankings]
             orders.means[rankings] = np.where(np.isnan(exact), null.mean(1)[row], exact)
-            with np.errstate(
-                invalid="ignore"
-            ):  # a list that its target does not allow is infinitely far in every order
+            with np.errstate(invalid="ignore"):  # a list that its target rules out is infinitely far in every order
                 orders.spreads[rankings] = null.std(1)[row]
             orders.p[rankings] = (1 + _reached(null, row, scores.values[rankings])) / (1 + draws)
             if orders.values is not None:
@@ -211,4 +204,4 @@ def random_order_of(template: Template, p: Placement, draws: int, seed: int, tai
     (orders,) = random_orders([(reading, scores)], draws, seed)
     values = scores.chances if orders.values is None else orders.values[0].astype(np.float64)
     cut = float(np.quantile(values, 1 - tail, method="higher"))
-    return Random(float(orders.means[0]), cut + ROUNDED)
+    return Random(float(orders.means[0]), cut + NEAR_SINGLE)

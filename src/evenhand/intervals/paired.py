@@ -11,17 +11,9 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.intervals.kinds import percentile_ends
-from evenhand.intervals.requests import picks
+from evenhand.intervals.requests import MANY, blocks, picks
+from evenhand.intervals.rules import ROUNDING
 from evenhand.streams import stream
-
-MANY = 1 << 12
-"""Above this many requests, sums of random blocks are resampled and swapped: same law, flat cost."""
-
-FEW = 10
-"""Swaps as large as what was seen below which more of them are tried, where the plan has more."""
-
-AT_ONCE = 1 << 22
-"""Signs held at a time."""
 
 Value = Callable[[Floats], Floats]
 
@@ -53,49 +45,41 @@ class Draws:
     where: tuple[Any, ...] = ()
     swaps: int = 0
 
+    def _stream(self, purpose: str) -> np.random.Generator:
+        return stream(self.seed, purpose, self.requests, *self.where)
+
     @cached_property
-    def _blocks(self) -> tuple[np.typing.NDArray[np.int64], np.typing.NDArray[np.int64]] | None:
-        if self.requests <= MANY:
-            return None
-        order = stream(self.seed, "blocks", self.requests, *self.where).permutation(self.requests)
-        return order, np.linspace(0, self.requests, MANY + 1).astype(np.int64)[:-1]
+    def merge(self) -> Callable[[Floats], Floats]:
+        """Sums per-request sums over random blocks of requests where there are many."""
+        return blocks(self.requests, self._stream("blocks"))
 
     @cached_property
     def picks(self) -> Floats:
         """(draws, Q) how often each request is in each resample."""
-        size = min(self.requests, MANY)
-        rng = stream(self.seed, "paired resamples", self.requests, *self.where)
-        return picks(size, self.draws, rng)
+        return picks(min(self.requests, MANY), self.draws, self._stream("paired resamples"))
 
     @cached_property
     def signs(self) -> Floats:
         """(draws, Q) 1 where the systems stay as they are, -1 where they are swapped."""
-        size = min(self.requests, MANY)
-        swapped = stream(self.seed, "swaps", self.requests, *self.where).integers(0, 2, (self.draws, size))
-        return np.where(swapped > 0, -1.0, 1.0)
+        return _random_signs(self._stream("swaps"), self.draws, min(self.requests, MANY))
 
     def more_signs(self) -> Iterable[Floats]:
-        """Further swaps in batches; cached for the next pair of systems where they are few."""
-        small = self.swaps * min(self.requests, MANY) <= AT_ONCE
-        return self._cached_signs if small else self._drawn_signs()
+        """Further swaps, up to `swaps` in all: kept for the next pair of systems where they fit into 32 MiB."""
+        return self._kept_signs if self.swaps * min(self.requests, MANY) <= 1 << 22 else self._draw_signs()
 
     @cached_property
-    def _cached_signs(self) -> list[Floats]:
-        return list(self._drawn_signs())
+    def _kept_signs(self) -> list[Floats]:
+        return list(self._draw_signs())
 
-    def _drawn_signs(self) -> Iterator[Floats]:
-        size = min(self.requests, MANY)
-        rng = stream(self.seed, "more swaps", self.requests, *self.where)
-        for start in range(self.draws, self.swaps, max(1, AT_ONCE // size)):
-            many = min(max(1, AT_ONCE // size), self.swaps - start)
-            yield np.where(rng.integers(0, 2, (many, size)) > 0, -1.0, 1.0)
+    def _draw_signs(self) -> Iterator[Floats]:
+        size, rng = min(self.requests, MANY), self._stream("more swaps")
+        at_once = max(1, (1 << 22) // size)
+        for start in range(self.draws, self.swaps, at_once):
+            yield _random_signs(rng, min(at_once, self.swaps - start), size)
 
-    def reduced(self, sums: Floats) -> Floats:
-        """Per-request sums, or sums of random blocks of requests where there are many."""
-        if self._blocks is None:
-            return sums
-        order, edges = self._blocks
-        return np.add.reduceat(sums[order], edges, axis=0)
+
+def _random_signs(rng: np.random.Generator, draws: int, size: int) -> Floats:
+    return np.where(rng.integers(0, 2, (draws, size)) > 0, -1.0, 1.0)
 
 
 def paired_difference(a: Floats, b: Floats, value: Value, level: float, draws: Draws) -> Difference:
@@ -115,7 +99,7 @@ def paired_difference(a: Floats, b: Floats, value: Value, level: float, draws: D
         seen = value_a - value_b
         if np.isnan(seen) or draws.requests < 2:
             return Difference(seen, np.nan, np.nan, np.nan, value_a, value_b, 0)
-        a, b = draws.reduced(a), draws.reduced(b)
+        a, b = draws.merge(a), draws.merge(b)
         resampled = value(draws.picks @ a) - value(draws.picks @ b)
         p = _swap_p(a, b, value, seen, draws)
     low, high = percentile_ends(np.asarray(resampled)[None, :], level, draws.requests)
@@ -126,13 +110,13 @@ def _swap_p(a: Floats, b: Floats, value: Value, seen: float, draws: Draws) -> fl
     """Permutation p: share of random swaps with a difference at least as large as observed."""
     total, gap = (a + b).sum(0), a - b
 
-    def as_large(signs: Floats) -> int:
+    def count_as_large(signs: Floats) -> int:
         moved = signs @ gap
         swapped = value((total + moved) / 2) - value((total - moved) / 2)
         # An undefined swap counts as large: never too sure.
-        return int((~(np.abs(swapped) < abs(seen) * (1 - 1e-9) - 1e-12)).sum())
+        return int((~(np.abs(swapped) < abs(seen) * (1 - 1e-9) - ROUNDING)).sum())
 
-    count, tried = as_large(draws.signs), draws.draws
-    if count < FEW and draws.swaps > draws.draws:
-        count, tried = count + sum(map(as_large, draws.more_signs())), draws.swaps
+    count, tried = count_as_large(draws.signs), draws.draws
+    if count < 10 and draws.swaps > draws.draws:  # so few that p is rough: settled by all swaps of the plan
+        count, tried = count + sum(map(count_as_large, draws.more_signs())), draws.swaps
     return (1 + count) / (1 + tried)

@@ -10,12 +10,9 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.intervals.kinds import Interval, centred_ends, normal_ends, percentile_ends
-from evenhand.intervals.spectra import populations, streams_of
+from evenhand.intervals.spectra import populations
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.tallies.spectrum import Spectrum
-
-MOST_CELLS = 1 << 20
-"""Cells (draws x cells of the tally) held at a time."""
 
 WIDE = 1 << 16
 """A tally with more cells is not resampled: its intervals are normal, with the linearised error."""
@@ -66,8 +63,8 @@ def drawn_ends(
     if not size:
         return blank(estimates)
     draws: dict[str, list[Floats]] = {name: [] for name in estimates}
-    rngs = streams_of(rng)
-    at_once = max(1, MOST_CELLS // max(1, cells))
+    rngs = rng, rng.spawn(1)[0]
+    at_once = max(1, (1 << 20) // max(1, cells))  # 8 MiB
     for start in range(0, interval.draws, at_once):
         many = min(at_once, interval.draws - start)
         counts = populations(rngs, size, tally.counts / tally.counts.sum(), many).astype(np.float64)
@@ -94,10 +91,9 @@ def linearised_ends(
     for name, per_cell in influence.items():
         with np.errstate(invalid="ignore", divide="ignore"):
             error = spread_of_mean(units, per_cell)
-        low, high = normal_ends(estimates[name], error, level, spans[name], float(units.units))
-        undefined = np.isnan(estimates[name])
-        blank_low, blank_high = np.where(undefined, np.nan, low), np.where(undefined, np.nan, high)
-        ends[name] = Ends(blank_low, blank_high, np.zeros(estimates[name].shape, dtype=np.int64))
+        both = normal_ends(estimates[name], error, level, spans[name], float(units.units))
+        low, high = (np.where(np.isnan(estimates[name]), np.nan, end) for end in both)
+        ends[name] = Ends(low, high, np.zeros(estimates[name].shape, dtype=np.int64))
     return ends
 
 

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.metrics.outcome import Gaps
+from evenhand.intervals.odds import SEED
+from evenhand.intervals.rules import ROUNDING
+from evenhand.metrics.outcome import FEWEST_CLUSTERS, Gaps
 from evenhand.metrics.outcome_pooled import Null, Pooled
 from evenhand.streams import stream
 from evenhand.tallies.clusters import FLIPPED
@@ -20,16 +22,8 @@ from evenhand.tallies.ragged import Ints
 from evenhand.tallies.rows import Rows
 
 DRAWS = 4_999
-SEED = 20_220
-"""The test has no seed of its own to ask for: the same data always give the same p."""
-
-MOST_NUMBERS = 1 << 22
-BITS = 62
 KEPT = 1 << 21
 """Random signs that are held at a time as floats: 16 MiB."""
-
-FLAT = 1e-12
-FEWEST_CLUSTERS = 10
 
 
 def tested(m: Moments, gaps: Gaps, pooled: Pooled, rows: Callable[[], Rows | None]) -> Pooled:
@@ -52,7 +46,7 @@ def _flipped(pooled: Pooled) -> Pooled:
     for g, parts in pooled.by_cluster.items():
         if parts is None:
             continue
-        parts = parts[np.abs(parts) > FLAT * np.abs(parts).max(initial=0.0)]  # what is left of rounding is no part
+        parts = parts[np.abs(parts) > ROUNDING * np.abs(parts).max(initial=0.0)]  # what is left of rounding is no part
         if len(parts) < FEWEST_CLUSTERS:
             few[g] = True
         elif len(parts) <= FLIPPED:
@@ -60,15 +54,15 @@ def _flipped(pooled: Pooled) -> Pooled:
     drawn: dict[int, Floats] = {}
     for many, groups in alike.items():
         # Not as a product of matrices, which would be shared out between threads that wait for each other.
-        sums = [[np.einsum("dc,c->d", signs, parts) for parts in groups.values()] for signs in _signs(many)]
+        sums = [[np.einsum("dc,c->d", signs, parts) for parts in groups.values()] for signs in _sign_blocks(many)]
         for g, sizes in zip(groups, map(np.concatenate, zip(*sums, strict=True)), strict=True):
             drawn[g] = np.abs(sizes) / np.sqrt((groups[g] ** 2).sum())
     return replace(pooled, drawn=drawn, few=few)
 
 
-def _signs(many: int) -> Iterable[Floats]:
+def _sign_blocks(many: int) -> Iterable[Floats]:
     """Blocks of draws of as many signs."""
-    table = _table(1 << (many - 1).bit_length())[:, :many]
+    table = _sign_table(1 << (many - 1).bit_length())[:, :many]
     if table.dtype == np.float64:
         return (table,)
     at_once = max(1, KEPT // many)
@@ -76,7 +70,7 @@ def _signs(many: int) -> Iterable[Floats]:
 
 
 @functools.lru_cache(maxsize=1)
-def _table(many: int) -> np.typing.NDArray[Any]:
+def _sign_table(many: int) -> np.typing.NDArray[Any]:
     """Random signs shared by all groups and tables; stored as bits 0 and 1 where they are many."""
     bits = stream(SEED, "flips", many).integers(0, 2, (DRAWS, many), dtype=np.int8)
     signs = 2.0 * bits - 1 if bits.size <= KEPT else bits
@@ -93,7 +87,7 @@ def _permuted(m: Moments, gaps: Gaps, pooled: Pooled, g: int, rows: Rows) -> Flo
     rng = stream(SEED, "permuted", int(pooled.rows[g]))
     both = np.flatnonzero((rows.group == g) | (rows.group == gaps.reference))
     place, weight = rows.bin[both], rows.mass
-    along, across = _rest(m, [h for h in range(m.rows.shape[1]) if h not in (g, gaps.reference)])
+    along, across = _other_products(m, [h for h in range(m.rows.shape[1]) if h not in (g, gaps.reference)])
     for b in np.flatnonzero(pooled.share[:, g] > 0).tolist():
         at = both[place == b]
         w, n = weight[at], int((rows.group[at] == g).sum())
@@ -110,7 +104,7 @@ def _permuted(m: Moments, gaps: Gaps, pooled: Pooled, g: int, rows: Rows) -> Flo
     return np.asarray(sizes)
 
 
-def _rest(m: Moments, others: list[int]) -> tuple[Floats, Floats]:
+def _other_products(m: Moments, others: list[int]) -> tuple[Floats, Floats]:
     """Cross-products of the other groups in each bin: score squared, score times outcome."""
     s, mean = m.sums[:, others], np.nan_to_num(m.mean_offset[:, others])
     along = s[..., 2, 0] - mean * s[..., 1, 0]
@@ -128,7 +122,7 @@ def _gap(
     """
     shift = ease * u
     along = total[0] - shift * u
-    steep = scored & (along > FLAT * total[0])
+    steep = scored & (along > ROUNDING * total[0])
     slope = np.divide(total[1] - shift * y, along, out=np.zeros_like(along), where=steep)
     lean = np.divide(shift, along, out=np.zeros_like(along), where=steep)
     return ease * y - slope * shift, ease + lean * shift
@@ -140,7 +134,7 @@ def _picked(columns: Floats, n: int, draws: int, rng: np.random.Generator) -> Fl
     if 2 * n > size:
         return np.asarray(columns.sum(0) - _picked(columns, size - n, draws, rng))
     out = np.zeros((draws, columns.shape[1]))
-    at_once = max(1, min(draws, MOST_NUMBERS // size))
+    at_once = max(1, min(draws, (1 << 22) // size))
     order = np.repeat(np.arange(size, dtype=np.min_scalar_type(size)), at_once)  # a shuffle is a column of this table
     places = order.reshape(size, at_once)
     for start in range(0, draws, at_once):
@@ -158,7 +152,7 @@ def _picked(columns: Floats, n: int, draws: int, rng: np.random.Generator) -> Fl
 
 def _steps(n: int, size: int, many: int, rng: np.random.Generator) -> Iterator[Ints]:
     """The first n Fisher-Yates steps; digits of one random number serve several steps."""
-    per_number = max(1, int(BITS / math.log2(max(size, 2))))
+    per_number = max(1, int(62 / math.log2(max(size, 2))))  # digits that fit into an int64
     for start in range(0, n, per_number):
         left = range(size - start, size - min(start + per_number, n), -1)  # places that each step may go to
         number = rng.integers(0, math.prod(left), many)

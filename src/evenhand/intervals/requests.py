@@ -10,18 +10,8 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.tallies.requests import Measured, Requests
 
-MOST_CELLS = 1 << 21
 MANY = 1 << 12
 """Above this many requests, sums of random blocks are resampled: same variance, flat cost."""
-
-UNTHREADED = 1 << 18
-"""Up to this many products of numbers, numpy starts no threads: they wait busily, some 20 ms of every core each time."""
-
-MOST_TOTALS = 1 << 24
-"""Totals of draws that are held at a time."""
-
-AT_ONCE = 1 << 16
-"""Requests that are drawn together: they stay in the cache."""
 
 
 def resampled(sums: Floats, draws: int, rng: np.random.Generator) -> Floats:
@@ -35,23 +25,20 @@ def resampled(sums: Floats, draws: int, rng: np.random.Generator) -> Floats:
 
 def some_draws(parts: Sequence[Floats], draws: int, rng: np.random.Generator) -> Iterator[list[Floats]]:
     """Totals of every set of sums over the same resamples, a bounded number of draws at a time."""
-    joined = blocks(len(parts[0]), rng)
-    parts = [joined(sums) for sums in parts]
+    merge = blocks(len(parts[0]), rng)
+    parts = [merge(sums) for sums in parts]
     requests, widths = len(parts[0]), [sums.shape[1] for sums in parts]
-    if not requests:
+    if not requests or not draws:
         yield [np.zeros((draws, width)) for width in widths]
         return
     sums = np.concatenate(parts, axis=1)
-    few = UNTHREADED // max(1, sums.size)
-    at_once = few if few > 1 else max(1, MOST_CELLS // requests)
-    stride = max(at_once, MOST_TOTALS // max(1, sums.shape[1]) // at_once * at_once)
-    for first in range(0, max(draws, 1), stride):
-        last = min(first + stride, draws)
-        out = np.empty((last - first, sums.shape[1]))
-        for start in range(first, last, at_once):
-            count = min(at_once, last - start)
-            out[start - first : start - first + count] = picks(requests, count, rng) @ sums
-        yield np.split(out, np.cumsum(widths)[:-1], axis=1)
+    # Products of up to 2^18 numbers start no threads, which would wait busily, some 20 ms of every core each time.
+    at_once = (1 << 18) // max(1, sums.size)
+    if at_once < 32:
+        at_once = max(1, (1 << 21) // max(sums.shape))
+    for start in range(0, draws, at_once):
+        totals = picks(requests, min(at_once, draws - start), rng) @ sums
+        yield np.split(totals, np.cumsum(widths)[:-1], axis=1)
 
 
 def picks(requests: int, draws: int, rng: np.random.Generator) -> Floats:
@@ -61,7 +48,7 @@ def picks(requests: int, draws: int, rng: np.random.Generator) -> Floats:
     [4.0, 4.0, 4.0]
     """
     out = np.empty((draws, requests))
-    at_once = max(1, AT_ONCE // max(1, requests))
+    at_once = max(1, (1 << 16) // max(1, requests))  # what is drawn together stays in the cache
     for start in range(0, draws, at_once):
         some = out[start : start + at_once]
         drawn = rng.integers(0, requests, some.shape) + np.arange(len(some))[:, None] * requests

@@ -1,7 +1,7 @@
 """Rules of every interval, for all audits (formula book F12.8).
 
 An interval holds its own estimate, stays inside the span, has a width unless the value is certain by arithmetic, is not
-made of fewer than `FEWEST` units, and says so where it rests on few. Where there is none, a note says why.
+made of fewer than `MIN_UNITS` units, and says so where it rests on few. Where there is none, a note says why.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 
 from evenhand.cards import Floats
 
-FEWEST = 5
-"""Units, requests or users below which there is no interval at all."""
+MIN_UNITS = 5
+"""Units, requests, users or buckets below which there is no interval at all."""
 
-FEW = 20
+FEW_UNITS = 20
 """Units, requests or users below which an interval comes with a caution, unless the metric's card asks for more."""
 
 ROUNDING = 1e-12
-"""Ends this close, relative to their size, differ by the last bits of sums only."""
+"""Numbers this close, relative to their size, differ by the last bits of sums only."""
 
 ANYTHING = (-math.inf, math.inf)
 
@@ -48,18 +48,18 @@ def tail_share(level: float, units: Any) -> Floats:
     """
     from scipy.special import ndtr
 
-    many = np.maximum(np.asarray(units, dtype=np.float64), 2)
-    return np.asarray(ndtr(-np.sqrt(many / (many - 1)) * t_quantile(level, many)))
+    n = np.maximum(np.asarray(units, dtype=np.float64), 2)
+    return np.asarray(ndtr(-np.sqrt(n / (n - 1)) * t_quantile(level, n)))
 
 
-def settled(
+def reported_ends(
     estimate: float, low: float, high: float, span: tuple[float, float] = ANYTHING, *, certain: bool = False
 ) -> tuple[float, float, str]:
     """Interval ends as shown, and the note code where there is no interval.
 
-    >>> settled(0.4, 0.5, 1.2, (0.0, 1.0))
+    >>> reported_ends(0.4, 0.5, 1.2, (0.0, 1.0))
     (0.4, 1.0, '')
-    >>> settled(0.0, 0.0, 0.0)
+    >>> reported_ends(0.0, 0.0, 0.0)
     (nan, nan, 'no_variation')
     """
     if certain and math.isfinite(estimate):
@@ -70,8 +70,3 @@ def settled(
         return math.nan, math.nan, "no_variation"
     low, high = max(span[0], min(low, high)), min(span[1], max(low, high))
     return min(low, estimate), max(high, estimate), ""
-
-
-def few(units: float | None, fewest: float = FEW) -> tuple[bool, bool]:
-    """Whether units are too few for an interval, and whether it needs a caution."""
-    return (False, False) if units is None else (units < FEWEST, units < fewest)

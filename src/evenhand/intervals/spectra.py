@@ -5,16 +5,14 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.kinds import Estimates, Interval, normal_ends, percentile_ends, studentised_ends
-from evenhand.intervals.tails import grown, tail_units
+from evenhand.intervals.tails import likely_populations, tail_units
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.streams import stream
 from evenhand.tallies.spectrum import Spectra, Spectrum
@@ -24,25 +22,15 @@ log = logging.getLogger("evenhand")
 MOST_CELLS = 1 << 17
 """Cells (slices x draws x amounts) measured at a time: few enough to stay in cache."""
 
-DRAWN_CELLS = 1 << 20
-"""Cells of several small slices drawn at a time (8 MiB): one call to a slice's stream costs as much as a few thousand cells."""
-
-WIDE = 20_000
+WIDE, FINE = 20_000, 1 << 13
 """A spectrum with more distinct amounts is reduced to `FINE` parts before single amounts, or standard errors, are read off it."""
 
-FINE = 1 << 13
-
-MANY = 1 << 9
-"""A spectrum with more distinct amounts is drawn in `COARSE` parts for metrics that are sums over units or points of a curve."""
-
-COARSE = 96
-"""Some 400 bins: their standard errors are off by 1e-4 (points of the curve: 1e-2), and 999 draws know them to 2e-2."""
+MANY, COARSE = 1 << 9, 96
+"""A spectrum with more distinct amounts is drawn in `COARSE` parts (some 400 bins) for metrics that are sums over units or
+points of a curve: standard errors are off by 1e-4 (points of the curve: 1e-2), and 999 draws know them to 2e-2."""
 
 OFTEN = 20
 """A cell that more units of a draw are expected in is drawn at once; units of the others are drawn one by one."""
-
-CLOSE = 1 << 15
-"""Units drawn at a time: few enough to stay in cache."""
 
 Ints = np.typing.NDArray[np.int64]
 
@@ -92,13 +80,10 @@ def estimates(
                 log.info(
                     "drawing %s times: slice %s of %s", f"{interval.draws:,}", f"{at[0] + 1:,}", f"{len(spectra):,}"
                 )
-            streams = [streams_of(stream(seed, *labels[i])) for i in at]
+            rngs = [stream(seed, *labels[i]) for i in at]
+            streams = [(rng, rng.spawn(1)[0]) for rng in rngs]
             _fill_intervals(at, batch, some, interval, streams, units[at])
     return results
-
-
-def streams_of(cells: np.random.Generator) -> Streams:
-    return cells, cells.spawn(1)[0]
 
 
 def _reduced(fine: Spectra, targets: list[Target]) -> Iterator[tuple[list[Target], Spectra, Ints]]:
@@ -108,16 +93,19 @@ def _reduced(fine: Spectra, targets: list[Target]) -> Iterator[tuple[list[Target
     few elsewhere; all others that read single amounts off a slice get every cell.
     """
     many = fine.wider(MANY)
+    if not many.all():
+        yield targets, fine.only(~many), np.flatnonzero(~many)
+    if not many.any():
+        return
+    wide, which = fine.only(many), np.flatnonzero(many)
     smooth = [target for target in targets if target[0].smooth]
-    placed = [target for target in targets if not target[0].smooth and target[0].places]
     rest = [target for target in targets if not target[0].smooth and not target[0].places]
-    for some, which in ((targets, ~many), (rest, many)):
-        if some and which.any():
-            yield some, fine.only(which), np.flatnonzero(which)
-    for some in (smooth, *([target] for target in placed)) if many.any() else ():
+    if rest:
+        yield rest, wide, which
+    for some in (smooth, *([target] for target in targets if not target[0].smooth and target[0].places)):
         if some:
             bin_cells = partial(_coarse, places=some[0][0].places, neighbours=some[0][0].neighbours)
-            yield some, fine.only(many).each(bin_cells), np.flatnonzero(many)
+            yield some, wide.each(bin_cells), which
 
 
 def _coarse(s: Spectrum, places: Sequence[float] = (), neighbours: int = 1) -> Spectrum:
@@ -190,88 +178,32 @@ def _standard_errors(a: MetricSpec, s: Spectrum, estimate: Floats) -> Floats:
 def _draws(
     batch: Spectrum, specs: Sequence[MetricSpec], interval: Interval, streams: Sequence[Streams]
 ) -> tuple[list[Floats], list[Floats], list[Floats]]:
-    """Per metric, (slices, draws) values, standard errors, and values of the population.
+    """Per metric, (slices, draws) values, standard errors, and values of the population drawn from.
 
-    Populations of a slice (their tails differ) are drawn in turn, several at a time where they are small, so that the stream
-    runs the same way whatever fits.
+    Populations of a slice (their tails differ) are drawn in turn, each for its part of the draws.
     """
-    origins = grown(batch) if interval.kind == "bootstrap" else batch.spread_out()
-    slices, kinds, cells = origins.counts.shape
-    draws = [len(part) for part in np.array_split(np.arange(interval.draws), kinds)]
-    parts, start = [], 0
-    while start < kinds:
-        most = (DRAWN_CELLS if slices > 1 else MOST_CELLS) // max(1, slices * cells * (1 + draws[start]))
-        stop = start + 1
-        while stop < min(kinds, start + most) and draws[stop] == draws[start]:
-            stop += 1
-        measure = _Measure(origins.among(start, stop), specs, draws[start], errors_too=interval.kind == "bootstrap")
-        parts.append(measure.draws(streams))
-        start = stop
-    values, errors, centres = (
-        [np.concatenate(pieces, axis=1) for pieces in zip(*quantity, strict=True)]
-        for quantity in zip(*parts, strict=True)
-    )
+    studentised = interval.kind == "bootstrap"
+    origins = likely_populations(batch) if studentised else batch.spread_out()
+    slices, populations_each, cells = origins.counts.shape
+    values, errors, centres = ([np.full((slices, interval.draws), np.nan) for _ in specs] for _ in range(3))
+    at_once = max(1, MOST_CELLS // max(1, slices * cells))
+    for which, part in enumerate(np.array_split(np.arange(interval.draws), populations_each)):
+        origin = origins.among(which, which + 1)
+        sizes = origin.counts.sum(-1)
+        shares = (origin.counts / np.maximum(sizes, 1)[..., None])[:, 0]
+        for i, a in enumerate(specs):
+            centres[i][:, part] = a.on(origin)
+        for start in range(0, len(part), at_once):
+            at = part[start : start + at_once]
+            drawn = [
+                populations(rngs, round(n), p, len(at)) for rngs, n, p in zip(streams, sizes[:, 0], shares, strict=True)
+            ]
+            spectrum = Spectrum(origin.values, np.stack(drawn).astype(np.float64), origin.weights)
+            for i, a in enumerate(specs):
+                values[i][:, at] = a.on(spectrum)
+                if studentised and a.card.studentised:
+                    errors[i][:, at] = _standard_errors(a, spectrum, values[i][:, at])
     return values, errors, centres
-
-
-class _Measure:
-    """Metrics on draws of each population of a batch (slices, kinds, cells), itself first."""
-
-    def __init__(self, batch: Spectrum, specs: Sequence[MetricSpec], draws: int, *, errors_too: bool) -> None:
-        self.batch, self.specs, self.many, self.errors_too = batch, specs, draws, errors_too
-        self.slices, self.kinds, self.cells = batch.counts.shape
-        self.sizes = batch.counts.sum(-1)
-        self.shares = batch.counts / np.maximum(self.sizes, 1)[..., None]
-        shape = (self.slices, self.kinds, 1 + draws)
-        self.values, self.errors = ([np.full(shape, np.nan) for _ in specs] for _ in range(2))
-
-    def draws(self, streams: Sequence[Streams]) -> tuple[list[Floats], list[Floats], list[Floats]]:
-        """Per metric, (slices, draws) values, standard errors, and values of the population."""
-        at_once = MOST_CELLS // max(1, self.slices * self.kinds * self.cells)
-        if self.kinds > 1 or self.many < at_once:
-            counts = self.counts(streams, 0, 1 + self.many)
-            step = max(1, MOST_CELLS // max(1, self.slices * self.cells * (1 + self.many)))
-            for first in range(0, self.kinds, step):
-                self.measure(counts[:, first : first + step], first, 0)
-        else:
-            self._overlapped(streams, max(1, at_once))
-        values, errors = ([x[..., 1:].reshape(self.slices, -1) for x in every] for every in (self.values, self.errors))
-        return values, errors, [np.repeat(x[..., 0], self.many, axis=1) for x in self.values]
-
-    def _overlapped(self, streams: Sequence[Streams], at_once: int) -> None:
-        """One thread draws the next counts while the other measures the last ones."""
-        with ThreadPoolExecutor(1) as pool:
-            pending = None
-            for start in range(0, 1 + self.many, at_once):
-                counts = self.counts(streams, start, min(start + at_once, 1 + self.many))
-                if pending is not None:
-                    pending.result()
-                pending = pool.submit(self.measure, counts, 0, start)
-            if pending is not None:
-                pending.result()
-
-    def measure(self, counts: Floats, kind: int, start: int) -> None:
-        origin = self.batch.among(kind, kind + counts.shape[1]).spread_out()
-        drawn = Spectrum(origin.values, counts, origin.weights)
-        at = (slice(None), slice(kind, kind + counts.shape[1]), slice(start, start + counts.shape[2]))
-        for a, values, errors in zip(self.specs, self.values, self.errors, strict=True):
-            values[at] = a.on(drawn)
-            if self.errors_too and a.card.studentised:
-                errors[at] = _standard_errors(a, drawn, values[at])
-
-    def counts(self, streams: Sequence[Streams], start: int, stop: int) -> Floats:
-        """(slices, kinds, stop - start, cells) drawn counts; draw 0 is the population itself."""
-        whole = int(start == 0)
-        counts, many = np.empty((self.slices, self.kinds, stop - start, self.cells)), stop - start - whole
-        counts[:, :, :whole] = self.batch.counts[:, :, None]
-        differ = (self.shares[:, 1:] != self.shares[:, :-1]).any(-1)
-        for i in range(self.slices):
-            changes = (np.flatnonzero(differ[i]) + 1).tolist()
-            for first, last in pairwise([0, *changes, self.kinds]):  # populations that differ in amounts alone
-                size, shares = round(self.sizes[i, first]), self.shares[i, first]
-                drawn = populations(streams[i], size, shares, (last - first) * many)
-                counts[i, first:last, whole:] = drawn.reshape(last - first, many, self.cells)
-        return counts
 
 
 def populations(streams: Streams, size: int, shares: Floats, draws: int) -> Ints:
@@ -306,7 +238,7 @@ def _unit_by_unit(rng: np.random.Generator, sizes: Ints, shares: Floats) -> Ints
         np.diff(-(-ends >> rest), prepend=0, append=1 << bits),
     )
     table[ends[(ends & ((1 << rest) - 1)) > 0] >> rest] = cells
-    at_once = max(1, CLOSE // max(1, int(sizes.max(initial=0))))
+    at_once = max(1, (1 << 15) // max(1, int(sizes.max(initial=0))))  # few enough to stay in cache
     counts = np.empty((len(sizes), cells), dtype=np.int64)
     for start in range(0, len(sizes), at_once):
         some = sizes[start : start + at_once]

@@ -25,80 +25,76 @@ from evenhand.audits.declare import (
     pairs,
 )
 from evenhand.audits.experiment.designs import (
-    POWER,
     Comparison,
     ExperimentSpec,
+    bucket_slices,
+    in_order,
     paired,
-    plan_ahead,
+    refuse_shares,
     units_randomized,
     viewers_randomized,
 )
 from evenhand.audits.inequality import METRICS
 from evenhand.audits.units import By, Population
-from evenhand.cards import Between, MetricSpec, needing, parse_metrics
-from evenhand.errors import EvenhandError
+from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
+from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row
 from evenhand.intervals.difference import holm
-from evenhand.intervals.experiments import FEWEST, GRID
+from evenhand.intervals.experiments import GRID, detectable
+from evenhand.intervals.rules import MIN_UNITS
 from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.slicing import slicing
+from evenhand.streams import stream
+from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.spectrum import Spectrum
 
 EXTRA = ("treatment", "control_value", "raw", "volume_ratio", "p", "p_adjusted", "detectable")
-MISMATCH = 0.001
-"""p of the split below which the arms are said not to match their design."""
-
-MOST_CURVES = 40
-BINS = 41
+POWER = 0.8
 
 
 def rows_of(compared: Sequence[Comparison], spec: ExperimentSpec, ratio_p: float, fewest: int) -> list[Row]:
     """A row per metric, slice and arm, p adjusted over all of them."""
-    has_intervals = spec.level is not None
     rows = [
-        _row(c, a, i, ratio_p, fewest, has_intervals=has_intervals)
-        for c in compared
-        for i, a in enumerate(spec.metrics)
+        _row(c, a, i, _note(c, a, i, ratio_p, spec.level), fewest) for c in compared for i, a in enumerate(spec.metrics)
     ]
     adjusted = holm([r["p"] for r in rows])
     return [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
 
 
-def _row(c: Comparison, a: MetricSpec, i: int, ratio_p: float, fewest: int, *, has_intervals: bool) -> Row:
-    contrast = c.contrast
-    cells = row(
-        {**c.labels, "arm": c.arm}, a.text, estimate=float(contrast.estimate[i]), low=float(contrast.low[i]),
-        high=float(contrast.high[i]), chance=float(contrast.chance[i]), ideal=0.0, better=a.better, units=c.units,
-        undefined_draws=int(contrast.undefined[i]), note=_note(c, a, i, ratio_p, has_intervals=has_intervals),
-        treatment=float(contrast.treatment[i]),
-        control_value=float(contrast.control[i]), raw=float(contrast.raw[i]), volume_ratio=c.volume_ratio, p=float(contrast.p[i]),
-        detectable=math.nan,
-    )  # fmt: skip
-    numbers = ("estimate", "low", "high", "chance", "treatment", "control_value", "raw", "volume_ratio", "p")
+def _row(c: Comparison, a: MetricSpec, i: int, note: str | None, fewest: int) -> Row:
+    effect = c.contrast
+    numbers = {
+        "estimate": effect.estimate, "low": effect.low, "high": effect.high, "chance": effect.chance,
+        "treatment": effect.treatment, "control_value": effect.control, "raw": effect.raw, "p": effect.p,
+    }  # fmt: skip
+    values = {name: float(x[i]) for name, x in numbers.items()} | {"volume_ratio": c.volume_ratio}
     if c.broken:
-        cells |= dict.fromkeys(numbers, math.nan) | {"note": "nan_in_data"}
-    return suppressed(cells) | dict.fromkeys(numbers[4:], math.nan) if c.few(fewest) else cells
+        values, note = dict.fromkeys(values, math.nan), "nan_in_data"
+    cells = row(
+        {**c.labels, "arm": c.arm}, a.text, ideal=0.0, better=a.better, units=c.units, note=note, detectable=math.nan,
+        undefined_draws=int(effect.undefined[i]), **values,
+    )  # fmt: skip
+    return suppressed(cells) | dict.fromkeys(EXTRA[:5], math.nan) if c.few(fewest) else cells
 
 
-def _note(c: Comparison, a: MetricSpec, i: int, ratio_p: float, *, has_intervals: bool) -> str | None:
-    """Why there is no value, or no interval where one was `wanted`; and what to be careful of."""
-    contrast = c.contrast
-    if math.isnan(contrast.estimate[i]):
-        undefined = [s for s in c.sides() if np.isnan(a.on(s))]
+def _note(c: Comparison, a: MetricSpec, i: int, ratio_p: float, level: float | None) -> str | None:
+    """Why there is no value, or no interval at this level; and what to be careful of."""
+    if math.isnan(c.contrast.estimate[i]):
+        undefined = [s for s in c.sides if np.isnan(a.on(s))]
         return a.card.reason(undefined[0], **a.params) if undefined else "undefined"
-    without = math.isnan(contrast.low[i]) and has_intervals
+    has_no_interval = math.isnan(c.contrast.low[i]) and level is not None
     return notes(
-        ("few_units" if c.fewest < FEWEST else "no_variation") if without else "",
-        "sample_ratio_mismatch" if ratio_p < MISMATCH else "",
+        ("few_units" if c.smaller < MIN_UNITS else "no_variation") if has_no_interval else "",
+        "sample_ratio_mismatch" if ratio_p < 0.001 else "",
         "volume_changed" if c.changed else "",
     )
 
 
 def curves_of(compared: Sequence[Comparison], spec: ExperimentSpec, fewest: int) -> dict[str, Any]:
     """Lorenz curves of the arms at equal volume, and how often re-assignment gave each difference."""
-    shown = [c for c in compared if not c.few(fewest) and not c.broken][:MOST_CURVES]
+    shown = [c for c in compared if not c.few(fewest) and not c.broken][:40]  # as many as a chart can show
     lorenz: dict[str, list[Any]] = {}
     moved: dict[str, list[Any]] = {}
     for c in shown:
@@ -113,7 +109,7 @@ def curves_of(compared: Sequence[Comparison], spec: ExperimentSpec, fewest: int)
             draws = c.contrast.draws[:, i]
             draws = draws[~np.isnan(draws)]
             if len(draws) and np.ptp(draws) > 0 and not math.isnan(c.contrast.observed[i]):
-                counts, edges = np.histogram(draws, BINS)
+                counts, edges = np.histogram(draws, bins=41)
                 _add(moved, labels | {"metric": a.text, "found": float(c.contrast.observed[i]), "chance": float(draws.mean())},
                      low=edges[:-1].tolist(), high=edges[1:].tolist(), draws=counts.tolist())  # fmt: skip
     return {name: curve for name, curve in (("arms", lorenz), ("reassigned", moved)) if curve}
@@ -123,8 +119,7 @@ def _grid_points(c: Comparison, fewest: int) -> list[int]:
     """Points of the grid with at least `fewest` receivers between any two, in either arm."""
     if fewest <= 1:
         return list(range(len(GRID)))
-    sides = c.sides()
-    reached = np.min([np.maximum(0.0, GRID * s.units - (s.units - s.receivers)) for s in sides], axis=0)
+    reached = np.min([np.maximum(0.0, GRID * s.units - (s.units - s.receivers)) for s in c.sides], axis=0)
     points, last = [0], 0.0
     for i in range(1, len(GRID) - 1):
         if reached[i] == 0 or (reached[i] - last >= fewest and reached[-1] - reached[i] >= fewest):
@@ -246,7 +241,7 @@ def experiment(
     )  # fmt: skip
     _refuse(spec, interval)
     if arm is None:
-        return plan_ahead(call, spec, level, ExperimentResult)
+        return _plan(call, spec, level)
     return _compare_arms(call, spec)
 
 
@@ -255,27 +250,119 @@ def _compare_arms(call: Call, spec: ExperimentSpec) -> ExperimentResult:
     unit, amount, randomized, has_interval = spec.unit, spec.amount, spec.randomized, spec.level is not None
     design = paired if randomized is None else units_randomized if randomized == unit else viewers_randomized
     trial = design(spec)
-    log, amounts = trial.units.log, trial.amounts
+    log_read, past, ratio = trial.units.log, trial.past, trial.ratio
     fewest = enough(call.min_units, spec.metrics, arms=2)
     meant = STANDS_FOR[design].format(units=plural(unit), randomized=plural(randomized or "")) if has_interval else None
     facts = {
         "design": trial.design, "randomized": randomized, "control": trial.control,
         "interval": trial.interval if has_interval else "none", "interval_for": meant,
-        "population": trial.units.population_words, "p_adjusted": "Holm over all rows", "before": trial.past,
-        "power": POWER,
+        "population": trial.units.population_words, "p_adjusted": "Holm over all rows",
+        "before": past.log.origin if past else None, "power": POWER,
     }  # fmt: skip
-    counts = {"arms": dict(trial.sizes)} | ({"sample_ratio": dict(trial.ratio)} if trial.ratio else {})
     words = {
         "unit": unit, "amount": amount if isinstance(amount, str) else "rows" if amount is None else "amounts",
         "randomized": randomized or "", "counted": randomized or unit, "control": str(trial.control),
         "chance": "what unequal volume alone gives" if randomized != unit else "what unequal numbers of units alone give",
     }  # fmt: skip
+    columns = (*spec.amount_columns, "arm")
     return call.result(
-        rows_of(trial.compared, spec, trial.ratio_p, fewest), backend=log.backend, read=log.rows, dropped=log.dropped,
-        slices=(*trial.units.by, *amounts, "arm"), columns=(*trial.units.columns, *amounts, "arm"),
-        curves=curves_of(trial.compared, spec, fewest), words=words,
-        facts={k: v for k, v in facts.items() if v is not None}, counts=counts, of=ExperimentResult,
+        rows_of(trial.compared, spec, float(ratio["p"]) if ratio else 1.0, fewest), backend=log_read.backend,
+        read=log_read.rows, dropped=log_read.dropped, slices=(*trial.units.by, *columns),
+        columns=(*trial.units.columns, *columns), curves=curves_of(trial.compared, spec, fewest), words=words,
+        facts={k: v for k, v in facts.items() if v is not None},
+        counts={"arms": dict(trial.sizes)} | ({"sample_ratio": dict(ratio)} if ratio else {}), of=ExperimentResult,
     )  # fmt: skip
+
+
+def _plan(call: Call, spec: ExperimentSpec, level: float) -> ExperimentResult:
+    """Smallest difference that a test with these shares would detect, per metric, slice and arm."""
+    shares, control = _planned_shares(spec)
+    units = spec.units({"randomized": str(spec.randomized)})
+    deal = spec.assignment(units)
+    rows: list[Row] = []
+    planned: dict[str, list[Any]] = {}
+    for amount in units.log.amounts:
+        for label, tally in in_order(units, bucket_slices(units, amount, deal)):
+            randomized = float(deal.units(label).sum())
+            few = min(tally.whole().receivers, randomized * min(shares.values())) < call.min_units
+            for arm in (name for name in shares if name != control):
+                where = spec.cells(units, label, amount) | {"arm": arm}
+                if few:
+                    hidden = [row(where, a.text, control_value=math.nan, detectable=math.nan) for a in spec.metrics]
+                    rows += map(suppressed, hidden)
+                    continue
+                rng = stream(spec.seed, "power", amount.name, arm, *label)
+                by_size = _detectable_by_size(tally, spec, (shares[arm], shares[control]), level, rng)
+                used = randomized * (shares[arm] + shares[control])
+                for i, a in enumerate(spec.metrics):
+                    smallest, value = (float(x[i]) for x in by_size[1.0])
+                    rows.append(row(
+                        where, a.text, ideal=a.ideal, better=a.better, units=round(used), control_value=value,
+                        detectable=smallest, note="planned",
+                    ))  # fmt: skip
+                    times = sorted(by_size)
+                    _add(
+                        planned, where | {"metric": a.text, "share": shares[arm]}, times=times,
+                        units=[round(used * t) for t in times], value=[float(by_size[t][1][i]) for t in times],
+                        detectable=[float(by_size[t][0][i]) for t in times],
+                        note=["extrapolated" if t > 1 else None for t in times],
+                    )  # fmt: skip
+    words = {
+        "unit": spec.unit, "amount": str(spec.amount or "rows"), "randomized": str(spec.randomized),
+        "counted": str(spec.randomized),
+    }  # fmt: skip
+    facts = {
+        "design": "planned", "randomized": spec.randomized, "shares": {str(k): v for k, v in shares.items()},
+        "power": POWER, "population": units.population_words,
+    }  # fmt: skip
+    columns = (*spec.amount_columns, "arm")
+    return call.result(
+        rows, backend=units.log.backend, read=units.log.rows, dropped=units.log.dropped, slices=(*units.log.by, *columns),
+        columns=(*units.columns, *columns), curves={"detectable": planned}, words=words, facts=facts, of=ExperimentResult,
+        planned=planned,
+    )  # fmt: skip
+
+
+def _planned_shares(spec: ExperimentSpec) -> tuple[dict[Any, float], Any]:
+    """The share of each arm, and which of them is the control."""
+    shares = {"control": 0.5, "treatment": 0.5} if spec.shares is None else dict(spec.shares)
+    if len(shares) < 2:
+        raise EvenhandError(
+            f"shares names {len(shares)} arms. Name two or more, such as {{'control': 0.9, 'new': 0.1}}."
+        )
+    refuse_shares({str(k): float(v) for k, v in shares.items()})
+    control = "control" if spec.control is None else spec.control
+    if control not in shares:
+        raise EvenhandError(f"No arm of shares is {control!r}. Name one as control: {listing(map(repr, shares))}.")
+    return shares, control
+
+
+def _detectable_by_size(
+    tally: Buckets, spec: ExperimentSpec, shares: tuple[float, float], level: float, rng: np.random.Generator
+) -> dict[float, tuple[Floats, Floats]]:
+    """The smallest difference and the metric's value, by multiple of the randomised units in the log.
+
+    Multiples above 1 follow the trend below it.
+    """
+    movable = int(tally.movable.sum())
+    if min(shares) * movable < MIN_UNITS:
+        raise EvenhandError(
+            f"An arm with a share of {min(shares):g} would hold fewer than {MIN_UNITS} of {movable:,} buckets. "
+            "Pass a longer log, or larger shares."
+        )
+    by_size = {
+        times: detectable(
+            tally, spec.metrics, (shares[0] * times, shares[1] * times), draws=spec.draws, level=level, power=POWER, rng=rng
+        )
+        for times in (0.25, 0.5, 1.0)
+        if min(shares) * times * movable >= MIN_UNITS
+    }  # fmt: skip
+    if 0.5 in by_size:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            halving = np.clip(by_size[1.0][0] / by_size[0.5][0], 0.5, 1.0)  # what twice as many units do to it
+        for times in (2.0, 4.0):
+            by_size[times] = (by_size[1.0][0] * halving ** math.log2(times), by_size[1.0][1])
+    return by_size
 
 
 def _refuse(spec: ExperimentSpec, interval: str | None) -> None:

@@ -69,8 +69,6 @@ class Candidates:
 
 
 Means = Literal["policy", "boosts"]
-DECILES = 10
-MOST_CORNERS = 120
 
 
 @dataclass(frozen=True)
@@ -112,11 +110,11 @@ class Frontier:
 
     def draws(self, strength: float, means: str) -> tuple[Sequence[Draw], Floats]:
         """Draws of a policy, and the probability of each."""
-        found_policy = self.at(strength)
+        result = self.at(strength)
         if means == "policy":
-            return found_policy.policy.draws, found_policy.policy.probability
+            return result.policy.draws, result.policy.probability
         if means == "boosts":
-            return [found_policy.best_draw], np.ones(1)
+            return [result.best_draw], np.ones(1)
         raise EvenhandError(f"by_means={means!r} is unknown. Use 'policy' or 'boosts'.")
 
     def replayed(self, strength: float, on: str, means: str) -> Replayed:
@@ -150,12 +148,12 @@ class Frontier:
         tenths: dict[str, list[Any]] = {"strength": [], "tenth": [], "before": [], "after": []}
         before = self.shares(0.0)
         place = np.argsort(np.argsort(before, kind="stable"), kind="stable")
-        tenth = place * min(DECILES, len(before)) // len(before)
+        tenth = place * min(10, len(before)) // len(before)
         many = int(tenth.max(initial=0)) + 1
         for policy in self.policies:
             after = self.shares(policy.strength)
             curve = lorenz_curve(Spectrum.from_arrays(after))
-            points = corners(curve.population, curve.share, MOST_CORNERS, ())
+            points = corners(curve.population, curve.share, 120, ())
             lorenz["strength"] += [policy.strength] * len(points)
             lorenz["population"] += curve.population[points].tolist()
             lorenz["share"] += curve.share[points].tolist()
@@ -186,9 +184,8 @@ class Headroom:
     @property
     def sentence(self) -> str:
         if self.attainable_gini >= self.gini - 5e-4:
-            return (
-                f"No policy found here is more even than the served lists (Gini {self.gini:.2f}) at the same relevance."
-            )
+            gini = f"(Gini {self.gini:.2f})"
+            return f"No policy found here is more even than the served lists {gini} at the same relevance."
         return f"The same relevance allows a Gini of {self.attainable_gini:.2f} where it is {self.gini:.2f}."
 
 

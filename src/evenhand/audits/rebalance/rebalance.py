@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.allocation.frankwolfe import Search, SearchResult
+from evenhand.allocation.frankwolfe import Search
 from evenhand.allocation.objectives import Atkinson, Evenness, Objective, Shares, Welfare
 from evenhand.allocation.replay import Replayed, Stage
 from evenhand.attention import parse
@@ -20,25 +20,23 @@ from evenhand.audits.rebalance.frontier import Candidates, Frontier, Headroom, P
 from evenhand.cards import REGISTRY, Between, Floats, MetricSpec, parse_call, parse_metric
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.findings import Row, row
-from evenhand.intervals.jackknife import BUCKETS, FEWEST, buckets, jackknife_ends
+from evenhand.intervals.jackknife import jackknife_ends, random_buckets
+from evenhand.intervals.rules import MIN_UNITS
 from evenhand.sources.judgments import carried, open_judgments
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.quantiles import significant
 from evenhand.sources.rankings import Rankings, as_table, open_rankings, open_scores, ranking_table
 from evenhand.streams import stream
+from evenhand.tallies.ragged import Ints
 from evenhand.tallies.spectrum import Spectrum
 
 Strength = Annotated[float, Between(0, 1)]
-CELLS = 4_000_000
-"""Buckets times providers that are kept for intervals."""
 
 
 def _read_objective(words: list[str]) -> Any:
-    return (
-        pairs("objective", words[0], float)
-        if "=" in words[0].partition("(")[0] or words[0].startswith("{")
-        else words[0]
-    )
+    """An objective as typed: a name, or `LABEL=SHARE,...`."""
+    is_shares = "=" in words[0].partition("(")[0] or words[0].startswith("{")
+    return pairs("objective", words[0], float) if is_shares else words[0]
 
 
 Served = Annotated[Any, Takes("FILE", table=True, option="served")]
@@ -110,7 +108,9 @@ def rebalance(
     model = parse(attention)
     if model.needs_relevance:
         raise EvenhandError(f"attention={attention!r} depends on more than rank. Use log, geometric, rbp or uniform.")
-    strengths = _strengths(strength)
+    strengths = np.atleast_1d(np.asarray(strength, dtype=np.float64)).tolist()
+    if not strengths or len(set(strengths)) < len(strengths):
+        raise EvenhandError(f"strength={strength!r} names none, or one twice. Pass different numbers from 0 to 1.")
     log.info("checking the candidates")
     needed = [request, item, score, *columns_in(providers), *columns_in(relevance)]
     opened = ranking_table(as_table(scores, request=request, item=item), columns=needed).with_numbers(relevance)
@@ -119,7 +119,7 @@ def rebalance(
     carry = (owners.carry(opened) if owners is not None else {}) | carried(relevance, opened)
     view = open_scores(opened, request=request, item=item, score=score, nan_policy=nan_policy, carry=carry)
     candidates = Candidates.from_scores(view, owners, judgments, top, model)
-    return _search(call, view, candidates, strengths)
+    return _search(call, view, candidates, sorted({*strengths} - {0.0}))
 
 
 def _search(call: Call, view: Rankings, candidates: Candidates, strengths: list[float]) -> RebalanceResult:
@@ -127,40 +127,39 @@ def _search(call: Call, view: Rankings, candidates: Candidates, strengths: list[
     names = ("objective", "holdout", "iterations", "rankings", "request", "item", "top")
     objective, holdout, iterations, rankings, request, item, top = (call.arguments[name] for name in names)
     aim, target = _objective(objective, candidates)
-    is_held_out = _held_out(candidates, holdout, call.seed)
-    frontier = _frontier(candidates, is_held_out, aim, strengths, iterations, call.seed)
+    frontier = _learn(candidates, aim, strengths, holdout, iterations, call.seed)
     if isinstance(aim, Welfare) and aim.epsilon >= 1 and (absent := frontier.absent):
         raise EvenhandError(
             f"{absent:,} providers have candidates in held-out requests only, and this objective has no value where somebody gets "
             "nothing. Pass holdout=0, or an epsilon below 1."
         )
+    level = None if call.interval.kind == "none" else call.interval.level
+    optimised = [objective] if isinstance(objective, str) and objective.startswith("atkinson") else []
+    inequality = [parse_metric(text) for text in ("gini", "top_share(p=0.1)", *optimised)]
     welfare = (str(objective), aim) if type(aim) is Welfare else None
-    meters = {on: _meter(part, candidates, objective, welfare, target, call) for on, part in frontier.parts.items()}
+    meters = {}
+    for on, part in frontier.parts.items():
+        reach = None if target is None else part.stage.reach()
+        meters[on] = Meter(part.stage.bucket, level, inequality, candidates.providers, welfare, target, reach)
     rows = _rows(frontier, meters)
     left = None
     if rankings is not None:
         lists = candidates.served_lists(open_rankings(ranking_table(rankings), request=request, item=item))
         left, more = _served(frontier, meters[frontier.on], lists)
         rows += more
-    slates = candidates.slates
+    slates, held_out = candidates.slates, frontier.parts.get("held_out")
     facts = {
-        "requests": slates.requests, "held_out_requests": int(is_held_out.sum()), "providers": len(candidates.providers),
-        "items_without_provider": candidates.unowned, "candidates": len(slates.item), "top": top,
-        "steps": {str(p.strength): p.steps for p in frontier.policies}, "tolerance": "0.001 of evenness at the same relevance",
-        "interval": "none" if call.interval.kind == "none" else "t, with the error of a jackknife over held-out requests",
+        "requests": slates.requests, "held_out_requests": 0 if held_out is None else len(held_out.which),
+        "providers": len(candidates.providers), "items_without_provider": candidates.unowned,
+        "candidates": len(slates.item), "top": top, "steps": {str(p.strength): p.steps for p in frontier.policies},
+        "tolerance": "0.001 of evenness at the same relevance",
+        "interval": "none" if level is None else "t, with the error of a jackknife over held-out requests",
     }  # fmt: skip
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=("strength", "on", "by_means"),
         curves=frontier.curves(), words={"unit": request, "holder": "provider", "amount": "exposure"}, facts=facts,
         of=RebalanceResult, frontier=frontier, left=left,
     )  # fmt: skip
-
-
-def _strengths(strength: Any) -> list[float]:
-    strengths = [float(s) for s in (strength if isinstance(strength, (list, tuple, np.ndarray)) else [strength])]
-    if not strengths or len(set(strengths)) < len(strengths):
-        raise EvenhandError(f"strength={strength!r} names none, or one twice. Pass different numbers from 0 to 1.")
-    return sorted({*strengths} - {0.0})
 
 
 def _objective(objective: Any, candidates: Candidates) -> tuple[Objective, Any]:
@@ -200,35 +199,26 @@ def _targets(shares: Mapping[Any, Any], candidates: Candidates) -> Any:
     return target / target.sum()
 
 
-def _held_out(candidates: Candidates, holdout: float, seed: int) -> Any:
-    """(Q,) which requests nothing is learned from: by their order among all ids, so that rows may come in any."""
-    many = candidates.slates.requests
-    count = min(int(holdout * many + 0.5), many - 1)
-    is_held_out = np.zeros(many, dtype=bool)
-    is_held_out[stream(seed, "holdout").permutation(many)[:count]] = True
-    return is_held_out
-
-
-def _frontier(
-    candidates: Candidates, is_held_out: Any, aim: Objective, strengths: list[float], iterations: int, seed: int
+def _learn(
+    candidates: Candidates, aim: Objective, strengths: list[float], holdout: float, iterations: int, seed: int
 ) -> Frontier:
-    most = max(20, min(BUCKETS, CELLS // max(1, candidates.slates.owners.items)))
+    """Policies learned on the requests that are not held out.
+
+    Requests are held out by their order among all ids, so that rows may come in any order.
+    """
+    requests = candidates.slates.requests
+    is_held_out = np.zeros(requests, dtype=bool)
+    count = min(int(holdout * requests + 0.5), requests - 1)
+    is_held_out[stream(seed, "holdout").permutation(requests)[:count]] = True
+    # 100 buckets for the jackknife, fewer where exposure by bucket and item would take more than 32 MB.
+    most = max(20, min(100, 4_000_000 // max(1, candidates.slates.owners.items)))
     parts = {}
-    for name, chosen in (("learned", ~is_held_out), ("held_out", is_held_out)):
-        if chosen.any():
-            which = np.flatnonzero(chosen)
-            parts[name] = Part(
-                which, Stage(candidates.slates.only(which), buckets(len(which), stream(seed, name), most))
-            )
+    for name, which in (("learned", np.flatnonzero(~is_held_out)), ("held_out", np.flatnonzero(is_held_out))):
+        if len(which):
+            bucket = random_buckets(len(which), stream(seed, name), most)
+            parts[name] = Part(which, Stage(candidates.slates.only(which), bucket))
     search = Search(parts["learned"].stage.server, aim, iterations)
-    policies: list[SearchResult] = [search.at(0.0), *search.frontier(strengths)]
-    return Frontier(candidates, parts, policies, aim)
-
-
-def _meter(part: Part, candidates: Candidates, objective: Any, welfare: Any, target: Any, call: Call) -> Meter:
-    level = None if call.interval.kind == "none" else call.interval.level
-    reach = None if target is None else part.stage.reach()
-    return Meter(part.stage.bucket, level, spread_of(objective), candidates.providers, welfare, target, reach)
+    return Frontier(candidates, parts, [search.at(0.0), *search.frontier(strengths)], aim)
 
 
 def _rows(frontier: Frontier, meters: Mapping[str, Meter]) -> list[Row]:
@@ -262,11 +252,16 @@ def _served(frontier: Frontier, meter: Meter, lists: Any) -> tuple[Headroom, lis
     return left, rows
 
 
-SPREAD = ("gini", "top_share(p=0.1)")
-"""Inequality of exposure over providers, whatever was optimised."""
+@dataclass(frozen=True)
+class Figure:
+    """A number of a policy, the same without each bucket of requests, and further cells of its row."""
 
-CARDS = {"ndcg_standard": "ndcg", "ndcg_relevance": "ndcg"}
-"""Rows whose card has another name."""
+    name: str
+    estimate: float
+    without: Floats
+    span: tuple[float, float]
+    cells: dict[str, Any]
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -276,13 +271,13 @@ class Meter:
     Attributes
     ----------
     bucket : (Q,) which requests are left out together. level : of intervals; None for none.
-    spread : inequality metrics of exposure. welfare : the objective as typed, where it is one without a card.
+    inequality : metrics of exposure over providers. welfare : the objective as typed, where it is one without a card.
     target : (providers,) shares that were asked for, if any. reach : the least and the most that candidates allow.
     """
 
-    bucket: Any
+    bucket: Ints
     level: float | None
-    spread: Sequence[MetricSpec]
+    inequality: Sequence[MetricSpec]
     providers: Sequence[Any]
     welfare: tuple[str, Welfare] | None = None
     target: Floats | None = None
@@ -290,107 +285,74 @@ class Meter:
 
     def rows(self, labels: Mapping[str, Any], replay: Replayed, why_not: str) -> list[Row]:
         """Every metric of one policy; `why_not` is the note where there are no intervals."""
-        listed = [self._mean(labels, name, values, why_not) for name, values in replay.each.items()]
-        listed += [self._of_exposure(labels, a, replay, why_not) for a in self.spread]
-        if self.welfare is not None:
-            listed.append(self._of_welfare(labels, *self.welfare, replay, why_not))
-        return listed + (self._shares(labels, replay, why_not) if self.target is not None else [])
-
-    def _shares(self, labels: Mapping[str, Any], replay: Replayed, why_not: str) -> list[Row]:
-        """Each provider's share of exposure beside its target, and what candidates allow."""
-        shares, without = _shares(replay.exposure)
-        target = np.zeros(len(shares)) if self.target is None else self.target
-        least, most = (np.zeros(len(shares)), np.ones(len(shares))) if self.reach is None else self.reach
-        off = (target < least - 1e-9) | (target > most + 1e-9)
-        away = 0.5 * np.abs(without - target).sum(1)
-        far = self._row(
-            labels, "target_distance", float(0.5 * np.abs(shares - target).sum()), away, (0.0, 1.0), why_not, ideal=0.0,
-            better="lower", also="out_of_reach" if off.any() else "",
-        )  # fmt: skip
-        each = [
-            self._row(
-                labels, "share", float(shares[g]), without[:, g], (0.0, 1.0), why_not, group=str(label),
-                ideal=float(target[g]), better="ideal", least=float(least[g]), most=float(most[g]),
-                also="out_of_reach" if off[g] else "",
-            )
-            for g, label in enumerate(self.providers)
-        ]  # fmt: skip
-        return [far, *each]
-
-    def _of_welfare(
-        self, labels: Mapping[str, Any], name: str, welfare: Welfare, replay: Replayed, why_not: str
-    ) -> Row:
-        """The additive welfare of exposure over its mean: 1 where all have the same; without an end below where somebody has none."""
-        whole = replay.received
-        rest = whole - replay.exposure
-        without = np.array([welfare.value(np.maximum(x, 0.0) / x.mean()) for x in rest])
-        return self._row(
-            labels,
-            name,
-            welfare.value(whole / whole.mean()),
-            without,
-            (-np.inf, 1.0),
-            why_not,
-            ideal=1.0,
-            better="higher",
-        )
+        has_interval = not why_not and self.level is not None
+        figures = [self._mean(name, values) for name, values in replay.each.items()]
+        figures += [self._inequality(a, replay, has_interval=has_interval) for a in self.inequality]
+        figures += [] if self.welfare is None else [self._welfare(*self.welfare, replay)]
+        figures += [] if self.target is None else self._shares(self.target, replay)
+        rows = []
+        for figure in figures:
+            cells = {"units": len(self.bucket)} | figure.cells
+            low, high, missing = np.nan, np.nan, why_not
+            if has_interval and self.level is not None and np.isfinite(figure.estimate):
+                without = figure.without[np.isfinite(figure.without)]
+                low, high = jackknife_ends(figure.estimate, without, self.level, figure.span)
+                few = cells["units"] < MIN_UNITS
+                missing = "" if np.isfinite(low) else "few_requests" if few else "no_variation"
+            note = notes(figure.note, missing)
+            rows.append(row(labels, figure.name, estimate=figure.estimate, low=low, high=high, note=note, **cells))
+        return rows
 
     def gini(self, replay: Replayed) -> float:
-        return _on(self.spread[0], replay.received)
+        return _on(self.inequality[0], replay.received)
 
-    def _mean(self, labels: Mapping[str, Any], name: str, values: Floats, why_not: str) -> Row:
-        metric = REGISTRY[CARDS.get(name, name)]
+    def _mean(self, name: str, values: Floats) -> Figure:
+        """The mean of a metric over requests."""
+        metric = REGISTRY["ndcg" if name.startswith("ndcg") else name]
         defined = ~np.isnan(values)
-        bucket = self.bucket[defined]
-        many = int(self.bucket.max(initial=-1)) + 1
-        sums, counts = np.bincount(bucket, values[defined], many), np.bincount(bucket, minlength=many)
+        buckets = int(self.bucket.max(initial=-1)) + 1
+        sums = np.bincount(self.bucket[defined], values[defined], buckets)
+        counts = np.bincount(self.bucket[defined], minlength=buckets)
         with np.errstate(invalid="ignore", divide="ignore"):
             estimate = float(sums.sum() / counts.sum())
             without = (sums.sum() - sums) / (counts.sum() - counts)
-        some = "some_undefined" if 0 < defined.sum() < len(values) else ""
-        if not defined.any():
-            some = "zero_utility"
-        return self._row(
-            labels, name, estimate, without, metric.span(), why_not, ideal=metric.ideal(), better=metric.better(),
-            units=int(defined.sum()), also=some,
-        )  # fmt: skip
+        note = "zero_utility" if not defined.any() else "" if defined.all() else "some_undefined"
+        cells = {"ideal": metric.ideal(), "better": metric.better(), "units": int(defined.sum())}
+        return Figure(name, estimate, without, metric.span(), cells, note)
 
-    def _of_exposure(self, labels: Mapping[str, Any], a: MetricSpec, replay: Replayed, why_not: str) -> Row:
+    def _inequality(self, a: MetricSpec, replay: Replayed, *, has_interval: bool) -> Figure:
         whole = replay.received
         estimate = _on(a, whole)
-        without = (
-            np.array([_on(a, whole - part) for part in replay.exposure])
-            if not why_not and self.level is not None
-            else np.empty(0)
-        )
-        also = a.card.reason(Spectrum.from_arrays(whole), **a.params) if np.isnan(estimate) else a.caution(estimate)
-        return self._row(labels, a.text, estimate, without, a.span, why_not, ideal=a.ideal, better=a.better, also=also)
+        without = np.array([_on(a, whole - part) for part in replay.exposure] if has_interval else [])
+        note = a.card.reason(Spectrum.from_arrays(whole), **a.params) if np.isnan(estimate) else a.caution(estimate)
+        return Figure(a.text, estimate, without, a.span, {"ideal": a.ideal, "better": a.better}, note)
 
-    def _row(
-        self, labels: Mapping[str, Any], name: str, estimate: float, without: Floats, span: tuple[float, float], why_not: str,
-        also: str = "", **values: Any,
-    ) -> Row:  # fmt: skip
-        values.setdefault("units", len(self.bucket))
-        low = high = np.nan
-        if not why_not and self.level is not None and np.isfinite(estimate):
-            low, high = jackknife_ends(estimate, without[np.isfinite(without)], self.level, span)
-            why_not = "" if np.isfinite(low) else "few_requests" if values["units"] < FEWEST else "no_variation"
-        return row(labels, name, estimate=estimate, low=low, high=high, note=notes(also, why_not), **values)
+    def _welfare(self, name: str, welfare: Welfare, replay: Replayed) -> Figure:
+        """Additive welfare of exposure over its mean: 1 where all have the same, unbounded below where somebody has none."""
+        whole = replay.received
+        without = np.array([welfare.value(np.maximum(x, 0.0) / x.mean()) for x in whole - replay.exposure])
+        cells = {"ideal": 1.0, "better": "higher"}
+        return Figure(name, welfare.value(whole / whole.mean()), without, (-np.inf, 1.0), cells)
+
+    def _shares(self, target: Floats, replay: Replayed) -> list[Figure]:
+        """The distance from the target, and each provider's share beside its target and what candidates allow."""
+        whole, span = replay.received, (0.0, 1.0)
+        rest = whole - replay.exposure
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares, without = whole / whole.sum(), rest / rest.sum(1, keepdims=True)
+        least, most = (np.zeros(len(shares)), np.ones(len(shares))) if self.reach is None else self.reach
+        notes_of = np.where((target < least - 1e-9) | (target > most + 1e-9), "out_of_reach", "")
+        distance, away = (0.5 * np.abs(x - target).sum(-1) for x in (shares, without))
+        cells = {"ideal": 0.0, "better": "lower"}
+        figures = [Figure("target_distance", float(distance), away, span, cells, str(max(notes_of)))]
+        for g, label in enumerate(self.providers):
+            cells = {
+                "group": str(label), "ideal": float(target[g]), "better": "ideal", "least": float(least[g]),
+                "most": float(most[g]),
+            }  # fmt: skip
+            figures.append(Figure("share", float(shares[g]), without[:, g], span, cells, str(notes_of[g])))
+        return figures
 
 
 def _on(a: MetricSpec, exposure: Floats) -> float:
     return float(a.on(Spectrum.from_arrays(significant(np.maximum(exposure, 0.0)))))
-
-
-def _shares(exposure: Floats) -> tuple[Floats, Floats]:
-    """(providers,) shares of exposure, and (buckets, providers) those without each bucket."""
-    whole = exposure.sum(0)
-    rest = whole - exposure
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return whole / whole.sum(), rest / rest.sum(1, keepdims=True)
-
-
-def spread_of(objective: Any) -> list[MetricSpec]:
-    """The inequality metrics of the frame: the two of every frontier, and the one that was optimised where it has a card."""
-    more = [objective] if isinstance(objective, str) and objective.startswith("atkinson") else []
-    return [parse_metric(text) for text in (*SPREAD, *more)]

@@ -12,7 +12,7 @@ from evenhand.attention import log as logarithmic
 from evenhand.attention import parse
 from evenhand.audits.declare import Call, Labels, Table, TableOrColumn, Takes, pairs, tool
 from evenhand.audits.rebalance.frontier import Candidates
-from evenhand.cards import Between, parse_call
+from evenhand.cards import Between, Floats, parse_call
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.metrics.representation import fair_table
 from evenhand.sources.candidates import native
@@ -22,7 +22,11 @@ from evenhand.sources.rankings import as_table, open_scores, ranking_table
 from evenhand.sources.relation import is_number
 from evenhand.tallies.ragged import Ints
 
-METHODS = ("boosts", "fa_star_ir", "det_const_sort", "calibrated")
+METHODS: Mapping[str, Mapping[str, Any]] = {
+    "boosts": {}, "fa_star_ir": {"p": None, "alpha": 0.1}, "det_const_sort": {}, "calibrated": {"strength": 0.5},
+}  # fmt: skip
+"""The numbers of each re-ranker with their defaults; None where there is none."""
+
 Shares = Annotated[Any, Takes("LABEL=SHARE,..", read=lambda words: pairs("target", words[0], float))]
 
 
@@ -71,7 +75,7 @@ def rerank(
     """
     name, args, keywords = parse_call(method, role="method")
     if name not in METHODS:
-        raise unknown_name("method", method, METHODS, what="a known re-ranker")
+        raise unknown_name("method", method, list(METHODS), what="a known re-ranker")
     model = parse(attention) if name == "boosts" else logarithmic(offset=1)
     needed = [request, item, score, *columns_in(groups)]
     opened = ranking_table(as_table(scores, request=request, item=item), columns=needed)
@@ -79,33 +83,31 @@ def rerank(
     carry = {} if owners is None else owners.carry(opened)
     view = open_scores(opened, request=request, item=item, score=score, nan_policy=nan_policy, carry=carry)
     candidates = Candidates.from_scores(view, owners, None, top, model, gains=name == "boosts")
-    if name == "boosts":
-        _only(method, args, keywords)
-        lists = boosted(candidates.slates, _boosts(boosts, candidates))
-    elif owners is None:
+    if owners is None and name != "boosts":
         raise EvenhandError(f"method={method!r} needs to know the group of each item. Pass groups=.")
+    if name in ("det_const_sort", "calibrated"):
+        codes, shares = _target(candidates, target, method)
+    numbers = _numbers(method, name, args, keywords)
+    if name == "boosts":
+        lists = boosted(candidates.slates, _boosts(boosts, candidates))
     elif name == "fa_star_ir":
-        lists = _fair(candidates, protected, *_only(method, args, keywords, "p", alpha=0.1))
+        lists = _fair(candidates, protected, *numbers)
+    elif name == "det_const_sort":
+        lists = det_const_sort(candidates.slates, codes, shares)
     else:
-        codes, shares = _aims(candidates, target, method)
-        if name == "det_const_sort":
-            _only(method, args, keywords)
-            lists = det_const_sort(candidates.slates, codes, shares)
-        else:
-            (strength,) = _only(method, args, keywords, strength=0.5)
-            lists = calibrated(candidates.slates, codes, shares, strength)
+        lists = calibrated(candidates.slates, codes, shares, *numbers)
     return native(candidates.table(candidates.slates, np.arange(candidates.slates.requests), lists), view.backend)
 
 
-def _only(method: str, args: list[Any], keywords: Mapping[str, Any], *needed: str, **usual: float) -> list[float]:
+def _numbers(method: str, name: str, args: list[Any], keywords: Mapping[str, Any]) -> list[float]:
     """The numbers of a method, in order; all of them shares between 0 and 1."""
-    names = [*needed, *usual]
-    numbers = dict(zip(names, args, strict=False)) | dict(keywords)
-    missing = [n for n in needed if n not in numbers]
+    defaults = METHODS[name]
+    numbers = dict(zip(defaults, args, strict=False)) | dict(keywords)
+    missing = [n for n, default in defaults.items() if default is None and n not in numbers]
     wrong = [n for n, v in numbers.items() if isinstance(v, bool) or not isinstance(v, (int, float)) or not 0 <= v <= 1]
-    if len(args) > len(names) or numbers.keys() - set(names) or missing or wrong:
-        raise EvenhandError(f"method={method!r} does not fit. Its numbers, from 0 to 1: {listing(names) or 'none'}.")
-    return [float(numbers.get(n, usual.get(n, 0.0))) for n in names]
+    if len(args) > len(defaults) or numbers.keys() - defaults.keys() or missing or wrong:
+        raise EvenhandError(f"method={method!r} does not fit. Its numbers, from 0 to 1: {listing(defaults) or 'none'}.")
+    return [float(numbers.get(n, default)) for n, default in defaults.items()]
 
 
 def _groups(candidates: Candidates, method: str) -> Ints:
@@ -125,21 +127,20 @@ def _fair(candidates: Candidates, protected: Any, p: float, alpha: float) -> Int
         raise EvenhandError(
             "method='fa_star_ir' needs to know who is protected. Pass protected= with one label or several."
         )
-    protected_labels = {
-        str(label) for label in (protected if isinstance(protected, (list, tuple, set)) else [protected])
-    }
-    labels = {str(label) for label in candidates.providers}
-    if strange := sorted(protected_labels - labels):
+    is_several = isinstance(protected, (list, tuple, set))
+    protected_labels = {str(label) for label in (protected if is_several else [protected])}
+    labels = [str(label) for label in candidates.providers]
+    if strange := sorted(protected_labels - set(labels)):
         raise EvenhandError(
-            f"protected={listing(strange)} is the label of no candidate. Labels: {listing(sorted(labels))}."
+            f"protected={listing(strange)} is the label of no candidate. Labels: {listing(sorted(set(labels)))}."
         )
-    side = np.array([0 if str(label) in protected_labels else 1 for label in candidates.providers])
+    side = np.array([0 if label in protected_labels else 1 for label in labels])
     tables = {k: np.array(fair_table(int(k), p, alpha).table) for k in np.unique(candidates.slates.lengths)}
     return fa_star_ir(candidates.slates, side[_groups(candidates, "fa_star_ir")], lambda k: tables[k])
 
 
-def _aims(candidates: Candidates, target: Any, method: str) -> tuple[Ints, Any]:
-    """Group codes of items and the share of each group."""
+def _target(candidates: Candidates, target: Any, method: str) -> tuple[Ints, Floats]:
+    """Group codes of items and the share of each group; groups without an item stand last."""
     if candidates.unowned:
         raise EvenhandError(
             f"{candidates.unowned:,} items have no group, and method={method!r} needs one of each. Add them to groups."
@@ -151,13 +152,11 @@ def _aims(candidates: Candidates, target: Any, method: str) -> tuple[Ints, Any]:
     labels = [str(label) for label in candidates.providers]
     if missing := [label for label in labels if label not in shares]:
         raise EvenhandError(f"target says nothing of {listing(missing)}. Give every group a share, zero if none.")
-    absent = [label for label in shares if label not in labels]
-    return _groups(candidates, method), np.array(
-        [*(shares[label] for label in labels), *(shares[label] for label in absent)]
-    )
+    in_order = dict.fromkeys([*labels, *shares])
+    return _groups(candidates, method), np.array([shares[label] for label in in_order])
 
 
-def _boosts(boosts: Any, candidates: Candidates) -> Any:
+def _boosts(boosts: Any, candidates: Candidates) -> Floats:
     """(providers,) the boost of each; who is not in the table has none."""
     if boosts is None:
         raise EvenhandError(
