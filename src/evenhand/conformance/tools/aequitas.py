@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
-from collections.abc import Mapping
-from typing import Any
+
+from conformance_parts import Question, two_scores, version_of
+
+version = version_of("aequitas")
 
 
-def version() -> str:
-    return f"aequitas {importlib.metadata.version('aequitas')}"
-
-
-def adapter(question: Mapping[str, Any]) -> float:
+def adapter(question: Question) -> float:
     if question["metric"] != "equalized_odds_gap":
         raise NotImplementedError
     groups = question["input"]["groups"]
-    scores = sorted({s for rows in groups.values() for _, s, _ in rows})
-    if len(scores) > 2:
-        raise NotImplementedError
+    upper = two_scores(groups)[-1]
     import pandas as pd
     from aequitas.group import Group
 
@@ -26,9 +21,8 @@ def adapter(question: Mapping[str, Any]) -> float:
     for g, cells in groups.items():
         for mass, score, chance in cells:
             for label, many in ((1, 10 * mass * chance), (0, 10 * mass * (1 - chance))):
-                rows += [{"score": int(score == scores[-1]), "label_value": label, "group": g}] * round(many)
+                rows += [{"score": int(score == upper), "label_value": label, "group": g}] * round(many)
     table, _ = Group().get_crosstabs(pd.DataFrame(rows), attr_cols=["group"])
-    gaps = [
-        table[rate].max() - table[rate].min() if not table[rate].isna().any() else math.nan for rate in ("tpr", "fpr")
-    ]
-    return float(max(gaps)) if not any(map(math.isnan, gaps)) else math.nan
+    if table[["tpr", "fpr"]].isna().any(axis=None):
+        return math.nan
+    return float(max(table[rate].max() - table[rate].min() for rate in ("tpr", "fpr")))

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Mapping
 from typing import Any
 
+from conformance_parts import Prediction, Question, two_scores, version_of
 
-def version() -> str:
-    return f"fairlearn {importlib.metadata.version('fairlearn')}"
+version = version_of("fairlearn")
 
 
-def adapter(question: Mapping[str, Any]) -> float:
+def adapter(question: Question) -> float:
     metric, data = question["metric"], question["input"]
-    if question["parameters"]:
+    if question["parameters"] or metric not in ("equalized_odds_gap", "mad", "mae_ratio", "rmse_ratio"):
         raise NotImplementedError
     if metric == "equalized_odds_gap":
         return _odds(data["groups"])
-    if metric not in ("mad", "mae_ratio", "rmse_ratio"):
-        raise NotImplementedError
     from fairlearn.metrics import MetricFrame, mean_prediction
     from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
@@ -28,50 +25,40 @@ def adapter(question: Mapping[str, Any]) -> float:
         for v, y in zip(scores, truth, strict=True)
         if v is not None and y is not None
     ]
+    predicted, true, groups = (list(column) for column in zip(*rows, strict=True))
     chosen = {"mad": mean_prediction, "mae_ratio": mean_absolute_error, "rmse_ratio": root_mean_squared_error}[metric]
-    frame = MetricFrame(
-        metrics=chosen,
-        y_true=[y for _, y, _ in rows],
-        y_pred=[v for v, _, _ in rows],
-        sensitive_features=[g for *_, g in rows],
-    )
+    frame = MetricFrame(metrics=chosen, y_true=true, y_pred=predicted, sensitive_features=groups)
     a, b = (float(frame.by_group[data[side]]) for side in ("versus", "protected"))
     return a - b if metric == "mad" else b / a
 
 
 def _odds(groups: Mapping[str, Any]) -> float:
-    """The upper of two scores is a positive decision; it knows no third."""
     from fairlearn.metrics import equalized_odds_difference
 
-    scores = sorted({s for rows in groups.values() for _, s, _ in rows})
-    if len(scores) > 2:
-        raise NotImplementedError
+    upper = two_scores(groups)[-1]
     cells = [
-        (m * c, y, s == scores[-1], g)
+        (mass * chance, label, int(score == upper), g)
         for g, rows in groups.items()
-        for m, s, p in rows
-        for c, y in ((p, 1), (1 - p, 0))
+        for mass, score, p in rows
+        for chance, label in ((p, 1), (1 - p, 0))
+        if mass * chance > 0
     ]
-    selected = [cell for cell in cells if cell[0] > 0]
-    weights, truth, chosen, names = ([cell[i] for cell in selected] for i in range(4))
-    return float(
-        equalized_odds_difference(truth, [int(c) for c in chosen], sensitive_features=names, sample_weight=weights)
-    )
+    weights, truth, decisions, names = (list(column) for column in zip(*cells, strict=True))
+    return float(equalized_odds_difference(truth, decisions, sensitive_features=names, sample_weight=weights))
 
 
-def _no_failures(question: Mapping[str, Any]) -> Any:
-    """A rate of nobody counts as 0."""
+def rate_of_nobody_is_zero(question: Question) -> Prediction:
     groups = question["input"]["groups"]
-    scores = sorted({s for rows in groups.values() for _, s, _ in rows})
+    upper = max(s for rows in groups.values() for _, s, _ in rows)
     worst = 0.0
     for success in (True, False):
         rates = []
         for rows in groups.values():
             mass = [(m * (p if success else 1 - p), s) for m, s, p in rows]
             total = sum(m for m, _ in mass)
-            rates.append(sum(m for m, s in mass if s == scores[-1]) / total if total else 0.0)
+            rates.append(sum(m for m, s in mass if s == upper) / total if total else 0.0)
         worst = max(worst, max(rates) - min(rates))
     return worst
 
 
-REASONS = {"equalized_odds_gap": [("fairlearn counts a rate of nobody as 0", _no_failures)]}
+REASONS = {"equalized_odds_gap": [("fairlearn counts a rate of nobody as 0", rate_of_nobody_is_zero)]}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from conformance_parts import Prediction, Question, gini, version_of
 from conformance_parts import shown as columns
+
+version = version_of("holisticai")
 
 CATALOGUE = {
     "item_gini": "gini_index",
@@ -21,15 +23,11 @@ JUDGED = {"precision_ratio": "avg_precision_ratio", "recall_ratio": "avg_recall_
 ERRORS = {"mae_ratio": "recommender_mae_ratio", "rmse_ratio": "recommender_rmse_ratio"}
 
 
-def version() -> str:
-    return f"holisticai {importlib.metadata.version('holisticai')}"
-
-
 def matrix(rows: Any) -> Any:
     return np.array([[math.nan if v is None else v for v in row] for row in rows], dtype=float)
 
 
-def adapter(question: Mapping[str, Any]) -> float:
+def adapter(question: Question) -> float:
     """Group a is `versus`, group b `protected`, as its documentation names them; `base` and the like it has not."""
     metric, data = question["metric"], question["input"]
     functions = {**CATALOGUE, **SIDES, **JUDGED, **ERRORS, "mad": "mad_score"}
@@ -67,68 +65,64 @@ def shown(data: Mapping[str, Any]) -> Any:
     return out
 
 
-def _as_it_shows(question: Mapping[str, Any]) -> Any:
+def by_side(data: Mapping[str, Any], rows: Any) -> list[Any]:
+    """The rows of the users of group a, and of group b."""
+    return [rows[np.array(data["user_groups"]) == data[side]] for side in ("versus", "protected")]
+
+
+def with_missing_scores(question: Question) -> Prediction:
     """The metric by its definition on what it shows."""
-    data, exposed = question["input"], shown(question["input"])
+    metric, exposed = question["metric"], shown(question["input"])
     counts = exposed.sum(0)
-    n, total = len(counts), counts.sum()
-    ordered = np.sort(counts)
     with np.errstate(all="ignore"):
-        if question["metric"] == "item_gini":
-            return (2 * np.arange(1, n + 1) - n - 1) @ ordered / ((n - 1) * total)
-        if question["metric"] == "aggregate_diversity":
-            return (counts > 0).mean()
-        if question["metric"] == "exposure_entropy":
-            p = counts[counts > 0] / total
-            return -(p * np.log(p)).sum()
-        if question["metric"] == "recommendation_popularity":
-            return np.nanmean((exposed * counts).sum(1) / exposed.sum(1))
-        mixes = [exposed[np.array(data["user_groups"]) == data[side]].sum(0) for side in ("versus", "protected")]
-        a, b = (m / m.sum() for m in mixes)
-        if question["metric"] == "exposure_tv":
-            return np.abs(a - b).sum() / 2
-        terms = np.where(a > 0, a * np.log(a / b), 0.0)
-        return float(terms.sum())
+        if metric == "item_gini":
+            return gini(counts, corrected=True)
+        if metric == "aggregate_diversity":
+            return float((counts > 0).mean())
+        if metric == "exposure_entropy":
+            p = counts[counts > 0] / counts.sum()
+            return float(-(p * np.log(p)).sum())
+        if metric == "recommendation_popularity":
+            return float(np.nanmean((exposed * counts).sum(1) / exposed.sum(1)))
+        a, b = (side.sum(0) / side.sum() for side in by_side(question["input"], exposed))
+        if metric == "exposure_tv":
+            return float(np.abs(a - b).sum() / 2)
+        return float(np.where(a > 0, a * np.log(a / b), 0.0).sum())
 
 
-def _upside_down(question: Mapping[str, Any]) -> Any:
+def a_over_b(question: Question) -> Prediction:
     """Mean of group a over mean of group b, on what it shows and with the truth cut like the scores."""
     data, exposed = question["input"], shown(question["input"])
     truth = shown({**data, "scores": data["relevant"]})
     hits, sizes, expected = (exposed * truth).sum(1), exposed.sum(1), truth.sum(1)
     over = {"precision_ratio": sizes, "recall_ratio": expected, "f1_ratio": (sizes + expected) / 2}[question["metric"]]
-    each = np.divide(hits, over, out=np.zeros(len(hits)), where=over > 0)
-    a, b = (each[np.array(data["user_groups"]) == data[side]].mean() for side in ("versus", "protected"))
-    return a / b
+    a, b = by_side(data, np.divide(hits, over, out=np.zeros(len(hits)), where=over > 0))
+    return float(a.mean() / b.mean())
 
 
-def _errors_upside_down(question: Mapping[str, Any]) -> Any:
+def error_a_over_b(question: Question) -> Prediction:
     data = question["input"]
-    scores, truth = matrix(data["scores"]), matrix(data["relevant"])
-    groups = np.array(data["user_groups"])
-    errors = [(scores - truth)[groups == data[side]] for side in ("versus", "protected")]
+    errors = by_side(data, matrix(data["scores"]) - matrix(data["relevant"]))
     a, b = (np.nanmean(np.abs(e)) if question["metric"] == "mae_ratio" else np.sqrt(np.nanmean(e**2)) for e in errors)
-    return a / b
+    return float(a / b)
 
 
-def _corrected(question: Mapping[str, Any]) -> Any:
-    counts = np.sort(
-        np.bincount(
-            [j for row in columns(question["input"]) for j in row], minlength=len(question["input"]["scores"][0])
-        )
-    )
-    n = len(counts)
-    return (2 * np.arange(1, n + 1) - n - 1) @ counts / ((n - 1) * counts.sum())
+def corrected_gini(question: Question) -> Prediction:
+    counts = [0] * len(question["input"]["scores"][0])
+    for row in columns(question["input"]):
+        for j in row:
+            counts[j] += 1
+    return gini(counts, corrected=True)
 
 
 _SLOTS = "holisticai fills slots with missing scores where a user has fewer scores than slots"
 _TURNED = "holisticai divides group a by group b, where its documentation defines b over a"
 REASONS = {
-    **{name: [(_SLOTS, _as_it_shows)] for name in (*CATALOGUE, *SIDES)},
+    **{name: [(_SLOTS, with_missing_scores)] for name in (*CATALOGUE, *SIDES)},
     "item_gini": [
-        ("holisticai divides its Gini by n - 1, where its documentation divides by n", _corrected),
-        (_SLOTS, _as_it_shows),
+        ("holisticai divides its Gini by n - 1, where its documentation divides by n", corrected_gini),
+        (_SLOTS, with_missing_scores),
     ],
-    **{name: [(_TURNED, _upside_down)] for name in JUDGED},
-    **{name: [(_TURNED, _errors_upside_down)] for name in ERRORS},
+    **{name: [(_TURNED, a_over_b)] for name in JUDGED},
+    **{name: [(_TURNED, error_a_over_b)] for name in ERRORS},
 }

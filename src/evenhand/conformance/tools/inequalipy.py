@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
+from conformance_parts import Question, version_of
+
+version = version_of("inequalipy")
 
 
-def version() -> str:
-    return f"inequalipy {importlib.metadata.version('inequalipy')}"
-
-
-def adapter(question: Mapping[str, Any]) -> float:
+def adapter(question: Question) -> float:
     import inequalipy
 
     metric, data, parameters = question["metric"], question["input"], question["parameters"]
@@ -26,17 +21,11 @@ def adapter(question: Mapping[str, Any]) -> float:
     raise NotImplementedError
 
 
-def _at_one(question: Mapping[str, Any]) -> Any:
-    return "raises" if question["parameters"].get("epsilon") == 1 else None
-
-
-def _weights(question: Mapping[str, Any]) -> Any:
-    return "raises" if "weights" in question["input"] else None
-
-
+_AT_ONE = "inequalipy's atkinson divides by zero at an aversion of 1"
+_WEIGHTS = "inequalipy's atkinson takes the truth value of an array of weights, which numpy refuses"
 REASONS = {
     "atkinson": [
-        ("inequalipy's atkinson divides by zero at an aversion of 1", _at_one),
-        ("inequalipy's atkinson takes the truth value of an array of weights, which numpy refuses", _weights),
+        (_AT_ONE, lambda q: "raises" if q["parameters"].get("epsilon") == 1 else None),
+        (_WEIGHTS, lambda q: "raises" if "weights" in q["input"] else None),
     ],
 }

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-from collections.abc import Mapping
-from typing import Any
+from conformance_parts import Question, graded, over_all_slots, ratio_of_sides, shown, version_of, zero_without_gain
 
-from conformance_parts import graded, over_all_slots, ratio_of_sides, shown, zero_without_gain
+version = version_of("ir_measures", "ir-measures")
 
 
-def version() -> str:
-    return f"ir_measures {importlib.metadata.version('ir-measures')}"
-
-
-def adapter(question: Mapping[str, Any]) -> float:
+def adapter(question: Question) -> float:
     metric, data = question["metric"], question["input"]
     if question["parameters"] or metric not in ("ndcg", "precision_ratio", "recall_ratio"):
         raise NotImplementedError

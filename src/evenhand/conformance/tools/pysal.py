@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
+from conformance_parts import Prediction, Question, version_of
+
+version = version_of("PySAL inequality", "inequality")
 
 
-def version() -> str:
-    return f"PySAL inequality {importlib.metadata.version('inequality')}"
-
-
-def adapter(question: Mapping[str, Any]) -> float:
+def adapter(question: Question) -> float:
     metric, data, parameters = question["metric"], question["input"], question["parameters"]
     if "weights" in data or parameters.get("corrected"):
         raise NotImplementedError
@@ -38,29 +33,19 @@ def adapter(question: Mapping[str, Any]) -> float:
     raise NotImplementedError
 
 
-def _zero_and_one(question: Mapping[str, Any]) -> Any:
-    return "raises" if 0 in question["input"]["amounts"] else None
-
-
-def _whole_numbers(question: Mapping[str, Any]) -> Any:
+def whole_numbers(question: Question) -> Prediction:
     x, epsilon = question["input"]["amounts"], question["parameters"].get("epsilon", 0.5)
     return "raises" if isinstance(epsilon, int) and epsilon > 1 and all(isinstance(a, int) for a in x) else None
 
 
-def _made_up(question: Mapping[str, Any]) -> Any:
-    x = question["input"]["amounts"]
-    return 0.0 if not x or not any(x) else None
-
-
+_MADE_UP = (
+    "PySAL's Theil of no units, or of units that all hold nothing (which it replaces by a tiny amount each), is 0"
+)
+_POWERS = "PySAL's atkinson raises whole numbers to a negative power, which numpy refuses"
 REASONS = {
     "atkinson": [
-        ("PySAL's atkinson refuses amounts of zero", _zero_and_one),
-        ("PySAL's atkinson raises whole numbers to a negative power, which numpy refuses", _whole_numbers),
+        ("PySAL's atkinson refuses amounts of zero", lambda q: "raises" if 0 in q["input"]["amounts"] else None),
+        (_POWERS, whole_numbers),
     ],
-    "theil": [
-        (
-            "PySAL's Theil of no units, or of units that all hold nothing (which it replaces by a tiny amount each), is 0",
-            _made_up,
-        )
-    ],
+    "theil": [(_MADE_UP, lambda q: 0.0 if not any(q["input"]["amounts"]) else None)],
 }

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-from collections.abc import Mapping
-from typing import Any
+from conformance_parts import Question, graded, over_all_slots, ratio_of_sides, shown, version_of, zero_without_gain
 
-from conformance_parts import graded, over_all_slots, ratio_of_sides, shown, zero_without_gain
+version = version_of("ranx")
 
 NAMES = {"precision_ratio": "precision", "recall_ratio": "recall", "f1_ratio": "f1"}
 
 
-def version() -> str:
-    return f"ranx {importlib.metadata.version('ranx')}"
-
-
-def adapter(question: Mapping[str, Any]) -> float:
+def adapter(question: Question) -> float:
     metric, data = question["metric"], question["input"]
     if question["parameters"] or metric not in ("ndcg", *NAMES):
         raise NotImplementedError

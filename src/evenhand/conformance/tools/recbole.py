@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from conformance_parts import shown
+from conformance_parts import Prediction, Question, gini, shown, version_of
 
+version = version_of("RecBole", "recbole")
 NAMES = {
     "item_gini": ("GiniIndex", "giniindex"),
     "aggregate_diversity": ("ItemCoverage", "itemcoverage"),
     "exposure_entropy": ("ShannonEntropy", "shannonentropy"),
     "recommendation_popularity": ("AveragePopularity", "averagepopularity"),
 }
-
-
-def version() -> str:
-    return f"RecBole {importlib.metadata.version('recbole')}"
 
 
 def lists(inputs: Mapping[str, Any]) -> list[list[int]]:
@@ -30,7 +26,11 @@ def lists(inputs: Mapping[str, Any]) -> list[list[int]]:
     return rows
 
 
-def adapter(question: Mapping[str, Any]) -> float:
+def counts_of(inputs: Mapping[str, Any]) -> Counter[int]:
+    return Counter(item for row in lists(inputs) for item in row)
+
+
+def adapter(question: Question) -> float:
     metric, inputs = question["metric"], question["input"]
     if metric not in NAMES or question["parameters"]:
         raise NotImplementedError
@@ -43,33 +43,30 @@ def adapter(question: Mapping[str, Any]) -> float:
     data = DataStruct()
     data["rec.items"] = torch.tensor(matrix)
     data["data.num_items"] = len(inputs["scores"][0]) + 1  # dataset.num(item) counts the padding item
-    data["data.count_items"] = Counter(
-        item for row in matrix for item in row
-    )  # what was shown stands for the training data
+    data["data.count_items"] = counts_of(inputs)  # what was shown stands for the training data
     k = len(matrix[0])
     value = getattr(metrics, name)({"topk": [k], "metric_decimal_place": 15}).calculate_metric(data)
     return float(value[f"{key}@{k}"])
 
 
-def _padded(question: Mapping[str, Any]) -> Any:
+def with_padding_item(question: Question) -> Prediction:
     """One item more that nobody is ever shown."""
-    counts = Counter(item for row in lists(question["input"]) for item in row)
-    n, total = len(question["input"]["scores"][0]) + 1, sum(counts.values())
-    x = sorted([*counts.values(), *[0] * (n - len(counts))])
+    counts = counts_of(question["input"])
+    n = len(question["input"]["scores"][0]) + 1
     if question["metric"] == "aggregate_diversity":
         return len(counts) / n
-    return sum((2 * i - n - 1) * c for i, c in enumerate(x, start=1)) / (n * total)
+    return gini([*counts.values(), *[0] * (n - len(counts))])
 
 
-def _per_item(question: Mapping[str, Any]) -> Any:
-    counts = Counter(item for row in lists(question["input"]) for item in row)
+def entropy_per_item(question: Question) -> Prediction:
+    counts = counts_of(question["input"])
     total = sum(counts.values())
     return -sum(c / total * math.log(c / total) for c in counts.values()) / len(counts)
 
 
 _PAD = "RecBole's number of items counts the padding item 0, which can never be shown"
 REASONS = {
-    "item_gini": [(_PAD, _padded)],
-    "aggregate_diversity": [(_PAD, _padded)],
-    "exposure_entropy": [("RecBole divides the entropy by the number of items that were shown", _per_item)],
+    "item_gini": [(_PAD, with_padding_item)],
+    "aggregate_diversity": [(_PAD, with_padding_item)],
+    "exposure_entropy": [("RecBole divides the entropy by the number of items that were shown", entropy_per_item)],
 }

@@ -1,9 +1,20 @@
-"""Shared by adapters: the items a user is shown, and the ratio of two sides' means."""
+"""Shared by adapters: versions, the items a user is shown, and the ratio of two sides' means."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import importlib.metadata
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+Question = Mapping[str, Any]
+Prediction = float | str | None
+"""The number that a reason leads to, `"raises"`, or None for no claim."""
+
+
+def version_of(name: str, package: str | None = None) -> Callable[[], str]:
+    """A function that says the name and the installed version of a tool."""
+    return lambda: f"{name} {importlib.metadata.version(package or name)}"
 
 
 def shown(data: Mapping[str, Any]) -> list[list[int]]:
@@ -16,6 +27,13 @@ def shown(data: Mapping[str, Any]) -> list[list[int]]:
         else:
             rows.append([j for j in present if row[j] >= data["threshold"]])
     return rows
+
+
+def gini(amounts: Sequence[float], *, corrected: bool = False) -> float:
+    """Gini index by its definition, over n, or over n - 1 if corrected; NaN where nobody has anything."""
+    n, total = len(amounts), sum(amounts)
+    spread = sum((2 * i - n - 1) * x for i, x in enumerate(sorted(amounts), start=1))
+    return spread / ((n - 1 if corrected else n) * total) if total else math.nan
 
 
 def ratio_of_sides(data: Mapping[str, Any], values: Sequence[float]) -> float:
@@ -36,7 +54,15 @@ def graded(data: Mapping[str, Any]) -> tuple[list[float], int]:
     return [*data["gains"], *left], len(data["gains"])
 
 
-def over_all_slots(question: Mapping[str, Any]) -> Any:
+def two_scores(groups: Mapping[str, Any]) -> list[float]:
+    """The scores of all groups, of which the upper is a positive decision; tools of decisions know no third."""
+    scores = sorted({s for rows in groups.values() for _, s, _ in rows})
+    if len(scores) > 2:
+        raise NotImplementedError
+    return scores
+
+
+def over_all_slots(question: Question) -> Prediction:
     """Precision, or F1 from it, of lists that are too short as if their empty slots were wrong."""
     data, values = question["input"], []
     for row, relevant in zip(shown(data), data["relevant"], strict=True):
@@ -46,5 +72,5 @@ def over_all_slots(question: Mapping[str, Any]) -> Any:
     return ratio_of_sides(data, values)
 
 
-def zero_without_gain(question: Mapping[str, Any]) -> Any:
+def zero_without_gain(question: Question) -> Prediction:
     return 0.0 if not any(question["input"]["gains"]) else None
