@@ -91,7 +91,7 @@ def _run_each_day(path: Path, raw: dict[str, Any], values: dict[str, str], args:
         _complete(args, plan_of_day)
     if not args.history:
         raise EvenhandError("--each keeps the numbers of every day, and no file for them is named. Add --history FILE.")
-    stored = history(args.history).held()
+    stored = history(args.history).plans_and_days()
     new = [at for at, p in plans.items() if args.replace or not {(step.hash, at) for step in p.steps} <= stored]
     gates, exit_code = [], 0
     for number, at in enumerate(new, start=1):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,11 +19,10 @@ from evenhand.intervals.alarms import Watch, watch
 from evenhand.report.charts.series import HISTORY_COLUMNS, Line, lines
 from evenhand.results import Result
 
+if TYPE_CHECKING:
+    import polars as pl
+
 RATE = 0.05
-ASSUMED = 0.3
-"""Autocorrelation of adjusted levels up to which the false-alarm rate was checked."""
-DOUBTED = 0.4
-"""Estimates above this are told: one of 0.3 is hardly ever estimated so high from two months of days."""
 
 
 def history(path: str | Path) -> History:
@@ -74,7 +73,7 @@ class History:
         store.add(self.path, result.findings, hash_of(result.findings), day(at), replace=replace)
         return self
 
-    def held(self) -> set[tuple[str, date]]:
+    def plans_and_days(self) -> set[tuple[str, date]]:
         """The plans, by their hashes, and the days that there are rows for."""
         stored = store.read(self.path)
         return set() if stored is None else set(stored.rows.select("plan", "at").iter_rows())
@@ -82,7 +81,7 @@ class History:
     @property
     def frame(self) -> Any:
         """All rows, by day, as a Polars frame."""
-        return store.by_day(self._stored().rows)
+        return self._stored().rows.sort("at", maintain_order=True)
 
     def latest(self) -> list[Findings]:
         """The rows of each plan's last day as findings of their audit, for export."""
@@ -90,24 +89,14 @@ class History:
         findings = []
         for plan in stored.rows["plan"].unique(maintain_order=True):
             days = stored.rows.filter(stored.rows["plan"] == plan)["at"]
-            rows = store.rows_of(stored.rows, plan, max(days))
+            rows = stored.rows.filter(store.is_of_day(plan, max(days)))
             about = stored.plans.get(plan, {})
-            slices = [s for s in about.get("slices", []) if s in rows.columns]
-            extra = _filled(rows, slices)
-            columns = {name: rows[name].to_list() for name in [*slices, *COLUMNS, *extra]}
+            slices = tuple(s for s in about.get("slices", []) if s in rows.columns)
+            columns = {name: rows[name].to_list() for name in [*slices, *COLUMNS, *_filled(rows, slices)]}
             audit = str(about.get("audit") or rows["audit"][0])
+            question, words = str(about.get("question") or audit), about.get("words") or {}
             facts = {"plan_hash": plan, "at": max(days).isoformat(), "plan": about.get("plan") or {}}
-            findings.append(
-                Findings(
-                    audit,
-                    str(about.get("question") or audit),
-                    tuple(slices),
-                    columns,
-                    {},
-                    about.get("words") or {},
-                    facts,
-                )
-            )
+            findings.append(Findings(audit, question, slices, columns, {}, words, facts))
         return findings
 
     def plot(self, kind: str | None = None, *, rate: float = RATE) -> Any:
@@ -147,13 +136,10 @@ class History:
         seen = watch(levels, [day.weekday() for day in days], rate=rate)
         ready = int(np.isfinite(seen.evidence).any(axis=1).sum())
         facts: dict[str, Any] = {"rate": rate, "quantities": len(drawn), "watched": ready}
-        correlated = [
-            f"{line.metric} {line.label}".strip()
-            for line, r in zip(drawn, seen.autocorrelation, strict=True)
-            if r > DOUBTED
-        ]
-        if correlated:
-            facts["closely_related_days"] = correlated
+        # The false-alarm rate was checked up to 0.3, which is hardly ever estimated above 0.4 from two months of days.
+        correlated = np.flatnonzero(seen.autocorrelation > 0.4)
+        if len(correlated):
+            facts["closely_related_days"] = [f"{drawn[i].metric} {drawn[i].label}".strip() for i in correlated]
         curves = {**findings.curves, "alarms": _alarm_columns(drawn, days, seen)}
         return Result(replace(findings, curves=curves, provenance={**findings.provenance, **facts}))
 
@@ -208,41 +194,40 @@ def day(at: Any) -> date:
     return moment
 
 
-def _filled(rows: Any, slices: Sequence[str]) -> list[str]:
+def _filled(rows: pl.DataFrame, slices: Sequence[str]) -> list[str]:
     """Columns beside those of every result in which anything stands."""
-    return [
-        n for n in rows.columns if n not in {*HISTORY_COLUMNS, *COLUMNS, *slices} and rows[n].null_count() < rows.height
-    ]
+    standard = {*HISTORY_COLUMNS, *COLUMNS, *slices}
+    return [name for name in rows.columns if name not in standard and rows[name].null_count() < rows.height]
 
 
 def _findings(stored: store.Stored) -> Findings:
     """The whole history as findings, newest rows first, without empty columns."""
-    plans_about = stored.plans
-    slices = list(
-        dict.fromkeys(name for about in plans_about.values() for name in about["slices"] if name in stored.rows.columns)
-    )
-    rows = store.by_day(stored.rows, newest_first=True)
-    extra = _filled(rows, slices)
-    columns = {name: rows[name].to_list() for name in ["at", *slices, *COLUMNS, *extra, "plan", "audit"]}
-    levels = {float(about.get("level") or 0.95) for about in plans_about.values()}
-    facts: dict[str, Any] = {"level": levels.pop()} if len(levels) == 1 else {}
-    facts["interval_for"] = EACH_DAY
-    arguments = [about.get("plan") or {} for about in plans_about.values()]
-    plans = {"plan": list(plans_about), "audit": [about["audit"] for about in plans_about.values()], "asked": arguments}
+    about_plans = list(stored.plans.values())
+    rows = stored.rows.sort("at", descending=True, maintain_order=True)
+    named = dict.fromkeys(name for about in about_plans for name in about["slices"])
+    slices = [name for name in named if name in rows.columns]
+    names = ["at", *slices, *COLUMNS, *_filled(rows, slices), "plan", "audit"]
+    levels = {float(about.get("level") or 0.95) for about in about_plans}
+    facts = ({"level": levels.pop()} if len(levels) == 1 else {}) | {"interval_for": EACH_DAY}
+    plans = {
+        "plan": list(stored.plans), "audit": [about["audit"] for about in about_plans],
+        "asked": [about.get("plan") or {} for about in about_plans],
+    }  # fmt: skip
     return Findings(
-        "history", "What changed, and when?", ("at", *slices), columns, {"plans": plans}, {}, facts, ("trend",)
-    )
+        "history", "What changed, and when?", ("at", *slices), {name: rows[name].to_list() for name in names},
+        {"plans": plans}, {}, facts, ("trend",),
+    )  # fmt: skip
 
 
 def _alarm_columns(drawn: Sequence[Line], days: Sequence[date], seen: Watch) -> dict[str, list[Any]]:
-    raised = sorted(seen.alarms, key=lambda alarm: (-alarm.look, alarm.series))
-    slices = list(dict.fromkeys(name for line in drawn for name in line.labels))
-    of = [drawn[alarm.series] for alarm in raised]
-    return {
-        **{name: [line.labels.get(name) for line in of] for name in slices},
-        "metric": [line.metric for line in of], "group": [line.group for line in of],
-        "at": [days[a.look] for a in raised], "since": [days[a.since] for a in raised],
-        "before": [a.before for a in raised], "after": [a.after for a in raised],
-        "deviations": [a.deviations for a in raised], "plan": [line.plan for line in of],
-        "line": [alarm.series for alarm in raised], "label": [line.label for line in of],
-    }  # fmt: skip
+    """Alarms as columns, the newest first."""
+    slices = dict.fromkeys(name for line in drawn for name in line.labels)
+    rows = []
+    for alarm in sorted(seen.alarms, key=lambda alarm: (-alarm.look, alarm.series)):
+        line = drawn[alarm.series]
+        cells = [
+            line.metric, line.group, days[alarm.look], days[alarm.since], alarm.before, alarm.after, alarm.deviations,
+            line.plan, alarm.series, line.label,
+        ]  # fmt: skip
+        rows.append([*(line.labels.get(name) for name in slices), *cells])
+    return {name: [cells[i] for cells in rows] for i, name in enumerate([*slices, *ALARM])}

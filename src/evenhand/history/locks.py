@@ -11,13 +11,10 @@ from pathlib import Path
 
 from evenhand.errors import EvenhandError
 
-PATIENCE = 60.0
-"""Seconds to wait for another writer."""
-
 
 @contextlib.contextmanager
-def only_writer(target: Path, patience: float = PATIENCE) -> Iterator[None]:
-    """Wait until nobody else writes this file, and keep others waiting meanwhile.
+def only_writer(target: Path, patience: float = 60.0) -> Iterator[None]:
+    """Wait, for some seconds at most, until nobody else writes this file, and keep others waiting meanwhile.
 
     The lock is on a hidden neighbour, since the file itself is replaced. The neighbour is removed by whoever holds it: one who
     was waiting for it then finds that its name leads elsewhere, and takes the new one.

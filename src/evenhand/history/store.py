@@ -52,25 +52,11 @@ def read(path: Path) -> Stored | None:
         rows = pl.read_parquet(content)
         described = pl.read_parquet_metadata(content).get(ABOUT)
         plans = dict(json.loads(described)) if described else {}
-    except BaseException as error:
-        if (
-            isinstance(error, (pl.exceptions.PolarsError, OSError, ValueError))
-            or type(error).__name__ == "PanicException"
-        ):
-            raise _foreign(path) from error
-        raise
-    if not set(FIRST) | set(COLUMNS) <= set(rows.columns):
-        raise _foreign(path)
+        if not set(FIRST) | set(COLUMNS) <= set(rows.columns):
+            raise ValueError("columns of a history are missing")
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
+        raise EvenhandError(f"{str(path)!r} is not a history. Pass a path that holds one, or none yet.") from error
     return Stored(rows, plans)
-
-
-def _foreign(path: Path) -> EvenhandError:
-    return EvenhandError(f"{str(path)!r} is not a history. Pass a path that holds one, or none yet.")
-
-
-def by_day(rows: pl.DataFrame, *, newest_first: bool = False) -> pl.DataFrame:
-    """Rows sorted by day (stable)."""
-    return rows.sort("at", descending=newest_first, maintain_order=True)
 
 
 def add(path: Path, findings: Findings, plan: str, at: date, *, replace: bool) -> bool:
@@ -86,14 +72,14 @@ def add(path: Path, findings: Findings, plan: str, at: date, *, replace: bool) -
         stored = read(target)
         plans = {**(stored.plans if stored else {}), plan: about(findings)}
         if stored is not None:
-            earlier = rows_of(stored.rows, plan, at)
+            earlier = stored.rows.filter(is_of_day(plan, at))
             if earlier.height and _same(earlier, rows):
                 return False
             if earlier.height and not replace:
                 raise EvenhandError(
                     f"{str(path)!r} holds other numbers for {at} and this plan. Pass replace=True to put these in their place."
                 )
-            rows = _appended(stored.rows.filter(~_of_day(plan, at)), rows, path)
+            rows = _appended(stored.rows.filter(~is_of_day(plan, at)), rows, path)
         content = BytesIO()
         rows.write_parquet(content, compression="zstd", metadata={ABOUT: json.dumps(plans, ensure_ascii=False)})
         write_whole(target, content.getvalue())
@@ -116,15 +102,13 @@ def _rows(findings: Findings, plan: str, at: date) -> pl.DataFrame:
     taken = [name for name in findings.slices if name in FIRST]
     if taken:
         raise EvenhandError(f"{taken[0]!r} is also a column of every history. Rename that column of the table first.")
-    n = len(findings)
     columns = [
-        pl.Series("at", [at] * n, pl.Date), pl.Series("plan", [plan] * n, pl.String),
-        pl.Series("audit", [findings.audit] * n, pl.String),
-    ]  # fmt: skip
-    for name in dict.fromkeys([*findings.slices, *COLUMNS, *findings.columns]):
-        values = findings.columns.get(name, [None] * n)
-        columns.append(_column(name, values, number=name not in findings.slices and _is_number(name, values)))
-    return pl.DataFrame(columns)
+        _column(name, values, number=name not in findings.slices and _is_number(name, values))
+        for name in dict.fromkeys([*findings.slices, *COLUMNS, *findings.columns])
+        for values in [findings.columns.get(name, [None] * len(findings))]
+    ]
+    day_and_plan = (pl.lit(at, pl.Date).alias("at"), pl.lit(plan).alias("plan"), pl.lit(findings.audit).alias("audit"))
+    return pl.DataFrame(columns).select(*day_and_plan, pl.all())
 
 
 def _is_number(name: str, values: Sequence[Any]) -> bool:
@@ -143,11 +127,8 @@ def _column(name: str, values: Sequence[Any], *, number: bool) -> pl.Series:
     return pl.Series(name, [None if v is None else label(v) for v in values], pl.String)
 
 
-def rows_of(rows: pl.DataFrame, plan: str, at: date) -> pl.DataFrame:
-    return rows.filter(_of_day(plan, at))
-
-
-def _of_day(plan: str, at: date) -> pl.Expr:
+def is_of_day(plan: str, at: date) -> pl.Expr:
+    """Whether a row is of this plan and day."""
     import polars as pl
 
     return (pl.col("plan") == plan) & (pl.col("at") == at)
