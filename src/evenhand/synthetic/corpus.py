@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 Floats = npt.NDArray[np.float64]
-FACTORS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +31,19 @@ class Maker:
     popularity: float = 0.0
     noise: float = 0.5
     temperature: float = 0.0
+
+    def rank(
+        self, relevance: Floats, popularity: Floats, share: Floats, pool: npt.NDArray[np.bool_], depth: int, samples: int,
+        draw: np.random.Generator,
+    ) -> tuple[Floats, list[pl.DataFrame]]:  # fmt: skip
+        """(requests, items) scores, and as many lists of every request as `samples`."""
+        scores = self.skill * relevance + self.popularity * popularity - self.bias * share
+        scores = scores + self.noise * draw.normal(size=relevance.shape)
+        lists = []
+        for _ in range(samples):
+            noise = self.temperature * draw.normal(size=relevance.shape) if self.temperature else 0.0
+            lists.append(_lists(np.where(pool, scores + noise, -np.inf), depth))
+        return scores, lists
 
 
 @dataclass(frozen=True)
@@ -98,33 +110,41 @@ def corpus(
     (['system', 'request', 'item', 'rank', 'score'], 1.0)
     """
     makers = dict(SYSTEMS if systems is None else systems)
-    shares = {"protected": protected, "unknown": unknown, "judged": judged}
-    _check(items, requests, makers, candidates, depth, samples, shares)
-    draw = np.random.default_rng(rng)
+    counts = {"items": items, "requests": requests, "depth": depth, "samples": samples}
+    counts |= {} if candidates is None else {"candidates": candidates}
+    _check(makers, counts, {"protected": protected, "unknown": unknown, "judged": judged})
+    draw, factors = np.random.default_rng(rng), 8
     share, groups = _groups(items, protected, unknown, soft, draw)
     popularity = draw.normal(size=items)
-    taste = draw.normal(size=(requests, FACTORS)) @ draw.normal(size=(items, FACTORS)).T / np.sqrt(FACTORS)
+    taste = draw.normal(size=(requests, factors)) @ draw.normal(size=(items, factors)).T / np.sqrt(factors)
     worth = taste + 0.5 * popularity - merit * share
     pool = _pools(requests, items, candidates, draw)
-    truth = _relevant(worth, pool, relevant)
-    return _filled(makers, worth, popularity, share, pool, truth, groups, judged, depth, samples, scored, draw)
+    best_first = np.where(pool, -worth, np.inf).argsort(1, kind="stable").argsort(1, kind="stable")
+    is_relevant = best_first < np.minimum(relevant, np.maximum(1, pool.sum(1) // 3))[:, None]
+    relevance = (worth - worth.mean()) / worth.std()
+    by_system = {name: m.rank(relevance, popularity, share, pool, depth, samples, draw) for name, m in makers.items()}
+    judged_relevant = is_relevant & (draw.random(is_relevant.shape) < judged)
+    # Where there is a pool, all of it was looked at; in a whole catalogue only what was found relevant is known.
+    q, d = np.nonzero(judged_relevant if pool.all() else pool & (~is_relevant | judged_relevant))
+    judgments = _table(q, d, relevance=judged_relevant[q, d].astype(np.int64))
+    bias = {name: maker.bias for name, maker in makers.items()}
+    rankings, scores = _tables(by_system, pool, samples, scored)
+    return Corpus(rankings, groups, judgments, scores, bias)
 
 
-def _check(
-    items: Any, requests: Any, makers: Any, candidates: Any, depth: Any, samples: Any, shares: Mapping[str, Any]
-) -> None:
-    counts = {"items": items, "requests": requests, "depth": depth, "samples": samples, "candidates": candidates}
+def _check(makers: Mapping[str, Maker], counts: Mapping[str, Any], shares: Mapping[str, Any]) -> None:
     for name, count in counts.items():
-        whole = isinstance(count, int) and not isinstance(count, bool) and count >= 1
-        if not whole and not (name == "candidates" and count is None):
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise EvenhandError(f"{name}={count!r} is not a count. Pass a whole number of one or more.")
     for name, value in shares.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
             raise EvenhandError(f"{name}={value!r} is not a share. Pass a number from 0 to 1.")
     if not makers or not all(isinstance(m, Maker) for m in makers.values()):
         raise EvenhandError("systems does not map names to eh.synthetic.Maker. Pass {'name': Maker(bias=0.5)}.")
-    if items * requests > 200_000_000:
-        raise EvenhandError(f"{items:,} items times {requests:,} requests are too many. Pass fewer of either.")
+    if counts["items"] * counts["requests"] > 200_000_000:
+        raise EvenhandError(
+            f"{counts['items']:,} items times {counts['requests']:,} requests are too many. Pass fewer of either."
+        )
 
 
 def _groups(
@@ -153,74 +173,44 @@ def _groups(
 
 
 def _pools(requests: int, items: int, candidates: int | None, draw: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Which items each request may rank."""
+    """(requests, items) which items each request may rank."""
     if candidates is None:
         return np.ones((requests, items), dtype=bool)
     sizes = np.clip(draw.poisson(candidates, requests), min(5, items), items)
-    place = draw.random((requests, items)).argsort(1).argsort(1)
-    return np.asarray(place < sizes[:, None])
-
-
-def _relevant(worth: Floats, pool: npt.NDArray[np.bool_], relevant: int) -> npt.NDArray[np.bool_]:
-    """The items of a request's pool that are worth most to it."""
-    inside = np.where(pool, worth, -np.inf)
-    place = (-inside).argsort(1, kind="stable").argsort(1, kind="stable")
-    most = np.minimum(relevant, np.maximum(1, pool.sum(1) // 3))
-    return np.asarray(place < most[:, None])
-
-
-def _filled(
-    makers: Mapping[str, Maker], worth: Floats, popularity: Floats, share: Floats, pool: Any, truth: Any,
-    groups: pl.DataFrame, judged: float, depth: int, samples: int, scored: int, draw: np.random.Generator,
-) -> Corpus:  # fmt: skip
-    import polars as pl
-
-    rankings, scores = [], []
-    standard = (worth - worth.mean()) / worth.std()
-    for name, m in makers.items():
-        fixed = m.skill * standard + m.popularity * popularity - m.bias * share
-        fixed = fixed + m.noise * draw.normal(size=worth.shape)
-        for sample in range(samples):
-            value = fixed + (m.temperature * draw.normal(size=worth.shape) if m.temperature else 0.0)
-            lists = _lists(np.where(pool, value, -np.inf), depth).with_columns(pl.lit(name).alias("system"))
-            rankings.append(lists.with_columns(pl.lit(sample + 1).alias("sample")) if samples > 1 else lists)
-        q, d = np.nonzero(pool[:scored])
-        scores.append(_table(q, d).with_columns(pl.lit(name).alias("system"), pl.Series("score", fixed[q, d])))
-    judged_relevant = truth & (draw.random(truth.shape) < judged)
-    # Where there is a pool, all of it was looked at; in a whole catalogue only what was found relevant is known.
-    looked = pool & (~truth | judged_relevant) if not pool.all() else judged_relevant
-    q, d = np.nonzero(looked)
-    order = ["system", "request", *(["sample"] if samples > 1 else []), "item", "rank", "score"]
-    return Corpus(
-        pl.concat(rankings).select(order), groups,
-        _table(q, d).with_columns(pl.Series("relevance", judged_relevant[q, d].astype(np.int64))),
-        pl.concat(scores).select("system", "request", "item", "score"), {name: m.bias for name, m in makers.items()},
-    )  # fmt: skip
+    return np.asarray(draw.random((requests, items)).argsort(1).argsort(1) < sizes[:, None])
 
 
 def _lists(value: Floats, depth: int) -> pl.DataFrame:
     """Best items of every request with rank and predicted utility (logistic of the score)."""
-    import polars as pl
-
     requests, items = value.shape
-    depth = min(depth, items)
-    best = (
-        np.argpartition(-value, depth - 1, axis=1)[:, :depth]
-        if depth < items
-        else np.tile(np.arange(items), (requests, 1))
-    )
+    best = np.tile(np.arange(items), (requests, 1))
+    if depth < items:
+        best = np.argpartition(-value, depth - 1, axis=1)[:, :depth]
+    order = np.argsort(-np.take_along_axis(value, best, 1), axis=1, kind="stable")
+    best = np.take_along_axis(best, order, 1)
     best_values = np.take_along_axis(value, best, 1)
-    order = np.argsort(-best_values, axis=1, kind="stable")
-    best, best_values = np.take_along_axis(best, order, 1), np.take_along_axis(best_values, order, 1)
     q, place = np.nonzero(np.isfinite(best_values))
-    table = _table(q, best[q, place])
-    return table.with_columns(
-        pl.Series("rank", place + 1), pl.Series("score", 1 / (1 + np.exp(-best_values[q, place])))
-    )
+    return _table(q, best[q, place], rank=place + 1, score=1 / (1 + np.exp(-best_values[q, place])))
 
 
-def _table(request: Any, item: Any) -> pl.DataFrame:
+def _tables(
+    by_system: Mapping[str, tuple[Floats, list[pl.DataFrame]]], pool: npt.NDArray[np.bool_], samples: int, scored: int
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rankings of all systems, and all scores of the first requests."""
     import polars as pl
 
-    frame = pl.DataFrame({"request": request, "item": item})
+    q, d = np.nonzero(pool[:scored])
+    rankings, scores = [], []
+    for name, (values, lists) in by_system.items():
+        system = pl.lit(name).alias("system")
+        rankings += [table.with_columns(system, pl.lit(i).alias("sample")) for i, table in enumerate(lists, start=1)]
+        scores.append(_table(q, d, score=values[q, d]).with_columns(system))
+    order = ["system", "request", *(["sample"] if samples > 1 else []), "item", "rank", "score"]
+    return pl.concat(rankings).select(order), pl.concat(scores).select("system", "request", "item", "score")
+
+
+def _table(request: Any, item: Any, **columns: Any) -> pl.DataFrame:
+    import polars as pl
+
+    frame = pl.DataFrame({"request": request, "item": item, **columns})
     return frame.with_columns(pl.format("q{}", "request").alias("request"), pl.format("d{}", "item").alias("item"))

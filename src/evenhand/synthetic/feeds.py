@@ -18,7 +18,7 @@ from evenhand.synthetic.graph import BLOCK, Floats, Generator, Graph, Ints, List
 SOURCES = ("in_network", "likes", "graph", "misc", "topics")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Ranking:
     """Settings of a feed; `platform` explains the fields."""
 

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 GROUPS = {"female": 0.45, "male": 0.45, "unknown": 0.1}
-NODES = 24
-"""Points of the quadrature over what the algorithm does not know; the expected outcome is then exact to 1e-9."""
-
-ATTENTION = 1.5
-"""How much rarer a recruiter's attention is than an application, in units of the qualification."""
 
 
 def marketplace(
@@ -91,15 +86,15 @@ def marketplace(
     code = draw.choice(len(names), requests * candidates, p=shares / shares.sum())
     effects = ([(effect or {}).get(g, 0.0) for g in names] for effect in (bias, qualification, human))
     under_rated, difference, lost = (np.array(effect, dtype=np.float64)[code] for effect in effects)
-    worth = _applications(part) if kind == "notifications" else _clicks
     z = level + difference + spread * draw.normal(size=len(code))
     seen = z + noise * draw.normal(size=len(code))
     shared = np.repeat(shock * draw.normal(size=requests), candidates)
-    keep = 1 - lost
     trust = spread**2 / (spread**2 + noise**2)
     mean = level + difference + trust * (seen - level - difference) - under_rated * spread
-    score = _expected(mean, math.sqrt(trust * noise**2 + shock**2), keep, worth)
-    rank = _ranks(score, requests, candidates)
+    worth = part if kind == "notifications" else None
+    score = _expected_outcome(mean, math.sqrt(trust * noise**2 + shock**2), 1 - lost, worth)
+    order = np.argsort(-score.reshape(requests, candidates), axis=1, kind="stable")
+    rank = (np.argsort(order, axis=1) + 1).ravel()
     if kind == "notifications":
         treated = score >= (float(np.quantile(score, 0.75)) if threshold is None else threshold)
     else:
@@ -108,7 +103,7 @@ def marketplace(
         {
             "request": np.repeat(np.arange(requests), candidates), "candidate": np.tile(np.arange(candidates), requests),
             "group": np.array(names)[code], "score": score, "rank": rank, "treated": treated,
-            "outcome": worth(z + shared, keep, draw), "expected": worth(z + shared, keep, None),
+            "outcome": _outcome(z + shared, 1 - lost, worth, draw), "expected": _outcome(z + shared, 1 - lost, worth),
         }
     )  # fmt: skip
     return frame.with_columns(pl.when(pl.col("treated")).then(pl.col("outcome")).alias("outcome"))
@@ -128,12 +123,8 @@ def _check(arguments: dict[str, Any]) -> None:
         except EvenhandError as problem:
             problems.append(str(problem))
     shares = arguments["groups"]
-    if (
-        not isinstance(shares, Mapping)
-        or not shares
-        or any(not v >= 0 for v in shares.values())
-        or not sum(shares.values()) > 0
-    ):
+    is_mapping = isinstance(shares, Mapping)
+    if not is_mapping or any(not v >= 0 for v in shares.values()) or not sum(shares.values()) > 0:
         problems.append(f"groups={shares!r} gives no shares. Pass {{group: share}} with shares of zero or more.")
         shares = {}
     for role in ("bias", "qualification", "human"):
@@ -149,41 +140,21 @@ def _check(arguments: dict[str, Any]) -> None:
         raise all_problems(problems, where="The call")
 
 
-def _odds(z: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-z)))
+def _expected_outcome(mean: Floats, unsure: float, keep: Floats, part: float | None) -> Floats:
+    """The outcome expected where the qualification is normal around `mean`: 24 nodes are exact to 1e-9."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(24)
+    outcomes = (_outcome(mean + unsure * x, keep, part) for x in nodes)
+    return np.asarray(sum(w * outcome for w, outcome in zip(weights / weights.sum(), outcomes, strict=True)))
 
 
-def _clicks(z: Floats, keep: Floats, draw: np.random.Generator | None) -> Floats:
-    """Chance of a connection, or one drawn."""
-    chance = _odds(z) * keep
-    return chance if draw is None else (draw.random(chance.shape) < chance).astype(np.float64)
-
-
-def _applications(part: float) -> Any:
-    """The worth of a notification: nothing, an application, or one that gets attention."""
-
-    def worth(z: Floats, keep: Floats, draw: np.random.Generator | None) -> Floats:
-        applied, attended = _odds(z) * keep, _odds(z - ATTENTION)
-        if draw is None:
-            return np.asarray(applied * (part + (1 - part) * attended))
-        sent = draw.random(z.shape) < applied
-        noticed = draw.random(z.shape) < attended
-        return np.asarray(np.where(sent, np.where(noticed, 1.0, part), 0.0))
-
-    return worth
-
-
-def _expected(mean: Floats, unsure: float, keep: Floats, worth: Any) -> Floats:
-    """The outcome expected where the qualification is normal around `mean`."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    return np.asarray(
-        sum(w * worth(mean + unsure * x, keep, None) for x, w in zip(nodes, weights / weights.sum(), strict=True))
-    )
-
-
-def _ranks(score: Floats, requests: int, candidates: int) -> npt.NDArray[np.int64]:
-    """Places within each request, the highest score first."""
-    order = np.argsort(-score.reshape(requests, candidates), axis=1, kind="stable")
-    ranks = np.empty_like(order)
-    np.put_along_axis(ranks, order, np.arange(1, candidates + 1)[None, :], axis=1)
-    return ranks.ravel()
+def _outcome(z: Floats, keep: Floats, part: float | None, draw: np.random.Generator | None = None) -> Floats:
+    """Expected or drawn outcomes: a connection, or an application that is worth `part` without a recruiter's attention."""
+    applied = 1 / (1 + np.exp(-z)) * keep
+    attended = (
+        1 / (1 + np.exp(-(z - 1.5))) if part is not None else np.ones_like(z)
+    )  # attention is rarer by 1.5 deviations
+    if draw is None:
+        return np.asarray(applied * (part + (1 - part) * attended) if part is not None else applied)
+    sent = draw.random(z.shape) < applied
+    noticed = draw.random(z.shape) < attended if part is not None else True
+    return np.where(sent, np.where(noticed, 1.0, part or 0.0), 0.0)

@@ -16,7 +16,7 @@ import numpy as np
 
 from evenhand.cards import Between, Fraction, check_value
 from evenhand.errors import EvenhandError, all_problems, unknown_name
-from evenhand.synthetic.feeds import SOURCES, Accounts, Chances, Home, Ranking, World, home, suggested
+from evenhand.synthetic.feeds import SOURCES, Accounts, Chances, Ranking, World, home, suggested
 from evenhand.synthetic.graph import Floats, Generator, Ints, follower_graph
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 EFFORT = {"profile_clicks": 2.4, "likes": 2.1, "retweets": 2.7, "replies": 2.9, "quotes": 3.4}
 """How much interest it takes to engage with a post that one has looked at, in units of `taste`: the more effort, the rarer."""
-
-MOOD = 1.0
-"""How far a viewer's interest in one author moves from post to post (standard deviation, normal)."""
 
 ENGAGEMENTS = ("impressions", *EFFORT)
 
@@ -123,10 +120,7 @@ def platform(
     ['author_id', 'community', 'followers', 'posts', 'displays']
     """
     _check(locals())
-    ranking = Ranking(
-        mix=mix, sharpness=sharpness, candidates=candidates, patience=patience, proof=proof,
-        graph_suggestions=graph_suggestions,
-    )  # fmt: skip
+    ranking = Ranking(mix, sharpness, candidates, patience, proof, graph_suggestions)
     rankings = [ranking] if change is None else [ranking, replace(ranking, **change)]
     seed = _seed(rng)
     spreads = (posts, posts_spread), appeal_spread, taste, (attention, attention_spread)
@@ -147,22 +141,17 @@ def _month(world: World, rng: Generator) -> Platform:
     from scipy.special import ndtr
 
     interest, posts = world.accounts.interest, world.accounts.posts
-    chance = {name: np.minimum(ndtr((interest - effort) / MOOD), 0.5) for name, effort in EFFORT.items()}
+    mood = 1.0  # how far a viewer's interest in one author moves from post to post (standard deviation, normal)
+    chance = {name: np.minimum(ndtr((interest - effort) / mood), 0.5) for name, effort in EFFORT.items()}
     seen = home(world, Chances(LINGER, chance["likes"], chance["replies"], posts / posts.mean()))
     shown = [suggested(world, source, seen) for source in SOURCES[1:]]
     displays = np.stack([seen.displays, *shown], axis=1)
-    impressions, counts = _counts(displays, seen, chance, rng)
-    unread = rng.poisson(displays.sum((0, 1)) * (1 - LINGER))
-    return _tables(world, impressions, counts, impressions.sum((0, 1)) + unread)
-
-
-def _counts(displays: Floats, seen: Home, chance: Mapping[str, Floats], rng: Generator) -> tuple[Ints, dict[str, Ints]]:
-    """(arms, sources, authors) impressions and engagements; thinned Poisson counts are Poisson."""
-    impressions = rng.poisson(displays * LINGER)
+    impressions = rng.poisson(displays * LINGER)  # (arms, sources, authors); thinned Poisson counts are Poisson
     impressions[:, 0] = seen.likes + seen.replies + rng.poisson(seen.rest)
     counts = {name: rng.binomial(impressions, p) for name, p in chance.items()}
     counts["likes"][:, 0], counts["replies"][:, 0] = seen.likes, seen.replies
-    return impressions, counts
+    unread = rng.poisson(displays.sum((0, 1)) * (1 - LINGER))
+    return _tables(world, impressions, counts, impressions.sum((0, 1)) + unread)
 
 
 def _tables(world: World, impressions: Ints, counts: Mapping[str, Ints], displays: Ints) -> Platform:
