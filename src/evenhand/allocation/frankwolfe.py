@@ -28,9 +28,6 @@ TOLERANCE = 0.001
 STRONGEST = 0.9999
 """At strength 1 scores would not matter at all; this close to it they decide among equally even lists."""
 
-NARROWER, WIDER = 0.8, 1.05
-"""How the smoothing changes after a step that improved the bound, and after one that did not."""
-
 
 @dataclass(frozen=True)
 class SearchResult:
@@ -85,12 +82,12 @@ class Search:
     def frontier(self, strengths: Iterable[float]) -> list[SearchResult]:
         """A policy for each strength, each searched from the one below; in the order asked."""
         requested = list(strengths)
+        increasing = sorted(set(requested))
         results: dict[float, SearchResult] = {}
-        before = None
-        steps = sorted(set(requested))
-        for n, strength in enumerate(steps, 1):
-            log.info("searching: strength %s of %s", n, len(steps))
-            before = results[strength] = self.at(strength, before)
+        weaker = None
+        for n, strength in enumerate(increasing, 1):
+            log.info("searching: strength %s of %s", n, len(increasing))
+            weaker = results[strength] = self.at(strength, weaker)
         return [results[s] for s in requested]
 
     def at(self, strength: float, before: SearchResult | None = None) -> SearchResult:
@@ -101,14 +98,8 @@ class Search:
         if before is not None:
             mix = mix.with_draws(before.policy.draws, before.policy.probability)
         if not weight:
-            return SearchResult(
-                strength,
-                mix.with_draws([self.as_ranked], np.ones(1)),
-                self.as_ranked,
-                centre,
-                self.as_ranked.relevance,
-                0,
-            )
+            mix = mix.with_draws([self.as_ranked], np.ones(1))
+            return SearchResult(strength, mix, self.as_ranked, centre, self.as_ranked.relevance, 0)
         best, best_draw, enough = mix, mix.draws[0], TOLERANCE * weight / 2
         bound = at_centre = np.inf
         prices, width = centre, 2 * min(odds(weight), 2.0)
@@ -118,18 +109,18 @@ class Search:
             missing = bound - best.value
             mix, slope = mix.improved(centre, width, 0.01 * min(missing, 0.1))
             draw = self.draw(slope.prices * (self.exchange * odds(weight)))
-            reached, hoped = mix.paid(draw, slope), mix.most_paid(slope)
+            reached, hoped = mix.priced(draw, slope), max(mix.priced(d, slope) for d in mix.draws)
             best = mix if mix.value >= best.value else best
             best_draw = max(best_draw, draw, key=lambda d: mix.worth(d.relevance, self.objective.value(d.x)))
             if reached < bound:
                 bound, prices = reached, slope.prices
             if at_centre == np.inf or reached <= at_centre - 0.1 * (at_centre - hoped):
-                width *= NARROWER if np.isfinite(at_centre) else 1.0
+                width *= 0.8 if np.isfinite(at_centre) else 1.0  # a better bound: the prices are near the best ones
                 centre, at_centre = slope.prices, reached
             else:
-                width *= WIDER
+                width *= 1.05
             mix = mix.with_draw(draw)
-        return SearchResult(strength, best.thinned(), best_draw, prices, bound, step)
+        return SearchResult(strength, best.without_rare_draws(), best_draw, prices, bound, step)
 
     def _start(self, strength: float, before: SearchResult | None) -> Floats:
         """Prices that give the lists of another strength; at first, those of equal exposure."""

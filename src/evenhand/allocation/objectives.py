@@ -28,10 +28,6 @@ class Slope:
     offset: float
 
 
-STEPS = 60
-"""Newton steps at most."""
-
-
 class Objective(Protocol):
     """Value of the exposure of providers; 1 is best, or the best that is not unbounded."""
 
@@ -118,7 +114,7 @@ class Welfare:
         e, scale = self.epsilon, width * len(x)
         start, level = x - scale * centre, 1.0
         y = np.zeros_like(x)
-        for _ in range(STEPS):  # y = start + scale * slope(y), by Newton from below
+        for _ in range(60):  # y = start + scale * slope(y), by Newton from below
             push = scale * level**e / len(x)
             least = np.minimum((push / 2) ** (1 / (1 + e)), (push / np.maximum(-2 * start, push)) ** (1 / e))
             before, y = y, np.maximum(y, np.maximum(start, least))

@@ -11,12 +11,6 @@ import numpy as np
 from evenhand.allocation.objectives import Objective, Slope
 from evenhand.cards import Floats
 
-KEPT = 0.001
-"""Draws less probable than this are not worth a list in every request."""
-
-INNER = 200
-"""Gradient steps at most when probabilities are chosen anew."""
-
 
 @dataclass(frozen=True)
 class Draw:
@@ -65,17 +59,9 @@ class Mixture:
     def worth(self, relevance: float, evenness: float) -> float:
         return (1 - self.strength) * relevance + self.strength * evenness
 
-    def paid(self, draw: Draw, slope: Slope) -> float:
+    def priced(self, draw: Draw, slope: Slope) -> float:
         """Value of a draw at these prices; for the best draw of all it bounds every policy."""
         return self.worth(draw.relevance, float(slope.prices @ draw.x) + slope.offset)
-
-    def most_paid(self, slope: Slope) -> float:
-        """Value of the policy's best draw at these prices."""
-        return float(
-            (
-                (1 - self.strength) * self.relevances + self.strength * (self.exposures @ slope.prices + slope.offset)
-            ).max()
-        )
 
     def with_draws(self, draws: Sequence[Draw], probability: Floats) -> Mixture:
         return Mixture(tuple(draws), probability, self.strength, self.objective)
@@ -85,12 +71,11 @@ class Mixture:
         shown = np.flatnonzero(self.probability > 0)
         return self.with_draws([*(self.draws[i] for i in shown), draw], np.append(self.probability[shown], 0.0))
 
-    def thinned(self) -> Mixture:
-        """Without the draws that are hardly ever shown."""
-        likely = np.flatnonzero(self.probability >= min(KEPT, self.probability.max()))
-        return self.with_draws(
-            [self.draws[i] for i in likely], self.probability[likely] / self.probability[likely].sum()
-        )
+    def without_rare_draws(self, least: float = 0.001) -> Mixture:
+        """The policy without draws that are less probable than is worth a list in every request."""
+        likely = np.flatnonzero(self.probability >= min(least, self.probability.max()))
+        probability = self.probability[likely]
+        return self.with_draws([self.draws[i] for i in likely], probability / probability.sum())
 
     def smoothed(self, probability: Floats, centre: Floats, width: float) -> tuple[float, Floats, Slope]:
         """Smoothed objective at other probabilities, its gradient, and the slope of evenness."""
@@ -98,13 +83,15 @@ class Mixture:
         ascent = (1 - self.strength) * self.relevances + self.strength * (self.exposures @ slope.prices)
         return self.worth(float(probability @ self.relevances), slope.value), ascent, slope
 
-    def improved(self, centre: Floats, width: float, enough: float) -> tuple[Mixture, Slope]:
+    def improved(self, centre: Floats, width: float, enough: float, steps: int = 200) -> tuple[Mixture, Slope]:
         """Re-optimised probabilities, by accelerated projected gradients to within `enough`."""
         now = self.probability
         value, ascent, slope = self.smoothed(now, centre, width)
         ahead, value_ahead, ascent_ahead = now, value, ascent
-        momentum, step = 1.0, 1 / max(self._steepness(width), 1e-12)
-        for _ in range(INNER):
+        away = self.exposures - self.exposures.mean(0)
+        steepness = float(self.strength * (away**2).sum(1).max() / (width * away.shape[1]))  # of the slope, about
+        momentum, step = 1.0, 1 / max(steepness, 1e-12)
+        for _ in range(steps):
             if float(ascent.max() - now @ ascent) <= enough:
                 break
             new = onto_simplex(ahead + step * ascent_ahead)
@@ -121,11 +108,6 @@ class Mixture:
                 value_ahead, ascent_ahead, _ = self.smoothed(ahead, centre, width)
                 step *= 1.1
         return self.with_draws(self.draws, now), slope
-
-    def _steepness(self, width: float) -> float:
-        """About how fast the slope turns as probabilities move."""
-        away = self.exposures - self.exposures.mean(0)
-        return float(self.strength * (away**2).sum(1).max() / (width * away.shape[1]))
 
 
 def onto_simplex(z: Floats) -> Floats:

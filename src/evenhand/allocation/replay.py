@@ -57,16 +57,11 @@ class Stage:
 
     def judged(self, lists: Sequence[Ints], probability: Floats) -> Replayed:
         """The expectation over lists that are shown with these probabilities."""
-        parts = [self._one(shown) for shown in lists]
-        each = {
-            name: sum(p * part.each[name] for p, part in zip(probability, parts, strict=True)) for name in parts[0].each
-        }
-        return Replayed(
-            {name: np.asarray(values) for name, values in each.items()},
-            np.asarray(sum(p * part.exposure for p, part in zip(probability, parts, strict=True))),
-        )
+        parts = list(zip(probability, map(self._replay_lists, lists), strict=True))
+        each = {name: np.asarray(sum(p * part.each[name] for p, part in parts)) for name in parts[0][1].each}
+        return Replayed(each, np.asarray(sum(p * part.exposure for p, part in parts)))
 
-    def _one(self, lists: Ints) -> Replayed:
+    def _replay_lists(self, lists: Ints) -> Replayed:
         slates = self.slates
         moved = Reordered(np.where(lists >= 0, lists - slates.starts[:-1, None] + 1, 0))
         each = {"ndcg": ndcg.on(Gained(slates.value(lists, slates.score), slates.ideal))}
@@ -82,14 +77,14 @@ class Stage:
 
     def reach(self) -> tuple[Floats, Floats]:
         """(providers,) least and largest share of exposure that any lists give to each."""
-        slates, first = self.slates, float(np.finfo(np.float32).max)
-        ends = np.empty((2, slates.owners.providers))
-        for way, sign in enumerate((-1.0, 1.0)):
-            for p in range(slates.owners.providers):
-                prices = np.zeros(slates.owners.providers)
-                prices[p] = sign * first
-                received = slates.received(self.server.fill(slates.owners.per_item(prices)))
-                ends[way, p] = received[p] / received.sum()
+        slates, owners = self.slates, self.slates.owners
+        ends = np.empty((2, owners.providers))
+        for end, boost in zip(ends, (-np.finfo(np.float32).max, np.finfo(np.float32).max), strict=True):
+            for p in range(owners.providers):
+                boosts = np.zeros(owners.providers)
+                boosts[p] = boost  # last or first, whatever the scores
+                received = slates.received(self.server.fill(owners.per_item(boosts)))
+                end[p] = received[p] / received.sum()
         return ends[0], ends[1]
 
     @cached_property

@@ -15,9 +15,6 @@ from evenhand.cards import Floats
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.slates import Slates
 
-MIXED = 0.01
-"""Part of the target that is mixed into the shares of a list, so that a group without an item costs much but not everything."""
-
 
 def boosted(slates: Slates, boosts: Floats) -> Ints:
     """Score over the ideal gain of the request, plus the boost of the item's providers."""
@@ -156,8 +153,11 @@ def calibrated(slates: Slates, group: Ints, target: Floats, strength: float) -> 
 
 
 def _divergence(target: Floats, shares: Floats) -> Floats:
-    """(..., groups) terms of KL(target || shares mixed with a little of the target), in bits."""
-    mixed = (1 - MIXED) * shares + MIXED * target
+    """(..., groups) terms of KL(target || shares), in bits.
+
+    1% of the target is mixed into the shares, so that a group without an item costs much but not everything.
+    """
+    mixed = (1 - 0.01) * shares + 0.01 * target
     aims = target > 0
     parts = np.zeros(mixed.shape)
     parts[..., aims] = target[aims] * np.log2(target[aims] / mixed[..., aims])

@@ -10,12 +10,6 @@ from evenhand.cards import Floats
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.slates import Slates
 
-CELLS = 1_000_000
-"""Candidates that are looked at together."""
-
-REACH = 4.0
-"""How much farther than last time boosts may move before all candidates are looked at again."""
-
 
 @dataclass
 class Block:
@@ -46,13 +40,10 @@ class Block:
         row, column = np.nonzero(keep)
         place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
         shape = (len(keep), int(counts.max(initial=0)))
-        fewer = Block(
-            self.rows, np.full(shape, np.inf), np.zeros(shape, self.item.dtype), np.zeros(shape, self.column.dtype)
-        )
-        fewer.cost[row, place] = self.cost[row, column]
-        fewer.item[row, place] = self.item[row, column]
-        fewer.column[row, place] = self.column[row, column]
-        return fewer
+        cost, item, number = np.full(shape, np.inf), np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+        for packed, whole in ((cost, self.cost), (item, self.item), (number, self.column)):
+            packed[row, place] = whole[row, column]
+        return Block(self.rows, cost, item, number)
 
 
 def smallest(cost: Floats, top: int) -> Ints:
@@ -93,7 +84,8 @@ class Server:
         moved = np.inf if self._at is None else float(np.ptp(boosts - self._at))
         if moved <= self._reach:
             return self._lists(self._near, boosts)
-        self._reach = REACH * moved if np.isfinite(moved) else -1.0  # how far they move is not known yet
+        # Four times as far as last time before all candidates are looked at again; at first that is not known.
+        self._reach = 4 * moved if np.isfinite(moved) else -1.0
         self._at, self._near = boosts, []
         return self._lists(self._all, boosts, look_around=self._reach >= 0)
 
@@ -133,7 +125,7 @@ def _blocks(slates: Slates) -> list[Block]:
     gain, item = slates.gain, slates.item.astype(np.int32)
     while end:
         width = int(sizes[end - 1])
-        begin = max(0, end - max(1, CELLS // max(width, 1)))
+        begin = max(0, end - max(1, 1_000_000 // max(width, 1)))  # candidates that are looked at together
         rows = np.sort(by_size[begin:end])
         column = np.arange(width, dtype=np.int32)
         inside = column < slates.sizes[rows][:, None]

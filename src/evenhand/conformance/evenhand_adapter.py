@@ -41,16 +41,10 @@ def adapter(question: Mapping[str, Any]) -> float:
 
 def _arguments(data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The first argument of a plain function, and all others by name."""
-    names = ("amounts", "labels", "scores", "gains", "after", "lists", "groups")
-    value = next((data[name] for name in names if name in data), None)
-    if value is None:
-        value = dict(map(tuple, data["masses"]))
-    first = {"amounts", "labels", "gains", "after", "lists", "masses"}
-    if "scores" in data:
-        first = {"scores"}
-    elif isinstance(data.get("groups"), Mapping):
-        first = {"groups"}
-    return value, {name: x for name, x in data.items() if name not in first and x is not None}
+    names = ("amounts", "labels", "scores", "gains", "after", "lists", "groups", "masses")
+    first = next(name for name in names if name in data)
+    value = dict(map(tuple, data["masses"])) if first == "masses" else data[first]
+    return value, {name: x for name, x in data.items() if name != first and x is not None}
 
 
 def _gap(metric: Any, data: Mapping[str, Any]) -> float:

@@ -17,8 +17,6 @@ from evenhand.conformance import worker
 from evenhand.errors import EvenhandError, unknown_name
 
 Status = Literal["agrees", "differs", "fails", "absent"]
-NEAR = 1e-12
-"""Distance below which two numbers are the same whatever their size."""
 
 
 @cache
@@ -155,26 +153,28 @@ def _collected(
 ) -> list[dict[str, Any]]:
     """All answers; a tool that cannot be asked at all is an error."""
     records: list[dict[str, Any]] = []
+    problem = None
     try:
         for answer in stream:
-            if "problem" in answer:
-                raise EvenhandError(_unreachable(tool, answer["problem"]))
+            if problem := answer.get("problem"):
+                break
             records.append(answer)
             if step is not None:
                 step(len(records) - 1, many)
     except EvenhandError:
         raise
-    except Exception as error:  # an adapter that cannot be imported may raise anything
-        raise EvenhandError(_unreachable(tool, f"{type(error).__name__}: {error}")) from error
+    except Exception as error:  # noqa: BLE001  an adapter that cannot be imported may raise anything
+        problem = f"{type(error).__name__}: {error}"
+    if problem:
+        raise EvenhandError(
+            f"{tool} cannot be asked ({problem}). Install it, point --python at its environment, or name the adapter as "
+            "MODULE:FUNCTION."
+        )
     if len(records) != many + 1:
         raise EvenhandError(
             f"{tool} ended after {max(len(records) - 1, 0)} of {many} answers. Run its adapter on its own."
         )
     return records
-
-
-def _unreachable(tool: str, problem: str) -> str:
-    return f"{tool} cannot be asked ({problem}). Install it, point --python at its environment, or name the adapter as MODULE:FUNCTION."
 
 
 def number(value: Any) -> float:
@@ -183,36 +183,38 @@ def number(value: Any) -> float:
 
 
 def same(a: float, b: float, tolerance: float) -> bool:
-    return a == b or math.isclose(a, b, rel_tol=tolerance, abs_tol=min(NEAR, tolerance))
+    """Whether two numbers agree; below 1e-12 apart they do whatever their size."""
+    return a == b or math.isclose(a, b, rel_tol=tolerance, abs_tol=min(1e-12, tolerance))
 
 
 def _checked(vector: Mapping[str, Any], answer: Mapping[str, Any], tolerance: float) -> Check:
     """Undefined is answered by NaN, None or a refusal; a number by that number."""
     expected, got, raised = number(vector["value"]), number(answer.get("value")), answer.get("raised", "")
-    if answer.get("absent"):
-        status: Status = "absent"
-    elif math.isnan(expected):
-        status = "agrees" if raised or math.isnan(got) else "differs"
-    elif raised:
-        status = "fails"
+    if math.isnan(expected):
+        agrees = bool(raised) or math.isnan(got)
     else:
-        status = "agrees" if same(expected, got, tolerance) else "differs"
+        agrees = not raised and same(expected, got, tolerance)
+    status = _status(agrees=agrees, absent="absent" in answer, raised=bool(raised) and not math.isnan(expected))
     reason = "" if status in ("agrees", "absent") else _reason(answer, got, tolerance)
     return Check(
         vector["id"], vector["metric"], status, vector["value"], answer.get("value"), raised, vector["why"], reason
     )
 
 
+def _status(*, agrees: bool, absent: bool, raised: bool) -> Status:
+    return "absent" if absent else "fails" if raised else "agrees" if agrees else "differs"
+
+
 def _reason(answer: Mapping[str, Any], got: float, tolerance: float) -> str:
     """The first reason that leads to exactly what the tool gave."""
     for text, claim in answer.get("reasons", ()):
-        if claim == "raises":
-            if "raised" in answer:
-                return str(text)
-        elif "raised" not in answer:
+        if "raised" in answer or claim == "raises":
+            fits = "raised" in answer and claim == "raises"
+        else:
             predicted = number(claim)
-            if same(predicted, got, tolerance) or (math.isnan(predicted) and math.isnan(got)):
-                return str(text)
+            fits = same(predicted, got, tolerance) or (math.isnan(predicted) and math.isnan(got))
+        if fits:
+            return str(text)
     return ""
 
 
@@ -220,19 +222,8 @@ def _obeyed(law: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[st
     """A law asks how the tool's own numbers move; whatever convention it follows."""
     relation, raised = law["relation"], before.get("raised") or after.get("raised") or ""
     a, b = number(before.get("value")), number(after.get("value"))
-    if before.get("absent") or after.get("absent"):
-        status: Status = "absent"
-    elif raised:
-        status = "fails"
-    else:
-        status = "agrees" if _moves(relation, a, b, tolerance) else "differs"
-    why = f"{law['law']}: {kit()['reading']['laws'][relation]}"
-    return Check(law["id"], law["metric"], status, relation, [before.get("value"), after.get("value")], raised, why)
-
-
-def _moves(relation: str, a: float, b: float, tolerance: float) -> bool:
     near = same(a, b, tolerance)
-    return {
+    agrees = {
         "equal": near,
         "falls": b < a and not near,
         "falls_or_stays": b < a or near,
@@ -240,3 +231,6 @@ def _moves(relation: str, a: float, b: float, tolerance: float) -> bool:
         "negates": same(a, -b, tolerance),
         "inverts": same(a * b, 1.0, tolerance),
     }[relation]
+    status = _status(agrees=agrees, absent="absent" in before or "absent" in after, raised=bool(raised))
+    why = f"{law['law']}: {kit()['reading']['laws'][relation]}"
+    return Check(law["id"], law["metric"], status, relation, [before.get("value"), after.get("value")], raised, why)
