@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from evenhand.intervals.pooled import tested
+from evenhand.intervals.pooled import with_null_draws
 from evenhand.metrics.outcome import gaps
 from evenhand.metrics.outcome_pooled import pooled
 from evenhand.tallies.moments import Moments
@@ -37,7 +37,7 @@ def alarm(rows: Rows) -> tuple[bool, float, bool]:
     """Whether the world is called unfair, the gap, and whether the interval holds the truth."""
     m = Moments.from_arrays(rows.score, rows.outcome, rows.bin, rows.group, shape=(BINS, 2))
     found = gaps(m, 0)
-    over_all = tested(m, found, pooled(m, found), lambda: rows)
+    over_all = with_null_draws(m, found, pooled(m, found), lambda: rows)
     low, high = over_all.ends(0.95)
     return bool(over_all.p[1] < 0.05), float(over_all.estimate[1]), bool(low[1] <= 0 <= high[1])
 

@@ -23,7 +23,7 @@ from evenhand.intervals.kinds import (
     seed_of,
     studentised_ends,
 )
-from evenhand.intervals.requests import Reduced, draws_of, picks, resampled
+from evenhand.intervals.requests import Reduced, metric_draws, picks, resampled
 from evenhand.intervals.spectra import MANY, estimates
 from evenhand.intervals.tails import tail_exponents, tail_units
 from evenhand.streams import stream
@@ -420,7 +420,7 @@ def over_requests(values, draws=999, weights=None):
         measure_rankings(parse_metric("ndjs"), np.asarray(values), codes, within, weight=weights), within
     )
     part = within.part(0)
-    (drawn,) = draws_of([found], 0, part, draws, lambda: np.random.default_rng(0))
+    (drawn,) = metric_draws([found], 0, part, draws, lambda: np.random.default_rng(0))
     return found.estimate(0, part), drawn, found.reason(0, part)
 
 
@@ -483,18 +483,18 @@ def both_streams():
 )
 def test_populations_hold_as_many_units_as_there_are_and_none_where_nobody_is(weights, size):
     shares = np.array([*weights, 1.0]) / (sum(weights) + 1)
-    counts = module.populations(both_streams(), size, shares, 7)
+    counts = module.draw_populations(both_streams(), size, shares, 7)
     assert (counts.sum(1) == size).all()
     assert not counts[:, shares == 0].any()
     held = shares > 0
-    assert np.array_equal(counts[:, held], module.populations(both_streams(), size, shares[held], 7))
+    assert np.array_equal(counts[:, held], module.draw_populations(both_streams(), size, shares[held], 7))
 
 
 @pytest.mark.parametrize("shares", [np.arange(1.0, 41.0) / 820, np.array([0.5, 0.3, *np.full(40, 0.005)])])
 def test_populations_are_the_same_however_many_are_drawn_at_a_time(shares):
     def draw(*parts: int):
         rngs = both_streams()
-        return np.concatenate([module.populations(rngs, 333, shares, many) for many in parts])
+        return np.concatenate([module.draw_populations(rngs, 333, shares, many) for many in parts])
 
     whole = draw(20)
     assert np.array_equal(whole, draw(1, 12, 7))
@@ -505,7 +505,7 @@ def test_populations_are_the_same_however_many_are_drawn_at_a_time(shares):
 def test_all_ways_of_drawing_populations_have_the_same_law(often, monkeypatch):
     monkeypatch.setattr(module, "OFTEN", often)
     shares = np.array([0.55, 0.3, 0.1, 0.04, 0.01])
-    one = module.populations(both_streams(), 12, shares, 40_000)
+    one = module.draw_populations(both_streams(), 12, shares, 40_000)
     other = np.random.default_rng(3).multinomial(12, shares, 40_000)
     assert np.allclose(one.mean(0), other.mean(0), atol=0.04)
     assert np.allclose(np.cov(one.T), np.cov(other.T), atol=0.08)

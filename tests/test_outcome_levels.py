@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from evenhand.intervals.difference import holm
-from evenhand.intervals.pooled import _picked
-from evenhand.intervals.pooled import tested as held_against_chance
+from evenhand.intervals.pooled import _random_sums, with_null_draws
 from evenhand.metrics.outcome import gaps
 from evenhand.metrics.outcome_joint import joint_test, spline
 from evenhand.metrics.outcome_pooled import pooled
@@ -113,16 +112,16 @@ def pooled_p(s, y, g):
     b = binned(s)
     m = Moments.from_arrays(s, y, b, g, shape=(BINS, 2))
     found = gaps(m, 0)
-    return held_against_chance(m, found, pooled(m, found), lambda: Rows(s, y, b, g))
+    return with_null_draws(m, found, pooled(m, found), lambda: Rows(s, y, b, g))
 
 
 def test_every_choice_of_rows_is_as_likely_as_any_other():
     rng = np.random.default_rng(5)
     for n in (2, 4):  # of six rows; more than half are what fewer leave
-        sums, counts = np.unique(_picked(2.0 ** np.arange(6)[:, None], n, 15_000, rng), return_counts=True)
+        sums, counts = np.unique(_random_sums(2.0 ** np.arange(6)[:, None], n, 15_000, rng), return_counts=True)
         assert sums.tolist() == sorted(sum(2**i for i in some) for some in itertools.combinations(range(6), n))
         assert abs(counts - 1_000).max() < 5 * np.sqrt(1_000)
-    picked = _picked(np.eye(100), 30, 5_000, rng)  # more steps than one random number has digits for
+    picked = _random_sums(np.eye(100), 30, 5_000, rng)  # more steps than one random number has digits for
     assert set(picked.ravel()) == {0.0, 1.0}
     assert (picked.sum(1) == 30).all()
     assert abs(picked.sum(0) - 1_500).max() < 5 * np.sqrt(1_500 * 0.7)

@@ -13,7 +13,7 @@ import pytest
 
 import evenhand as eh
 from evenhand import EvenhandError
-from evenhand.intervals.orders import draws_of, random_orders
+from evenhand.intervals.orders import parse_draws, random_orders
 from evenhand.metrics import ndd, ndjs, ndkl
 from evenhand.metrics.prefix import TEMPLATES, lean, lean_and_spread
 from evenhand.metrics.template import Reading
@@ -327,7 +327,7 @@ def test_random_orders_are_drawn_once_per_composition():
 
 
 def test_number_of_random_orders_is_read_from_text():
-    assert (draws_of("permutation(50)"), draws_of("permutation"), draws_of(None)) == (50, 999, 0)
+    assert (parse_draws("permutation(50)"), parse_draws("permutation"), parse_draws(None)) == (50, 999, 0)
 
 
 def test_the_result_survives_saving(tmp_path):

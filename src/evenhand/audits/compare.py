@@ -20,7 +20,7 @@ from evenhand.audits.systems import Saved, opened, sides, system_column
 from evenhand.cards import Between, Floats
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.findings import Row, row
-from evenhand.intervals.crosstabs import Resampled, Swapped, affordable, values
+from evenhand.intervals.crosstabs import Resampled, Swapped, affordable_draws, values
 from evenhand.intervals.difference import holm
 from evenhand.intervals.kinds import percentile_ends
 from evenhand.intervals.paired import Difference, Draws, paired_difference
@@ -418,7 +418,7 @@ class UserPairs:
         shown = float(first.lists.marks[:, AT["cells"]].sum())
         slots = min(shown, float(len(users) * (first.reading.shown.top or first.total.items)))
         # Six sets of draws are held at once: resamples of both, and both halves of every swap.
-        draw_count = affordable(draws, 6 * len(np.unique(codes)), first.total.items, slots)
+        draw_count = affordable_draws(draws, 6 * len(np.unique(codes)), first.total.items, slots)
         names = [*served.sides.names, "(unknown)", "(nobody)"]
         drawn = Resampled(codes, names, draw_count, seed, ("compared", *where))
         swap, complement = Swapped(codes, draw_count, seed, where), Swapped(codes, draw_count, seed, where, other=True)

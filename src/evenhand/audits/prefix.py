@@ -20,7 +20,7 @@ from evenhand.audits.small_groups import merge_small_groups
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.findings import slice_words
-from evenhand.intervals.orders import Orders, draws_of, random_orders
+from evenhand.intervals.orders import Orders, parse_draws, random_orders
 from evenhand.intervals.requests import Reduced
 from evenhand.labels import Unknown, match, no_label, several
 from evenhand.metrics.chance import share_band
@@ -117,7 +117,7 @@ def prefix(
     """
     usual = ("ndd", "ndkl") if protected is not None else ("ndjs",)
     specs = parse_metrics(usual if metrics is None else metrics, needing(Placement))
-    draws = draws_of(chance)
+    draws = parse_draws(chance)
     has = {"labels", *(["sides"] if protected is not None else [])}
     refuse_lacking(specs, has)
     refuse_one_sided(unknown, protected)

@@ -16,7 +16,7 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
 from evenhand.intervals.kinds import DEFAULT_DRAWS, Interval, drawn_ends
-from evenhand.intervals.requests import Reduced, draws_of
+from evenhand.intervals.requests import Reduced, metric_draws
 from evenhand.results import Result, as_frame
 from evenhand.streams import stream
 from evenhand.tallies.requests import Measured, Requests
@@ -126,7 +126,7 @@ def rows_of(
             replicates = list(drawn[s])
         elif draws and measures:
             rng = partial(stream, call.seed, call.audit.name, *where) if rngs is None else partial(rngs.__getitem__, s)
-            replicates = draws_of(measures, s, part, draws, rng)
+            replicates = metric_draws(measures, s, part, draws, rng)
         for f, values in zip(measures, replicates, strict=True):
             cells = _row(dict(zip(names, where, strict=True)), f, s, part, values, call.interval)
             rows.append(_hidden(cells, call.audit.extra) if small[s] else cells)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evenhand.cards import Floats, MetricSpec
-from evenhand.intervals.experiments import Contrast, lorenz_on_grid, mean_of_known, past_slope, spread_of_known
+from evenhand.intervals.experiments import Contrast, defined_mean, defined_variance, lorenz_on_grid, past_slope
 from evenhand.intervals.kinds import DEFAULT_DRAWS, percentile_ends
 from evenhand.intervals.rules import MIN_UNITS, ROUNDING
 from evenhand.metrics.inequality import spread_of_mean
@@ -24,7 +24,7 @@ MOST_CELLS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Measured:
+class PairedValues:
     """(draws, metrics) values on both occasions, and the standard error of first - slope * second."""
 
     first: Floats
@@ -55,28 +55,28 @@ def units_contrast(
         draws = max(draws, min(9_999, (1 << 22) // max(1, len(pooled.first))))
     chosen = np.concatenate([joined(in_arm, order, starts)[None], pooled.split(round(arm.units), draws, rng)])
     rest = pooled.counts - chosen
-    treated, others = measured(pooled, chosen, specs), measured(pooled, rest, specs)
+    treated, others = measure(pooled, chosen, specs), measure(pooled, rest, specs)
     moved = plain = treated.first - others.first
     slope = past_slope(plain, treated.second - others.second)
     if slope.any():
-        treated, others = (measured(pooled, counts, specs, slope) for counts in (chosen, rest))
+        treated, others = (measure(pooled, counts, specs, slope) for counts in (chosen, rest))
         moved = treated.combined(slope) - others.combined(slope)
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratios = moved / _scale(np.hypot(treated.error, others.error), specs)
-    sides = [measured(side, side.counts[None], specs, slope) for side in (arm, control)]
+        ratios = moved / _divisor(np.hypot(treated.error, others.error), specs)
+    sides = [measure(side, side.counts[None], specs, slope) for side in (arm, control)]
     bias = [_bias(side, specs, slope) for side in (arm, control)]
     gap = (sides[0].combined(slope) - sides[1].combined(slope))[0]
     error = np.hypot(sides[0].error, sides[1].error)[0]
-    low, high = _inverted(
-        gap, _scale(error[None], specs)[0], ratios[1:], level if enough(arm, control) else None, specs
+    low, high = _studentised_interval(
+        gap, _divisor(error[None], specs)[0], ratios[1:], level if has_enough_units(arm, control) else None, specs
     )
     estimate = gap - (bias[0][1] - bias[1][1])
     with np.errstate(invalid="ignore", divide="ignore"):
-        explained = 1 - spread_of_known(moved) / spread_of_known(plain)
+        explained = 1 - defined_variance(moved) / defined_variance(plain)
     return Contrast(
         sides[0].first[0] - bias[0][0], sides[1].first[0] - bias[1][0], estimate,
         np.minimum(low, estimate), np.maximum(high, estimate), error, (sides[0].first - sides[1].first)[0],
-        mean_of_known(plain), tail_p(ratios) if enough(arm, control) else np.full(len(specs), np.nan),
+        defined_mean(plain), tail_p(ratios) if has_enough_units(arm, control) else np.full(len(specs), np.nan),
         moved[1:], moved[0], np.isnan(moved[1:]).sum(0), explained,
         (_curve(arm, 0), _curve(control, 0)),
     )  # fmt: skip
@@ -87,22 +87,22 @@ def paired_contrast(
 ) -> Contrast:
     """Difference between two occasions of the same units; a draw takes units with both amounts."""
     ones = np.ones(len(specs))
-    exact = measured(pairs, pairs.counts[None], specs, ones)
+    exact = measure(pairs, pairs.counts[None], specs, ones)
     gap = exact.combined(ones)[0]
     narrow = pairs.binned()[0]
-    centre = measured(narrow, narrow.counts[None], specs, ones)
-    drawn = measured(narrow, narrow.resample(draws, rng), specs, ones)
+    centre = measure(narrow, narrow.counts[None], specs, ones)
+    drawn = measure(narrow, narrow.resample(draws, rng), specs, ones)
     spread = drawn.combined(ones) - centre.combined(ones)
     with np.errstate(invalid="ignore", divide="ignore"):  # draws in which nothing varies have no error
-        ratios, scale = spread / _scale(drawn.error, specs), _scale(exact.error, specs)[0]
-        low, high = _inverted(gap, scale, ratios, level if enough(pairs) else None, specs)
+        ratios, scale = spread / _divisor(drawn.error, specs), _divisor(exact.error, specs)[0]
+        low, high = _studentised_interval(gap, scale, ratios, level if has_enough_units(pairs) else None, specs)
         # The draws stand around what was found; from no change, what was found stands as far out as this.
         p = tail_p(np.concatenate([gap[None] / scale, ratios]))
     nothing = np.full(len(specs), np.nan)
     return Contrast(
         exact.first[0], exact.second[0], gap, np.minimum(low, gap), np.maximum(high, gap),
-        np.where(np.isnan(exact.error[0]), np.sqrt(spread_of_known(spread)), exact.error[0]), gap, nothing,
-        p if enough(pairs) else nothing, spread, gap, np.isnan(spread).sum(0), np.zeros(len(specs)),
+        np.where(np.isnan(exact.error[0]), np.sqrt(defined_variance(spread)), exact.error[0]), gap, nothing,
+        p if has_enough_units(pairs) else nothing, spread, gap, np.isnan(spread).sum(0), np.zeros(len(specs)),
         (_curve(pairs, 0), _curve(pairs, 1)),
     )  # fmt: skip
 
@@ -111,12 +111,12 @@ def _curve(tally: PairedAmounts, side: int) -> Floats:
     return lorenz_on_grid(tally.sides[side].spectrum(tally.counts))
 
 
-def enough(*tallies: PairedAmounts) -> bool:
+def has_enough_units(*tallies: PairedAmounts) -> bool:
     """Whether every tally has enough units for an interval."""
     return min(tally.units for tally in tallies) >= MIN_UNITS
 
 
-def thinned(
+def with_volume_effect(
     contrast: Contrast,
     pairs: PairedAmounts,
     specs: Sequence[MetricSpec],
@@ -148,12 +148,12 @@ def thinned(
     return replace(contrast, chance=-shift, p=np.full(len(specs), np.nan), **sides, **moved)
 
 
-def measured(
+def measure(
     tally: PairedAmounts, counts: Floats, specs: Sequence[MetricSpec], slope: Floats | None = None
-) -> Measured:
+) -> PairedValues:
     """Every metric on both occasions for counts (draws, pairs), with its standard error."""
     shape = (len(counts), len(specs))
-    results = Measured(np.full(shape, np.nan), np.zeros(shape), np.full(shape, np.nan))
+    results = PairedValues(np.full(shape, np.nan), np.zeros(shape), np.full(shape, np.nan))
     step = max(1, MOST_CELLS // max(1, counts.shape[-1]))
     for start in range(0, len(counts), step):
         at = slice(start, start + step)
@@ -201,7 +201,7 @@ def _bias(tally: PairedAmounts, specs: Sequence[MetricSpec], slope: Floats) -> t
     return first, first - slope * np.nan_to_num(biases[1]) if len(biases) > 1 else first
 
 
-def _scale(error: Floats, specs: Sequence[MetricSpec]) -> Floats:
+def _divisor(error: Floats, specs: Sequence[MetricSpec]) -> Floats:
     """The standard error that a difference is divided by; 1 where the metric has none."""
     defined = np.array([a.card.studentised for a in specs]) & ~np.isnan(error).all(0)
     return np.where(defined, error, 1.0)
@@ -216,7 +216,7 @@ def tail_p(ratios: Floats) -> Floats:
     return np.where(np.isnan(ratios[0]), np.nan, np.minimum(2 * np.minimum(above, below), 1.0))
 
 
-def _inverted(
+def _studentised_interval(
     gap: Floats, scale: Floats, ratios: Floats, level: float | None, specs: Sequence[MetricSpec]
 ) -> tuple[Floats, Floats]:
     """Interval ends: the difference less the quantiles of studentised draws times its error."""

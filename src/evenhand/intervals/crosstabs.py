@@ -33,7 +33,7 @@ Weighted = tuple[int | Ints, Times]
 """Where users count (one place for all, or one each), and their weights (U, D)."""
 
 
-def affordable(draws: int, groups: int, items: int, slots: float) -> int:
+def affordable_draws(draws: int, groups: int, items: int, slots: float) -> int:
     """As many draws as memory and time allow, at least 40: enough for an error, too few for percentiles."""
     most = min((1 << 25) // max(1, groups * items), int(WORK / max(1.0, slots)))
     return min(draws, max(40, most))
@@ -179,7 +179,7 @@ def values(replicates: ResampledLists, total: Crosstab, questions: Sequence[Ques
 def ends(
     question: Question, estimate: float, draws: Floats, how: Interval, users: int, chance: Floats | float = np.nan
 ) -> tuple[float, float]:
-    """Interval ends; too few draws (see `affordable`) give a normal interval, not percentiles.
+    """Interval ends; too few draws (see `affordable_draws`) give a normal interval, not percentiles.
 
     A distance between two groups reads the noise of both as distance, so its bias is taken off. Other metrics say what
     so many users are shown, and their interval is for as many others. A distance that permuted labels (draws of
@@ -201,8 +201,8 @@ def seconds_of_pairs(
     Measured on one core: a cell of a crosstab, a slot under a draw, a metric on some draws, a row of a result.
     """
     per_cell, per_slot, per_call, per_row = 5e-9, 2.5e-9, 5e-5, 2e-4
-    draws = affordable(draws, groups, items, slots) if draws else 0
-    deals = affordable(deals, groups, items, slots * groups) if deals else 0
+    draws = affordable_draws(draws, groups, items, slots) if draws else 0
+    deals = affordable_draws(deals, groups, items, slots * groups) if deals else 0
     calls = [(draws + 1) + deals * bool(q.ask.card.shuffled) for q in questions]
     read = sum(n for n, q in zip(calls, questions, strict=True) if "shown" in q.ask.reads)
     at_once = max(1, MOST_CELLS // max(1, groups * items))
@@ -218,8 +218,8 @@ def plans(
     present = len(np.unique(codes))
     resampled = permuted = None
     if how.kind != "none" and len(codes):
-        draws = affordable(how.draws or NORMAL_DRAWS, present, items, slots)
+        draws = affordable_draws(how.draws or NORMAL_DRAWS, present, items, slots)
         resampled = Resampled(codes, names, draws, seed, where)
     if deals and groups and len(codes):
-        permuted = PermutedLabels(codes, groups, affordable(deals, groups, items, slots * groups), seed, where)
+        permuted = PermutedLabels(codes, groups, affordable_draws(deals, groups, items, slots * groups), seed, where)
     return resampled, permuted

@@ -86,25 +86,25 @@ def contrast(
     if past is not None:
         moved_before = differences(past, specs, chosen)
         slope = past_slope(moved, moved_before)
-        adjusted = moved - slope * (moved_before - mean_of_known(moved_before))
-        mean = mean_of_known(adjusted)  # differences of which the past explains all but rounding are the same
+        adjusted = moved - slope * (moved_before - defined_mean(moved_before))
+        mean = defined_mean(adjusted)  # differences of which the past explains all but rounding are the same
         rounding = ROUNDING * np.nan_to_num(np.abs(moved)).max(0)
         adjusted = np.where(np.abs(adjusted - mean) > rounding, adjusted, mean)
     with np.errstate(invalid="ignore", divide="ignore"):
-        explained = 1 - spread_of_known(adjusted) / spread_of_known(moved)
-    depths = volumes(pair, treated, equal)
+        explained = 1 - defined_variance(adjusted) / defined_variance(moved)
+    depths = equal_volume_shares(pair, treated, equal)
     sides = [_at_depth(pair.only(side), specs, depth, rng, past and past.only(side), slope) for side, depth in depths]
     now, adjusted_sides = zip(*sides, strict=True)
     estimate = adjusted_sides[0].value - adjusted_sides[1].value
     low, high, error = welch_ends(estimate, adjusted_sides, level, specs)
     return Contrast(
-        now[0].value, now[1].value, estimate, low, high, error, moved[0], mean_of_known(moved),
-        two_sided(adjusted), adjusted[1:], adjusted[0], np.isnan(moved[1:]).sum(0), explained,
+        now[0].value, now[1].value, estimate, low, high, error, moved[0], defined_mean(moved),
+        two_sided_p(adjusted), adjusted[1:], adjusted[0], np.isnan(moved[1:]).sum(0), explained,
         (now[0].curve, now[1].curve),
     )  # fmt: skip
 
 
-def absent(specs: Sequence[MetricSpec]) -> Contrast:
+def undefined_contrast(specs: Sequence[MetricSpec]) -> Contrast:
     """A contrast of NaN, for an arm without units."""
     nothing = np.full(len(specs), np.nan)
     return Contrast(
@@ -121,21 +121,21 @@ def reassignments(treated: Bools, movable: Bools, draws: int, rng: np.random.Gen
     return drawn
 
 
-def mean_of_known(draws: Floats) -> Floats:
+def defined_mean(draws: Floats) -> Floats:
     """Means over draws (the first axis) that have a value; NaN where none has."""
     defined = ~np.isnan(draws)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(_added(np.where(defined, draws, 0.0)) / defined.sum(0))
+        return np.asarray(_column_sums(np.where(defined, draws, 0.0)) / defined.sum(0))
 
 
-def _added(draws: Floats) -> Floats:
+def _column_sums(draws: Floats) -> Floats:
     """Sums over draws, column by column: rounding must not depend on how many metrics there are."""
     return np.asarray(np.ascontiguousarray(draws.T).sum(-1))
 
 
-def spread_of_known(draws: Floats) -> Floats:
+def defined_variance(draws: Floats) -> Floats:
     """Variances over draws that have a value."""
-    return mean_of_known((draws - mean_of_known(draws)) ** 2)
+    return defined_mean((draws - defined_mean(draws)) ** 2)
 
 
 def values(tally: Buckets, specs: Sequence[MetricSpec], chosen: Bools, curves: int = 0) -> tuple[Floats, Floats]:
@@ -168,19 +168,21 @@ def differences(tally: Buckets, specs: Sequence[MetricSpec], chosen: Bools) -> F
     return results
 
 
-def two_sided(moved: Floats) -> Floats:
+def two_sided_p(moved: Floats) -> Floats:
     """Two-sided permutation p of the first difference among all of them.
 
     The mean is over all of them, so that under re-assignment none stands out.
     """
-    far = np.abs(moved - mean_of_known(moved))
+    far = np.abs(moved - defined_mean(moved))
     as_far = far >= far[0] * (1 - ROUNDING)
     with np.errstate(invalid="ignore"):
         p = as_far.sum(0) / (~np.isnan(moved)).sum(0)
     return np.where(np.isnan(moved[0]), np.nan, p)
 
 
-def volumes(pair: Buckets, treated: Bools, equal: Literal["units", "amount"]) -> list[tuple[Bools, float]]:
+def equal_volume_shares(
+    pair: Buckets, treated: Bools, equal: Literal["units", "amount"]
+) -> list[tuple[Bools, float]]:
     """Buckets of both arms, and the share of each that makes units or amounts equal."""
     sides = [treated, ~treated]
     size = [float((pair.sizes if equal == "units" else pair.volumes)[side].sum()) for side in sides]
@@ -203,9 +205,9 @@ def _at_depth(
     buckets = int(arm.movable.sum())
     out = []
     for each in (results, results - slope * np.nan_to_num(past)):
-        mean = _added(weight[:, None] * each)
+        mean = _column_sums(weight[:, None] * each)
         # Only draws that leave out the same number of buckets tell how much buckets differ.
-        spread = spread_of_known(each[left > 0])
+        spread = defined_variance(each[left > 0])
         gone = float(left[left > 0].mean()) if (left > 0).any() else 1.0
         freedom = float(min(buckets - 1, (left > 0).sum() - 1))
         out.append(Depth(mean, spread * (buckets - gone) / gone, freedom, curves.mean(0)))
@@ -266,10 +268,10 @@ def welch_ends(
 def past_slope(moved: Floats, before: Floats) -> Floats:
     """Slope of a difference on the same difference before, over re-assignments; 0 if undefined."""
     defined = ~(np.isnan(moved) | np.isnan(before))
-    a = np.where(defined, moved - mean_of_known(moved), 0.0)
-    b = np.where(defined, before - mean_of_known(before), 0.0)
+    a = np.where(defined, moved - defined_mean(moved), 0.0)
+    b = np.where(defined, before - defined_mean(before), 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.nan_to_num(_added(a * b) / _added(b * b), nan=0.0, posinf=0.0, neginf=0.0))
+        return np.asarray(np.nan_to_num(_column_sums(a * b) / _column_sums(b * b), nan=0.0, posinf=0.0, neginf=0.0))
 
 
 def detectable(
@@ -298,7 +300,7 @@ def detectable(
     normal = NormalDist()
     reach = normal.inv_cdf((1 + level) / 2) + normal.inv_cdf(power)
     smaller = sides[int(many[1] < many[0])]
-    return reach * np.sqrt(spread_of_known(sides[0] - sides[1])), mean_of_known(smaller)
+    return reach * np.sqrt(defined_variance(sides[0] - sides[1])), defined_mean(smaller)
 
 
 def sample_ratio(counts: Sequence[int], shares: Sequence[float]) -> float:

@@ -55,7 +55,7 @@ class RandomOrders:
 
     draws: int
     seed: int
-    kept: tuple[tuple[Any, ...], list[tuple[slice, Ints]]] = ((), [])
+    stored: tuple[tuple[Any, ...], list[tuple[slice, Ints]]] = ((), [])
     group_sums: dict[tuple[int, ...], Floats] = field(default_factory=dict)
 
     def of_batch(self, p: Placement, batch: Batch) -> Orders:
@@ -68,9 +68,9 @@ class RandomOrders:
             drawn_size, labels = batch.size, tuple(_shares(p, int(batch.first[0])).round(12).tolist())
         orders: Any = self._draw(drawn_size, labels)
         if drawn_size * self.draws <= MOST_KEPT:
-            if self.kept[0] != labels:
-                self.kept = labels, list(orders)
-            orders = self.kept[1]
+            if self.stored[0] != labels:
+                self.stored = labels, list(orders)
+            orders = self.stored[1]
         for at, order in orders:
             if drawn_size > batch.size:
                 order = np.compress((order < batch.size).reshape(-1), order).reshape(-1, batch.size)

@@ -29,10 +29,10 @@ NEAR_SINGLE = 1e-6
 """The same for values that are kept in 32 bits."""
 
 
-def draws_of(chance: str | None) -> int:
+def parse_draws(chance: str | None) -> int:
     """Read `"permutation(999)"`; None asks for no random orders.
 
-    >>> draws_of("permutation(99)"), draws_of(None)
+    >>> parse_draws("permutation(99)"), parse_draws(None)
     (99, 0)
     """
     if chance is None or chance == "none":
@@ -122,7 +122,7 @@ def _shared_orders(scored: Sequence[tuple[Reading, Scores]], draws: int, seed: i
             orders.means[rankings] = np.where(np.isnan(exact), null.mean(1)[row], exact)
             with np.errstate(invalid="ignore"):  # a list that its target rules out is infinitely far in every order
                 orders.spreads[rankings] = null.std(1)[row]
-            orders.p[rankings] = (1 + _reached(null, row, scores.values[rankings])) / (1 + draws)
+            orders.p[rankings] = (1 + _count_reached(null, row, scores.values[rankings])) / (1 + draws)
             if orders.values is not None:
                 orders.values[batch.some] = null
     for orders, (_, scores) in zip(results, scored, strict=True):
@@ -178,7 +178,7 @@ class _Compositions:
                 yield Batch(int(size[i]), some[at], first[at], [slice(*ends) for ends in pairwise(edges)])
 
 
-def _reached(null: Floats, row: Ints, values: Floats) -> Ints:
+def _count_reached(null: Floats, row: Ints, values: Floats) -> Ints:
     """How many random orders come at least as far as each value."""
     at_once = max(1, MOST_CELLS // null.shape[1])
     parts = [

@@ -10,7 +10,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.intervals.kinds import Interval, centred_ends, normal_ends, percentile_ends
-from evenhand.intervals.spectra import populations
+from evenhand.intervals.spectra import draw_populations
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.tallies.spectrum import Spectrum
 
@@ -67,7 +67,7 @@ def drawn_ends(
     at_once = max(1, (1 << 20) // max(1, cells))  # 8 MiB
     for start in range(0, interval.draws, at_once):
         many = min(at_once, interval.draws - start)
-        counts = populations(rngs, size, tally.counts / tally.counts.sum(), many).astype(np.float64)
+        counts = draw_populations(rngs, size, tally.counts / tally.counts.sum(), many).astype(np.float64)
         for name, values in figures(tally.with_counts(counts)).items():
             draws[name].append(values)
     ends = {}

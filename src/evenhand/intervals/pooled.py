@@ -26,21 +26,21 @@ KEPT = 1 << 21
 """Random signs that are held at a time as floats: 16 MiB."""
 
 
-def tested(m: Moments, gaps: Gaps, pooled: Pooled, rows: Callable[[], Rows | None]) -> Pooled:
+def with_null_draws(m: Moments, gaps: Gaps, pooled: Pooled, rows: Callable[[], Rows | None]) -> Pooled:
     """Pooled gaps with permutation or sign-flip draws where the normal does not apply.
 
     `rows` are read only if needed.
     """
     if pooled.by_cluster:
-        return _flipped(pooled)
+        return _flip_signs(pooled)
     needed = np.flatnonzero(pooled.few).tolist()
     row_data = rows() if needed else None
     if row_data is None:
         return pooled
-    return replace(pooled, drawn={g: _permuted(m, gaps, pooled, g, row_data) for g in needed})
+    return replace(pooled, drawn={g: _permute_labels(m, gaps, pooled, g, row_data) for g in needed})
 
 
-def _flipped(pooled: Pooled) -> Pooled:
+def _flip_signs(pooled: Pooled) -> Pooled:
     """Sign-flip draws of clusters' contributions; no test with few contributing clusters."""
     few, alike = pooled.few.copy(), dict[int, dict[int, Floats]]()
     for g, parts in pooled.by_cluster.items():
@@ -78,7 +78,7 @@ def _sign_table(many: int) -> np.typing.NDArray[Any]:
     return signs
 
 
-def _permuted(m: Moments, gaps: Gaps, pooled: Pooled, g: int, rows: Rows) -> Floats:
+def _permute_labels(m: Moments, gaps: Gaps, pooled: Pooled, g: int, rows: Rows) -> Floats:
     """(draws,) studentised gap of one group with labels permuted within every bin."""
     null, draws = Null(m, gaps, g), DRAWS
     squares = np.maximum(null.residuals(0.0).sums[..., 0, 2].sum(-1), 0.0)
@@ -94,10 +94,10 @@ def _permuted(m: Moments, gaps: Gaps, pooled: Pooled, g: int, rows: Rows) -> Flo
         size = w.sum()
         u, y = (x - (w * x).sum() / size for x in (rows.score[at], rows.outcome[at]))
         sums = np.stack([w * u, w * y, w][: 2 if rows.weight is None else 3], axis=1)
-        picked = _picked(sums, n, draws, rng).T
+        picked = _random_sums(sums, n, draws, rng).T
         mass = float(n) if rows.weight is None else picked[2]
         ease, total = 1 / mass + 1 / (size - mass), ((w * u * u).sum() + along[b], (w * u * y).sum() + across[b])
-        bin_gap, pull = _gap(ease, picked[0], picked[1], total, scored=bool(gaps.lines.scored[b]))
+        bin_gap, pull = _bin_gap(ease, picked[0], picked[1], total, scored=bool(gaps.lines.scored[b]))
         gap += pooled.share[b, g] * bin_gap
         square += pooled.share[b, g] ** 2 * spread[b] * pull
     sizes = np.divide(np.abs(gap), np.sqrt(square), out=np.zeros(draws), where=square > 0)
@@ -112,7 +112,7 @@ def _other_products(m: Moments, others: list[int]) -> tuple[Floats, Floats]:
     return along.sum(-1), across.sum(-1)
 
 
-def _gap(
+def _bin_gap(
     ease: Floats | float, u: Floats, y: Floats, total: tuple[float, float], *, scored: bool
 ) -> tuple[Floats, Floats]:
     """Gap of a bin, and its variance in units of the residual variance, per permutation.
@@ -128,11 +128,11 @@ def _gap(
     return ease * y - slope * shift, ease + lean * shift
 
 
-def _picked(columns: Floats, n: int, draws: int, rng: np.random.Generator) -> Floats:
+def _random_sums(columns: Floats, n: int, draws: int, rng: np.random.Generator) -> Floats:
     """(draws, columns) sums of the columns over n rows drawn without replacement."""
     size = len(columns)
     if 2 * n > size:
-        return np.asarray(columns.sum(0) - _picked(columns, size - n, draws, rng))
+        return np.asarray(columns.sum(0) - _random_sums(columns, size - n, draws, rng))
     out = np.zeros((draws, columns.shape[1]))
     at_once = max(1, min(draws, (1 << 22) // size))
     order = np.repeat(np.arange(size, dtype=np.min_scalar_type(size)), at_once)  # a shuffle is a column of this table
@@ -140,7 +140,7 @@ def _picked(columns: Floats, n: int, draws: int, rng: np.random.Generator) -> Fl
     for start in range(0, draws, at_once):
         line = np.arange(min(at_once, draws - start))
         total = out[start : start + len(line)]
-        for k, at in enumerate(_steps(n, size, len(line), rng)):  # of many shuffles at once
+        for k, at in enumerate(_fisher_yates_steps(n, size, len(line), rng)):  # of many shuffles at once
             at *= at_once
             at += line
             taken = order.take(at)
@@ -150,7 +150,7 @@ def _picked(columns: Floats, n: int, draws: int, rng: np.random.Generator) -> Fl
     return out
 
 
-def _steps(n: int, size: int, many: int, rng: np.random.Generator) -> Iterator[Ints]:
+def _fisher_yates_steps(n: int, size: int, many: int, rng: np.random.Generator) -> Iterator[Ints]:
     """The first n Fisher-Yates steps; digits of one random number serve several steps."""
     per_number = max(1, int(62 / math.log2(max(size, 2))))  # digits that fit into an int64
     for start in range(0, n, per_number):

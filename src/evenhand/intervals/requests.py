@@ -20,10 +20,10 @@ def resampled(sums: Floats, draws: int, rng: np.random.Generator) -> Floats:
     >>> resampled(np.ones((5, 1)), 3, np.random.default_rng(1)).ravel().tolist()
     [5.0, 5.0, 5.0]
     """
-    return np.concatenate([totals for (totals,) in some_draws([sums], draws, rng)])
+    return np.concatenate([totals for (totals,) in resample_in_batches([sums], draws, rng)])
 
 
-def some_draws(parts: Sequence[Floats], draws: int, rng: np.random.Generator) -> Iterator[list[Floats]]:
+def resample_in_batches(parts: Sequence[Floats], draws: int, rng: np.random.Generator) -> Iterator[list[Floats]]:
     """Totals of every set of sums over the same resamples, a bounded number of draws at a time."""
     merge = blocks(len(parts[0]), rng)
     parts = [merge(sums) for sums in parts]
@@ -97,12 +97,12 @@ class Reduced:
         return self.measured.reason(s, self.totals[s]) if resampler is None else resampler.reason(part)
 
 
-def draws_of(
+def metric_draws(
     metrics: Sequence[Reduced], s: int, part: slice, draws: int, stream: Callable[[], np.random.Generator]
 ) -> list[Floats | None]:
     """Every metric on the same resamples of a slice's requests; None where it takes too long."""
     values: list[list[Floats]] = [[] for _ in metrics]
-    for totals in some_draws([f.parts[s] for f in metrics], draws, stream()):
+    for totals in resample_in_batches([f.parts[s] for f in metrics], draws, stream()):
         with np.errstate(divide="ignore", invalid="ignore"):
             for f, total, drawn in zip(metrics, totals, values, strict=True):
                 if f.measured.resampler is None:

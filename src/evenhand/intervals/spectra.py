@@ -73,7 +73,7 @@ def estimates(
         for a, out, error in targets:
             out.low[:], out.high[:] = normal_ends(out.estimate, error, interval.level, a.span, units)
         return results
-    for some, reduced, which in _reduced(fine, targets):
+    for some, reduced, which in _spectra_to_draw(fine, targets):
         for chosen, batch in reduced.batches(max(1, MOST_CELLS // interval.draws)):
             at = which[chosen]
             if len(spectra) > 1:
@@ -86,7 +86,7 @@ def estimates(
     return results
 
 
-def _reduced(fine: Spectra, targets: list[Target]) -> Iterator[tuple[list[Target], Spectra, Ints]]:
+def _spectra_to_draw(fine: Spectra, targets: list[Target]) -> Iterator[tuple[list[Target], Spectra, Ints]]:
     """Metrics, the spectra that their draws are taken from, and the numbers of these slices.
 
     Sums over units and points of a curve need few cells; metrics that read amounts at a few places need all cells near these, and
@@ -152,7 +152,7 @@ def _fill_intervals(
             lack = np.nan_to_num(lack, nan=0.0, posinf=0.0, neginf=0.0)
             least, most = (end + lack for end in percentile_ends(draws, interval.level, units))
             if not studentised:
-                least, most = _to_a_unit(least, most, units, span)
+                least, most = _snap_to_span(least, most, units, span)
             low, high = np.where(rough, least, low), np.where(rough, most, high)
         undefined, undefined_draws = np.isnan(estimate), np.isnan(draws).sum(-1)
         low, high = (np.where(undefined, np.nan, np.clip(end, *span)) for end in (low, high))
@@ -161,7 +161,7 @@ def _fill_intervals(
             out.low[chosen], out.high[chosen], out.undefined_draws[chosen] = low[k], high[k], undefined_draws[k]
 
 
-def _to_a_unit(low: Floats, high: Floats, units: Floats, span: tuple[float, float]) -> tuple[Floats, Floats]:
+def _snap_to_span(low: Floats, high: Floats, units: Floats, span: tuple[float, float]) -> tuple[Floats, Floats]:
     """Ends of a share of units: one within a unit of the span's end is moved to that end."""
     near = np.where(high > low, 1 / np.maximum(units, 1), 0.0)  # where nothing varies there is nothing to widen
     return np.where(low - span[0] < near, span[0], low), np.where(span[1] - high < near, span[1], high)
@@ -196,7 +196,8 @@ def _draws(
         for start in range(0, len(part), at_once):
             at = part[start : start + at_once]
             drawn = [
-                populations(rngs, round(n), p, len(at)) for rngs, n, p in zip(streams, sizes[:, 0], shares, strict=True)
+                draw_populations(rngs, round(n), p, len(at))
+                for rngs, n, p in zip(streams, sizes[:, 0], shares, strict=True)
             ]
             spectrum = Spectrum(origin.values, np.stack(drawn).astype(np.float64), origin.weights)
             for i, a in enumerate(specs):
@@ -206,23 +207,23 @@ def _draws(
     return values, errors, centres
 
 
-def populations(streams: Streams, size: int, shares: Floats, draws: int) -> Ints:
+def draw_populations(streams: Streams, size: int, shares: Floats, draws: int) -> Ints:
     """(draws, cells) multinomial counts; empty cells never move the streams, so padding does not."""
     often = size * shares > OFTEN
     rare, left = np.flatnonzero((shares > 0) & ~often), np.full(draws, size)
     if len(rare) == len(shares):
-        return _unit_by_unit(streams[1], left, shares)
+        return _draw_units(streams[1], left, shares)
     counts = np.zeros((draws, len(shares)), dtype=np.int64)
     if often.any():
         chances = np.append(shares[often], shares[rare].sum()) if len(rare) else shares[often]
         drawn = streams[0].multinomial(size, chances / chances.sum(), draws)
         counts[:, often], left = drawn[:, : np.count_nonzero(often)], drawn[:, -1]
     if len(rare):
-        counts[:, rare] = _unit_by_unit(streams[1], left, shares[rare])
+        counts[:, rare] = _draw_units(streams[1], left, shares[rare])
     return counts
 
 
-def _unit_by_unit(rng: np.random.Generator, sizes: Ints, shares: Floats) -> Ints:
+def _draw_units(rng: np.random.Generator, sizes: Ints, shares: Floats) -> Ints:
     """(draws, cells) counts of populations of these sizes; faster where cells have few units.
 
     A unit is a number of 32 bits. A lookup table by its first bits gives the cell, unless a cell ends among the numbers that

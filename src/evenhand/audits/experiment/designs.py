@@ -12,8 +12,8 @@ from evenhand.audits.declare import log
 from evenhand.audits.units import Units, units_of
 from evenhand.cards import MetricSpec
 from evenhand.errors import EvenhandError, listing
-from evenhand.intervals.arms import paired_contrast, thinned, units_contrast
-from evenhand.intervals.experiments import Contrast, absent, contrast, sample_ratio, volume_ratio
+from evenhand.intervals.arms import paired_contrast, units_contrast, with_volume_effect
+from evenhand.intervals.experiments import Contrast, contrast, sample_ratio, undefined_contrast, volume_ratio
 from evenhand.sources.logs import Amount, Log, NanPolicy
 from evenhand.sources.relation import comparable
 from evenhand.streams import stream
@@ -143,7 +143,7 @@ def viewers_randomized(spec: ExperimentSpec) -> Trial:
             for arm, name in enumerate(deal.arms):
                 if arm == control:
                     continue
-                effect = absent(spec.metrics) if not (sizes[arm] and sizes[control]) else contrast(
+                effect = undefined_contrast(spec.metrics) if not (sizes[arm] and sizes[control]) else contrast(
                     tally, spec.metrics, arm=arm, control=control, draws=spec.draws, level=spec.level, equal=spec.equal,
                     rng=spec.rng(amount, name, label), before=past.get(label),
                 )  # fmt: skip
@@ -184,7 +184,7 @@ def units_randomized(spec: ExperimentSpec) -> Trial:
         for label in dict.fromkeys(k[:-1] for k in tallies):
             for name in (name for name in arms if name != control):
                 treated, other = (tallies.get((*label, arm), nobody) for arm in (name, control))
-                effect = absent(spec.metrics) if not (treated.units and other.units) else units_contrast(
+                effect = undefined_contrast(spec.metrics) if not (treated.units and other.units) else units_contrast(
                     treated, other, spec.metrics, draws=spec.draws, level=spec.level, rng=spec.rng(amount, name, label)
                 )  # fmt: skip
                 sides = treated.sides[0].spectrum(treated.counts), other.sides[0].spectrum(other.counts)
@@ -221,7 +221,7 @@ def paired(spec: ExperimentSpec) -> Trial:
                 rng = spec.rng(amount, name, label)
                 effect = paired_contrast(pairs, spec.metrics, draws=spec.draws, level=spec.level, rng=rng)
                 if amount.integer:
-                    effect = thinned(effect, pairs, spec.metrics, equal=spec.equal == "amount", rng=rng)
+                    effect = with_volume_effect(effect, pairs, spec.metrics, equal=spec.equal == "amount", rng=rng)
                 sides = pairs.sides[0].spectrum(pairs.counts), pairs.sides[1].spectrum(pairs.counts)
                 totals = [float(s.total) for s in sides]
                 compared.append(Comparison(

@@ -15,7 +15,7 @@ from evenhand.cards import REGISTRY, Floats, Metric, MetricSpec, needing
 from evenhand.findings import Row, row, slice_words
 from evenhand.intervals.difference import holm, holm_by_family
 from evenhand.intervals.odds import Odds, odds_gaps, rate_gap
-from evenhand.intervals.pooled import tested as tested_by_chance
+from evenhand.intervals.pooled import with_null_draws
 from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance, Gaps, critical, gaps, mean_errors, reasons
 from evenhand.metrics.outcome_joint import Effect, Wald, bin_test, joint_test, spline
 from evenhand.metrics.outcome_means import lowest_bin
@@ -51,7 +51,7 @@ class Binning:
     ) -> Binning:
         """Test one binning; `rows` are read where few outcomes leave nothing but permuting the labels."""
         bin_gaps = gaps(moments, reference, covariance)
-        over_all = tested_by_chance(moments, bin_gaps, pooled(moments, bin_gaps, covariance), rows)
+        over_all = with_null_draws(moments, bin_gaps, pooled(moments, bin_gaps, covariance), rows)
         return cls(moments, bin_gaps, over_all, covariance, ends)
 
 
