@@ -465,7 +465,7 @@ def test_units_drawn_one_by_one_lie_in_the_cell_that_their_number_falls_in(weigh
     shares = np.array([*weights, 0.5]) / (sum(weights) + 0.5)
     shares = shares[shares > 0]
     sizes = np.array([size, 0, size + 1, 3])
-    counts = module._unit_by_unit(stream(1, "x"), sizes, shares)
+    counts = module._draw_units(stream(1, "x"), sizes, shares)
     ends, rng = np.cumsum(shares), stream(1, "x").bit_generator
     ends = np.rint(ends / ends[-1] * 2**32) / 2**32
     for found, many in zip(counts, sizes, strict=True):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +16,8 @@ from evenhand.errors import EvenhandError
 from evenhand.findings import COLUMNS, Findings, hash_of
 from evenhand.history import store
 from evenhand.intervals.alarms import Watch, watch
-from evenhand.report.charts.series import HISTORY_COLUMNS, Line, lines
+from evenhand.report.charts.series import Line, lines
 from evenhand.results import Result
-
-if TYPE_CHECKING:
-    import polars as pl
 
 RATE = 0.05
 
@@ -92,7 +89,7 @@ class History:
             rows = stored.rows.filter(store.is_of_day(plan, max(days)))
             about = stored.plans.get(plan, {})
             slices = tuple(s for s in about.get("slices", []) if s in rows.columns)
-            columns = {name: rows[name].to_list() for name in [*slices, *COLUMNS, *_filled(rows, slices)]}
+            columns = {name: rows[name].to_list() for name in [*slices, *COLUMNS, *store.extra_columns(rows, slices)]}
             audit = str(about.get("audit") or rows["audit"][0])
             question, words = str(about.get("question") or audit), about.get("words") or {}
             facts = {"plan_hash": plan, "at": max(days).isoformat(), "plan": about.get("plan") or {}}
@@ -194,19 +191,13 @@ def day(at: Any) -> date:
     return moment
 
 
-def _filled(rows: pl.DataFrame, slices: Sequence[str]) -> list[str]:
-    """Columns beside those of every result in which anything stands."""
-    standard = {*HISTORY_COLUMNS, *COLUMNS, *slices}
-    return [name for name in rows.columns if name not in standard and rows[name].null_count() < rows.height]
-
-
 def _findings(stored: store.Stored) -> Findings:
     """The whole history as findings, newest rows first, without empty columns."""
     about_plans = list(stored.plans.values())
     rows = stored.rows.sort("at", descending=True, maintain_order=True)
     named = dict.fromkeys(name for about in about_plans for name in about["slices"])
     slices = [name for name in named if name in rows.columns]
-    names = ["at", *slices, *COLUMNS, *_filled(rows, slices), "plan", "audit"]
+    names = ["at", *slices, *COLUMNS, *store.extra_columns(rows, slices), "plan", "audit"]
     levels = {float(about.get("level") or 0.95) for about in about_plans}
     facts = ({"level": levels.pop()} if len(levels) == 1 else {}) | {"interval_for": EACH_DAY}
     plans = {

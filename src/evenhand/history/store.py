@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 from evenhand.errors import EvenhandError
 from evenhand.findings import COLUMNS, NUMBERS, Findings, label, plain
 from evenhand.history.locks import only_writer
+from evenhand.report.charts.series import HISTORY_COLUMNS
 from evenhand.report.files import write_whole
 
 if TYPE_CHECKING:
     import polars as pl
 
-FIRST = ("at", "plan", "audit")
-"""Columns before those of the frame: the day, the hash of the plan, the question."""
 COUNTS = frozenset({"units", "undefined_draws"})
 ABOUT = "evenhand"
 """Where the file keeps what is known of each plan: its words, its slices, its question."""
@@ -52,7 +51,7 @@ def read(path: Path) -> Stored | None:
         rows = pl.read_parquet(content)
         described = pl.read_parquet_metadata(content).get(ABOUT)
         plans = dict(json.loads(described)) if described else {}
-        if not set(FIRST) | set(COLUMNS) <= set(rows.columns):
+        if not set(HISTORY_COLUMNS) | set(COLUMNS) <= set(rows.columns):
             raise ValueError("columns of a history are missing")
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         raise EvenhandError(f"{str(path)!r} is not a history. Pass a path that holds one, or none yet.") from error
@@ -99,7 +98,7 @@ def _rows(findings: Findings, plan: str, at: date) -> pl.DataFrame:
     """The rows of a result with their day and plan, in the types of a history."""
     import polars as pl
 
-    taken = [name for name in findings.slices if name in FIRST]
+    taken = [name for name in findings.slices if name in HISTORY_COLUMNS]
     if taken:
         raise EvenhandError(f"{taken[0]!r} is also a column of every history. Rename that column of the table first.")
     columns = [
@@ -125,6 +124,12 @@ def _column(name: str, values: Sequence[Any], *, number: bool) -> pl.Series:
     if number:
         return pl.Series(name, [None if v is None or v != v else float(v) for v in values], pl.Float64)
     return pl.Series(name, [None if v is None else label(v) for v in values], pl.String)
+
+
+def extra_columns(rows: pl.DataFrame, slices: Sequence[str]) -> list[str]:
+    """Columns beside those of every result in which anything stands."""
+    standard = {*HISTORY_COLUMNS, *COLUMNS, *slices}
+    return [name for name in rows.columns if name not in standard and rows[name].null_count() < rows.height]
 
 
 def is_of_day(plan: str, at: date) -> pl.Expr:
