@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.metrics.outcome import FEWEST_CLUSTERS, FEWEST_EVENTS, FEWEST_ROWS, critical
+from evenhand.intervals.rules import MIN_CLUSTERS
+from evenhand.metrics.outcome import FEWEST_EVENTS, FEWEST_ROWS, critical
 from evenhand.metrics.outcome_rates import cuts, rates
 from evenhand.streams import stream
 from evenhand.tallies.ragged import Ints
@@ -82,7 +83,7 @@ def odds_gaps(rows: Rows, group: int, reference: int, level: float, opportunity:
         return [UNDEFINED for _ in required]
     distances, draws = _permuted_distances(masks, in_group, score, weight, usable)
     cluster = None if rows.cluster is None else np.unique(rows.cluster[at][order], return_inverse=True)[1]
-    few_clusters = cluster is not None and int(cluster.max(initial=-1)) + 1 < FEWEST_CLUSTERS
+    few_clusters = cluster is not None and int(cluster.max(initial=-1)) + 1 < MIN_CLUSTERS
     gaps: dict[int, _Gap] = {}
     if not few_clusters:
         noise = _Noise.from_rows(score, in_group, np.searchsorted(grades, outcome, side="right"), weight, cluster)
@@ -284,7 +285,7 @@ def rate_gap(rows: Rows, mask: Bools, group: int, reference: int, level: float) 
     else:
         either = sides[0] | sides[1]
         parts = np.bincount(np.unique(rows.cluster[either], return_inverse=True)[1], pull[either])
-        if len(parts) < FEWEST_CLUSTERS:
+        if len(parts) < MIN_CLUSTERS:
             return Rate(gap, *nothing)
         variance, freedom = float((parts**2).sum()) * len(parts) / (len(parts) - 1), len(parts) - 1.0
     wide = float(critical(level, freedom) * np.sqrt(variance))

@@ -12,8 +12,8 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.intervals.odds import SEED
-from evenhand.intervals.rules import ROUNDING
-from evenhand.metrics.outcome import FEWEST_CLUSTERS, Gaps
+from evenhand.intervals.rules import MIN_CLUSTERS, ROUNDING
+from evenhand.metrics.outcome import Gaps
 from evenhand.metrics.outcome_pooled import Null, Pooled
 from evenhand.streams import stream
 from evenhand.tallies.clusters import FLIPPED
@@ -47,7 +47,7 @@ def _flip_signs(pooled: Pooled) -> Pooled:
         if parts is None:
             continue
         parts = parts[np.abs(parts) > ROUNDING * np.abs(parts).max(initial=0.0)]  # what is left of rounding is no part
-        if len(parts) < FEWEST_CLUSTERS:
+        if len(parts) < MIN_CLUSTERS:
             few[g] = True
         elif len(parts) <= FLIPPED:
             alike.setdefault(len(parts), {})[g] = parts

@@ -19,6 +19,9 @@ MIN_UNITS = 5
 FEW_UNITS = 20
 """Units, requests or users below which an interval comes with a caution, unless the metric's card asks for more."""
 
+MIN_CLUSTERS = 10
+"""Clusters below which there is neither an interval that is robust to them nor a test that flips their signs."""
+
 ROUNDING = 1e-12
 """Numbers this close, relative to their size, differ by the last bits of sums only."""
 
