@@ -18,8 +18,8 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row, slice_words
 from evenhand.intervals import crosstabs
 from evenhand.intervals.crosstabs import Question, Resampled, values
-from evenhand.intervals.rules import ROUNDING
 from evenhand.intervals.kinds import Interval
+from evenhand.intervals.rules import ROUNDING
 from evenhand.labels import all_but, matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result

@@ -180,9 +180,7 @@ def two_sided_p(moved: Floats) -> Floats:
     return np.where(np.isnan(moved[0]), np.nan, p)
 
 
-def equal_volume_shares(
-    pair: Buckets, treated: Bools, equal: Literal["units", "amount"]
-) -> list[tuple[Bools, float]]:
+def equal_volume_shares(pair: Buckets, treated: Bools, equal: Literal["units", "amount"]) -> list[tuple[Bools, float]]:
     """Buckets of both arms, and the share of each that makes units or amounts equal."""
     sides = [treated, ~treated]
     size = [float((pair.sizes if equal == "units" else pair.volumes)[side].sum()) for side in sides]
