@@ -19,7 +19,7 @@ from evenhand.metrics.differences import nd
 from evenhand.metrics.prefix import (
     TEMPLATES,
     geyik_ndkl,
-    lean,
+    lean_and_spread,
     looked_at,
     ndd,
     ndjs,
@@ -385,11 +385,11 @@ def test_several_labels_together_are_one_side():
 
 
 def test_the_sign_says_who_is_favoured():
-    assert lean(Placement.from_arrays(list("aabb"), protected="a"))[0].tolist() == pytest.approx(
+    assert lean_and_spread(Placement.from_arrays(list("aabb"), protected="a"))[0][0].tolist() == pytest.approx(
         [0.8988, -0.8988], abs=1e-4
     )
-    assert np.isnan(lean(Placement.from_arrays([None]))).sum() == 0
-    gap = lean(Placement.from_arrays([None, "a", "b"]))[0]
+    assert np.isnan(lean_and_spread(Placement.from_arrays([None]))[0]).sum() == 0
+    gap = lean_and_spread(Placement.from_arrays([None, "a", "b"]))[0][0]
     assert gap[0] == pytest.approx(0.5 / math.log2(3))
 
 

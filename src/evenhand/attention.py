@@ -33,10 +33,7 @@ class Attention:
         raise NotImplementedError
 
     def keeps(self) -> Mapping[float | None, float]:
-        """Share of readers who go on past an item of each grade.
-
-        None stands for any relevance above zero.
-        """
+        """Share of readers who go on past an item of each grade; None is any above zero."""
         return {}
 
     @property
@@ -255,9 +252,7 @@ def geometric(stop: float = 0.5) -> Attention:
 
 
 def log(offset: float = 0) -> Attention:
-    """1 / log2(max(rank, 2)): ranks 1 and 2 weigh 1.
-
-    `offset=1` gives the discount of DCG, 1 / log2(rank + 1).
+    """1 / log2(max(rank + offset, 2)): ranks 1 and 2 weigh 1; `offset=1` is that of DCG.
 
     >>> log(offset=1).weights(3).round(4).tolist()
     [1.0, 0.6309, 0.5]

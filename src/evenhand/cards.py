@@ -283,10 +283,7 @@ class Metric:
             return np.asarray(self._influence(tally, estimate, **params))
 
     def __call__(self, *args: Any, **keywords: Any) -> float:
-        """Value for plain arrays.
-
-        Undefined is NaN with an `UndefinedWarning` whose `.reason` is the code.
-        """
+        """Value for plain arrays; undefined is NaN with an `UndefinedWarning` and its `.reason`."""
         first, *others = self._tally_arguments
         names = list(self.parameters)
         if not args and first not in keywords:
@@ -617,28 +614,25 @@ def _problem(where: str, value: Any, hint: Any, end: str) -> EvenhandError | Non
 
 def _misfit(value: Any, hint: Any) -> str | None:
     """What a plain hint asks for, in words, where the value is something else."""
-    origin, number = typing.get_origin(hint), (int, float, np.integer, np.floating)
-    if hint is Any or isinstance(hint, str):
-        return None
-    if hint is types.NoneType or hint is None:
-        fits, expected = value is None, "None"
-    elif origin is Literal:
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    plain: dict[Any, tuple[bool, str]] = {
+        None: (value is None, "None"),
+        types.NoneType: (value is None, "None"),
+        bool: (isinstance(value, (bool, np.bool_)), "True or False"),
+        int: (is_whole(value), "a whole number"),
+        float: (is_number and value == value, "a number"),  # NaN differs from itself; whole numbers may be huge
+        str: (isinstance(value, str), "text"),
+        Sequence: (isinstance(value, (list, tuple, np.ndarray)), "a list"),
+        Mapping: (isinstance(value, Mapping), "a mapping"),
+    }
+    kind = typing.get_origin(hint) or hint
+    if kind is Literal:
         choices = typing.get_args(hint)
         fits = isinstance(value, (str, bool, int, float)) and value in choices
-        expected = "one of " + listing(map(repr, choices))
-    elif origin is Sequence:
-        fits, expected = isinstance(value, (list, tuple, np.ndarray)), "a list"
-    elif origin is Mapping:
-        fits, expected = isinstance(value, Mapping), "a mapping"
-    elif hint is bool:
-        fits, expected = isinstance(value, (bool, np.bool_)), "True or False"
-    elif hint is int:
-        fits, expected = is_whole(value), "a whole number"
-    elif hint is float:  # NaN differs from itself; whole numbers may be huge
-        fits, expected = isinstance(value, number) and not isinstance(value, bool) and value == value, "a number"
-    elif hint is str:
-        fits, expected = isinstance(value, str), "text"
-    elif isinstance(hint, type):
+        expected = f"one of {listing(map(repr, choices))}"
+    elif kind in plain:
+        fits, expected = plain[kind]
+    elif isinstance(hint, type) and hint is not Any:
         fits, expected = isinstance(value, hint), f"a {hint.__name__}"
     else:
         return None

@@ -49,9 +49,7 @@ def tv(p: Any, q: Any) -> Any:
 
 
 def nd(p: Any, q: Any, *, signed: bool = False) -> Any:
-    """Difference between the shares of one group.
-
-    `signed` keeps p - q, negative where the group gets less.
+    """Difference between the shares of one group; `signed` is negative where it gets less.
 
     >>> nd(0.25, 0.5)
     0.25

@@ -31,9 +31,7 @@ def plain(label: Any) -> Any:
 
 
 def order(label: Any) -> tuple[Any, ...]:
-    """Sort key of a label: numbers by size, then by type and value, missing ones last.
-
-    Numbers that came as text are sorted by size as well.
+    """Sort key of a label: numbers (as text too) by size, then by type, missing ones last.
 
     >>> sorted(["b", 10, None, 9.5, "a", True], key=order)
     [True, 9.5, 10, 'a', 'b', None]

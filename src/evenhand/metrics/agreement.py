@@ -17,12 +17,10 @@ EXACT = 7
 
 
 def kendall_tau_c(x: Any, y: Any) -> float:
-    """Stuart's tau-c between two lists.
+    """Stuart's tau-c between two lists: 2 m (C - D) / (n^2 (m - 1)).
 
-    2 m (C - D) / (n^2 (m - 1)), with C and D concordant and discordant pairs and m the smaller number of distinct
-    values.
-
-    Pairs with a NaN are left out; a list that never varies gives NaN with reason `constant_input`.
+    C and D are the concordant and discordant pairs, m the smaller number of distinct values. Pairs with a NaN are left
+    out; a list that never varies gives NaN with reason `constant_input`.
 
     >>> round(kendall_tau_c([1, 2, 3, 4], [4, 3, 2, 1]), 6)
     -1.0
@@ -80,9 +78,7 @@ def tau_c_p(a: Floats, b: Floats, draws: int, rng: np.random.Generator) -> float
 
 
 def oriented(values: Any, better: str, ideal: Any) -> Floats:
-    """Values turned so that larger is fairer, rounded to twelve digits.
-
-    Rounded, because values that differ by floating-point error must tie.
+    """Values turned so that larger is fairer, to twelve digits so that equal ones tie.
 
     >>> oriented([0.2, -0.5], "ideal", 0.0).tolist(), oriented([0.2, 0.5], "lower", 0.0).tolist()
     ([-0.2, -0.5], [-0.2, -0.5])

@@ -57,8 +57,6 @@ def aggregate_diversity(t: Crosstab) -> Floats:
 def item_gini(t: Crosstab, *, corrected: bool = False) -> Floats:
     r"""Gini index of the times each item is shown, items never shown included.
 
-    .. math:: \frac{\sum_j (2j - n - 1)\, c_{(j)}}{n \sum_j c_j}
-
     >>> item_gini([[1, 0, 0, 0], [1, 0, 0, 0]], threshold=0.5)
     0.75
     """
@@ -114,8 +112,6 @@ def exposure_entropy(
 ) -> Floats:
     r"""Entropy of the distribution of slots over items.
 
-    .. math:: -\sum_j p_j \ln p_j
-
     `normalized` divides by the largest possible value, the logarithm of the number of items.
 
     >>> round(exposure_entropy([[1, 1, 1, 1]], threshold=1), 4)
@@ -155,10 +151,7 @@ def recommendation_popularity(t: Crosstab) -> Floats:
 
 
 def lorenz_points(t: Crosstab, most: int = 400, *, fewest: int = 0) -> dict[str, list[float]]:
-    """Corners of the Lorenz curve of times shown, denser towards the items shown most.
-
-    No step covers fewer than `fewest` items.
-    """
+    """Corners of the Lorenz curve of times shown; no step covers fewer than `fewest` items."""
     shown = Spectrum(np.sort(t.popularity), np.ones(t.items))
     if shown.receivers < fewest:
         return {}

@@ -50,9 +50,7 @@ def satisfied(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, 
     references=("zehlike2017",), per="ranking", family="exposure", reads=PROTECTED,
 ))  # fmt: skip
 def fair_violation(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, adjusted: bool = True) -> Floats:
-    """First rank at which a ranking holds fewer protected items than `fair_table` asks.
-
-    Undefined where no rank does.
+    """First rank with fewer protected items than `fair_table` asks; undefined without one.
 
     >>> fair_violation([0, 0, 0, 0, 0, 1], protected=1, p=0.5, alpha=0.1)
     5.0
@@ -62,10 +60,7 @@ def fair_violation(placed: Placement, *, p: Share | None = None, alpha: Share = 
 
 
 def first_violations(placed: Placement, p: float | None, alpha: float, *, adjusted: bool) -> Floats:
-    """(R,) first rank that violates the constraint, 0 where none does.
-
-    The table is that of each ranking's own length.
-    """
+    """(R,) first rank that violates the constraint for lists of its length, 0 where none does."""
     if p is None:
         raise EvenhandError("fair_satisfied needs the share of the protected group. Pass p=, for example p=0.5.")
     sides = placed.sides()

@@ -48,10 +48,7 @@ class Sums:
         return Sums(*parts)
 
     def alike(self) -> tuple[Floats, Floats]:
-        """Slope and level of one line through all groups, per fold and bin.
-
-        This is the model without group terms.
-        """
+        """Slope and level per fold and bin of one line through all groups: no group terms."""
         slope, level = _line(*(x.sum(-1, keepdims=True) for x in (self.rows, self.u, self.uu, self.y, self.uy)))
         return slope[..., None], level
 
@@ -77,9 +74,7 @@ class Predictor:
 
 
 def predictor(s: Sums, reference: int, *, grouped: bool = True) -> Predictor:
-    """Least-squares lines of the outcome on the score per bin, with a level per group.
-
-    Without group terms if not `grouped`.
+    """Least-squares lines of the outcome on the score per bin, with a level per group if `grouped`.
 
     A group that a bin lacks is predicted as the reference; a bin that lacks the reference, or in which group and score
     cannot be told apart, predicts without group terms.
@@ -232,7 +227,7 @@ class Reallocation:
 
     @cached_property
     def _keys(self) -> tuple[Ints, Ints, float, int]:
-        """Order by request, bin and group; sort key of request and place; resolution; a power of two above all places.
+        """Order by request, bin and group; sort key; resolution; a power of two above all places.
 
         In that order predictions rise or fall in runs, which the sort makes use of.
         """

@@ -150,10 +150,7 @@ def _at_means(means: Floats, sizes: Floats) -> Spectrum:
 
 
 def parts_influence(p: Partition, figures: Parts, index: Index, **params: float) -> dict[str, Floats]:
-    """Influence of a unit in each cell on total, within, between and overlap: (C,) each.
-
-    Up to a constant, and for one population, not for replicates.
-    """
+    """(C,) influence of a unit on total, within, between and overlap, up to a constant."""
     metric, g = INDICES[index], p.cell_group
     mean = float(p.pooled.total / p.pooled.size)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -298,10 +295,7 @@ def _distance(counts: Floats, rungs: Ladder) -> Floats:
 
 
 def source_influence(s: Sources, figures: SourceParts) -> dict[str, Floats]:
-    """Influence of a unit in each cell on every figure: (C,) for the index, (C, K) per source.
-
-    Up to a constant, and for one population, not for replicates.
-    """
+    """(C,) or (C, K) influence of a unit on every figure, up to a constant."""
     units = float(s.units)
     x, totals = s.amounts, s.totals[:, None]
     means = (s.counts @ x) / units
@@ -324,7 +318,7 @@ def source_influence(s: Sources, figures: SourceParts) -> dict[str, Floats]:
 
 
 def _rank_moves(s: Sources, x: Floats, rungs: Ladder) -> Floats:
-    """Influence of a unit on 2 cov(x, F), up to a constant: its own term, and how it moves others' ranks."""
+    """Influence of a unit on 2 cov(x, F), by its own term and by the ranks of others."""
     units = float(s.units)
     tilt = x * _distance(s.counts, rungs) / units
     amounts = np.add.reduceat((s.counts * x)[rungs.order], rungs.steps)

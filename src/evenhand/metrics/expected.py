@@ -186,7 +186,7 @@ def eel(
 def least_disparity(
     t: Exposure, *, level: str = "group", aggregate: str = "before", unbiased: bool = False, **_: Any
 ) -> Floats:
-    """Smallest `eed` at the same total exposure, where all groups get the same; known for groups only."""
+    """Smallest `eed` at the same total exposure: all groups get the same. Known for groups only."""
     if level != "group" or aggregate != "before" or unbiased:
         return np.array(np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -215,7 +215,7 @@ def disparity_by_noise(
 
 
 def _noise(t: Exposure, sums: Floats) -> Floats:
-    """Variance of the mean over requests of (Q, G) sums, added up over groups; NaN for one request."""
+    """Variance of the mean over requests of (Q, G) sums, summed over groups; NaN for one request."""
     weight, requests = t.weight[:, None], len(sums)
     if requests < 2 or not t.weight.sum() > 0 or not sums.shape[-1]:
         return np.array(np.nan)

@@ -83,8 +83,6 @@ def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, atten
 def exposure_share(t: Exposure, *, attention: Model = LOG) -> Floats:
     """Exposure of the protected group over that of all labelled groups.
 
-    Two systems in a test are compared by it.
-
     >>> exposure_share([1.5, 0.5])
     0.75
     """

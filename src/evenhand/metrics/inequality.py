@@ -133,8 +133,6 @@ def least_gini(slots: float, units: float) -> float:
 def atkinson(s: Spectrum, *, epsilon: Aversion = 0.5) -> Floats:
     r"""Share of the total that inequality wastes, for someone with aversion `epsilon`.
 
-    .. math:: A_\epsilon = 1 - \frac1\mu\Big[\frac1n\sum_i x_i^{1-\epsilon}\Big]^{1/(1-\epsilon)}
-
     Computed as a generalised mean relative to a base, with `expm1` and `log1p`, so that neither epsilon near 1 nor a
     large epsilon loses digits. A zero with epsilon >= 1 gives 1.
 
@@ -198,8 +196,6 @@ def generalized_entropy(s: Spectrum, *, alpha: Alpha = 1.0) -> Floats:
     r"""Distance from equality, with weight on the top (large alpha) or the bottom (small).
 
     Alpha 2 is half the squared coefficient of variation, 1 is Theil T, 0 is Theil L.
-
-    .. math:: GE(\alpha) = \frac{1}{\alpha(\alpha-1)}\Big[\frac1n\sum_i (x_i/\mu)^\alpha - 1\Big]
 
     >>> generalized_entropy([1, 3], alpha=2)
     0.125

@@ -36,8 +36,6 @@ SOURCE = ("rampisela2024",)
 def jain_index(t: Crosstab) -> Floats:
     r"""Squared sum of the times each item is shown, over n times the sum of squares.
 
-    .. math:: \frac{(\sum_j c_j)^2}{n \sum_j c_j^2}
-
     >>> jain_index([[1, 0, 0, 0], [1, 0, 0, 0]], threshold=0.5)
     0.25
     """

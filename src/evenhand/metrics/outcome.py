@@ -207,7 +207,7 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
 
 
 def dust(m: Moments) -> Floats:
-    """Differences of outcomes up to this size are rounding: equal outcomes must give a gap of zero."""
+    """Differences of outcomes up to this size are rounding, and make a gap of zero."""
     spread = np.sqrt(np.maximum(m.sums[..., 0, 2], 0.0) / np.where(m.mass > 0, m.mass, 1))
     return np.asarray(ROUNDING * (np.abs(np.nan_to_num(m.mean_outcome)) + spread).max((-1, -2)))
 
@@ -249,7 +249,7 @@ def thin(rows: Floats, above: Floats, below: Floats) -> Bools:
 
 
 def _welch(weights: Floats, flat: Floats, tilt: Floats, rows: Floats) -> Floats:
-    """Welch-Satterthwaite degrees of freedom: few where a group with few rows adds most of the variance."""
+    """Welch-Satterthwaite degrees of freedom: few where few rows make most of the variance."""
     w = weights[..., None]
     parts = w[..., 0, :] * flat**2 + 2 * w[..., 1, :] * flat * tilt + w[..., 2, :] * tilt**2
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -264,10 +264,7 @@ def over(top: Any, bottom: Any) -> Floats:
 
 
 def influence(m: Moments, fitted: Lines, defined: Bools, reference: int) -> tuple[Floats, Floats]:
-    """Influence of a residual e at offset u in group g on the gap of h: e (flat + tilt u) at [g, h].
-
-    A cell of one score tells nothing of the slope.
-    """
+    """(flat, tilt): a residual e at offset u in group g moves the gap of h by e (flat + tilt u)."""
     mass, offset = m.mass, np.nan_to_num(m.mean_offset)
     groups = mass.shape[-1]
     share = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)

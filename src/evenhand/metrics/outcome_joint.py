@@ -147,7 +147,7 @@ class Effect:
 
 
 def spline(m: Moments, reference: int, covariance: Covariance = "HC1", ends: Floats | None = None) -> Effect:
-    """One gap per group over all scores, with the score as a linear spline with knots at bin edges.
+    """One gap per group over all scores, with the score as a spline with knots at bin edges.
 
     The flexible form beside the line per bin: inside a bin a spline is a line, so the same sums give it. `ends` are the
     edges with both ends of the scores; without them the highest score of each bin is its edge.

@@ -99,7 +99,7 @@ class Pooled:
 
 
 def pooled(m: Moments, fitted: Gaps, covariance: Covariance = "HC1") -> Pooled:
-    """Gaps weighted by the group's rows, over every bin where group and reference can be compared."""
+    """Gaps weighted by the group's rows, over all bins where it can be compared."""
     groups = m.rows.shape[-1]
     usable = np.isfinite(fitted.estimate) & (np.arange(groups) != fitted.reference)
     weight, rows = np.where(usable, m.mass, 0.0), np.where(usable, m.rows, 0.0).sum(0)
@@ -127,7 +127,7 @@ def pooled(m: Moments, fitted: Gaps, covariance: Covariance = "HC1") -> Pooled:
 
 
 def _few(m: Moments, usable: Bools, reference: int) -> Bools:
-    """Groups for which the normal is no guide to the tails: ten events on a side, or five rows in a bin."""
+    """Groups with fewer than ten events, or five rows in a bin: no case for the normal."""
     sides = [np.where(usable, side, 0).sum(0) for kind in (m.above, m.below) for side in (kind, kind[:, [reference]])]
     thin = usable & ((m.rows < 5) | (m.rows[:, [reference]] < 5))
     return np.asarray((np.min(sides, axis=0) < 10) | thin.any(0))

@@ -22,7 +22,7 @@ def cuts(outcome: Floats, most: int = 20) -> list[float]:
 
 
 def distance(a: Bools, b: Bools, weight: Floats, last: Bools) -> float:
-    """Kolmogorov distance of two sets of rows sorted by score; `last` marks the last row of each score."""
+    """Kolmogorov distance of two sets of sorted rows; `last` marks the last row of each score."""
     many, others = weight[a].sum(), weight[b].sum()
     if not many or not others:
         return 0.0
@@ -58,9 +58,7 @@ def _card(name: str, title: str, question: str, formula: str, **more: Any) -> Ca
     example="scores 1, 2 of one group and 3, 4 of the other, all with a good outcome -> 1",
 ))  # fmt: skip
 def equal_opportunity_gap(r: Rows, which: int = 1, reference: int = 0) -> float:
-    """Largest Kolmogorov distance between two groups' scores among those who reach a grade.
-
-    Over all grades but the lowest.
+    """Largest Kolmogorov distance of two groups' scores among those who reach a grade.
 
     >>> equal_opportunity_gap([1, 2, 3, 4, 5], outcome=[1, 1, 1, 1, 0], groups=[0, 0, 1, 1, 1])
     1.0

@@ -64,8 +64,6 @@ def inter_acc(t: Pairs) -> Floats:
 def accuracy(t: Pairs) -> Floats:
     """Share of pairs of different relevance that are in the right order.
 
-    Audits give it per pair of groups.
-
     >>> accuracy([4, 3, 2, 1], relevance=[1, 0, 1, 0], groups=["U", "U", "P", "P"])
     0.75
     """

@@ -50,10 +50,7 @@ RANDOM = "A random order does not score 0: nDD of 10 items, 5 of them protected,
 
 
 def reading_of(spec: MetricSpec, p: Placement, draws: int = 0) -> Reading | None:
-    """The metric's template applied to these rankings; None where it has no template.
-
-    `draws` random orders will be read with it.
-    """
+    """The metric's template on these rankings and `draws` random orders, if it has one."""
     return Reading.from_placement(TEMPLATES[spec.card.name](p, **spec.params), p, draws) if follows(spec) else None
 
 
@@ -88,10 +85,7 @@ def looked_at(spec: MetricSpec, p: Placement) -> Placement:
 
 
 def prefix_metric(card: Card) -> Callable[[Callable[..., Template]], Metric]:
-    """Declare a metric by the template that it fills in.
-
-    Value, chance level and reason codes follow from that.
-    """
+    """Declare a metric by its template, which gives value, chance level and reason codes."""
 
     def declare(fill: Callable[..., Template]) -> Metric:
         @functools.wraps(fill)
@@ -132,11 +126,7 @@ def ndd(
     p: Placement, *, normalizer: Literal["max", "published"] | None = "max", target: Any = None,
     reference: Reference = "prefix",
 ) -> Template:  # fmt: skip
-    r"""Distance between the protected share of each prefix and of the whole list.
-
-    Near ranks count most.
-
-    .. math:: \frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i}-\frac{S_p}{N}\right|
+    r"""Discounted distance between the protected share of each prefix and of the whole list.
 
     Z is the largest sum that any order of the same items has. Unknown items keep their rank and count in no share.
     `target`, a share or `{label: share}`, takes the place of the whole list's. With a cutoff (`ndd@10`) the whole is the
@@ -177,11 +167,7 @@ def ndr(
     p: Placement, *, normalizer: Literal["published", "max"] | None = "published", one_sided: bool = False,
     reference: Reference = "prefix",
 ) -> Template:  # fmt: skip
-    r"""Distance between the protected-to-other ratio of each prefix and of the whole list.
-
-    It may exceed 1.
-
-    .. math:: \frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i-c_i}-\frac{S_p}{S_u}\right|
+    r"""Discounted distance between the protected-to-other ratio of each prefix and the whole.
 
     A fraction with denominator 0 counts as 0, so a pure protected prefix looks fair and one unprotected item in it
     looks terrible.
@@ -215,8 +201,6 @@ def ndkl(
 ) -> Template:  # fmt: skip
     r"""Divergence of the two sides in each prefix from the whole list, near ranks counting most.
 
-    .. math:: \frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)}
-
     `target` and `reference` are those of `ndd`.
 
     >>> round(ndkl(["u", "p", "u", "u", "p", "u"], protected="p"), 4)
@@ -246,11 +230,7 @@ def ndjs(
     p: Placement, *, normalizer: Literal["bound", "max"] | None = "bound", target: Any = None,
     reference: Reference = "prefix",
 ) -> Template:  # fmt: skip
-    r"""Divergence of the mix of all labels in each prefix from the whole list.
-
-    Near ranks count most.
-
-    .. math:: \frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)}
+    r"""Discounted divergence of the mix of all labels in each prefix from the whole list.
 
     Items may belong to several groups by shares; the mix of a prefix is then the mean of its rows. `target`
     (`{label: share}` or "equal") and `reference` are those of `ndd`.
@@ -349,8 +329,6 @@ def pref_kl(
 ) -> Template:
     r"""Divergence of the mix of every tenth prefix from the whole list (rKL).
 
-    Of two sides, or of all labels.
-
     .. math:: \frac1Z\sum_{i=10,20,\dots}\frac{D_{KL}(P_i\,\|\,\hat p)}{\log_2 i}
 
     With `protected`, two sides; without, every label. Items that belong to several groups by shares have no exact
@@ -404,41 +382,26 @@ def pref(labels: Any, *, distance: str = "nd", **keywords: Any) -> float:
     return PREF[distance](labels, **keywords)
 
 
-def lean(p: Placement) -> Floats:
-    """(R, g) how far each group stands above its share of the list; negative is below.
-
-    Near ranks count most.
-
-    The sum over prefixes of (share among the first i - share of the list) / log2(i + 1): the sign says who is favoured,
-    which no prefix metric does. Under random orders its mean is 0.
-
-    >>> lean(Placement.from_arrays(["p", "u"])).round(3).tolist()
-    [[0.5, -0.5]]
-    """
-    return lean_and_spread(p)[0]
-
-
 def lean_and_spread(p: Placement) -> tuple[Floats, Floats]:
-    """(R, g) lean, and (R, g) its exact standard deviation over random orders.
+    """(R, g) lean of each group, and (R, g) its exact standard deviation over random orders.
 
-    The lean adds up, over the labelled items of a group, how much the rank of each counts: b = sum of 1 / (k log2(i + 1))
-    over the prefixes that hold it, k being the labelled items in the prefix.
+    The lean is the sum over prefixes of (share among the first i - share of the list) / log2(i + 1): above zero where the
+    group stands higher than its share, which no prefix metric tells; over random orders its mean is 0. Item by item, it
+    adds up how much each rank counts: sum of 1 / (k log2(i + 1)) over the prefixes with k labelled items that hold it.
 
-    >>> lean_and_spread(Placement.from_arrays(["p", "u"]))[1].round(3).tolist()
-    [[0.5, 0.5]]
+    >>> leans, spreads = lean_and_spread(Placement.from_arrays(["p", "u"]))
+    >>> leans.round(3).tolist(), spreads.round(3).tolist()
+    ([[0.5, -0.5]], [[0.5, 0.5]])
     """
-    leans, spread = np.zeros((len(p), len(p.groups))), np.zeros((len(p), len(p.groups)))
+    leans, spread = np.zeros((2, len(p), len(p.groups)))
     for batch in p.batches():
-        lengths, labelled = (
-            (batch.lengths[:1], batch.is_labelled[:1]) if batch.complete else (batch.lengths, batch.is_labelled)
-        )
-        inside = np.arange(batch.width) < np.minimum(lengths, p.depth or batch.width)[:, None]  # complete: one for all
+        ranks, labelled = np.arange(batch.width), batch.is_labelled
+        inside = ranks < np.minimum(batch.lengths, p.depth or batch.width)[:, None]
         seen = np.broadcast_to(batch.seen, inside.shape)
-        weight = np.where(inside & (seen > 0), 1 / np.log2(np.arange(2.0, batch.width + 2)) / np.maximum(seen, 1), 0.0)
+        weight = np.where(inside & (seen > 0), 1 / np.log2(ranks + 2.0) / np.maximum(seen, 1), 0.0)
         counts = np.cumsum(weight[:, ::-1], axis=1)[:, ::-1] * labelled
         size = np.maximum(labelled.sum(1), 1)[:, None]
-        mean = counts.sum(1, keepdims=True) / size
-        varied = np.where(labelled, (counts - mean) ** 2, 0.0).sum(1, keepdims=True)
+        varied = np.where(labelled, (counts - counts.sum(1, keepdims=True) / size) ** 2, 0.0).sum(1, keepdims=True)
         share = p.counts[batch.where] / size
         for g in range(batch.groups):
             leans[batch.at, g] = ((batch.cum_counts(g) - seen * share[:, g : g + 1]) * weight).sum(1)

@@ -171,10 +171,7 @@ class _Arrangements:
         np.cumsum(np.take_along_axis(counts.T, self.groups, axis=0), axis=0, out=self.ends[1:])
 
     def mean(self, target: Floats, value: Callable[[Floats, Floats], Floats]) -> Floats:
-        """Mean over the arrangements of each list of a function of attention and target, both (P, G).
-
-        Arrangements where the value does not exist are left out.
-        """
+        """Mean over arrangements of a function of attention and target, where it exists."""
         lists, groups = target.shape
         total, defined = np.zeros(lists), np.zeros(lists)
         deepest = np.argsort(-self.depth, kind="stable")

@@ -42,9 +42,7 @@ def _without(t: Crosstab, mark: str, code: str) -> str:
     references=SEED, family="mean scores", reads=USERS | SCORED,
 ))  # fmt: skip
 def mad(t: Crosstab) -> Floats:
-    r"""Mean score of group a (`versus`) minus that of group b (`protected`).
-
-    Missing scores are skipped.
+    r"""Mean score of group a (`versus`) minus group b (`protected`); missing ones are skipped.
 
     >>> mad([[1, None], [0, 0.5]], user_groups=["a", "b"])
     0.75
@@ -74,8 +72,6 @@ def _nothing_shown(t: Crosstab, **_: Any) -> str:
 def exposure_tv(t: Crosstab) -> Floats:
     r"""Half the summed differences between the two groups' shares of slots per item.
 
-    .. math:: \tfrac12 \sum_j |p_a(j) - p_b(j)|
-
     >>> exposure_tv([[1, 0], [1, 1]], user_groups=["a", "b"], threshold=0.5)
     0.5
     """
@@ -101,8 +97,6 @@ def exposure_tv(t: Crosstab) -> Floats:
 ))  # fmt: skip
 def exposure_kl(t: Crosstab, *, smoothing: NotNegative = 0.0) -> Floats:
     r"""KL divergence of group a's (`versus`) items from group b's (`protected`), in nats.
-
-    .. math:: \sum_j p_a(j) \ln \frac{p_a(j)}{p_b(j)}
 
     `smoothing` is added to the times every item was shown to each group.
 
@@ -192,9 +186,7 @@ def _opportunity(name: str, symbol: str, title: str, question: str, formula: str
     r"\mathrm{APR} = \bar P_b / \bar P_a", _why_ratio("precision", "viewers", "nothing_shown"),
 ))  # fmt: skip
 def precision_ratio(t: Crosstab, *, zero_division: ZeroDivision = 0) -> Floats:
-    """Mean precision over users, group b (`protected`) over group a (`versus`).
-
-    Plain precision, not average precision.
+    """Mean precision (not average precision), group b (`protected`) over group a (`versus`).
 
     >>> precision_ratio([[1, 1], [1, 1]], user_groups=["a", "b"], relevant=[[1, 1], [1, 0]], threshold=1)
     0.5

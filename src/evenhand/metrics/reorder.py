@@ -42,9 +42,7 @@ def ndcg(t: Gained) -> Floats:
     references=("webber2010",), per="ranking", family="reorder",
 ))  # fmt: skip
 def rank_biased_overlap(t: Reordered, *, patience: Patience = 0.9) -> Floats:
-    """Overlap of the first d items of both lists, averaged over depths d (eq. 32).
-
-    Weights of depths fall by `patience`.
+    """Overlap of the first d items, averaged over d with weights patience^(d - 1) (eq. 32).
 
     >>> round(rank_biased_overlap(["a", "b", "c"], before=["b", "a", "c"]), 4)
     0.9
@@ -74,9 +72,7 @@ def rank_biased_overlap(t: Reordered, *, patience: Patience = 0.9) -> Floats:
     references=("lenskit-lip",), per="ranking", family="reorder",
 ))  # fmt: skip
 def least_promoted(t: Reordered) -> Floats:
-    """Ranks below the end of the list from which its lowest new item came.
-
-    0 where nothing entered.
+    """How far below the end of the list its lowest new item came from; 0 without one.
 
     >>> least_promoted(["a", "d", "b"], before=["a", "b", "c", "d", "e"])
     1.0

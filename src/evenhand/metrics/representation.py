@@ -218,7 +218,7 @@ def fair_table(k: int, p: float, alpha: float, *, adjusted: bool = True) -> Fair
 
 
 def fair_satisfied(labels: Sequence[Any], *, protected: Any, p: float, alpha: float, adjusted: bool = True) -> bool:
-    """Whether every prefix holds as many protected items as `fair_table` asks; unknown labels are skipped.
+    """Whether every prefix of labelled items has as many protected ones as `fair_table` asks.
 
     >>> fair_satisfied([0, 0, 0, 1, 0, 0], protected=1, p=0.5, alpha=0.1, adjusted=False)
     True

@@ -61,10 +61,7 @@ def quantile(s: Spectrum, p: float | Floats) -> Floats:
 
 
 def lorenz_influence(s: Spectrum, p: float | Floats, share: Floats | None = None) -> Floats:
-    """[(x - q) 1(x <= q) + p q - L(p) x] / mean, with q the p-quantile.
-
-    `share` is L(p) where it was computed before.
-    """
+    """[(x - q) 1(x <= q) + p q - L(p) x] / mean, q the p-quantile and `share` L(p) if known."""
     mean, q = (s.total / s.size)[..., None], quantile(s, p)
     bottom = (lorenz_at(s, p) if share is None else share)[..., None]
     return (np.minimum(s.values, q[..., None]) + (p * q - q)[..., None] - bottom * s.values) / mean
@@ -142,9 +139,7 @@ def _(s: Spectrum, estimate: Floats, p: float = 0.1) -> Floats:
     certain=lambda upper, lower: upper in (0, 1) and lower == 1,
 ))  # fmt: skip
 def share_ratio(s: Spectrum, *, upper: Fraction = 0.8, lower: Fraction = 0.2) -> Floats:
-    """Share of those above `upper` over the share of those below `lower`.
-
-    Undefined when the latter hold nothing.
+    """Share of those above `upper` over that of those below `lower`, if these hold anything.
 
     >>> share_ratio([1, 2, 3, 4, 10])
     10.0
@@ -195,9 +190,7 @@ def _(s: Spectrum, estimate: Floats) -> Floats:
     caution=lambda estimate, units, inverted: _few_above(estimate if inverted else 1 - estimate, units),
 ))  # fmt: skip
 def equal_share(s: Spectrum, *, inverted: bool = False) -> Floats:
-    """Bottom share of units that holds half of the total; one half when all are equal.
-
-    `inverted` gives the size of the top.
+    """Bottom share of units that holds half of the total; `inverted` gives the top share.
 
     >>> equal_share([0, 0, 0, 1])
     0.875
@@ -299,10 +292,7 @@ def percentile_ratio(s: Spectrum, *, upper: Fraction = 0.8, lower: Fraction = 0.
 
 
 def top_share_se(x: object, p: float = 0.01, *, weights: object = None) -> float:
-    """Linearised standard error of a top share.
-
-    Unreliable where `1 - p` is at the edge of a block of ties.
-    """
+    """Linearised standard error of a top share; unreliable where `1 - p` is between ties."""
     return standard_error(top_share, Spectrum.from_arrays(x, weights=weights), **top_share.checked({"p": p}))
 
 
@@ -320,10 +310,7 @@ class Lorenz:
         return float(np.interp(p, self.population, self.share))
 
     def dominates(self, other: Lorenz) -> bool:
-        """Whether this curve lies nowhere below the other.
-
-        It is then more equal by every index that respects transfers.
-        """
+        """Whether this curve is nowhere below the other: more equal by every index with transfers."""
         if not isinstance(other, Lorenz):
             raise EvenhandError("A Lorenz curve is compared with another. Pass what eh.metrics.lorenz gives.")
         points = np.union1d(self.population, other.population)
@@ -333,9 +320,7 @@ class Lorenz:
 
 
 def lorenz(x: object, *, weights: object = None) -> Lorenz:
-    """Lorenz curve of plain amounts.
-
-    Undefined, with a warning that says why, where nothing was received.
+    """Lorenz curve of plain amounts; NaN with a warning where nothing was received.
 
     >>> round(lorenz([1, 2, 3, 4, 10]).at(0.5), 4)
     0.225

@@ -224,7 +224,7 @@ def _sides(target: Any, p: Placement) -> Floats:
 
 
 def _shares(target: Any, groups: tuple[Any, ...], among: tuple[Any, ...]) -> Floats:
-    """(g,) target shares of the groups `among`: those of the lists, and others that the target names."""
+    """(g,) target shares of `among`: the groups of the lists and others that the target names."""
     if isinstance(target, str) and target == "equal":
         return np.full(len(groups), 1 / max(1, len(groups)))
     if not isinstance(target, Mapping):

@@ -71,7 +71,7 @@ class Terms:
         return values if np.min(k, initial=1) > 0 else np.where(k > 0, values, 0.0)
 
     def tables(self, wide: int, k: Ints, kinds: Ints) -> Floats:
-        """(U, K, wide) F at 0, 1, ... items of the group among the first k, for lists of these kinds."""
+        """(U, K, wide) F at 0, 1, ... items of the group among the first k in lists of these kinds."""
         if self.flat is not None and self.kinds is not None and (block := self.kinds.block(kinds)) is not None:
             return block.tables(self.flat)[kinds[:, None] - block.first, k, :wide]
         return self._computed(np.arange(wide), k[:, None], kinds[:, None, None])
