@@ -57,39 +57,22 @@ class Card:
 
     Fields that may be functions are functions of the metric's parameters, where these decide: the ideal of
     `top_share(p=0.1)` is 0.1.
-
-    Attributes
-    ----------
-    needs : the tally that the metric reads.
-    undefined : when there is no number, in words.
-    otherwise : reason code where the tally itself is fine (`tally.reason()` gives the code where it is not), or a function of
-        the tally and the parameters that gives one code, or one for each ranking.
-    headline : a clause that can be repeated in a meeting, with `{value}` for the number; metrics that have one lead a report.
-    studentised : False where the linearised error is too rough to divide a draw by (a point read off the steep end of a
-        curve). The bootstrap then takes percentiles, and an end within one unit of the end of the span is that end.
-    local : whether the value reads single places in the order of units (a percentile), or hardly anything but its ends (a
-        large power), so that it reveals single units.
-    places : shares of the units, from the bottom, at which the value reads an amount, where it reads nothing else.
-    reads : data that the metric needs beside its tally's counts (see NEEDS); an audit without it refuses.
-    shuffled : what is permuted for the chance level, where no formula gives it (`@metric.chance`).
-    at_zero : the value where nobody received anything; None where there is none.
-    caution : note code for an estimate that must be read with care, or nothing; it may also look at the number of `units`.
-    fewest : number of units below which an interval needs a caution, where that is more than for others.
-    certain : whether the parameters alone decide the value, so that no sample could change it.
-    compact : whether the metric also reads a tally without columns for items that were never shown (`Crosstab.unshown`).
     """
 
     name: str
     symbol: str
     title: str
     asks: str
-    needs: type
+    needs: type  # the tally that the metric reads
     span: tuple[float, float] | Callable[..., tuple[float, float]]
     ideal: float | Callable[..., float]
     better: Better | Callable[..., Better]
-    undefined: str = ""
+    undefined: str = ""  # when there is no number, in words
+    # reason code where the tally itself is fine (`tally.reason()` gives the code where it is not), or a function of
+    # the tally and the parameters that gives one code, or one for each ranking
     otherwise: str | Callable[..., Any] = ""
     says: str = ""
+    # a clause that can be repeated in a meeting, with `{value}` for the number; metrics that have one lead a report
     headline: str = ""
     formula: str = ""
     example: str = ""
@@ -97,16 +80,27 @@ class Card:
     references: tuple[str, ...] = ()
     laws: frozenset[str] = field(default_factory=frozenset)
     per: Literal["population", "ranking", "request", "pair"] = "population"
+    # False where the linearised error is too rough to divide a draw by (a point read off the steep end of a curve).
+    # The bootstrap then takes percentiles, and an end within one unit of the end of the span is that end
     studentised: bool = True
     family: str = ""
+    # whether the value reads single places in the order of units (a percentile), or hardly anything but its ends (a
+    # large power), so that it reveals single units
     local: bool | Callable[..., bool] = False
+    # shares of the units, from the bottom, at which the value reads an amount, where it reads nothing else
     places: Callable[..., tuple[float, ...]] | None = None
+    # data that the metric needs beside its tally's counts (see NEEDS); an audit without it refuses
     reads: frozenset[str] | Callable[..., frozenset[str]] = frozenset()
+    # what is permuted for the chance level, where no formula gives it (`@metric.chance`)
     shuffled: Literal["", "labels"] = ""
-    at_zero: float | None = None
+    at_zero: float | None = None  # the value where nobody received anything; None where there is none
+    # note code for an estimate that must be read with care, or nothing; it may also look at the number of `units`
     caution: Callable[..., str] | None = None
+    # number of units below which an interval needs a caution, where that is more than for others
     fewest: float | Callable[..., float] = 0.0
+    # whether the parameters alone decide the value, so that no sample could change it
     certain: bool | Callable[..., bool] = False
+    # whether the metric also reads a tally without columns for items that were never shown (`Crosstab.unshown`)
     compact: bool = False
 
     def reason(self, tally: Any, **params: Any) -> str:

@@ -20,22 +20,14 @@ Term = Callable[[Floats, Floats, Floats, Floats], Floats]
 
 @dataclass(frozen=True)
 class Difference:
-    """A term and what is known about it.
+    """A term and what is known about it."""
 
-    Attributes
-    ----------
-    term : the summand of one group; the whole of F where `sided`.
-    sided : whether F looks at the protected count only.
-    symmetric : whether swapping the two sides leaves F as it is.
-    falling : whether F never rises with more protected items, so that "protected last" is the worst order.
-    plain : whether F is the distance between two shares.
-    """
-
-    term: Term
-    sided: bool
-    symmetric: bool = False
+    term: Term  # the summand of one group; the whole of F where `sided`
+    sided: bool  # whether F looks at the protected count only
+    symmetric: bool = False  # whether swapping the two sides leaves F as it is
+    # whether F never rises with more protected items, so that "protected last" is the worst order
     falling: bool = False
-    plain: bool = False
+    plain: bool = False  # whether F is the distance between two shares
 
 
 def nd(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:

@@ -36,24 +36,14 @@ POWER = 0.8
 
 @dataclass(frozen=True)
 class Lines:
-    """Least-squares lines per bin: one slope, one level per group, `outcome = level + slope * u`.
+    """Least-squares lines per bin: one slope, one level per group, `outcome = level + slope * u`."""
 
-    Attributes
-    ----------
-    level : (..., B, G) outcome of each group where u is zero; NaN where the cell is empty.
-    slope : (..., B) rise of the outcome with the score; 0 where the score is constant in the bin.
-    spread : (..., B) squared deviations of the score from its group means.
-    scored : (..., B) whether the score varies, so that it has a coefficient.
-    collinear : (..., B) whether score and group cannot be told apart.
-    parameters : (..., B) number of coefficients.
-    """
-
-    level: Floats
-    slope: Floats
-    spread: Floats
-    scored: Bools
-    collinear: Bools
-    parameters: Floats
+    level: Floats  # (..., B, G) outcome of each group where u is zero; NaN where the cell is empty
+    slope: Floats  # (..., B) rise of the outcome with the score; 0 where the score is constant in the bin
+    spread: Floats  # (..., B) squared deviations of the score from its group means
+    scored: Bools  # (..., B) whether the score varies, so that it has a coefficient
+    collinear: Bools  # (..., B) whether score and group cannot be told apart
+    parameters: Floats  # (..., B) number of coefficients
 
 
 def lines(m: Moments) -> Lines:
@@ -72,36 +62,23 @@ def lines(m: Moments) -> Lines:
 
 @dataclass(frozen=True)
 class Gaps:
-    """How far each group's outcomes lie above the reference's at equal score, with their errors.
+    """How far each group's outcomes lie above the reference's at equal score, with their errors."""
 
-    Attributes
-    ----------
-    estimate : (..., B, G) gap; 0 for the reference, NaN where there is none.
-    block : (..., B, G, G) covariance of the gaps of one bin.
-    across : (B * G, B * G) covariance over bins, or None where bins are independent.
-    freedom : (..., B) degrees of freedom of each bin's t, infinite for the normal.
-    total_freedom : degrees of freedom of a statement about all bins; with clusters, as many as clusters of one size would give.
-    clusters : number of clusters, or None.
-    lines : the fitted lines.
-    rows : (..., B, G) rows per cell.
-    small : (..., B, G) cells too thin for their error to be trusted.
-    likely : (..., B, G) cells that would hold enough outcomes of either kind if their group did as its bin does.
-    steady : (..., B, G) degrees of freedom of each robust error by Welch and Satterthwaite; infinite for other errors.
-    reference : position of the reference group.
-    """
-
-    estimate: Floats
-    block: Floats
-    across: Floats | None
-    freedom: Floats
+    estimate: Floats  # (..., B, G) gap; 0 for the reference, NaN where there is none
+    block: Floats  # (..., B, G, G) covariance of the gaps of one bin
+    across: Floats | None  # (B * G, B * G) covariance over bins, or None where bins are independent
+    freedom: Floats  # (..., B) degrees of freedom of each bin's t, infinite for the normal
+    # degrees of freedom of a statement about all bins; with clusters, as many as clusters of one size would give
     total_freedom: float
-    clusters: int | None
-    lines: Lines
-    rows: Floats
-    small: Bools
+    clusters: int | None  # number of clusters, or None
+    lines: Lines  # the fitted lines
+    rows: Floats  # (..., B, G) rows per cell
+    small: Bools  # (..., B, G) cells too thin for their error to be trusted
+    # (..., B, G) cells that would hold enough outcomes of either kind if their group did as its bin does
     likely: Bools
+    # (..., B, G) degrees of freedom of each robust error by Welch and Satterthwaite; infinite for other errors
     steady: Floats
-    reference: int
+    reference: int  # position of the reference group
 
     @cached_property
     def error(self) -> Floats:

@@ -20,31 +20,21 @@ from evenhand.tallies.moments import Moments, zero_rounding
 
 @dataclass(frozen=True)
 class Pooled:
-    """The gap that an average member of each group meets.
+    """The gap that an average member of each group meets."""
 
-    Attributes
-    ----------
-    estimate : (G,) gaps weighted by the group's rows (their weights, where they have any), over every bin that holds the
-        group and the reference; 0 for the reference, NaN where there is no such bin.
-    square : (G, 3) variance of the gap if the truth were `d`, as the polynomial [0] + [1] d + [2] d^2.
-    share : (B, G) weight of each bin.
-    rows : (G,) rows of the group in those bins.
-    bins : (G,) how many bins they are.
-    freedom : degrees of freedom of the reference distribution; infinite for the normal.
-    few : (G,) whether the normal cannot be trusted, so that labels have to be permuted.
-    by_cluster : what each cluster adds to the gap of a group if there is none, by group, or None where clusters are too many to
-        be listed; empty without clusters.
-    drawn : sizes of the studentised gap where there is none, by group: from permuted labels or flipped clusters.
-    """
-
+    # (G,) gaps weighted by the group's rows (their weights, where they have any), over every bin that holds the
+    # group and the reference; 0 for the reference, NaN where there is no such bin
     estimate: Floats
-    square: Floats
-    share: Floats
-    rows: Floats
-    bins: Floats
-    freedom: float
-    few: Bools
+    square: Floats  # (G, 3) variance of the gap if the truth were `d`, as the polynomial [0] + [1] d + [2] d^2
+    share: Floats  # (B, G) weight of each bin
+    rows: Floats  # (G,) rows of the group in those bins
+    bins: Floats  # (G,) how many bins they are
+    freedom: float  # degrees of freedom of the reference distribution; infinite for the normal
+    few: Bools  # (G,) whether the normal cannot be trusted, so that labels have to be permuted
+    # what each cluster adds to the gap of a group if there is none, by group, or None where clusters are too many
+    # to be listed; empty without clusters
     by_cluster: Mapping[int, Floats | None] = field(default_factory=dict)
+    # sizes of the studentised gap where there is none, by group: from permuted labels or flipped clusters
     drawn: Mapping[int, Floats] = field(default_factory=dict)
 
     @property
@@ -135,16 +125,12 @@ def _few(m: Moments, usable: Bools, reference: int) -> Bools:
 
 @dataclass(frozen=True)
 class Null:
-    """What the gap of one group would be made of if it were `d` in every bin.
-
-    Attributes
-    ----------
-    flat, tilt : (B, G) a residual e of a row at offset u adds e * (flat + tilt * u) to the gap; not needed for the lines.
-    """
+    """What the gap of one group would be made of if it were `d` in every bin."""
 
     m: Moments
     fitted: Gaps
     group: int
+    # (B, G) a residual e of a row at offset u adds e * (flat + tilt * u) to the gap; not needed for the lines
     flat: Floats = field(default_factory=lambda: np.zeros(0))
     tilt: Floats = field(default_factory=lambda: np.zeros(0))
 

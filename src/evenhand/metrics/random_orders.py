@@ -42,22 +42,13 @@ def _affordable(most: int, groups: int) -> int:
 
 @dataclass(frozen=True)
 class ShuffledLists:
-    """Lists whose labels are permuted among their labelled ranks; ranks without a label stay as they are.
+    """Lists whose labels are permuted among their labelled ranks; ranks without a label stay as they are."""
 
-    Attributes
-    ----------
-    weights : (m, n) attention on the labelled ranks of each list, moved to the front; zeros behind.
-    kinds : (m, n) which row of `shares` each labelled item has; -1 behind.
-    shares : (K, G) shares of the groups in an item.
-    target : (m, G) share that each group should get.
-    protected, groups : as in `Exposed`.
-    """
-
-    weights: Floats
-    kinds: Ints
-    shares: Floats
-    target: Floats
-    protected: tuple[int, ...] | None
+    weights: Floats  # (m, n) attention on the labelled ranks of each list, moved to the front; zeros behind
+    kinds: Ints  # (m, n) which row of `shares` each labelled item has; -1 behind
+    shares: Floats  # (K, G) shares of the groups in an item
+    target: Floats  # (m, G) share that each group should get
+    protected: tuple[int, ...] | None  # as in `Exposed`
     groups: tuple[Any, ...]
 
     @classmethod

@@ -41,23 +41,15 @@ class Scores:
 
 @dataclass(frozen=True)
 class Template:
-    """One prefix metric with its parameters settled.
+    """One prefix metric with its parameters settled."""
 
-    Attributes
-    ----------
-    difference : F(i).
-    normalizer : "max" the exact maximum, "published" protected items first (last where only shortfall counts), "bound"
-        the sum of discounts, None 1.
-    step : only prefixes of a multiple of this length are looked at.
-    discount : what F(i) is divided by.
-    target : share of each group to compare with, instead of the whole list's.
-    """
-
-    difference: Difference
+    difference: Difference  # F(i)
+    # "max" the exact maximum, "published" protected items first (last where only shortfall counts), "bound" the sum
+    # of discounts, None 1
     normalizer: str | None
-    step: int = 1
-    discount: Discount = "log2(i+1)"
-    target: Any = None
+    step: int = 1  # only prefixes of a multiple of this length are looked at
+    discount: Discount = "log2(i+1)"  # what F(i) is divided by
+    target: Any = None  # share of each group to compare with, instead of the whole list's
 
     def __post_init__(self) -> None:
         if self.step == 1 and self.discount == "log2(i)":
@@ -85,19 +77,12 @@ class Template:
 
 @dataclass(frozen=True)
 class Reading:
-    """A template applied to rankings.
-
-    Attributes
-    ----------
-    placement : the rankings as the difference sees them: two sides, or every group.
-    shares : (g,) the target, or None when each list is compared with itself.
-    draws : random orders of each composition that will be read as well.
-    """
+    """A template applied to rankings."""
 
     template: Template
-    placement: Placement
-    shares: Floats | None
-    draws: int = 0
+    placement: Placement  # the rankings as the difference sees them: two sides, or every group
+    shares: Floats | None  # (g,) the target, or None when each list is compared with itself
+    draws: int = 0  # random orders of each composition that will be read as well
 
     @classmethod
     def from_placement(cls, template: Template, p: Placement, draws: int = 0) -> Reading:

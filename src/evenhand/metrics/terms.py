@@ -25,24 +25,16 @@ MOST_CELLS = 1 << 23
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a difference for every kind of list.
+    """The terms of a difference for every kind of list."""
 
-    Attributes
-    ----------
-    term : the summand.
-    counts, sizes : (Q,) items of the group and labelled items in all, per kind.
-    part, whole : (Q,) what prefixes of each kind are compared with.
-    kinds : what the tables are laid out by; metrics of the same kinds find their terms in the same places.
-    flat : all tables end to end; None where computing is cheaper than tabulating.
-    """
-
-    term: Term
-    counts: Floats
+    term: Term  # the summand
+    counts: Floats  # (Q,) items of the group and labelled items in all, per kind
     sizes: Floats
-    part: Floats
+    part: Floats  # (Q,) what prefixes of each kind are compared with
     whole: Floats
+    # what the tables are laid out by; metrics of the same kinds find their terms in the same places
     kinds: Kinds | None = None
-    flat: Floats | None = None
+    flat: Floats | None = None  # all tables end to end; None where computing is cheaper than tabulating
 
     @classmethod
     def tabulated(cls, term: Term, kinds: Kinds, part: Floats, whole: Floats, *, uses: float) -> Terms:
