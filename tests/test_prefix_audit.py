@@ -293,7 +293,7 @@ def test_p_is_uniform_under_random_orders():
     for gaps in (0.0, 0.2):
         codes = np.where(rng.random(2000 * 15) < gaps, -1, rng.integers(0, 2, 2000 * 15)).astype(np.int8)
         p = Placement(codes, np.arange(0, 2000 * 15 + 1, 15), ("a", "b"), (0,))
-        reading = Reading.from_placement(TEMPLATES["ndd"](p), p, 1999)  # lists of one length have theirs in common
+        reading = Reading.from_placement(TEMPLATES["ndd"](p), p)  # lists of one length have theirs in common
         (orders,) = random_orders([(reading, reading.scores())], 1999, 1)
         shares = [float((orders.p <= level).mean()) for level in (0.05, 0.25, 0.5, 0.75)]
         assert shares == pytest.approx([0.05, 0.25, 0.5, 0.75], abs=0.035)
@@ -305,7 +305,7 @@ def test_p_of_the_mean_is_uniform_under_random_orders(requests):
     runs, depth = 150, 10
     codes = rng.integers(0, 2, runs * requests * depth).astype(np.int8)
     p = Placement(codes, np.arange(0, runs * requests * depth + 1, depth), ("a", "b"), (0,))
-    reading = Reading.from_placement(TEMPLATES["ndd"](p), p, 199)
+    reading = Reading.from_placement(TEMPLATES["ndd"](p), p)
     scores = reading.scores()
     (orders,) = random_orders([(reading, scores)], 199, 1)
     found = [
@@ -318,7 +318,7 @@ def test_p_of_the_mean_is_uniform_under_random_orders(requests):
 
 def test_random_orders_are_drawn_once_per_composition():
     p = Placement(np.array([0, 1, 1, 0] * 50, dtype=np.int8), np.arange(0, 201, 4), ("a", "b"), (0,))
-    readings = [Reading.from_placement(TEMPLATES[name](p), p, 99) for name in ("ndd", "ndkl")]
+    readings = [Reading.from_placement(TEMPLATES[name](p), p) for name in ("ndd", "ndkl")]
     together = random_orders([(reading, reading.scores()) for reading in readings], 99, 1)
     assert [len(orders.values) for orders in together] == [1, 1]
     for reading, orders in zip(readings, together, strict=True):  # another metric beside it changes no number

@@ -228,7 +228,7 @@ class Ordered:
             )
         leans = {look: Leaning.from_placement(p) for look, p in looks.items()}
         seen = [looks[_look(a)] for a in metrics]
-        readings = [reading_of(a, p, draws) for a, p in zip(metrics, seen, strict=True)]
+        readings = [reading_of(a, p) for a, p in zip(metrics, seen, strict=True)]
         scores = [scores_of(a, p, r, chance=draws > 0) for a, p, r in zip(metrics, seen, readings, strict=True)]
         both = enumerate(zip(readings, scores, strict=True))
         readable = {i: (r, s) for i, (r, s) in both if draws and r is not None}

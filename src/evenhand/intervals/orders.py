@@ -199,7 +199,7 @@ class Random:
 def random_order_of(template: Template, p: Placement, draws: int, seed: int, tail: float = 0.05) -> Random:
     """Chance level and critical value of the first ranking (all rankings if items are the same)."""
     first = p.take(np.array([0]))
-    reading = Reading.from_placement(template, first, draws)
+    reading = Reading.from_placement(template, first)
     scores = reading.scores()
     (orders,) = random_orders([(reading, scores)], draws, seed)
     values = scores.chances if orders.values is None else orders.values[0].astype(np.float64)

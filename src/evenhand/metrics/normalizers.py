@@ -91,10 +91,8 @@ def longest_paths(terms: Terms, weights: Floats, kinds: Ints) -> Floats:
         k = np.arange(start, min(start + step, most + 1))
         some = k[counted[k - 1]]
         with np.errstate(invalid="ignore"):  # an infinite gain at a state that no order reaches
-            gains = np.empty((len(some), *possible.shape))
-            np.multiply(
-                terms.tables(len(protected), some, kinds).transpose(1, 2, 0), weights.T[some - 1, None], out=gains
-            )
+            # One for each prefix, count and list.
+            gains = terms.at(protected, some[:, None, None], kinds) * weights.T[some - 1, None]
             gain = iter(gains)
             for i in k.tolist():
                 np.maximum(best[1:], best[:-1], out=after[1:])

@@ -49,9 +49,9 @@ BESIDE = (
 RANDOM = "A random order does not score 0: nDD of 10 items, 5 of them protected, is 0.56 by chance alone."
 
 
-def reading_of(spec: MetricSpec, p: Placement, draws: int = 0) -> Reading | None:
-    """The metric's template on these rankings and `draws` random orders, if it has one."""
-    return Reading.from_placement(TEMPLATES[spec.card.name](p, **spec.params), p, draws) if follows(spec) else None
+def reading_of(spec: MetricSpec, p: Placement) -> Reading | None:
+    """The metric's template on these rankings; None where it has none."""
+    return Reading.from_placement(TEMPLATES[spec.card.name](p, **spec.params), p) if follows(spec) else None
 
 
 def scores_of(spec: MetricSpec, p: Placement, reading: Reading | None = None, *, chance: bool) -> Scores:

@@ -82,13 +82,12 @@ class Reading:
     template: Template
     placement: Placement  # the rankings as the difference sees them: two sides, or every group
     shares: Floats | None  # (g,) the target, or None when each list is compared with itself
-    draws: int = 0  # random orders of each composition that will be read as well
 
     @classmethod
-    def from_placement(cls, template: Template, p: Placement, draws: int = 0) -> Reading:
+    def from_placement(cls, template: Template, p: Placement) -> Reading:
         target = template.target
         if template.difference.sided:
-            return cls(template, p.sides(), None if target is None else _sides(target, p), draws)
+            return cls(template, p.sides(), None if target is None else _sides(target, p))
         if p.rows is not None and template.normalizer == "max":
             raise EvenhandError(
                 "normalizer='max' needs one label per item, not shares. Pass normalizer='bound' or None."
@@ -97,7 +96,7 @@ class Reading:
         if isinstance(target, Mapping):  # groups that only the target names are missed in every list
             named = [match(g, p.groups) for g in target]
             seen = seen.with_groups(tuple(dict.fromkeys([*p.groups, *named])))
-        return cls(template, seen, None if target is None else _shares(target, p.groups, seen.groups), draws)
+        return cls(template, seen, None if target is None else _shares(target, p.groups, seen.groups))
 
     def scores(self, *, chance: bool = True) -> Scores:
         """Values, normalisers and chance levels of the metric on every ranking."""
@@ -132,12 +131,11 @@ class Reading:
     @cached_property
     def terms(self) -> Terms:
         """The terms of every kind."""
-        p, kinds = self.placement, self._kinds
+        kinds = self._kinds
         part, whole = kinds.counts, kinds.sizes
         if self.shares is not None:
             part, whole = self.shares[kinds.groups], np.ones(len(kinds.groups))
-        uses = 0.0 if p.rows is not None else float(len(p.codes) * self.kinds.shape[1] + self.draws * kinds.sizes.sum())
-        return Terms.tabulated(self.template.difference.term, kinds, part, whole, uses=uses)
+        return Terms(self.template.difference.term, kinds.counts, kinds.sizes, part, whole)
 
     def sums(self) -> Floats:
         """(R,) the sum over prefixes, not yet normalised."""
@@ -146,7 +144,7 @@ class Reading:
         for b in self.placement.batches():
             weights, kinds, sums = self.weights(b.width)[ends], self.kinds[b.where], np.zeros(len(b.codes))
             for g in range(kinds.shape[1] if len(weights) else 0):
-                terms = self.terms.along(b, g, kinds[:, g], ends)
+                terms = self.terms.at(b.cum_counts(g)[:, ends], b.seen[..., ends], kinds[:, g, None])
                 if not b.complete and self.shares is not None:  # against itself, a list is at 0 from its end on
                     terms = np.where(np.arange(1, b.width + 1)[ends] <= b.lengths[:, None], terms, 0.0)
                 # Not a matrix product: its last bits would depend on the block and on the threads.

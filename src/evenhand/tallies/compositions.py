@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -76,63 +75,6 @@ class Kinds:
         first, which = (np.arange(len(rows)),) * 2 if p.rows is not None else distinct_rows(rows)
         sizes, counts, groups = rows[first].T
         return cls(which.reshape(group_counts.shape).take(makeup, axis=0), counts, sizes, groups.astype(np.int64))
-
-    @cached_property
-    def blocks(self) -> tuple[Block, ...]:
-        """Kinds of about the same size and count, whose tables are laid out alike."""
-        laid_out: list[Block] = []  # tables have at most twice the entries that they need
-        first = start = tall = wide = filled = 0
-        shapes = ((self.sizes + 1).astype(np.int64).tolist(), (self.counts + 1).astype(np.int64).tolist())
-        for i, (size, count) in enumerate(zip(*shapes, strict=True)):
-            after = max(tall, size), max(wide, count), filled + size * count
-            if i > first and after[0] * after[1] * (i + 1 - first) > 2 * after[2]:
-                laid_out.append(Block(first, i, start, tall, wide))
-                first, start, after = i, laid_out[-1].end, (size, count, size * count)
-            tall, wide, filled = after
-        return (*laid_out, Block(first, len(self.sizes), start, tall, wide))
-
-    def block(self, kinds: Ints) -> Block | None:
-        """The block that all of these kinds are in."""
-        low, high = int(kinds.min(initial=len(self.sizes))), int(kinds.max(initial=-1))
-        return next((b for b in self.blocks if b.first <= low and high < b.last), None)
-
-    @cached_property
-    def cells(self) -> int:
-        """Entries of all tables."""
-        return self.blocks[-1].end
-
-    @cached_property
-    def offsets(self) -> Ints:
-        """(Q,) where the table of each kind starts: entry [k, c] for c items among k."""
-        return np.concatenate([b.start + np.arange(b.last - b.first) * (b.tall * b.wide) for b in self.blocks])
-
-    @cached_property
-    def strides(self) -> Ints:
-        """(Q,) entries from one k to the next."""
-        return np.repeat([b.wide for b in self.blocks], [b.last - b.first for b in self.blocks])
-
-    def places(self, c: Any, k: Any, kind: Any) -> Ints:
-        """Where the tables hold c items of the group among the first k, for lists of these kinds."""
-        return np.asarray(self.offsets[kind] + k * self.strides[kind] + c)
-
-
-@dataclass(frozen=True)
-class Block:
-    """Tables of `tall` x `wide` entries for the kinds `first` up to `last`, from `start` on."""
-
-    first: int
-    last: int
-    start: int
-    tall: int
-    wide: int
-
-    @property
-    def end(self) -> int:
-        return self.start + (self.last - self.first) * self.tall * self.wide
-
-    def tables(self, flat: Floats) -> Floats:
-        """(kinds, k, c) its tables, of all that stand end to end."""
-        return flat[self.start : self.end].reshape(-1, self.tall, self.wide)
 
 
 def distinct_rows(rows: Floats) -> tuple[Ints, Ints]:
