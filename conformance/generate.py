@@ -9,6 +9,7 @@ import importlib
 import json
 import math
 import pkgutil
+import re
 import sys
 from collections import Counter
 from decimal import localcontext
@@ -25,6 +26,7 @@ for _package in (definitions, cases):  # each module fills DEFINITIONS, or CASES
 
 VERSION = "1.1.0"
 WHERE = Path(__file__).parents[1] / "src" / "evenhand" / "conformance" / "vectors.json"
+PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
 HEAD = {
     "name": "evenhand conformance vectors",
     "version": VERSION,
@@ -119,7 +121,10 @@ def main(words):
         return int(stale)
     WHERE.parent.mkdir(parents=True, exist_ok=True)
     WHERE.write_text(made, encoding="utf-8")
-    print(f"{WHERE.name}: {len(CASES)} vectors, {len(LAWS)} laws, {len(DEFINITIONS)} metrics")
+    size = f"{len(CASES)} vectors and {len(LAWS)} laws for all {len(DEFINITIONS)} metrics"
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(re.sub(r"\d+ vectors and \d+ laws for all \d+ metrics", size, page), encoding="utf-8")
+    print(f"{WHERE.name}, {PAGE.name}: {size}")
     return 0
 
 

@@ -89,14 +89,14 @@ def page_of(metric: Metric) -> str:
 
 def anchor(metric: Metric) -> str:
     """The link to a card within its page, as the site makes it of the heading."""
-    words = re.sub(
-        r"[^\w\s-]", "", f"{metric.card.name} {metric.card.title} {metric.card.symbol}".lower(), flags=re.ASCII
-    )
+    card = metric.card
+    words = re.sub(r"[^\w\s-]", "", f"{card.name} {card.title} {card.symbol}".strip().lower(), flags=re.ASCII)
     return re.sub(r"[-\s]+", "-", words)
 
 
 def _heading(metric: Metric) -> str:
-    return f"`{metric.card.name}` · {metric.card.title} ({metric.card.symbol})"
+    symbol = f" ({metric.card.symbol})" if metric.card.symbol else ""
+    return f"`{metric.card.name}` · {metric.card.title}{symbol}"
 
 
 def _section(metric: Metric) -> str:

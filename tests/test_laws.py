@@ -267,7 +267,7 @@ def test_every_law_on_a_card_is_one_that_is_checked():
 def test_a_card_says_all_that_a_reader_must_know(card):
     metric = REGISTRY[card.name]
     assert card.title
-    assert card.symbol
+    assert card.symbol != card.name, "a symbol is what a paper writes, not the key again"
     assert card.asks.endswith("?")
     assert callable(card.otherwise) or card.otherwise == "" or card.otherwise in CODES
     low, high = metric.span()

@@ -59,49 +59,41 @@ class Card:
     `top_share(p=0.1)` is 0.1.
     """
 
-    name: str
-    symbol: str
-    title: str
-    asks: str
+    name: str  # the key that users type: "gini"
+    title: str  # the one name in words: "Gini index"
+    symbol: str = ""  # the abbreviation of its paper, where it has one: "G"
+    asks: str  # the question that the number answers
     needs: type  # the tally that the metric reads
+    per: Literal["population", "ranking", "request", "pair"] = "population"  # what has a value of its own
     span: tuple[float, float] | Callable[..., tuple[float, float]]
     ideal: float | Callable[..., float]
     better: Better | Callable[..., Better]
+    at_zero: float | None = None  # the value where nobody received anything; None where there is none
     undefined: str = ""  # when there is no number, in words
-    # reason code where the tally itself is fine (`tally.reason()` gives the code where it is not), or a function of
-    # the tally and the parameters that gives one code, or one for each ranking
+    # Reason code where the tally itself is fine (`tally.reason()` gives the code where it is not), or a function of the
+    # tally and the parameters that gives one code, or one for each ranking.
     otherwise: str | Callable[..., Any] = ""
-    says: str = ""
-    # a clause that can be repeated in a meeting, with `{value}` for the number; metrics that have one lead a report
-    headline: str = ""
+    says: str = ""  # the sentence of a report
+    headline: str = ""  # a clause that can be repeated in a meeting, with `{value}`; metrics with one lead a report
     formula: str = ""
     example: str = ""
-    variants: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()  # what others do under this name
     references: tuple[str, ...] = ()
-    laws: frozenset[str] = field(default_factory=frozenset)
-    per: Literal["population", "ranking", "request", "pair"] = "population"
-    # False where the linearised error is too rough to divide a draw by (a point read off the steep end of a curve).
-    # The bootstrap then takes percentiles, and an end within one unit of the end of the span is that end
+    laws: frozenset[str] = field(default_factory=frozenset)  # tests/test_laws.py checks them
+    family: str = ""  # metrics of a family share an axis in charts
+    reads: frozenset[str] | Callable[..., frozenset[str]] = frozenset()  # keys of NEEDS: what else the data must have
+    compact: bool = False  # whether it can do without columns for items that were never shown (`Crosstab.unshown`)
+    shuffled: Literal["", "labels"] = ""  # what is permuted for the chance level, where no `@metric.chance` gives it
+    # False where the linearised error is too rough to divide a draw by (a point read off the steep end of a curve). The
+    # bootstrap then takes percentiles, and an end within one unit of the end of the span is that end.
     studentised: bool = True
-    family: str = ""
-    # whether the value reads single places in the order of units (a percentile), or hardly anything but its ends (a
-    # large power), so that it reveals single units
+    # Whether the value reads single places in the order of units (a percentile), or hardly anything but its ends (a large
+    # power), so that it reveals single units.
     local: bool | Callable[..., bool] = False
-    # shares of the units, from the bottom, at which the value reads an amount, where it reads nothing else
-    places: Callable[..., tuple[float, ...]] | None = None
-    # data that the metric needs beside its tally's counts (see NEEDS); an audit without it refuses
-    reads: frozenset[str] | Callable[..., frozenset[str]] = frozenset()
-    # what is permuted for the chance level, where no formula gives it (`@metric.chance`)
-    shuffled: Literal["", "labels"] = ""
-    at_zero: float | None = None  # the value where nobody received anything; None where there is none
-    # note code for an estimate that must be read with care, or nothing; it may also look at the number of `units`
-    caution: Callable[..., str] | None = None
-    # number of units below which an interval needs a caution, where that is more than for others
-    fewest: float | Callable[..., float] = 0.0
-    # whether the parameters alone decide the value, so that no sample could change it
-    certain: bool | Callable[..., bool] = False
-    # whether the metric also reads a tally without columns for items that were never shown (`Crosstab.unshown`)
-    compact: bool = False
+    quantiles: Callable[..., tuple[float, ...]] | None = None  # those it reads, where it reads nothing else
+    caution: Callable[..., str] | None = None  # note code, or "", from `estimate`, `units` and parameters
+    interval_units: float | Callable[..., float] = 0.0  # units below which an interval needs a caution
+    certain: bool | Callable[..., bool] = False  # whether the parameters alone decide the value
 
     def reason(self, tally: Any, **params: Any) -> str:
         """The reason code for an undefined value on this tally."""
@@ -419,9 +411,9 @@ class MetricSpec:
         return str(self.metric.resolved("caution", facts))
 
     @property
-    def fewest(self) -> float:
+    def interval_units(self) -> float:
         """Units below which an interval needs a caution, where the metric asks for more than others."""
-        return float(self.metric.resolved("fewest", self.params))
+        return float(self.metric.resolved("interval_units", self.params))
 
     @property
     def local(self) -> bool:
@@ -429,11 +421,11 @@ class MetricSpec:
         return bool(self.metric.resolved("local", self.params))
 
     @property
-    def places(self) -> tuple[float, ...]:
+    def quantiles(self) -> tuple[float, ...]:
         """Shares of the units at which the value reads an amount, where it reads nothing else."""
-        if self.card.places is None or "convention" in self.params:
+        if self.card.quantiles is None or "convention" in self.params:
             return ()
-        return tuple(self.metric.resolved("places", self.params))
+        return tuple(self.metric.resolved("quantiles", self.params))
 
     @property
     def certain(self) -> bool:

@@ -36,7 +36,7 @@ def bounded(rows: Sequence[Row], over: str) -> list[Row]:
 def _bounded(r: Row, spec: MetricSpec | None, over: str) -> Row:
     if r["note"] == "suppressed" or math.isnan(r["estimate"]):
         return {**r, "low": math.nan, "high": math.nan}
-    fewest = FEW_UNITS if spec is None or "few" in r else max(FEW_UNITS, spec.fewest)
+    fewest = FEW_UNITS if spec is None or "few" in r else max(FEW_UNITS, spec.interval_units)
     units = r.get("rests_on", r["units"]) if over in FEW_OF else None
     is_too_few, is_few = (False, False) if units is None else (units < MIN_UNITS, units < fewest)
     low, high = (math.nan, math.nan) if is_too_few else (r["low"], r["high"])

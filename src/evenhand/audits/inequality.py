@@ -216,7 +216,7 @@ def _rows(
 def _over_viewers(r: Row, a: MetricSpec, seen_by: int, *, both: bool) -> Row:
     """What an interval over viewers rests on: these, or the units where both are resampled and units are fewer."""
     fewer_units = both and r["units"] < seen_by
-    warns = both and r["units"] < a.fewest and not np.isnan(r["estimate"])
+    warns = both and r["units"] < a.interval_units and not np.isnan(r["estimate"])
     note = notes(r["note"] or "", "few_units") if warns else r["note"]
     resting = (r["units"], "few_units") if fewer_units else (seen_by, "few_viewers")
     return {"rests_on": resting[0], "few": resting[1], "note": note}

@@ -144,7 +144,7 @@ def _card(metric: Any) -> str:
     direction = DIRECTION[metric.better()]
     parameters = ", ".join(f"{n}={p.default!r}" for n, p in metric.parameters.items()) or "none"
     lines = [
-        f"{card.name}  ({card.symbol})  {card.title}", "", f"  {card.asks}", "",
+        f"{card.name}  {f'({card.symbol})  ' if card.symbol else ''}{card.title}", "", f"  {card.asks}", "",
         f"  formula     {card.formula}" if card.formula else "",
         f"  range       {_span(low, high)}; {direction}",
         "" if math.isnan(ideal) else f"  ideal       {number(ideal)}",

@@ -99,12 +99,12 @@ def _spectra_to_draw(fine: Spectra, targets: list[Target]) -> Iterator[tuple[lis
         return
     wide, which = fine.only(many), np.flatnonzero(many)
     smooth = [target for target in targets if target[0].smooth]
-    rest = [target for target in targets if not target[0].smooth and not target[0].places]
+    rest = [target for target in targets if not target[0].smooth and not target[0].quantiles]
     if rest:
         yield rest, wide, which
-    for some in (smooth, *([target] for target in targets if not target[0].smooth and target[0].places)):
+    for some in (smooth, *([target] for target in targets if not target[0].smooth and target[0].quantiles)):
         if some:
-            bin_cells = partial(_coarse, places=some[0][0].places, neighbours=some[0][0].neighbours)
+            bin_cells = partial(_coarse, places=some[0][0].quantiles, neighbours=some[0][0].neighbours)
             yield some, wide.each(bin_cells), which
 
 

@@ -17,7 +17,7 @@ from evenhand.tallies.moments import Moments
 def _card(name: str, title: str, question: str, formula: str, **more: Any) -> Card:
     """Card of a figure about bins of a score."""
     usual: dict[str, Any] = {
-        "symbol": name, "span": (-math.inf, math.inf), "ideal": math.nan, "better": "", "needs": Moments,
+        "span": (-math.inf, math.inf), "ideal": math.nan, "better": "", "needs": Moments,
         "undefined": "the group has no rows", "otherwise": "group_absent", "references": ("yu2022",), "family": "outcome",
     }  # fmt: skip
     return Card(name=name, title=title, asks=question, formula=formula, **usual | more)

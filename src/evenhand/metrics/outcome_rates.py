@@ -43,7 +43,7 @@ def rates(rows: Rows, mask: Bools, groups: tuple[int, int]) -> tuple[float, floa
 
 def _card(name: str, title: str, question: str, formula: str, **more: Any) -> Card:
     usual: dict[str, Any] = {
-        "symbol": name, "span": (-1.0, 1.0), "ideal": 0.0, "better": "ideal", "needs": Rows, "references": ("yu2022",),
+        "span": (-1.0, 1.0), "ideal": 0.0, "better": "ideal", "needs": Rows, "references": ("yu2022",),
         "undefined": "a group has no row with that outcome", "otherwise": "zero_denominator", "family": "outcome",
         "variants": ("It mixes scoring with how qualified the groups are, as equalised odds does.",),
     }  # fmt: skip

@@ -17,7 +17,7 @@ EXAMPLE = Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_a
 def _card(name: str, title: str, question: str, formula: str, sentence: str = "", **more: Any) -> Card:
     """Card of a figure of a counterfactual."""
     usual: dict[str, Any] = {
-        "symbol": name, "span": (-math.inf, math.inf), "ideal": math.nan, "better": "", "undefined": "never", "needs": Change,
+        "span": (-math.inf, math.inf), "ideal": math.nan, "better": "", "undefined": "never", "needs": Change,
         "references": ("yu2022",), "family": "outcome", "example": "a group holds 10 slots, and 12 when they are given again",
     }  # fmt: skip
     return Card(name=name, title=title, asks=question, formula=formula, says=sentence, **usual | more)

@@ -87,7 +87,7 @@ def _few_above(share: float, units: float) -> str:
     variants=("Summing whole members (as the source's Table 1 does) is not invariant to replication.",),
     references=("lazovich2022",), laws=frozenset({"scale-free", "replication", "weak-transfer"}), family="tail shares",
     caution=lambda units, p: "part_of_a_unit" if 0 < p * units < 1 else "",
-    fewest=lambda p: TOP_UNITS / p if p else 0.0, certain=lambda p: p in (0, 1),
+    interval_units=lambda p: TOP_UNITS / p if p else 0.0, certain=lambda p: p in (0, 1),
 ))  # fmt: skip
 def top_share(s: Spectrum, p: Fraction = 0.01) -> Floats:
     """Share of the total that the top `p` of units hold; `p` itself when all are equal.
@@ -135,7 +135,7 @@ def _(s: Spectrum, estimate: Floats, p: float = 0.1) -> Floats:
     says="Those above the {upper:percent} mark get {estimate:number} times what the bottom {lower:percent} of {units} get{interval}.",
     formula=r"(1 - L(u)) / L(l)", example="[1, 2, 3, 4, 10], 0.8 over 0.2 -> 10",
     references=("lazovich2022",), laws=frozenset({"scale-free", "replication"}), family="ratios",
-    fewest=lambda upper: TOP_UNITS / (1 - upper) if upper < 1 else 0.0,
+    interval_units=lambda upper: TOP_UNITS / (1 - upper) if upper < 1 else 0.0,
     certain=lambda upper, lower: upper in (0, 1) and lower == 1,
 ))  # fmt: skip
 def share_ratio(s: Spectrum, *, upper: Fraction = 0.8, lower: Fraction = 0.2) -> Floats:
@@ -162,7 +162,8 @@ def _(s: Spectrum, estimate: Floats, upper: float = 0.8, lower: float = 0.2) -> 
     undefined="the bottom 40% hold nothing", otherwise="zero_denominator",
     says="The top 10% of {units} get {estimate:number} times the {amount} of the bottom 40%{interval}.",
     formula=r"(1 - L(0.9)) / L(0.4)", example="[1, 1, 1, 1, 6] -> 1.5",
-    references=("palma2011",), laws=frozenset({"scale-free", "replication"}), family="ratios", fewest=TOP_UNITS / 0.1,
+    references=("palma2011",), laws=frozenset({"scale-free", "replication"}), family="ratios",
+    interval_units=TOP_UNITS / 0.1,
 ))  # fmt: skip
 def palma(s: Spectrum) -> Floats:
     """Share of the top 10% over the share of the bottom 40%; one quarter when all are equal.
@@ -225,7 +226,7 @@ def _(s: Spectrum, estimate: Floats, inverted: bool = False) -> Floats:  # noqa:
         )
         if code
     ),
-    fewest=lambda p: TOP_UNITS / p if p else 0.0, certain=lambda p: p in (0, 1),
+    interval_units=lambda p: TOP_UNITS / p if p else 0.0, certain=lambda p: p in (0, 1),
 ))  # fmt: skip
 def equivalent_to_top(s: Spectrum, p: Fraction = 0.1, *, inverted: bool = False) -> Floats:
     """Bottom share of units that holds as much as the top `p`; `p` itself when all are equal.
@@ -253,7 +254,7 @@ def _inverse_influence(s: Spectrum, points: Floats, on_curve: Floats) -> Floats:
 
 
 @metric(Card(
-    name="percentile", symbol="P_p", title="Percentile", needs=Spectrum, local=True, places=lambda p: (p,),
+    name="percentile", symbol="P_p", title="Percentile", needs=Spectrum, local=True, quantiles=lambda p: (p,),
     span=(0.0, math.inf), ideal=math.nan, better="", at_zero=0.0,
     asks="What amount do a share p of the units not exceed?",
     undefined="there are no units",
@@ -273,7 +274,7 @@ def percentile(s: Spectrum, p: Fraction = 0.5) -> Floats:
 
 @metric(Card(
     name="percentile_ratio", symbol="P_u/P_l", title="Percentile ratio", needs=Spectrum, local=True,
-    places=lambda lower, upper: (lower, upper),
+    quantiles=lambda lower, upper: (lower, upper),
     span=(0.0, math.inf), ideal=1.0, better="lower",
     asks="How many times what someone near the bottom gets does someone near the top get?",
     undefined="the lower percentile is zero", otherwise="zero_denominator",
