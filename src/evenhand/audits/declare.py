@@ -21,29 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from evenhand.audits.assemble import adjusted, bounded, must_withhold
-from evenhand.audits.parameters import (
-    Columns,
-    Count,
-    Countable,
-    CountableRankings,
-    Label,
-    Labels,
-    Level,
-    Metrics,
-    Object,
-    Parameter,
-    Rankings,
-    Seed,
-    Table,
-    TableOrColumn,
-    TableOrColumns,
-    Takes,
-    as_python,
-    in_words,
-    options,
-    pairs,
-    same,
-)
+from evenhand.audits.parameters import Object, Parameter, as_python, in_words, options, same
 from evenhand.claims import Candidate, decide
 from evenhand.errors import refuse_keys, unknown_name
 from evenhand.findings import Findings, Row, plan_hash, tidy
@@ -51,14 +29,6 @@ from evenhand.intervals.kinds import Interval, seed_of
 from evenhand.report.words.text import plural
 from evenhand.results import Result
 from evenhand.sources.tally_files import UnansweredError, tally_of
-
-__all__ = [
-    "AUDITS", "OTHER_REQUESTS", "OTHER_UNITS", "TOOLS", "Audit", "Call", "Columns", "Count", "Countable", "CountableRankings",
-    "Label", "Labels", "Level", "Metrics", "Rankings", "Seed", "Table", "TableOrColumn", "TableOrColumns", "Takes",
-    "audit", "find", "log", "names", "pairs", "tool",
-    "versions",
-]  # fmt: skip
-"""What the author of an audit needs, the hints of its parameters included."""
 
 log = logging.getLogger("evenhand")
 """Stages of the work, for whoever shows progress."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -127,11 +128,15 @@ class Parameter:
     def in_words(self, value: Any) -> Any:
         """An argument as a plan holds it: plain data that Python takes again, or an `Object`."""
         takes = self.takes
-        listed = isinstance(value, (list, tuple, set, frozenset, np.ndarray))
-        if takes.table and listed and not ((self.positional or takes.many) and _are_words(value)):
-            return Object(_kind(value))  # labels of rows, ids: files and columns are named one by one
-        if takes.table and isinstance(value, Mapping) and not (takes.sizes and _are_sizes(value)):
-            return Object(f"a mapping of {len(value):,} entries")
+        if takes.table and isinstance(value, (list, tuple, set, frozenset, np.ndarray)):
+            names_files = all(isinstance(v, (str, Path)) or hasattr(type(v), "as_word") for v in value)
+            if not ((self.positional or takes.many) and names_files):
+                return Object(_kind(value))  # labels of rows, ids: files and columns are named one by one
+        if takes.table and isinstance(value, Mapping):
+            # How many there are of each is small, and says nothing about single units.
+            are_sizes = value and all(is_whole(v) for v in value.values()) and len(value) <= 1_000
+            if not (takes.sizes and are_sizes):
+                return Object(f"a mapping of {len(value):,} entries")
         return in_words(value, table=takes.table)
 
     def check(self, value: Any) -> None:
@@ -140,8 +145,9 @@ class Parameter:
             raise EvenhandError(
                 f"{self.name}={value!r} stands for an object of the call that was recorded. Pass that object again."
             )
-        if is_whole(value) and abs(int(value)) > LARGEST and self.name not in ("rng", "population"):
-            raise EvenhandError(f"{self.name}={shown(value)} is too large a number. Pass one of at most {LARGEST:,}.")
+        largest = 2**62  # beyond this nothing fits into an array
+        if is_whole(value) and abs(int(value)) > largest and self.name not in ("rng", "population"):
+            raise EvenhandError(f"{self.name}={shown(value)} is too large a number. Pass one of at most {largest:,}.")
         if self.takes.metavar == "LABEL" and not _may_be_label(value, many=self.takes.many):
             kinds = "a label, or a list of labels" if self.takes.many else "a label"
             raise EvenhandError(f"{self.name}={shown(value)} is no label. Pass {kinds}: text, a number or a date.")
@@ -160,25 +166,17 @@ def bare(hint: Any) -> Any:
     return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
 
 
-LARGEST = 2**62
-"""Whole numbers beyond this fit into no array; sizes and thresholds are far smaller."""
-
-
 def _may_be_label(value: Any, *, many: bool) -> bool:
     """Whether this can be a label, or several: no mapping, and no list inside a list."""
-    if isinstance(value, Mapping):
-        return False
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return many and all(not isinstance(element, (list, tuple, set, frozenset, Mapping)) for element in value)
-    return True
+    nested = (list, tuple, set, frozenset, Mapping)
+    if isinstance(value, nested) and not isinstance(value, Mapping):
+        return many and not any(isinstance(element, nested) for element in value)
+    return not isinstance(value, Mapping)
 
 
 def options(hint: Any) -> tuple[Any, ...]:
     """The alternatives of a union, or the hint alone."""
-    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, _UNION) else (hint,)
-
-
-_UNION = type(int | str)
+    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 
 @dataclass(frozen=True)
@@ -214,15 +212,6 @@ def as_python(value: Any) -> Any:
     """A number of numpy as Python has it, also where it is an array without axes."""
     single = isinstance(value, (np.number, np.bool_)) or (isinstance(value, np.ndarray) and not value.ndim)
     return value.item() if single else value
-
-
-def _are_words(values: Any) -> bool:
-    return all(isinstance(v, (str, Path)) or hasattr(type(v), "as_word") for v in values)
-
-
-def _are_sizes(values: Mapping[Any, Any]) -> bool:
-    """Whether this says how many there are of each: small, and nothing about single units."""
-    return bool(values) and all(is_whole(v) for v in values.values()) and len(values) <= 1_000
 
 
 def _kind(value: Any) -> str:

@@ -129,7 +129,10 @@ def rows_of(
             replicates = metric_draws(measures, s, part, draws, rng)
         for f, values in zip(measures, replicates, strict=True):
             cells = _row(dict(zip(names, where, strict=True)), f, s, part, values, call.interval)
-            rows.append(_hidden(cells, call.audit.extra) if small[s] else cells)
+            if small[s]:  # the audit's own cells are hidden too
+                own = {name: math.nan if isinstance(cells.get(name), float) else None for name in call.audit.extra}
+                cells = suppressed(cells) | own
+            rows.append(cells)
     return rows
 
 
@@ -156,11 +159,6 @@ def _row(labels: Mapping[str, Any], f: Reduced, s: int, part: slice, draws: Floa
         undefined_draws=int((~np.isfinite(defined_draws)).sum()) if len(defined_draws) > 1 else 0,
         note=notes(*codes), **{"undefined": undefined, **m.cells(s, estimate)},
     )  # fmt: skip
-
-
-def _hidden(r: Row, extra: Sequence[str]) -> Row:
-    """A row too small to be shown, the audit's own cells included."""
-    return suppressed(r) | {name: math.nan if isinstance(r.get(name), float) else None for name in extra}
 
 
 def per_request(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,14 +10,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from evenhand.audits.declare import Takes
+from evenhand.audits.parameters import Takes
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.metrics.agreement import oriented
 from evenhand.results import Result, load
 
-SYSTEM = "system"
 Saved = Annotated[Result | str | Path, Takes("RESULT.json", files="a saved result")]
 """What an audit gave, or the path of what it saved."""
 
@@ -44,17 +44,28 @@ class Standing:
     fairness: Floats
     rows: Mapping[tuple[int, int], Mapping[str, Any]]
 
+    @classmethod
+    def from_cells(cls, where: tuple[Any, ...], cells: Mapping[tuple[str, Any], Mapping[str, Any]]) -> Standing:
+        """From rows of a frame by metric and system."""
+        metrics = tuple(dict.fromkeys(name for name, _ in cells))
+        systems = tuple(dict.fromkeys(system for _, system in cells))
+        values, fairness = np.full((2, len(systems), len(metrics)), np.nan)
+        rows = {}
+        for (name, system), row in cells.items():
+            i, j = systems.index(system), metrics.index(name)
+            rows[i, j] = row
+            values[i, j] = np.nan if row["estimate"] is None else row["estimate"]
+            fairness[i, j] = oriented(values[i, j], row["better"], row["ideal"])
+        return cls(where, systems, metrics, values, fairness, rows)
+
 
 def system_column(findings: Findings) -> str:
     """The column that tells systems apart: `system`, or the only slice column there is."""
-    if SYSTEM in findings.slices:
-        return SYSTEM
+    if "system" in findings.slices:
+        return "system"
     if len(findings.slices) == 1:
         return findings.slices[0]
     raise EvenhandError("The result has no column of systems. Pass system= with the column that names them.")
-
-
-EXPERIMENT = "experiment"
 
 
 def named(results: Sequence[Result | str | Path]) -> list[str]:
@@ -91,46 +102,19 @@ def standings(results: Sequence[Result], called: Sequence[str] = ()) -> tuple[tu
             f"The results are sliced differently: {listing(map(list, names))}. Pass results with the same by=."
         )
     others = names.pop() if names else ()
+    keys = [
+        {(row["metric"], row["group"], *(row[s] for s in r.findings.slices)) for row in r.findings.rows()}
+        for r in results
+    ]
+    overlap = len(set().union(*keys)) < sum(map(len, keys))
     cells_by_slice: dict[tuple[Any, ...], dict[tuple[str, Any], dict[str, Any]]] = {}
-    overlapping = _overlap(results)
     for r, result_name in zip(results, called or [f"result {i}" for i in range(1, len(results) + 1)], strict=True):
-        column, many = system_column(r.findings), _with_several_groups(r.findings)
+        columns, column = r.findings.columns, system_column(r.findings)
+        pairs = set(zip(columns["metric"], columns["group"], strict=True))
+        groups = Counter(metric for metric, _ in pairs)
         for row in r.findings.rows():
-            name = f"{row['metric']} {row['group']}" if row["metric"] in many else row["metric"]
-            cell = cells_by_slice.setdefault((*([result_name] if overlapping else []), *(row[s] for s in others)), {})
-            cell[name, row[column]] = row
-    others = (EXPERIMENT, *others) if overlapping else others
-    return others, [_standing(where, cells) for where, cells in cells_by_slice.items()]
-
-
-def _overlap(results: Sequence[Result]) -> bool:
-    """Whether two results measured the same metric of the same system and slice."""
-    seen: set[tuple[Any, ...]] = set()
-    for r in results:
-        f = r.findings
-        keys = {(row["metric"], row["group"], *(row[s] for s in f.slices)) for row in f.rows()}
-        if keys & seen:
-            return True
-        seen |= keys
-    return False
-
-
-def _with_several_groups(findings: Findings) -> set[str]:
-    """Metrics with a row for each of several groups: the group is part of their name."""
-    seen: dict[str, set[Any]] = {}
-    for metric, group in zip(findings.columns["metric"], findings.columns["group"], strict=True):
-        seen.setdefault(metric, set()).add(group)
-    return {metric for metric, groups in seen.items() if len(groups) > 1}
-
-
-def _standing(where: tuple[Any, ...], cells: dict[tuple[str, Any], dict[str, Any]]) -> Standing:
-    metrics = tuple(dict.fromkeys(name for name, _ in cells))
-    systems = tuple(dict.fromkeys(system for _, system in cells))
-    values, fairness = np.full((2, len(systems), len(metrics)), np.nan)
-    rows = {}
-    for (name, system), row in cells.items():
-        i, j = systems.index(system), metrics.index(name)
-        rows[i, j] = row
-        values[i, j] = np.nan if row["estimate"] is None else row["estimate"]
-        fairness[i, j] = oriented(values[i, j], row["better"], row["ideal"])
-    return Standing(where, systems, metrics, values, fairness, rows)
+            name = f"{row['metric']} {row['group']}" if groups[row["metric"]] > 1 else row["metric"]
+            where = (*([result_name] if overlap else []), *(row[s] for s in others))
+            cells_by_slice.setdefault(where, {})[name, row[column]] = row
+    others = ("experiment", *others) if overlap else others
+    return others, [Standing.from_cells(where, cells) for where, cells in cells_by_slice.items()]

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from evenhand.audits.declare import Takes, log, pairs
+from evenhand.audits.declare import log
+from evenhand.audits.parameters import Takes, pairs
 from evenhand.audits.population import padded
 from evenhand.errors import EvenhandError
 from evenhand.sources.columns import INTEGERS

@@ -11,19 +11,7 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import enough, notes, suppressed
-from evenhand.audits.declare import (
-    Call,
-    Columns,
-    Count,
-    Label,
-    Level,
-    Metrics,
-    Seed,
-    Table,
-    Takes,
-    audit,
-    pairs,
-)
+from evenhand.audits.declare import Call, audit
 from evenhand.audits.experiment.designs import (
     Comparison,
     ExperimentSpec,
@@ -35,6 +23,7 @@ from evenhand.audits.experiment.designs import (
     viewers_randomized,
 )
 from evenhand.audits.inequality import METRICS
+from evenhand.audits.parameters import Columns, Count, Label, Level, Metrics, Seed, Table, Takes, pairs
 from evenhand.audits.units import By, Population
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError, listing

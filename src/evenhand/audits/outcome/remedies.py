@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
 from evenhand.audits.assemble import adjusted
 from evenhand.audits.declare import Call, log
@@ -522,15 +523,8 @@ def _kept(square: float, free: int) -> float:
 
 
 def _rising(values: Floats, weight: Floats) -> Floats:
-    """The nearest curve that never falls (pool adjacent violators)."""
-    blocks: list[list[float]] = []
-    for value, w in zip(values.tolist(), np.maximum(weight, 1e-9).tolist(), strict=True):
-        blocks.append([value, w, 1])
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            last = blocks.pop()
-            mass = blocks[-1][1] + last[1]
-            blocks[-1] = [(blocks[-1][0] * blocks[-1][1] + last[0] * last[1]) / mass, mass, blocks[-1][2] + last[2]]
-    return np.repeat([b[0] for b in blocks], [int(b[2]) for b in blocks])
+    """The nearest curve that never falls."""
+    return np.asarray(isotonic_regression(values, weights=np.maximum(weight, 1e-9)).x)
 
 
 def _read(knots: Floats, curve: Floats, s: Floats) -> Floats:

@@ -15,7 +15,8 @@ from evenhand.allocation.objectives import Atkinson, Evenness, Objective, Shares
 from evenhand.allocation.replay import Replayed, Stage
 from evenhand.attention import parse
 from evenhand.audits.assemble import notes
-from evenhand.audits.declare import Call, Level, Seed, Table, TableOrColumn, Takes, audit, log, pairs
+from evenhand.audits.declare import Call, audit, log
+from evenhand.audits.parameters import Level, Seed, Table, TableOrColumn, Takes, pairs
 from evenhand.audits.rebalance.frontier import Candidates, Frontier, Headroom, Part, RebalanceResult, headroom
 from evenhand.cards import REGISTRY, Between, Floats, MetricSpec, parse_call, parse_metric
 from evenhand.errors import EvenhandError, listing, unknown_name
