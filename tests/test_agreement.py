@@ -256,6 +256,6 @@ def test_the_verb_sensitivity_takes_a_choice_at_a_time(tmp_path, monkeypatch, ca
     assert "Did you mean 'attention'" in capsys.readouterr().err
     assert main([*words, "--vary", "attention"]) == 2
     assert main([*words, "--group", "side", "--vary", "attention=log"]) == 2
-    assert "--group is no option of exposure" in capsys.readouterr().err
+    assert "--group is not an option of exposure" in capsys.readouterr().err
     assert main(["sensitivity", "prefix", "runs.csv", "--vary", "metrics=ndd"]) == 2
     assert "prefix needs --group" in capsys.readouterr().err

@@ -67,14 +67,14 @@ def test_rankings_without_groups_name_the_file_that_is_lacking(tmp_path, capsys)
     assert main(["look", str(path)]) == 0
     assert "GROUPS.csv is a file with a group for each item." in capsys.readouterr().out
     assert main(["look", str(path), "--run"]) == 2
-    assert "No question can be asked" in capsys.readouterr().err
+    assert "These columns are not enough" in capsys.readouterr().err
 
 
 def test_a_file_nobody_can_ask_anything_of_says_so(tmp_path, capsys):
     path = tmp_path / "dull.csv"
     path.write_text("x\n1.5\n2.5\n", encoding="utf-8")
     assert main(["look", str(path)]) == 0
-    assert "No question fits" in capsys.readouterr().out
+    assert "No audit fits" in capsys.readouterr().out
 
 
 def test_population_is_explained_where_it_is_asked_for(tmp_path, capsys):

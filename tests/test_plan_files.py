@@ -84,7 +84,7 @@ def test_variables_come_from_the_plan_or_the_command(folder, capsys):
     [
         ([], "uses ${DATE}, which has no value. Pass --at 2026-11-16"),
         (["--at", "yesterday"], "at='yesterday' is not a date"),
-        (["--set", "DATE"], "--set 'DATE' names no variable"),
+        (["--set", "DATE"], "--set 'DATE' is not NAME=VALUE"),
         (["--at", "2026-11-01", "--history", "h.parquet", "--each", "day"], "Leave one"),
         (["--each", "day"], "Add --history FILE"),
         (["--at", "2026-11-01", "--since", "2026-11-01"], "Add --each day"),
@@ -178,12 +178,12 @@ def test_what_holds_one_answer_is_refused_for_several(folder, capsys, words):
         (("rng = 1", 'chek = ["gini <= 1"]'), "Did you mean 'check'?"),
         (("rng = 1", 'histori = "x.parquet"'), "Did you mean 'history'?"),
         (('audit = "inequality"', 'audit = "inequalty"'), "Did you mean 'inequality'?"),
-        (('audit = "inequality"', ""), "names no audit"),
+        (('audit = "inequality"', ""), "does not say which audit to run"),
         (('unit = "author"\n', ""), "lacks unit"),
-        (("rng = 1", "check = 3"), "check=3 is no list of texts"),
-        (("rng = 1", "history = 3"), "history=3 is no text"),
-        (("rng = 1", 'outputs = ["x.docx"]'), "has an ending that is not known"),
-        (("rng = 1", "audits = 3"), "Write each below a line [[audits]]"),
+        (("rng = 1", "check = 3"), "check=3 is not a list of strings"),
+        (("rng = 1", "history = 3"), "history=3 is not a string"),
+        (("rng = 1", 'outputs = ["x.docx"]'), "has an unknown file ending"),
+        (("rng = 1", "audits = 3"), "Write each audit below a line [[audits]]"),
         (("rng = 1", "variables = 3"), "Write [variables]"),
         (("rng = 1", 'inconclusive = "maybe"'), "inconclusive='maybe'"),
         (("${DATE}", "${DTAE}"), "uses ${DTAE}, which has no value. Did you mean 'DATE'?"),
@@ -202,11 +202,11 @@ def test_no_parameter_of_an_audit_is_called_like_a_key_of_whole_plans():
 
 def test_all_days_are_walked_once(folder, capsys):
     assert run("plan.toml", "--history", "h.parquet", "--each", "day") == 0
-    assert "4 days were added to h.parquet; 0 were there." in capsys.readouterr().err
+    assert "added 4 days to h.parquet; 0 were already there" in capsys.readouterr().err
     assert eh.history("h.parquet").frame["at"].to_list() == [DAY + dt.timedelta(i) for i in range(4)]
     before = (folder / "h.parquet").read_bytes()
     assert run("plan.toml", "--history", "h.parquet", "--each", "day") == 0
-    assert "0 days were added to h.parquet; 4 were there." in capsys.readouterr().err
+    assert "added 0 days to h.parquet; 4 were already there" in capsys.readouterr().err
     assert (folder / "h.parquet").read_bytes() == before
 
 
@@ -227,7 +227,7 @@ def test_a_walk_from_elsewhere_asks_the_same_plan(folder, monkeypatch, capsys):
     assert run("plan.toml", "--history", "h.parquet", "--each", "day") == 0
     monkeypatch.chdir("/")
     assert run(folder / "plan.toml", "--history", folder / "h.parquet", "--each", "day") == 0
-    assert "4 were there" in capsys.readouterr().err
+    assert "4 were already there" in capsys.readouterr().err
     result = eh.inequality(
         str(folder / "log/2026-11-01.parquet"),
         unit="author",
@@ -315,7 +315,7 @@ def test_a_walk_that_is_killed_again_and_again_gets_there(folder):
 def test_a_plan_without_days_cannot_be_walked(folder, capsys):
     write(folder, "one.toml", PLAN.replace("${DATE}", "2026-11-01"))
     assert run("one.toml", "--history", "h.parquet", "--each", "day") == 2
-    assert "reads no file of a day" in capsys.readouterr().err
+    assert "reads no dated file" in capsys.readouterr().err
 
 
 def test_the_same_day_again_is_refused_when_the_numbers_differ(folder, capsys):
@@ -433,8 +433,8 @@ def test_a_plan_made_from_a_command_does_what_it_does(folder, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "no command"),
-        (["metrics"], "'metrics' is no audit"),
+        ([], "needs a command"),
+        (["metrics"], "'metrics' is not an audit"),
         (["inequality", "x.csv", "--unit", "a"], "--population"),
     ],
 )

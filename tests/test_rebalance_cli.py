@@ -92,7 +92,7 @@ def test_boosts_from_a_file_re_rank_another(folder, capsys):
         (["--boosts", "boosts.xlsx"], "End the file in"),
         (["--boosts", "nowhere/boosts.csv"], "cannot be written"),
         (["--boosts", "candidates.parquet"], "read or written by this command already"),
-        (["--take", "0.1"], "--take names the strength of files"),
+        (["--take", "0.1"], "--take is the strength of the files to write"),
         (["--rankings", "new.csv", "--take", "0.33"], "was not searched"),
         (["--strength", "two"], "--strength 'two' is not a number"),
         (["--objective", "0=0.5"], "do not add up to 1"),

@@ -31,12 +31,12 @@ def refused(words, capsys):
 
 def test_a_misspelt_option_is_named_although_another_is_lacking_for_it(log, capsys):
     said = refused(["inequality", log, "--unt", "author_id", "--population", "none"], capsys)
-    assert "--unt is no option. Did you mean '--unit'?" in said
+    assert "--unt is not an option. Did you mean '--unit'?" in said
 
 
 def test_an_option_too_many_is_named(log, capsys):
     said = refused(["inequality", log, "--unit", "author_id", "--population", "none", "--metrc=gini"], capsys)
-    assert "--metrc is no option. Did you mean '--metric'?" in said
+    assert "--metrc is not an option. Did you mean '--metric'?" in said
 
 
 def test_population_is_explained_in_two_lines_where_it_is_lacking(log, capsys):

@@ -21,10 +21,9 @@ from evenhand.cli.streams import guarded
 from evenhand.errors import EvenhandError, printable, suggestion, without_keys
 
 if TYPE_CHECKING:
-    from evenhand.audits.declare import Audit
     from evenhand.results import Result
 
-__all__ = ["POPULATION", "VERBS", "audit_of", "is_audit", "main", "options_of", "parse", "run_audit"]
+__all__ = ["POPULATION", "VERBS", "is_audit", "main", "options_of", "parse", "run_audit"]
 
 EPILOG = """\
 Answers go to standard output, everything else to standard error.
@@ -62,7 +61,7 @@ def _exit_code(words: Sequence[str]) -> int:
         _print_error("interrupted; nothing was written.")
         return 130
     except MemoryError:
-        _print_error("out of memory. Slice the input, or use --engine duckdb.")
+        _print_error("out of memory. Audit a part of the rows, or use a machine with more memory.")
     except OSError as error:
         reason = error.strerror or type(error).__name__
         _print_error(f"{str(error.filename or 'A file')!r} cannot be used ({reason}). Pass another path.")
@@ -87,7 +86,7 @@ def _run(words: Sequence[str]) -> int:
     args = parser.parse_args(words)
     if "output" in args:
         importlib.import_module("evenhand.cli.options").output_files(args)
-    if (module := _module(args.verb)) and not is_audit(args.verb):
+    if module := _module(args.verb):
         return int(module.run(args))
     from evenhand.cli.options import finish
 
@@ -103,20 +102,14 @@ def _print_error(message: object, *_: object, **__: object) -> None:
 
 
 def _module(verb: str) -> ModuleType | None:
-    """The module of a verb, where it is more than the options of its audit."""
+    """The module of a verb that runs no audit, or more than one."""
     name = f"evenhand.cli.{verb.replace('-', '_')}"
     return importlib.import_module(name) if importlib.util.find_spec(name) else None
 
 
 def is_audit(verb: str) -> bool:
     """Whether the verb runs an audit, whose declaration has all its options."""
-    return not hasattr(_module(verb), "run")
-
-
-def audit_of(verb: str) -> Audit:
-    from evenhand.audits.declare import find
-
-    return find(verb.replace("-", "_"))
+    return _module(verb) is None
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -131,31 +124,29 @@ def run_audit(words: Sequence[str]) -> tuple[argparse.Namespace, Result]:
 
 
 def _result(args: argparse.Namespace) -> Result:
-    from evenhand.cli.audit import call, in_flags
-    from evenhand.cli.options import progress
+    from evenhand.cli.audit import audit_of, call, reading
+    from evenhand.cli.extras import EXTRAS, keep
 
-    module, audit = _module(args.verb), audit_of(args.verb)
-    try:
-        with progress("reading", quiet=args.no_progress):
-            result: Result = call(audit, args)
-            return module.after(result, args) if module and hasattr(module, "after") else result
-    except EvenhandError as error:
-        raise EvenhandError(in_flags(str(error), audit)) from error
+    audit = audit_of(args.verb)
+    _, after = EXTRAS.get(args.verb, (None, keep))
+    with reading(audit, args):
+        result: Result = after(call(audit, args), args)
+    return result
 
 
 def _add_arguments(verb: str, parser: argparse.ArgumentParser) -> None:
-    """Add the options of a verb: of its audit, of its module, and of every answer."""
-    module = _module(verb)
-    if module and not is_audit(verb):
+    """Add the options of a verb: of its module, or of its audit, its extras and every answer."""
+    if module := _module(verb):
         module.add_arguments(parser)
         return
-    from evenhand.cli.audit import add_audit
+    from evenhand.cli.audit import add_audit, audit_of
+    from evenhand.cli.extras import EXTRAS
     from evenhand.cli.options import add_output, add_systems
 
     audit = audit_of(verb)
     add_audit(parser, audit)
-    if module and hasattr(module, "add_arguments"):
-        module.add_arguments(parser)
+    if verb in EXTRAS:
+        EXTRAS[verb][0](parser)
     if "system" in audit.parameters:
         add_systems(parser)
     add_output(parser, audit.charts)
@@ -195,7 +186,7 @@ class _Parser(argparse.ArgumentParser):
         for word in self.words:
             option = word.partition("=")[0]
             if option.startswith("--") and option != "--" and self.options and option not in self.options:
-                return f"{option} is no option. {suggestion(option, self.options)}"
+                return f"{option} is not an option. {suggestion(option, self.options)}"
         return ""
 
 

@@ -7,11 +7,12 @@ import contextlib
 import re
 import shlex
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from evenhand.audits.declare import Audit
+from evenhand.audits.declare import Audit, find
 from evenhand.audits.parameters import Parameter, bare, options
+from evenhand.cli.options import progress
 from evenhand.errors import EvenhandError
 from evenhand.sources.files import TALLY
 
@@ -26,6 +27,14 @@ COMMON_HELP = {
     "rng": "random seed (default: drawn and recorded)",
 }
 """Help on the parameters that audits share, where their docstrings do not describe them."""
+TYPED_HELP = {
+    "attention": (r"; or a weight for each rank, .*? function of the rank", "; or the weight of each rank, repeated"),
+    "cutoffs": (r" \(default: .*\)", ""),
+    "rankings": (r": `?result\.headroom.*", ", to show how far they are from the frontier"),
+    "vary": (r".*", "choice to try, as argument=value, such as attention=log, unknown=group or metrics=awrf@10"),
+    "within": (r"With the unit column too, .*?, they", "With the unit column as well (repeat the option), they"),
+}
+"""Parts of docstrings that speak of Python, as patterns, and what to say on the command line instead."""
 
 HOW = ("metrics", "interval", "level", "rng", "min_units", "nan_policy")
 
@@ -139,17 +148,37 @@ def _choices(parameter: Parameter) -> list[str] | None:
 
 
 def describe(parameter: Parameter) -> str:
-    """A parameter's docstring and default, without Python's quotes, as argparse help."""
-    text = (parameter.about or COMMON_HELP.get(parameter.name, "")).rstrip(".")
+    """A parameter's docstring and default in words of the command line, as argparse help."""
+    text, default = (parameter.about or COMMON_HELP.get(parameter.name, "")).rstrip("."), parameter.default
+    if parameter.name in TYPED_HELP:
+        pattern, words = TYPED_HELP[parameter.name]
+        text = re.sub(pattern, words, text, count=1)
+    text = re.sub(r"\{(\w+): (number|share)\}", r"\1=\2,...", text)
+    text = re.sub(r"(, or|[,;])? ?`?\{\w+: (\{[^}]*\}|[^{}]*)\}`?", "", text)  # a mapping cannot be typed
+    if default is None:
+        text = re.sub(r"; `?None`? (is|means) ([^;]+)$", r" (default: \2)", text)
     if parameter.takes.many and "repeated" not in text:
         text += "; may be repeated"
-    default = parameter.default
     has_default = default not in (None, (), "") and not parameter.required and not isinstance(default, bool)
     if has_default and "default" not in text:
-        text += f" (default: {default})"
+        text += f" (default: {', '.join(map(str, default)) if isinstance(default, tuple) else default})"
     for old, new in (("`", ""), ('"', ""), ("eh.", ""), ("None", "none"), ("True", "true"), ("%", "%%")):
         text = text.replace(old, new)
-    return re.sub(r"\{(\w+): (number|share)\}", r"\1=\2,...", text)
+    return text
+
+
+def audit_of(verb: str) -> Audit:
+    return find(verb.replace("-", "_"))
+
+
+@contextlib.contextmanager
+def reading(audit: Audit, args: argparse.Namespace) -> Iterator[None]:
+    """Show progress while an audit runs; its errors speak of options."""
+    try:
+        with progress("reading", quiet=args.no_progress):
+            yield
+    except EvenhandError as error:
+        raise EvenhandError(in_flags(str(error), audit)) from error
 
 
 def call(audit: Audit, args: argparse.Namespace) -> Any:
@@ -191,7 +220,9 @@ def _bind_positional(parameter: Parameter, typed: Any, args: argparse.Namespace)
 def source(files: Sequence[str], engine: str, master: str | None = None) -> Any:
     """Paths as an audit takes them, with the cluster that reads them for --engine spark."""
     if master is not None and engine != "spark":
-        raise EvenhandError(f"--master {master} is a cluster of Spark. Add --engine spark, or leave it out.")
+        raise EvenhandError(
+            f"--master {master} only works with --engine spark. Add --engine spark, or leave --master out."
+        )
     if engine == "spark" and not files[0].endswith((".npz", ".npy")):
         from evenhand.sources.opening import Files
 

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.action == "list":
         if args.tool or args.python:
-            raise EvenhandError("list asks no tool. Leave --tool and --python out, or type run.")
+            raise EvenhandError("list does not run a tool. Leave --tool and --python out, or use run.")
         return _list(args.metric, args.format)
     if not args.tool:
         raise EvenhandError("run needs a tool. Pass --tool MODULE:ADAPTER, or a name of: evenhand conformance list.")
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     finally:
         sys.path.remove("")
     if not score.offered():
-        raise EvenhandError(f"{args.tool} offers none of these metrics. See: evenhand conformance list.")
+        raise EvenhandError(f"{args.tool} has none of these metrics. See: evenhand conformance list.")
     if args.format == "json":
         print(json.dumps(_plain(score), ensure_ascii=False, indent=1))
     else:
@@ -73,7 +73,10 @@ def _list(names: list[str], format: str) -> int:
         return 0
     if names:
         head = ["id", "input", "parameters", "exact", "why"]
-        cells = [[v["id"], _brief(v["input"]), _brief(v["parameters"]), _exact(v), v["why"]] for v in vectors]
+        cells = []
+        for v in vectors:
+            exact = f"undefined: {v['undefined']}" if v["value"] is None else str(v["exact"])[:24]
+            cells.append([v["id"], _brief(v["input"]), _brief(v["parameters"]), exact, v["why"]])
         print("\n".join(aligned(head, cells, widest=[30, 60, 30, 30, 60])))
         print("\n".join(f"{law['id']}: {law['law']}, {kit()['reading']['laws'][law['relation']]}" for law in laws))
         return 0
@@ -83,17 +86,13 @@ def _list(names: list[str], format: str) -> int:
         rows.append([name, str(sum(v["metric"] == name for v in vectors)), ", ".join(obeyed)])
     print("\n".join(aligned(["metric", "vectors", "laws"], rows, right=[False, True, False])))
     print(f"\n{len(vectors)} vectors and {len(laws)} laws, version {kit()['version']}, {kit()['license']}.")
-    print(f"Adapters that come along: {', '.join(tools())}.")
+    print(f"Bundled adapters: {', '.join(tools())}.")
     return 0
 
 
 def _brief(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) < 120 else text[:116] + " ..."
-
-
-def _exact(vector: dict[str, Any]) -> str:
-    return f"undefined: {vector['undefined']}" if vector["value"] is None else str(vector["exact"])[:24]
 
 
 def _text(score: Score, *, differences: bool) -> str:
@@ -114,7 +113,7 @@ def _text(score: Score, *, differences: bool) -> str:
     lines += ["", f"{score.version or score.tool}: {agreed} of {offered} vectors agree ({agreed / offered:.1%}), "
               f"{len(score.offered())} of {len({c.metric for c in score.vectors})} metrics offered."]  # fmt: skip
     if offered > agreed:
-        lines.append(f"{reasons.total()} of the other {offered - agreed} are what a stated reason leads to.")
+        lines.append(f"{reasons.total()} of the other {offered - agreed} follow from a stated reason:")
         lines += [f"  {count} x {reason}" for reason, count in reasons.most_common()]
     if differences:
         lines += ["", *(_line(c) for c in (*score.vectors, *score.laws) if c.status in ("differs", "fails"))]

@@ -27,7 +27,7 @@ QUESTIONS = (
         "inequality",
     ),
     (
-        "Which source makes the skew?",
+        "Which source drives the inequality?",
         "sources {folder}/engagements.parquet --unit author_id --amount impressions --population {folder}/authors.parquet "
         "--source source --interval 'percentile(199)' --seed {seed}",
         "sources",

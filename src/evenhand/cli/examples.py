@@ -1,8 +1,7 @@
 """The verbs in the order of `evenhand --help`: a summary line, then examples and notes.
 
-A verb that runs an audit needs an entry here and nothing else: its options come from the audit's declaration. A module of the
-verb's name in this package may add options (`add_arguments(parser)`) and act on them (`after(result, args)`); verbs that run
-no audit have a module with `add_arguments(parser)` and `run(args) -> int`.
+A verb that runs an audit needs an entry here and nothing else: its options come from the audit's declaration (a few have more,
+in `extras.py`). Verbs that run no audit have a module of their name with `add_arguments(parser)` and `run(args) -> int`.
 """
 
 VERBS = {

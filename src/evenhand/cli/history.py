@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE.parquet", help="history, as --history writes it")
     parser.add_argument(
         "--alarm", metavar="RATE", nargs="?", const=0.05, type=float,
-        help="show the alarms only; RATE is the chance that a stable quantity ever raises a false one (default: 0.05)",
+        help="show only the alarms; RATE is the chance that a stable series ever raises a false alarm (default: 0.05)",
     )  # fmt: skip
     add_output(parser, ["trend"], gates=False)
 
@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     from evenhand.results import Result
 
     if args.history or args.check:
-        raise EvenhandError("--history and --check are for the answer of an audit, and this is none. Leave them out.")
+        raise EvenhandError("--history and --check only work with an audit. Leave them out.")
     stored = history(args.file)
     rate = RATE if args.alarm is None else args.alarm
     if args.format in ("openmetrics", "grafana") and not args.sentences:

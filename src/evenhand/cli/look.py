@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.html and not args.run:
         raise EvenhandError(
-            "--html needs an answer to write down. Add --run, or type one of the commands below --help."
+            "--html needs a result to report. Add --run, or add --html to one of the proposed commands."
         )
     sample = inspect(args.file if len(args.file) > 1 else args.file[0])
     proposals = questions(sample, args.file)
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     runnable = [question for question in proposals if GROUPS not in question.words]
     if not runnable:
         raise EvenhandError(
-            "No question can be asked with these columns alone. Run evenhand look without --run to see what was found."
+            "These columns are not enough for any audit. Run evenhand look without --run to see what was found."
         )
     words = [*runnable[0].words, "--sentences", *(["--html", args.html] if args.html else [])]
     print(f"$ {shlex.join(['evenhand', *words])}", file=sys.stderr)
@@ -77,7 +77,7 @@ def proposed(proposals: list[Question]) -> list[str]:
 
     if not proposals:
         return [
-            "No question fits these columns as they are named. An audit needs, for example, a column of units and one of amounts:",
+            "No audit fits these column names. An audit needs, for example, a column of units and one of amounts:",
             "  evenhand inequality FILE --unit COLUMN --amount COLUMN --population none",
         ]
     lines = ["It can answer (the most likely first):"]
@@ -193,10 +193,8 @@ def _parts(sample: Sample, files: list[str]) -> Question | None:
     words, group = spread.words[1:-2], spread.words[-1]
     unit = words[words.index("--unit") + 1]
     if sample.is_constant_within(unit, group):
-        return Question(
-            "Does the inequality lie within groups or between them?", ["decompose", *words, "--group", group]
-        )
-    return Question("Which source makes the skew?", ["sources", *words, "--source", group])
+        return Question("Is the inequality within groups or between them?", ["decompose", *words, "--group", group])
+    return Question("Which source drives the inequality?", ["sources", *words, "--source", group])
 
 
 QUESTIONS: tuple[Callable[[Sample, list[str]], Question | None], ...] = (

@@ -42,23 +42,21 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-VERBS = {
-    "inequality": ("Spectrum",),
-    "prefix": ("Placement",),
-    "exposure": ("Exposed", "Exposure", "Amortised", "Represented"),
-    "pairwise": ("Pairs",),
-    "outcome-test": ("Moments",),
-    "recommender": ("Crosstab",),
-}
-"""The tallies that the metrics of a verb read; metrics of other tallies are plain functions."""
-
-
 def _by_verb(registry: Any) -> list[str]:
     """Every metric with the question it answers, under the verb that measures it."""
+    tallies_of = {
+        "inequality": ("Spectrum",),
+        "prefix": ("Placement",),
+        "exposure": ("Exposed", "Exposure", "Amortised", "Represented"),
+        "pairwise": ("Pairs",),
+        "outcome-test": ("Moments",),
+        "recommender": ("Crosstab",),
+        "": (),  # metrics of other tallies
+    }
     width = max(map(len, registry))
     left = dict(registry)
     parts = []
-    for verb, tallies in {**VERBS, "": ()}.items():
+    for verb, tallies in tallies_of.items():
         names = sorted(n for n, m in left.items() if not verb or m.card.needs.__name__ in tallies)
         head = f"evenhand {verb}" if verb else "plain functions of evenhand.metrics"
         parts.append("\n".join([head, *(f"  {name.ljust(width)}  {left.pop(name).card.asks}" for name in names)]))
@@ -71,6 +69,7 @@ def _compare(name: str | None, format: str) -> int:
     from evenhand.findings import plain
     from evenhand.metrics.conventions import compare
     from evenhand.report.table import aligned
+    from evenhand.report.words.text import number
 
     if name is None:
         several = ", ".join(sorted(n for n, metric in REGISTRY.items() if metric.conventions))
@@ -82,7 +81,8 @@ def _compare(name: str | None, format: str) -> int:
     card = REGISTRY[name].card
     inputs = list(rows[0].values)
     head = ["convention", "tool", *inputs, "what it does"]
-    cells = [[r.convention, r.tool, *(_shown(r.values[i]) for i in inputs), r.does] for r in rows]
+    shown = [["nan" if math.isnan(r.values[i]) else number(r.values[i]) for i in inputs] for r in rows]
+    cells = [[r.convention, r.tool, *values, r.does] for r, values in zip(rows, shown, strict=True)]
     count = len({tuple(row[2:-1]) for row in cells})
     answers = "one word, and one answer on these inputs." if count == 1 else f"one word, {count} different answers."
     print(f"{card.title}: {answers}\n" if inputs else card.title)
@@ -101,19 +101,15 @@ def _table(name: str | None, format: str) -> int:
 
     rows = lookup({name: REGISTRY[name]} if name else None)
     if not rows:
-        raise EvenhandError(f"--table is of metrics of rankings, and {name} is none. See: evenhand metrics {name}")
+        raise EvenhandError(
+            f"{name} is not a ranking metric, so --table has no row for it. See: evenhand metrics {name}"
+        )
     if format == "json":
         print(json.dumps(rows, ensure_ascii=False, indent=1))
     else:
         widest = [18, 18, 10, 11, 22, 14, 8, 9, 46]
         print("\n".join(aligned(list(rows[0]), [list(row.values()) for row in rows], widest=widest)))
     return 0
-
-
-def _shown(value: float) -> str:
-    from evenhand.report.words.text import number
-
-    return "nan" if math.isnan(value) else number(value)
 
 
 def _plain(metric: Any) -> dict[str, Any]:
@@ -129,24 +125,18 @@ def _plain(metric: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _span(low: float, high: float) -> str:
-    from evenhand.report.words.text import number
-
-    if math.isinf(high):
-        return "any number" if math.isinf(low) else f"{number(low)} and above"
-    return f"{number(low)} to {number(high)}"
-
-
 def _card(metric: Any) -> str:
     from evenhand.report.words.text import DIRECTION, number
 
     card, (low, high), ideal = metric.card, metric.span(), metric.ideal()
-    direction = DIRECTION[metric.better()]
+    span = f"{number(low)} to {number(high)}"
+    if math.isinf(high):
+        span = "any number" if math.isinf(low) else f"{number(low)} and above"
     parameters = ", ".join(f"{n}={p.default!r}" for n, p in metric.parameters.items()) or "none"
     lines = [
         f"{card.name}  {f'({card.symbol})  ' if card.symbol else ''}{card.title}", "", f"  {card.asks}", "",
         f"  formula     {card.formula}" if card.formula else "",
-        f"  range       {_span(low, high)}; {direction}",
+        f"  range       {span}; {DIRECTION[metric.better()]}",
         "" if math.isnan(ideal) else f"  ideal       {number(ideal)}",
         f"  parameters  {parameters}",
         f"  example     {card.example}" if card.example else "",
@@ -156,10 +146,7 @@ def _card(metric: Any) -> str:
         lines += ["", "  Which one is this? What other tools say:"]
         lines += [textwrap.fill(v, 100, initial_indent="  - ", subsequent_indent="    ") for v in card.variants]
     if metric.conventions:
-        lines += [
-            "",
-            f"  Other tools' numbers beside ours: evenhand metrics {card.name} --compare",
-        ]
+        lines += ["", f"  Other tools' numbers next to ours: evenhand metrics {card.name} --compare"]
     if card.references:
         lines += ["", f"  see {', '.join(card.references)} in docs/references.toml"]
     return "\n".join(line for i, line in enumerate(lines) if line or i in (1, 3) or (i and lines[i - 1]))

@@ -33,7 +33,7 @@ def add_output(parser: argparse.ArgumentParser, charts: Sequence[str] = (), *, g
     out = parser.add_argument_group("output")
     out.add_argument("--format", choices=FORMATS, default="table", help="format of the answer (default: table)")
     out.add_argument(
-        "--raw", action="store_true", help="leave csv and tsv cells as they are, even text that a spreadsheet would run"
+        "--raw", action="store_true", help="do not escape csv and tsv cells that a spreadsheet would run as a formula"
     )
     out.add_argument("--output", metavar="FILE", help="write the answer to FILE instead of standard output")
     out.add_argument("--html", metavar="FILE", help="write a report that opens in any browser")
@@ -62,7 +62,7 @@ def _add_checks(parser: argparse.ArgumentParser, *, hidden: bool) -> None:
             group.add_argument(name, help=argparse.SUPPRESS if hidden else help, **more)
 
     repeated: dict[str, Any] = {"action": "append", "default": []}
-    text = "exit with 1 unless this holds, such as 'gini <= 0.9' (a metric, a sign, a number); may be repeated"
+    text = "exit with code 1 unless this holds, such as 'gini <= 0.9'; may be repeated"
     add("--check", text, dest="check", metavar="RULE", **repeated)
     text = "saved result (--format json) for rules such as 'gini <= baseline + 0.01'; may be repeated"
     add("--baseline", text, dest="against", metavar="FILE.json", **repeated)
@@ -73,7 +73,7 @@ def _add_checks(parser: argparse.ArgumentParser, *, hidden: bool) -> None:
     add("--summary", text, dest="summary", metavar="FILE.md")
     text = "append the numbers to this file, a row per day, plan, slice, metric and group"
     add("--history", text, dest="history", metavar="FILE.parquet")
-    add("--at", "date of the numbers", dest="at", metavar="DATE")
+    add("--at", "date of the numbers, such as 2026-11-16", dest="at", metavar="DATE")
     text = "with --history: replace earlier numbers of the same plan and day"
     add("--replace", text, dest="replace", action="store_true", default=False)
 
@@ -82,7 +82,7 @@ def add_systems(parser: argparse.ArgumentParser) -> None:
     """Add the comparison of systems, for audits that take a column of systems."""
     parser.add_argument_group("systems").add_argument(
         "--systems", choices=("table", "markdown", "latex"),
-        help="print systems by metrics instead; letters mark significant differences on the same requests",
+        help="print a table of systems by metrics instead; letters mark significant differences on the same requests",
     )  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def output_files(args: argparse.Namespace, deliveries: Sequence[Delivery] = ()) 
         *filter(None, [args.html, args.output, args.junit, args.summary, *written]),
     ]
     if args.history and not args.at and not getattr(args, "each", None):
-        raise EvenhandError("--history keeps numbers by day, and no day was given. Add --at 2026-11-16.")
+        raise EvenhandError("--history needs the date of the numbers. Add --at 2026-11-16.")
     reads = [path for delivery in deliveries for path in delivery.reads if os.path.isfile(path)]
     refuse_unwritable(files, [*inputs(args), *reads])
     refuse_unwritable(filter(None, [args.history]))
@@ -166,9 +166,9 @@ def chart_file(spec: str) -> tuple[str, str]:
     """Kind and path of `KIND=FILE`."""
     kind, equals, path = spec.partition("=")
     if not equals or not path:
-        raise EvenhandError(f"--plot {spec!r} names no file. Write KIND=FILE.svg, for example lorenz=curve.svg.")
+        raise EvenhandError(f"--plot {spec!r} has no file name. Write KIND=FILE.svg, for example lorenz=curve.svg.")
     if Path(path).suffix not in (".svg", ".png", ".html"):
-        raise EvenhandError(f"--plot {spec!r} has an ending that is not known. End the file in .svg, .png or .html.")
+        raise EvenhandError(f"--plot {spec!r} has an unknown file ending. End the file name in .svg, .png or .html.")
     return kind, path
 
 

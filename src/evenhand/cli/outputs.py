@@ -20,8 +20,7 @@ from evenhand.report.files import table_bytes, write_table, write_whole
 from evenhand.report.gates import Gate, junit, summary
 from evenhand.results import load
 
-MAX_SENTENCES = 10
-"""Sentences that --sentences prints of an audit that has key sentences, where it could print a hundred."""
+MAX_SENTENCES = 10  # that --sentences prints of an audit that has key sentences, where it could print a hundred
 
 
 class Outputs:
@@ -30,21 +29,19 @@ class Outputs:
     def __init__(self, deliveries: Sequence[Delivery], args: argparse.Namespace) -> None:
         self.args = args
         self.at = None if args.at is None else day(args.at)
-        self.deliveries = [replace(delivery, result=self._dated(delivery.result)) for delivery in deliveries]
-        self.checks = [self._check(delivery) for delivery in self.deliveries]
-
-    def _dated(self, result: Any) -> Any:
-        if self.at is None:
-            return result
-        facts = {**result.findings.provenance, "at": self.at.isoformat()}
-        return replace(result, findings=replace(result.findings, provenance=facts))
-
-    @staticmethod
-    def _check(delivery: Delivery) -> Checks:
-        if not delivery.check:
-            return Checks(())
-        baselines = [load(path).findings for path in delivery.baseline]
-        return check(delivery.result.findings, delivery.check, baseline=baselines, inconclusive=delivery.inconclusive)
+        self.deliveries: list[Delivery] = []
+        self.checks: list[Checks] = []
+        for delivery in deliveries:
+            result, baselines = delivery.result, [load(path).findings for path in delivery.baseline]
+            findings, rules = result.findings, delivery.check
+            if self.at is not None:
+                findings = replace(findings, provenance={**findings.provenance, "at": self.at.isoformat()})
+                result = replace(result, findings=findings)
+            self.deliveries.append(replace(delivery, result=result))
+            checks = (
+                check(findings, rules, baseline=baselines, inconclusive=delivery.inconclusive) if rules else Checks(())
+            )
+            self.checks.append(checks)
 
     def append_history(self) -> None:
         if self.args.history is None:
@@ -60,12 +57,16 @@ class Outputs:
         args = self.args
         if (args.html or args.plot) and len(self.deliveries) > 1:
             raise EvenhandError(
-                "--html and --plot take one audit, and the plan asks several. Give each its outputs in the plan."
+                "--html and --plot are for one audit, and the plan has several. Give each its outputs in the plan."
             )
         writers: list[Callable[[], Any]] = []
+        if args.plot or any(delivery.plots for delivery in self.deliveries):
+            from evenhand.report.charts import (
+                registry as charts,
+            )  # Altair is slow to load, and most commands draw nothing
         for delivery in self.deliveries:
             for kind, path in map(chart_file, [*args.plot, *delivery.plots]):
-                writers.append(functools.partial(_save, delivery.result.plot(kind), path))
+                writers.append(functools.partial(charts.save, delivery.result.plot(kind), path))
             paths = [*delivery.outputs, *filter(None, [args.html])]
             writers += [self._writer(delivery.result, path) for path in paths]
         return writers
@@ -77,7 +78,7 @@ class Outputs:
             return functools.partial(result.report, path)
         if suffix not in FORMAT_OF_SUFFIX:
             suffixes = ", ".join([".html", *FORMAT_OF_SUFFIX])
-            raise EvenhandError(f"outputs={path!r} has an ending that is not known. End it in one of: {suffixes}.")
+            raise EvenhandError(f"outputs={path!r} has an unknown file ending. Use one of: {suffixes}.")
         return functools.partial(write_whole, path, result.to_text(FORMAT_OF_SUFFIX[suffix]))
 
     @property
@@ -100,7 +101,7 @@ class Outputs:
             return export([result.findings for result in results])
         if args.format in ("csv", "tsv", "json") and not args.sentences:
             raise EvenhandError(
-                f"--format {args.format} holds one table, and the plan asks several audits. Give each its outputs in the plan."
+                f"--format {args.format} is for one table, and the plan has several audits. Give each its outputs in the plan."
             )
         return "\n".join(_render(result, args) for result in results)
 
@@ -121,7 +122,11 @@ def write_build_files(gates: Sequence[Gate], args: argparse.Namespace) -> None:
     if args.junit:
         write_whole(args.junit, junit(gates))
     if args.summary:
-        write_whole(args.summary, _earlier_summary(args.summary) + summary(gates))
+        # GitHub has one file for all commands of a build step.
+        shared = os.environ.get("GITHUB_STEP_SUMMARY") or os.devnull
+        appends = os.path.realpath(args.summary) == os.path.realpath(shared) and os.path.isfile(args.summary)
+        earlier = Path(args.summary).read_text(encoding="utf-8") if appends else ""
+        write_whole(args.summary, earlier + summary(gates))
 
 
 def in_sentences(result: Any) -> list[str]:
@@ -146,19 +151,6 @@ def _render(result: Any, args: argparse.Namespace) -> str:
     if args.sentences:
         return printable("".join(f"{sentence}\n" for sentence in in_sentences(result)))
     return str(result.to_text(args.format, raw=args.raw))
-
-
-def _save(chart: Any, path: str) -> None:
-    from evenhand.report.charts import registry as charts  # Altair is slow to load, and most commands draw nothing
-
-    charts.save(chart, path)
-
-
-def _earlier_summary(path: str) -> str:
-    """The summary so far: GitHub has one file for all commands of a build step."""
-    step_summary = os.environ.get("GITHUB_STEP_SUMMARY") or os.devnull
-    is_shared = os.path.realpath(path) == os.path.realpath(step_summary) and os.path.isfile(path)
-    return Path(path).read_text(encoding="utf-8") if is_shared else ""
 
 
 def write_table_or_print(frame: Any, path: str | None) -> None:

@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not args.words:
         raise EvenhandError(
-            "evenhand plan was given no command. Write a verb and its words, as in: evenhand plan inequality log.csv ..."
+            "evenhand plan needs a command to write as a plan, as in: evenhand plan inequality log.csv ..."
         )
     sys.stdout.write(HEAD + plan_of(args.words))
     return 0
@@ -32,14 +32,14 @@ def run(args: argparse.Namespace) -> int:
 def plan_of(words: list[str]) -> str:
     """A command as a plan file."""
     from evenhand import cli
-    from evenhand.cli.audit import bind
+    from evenhand.cli.audit import audit_of, bind
     from evenhand.report.reproduce import plan_file
 
     typed = cli.parse(words)
     if not cli.is_audit(typed.verb):
         audits = ", ".join(verb for verb in cli.VERBS if cli.is_audit(verb))
-        raise EvenhandError(f"{typed.verb!r} is no audit, and a plan asks one. Write one of: {audits}.")
-    audit = cli.audit_of(typed.verb)
+        raise EvenhandError(f"{typed.verb!r} is not an audit, and a plan runs audits. Use one of: {audits}.")
+    audit = audit_of(typed.verb)
     positional, by_name = bind(audit, typed)
     recorded, objects = audit.call(*positional, **by_name).recorded
     if objects:

@@ -113,7 +113,7 @@ def plan(path: Path, raw: Mapping[str, Any], values: Mapping[str, str], at: date
     if tables is None:
         return Plan((_step(path, shared),), whole)
     if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
-        raise EvenhandError(f"{str(path)!r} has audits that are no tables. Write each below a line [[audits]].")
+        raise EvenhandError(f"{str(path)!r} has audits that are not tables. Write each audit below a line [[audits]].")
     if "audit" in shared:
         raise EvenhandError(f"{str(path)!r} names an audit above [[audits]]. Name each audit below a line [[audits]].")
     audits = [_audit(path, table) for table in tables]
@@ -135,7 +135,7 @@ def _variables(path: Path, raw: Mapping[str, Any]) -> dict[str, str]:
     table = raw.get("variables", {})
     if not isinstance(table, Mapping) or any(isinstance(v, (Mapping, list)) for v in table.values()):
         raise EvenhandError(
-            f"{str(path)!r} has variables that are no single values. Write [variables] and NAME = 'value' below it."
+            f"{str(path)!r} has variables that are not single values. Write [variables] and NAME = 'value' below it."
         )
     return {str(name): str(value) for name, value in table.items()}
 
@@ -164,7 +164,7 @@ def _fill(path: Path, value: Any, values: Mapping[str, str]) -> Any:
 
 def _audit(path: Path, table: Mapping[str, Any]) -> Audit:
     if "audit" not in table:
-        raise EvenhandError(f"{str(path)!r} names no audit. Add a line such as audit = 'inequality'.")
+        raise EvenhandError(f"{str(path)!r} does not say which audit to run. Add a line such as audit = 'inequality'.")
     return find(str(table["audit"]).replace("-", "_"))  # as the verb is written
 
 
@@ -193,9 +193,9 @@ def _checked(key: str, value: Any, folder: Path) -> Any:
     many = key in ("check", "baseline", "outputs", "plot")
     listed = [value] if isinstance(value, str) else value
     if many and not (isinstance(listed, list) and all(isinstance(v, str) for v in listed)):
-        raise EvenhandError(f"{key}={value!r} is no list of texts. Write {key} = ['...', '...'].")
+        raise EvenhandError(f"{key}={value!r} is not a list of strings. Write {key} = ['...', '...'].")
     if not many and not isinstance(value, str):
-        raise EvenhandError(f"{key}={value!r} is no text. Write {key} = '...'.")
+        raise EvenhandError(f"{key}={value!r} is not a string. Write {key} = '...'.")
     if key == "engine" and value not in ENGINES:
         raise unknown_name("engine", value, ENGINES, what="an engine")
     if key == "inconclusive" and value not in INCONCLUSIVE:
@@ -235,7 +235,7 @@ def days(path: Path, raw: Mapping[str, Any], values: Mapping[str, str]) -> list[
         if text.endswith(_ENDS) and any(f"${{{name}}}" in text for name in DATED)
     ]
     if not patterns:
-        raise EvenhandError(f"{str(path)!r} reads no file of a day. Write ${{DATE}} where the day stands in its path.")
+        raise EvenhandError(f"{str(path)!r} reads no dated file. Write ${{DATE}} in the path where the date goes.")
     return sorted(set.intersection(*map(_days_of, patterns)))
 
 
@@ -280,6 +280,6 @@ def variables(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not re.fullmatch(r"\w+", name):
-            raise EvenhandError(f"--set {word!r} names no variable. Write --set NAME=VALUE.")
+            raise EvenhandError(f"--set {word!r} is not NAME=VALUE. Write --set NAME=VALUE.")
         values[name] = value
     return values

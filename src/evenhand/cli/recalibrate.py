@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.outcome and args.table:
         raise EvenhandError(
-            "--output is for the corrected table, and --outcome learns a model. Apply it in a second command."
+            "--outcome learns a model and writes no table. Leave --output out, and apply the model in a second command."
         )
     reads = [*args.files, *([] if args.outcome else [args.model])]
     refuse_unwritable(filter(None, [args.model if args.outcome else None, args.table]), reads)
@@ -89,12 +89,12 @@ def _apply(args: argparse.Namespace) -> int:
 
     model, frame = OutcomeRecalibrator.from_json(args.model), _table(args, "score", "group")
     if ADDED in frame.columns:
-        raise EvenhandError(f"The table has a column {ADDED!r} already. Rename it first.")
+        raise EvenhandError(f"The table already has a column {ADDED!r}. Rename it first.")
     groups = frame[args.group].to_list()
     corrected = frame.with_columns(pl.Series(ADDED, model.transform(frame[args.score].to_numpy(), groups)))
     if new := sorted({str(g) for g in groups if g is not None} - set(model.groups_)):
         print(
-            f"evenhand: the model has not seen {', '.join(new[:10])}; these got the curve of all groups.",
+            f"evenhand: the model was not trained on {', '.join(new[:10])}; the curve of all groups was used for them.",
             file=sys.stderr,
         )
     write_table_or_print(corrected, args.table)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from evenhand.cli.audit import add_audit, call, reading
+from evenhand.cli.options import add_no_progress, inputs
+
 if TYPE_CHECKING:
     from evenhand.audits.declare import Audit
 
@@ -17,9 +20,6 @@ def _tool() -> Audit:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from evenhand.cli.audit import add_audit
-    from evenhand.cli.options import add_no_progress
-
     add_audit(parser, _tool())
     group = parser.add_argument_group("output")
     text = "write the lists to FILE instead of standard output"
@@ -29,18 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from evenhand.cli.audit import call, in_flags
-    from evenhand.cli.options import inputs, progress
     from evenhand.cli.outputs import write_table_or_print
-    from evenhand.errors import EvenhandError
     from evenhand.report.files import refuse_unwritable
 
     tool = _tool()
     refuse_unwritable(filter(None, [args.lists]), inputs(args))
-    try:
-        with progress("reading", quiet=args.no_progress):
-            lists = call(tool, args)
-    except EvenhandError as error:
-        raise EvenhandError(in_flags(str(error), tool)) from error
+    with reading(tool, args):
+        lists = call(tool, args)
     write_table_or_print(lists, args.lists)
     return 0

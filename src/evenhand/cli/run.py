@@ -13,7 +13,7 @@ from evenhand.cli.options import Delivery, add_output, deliver, output_files, pr
 from evenhand.errors import EvenhandError
 
 if TYPE_CHECKING:
-    from evenhand.cli.plans import Plan, Step
+    from evenhand.cli.plans import Plan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     if args.each:
         return _run_each_day(path, raw, values, args)
     if args.since or args.until:
-        raise EvenhandError("--since and --until bound --each. Add --each day, or leave them out.")
+        raise EvenhandError("--since and --until only work with --each. Add --each day, or leave them out.")
     plan_of_day = plan(path, raw, values, None if args.at is None else day(args.at))
     _complete(args, plan_of_day)
     with progress("reading", quiet=args.no_progress):
@@ -53,25 +53,30 @@ def _complete(args: argparse.Namespace, plan: Plan) -> None:
 
 def _results(plan: Plan, args: argparse.Namespace) -> list[Delivery]:
     """Run the audits of a plan, after checking that all their files can be written."""
-    deliveries = [_delivery(step, args) for step in plan.steps]
+    deliveries = []
+    for step in plan.steps:
+        keys, values = step.answer, step.arguments.values()
+        deliveries.append(
+            Delivery(
+                step.name,
+                None,
+                check=[*keys.get("check", []), *args.check],
+                outputs=list(keys.get("outputs", [])),
+                plots=list(keys.get("plot", [])),
+                baseline=[*args.against, *keys.get("baseline", [])],
+                inconclusive=args.inconclusive or keys.get("inconclusive", "estimate"),
+                reads=[w for v in values for w in (v if isinstance(v, list) else [v]) if isinstance(w, str)],
+            )
+        )
     output_files(args, deliveries)
-    return [replace(delivery, result=_result(step)) for delivery, step in zip(deliveries, plan.steps, strict=True)]
-
-
-def _delivery(step: Step, args: argparse.Namespace) -> Delivery:
-    keys = step.answer
-    reads = [w for v in step.arguments.values() for w in (v if isinstance(v, list) else [v]) if isinstance(w, str)]
-    return Delivery(
-        step.name, None, [*keys.get("check", []), *args.check], list(keys.get("outputs", [])), list(keys.get("plot", [])),
-        [*args.against, *keys.get("baseline", [])], args.inconclusive or keys.get("inconclusive", "estimate"), reads,
-    )  # fmt: skip
-
-
-def _result(step: Step) -> Any:
-    """The result of one audit, with the hash of the plan before its paths were resolved."""
-    result = step.audit(**step.arguments)
-    facts = {**result.findings.provenance, "plan_hash": step.hash}
-    return replace(result, findings=replace(result.findings, provenance=facts))
+    results = []
+    for step, delivery in zip(plan.steps, deliveries, strict=True):
+        result: Any = step.audit(**step.arguments)
+        # The hash of the plan before its paths were resolved: the same wherever the plan lies.
+        facts = {**result.findings.provenance, "plan_hash": step.hash}
+        result = replace(result, findings=replace(result.findings, provenance=facts))
+        results.append(replace(delivery, result=result))
+    return results
 
 
 def _run_each_day(path: Path, raw: dict[str, Any], values: dict[str, str], args: argparse.Namespace) -> int:
@@ -82,7 +87,7 @@ def _run_each_day(path: Path, raw: dict[str, Any], values: dict[str, str], args:
 
     if args.at is not None or args.output or args.html or args.plot:
         raise EvenhandError(
-            "--each walks all days, and --at, --output, --html and --plot are for one. Use outputs with ${DATE} in the plan."
+            "--each day runs several days, and --at, --output, --html and --plot are for one. Use outputs with ${DATE} in the plan."
         )
     first = day(args.since) if args.since else date.min
     last = day(args.until) if args.until else date.max
@@ -90,7 +95,7 @@ def _run_each_day(path: Path, raw: dict[str, Any], values: dict[str, str], args:
     for plan_of_day in plans.values():
         _complete(args, plan_of_day)
     if not args.history:
-        raise EvenhandError("--each keeps the numbers of every day, and no file for them is named. Add --history FILE.")
+        raise EvenhandError("--each day needs a file for the numbers of every day. Add --history FILE.parquet.")
     stored = history(args.history).plans_and_days()
     new = [at for at, p in plans.items() if args.replace or not {(step.hash, at) for step in p.steps} <= stored]
     gates, exit_code = [], 0
@@ -107,5 +112,6 @@ def _run_each_day(path: Path, raw: dict[str, Any], values: dict[str, str], args:
         if not args.no_progress:
             print(f"{at}: added ({number:,} of {len(new):,})", file=sys.stderr)
     write_build_files(gates, args)
-    print(f"{len(new):,} days were added to {args.history}; {len(plans) - len(new):,} were there.", file=sys.stderr)
+    skipped = len(plans) - len(new)
+    print(f"added {len(new):,} days to {args.history}; {skipped:,} were already there", file=sys.stderr)
     return exit_code

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from evenhand.audits.declare import Audit
+from evenhand.audits.declare import find
+from evenhand.cli.audit import add_engine, add_option, dest, flag, read, reading, source, typed_parameters
+from evenhand.cli.options import add_output, finish
+from evenhand.errors import EvenhandError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from evenhand.audits.declare import find
     from evenhand.audits.sensitivity import REPEATED
-    from evenhand.cli.audit import add_engine, add_option, dest
-    from evenhand.cli.options import add_output
 
     audit = find("sensitivity")
-    parser.add_argument(
-        dest("of"), choices=REPEATED, metavar="VERB", help="audit to repeat: exposure, prefix or pairwise"
-    )
+    text = "audit to repeat: exposure, prefix or pairwise"
+    parser.add_argument(dest("of"), choices=REPEATED, metavar="VERB", help=text)
     parser.add_argument(dest("table"), nargs="+", metavar="FILE", help=audit.parameters["table"].takes.files)
     add_option(parser, audit.parameters["vary"], audit)
     added = {"vary"}
@@ -33,42 +30,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from evenhand.audits.declare import find
     from evenhand.audits.sensitivity import sensitivity
-    from evenhand.cli.audit import in_flags, read, source
-    from evenhand.cli.options import finish, progress
-    from evenhand.errors import EvenhandError
 
-    repeated = find(args.of_of)
-    try:
-        arguments = _arguments(repeated, args)
-        vary = read(find("sensitivity").parameters["vary"], args.of_vary)
+    typed = typed_parameters(args)
+    repeated, files, choices_typed = find(typed.pop("of")), typed.pop("table"), typed.pop("vary")
+    with reading(repeated, args):
+        vary = read(find("sensitivity").parameters["vary"], choices_typed)
         for name, choices in vary.items():
             if name in repeated.parameters:
                 vary[name] = [read(repeated.parameters[name], [c]) if isinstance(c, str) else c for c in choices]
+        arguments = {}
+        for name, words in typed.items():
+            if name not in repeated.parameters:
+                raise EvenhandError(
+                    f"{flag(name)} is not an option of {repeated.name}. See evenhand {repeated.name} --help."
+                )
+            arguments[name] = words if isinstance(words, bool) else read(repeated.parameters[name], words)
         for name, parameter in repeated.parameters.items():
             if parameter.required and not parameter.positional and name not in {**arguments, **vary}:
-                raise EvenhandError(
-                    f"{repeated.name} needs {name}=. Pass {name}=, as in evenhand {repeated.name} --help."
-                )
-        with progress("reading", quiet=args.no_progress):
-            table = source(args.of_table, args.engine, args.master)
-            result = sensitivity(repeated.name, table, vary=vary, **arguments)
-    except EvenhandError as error:
-        raise EvenhandError(in_flags(str(error), repeated)) from error
+                raise EvenhandError(f"{repeated.name} needs {name}=. See evenhand {repeated.name} --help.")
+        result = sensitivity(repeated.name, source(files, args.engine, args.master), vary=vary, **arguments)
     return finish(result, args)
-
-
-def _arguments(repeated: Audit, args: argparse.Namespace) -> dict[str, Any]:
-    """The typed options as arguments of the repeated audit; other audits' are refused."""
-    from evenhand.cli.audit import flag, read, typed_parameters
-    from evenhand.errors import EvenhandError
-
-    arguments = {}
-    for name, words in typed_parameters(args).items():
-        if name in ("of", "table", "vary"):
-            continue
-        if name not in repeated.parameters:
-            raise EvenhandError(f"{flag(name)} is no option of {repeated.name}. See evenhand {repeated.name} --help.")
-        arguments[name] = words if isinstance(words, bool) else read(repeated.parameters[name], words)
-    return arguments

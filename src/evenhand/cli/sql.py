@@ -6,14 +6,14 @@ import argparse
 import sys
 from typing import Any
 
-from evenhand.cli import audit_of
+from evenhand.cli.audit import add_option, audit_of, bind, in_flags
+from evenhand.errors import EvenhandError
 
 VERBS = ("inequality", "sources", "exposure", "outcome-test")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from evenhand.audits.queries import DIALECTS
-    from evenhand.cli.audit import add_option
 
     verbs = parser.add_subparsers(dest="audited", required=True, metavar="VERB", title="verbs")
     repeated: dict[str, Any] = {"action": "append", "default": []}
@@ -22,12 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         summary = f"the query for evenhand {verb}: {audit.question[0].lower()}{audit.question[1:]}"
         sub = verbs.add_parser(verb, help=summary, description=summary, allow_abbrev=False)
         group = sub.add_argument_group("where it runs")
-        group.add_argument(
-            "--table",
-            required=True,
-            metavar="NAME",
-            help="table in the warehouse: schema.table, or \"{{ ref('model') }}\"",
-        )
+        text = "table in the warehouse: schema.table, or \"{{ ref('model') }}\""
+        group.add_argument("--table", required=True, metavar="NAME", help=text)
         group.add_argument("--dialect", required=True, choices=DIALECTS, help="SQL dialect to write")
         for kind, values in {"truth": "booleans", "whole": "integers", "number": "other numbers"}.items():
             group.add_argument(f"--{kind}", metavar="COLUMN", help=f"column with {values}; may be repeated", **repeated)
@@ -44,8 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from evenhand.audits.queries import sql
-    from evenhand.cli.audit import bind, in_flags
-    from evenhand.errors import EvenhandError
 
     audit = audit_of(args.audited)
     earlier, args.tally, args.engine = list(args.tally), ["rows.csv"], "polars"

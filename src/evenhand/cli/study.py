@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     arguments = _arguments(study, args)
     count = args.seeds if args.seeds is not None else 1 if FILES & arguments.keys() else 3
     if count < 1:
-        raise EvenhandError(f"--seeds {count} is no number of seeds. Pass 1 or more.")
+        raise EvenhandError(f"--seeds {count} is too few. Pass 1 or more.")
     with progress(f"study {args.name}", quiet=args.no_progress):
         seeds = range(args.seed, args.seed + count)
         try:
@@ -129,16 +129,18 @@ def _arguments(study: Audit, args: argparse.Namespace) -> dict[str, Any]:
     taken, typed = roles(study), typed_parameters(args)
     if refused := [flag(role) for role in typed if role not in taken]:
         takes = f"it takes {listing(map(flag, taken))}" if taken else "it generates its own data"
-        raise EvenhandError(f"{listing(refused)} does not fit the study {study.name}: {takes}. Leave it out.")
+        raise EvenhandError(f"The study {study.name} does not take {listing(refused)}: {takes}. Leave it out.")
     for role, words in typed.items():
         if isinstance(words, list) and len(words) > 1 and not taken[role].takes.many:
             raise EvenhandError(
-                f"{flag(role)} is given {len(words)} times, and the study {study.name} takes one. Give it once."
+                f"{flag(role)} is given {len(words)} times, and the study {study.name} takes one. Pass it once."
             )
     arguments = {role: words if isinstance(words, bool) else read(taken[role], words) for role, words in typed.items()}
     if args.engine:
         tables = [role for role in arguments if taken[role].takes.table]
         if not tables:
-            raise EvenhandError(f"--engine reads a table by roles, and the study {study.name} has none. Leave it out.")
+            raise EvenhandError(
+                f"--engine is for a table of --data, which the study {study.name} does not take. Leave it out."
+            )
         arguments |= {role: source(typed[role], args.engine) for role in tables}
     return arguments

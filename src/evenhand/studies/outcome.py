@@ -62,7 +62,7 @@ def study(
 
     Parameters
     ----------
-    data : table with a row per scored candidate, its columns named by the roles score, outcome and group at least.
+    data : table with one row per scored candidate; score, outcome and group name its columns.
     score, outcome, group, reference, kind, threshold, request, treated, cluster, weight, by, nan_policy : as in `eh.outcome_test`.
     """
     needed = {"score": score, "outcome": outcome, "group": group}

@@ -52,7 +52,7 @@ def study(*, size: int | None = None, seed: int = 1, data: File = None) -> Study
 
     Parameters
     ----------
-    data : table with the fields request, item, provider and score.
+    data : table with columns request, item, provider and score.
     """
     requests = 400 if size is None else size
     if data:
