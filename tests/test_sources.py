@@ -397,7 +397,9 @@ def test_columns_that_nobody_reads_may_have_any_type_in_any_file(tmp_path):
     pl.DataFrame({"u": ["a"], "v": [1]}).write_parquet(tmp_path / "1.parquet")
     pl.DataFrame({"u": ["b"], "v": ["x"]}).write_parquet(tmp_path / "2.parquet")
     assert labels(open_table(str(tmp_path), columns=["u"]), "u") == ["a", "b"]
-    with pytest.raises(eh.EvenhandError, match=r"2.parquet' cannot be read beside '.*1.parquet': 'v' holds String"):
+    with pytest.raises(
+        eh.EvenhandError, match=r"2.parquet' cannot be read together with '.*1.parquet': 'v' holds String"
+    ):
         open_table(str(tmp_path))
 
 

@@ -553,7 +553,7 @@ def test_text_is_read_as_the_other_engines_read_it(name, text, spark, tmp_path):
         (["wide.csv", "--engine", "spark"], "more fields than its header"),
         (["authors.parquet", "--master", "spark://there:7077"], "Add --engine spark"),
         (["authors.parquet", "--engine", "spark", "--master", "spark://there:7077"], "runs already"),
-        (["hdfs://127.0.0.1:9/log.parquet", "--engine", "spark"], "cannot be read: Spark gives up on it"),
+        (["hdfs://127.0.0.1:9/log.parquet", "--engine", "spark"], "cannot be read: Spark failed with"),
         (["lost.parquet", "--engine", "spark"], "'lost.parquet' is not a file"),
     ],
 )

@@ -354,7 +354,7 @@ def test_a_tally_is_refused_by_another_verb_version_or_kind_of_file(rows, tmp_pa
     newer.write_text(rows.read_text().replace("evenhand-tally-4", "evenhand-tally-9"))
     assert "of another version (evenhand-tally-9" in said(["inequality", "--tally", str(newer), *ASKED], capsys)
     LOG.write_csv(tmp_path / "log.csv")
-    assert "is no tally" in said(["inequality", "--tally", str(tmp_path / "log.csv"), *ASKED], capsys)
+    assert "is not a tally" in said(["inequality", "--tally", str(tmp_path / "log.csv"), *ASKED], capsys)
     pl.read_csv(rows).drop("rows_told").write_csv(tmp_path / "less.csv")
     assert "lacks the columns rows_told" in said(["inequality", "--tally", str(tmp_path / "less.csv"), *ASKED], capsys)
     pl.read_csv(rows).drop("n1_rows").write_csv(tmp_path / "less.csv")

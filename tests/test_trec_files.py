@@ -137,7 +137,7 @@ def test_judgments_are_numbers_and_each_pair_counts_once(write):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("q 0 d 1\nq 0 d 2\n", "judges 1 pairs in two ways"),
+        ("q 0 d 1\nq 0 d 2\n", "different judgments for 1 pairs"),
         ("q 0 d con\n", "the relevance is not a number .* eh.read.labels"),
         ("q Q0 d 1 2.0 t\n", "looks like a run: read it with eh.read.trec_run"),
     ],

@@ -39,8 +39,8 @@ DISABLED_OPTIMIZERS = ("statistics_propagation", "type_pushdown")
 class Cells:
     """The rows that a query answered, column by column."""
 
-    frame: Any
-    """A Polars frame; only `sources` may look at it."""
+    frame: pl.DataFrame
+    """Only `sources` may look at it."""
 
     def __len__(self) -> int:
         return int(self.frame.height)
@@ -61,7 +61,7 @@ class Cells:
         """A column as plain Python values; NULL is None."""
         return list(self.frame[name].to_list())
 
-    def column(self, name: str) -> Any:
+    def column(self, name: str) -> pl.Series:
         """A column of ids to be handed out: it has a length, items by place and `to_list`."""
         return self.frame[name]
 
@@ -71,28 +71,28 @@ class Cells:
 
     def labels(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """Rows of some columns as tuples of plain Python values."""
-        return list(self.frame.select(names).rows()) if names else [()] * len(self)
+        return self.frame.select(names).rows() if names else [()] * len(self)
 
     def codes(self, names: Sequence[str]) -> tuple[Any, list[tuple[Any, ...]]]:
         """The code of each row's label, and the labels in order: numerals by size, NULL last."""
         if not names:
             return np.zeros(len(self), dtype=np.int64), [()]
         distinct = self.frame.select(names).unique()
-        order: list[Any] = []
+        order: list[pl.Expr] = []
         for name in names:
             if distinct.schema[name] == pl.String:
                 numeral = pl.when(pl.col(name).str.contains(f"^{NUMERAL}$")).then(pl.col(name)).cast(pl.Float64)
                 order += [pl.col(name).is_null(), numeral]
             order.append(pl.col(name))
         distinct = distinct.sort(order, nulls_last=True)
-        return self._places_in(distinct), list(distinct.rows())
+        return self._places_in(distinct), distinct.rows()
 
     def numbered(self, names: Sequence[str]) -> tuple[Any, Cells]:
         """The code of each row, and the distinct rows in order with a column `number`."""
         distinct = self.frame.select(names).unique().sort(names, nulls_last=True)
         return self._places_in(distinct), Cells(distinct.with_columns(pl.int_range(pl.len()).alias("number")))
 
-    def _places_in(self, distinct: Any) -> Any:
+    def _places_in(self, distinct: pl.DataFrame) -> Any:
         numbered = distinct.with_columns(pl.int_range(pl.len()).alias("evenhand_place"))
         names = distinct.columns
         rows = self.frame.select(names).join(numbered, on=names, how="left", nulls_equal=True, maintain_order="left")
@@ -156,7 +156,7 @@ class Batch(Cells):
         return Cells(self.frame.select(names)[self.starts[:-1]])
 
 
-def frame_of(table: Any) -> Any:
+def frame_of(table: Any) -> pl.DataFrame:
     """A Polars frame of what is brought along: such a frame, cells, or arrays by name."""
     if isinstance(table, Mapping):
         return pl.DataFrame(dict(table))
@@ -241,7 +241,7 @@ class DuckDBEngine(Engine):
         ordered = f"SELECT *{hashed} FROM ({query}) AS rows_in_order ORDER BY {columns([*first, *order])}"
         yield from whole_groups(self._stream(ordered), key, first, order)
 
-    def _stream(self, query: str) -> Iterator[Any]:
+    def _stream(self, query: str) -> Iterator[pl.DataFrame]:
         with reading():
             reader, durations = _reader(self._cursor.sql(query))
             for batch in reader:
@@ -264,7 +264,7 @@ class DuckDBEngine(Engine):
         self.execute(f"CREATE TEMPORARY TABLE {name} AS {query}")
         return name
 
-    def collect(self, frames: Iterable[Any]) -> str:
+    def collect(self, frames: Iterable[pl.DataFrame]) -> str:
         """The name of a temporary table with the rows of one or more Polars frames."""
         name = ""
         for frame in frames:
@@ -281,7 +281,7 @@ class DuckDBEngine(Engine):
         self.execute(f"CREATE TEMPORARY VIEW {name} AS {query}")
         return name
 
-    def ingest(self, lazy: Any) -> str:
+    def ingest(self, lazy: pl.LazyFrame) -> str:
         """The name of a view on a temporary Parquet file with the rows of a lazy frame."""
         self._folders.append(Folder())
         path = f"{self._folders[-1].name}/rows.parquet"
@@ -338,7 +338,7 @@ def _reader(relation: Any) -> tuple[Any, list[str]]:
     return RecordBatchReader.from_stream(relation.project(", ".join(values))), durations
 
 
-def _plain(frame: Any, durations: Sequence[str], *, narrow: bool = True) -> Any:
+def _plain(frame: pl.DataFrame, durations: Sequence[str], *, narrow: bool = True) -> pl.DataFrame:
     """A frame with durations, and with integers where DuckDB sends HUGEINT as a decimal."""
     plain = [frame[name].cast(pl.Duration("us")) for name in durations]
     for name, kind in frame.schema.items():
@@ -358,10 +358,10 @@ def new_name() -> str:
 
 
 def whole_groups(
-    frames: Iterable[Any], key: Sequence[str], sorted_by: Sequence[str], order: Sequence[str]
+    frames: Iterable[pl.DataFrame], key: Sequence[str], sorted_by: Sequence[str], order: Sequence[str]
 ) -> Iterator[Batch]:
     """Batches of whole groups from sorted frames; a group may go on in the next frame."""
-    pending: Any = None
+    pending: pl.DataFrame | None = None
     for frame in frames:
         pending = frame if pending is None else pl.concat([pending, frame])
         runs = Cells(pending).runs(sorted_by)
@@ -373,7 +373,7 @@ def whole_groups(
         yield _batch(pending, key, sorted_by, order)
 
 
-def _batch(rows: Any, key: Sequence[str], sorted_by: Sequence[str], order: Sequence[str]) -> Batch:
+def _batch(rows: pl.DataFrame, key: Sequence[str], sorted_by: Sequence[str], order: Sequence[str]) -> Batch:
     """Rows with the starts of their groups; two keys with one hash are told apart."""
     runs = Cells(rows).runs(sorted_by)
     if list(key) != list(sorted_by):

@@ -34,18 +34,18 @@ def unreadable(what: str, error: BaseException) -> EvenhandError:
     library, kind = library_of(error), type(error).__name__
     if kind in WITHOUT_RIGHTS:
         return UnreadableError(
-            f"{what} cannot be read: {library} does not let this user do it ({kind}). Grant SELECT on the table; where another "
-            "table is brought along (a population, labels, buckets) also TEMPORARY on the database, outside read-only transactions."
+            f"{what} cannot be read: {library} denies it to this user ({kind}). Grant SELECT on the table. Where another table is "
+            "sent along (a population, labels, buckets), also grant TEMPORARY on the database, outside read-only transactions."
         )
     if kind == "OutOfMemoryException":
         return EvenhandError(
-            f"{what} takes more memory than {library} may use. Set EVENHAND_MEMORY to more, as in 4GiB, or TMPDIR to a folder "
-            "with more room."
+            f"{what} needs more memory than {library} may use. Raise EVENHAND_MEMORY, as in EVENHAND_MEMORY=4GiB, or set TMPDIR "
+            "to a folder with more space."
         )
-    why = f"{library} gives up on it ({kind})" if library else kind
+    why = f"{library} failed with {kind}" if library else kind
     if isinstance(error, OSError) and error.strerror:
         why = error.strerror
-    return UnreadableError(f"{what} cannot be read: {why}. Check that it is whole, or write it again.")
+    return UnreadableError(f"{what} cannot be read: {why}. Check that the data is complete, or write it again.")
 
 
 def refuse_repeated(names: Sequence[Any], owner: str) -> None:

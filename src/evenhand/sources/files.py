@@ -17,7 +17,7 @@ from typing import Any
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.sources.folders import lasting
 from evenhand.sources.formats import FIRST_BYTES, FORMATS, PACKED, known_endings, opened_bytes
-from evenhand.sources.stores import SPECIAL, knock, refuse_place, scheme, special
+from evenhand.sources.stores import SPECIAL, refuse_place, refuse_unreachable, scheme, special
 
 FAIR, TALLY = "trec-fair:", "tally:"
 """What may stand before a path: a file of the TREC Fair track, or the rows of a query in place of its table."""
@@ -41,7 +41,7 @@ def files_of(patterns: Sequence[str], role: str) -> tuple[list[str], str]:
     """The files that are meant and their kind; files with a header only are left out."""
     for pattern in patterns:
         refuse_place(pattern, role)
-    knock(patterns)
+    refuse_unreachable(patterns)
     paths = sorted({path for pattern in patterns for path in _matches(pattern, role)})
     paths = [
         _as_json_lines(path, role) if path.lower().endswith(".json") and not special(path) else path for path in paths
@@ -190,7 +190,7 @@ def has_known_ending(path: str) -> bool:
 def _standard_input() -> str:
     """The path of a temporary file with standard input; its first bytes tell its format."""
     if sys.stdin is None or sys.stdin.isatty():
-        raise EvenhandError("Nothing is piped into '-'. Pass the path of a file, or pipe one in.")
+        raise EvenhandError("Nothing was piped in for '-'. Pass the path of a file, or pipe one in.")
     start = sys.stdin.buffer.read(FIRST_BYTES)
     inside = zlib.decompressobj(wbits=31).decompress(start, FIRST_BYTES) if start[:2] == b"\x1f\x8b" else start
     header = inside.lstrip(codecs.BOM_UTF8).partition(b"\n")[0]

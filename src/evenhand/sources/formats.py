@@ -519,8 +519,8 @@ def _merged_column(name: str, lots: Sequence[Lot]) -> Column:
         return Column(name, nw.Float64())
     other = next(lot for lot in lots if str(lot.column(name).kind) != str(first.kind))
     raise EvenhandError(
-        f"{other.paths[0]!r} cannot be read beside {lots[0].paths[0]!r}: {name!r} holds {other.column(name).kind} values in the one "
-        f"and {first.kind} in the other. Write the files again with one type."
+        f"{other.paths[0]!r} cannot be read together with {lots[0].paths[0]!r}: {name!r} holds {other.column(name).kind} values in the one "
+        f"and {first.kind} values in the other. Write both with the same type."
     )
 
 

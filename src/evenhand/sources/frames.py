@@ -130,7 +130,7 @@ def _store_polars(engine: DuckDBEngine, frame: Any, role: str, choose: Choice) -
     return StoredTable(engine.register(plain), columns)
 
 
-def polars_columns(schema: Any, chosen: Collection[str]) -> tuple[list[Column], list[Any]]:
+def polars_columns(schema: pl.Schema, chosen: Collection[str]) -> tuple[list[Column], list[pl.Expr]]:
     """Columns of a Polars frame, and expressions that select the chosen ones for DuckDB."""
     kinds = polars_kinds(schema)
     columns, expressions = [], []
@@ -144,7 +144,7 @@ def polars_columns(schema: Any, chosen: Collection[str]) -> tuple[list[Column], 
     return columns, expressions
 
 
-def polars_kinds(schema: Any) -> dict[str, Type]:
+def polars_kinds(schema: pl.Schema) -> dict[str, Type]:
     """The types of a Polars schema as narwhals calls them."""
     return dict(nw.from_native(pl.DataFrame(schema=schema)).schema)
 
@@ -206,7 +206,7 @@ def _store_stream(engine: DuckDBEngine, table: Any, role: str, choose: Choice) -
     return StoredTable(engine.keep(by_position(engine.register(OneShot(reader)), columns)), as_stored(columns))
 
 
-def _polars_schema(reader: Any) -> Any:
+def _polars_schema(reader: Any) -> pl.Schema:
     return pl.DataFrame(reader.schema.empty_table()).schema
 
 

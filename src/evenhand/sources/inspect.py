@@ -112,26 +112,28 @@ def _is_called(name: str, role: str) -> bool:
 
 def _may_be(column: Column, role: str, rows: int) -> bool:
     """Whether the values allow the role, and the name does not speak for another one."""
-    called = {r for r in NAMES if _is_called(column.name, r)}
-    named = bool(re.search(r"(^|_)(id|key|uuid)$", column.name.lower()))
-    number = column.kind in ("number", "whole number")
-    binary = column.kind == "yes or no" or (number and column.distinct == 2 and (column.low, column.high) == (0, 1))
-    labels = 2 <= column.distinct <= FEW_LABELS
-    counted = column.kind in ("text", "whole number") and column.distinct > 1
+    named_roles = {other for other in NAMES if _is_called(column.name, other)}
+    is_named = role in named_roles
+    is_key = bool(re.search(r"(^|_)(id|key|uuid)$", column.name.lower()))
+    is_numeric = column.kind in ("number", "whole number")
+    is_zero_or_one = is_numeric and column.distinct == 2 and (column.low, column.high) == (0, 1)
+    is_binary = column.kind == "yes or no" or is_zero_or_one
+    has_few_values = 2 <= column.distinct <= FEW_LABELS
     if role in IDS:
-        free = not called & IDS and (named or (column.kind == "text" and not labels))
-        return counted and (role in called or free) and (named or not called & {"rank", "amount"})
+        is_id = column.kind in ("text", "whole number") and column.distinct > 1
+        is_plain_id = not named_roles & IDS and (is_key or (column.kind == "text" and not has_few_values))
+        return is_id and (is_named or is_plain_id) and (is_key or not named_roles & {"rank", "amount"})
     if role == "rank":
-        return role in called and column.kind == "whole number" and column.low in (0, 1)
-    if role == "score":
-        return number and role in called and not binary
-    if role == "relevance":
-        return number and role in called
+        return is_named and column.kind == "whole number" and column.low in (0, 1)
+    if role in ("score", "relevance"):
+        return is_numeric and is_named and not (role == "score" and is_binary)
     if role == "outcome":
-        return binary and (role in called or "group" not in called)
+        return is_binary and (is_named or "group" not in named_roles)
     if role == "amount":
-        other = called & {"rank", "score", "relevance", *IDS} and role not in called
-        return number and not named and not other and column.low is not None and column.low >= 0 and not binary
+        is_other = named_roles & {"rank", "score", "relevance", *IDS} and not is_named
+        return (
+            is_numeric and not is_key and not is_other and not is_binary and column.low is not None and column.low >= 0
+        )
     if role == "system":
-        return role in called and 2 <= column.distinct <= FEW_LABELS
-    return labels and not named and column.distinct < max(3, rows) and (not number or role in called)
+        return is_named and has_few_values
+    return has_few_values and not is_key and column.distinct < max(3, rows) and (not is_numeric or is_named)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -28,7 +27,7 @@ UNKNOWN = (
 """Labels that say that the group is not known: those of the book data that the paper used, and of MovieLens."""
 
 
-def ratings(path: str | Path) -> Any:
+def ratings(path: str | Path) -> pl.DataFrame:
     """Interactions as a Polars frame: user, item; each pair once, sorted.
 
     Known layouts: `u.data` of MovieLens 100K (tabs), `ratings.dat` of 1M and 10M (`::`), `ratings.csv` of the later ones,
@@ -102,7 +101,7 @@ def _through_authors(books: str | Path, authors: str | Path, group: str | None) 
     return _hard(links.join(labelled, on="author", how="left"), f"{books}, through {authors}")
 
 
-def _hard(frame: Any, origin: str) -> Labels:
+def _hard(frame: pl.DataFrame, origin: str) -> Labels:
     """One label per item; an item whose known labels disagree is unknown."""
     each = frame.group_by("item").agg(pl.col("group").drop_nulls().unique()).sort("item")
     agreed = pl.when(pl.col("group").list.len() == 1).then(pl.col("group").list.first()).alias("group")
@@ -110,12 +109,12 @@ def _hard(frame: Any, origin: str) -> Labels:
     return Labels.from_frame(rows, soft=False, origin=origin)
 
 
-def _unknown_as_null(frame: Any) -> Any:
+def _unknown_as_null(frame: pl.DataFrame) -> pl.DataFrame:
     label = pl.col("group").str.strip_chars()
     return frame.with_columns(pl.when(~label.str.to_lowercase().is_in(UNKNOWN)).then(label).alias("group"))
 
 
-def _label(table: Any, others: Sequence[str], group: str | None, path: str | Path) -> Any:
+def _label(table: pl.DataFrame, others: Sequence[str], group: str | None, path: str | Path) -> pl.Expr:
     named = _columns(others)
     chosen = group if group is not None else next((named[n] for n in GROUPS if n in named), None)
     if chosen is None and len(others) == 1:
@@ -127,7 +126,7 @@ def _label(table: Any, others: Sequence[str], group: str | None, path: str | Pat
     return pl.col(chosen).cast(pl.String).alias("group")
 
 
-def _key(table: Any, aliases: Sequence[str], path: str | Path) -> str:
+def _key(table: pl.DataFrame, aliases: Sequence[str], path: str | Path) -> str:
     named = _columns(table.columns)
     column = next((named[n] for n in aliases if n in named), None)
     if column is None:
@@ -142,12 +141,12 @@ def _columns(names: Sequence[str]) -> Mapping[str, str]:
     return {name.split(":")[0].strip().lower().replace("-", "_"): name for name in reversed(names)}
 
 
-def _table(path: str | Path) -> Any:
+def _table(path: str | Path) -> pl.DataFrame:
     with reading(f"groups={str(path)!r}"):
         return _scanned(path, "groups").collect()
 
 
-def _scanned(path: str | Path, role: str) -> Any:
+def _scanned(path: str | Path, role: str) -> pl.LazyFrame:
     """Any of the layouts as a lazy Polars frame."""
     place = Path(path)
     if os.path.isdir(place):

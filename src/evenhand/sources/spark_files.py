@@ -53,7 +53,7 @@ def session(master: str | None = None) -> Any:
         where = "" if master is None else f" on {master!r}"
         if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
             raise EvenhandError(
-                "Spark does not start, for there is no Java. Install Java 17, or set JAVA_HOME."
+                "Spark does not start because Java is missing. Install Java 17, or set JAVA_HOME."
             ) from error
         raise EvenhandError(
             f"Spark does not start{where} ({type(error).__name__}). Check that Java is 17 or newer, that the master is up, "
@@ -75,7 +75,7 @@ def read_files(
         lots = [lot if lot.names else _with_header(spark, lot, form.delimiter) for lot in lots]
         names = names or lots[0].names
         return _union([_read_text(spark, lot, names, form.delimiter) for lot in lots]), names
-    parts = [spark.read.parquet(*map(_place, lot.paths)) for lot in lots]
+    parts = [spark.read.parquet(*map(_uri, lot.paths)) for lot in lots]
     if len(parts) > 1:
         parts = [part.select(*(f"`{name}`" for name in names)) for part in parts]
     frame = _union(parts)
@@ -105,7 +105,7 @@ def _with_header(spark: Any, lot: Lot, delimiter: str) -> Lot:
     files = lines.select(fn.count_distinct(place).alias("all"), fn.count_distinct(fn.when(same, place)).alias("same"))
     counts = files.toArrow().to_pylist()[0]
     if counts["all"] != counts["same"]:
-        raise EvenhandError(f"{listing(lot.paths)!r} holds files with other headers. Pass files of one table.")
+        raise EvenhandError(f"{listing(lot.paths)!r} holds files with different headers. Pass files of one table.")
     names = next(csv.reader([first[0].removesuffix("\r")], delimiter=delimiter))
     refuse_repeated(names, repr(lot.paths[0]))
     return Lot([Column(name, nw.String()) for name in names], lot.paths)
@@ -119,7 +119,7 @@ def _read_text(spark: Any, lot: Lot, names: Sequence[str], delimiter: str) -> An
     inner = [f"c{i}" for i in range(len(lot.names))]  # Spark minds no capitals in names
     schema = ", ".join(f"{name} string" for name in inner)
     reader = spark.read.schema(schema).options(header=True, escape='"', nullValue=NOTHING)
-    lines = reader.csv(list(map(_place, lot.paths)), sep=delimiter)
+    lines = reader.csv(list(map(_uri, lot.paths)), sep=delimiter)
     lines = lines.where(fn.coalesce(*inner, fn.lit(None)).isNotNull())
     return lines.select(*(fn.col(inner[lot.names.index(name)]).alias(f"n{i}") for i, name in enumerate(names)))
 
@@ -130,7 +130,7 @@ def _read_json(spark: Any, paths: Sequence[str]) -> Any:
     from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
 
     reader = spark.read.options(columnNameOfCorruptRecord=CORRUPT, lineSep="\n")
-    places = list(map(_place, paths))
+    places = list(map(_uri, paths))
     schema = reader.json(places).schema
     if CORRUPT in schema.names:
         raise EvenhandError(
@@ -153,7 +153,7 @@ def _read_json(spark: Any, paths: Sequence[str]) -> Any:
 
 
 def _lines(spark: Any, paths: Sequence[str]) -> Any:
-    return spark.read.text(list(map(_place, paths)), lineSep="\n")
+    return spark.read.text(list(map(_uri, paths)), lineSep="\n")
 
 
 def _refuse_strange(lines: Any, lot: Lot, separator: str) -> None:
@@ -184,6 +184,6 @@ def _refuse_strange(lines: Any, lot: Lot, separator: str) -> None:
         )
 
 
-def _place(path: str) -> str:
+def _uri(path: str) -> str:
     """A path for Spark: local files by `file://`, with a star in a name escaped."""
     return path if "://" in path else "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", str(Path(path).absolute()))

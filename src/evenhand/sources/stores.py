@@ -12,7 +12,6 @@ import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -30,18 +29,18 @@ ICEBERG = {"AWS_ENDPOINT_URL": "s3.endpoint", "AWS_REGION": "s3.region"}
 SPECIAL = (*TABLES, "parquet folder")
 """Kinds that an ending does not tell."""
 
-_PLACE = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
 
 
 def scheme(path: str) -> str:
     """How a path in an object store begins; nothing for a path of this machine."""
-    match = _PLACE.fullmatch(path)
+    match = _URL.fullmatch(path)
     return match["scheme"].lower() if match else ""
 
 
 def refuse_place(path: str, role: str) -> None:
     """Refuse a path of a store that is not read, or one that holds credentials."""
-    match = _PLACE.fullmatch(path)
+    match = _URL.fullmatch(path)
     if match is None:
         return
     begin = scheme(path)
@@ -57,14 +56,14 @@ def refuse_place(path: str, role: str) -> None:
         )
 
 
-def knock(paths: Sequence[str]) -> None:
+def refuse_unreachable(paths: Sequence[str]) -> None:
     """Refuse a store that does not answer within seconds; each bucket is asked once."""
-    doors = {match["rest"].partition("/")[0]: path for path in paths if (match := _PLACE.fullmatch(path))}
-    if doors:  # it looks the region up, which is no business of the reader's
+    buckets = {match["rest"].partition("/")[0]: path for path in paths if (match := _URL.fullmatch(path))}
+    if buckets:  # it looks the region up, which is no business of the reader's
         warnings.filterwarnings("ignore", message=r"'\(default_\)region' not set")
     # who answers at all is then asked with the patience of Polars itself
     quick = {"max_retries": 1, "retry_timeout_ms": 3_000, "timeout": "5s", "connect_timeout": "3s"}
-    for path in doors.values():
+    for path in buckets.values():
         try:
             pl.scan_parquet(path, storage_options=quick).collect_schema()
         except (FileNotFoundError, pl.exceptions.PolarsError):  # the store is there, and no Parquet file
@@ -96,7 +95,7 @@ def special(path: str) -> str:
     return "iceberg" if list(Path(path).glob("metadata/*.metadata.json")) else ""
 
 
-def scan_special(paths: Sequence[str], kind: str, role: str) -> tuple[Any, str]:
+def scan_special(paths: Sequence[str], kind: str, role: str) -> tuple[pl.LazyFrame, str]:
     """A table that an ending does not tell as a lazy Polars table, and what it is called."""
     if kind == "parquet folder":
         return pl.scan_parquet([f"{path.rstrip('/')}/*.parquet" for path in paths]), listing(paths)

@@ -149,7 +149,7 @@ def _frame(rows: Any) -> tuple[pl.DataFrame, str, str]:
     frame = fetch(opened).frame if opened.schema else pl.DataFrame()
     frame = frame.rename({name: name.lower() for name in frame.columns if name.lower() not in frame.columns})
     if "part" not in frame.columns:
-        raise EvenhandError(f"{opened.origin} is no tally: it has no column 'part'. {AGAIN}")
+        raise EvenhandError(f"{opened.origin} is not a tally: it has no column 'part'. {AGAIN}")
     labels, _ = columns_of(frame.columns)
     return frame.with_columns(frame[name].cast(pl.String) for name in labels), opened.origin, opened.backend
 
@@ -164,7 +164,7 @@ def columns_of(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return labels, sorted(name for name in names if re.match(r"n\d+_", name))
 
 
-def _mark(frame: Any, origin: str) -> str:
+def _mark(frame: pl.DataFrame, origin: str) -> str:
     """The mark that all rows share; rows of several queries are refused."""
     marks = frame["part"].unique().to_list()
     if not marks:
@@ -173,14 +173,14 @@ def _mark(frame: Any, origin: str) -> str:
     if strange:
         kind = str(strange[0]).partition(" ")[0]
         other = isinstance(strange[0], str) and kind.startswith(FORMAT.rpartition("-")[0])
-        what = f"a tally of another version ({kind}, and this one reads {FORMAT})" if other else "no tally"
+        what = f"a tally of another version ({kind}, and this one reads {FORMAT})" if other else "not a tally"
         raise EvenhandError(f"{origin} is {what}. {AGAIN}")
     if len(marks) > 1:
         raise EvenhandError(f"{origin} holds rows of several queries. Save those of each in a file of their own.")
     return str(marks[0])
 
 
-def _with_numbers(frame: Any) -> Any:
+def _with_numbers(frame: pl.DataFrame) -> pl.DataFrame:
     """The rows, numbers as such where a file of text had them beside words for what is missing."""
     numbers = []
     for name in (*columns_of(frame.columns)[1], QUERY, ROWS, CHECK, CHECKS, "is_there"):
@@ -194,7 +194,7 @@ def _with_numbers(frame: Any) -> Any:
     return frame.with_columns(numbers)
 
 
-def _as_sent(frame: Any) -> Any:
+def _as_sent(frame: pl.DataFrame) -> pl.DataFrame:
     """The rows with the labels that the database sent.
 
     Text knows no difference between a label that is missing and one that is empty or reads NULL, but the check of its row does.
@@ -215,7 +215,7 @@ def _as_sent(frame: Any) -> Any:
     return frame
 
 
-def _changed(frame: Any) -> Any:
+def _changed(frame: pl.DataFrame) -> Any:
     """(rows,) where the sum over a row is not the one that the database sent."""
     labels, numbers = columns_of(frame.columns)
     checks = np.zeros(frame.height)
@@ -228,7 +228,7 @@ def _changed(frame: Any) -> Any:
         return ~np.isclose(checks, frame[CHECK].cast(pl.Float64).to_numpy(), rtol=0, atol=TOLERANCE, equal_nan=True)
 
 
-def _checked(frame: Any, origin: str) -> Any:
+def _checked(frame: pl.DataFrame, origin: str) -> pl.DataFrame:
     """The rows with their types, if none was lost, repeated or changed."""
     lost = [name for name in (QUERY, "is_there", ROWS, CHECK, CHECKS) if name not in frame.columns]
     if lost:
@@ -251,7 +251,7 @@ def _checked(frame: Any, origin: str) -> Any:
         )
     if changed := int(_changed(frame).sum()):
         raise EvenhandError(f"{origin} has {changed:,} rows in which something was changed, or a column less. {SAVE}")
-    sums = frame[CHECK].cast(pl.Float64).sum(), float(frame[CHECKS][0])
+    sums = float(frame[CHECK].cast(pl.Float64).sum()), float(frame[CHECKS][0])
     if not np.isclose(*sums, rtol=1e-12, atol=1e-6, equal_nan=True):
         raise EvenhandError(f"{origin} lacks rows of its query and has others twice. {SAVE}")
     return frame

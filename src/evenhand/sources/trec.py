@@ -11,7 +11,6 @@ import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -23,7 +22,7 @@ RUN = r"^\s*(?<request>\S+)\s+(?<iteration>\S+)\s+(?<item>\S+)\s+(?<rank>\S+)\s+
 JUDGED = r"^\s*(?<request>\S+)\s+(?<iteration>\S+)\s+(?<item>\S+)\s+(?<value>\S+)\s*$"
 
 
-def trec_run(path: str | Path) -> Any:
+def trec_run(path: str | Path) -> pl.DataFrame:
     """One TREC run as a Polars frame: request, item, rank, score, system, tied (and sample).
 
     Lines are `request Q0 item rank score tag`, also gzipped; a tag may hold spaces. The stated ranks hold where they are
@@ -44,7 +43,7 @@ def trec_run(path: str | Path) -> Any:
     return ranked.select(*keys, "item", "rank", "score", "system", "tied")
 
 
-def _keyed(path: str | Path, run: Any) -> tuple[list[str], Any]:
+def _keyed(path: str | Path, run: pl.DataFrame) -> tuple[list[str], pl.DataFrame]:
     """Key columns of a ranking: the request, and the second field if items repeat."""
     repeated = run.filter(pl.struct("request", "item").is_duplicated())
     if not repeated.height:
@@ -59,7 +58,7 @@ def _keyed(path: str | Path, run: Any) -> tuple[list[str], Any]:
     return ["request", "sample"], run.rename({"iteration": "sample"})
 
 
-def _ranked(path: str | Path, run: Any) -> Any:
+def _ranked(path: str | Path, run: pl.DataFrame) -> pl.DataFrame:
     """The rows with ranks: as stated where scores never rise along them, else by score."""
     stated = pl.col("stated")
     whole = (stated.is_not_null() & (stated == stated.round()) & (stated >= 0)).all().over("order")
@@ -83,7 +82,7 @@ def _ranked(path: str | Path, run: Any) -> Any:
     return pl.concat([stated_ranks, scored]).sort("order", "rank")
 
 
-def trec_runs(pattern: str | Path | Sequence[str | Path]) -> Any:
+def trec_runs(pattern: str | Path | Sequence[str | Path]) -> pl.DataFrame:
     """Several TREC runs (a glob, or paths) as one frame.
 
     `system` is the file name without the parts between dots that all files share.
@@ -123,7 +122,7 @@ def _short_names(paths: Sequence[str]) -> list[str]:
     return whole if len(set(whole)) == len(whole) else list(paths)
 
 
-def qrels(path: str | Path) -> Any:
+def qrels(path: str | Path) -> pl.DataFrame:
     """TREC judgments as a Polars frame: request, item, relevance.
 
     Lines are `request iteration item relevance`.
@@ -144,25 +143,25 @@ def qrels(path: str | Path) -> Any:
     return judged.with_columns(relevance.alias("relevance")).select(names)
 
 
-def labels(path: str | Path) -> Any:
+def labels(path: str | Path) -> pl.DataFrame:
     """Labels (`request iteration item label`) as a Polars frame: request, item, group."""
     return _judged(path).rename({"value": "group"}).select("request", "item", "group")
 
 
-def _judged(path: str | Path) -> Any:
+def _judged(path: str | Path) -> pl.DataFrame:
     lines = _fields(path, JUDGED, "judgments have four: request iteration item relevance")
     distinct = lines.unique(["request", "item", "value"], keep="first", maintain_order=True)
     clash = distinct.filter(pl.struct("request", "item").is_duplicated())
     if clash.height:
         first = clash.row(0, named=True)
         raise EvenhandError(
-            f"{str(path)!r} judges {clash.select('request', 'item').n_unique():,} pairs in two ways (first: request "
-            f"{first['request']!r}, item {first['item']!r}). Keep one judgment per request and item."
+            f"{str(path)!r} has different judgments for {clash.select('request', 'item').n_unique():,} pairs of request and item "
+            f"(first: request {first['request']!r}, item {first['item']!r}). Keep one judgment per request and item."
         )
     return distinct
 
 
-def _fields(path: str | Path, pattern: str, expected: str) -> Any:
+def _fields(path: str | Path, pattern: str, expected: str) -> pl.DataFrame:
     """The lines of a file split into named fields; blank lines are skipped, others must fit."""
     if not isinstance(path, (str, Path)):
         raise EvenhandError(f"{path!r} is not a path. Pass the path of a TREC file.")
@@ -189,7 +188,9 @@ def _fields(path: str | Path, pattern: str, expected: str) -> Any:
     return split.unnest("fields").drop("line")
 
 
-def _refuse_lines(path: str | Path, frame: Any, broken: Any, what: str, instead: str = "") -> None:
+def _refuse_lines(
+    path: str | Path, frame: pl.DataFrame, broken: pl.Expr | pl.Series, what: str, instead: str = ""
+) -> None:
     bad = frame.filter(broken)
     if bad.height:
         remedy = f"Correct the file, or read it with {instead}." if instead else "Correct the file."

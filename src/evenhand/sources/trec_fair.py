@@ -27,7 +27,7 @@ def fair_roles(rankings: Any) -> dict[str, str]:
     return {} if fair_paths(rankings) is None else {"sample": "sample", "weight": "weight", "system": "system"}
 
 
-def trec_fair_queries(path: str | Path) -> Any:
+def trec_fair_queries(path: str | Path) -> pl.DataFrame:
     """Judged documents as a Polars frame, from JSON lines with keys qid and documents.
 
     Documents have a doc_id and a relevance.
@@ -51,7 +51,7 @@ def trec_fair_queries(path: str | Path) -> Any:
     return pairs.with_columns(rank).select("request", "item", "relevance", "rank", *optional)
 
 
-def trec_fair_sequence(path: str | Path) -> Any:
+def trec_fair_sequence(path: str | Path) -> pl.DataFrame:
     """Query sequences as a Polars frame: sequence, step, request.
 
     Lines are `sequence.step,qid` or `sequence,step,qid`.
@@ -90,7 +90,7 @@ def trec_fair_groups(path: str | Path) -> Labels:
     return rollup(rows)
 
 
-def trec_fair_run(paths: str | Path | Sequence[str | Path]) -> Any:
+def trec_fair_run(paths: str | Path | Sequence[str | Path]) -> pl.DataFrame:
     """Rankings of a query sequence, from JSON lines with q_num, qid and ranking.
 
     Columns system (the name of the file), request, sample (q_num), item, rank, and weight: how often the request was made,
@@ -132,7 +132,7 @@ def qrels_groups(judged: Any, *, item: str = "item", iteration: str = "iteration
     return rollup(pl.concat([several, none]))
 
 
-def _json_lines(path: str | Path, keys: tuple[str, ...]) -> Any:
+def _json_lines(path: str | Path, keys: tuple[str, ...]) -> pl.DataFrame:
     refuse_missing(path, "a file of the TREC Fair track")
     with reading(str(path)):
         lines = pl.scan_ndjson(literal([str(path)]), infer_schema_length=None).collect()
@@ -144,7 +144,7 @@ def _json_lines(path: str | Path, keys: tuple[str, ...]) -> Any:
     return lines
 
 
-def _split_lines(path: str | Path) -> Any:
+def _split_lines(path: str | Path) -> pl.DataFrame:
     refuse_missing(path, "a file of the TREC Fair track")
     with reading(str(path)):
         lines = pl.read_csv(str(path), glob=False, has_header=False, separator="\x1f", quote_char=None, new_columns=["line"],
