@@ -44,7 +44,7 @@ Advice = list[tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class Situation:
-    """Balance, expected bias and number of viewpoints that advice on prefix metrics depends on, and a typical list."""
+    """What advice on prefix metrics depends on; `placement` is a typical list."""
 
     balance: Degree | None
     bias: Degree | None
@@ -194,7 +194,7 @@ NDR = (
 
 
 def _advise_prefix(s: Situation, seed: int) -> dict[str, list[Any]]:
-    """The prefix metrics, the recommended one first, with how often each stands out from random orders."""
+    """The prefix metrics, the recommended one first, each with its reason and power."""
     log.info("weighing the metrics")
     rows = []
     for name, advice, reason in advice_for(s):
@@ -212,7 +212,7 @@ def _advise_prefix(s: Situation, seed: int) -> dict[str, list[Any]]:
 
 
 def _chance_and_power(metric: str, s: Situation, seed: int, lists: int = 400) -> tuple[float, float]:
-    """Chance level of a typical list, and how often a list as biased as expected stands out from random orders of it."""
+    """Chance level of a typical list, and how often one with the expected bias exceeds it."""
     p = s.placement
     if p is None or (TEMPLATES[metric](p).difference.sided and p.protected is None):
         return float("nan"), float("nan")
@@ -243,7 +243,7 @@ class Case:
 
 
 def _advise_exposure(call: Call, roles: dict[str, Any]) -> Result:
-    """The exposure metrics for a goal, the recommended ones first, with what the rankings at hand rule out."""
+    """The exposure metrics for a goal, the recommended ones first, each with its reason."""
     named = ("table", "goal", "sparse", "groups", "relevance")
     table, goal, sparse, groups, relevance = (call.arguments[name] for name in named)
     case, backend = Case(sparse), "polars"

@@ -24,7 +24,7 @@ FEW_OF = {"units": "few_units", "requests": "few_requests"}
 
 
 def bounded(rows: Sequence[Row], over: str) -> list[Row]:
-    """Rows with intervals as the rules have them (`intervals.rules`), and notes where there is none or it rests on few.
+    """Rows with intervals cut to their span, and a note where there is none or it rests on few.
 
     A row may carry what its metric's card does not know: `span`, `certain` (a value that no sample could change) and
     `rests_on`, the units behind the interval where they are others than `units` (`few` is then their note).
@@ -59,7 +59,7 @@ def card_of(text: str) -> MetricSpec | None:
 
 
 def adjusted(rows: Sequence[Row], extra: Sequence[str]) -> list[Row]:
-    """Rows with p adjusted for how many questions were asked (Holm), over all rows that have a p and no adjusted one yet.
+    """Rows with Holm-adjusted p, over all rows that have a p and no adjusted one yet.
 
     Where an audit adjusted some rows itself, it has families of questions: others are then adjusted within their metric.
     """
@@ -98,7 +98,7 @@ def hidden(
 
 
 def hidden_cells(units: Sequence[Sequence[float]], fewest: int) -> list[list[bool]]:
-    """Which cells of a table are suppressed whose rows and columns have known totals: no subtraction along either may tell.
+    """Which cells of a table with known row and column totals are suppressed.
 
     >>> hidden_cells([[50, 3], [40, 60], [70, 80]], fewest=5)
     [[True, True], [True, True], [False, False]]
@@ -117,7 +117,7 @@ def hidden_cells(units: Sequence[Sequence[float]], fewest: int) -> list[list[boo
 
 
 def must_withhold(counts: Any, fewest: int, rows: Any) -> bool:
-    """Whether counts stay here: one of them is of fewer than `fewest`, or a row is not shown, whose size they would tell.
+    """Whether counts are withheld: one is below `fewest`, or would give away a suppressed row.
 
     >>> must_withhold({"rows": 500, "dropped": {"amount is missing": 3}}, 10, [])
     True
@@ -137,7 +137,7 @@ def _counts_few(counts: Any, fewest: int) -> bool:
 
 
 def enough(fewest: int, metrics: Sequence[MetricSpec], *, arms: int = 1) -> int:
-    """`min_units`, and more where more figures of all units are asked: so many equations would give single units away."""
+    """`min_units`, or more: as many exact figures as units could be solved for single units."""
     exact = arms * sum(not a.local for a in metrics)
     return fewest if fewest <= 1 else max(fewest, exact + 2)
 

@@ -119,7 +119,7 @@ def compare(
 def compare_rankings(
     call: Call, a: RankingResult, b: Result, draws: int | None, called: Mapping[str, str], *, independent: bool, paired: bool | None
 ) -> Result:  # fmt: skip
-    """Two results of the same question: paired where they share requests, else as independent samples."""
+    """Two ranking results: paired where they share requests, else as independent samples."""
     difference = difference_of(a.findings, b.findings, independent=independent or isinstance(b, RankingResult))
     rows: Sequence[Row] | Mapping[str, Sequence[Any]] = difference.columns
     facts: dict[str, Any] = {**difference.provenance, "paired": False}
@@ -147,7 +147,7 @@ def with_holm(rows: Sequence[Row]) -> list[Row]:
 
 @dataclass
 class PairedTest:
-    """Differences on shared requests: bootstrap intervals, and p by swapping the two sides within requests.
+    """Paired differences: bootstrap over shared requests, p by swapping sides within requests.
 
     Draws are shared by all differences of one experiment that rest on as many requests.
     """
@@ -162,7 +162,7 @@ class PairedTest:
     def for_call(
         cls, call: Call, draws: int | None, level: float, rows: int, *, most_swaps: int = 100_000
     ) -> PairedTest:
-        """With so many draws; left out, also enough swaps for the smallest p to survive Holm over so many rows."""
+        """Without `draws`, enough swaps for the smallest p to survive Holm over so many rows."""
         if draws is not None:
             return cls(level, draws, call.seed)
         return cls(level, DRAWS, call.seed, max(DRAWS, min(most_swaps, math.ceil(rows / (1 - level)))))
@@ -300,7 +300,7 @@ def chosen_systems(existing: list[Any], systems: Sequence[Any] | None) -> list[A
 
 
 def letters_of(systems: Sequence[Any], differing: set[frozenset[Any]]) -> dict[Any, str]:
-    """Letters such that two systems share one exactly when they do not differ; the first system has an a.
+    """Letters such that two systems share one exactly when they do not differ.
 
     >>> letters_of(["x", "y", "z"], {frozenset("xz")})
     {'x': 'a', 'y': 'ab', 'z': 'b'}
@@ -346,7 +346,7 @@ def compare_systems(call: Call, result: Result, systems: Sequence[Any] | None, d
 def compare_recommenders(
     call: Call, result: RecommenderResult, systems: Sequence[Any] | None, draws: int | None
 ) -> SystemsResult:
-    """Every two recommenders of a result, or those named: the first minus the second, on the users and items they share."""
+    """Every two recommenders of a result, or those named, on the users that both serve."""
     served = result.served
     if served is None:
         raise EvenhandError("The result does not hold its users. Pass what recommender gave in this session.")

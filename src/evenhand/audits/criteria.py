@@ -43,7 +43,7 @@ MOST_SLICES = 12
 
 
 def cutoffs_of(words: list[str]) -> dict[str, tuple[float, ...]]:
-    """Cut-offs as the command line writes them: `stable=0.1,0.02`, once for each criterion; or all of them as JSON."""
+    """Cut-offs of the command line, `stable=0.1,0.02` once for each criterion, or all as JSON."""
     try:
         if words[0].lstrip().startswith("{"):
             return {name: tuple(map(float, pair)) for name, pair in json.loads(words[0]).items()}
@@ -174,7 +174,7 @@ def _draws(a: MetricSpec, s: Spectrum, draws: int, rng: np.random.Generator, mos
 
 
 def _stability(drawn: Floats, limits: dict[str, tuple[float, float]]) -> tuple[Fact, Fact]:
-    """How much a slice's value wobbles from one population to the next, at the median slice; how often there is none."""
+    """Coefficient of variation over draws at the median slice, and the share of undefined draws."""
     defined = np.isfinite(drawn)
     undefined = 1 - float(defined.mean())
     several = [row[ok] for row, ok in zip(drawn, defined, strict=True) if ok.sum() > 1 and row[ok].any()]

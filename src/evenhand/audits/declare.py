@@ -80,7 +80,7 @@ class Audit:
 
     @functools.cached_property
     def repeats(self) -> str:
-        """The name of what it hands on to the audit that it repeats, its parameter `of`; empty for other audits."""
+        """Name of the keywords that are handed on to the repeated audit; empty for most audits."""
         kinds = self.signature.parameters.items()
         return next((n for n, p in kinds if p.kind is inspect.Parameter.VAR_KEYWORD), "")
 
@@ -152,7 +152,7 @@ class Audit:
 
 
 def described(function: Callable[..., Any]) -> dict[str, str]:
-    """Descriptions of parameters from the docstring: lines `name, other : text`, and lines indented below.
+    """Descriptions of parameters in a docstring, from lines `name, other : text`.
 
     "as in `eh.inequality`" takes the words of that audit.
     """
@@ -210,7 +210,7 @@ class Call:
 
     @property
     def hash(self) -> str:
-        """Tells this plan from others whatever data it is asked of: sizes, objects, the seed and dates are left out."""
+        """Hash of the plan without data, seed and dates: the same question has the same hash."""
         plan: dict[str, Any] = {"audit": self.audit.name}
         for name, value in self.arguments.items():
             parameter = self.parameters[name]
@@ -230,7 +230,7 @@ class Call:
         *,
         hides: bool = False,
     ) -> dict[str, Any]:
-        """Where the numbers come from: what was read and left out, what the audit has to say of it, versions and plan.
+        """Rows read and dropped, facts of the audit, versions and plan.
 
         `counts` of what the audit met are told with the rows read, or not at all where `min_units` hides something.
         """
@@ -315,7 +315,7 @@ def versions() -> dict[str, str]:
 
 
 def hidden_sizes(sizes: Mapping[str, Any], fewest: int, *, parts: bool = False) -> dict[str, Any]:
-    """Sizes of slices or groups, without those of suppressed ones; parts of a whole that is shown are then all left out."""
+    """Sizes with small ones suppressed; all of them where they are parts of a known whole."""
     hide = parts and any(size < fewest for size in sizes.values())
     return {label: "suppressed" if hide or size < fewest else size for label, size in sizes.items()}
 
@@ -348,12 +348,12 @@ def audit(
     over: str = "",
     stands_for: str = "",
 ) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
-    """Declare an audit: the decorated function takes the `Call` first, then what its callers pass."""
+    """Declare an audit: the function takes the `Call` first, then what its callers pass."""
     return _declare(AUDITS, name, question, tuple(charts), default, tuple(extra), over, stands_for)
 
 
 def tool(name: str) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
-    """Declare a function that is checked and called like an audit but answers with a table and not with a result."""
+    """Declare a function that is checked and called like an audit but returns a table."""
     return _declare(TOOLS, name, "", (), "", ())
 
 
@@ -376,7 +376,7 @@ def _declare(
 
 
 def find(name: str) -> Audit:
-    """The audit of this name, loaded from the module that has its name, in whichever folder of this package."""
+    """The audit of this name, loaded from the module of the same name."""
     for module in _modules() if name not in AUDITS else ():
         if module.rpartition(".")[2] == name:
             importlib.import_module(module)

@@ -110,8 +110,7 @@ def decompose(
         part=("group", split_by),
     )  # fmt: skip
     read, whole = prepared.log, prepared.whole()
-    _refuse_unplaced(prepared, read.by[-1], population)
-    split, broken, left_out = _partitions(prepared, unknown)
+    split, broken, left_out = _partitions(prepared, population, unknown)
     facts = {
         "interval": _interval_words(call.interval), "population": prepared.population_words,
         "missing_slice_labels": "shown as a slice or group of their own", "unknown": unknown,
@@ -146,7 +145,7 @@ def _chosen_figures(metrics: Metrics | None, index: Index) -> tuple[str, ...]:
 
 
 def _combine_groups(table: Any, population: Any, group: By) -> tuple[Any, Any, Any]:
-    """The table, the population and the group; labels of several columns are combined into one, missing where one is."""
+    """Table, population and group column; several group columns are combined into one."""
     if not isinstance(group, (list, tuple)):
         return table, population, group
     if len(group) == 1:
@@ -167,7 +166,7 @@ def _combine_groups(table: Any, population: Any, group: By) -> tuple[Any, Any, A
 
 
 def _refuse_unplaced(prepared: Units, group: str, population: Any) -> None:
-    """A number of units, or a table without the group, does not say which group the unseen belong to."""
+    """Refuse a population that does not say which group the unseen units belong to."""
     everyone = prepared.everyone
     if isinstance(everyone, Relation) and group not in everyone.schema:
         what = "population is a table without that column and"
@@ -181,8 +180,11 @@ def _refuse_unplaced(prepared: Units, group: str, population: Any) -> None:
     )
 
 
-def _partitions(prepared: Units, unknown: str, most: int = 100_000) -> tuple[dict[Label, Partition], set[Label], int]:
-    """Units by group for each slice, the slices with undefined amounts, and how many units have no group."""
+def _partitions(
+    prepared: Units, population: Any, unknown: str, most: int = 100_000
+) -> tuple[dict[Label, Partition], set[Label], int]:
+    """Partition of each slice, slices with missing amounts, and how many units have no group."""
+    _refuse_unplaced(prepared, prepared.by[-1], population)
     refuse_shared_units(prepared.log)
     log.info("adding up %s per group", prepared.log.amounts[0].name or "rows")
     slices = prepared.slices(prepared.log.amounts[0])
@@ -245,7 +247,7 @@ class Decomposed:
         return rows
 
     def _small_groups(self, tally: Partition) -> list[int]:
-        """Groups, by number, that are merged before anything is measured; none where the whole slice is too small."""
+        """Indices of groups that are merged; none where the whole slice is too small."""
         receivers = [tally[g].receivers for g in range(len(tally))]
         if self.call.min_units <= 1 or sum(receivers) < self.call.min_units:
             return []
@@ -292,7 +294,7 @@ class Decomposed:
         return {"ideal": self.ask.ideal, "better": self.ask.better}
 
     def _ends(self, tally: Partition, split: Parts, values: Mapping[str, Any], where: Label) -> dict[str, Ends]:
-        """Percentile bootstrap over units, never shorter than Student's t unless percentiles were asked for.
+        """Percentile bootstrap over units, for `bootstrap` never shorter than Student's t.
 
         Wide tallies are drawn on bins. Normal with the linearised error on request, or where the bins are too many.
         """

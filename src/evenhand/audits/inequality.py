@@ -214,7 +214,7 @@ def _rows(
 
 
 def _over_viewers(r: Row, a: MetricSpec, seen_by: int, *, both: bool) -> Row:
-    """What an interval over viewers rests on: these, or the units where both are resampled and units are fewer."""
+    """Number and note of what an interval over viewers rests on: viewers, or the fewer units."""
     fewer_units = both and r["units"] < seen_by
     warns = both and r["units"] < a.interval_units and not np.isnan(r["estimate"])
     note = notes(r["note"] or "", "few_units") if warns else r["note"]
@@ -225,7 +225,7 @@ def _over_viewers(r: Row, a: MetricSpec, seen_by: int, *, both: bool) -> Row:
 def _estimates(
     slices: Slices, metrics: Sequence[MetricSpec], call: Call, seen: Mapping[Label, Buckets] | None, *, both: bool
 ) -> list[Estimates]:
-    """Every metric on every slice, with intervals over other units, over other viewers (`seen`), or over both.
+    """Every metric on every slice, with intervals over units, over viewers (`seen`), or both.
 
     With `min_units`, metrics that read single units see nothing finer than so many of them.
     """
@@ -247,7 +247,7 @@ def _estimates(
 
 
 def chances(slices: Slices, amount: Amount, metrics: Sequence[MetricSpec]) -> list[Floats]:
-    """Values expected by chance if all units had equal rates, for metrics that have a chance level."""
+    """Values expected by chance if all units had equal rates; NaN for metrics without."""
     has_chance = amount.integer and any(a.metric.has_chance for a in metrics)
     levels = [np.full(len(slices.labels), np.nan) for _ in metrics]
     for chosen, batch in slices.spectra.batches(MOST_CELLS) if has_chance else ():
@@ -259,7 +259,7 @@ def chances(slices: Slices, amount: Amount, metrics: Sequence[MetricSpec]) -> li
 def _lorenz_curves(
     slices: Slices, by: Sequence[str], small: Sequence[bool], curve_count: int, fewest: int
 ) -> Iterator[tuple[dict[str, Any], Points]]:
-    """Labels and corners of each slice's Lorenz polygon, thinned but exact where a report reads it.
+    """Labels and corners of each slice's Lorenz curve, exact where a report reads it.
 
     No step is of fewer than `fewest` units.
     """

@@ -185,7 +185,7 @@ def _result(
 
 
 def _order(rank: str | None, score: str | None, columns: Sequence[str]) -> tuple[bool, str]:
-    """Whether ranks order, and by which column: equation 11 of Raj et al. is on ranks, and lists need not have scores."""
+    """Whether ranks order (eq. 11 of Raj et al.) and not scores, and by which column."""
     if rank is not None or score is None:
         return True, rank or RANK
     ranked = score == SCORE and SCORE not in columns and RANK in columns
@@ -193,7 +193,7 @@ def _order(rank: str | None, score: str | None, columns: Sequence[str]) -> tuple
 
 
 def measured(a: MetricSpec, counts: PairCounts, average: Average) -> Iterator[Measured]:
-    """The rows of a metric: one on the two sides, or one for every ordered pair of groups and each group against all."""
+    """Rows of a metric: one for two sides, or one for every ordered pair of groups."""
     t = counts.pairs
     if a.card.per != "pair":
         within, between = "within" in a.reads, "between" in a.reads

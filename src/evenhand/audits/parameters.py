@@ -55,7 +55,7 @@ class Takes:
 
 
 def pairs(name: str, text: str, kind: type) -> dict[str, Any]:
-    """`label=number,label=number` of the command line, or the same as JSON where labels hold commas or equal signs.
+    """`label=number,label=number` of the command line, or the same as JSON.
 
     >>> pairs("target", "f=0.5, m=0.5", float)
     {'f': 0.5, 'm': 0.5}
@@ -121,7 +121,7 @@ class Parameter:
 
     @property
     def says_none(self) -> bool:
-        """Whether the word "none" stands for None: not where None is the default and help does not offer the word."""
+        """Whether the word "none" means None."""
         offered = "none" in self.takes.metavar.split("|")
         return offered or (self.default is not None and (bool(self.takes.metavar) or type(None) in options(self.hint)))
 

@@ -34,7 +34,7 @@ def padded(slices: Slices, log: Log, population: Any) -> Slices:
                 f"{count:,} units received something but are not in population{' with the same slice' if columns else ''}. "
                 "Add them to the population table, or remove their rows."
             )
-        return _padded_held(slices, log, columns, population_sizes(log, population, columns))
+        return _padded_by_columns(slices, log, columns, population_sizes(log, population, columns))
     if log.weight is not None:
         raise EvenhandError(
             "population as a number does not say what the unseen units weigh. Pass population=None with weight=."
@@ -70,7 +70,7 @@ def _mapped(slices: Slices, log: Log, population: Mapping[Any, Any]) -> dict[Lab
 
 
 def _typed(sizes: dict[Label, Any], labels: tuple[Label, ...]) -> dict[Label, Any]:
-    """Sizes by slices as the table has them: a command line, and a text file, know numbers as text only."""
+    """Sizes with labels typed as in the table: command lines and files know text only."""
     columns = [set(column) for column in zip(*labels, strict=True)]
     written = [{word: v for v in column if v is not None for word in spellings(v)} for column in columns]
 
@@ -95,8 +95,8 @@ def _padded_to(slices: Slices, sizes: Mapping[Label, int]) -> Slices:
     return slices.padded(sizes)
 
 
-def _padded_held(slices: Slices, log: Log, columns: Sequence[int], sizes: Mapping[Label, int]) -> Slices:
-    """Padded to the sizes of slices that a table of units gives at the places `held` of their labels."""
+def _padded_by_columns(slices: Slices, log: Log, columns: Sequence[int], sizes: Mapping[Label, int]) -> Slices:
+    """Padded to sizes that a table of units gives for some of the slice columns."""
     if not columns:
         return _padded_to(slices, dict.fromkeys(_labels(slices, log), sizes.get((), 0)))
     if len(columns) == len(log.by):
@@ -114,7 +114,7 @@ def _labels(slices: Slices, log: Log) -> tuple[Label, ...]:
 
 
 def _refuse_padding_of_unit_properties(slices: Slices, log: Log, columns: list[str], what: str) -> None:
-    """One size for every slice is wrong where the slice is a property of the unit: nobody could be in two of them."""
+    """Refuse one size for every slice where a unit is in one slice only."""
     places = {b: log.by.index(b) for b in columns}
     several = [b for b, i in places.items() if len({label[i] for label in slices.labels}) > 1]
     fixed = [b for b in several if never_varies(log, f"by_{places[b]}")]

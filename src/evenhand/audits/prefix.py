@@ -167,7 +167,7 @@ def _result(
 
 
 def _refuse_many_groups(p: Placement, most: int = 2**29) -> None:
-    """Stop before a column of ids, taken for groups, keeps everybody waiting: every group is held against every rank."""
+    """Refuse a column of ids taken for groups: work grows with groups times ranks."""
     groups, ranks = len(p.groups), len(p.codes)
     if groups * ranks > most or groups * len(p) > most // 16:
         raise EvenhandError(
@@ -176,13 +176,13 @@ def _refuse_many_groups(p: Placement, most: int = 2**29) -> None:
 
 
 def _look(a: MetricSpec) -> tuple[Any, ...]:
-    """Key of the part of a ranking that a metric sees: metrics with equal keys share a placement."""
+    """Key of the part of a ranking that a metric reads; equal keys share a placement."""
     return a.cutoff, None if a.cutoff is None else a.settled("reference")
 
 
 @dataclass(frozen=True)
 class Leaning:
-    """(R, groups) how far each of `sides` stands above its share, and the standard deviation of that by chance."""
+    """(R, groups) how far each side is above its share, and its standard deviation by chance."""
 
     lean: Floats
     spread: Floats
@@ -273,7 +273,7 @@ class Ordered:
         return self.leaning.sides[int(mean.argmax())] if mean.max() > NOBODY else None
 
     def p_favoured(self, defined: Any) -> float:
-        """How likely random orders are to favour somebody this much: normal, exact variance, times the number of groups."""
+        """The p that random orders favour a group this much: normal, Bonferroni over groups."""
         total = self.leaning.lean[defined].sum(0)
         if not len(defined) or total.max() <= NOBODY:
             return float("nan")
@@ -292,7 +292,7 @@ class Ordered:
 
 
 def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any:
-    """The protected labels as the table has them; text stands for a number or a boolean that reads the same.
+    """The protected labels as the table has them.
 
     Labels that nobody has are refused as misspelt, unless others of them are there (a page of results need not hold every
     viewpoint) or the table holds one label only (then no metric of two sides exists).
@@ -347,7 +347,7 @@ Points = dict[str, list[Any]]
 def _curves(
     placed: LabelledRankings, p: Placement, ordered: Sequence[Ordered], names: Sequence[str], call: Call, small: Sequence[bool]
 ) -> dict[str, Points]:  # fmt: skip
-    """Points behind the pictures: shares by rank with the band of random orders, values of requests, strips of labels.
+    """Points for charts: shares by rank with a chance band, values of requests, label strips.
 
     Slices with too few requests are left out. One request is fewer than any `min_units` above 1: then none is shown.
     """
@@ -366,7 +366,7 @@ def _curves(
 
 
 def _shares(p: Placement, level: float, fewest: int) -> Points:
-    """Mean share of each group among the first i, its share of the whole lists, and where random orders would keep it."""
+    """Mean share of each group in the first i ranks, its overall share and its chance band."""
     depth = int(p.lengths.max(initial=0))
     largest = np.argsort(-p.counts.sum(0), kind="stable")[:8]  # more lines cannot be told apart
     chosen = largest if p.protected is None else np.arange(2)
@@ -390,7 +390,7 @@ def _shares(p: Placement, level: float, fewest: int) -> Points:
 
 
 def _sums(b: Batch, counts: Floats, g: int) -> tuple[Any, ...]:
-    """By rank, over lists that reach it: how many, the group's share so far and of the whole, and the share's variance."""
+    """By rank: number of lists, sums of share so far and overall, and the variance of the share."""
     sizes = counts.sum(1)[:, None]
     q = counts[:, g, None] / np.maximum(sizes, 1)
     spread = q * (1 - q) / np.maximum(sizes - 1, 1)
@@ -422,7 +422,7 @@ def _thinned(depth: int, most: int) -> Ints:
 
 
 def _requests(placed: LabelledRankings, ordered: Sequence[Ordered], names: Sequence[str], most: int = 150) -> Points:
-    """Value and chance level of each request, ordered by value; of many, an even selection with both ends."""
+    """Value and chance level of each request, ordered by value; an even selection of many."""
     parts: list[tuple[dict[str, Any], Points]] = []
     for o in ordered:
         for s, labels in enumerate(placed.slices):
@@ -447,7 +447,7 @@ def _requests(placed: LabelledRankings, ordered: Sequence[Ordered], names: Seque
 def _strips(
     placed: LabelledRankings, p: Placement, values: Floats, names: Sequence[str], shown: list[int], most: int = 40
 ) -> Points:
-    """The labels of rankings rank by rank: all of few, of many those furthest from and closest to the whole."""
+    """Labels rank by rank; of many rankings those with the highest and lowest values."""
     rankings = np.concatenate([placed.rankings_of(s) for s in shown]) if shown else np.zeros(0, dtype=np.int64)
     descending = rankings[np.argsort(-values[rankings], kind="stable")]  # undefined ones last
     if len(descending) > most:

@@ -132,7 +132,7 @@ def _checked_call(name: str, dialect: str, table: str, roles: Mapping[str, Any])
 
 
 def _refuse_viewers(arguments: Mapping[str, Any]) -> None:
-    """Refuse intervals over viewers: these are dealt into buckets here, with the seed of the call."""
+    """Refuse intervals over viewers: they need single rows."""
     if arguments.get("within") is not None:
         raise EvenhandError(
             f"within={arguments['within']!r} needs the table: a tally holds no single viewers. Leave it out."
@@ -247,7 +247,7 @@ def _statement(audit: Audit, roles: Mapping[str, Any], warehouse: Warehouse, que
 
 @dataclass(frozen=True)
 class MadeUp:
-    """Rows that an audit can be asked of: as many of each slice and group, whose labels are those of the answers, where there are any.
+    """Made-up rows on which an audit is run to record its queries.
 
     Attributes
     ----------
@@ -400,7 +400,7 @@ def unanswered(tally: Tally, audit: Audit, arguments: Mapping[str, Any]) -> Even
 def _made_for_other(
     answers: Answers, audit: Audit, arguments: Mapping[str, Any], roles: Sequence[str]
 ) -> EvenhandError | None:
-    """The error that names which of these roles are others than the tally was made for; None where none is."""
+    """The error if a tally was made for other values of these roles."""
     words = []
     for role in roles:
         parameter = audit.parameters[role]

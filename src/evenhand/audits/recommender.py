@@ -28,6 +28,7 @@ from evenhand.tallies.crosstab import Crosstab, ResampledLists, UserGroups, Weig
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.user_lists import Cut, Reading, UserLists
 
+EVERY_ROW_SHOWN = "score=None says that every row is shown, so top and threshold have nothing to cut. Leave them out."
 SCORES = "a matrix (.npz, .npy), or a table: Parquet, CSV or JSON lines (also .gz)"
 
 
@@ -159,9 +160,7 @@ def recommender(
     deals = _permutations(chance)
     shown, true = Cut.checked(top, threshold, ties), Cut.checked(true_top, true_threshold, ties, prefix="true_")
     if score is None and shown.is_given:
-        raise EvenhandError(
-            "score=None says that every row is shown, so top and threshold have nothing to cut. Leave them out."
-        )
+        raise EvenhandError(EVERY_ROW_SHOWN)
     log.info("checking the scores")
     columns = {"user": user, "item": item, "score": score, "group": group, "relevance": relevance}
     sliced_by = SliceColumns(names_of(by), system)
@@ -183,7 +182,7 @@ def _permutations(chance: str | None) -> int:
 
 
 def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> RecommenderResult:
-    """Every slice, measured; `plain` says how scores are read where no convention reads them otherwise."""
+    """Every slice, measured; `plain` reads scores where no convention says otherwise."""
     names = ("convention", "user_groups", "relevant", "score", "metrics", "protected", "versus")
     convention, user_groups, relevant, score, metrics, protected, versus = (call.arguments[name] for name in names)
     readings = [_under_convention(convention, plain, part) for part in opened.slices]
@@ -197,12 +196,7 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
     measure = _Measure(call, opened, specs, sides, deals)
     measure.refuse_long(plain)
     log.info("finding what %s users are shown", f"{sum(part.user_count for part in opened.slices):,}")
-    lists = UserLists.per_slice(opened, readings)
-    other: Sequence[UserLists | None] = [None] * len(lists)
-    if convention == "holisticai" and plain.normalize and relevant is not None:
-        # It scales scores and truth together where it judges, and the scores alone elsewhere.
-        scores_only = [_under_convention(convention, replace(plain, scores_only=True), part) for part in opened.slices]
-        other = UserLists.per_slice(opened, scores_only)
+    lists, other = UserLists.per_slice(opened, readings), _other_lists(call, opened, plain)
     parts = [
         measure.part(part, codes[part.users], of_part, reading, unjudged)
         for part, of_part, reading, unjudged in zip(opened.slices, lists, readings, other, strict=True)
@@ -224,6 +218,15 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
         counts=_by_slice(parts, slices, "counts"), of=RecommenderResult, show=show,
         served=Served(parts, specs, sides, call.min_units, convention, opened.matrix is not None),
     )  # fmt: skip
+
+
+def _other_lists(call: Call, opened: Scores, plain: Reading) -> Sequence[UserLists | None]:
+    """Lists for metrics that judge nothing: holisticai then scales the scores without the truth."""
+    convention = call.arguments["convention"]
+    if convention != "holisticai" or not plain.normalize or call.arguments["relevant"] is None:
+        return [None] * len(opened.slices)
+    scores_only = replace(plain, scores_only=True)
+    return UserLists.per_slice(opened, [_under_convention(convention, scores_only, part) for part in opened.slices])
 
 
 def _by_slice(parts: Sequence[Part], slices: Sequence[str], name: Literal["facts", "counts"]) -> dict[str, Any]:
@@ -391,7 +394,7 @@ class _Measure:
             )
 
     def part(self, part: Slice, codes: Ints, lists: UserLists, reading: Reading, other_lists: UserLists | None) -> Part:
-        """A slice, with draws of its own; metrics that judge nothing read `other_lists`, where there are any."""
+        """Rows, curves and facts of a slice; metrics that judge nothing read `other_lists`, if any."""
         call, sides, items = self.call, self.sides, part.item_count
         names, slots = [*sides.names, "(unknown)", "(nobody)"], _most_slots(part, reading)
         resampled, permuted = crosstabs.plans(
@@ -458,7 +461,7 @@ class _Measure:
         return rows
 
     def _part_curves(self, total: Crosstab, part: Slice) -> dict[str, dict[str, list[Any]]]:
-        """The Lorenz curve of times shown, and the items whose share differs most between the first two groups."""
+        """Lorenz curve of times shown, and items whose share differs most between two groups."""
         curves: dict[str, dict[str, list[Any]]] = {}
         users, fewest, pairs = total.mark("users"), self.call.min_units, self.sides.pairs
         if not total.cut:

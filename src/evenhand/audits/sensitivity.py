@@ -137,7 +137,7 @@ def _rows(
 
 
 def _stability(columns: Mapping[str, Sequence[Any]], others: tuple[str, ...]) -> dict[str, list[Any]]:
-    """Per system (and metric): best, worst and mean place over all settings, and in how many it came first."""
+    """Best, worst and mean place of each system over all settings, and how often it came first."""
     by_system: dict[tuple[Any, ...], list[float]] = {}
     keys = zip(*(columns[name] for name in (*others, "metric", "system")), strict=True)
     for key, place in zip(keys, columns["rank"], strict=True):

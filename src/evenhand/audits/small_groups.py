@@ -66,7 +66,7 @@ class SmallGroups:
         return self.called.get(label, str(label))
 
     def small(self, within: Requests) -> list[bool]:
-        """Slices that are not shown: too few requests, too few items of a group, in which case no total of requests is told."""
+        """Which slices are suppressed: too few requests, or too few items of a group."""
         sizes = [within.size(s) for s in range(len(within.slices))]
         if self.fewest <= 1:
             return [size < self.fewest for size in sizes]
@@ -88,7 +88,7 @@ def merge_small_groups(
     unknown: str = "drop",
     in_columns: bool = False,
 ) -> SmallGroups:
-    """Which labels have too few items to be shown and are merged, given the items of each label in each slice.
+    """Labels with too few items merged, given the items of each label in each slice.
 
     Labels join within their side only: protected ones, those they are compared with, the others. Items without a label
     count where `unknown` makes a group of them; it joins no other. `in_columns`: items are shared among columns of the

@@ -115,7 +115,7 @@ def _source_slices(whole: Units, source: str) -> SourceSlices:
 
 
 def _rows(slices: SourceSlices, whole: Units, metrics: Sequence[str], call: Call) -> list[Row]:
-    """The Gini index of every slice, then a row per source and figure; small sources merged and suppressed."""
+    """The Gini index of every slice, then a row per source and figure."""
     log.info("measuring %s slices", f"{len(slices.labels):,}")
     gini, totals, fewest = parse_metric("gini"), slices.totals, call.min_units
     streams = [("inequality", *where) for where in slices.labels]
@@ -173,7 +173,7 @@ def _source_rows(
 
 
 def _ends(tally: Sources, parts: SourceParts, call: Call, labels: tuple[Any, ...]) -> dict[str, Ends]:
-    """Percentile bootstrap over units, never shorter than Student's t unless percentiles were asked for.
+    """Percentile bootstrap over units, for `bootstrap` never shorter than Student's t.
 
     Normal with the linearised error where asked for, or too wide to draw.
     """

@@ -75,7 +75,7 @@ def named(results: Sequence[Result | str | Path]) -> list[str]:
 
 
 def sides(results: Sequence[Result | str | Path], plans: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Names of the two results of a comparison: by file, or by the one argument in which they differ."""
+    """Names of two compared results: by file, or by the one argument that differs."""
     if not any(isinstance(result, Result) for result in results):
         return dict(zip("ab", named(results), strict=True))
     names = dict.fromkeys(name for plan in plans for name in plan if name != "rng")

@@ -171,7 +171,7 @@ def _binned(read: Log, everyone: Any, bins: Sequence[Bins]) -> tuple[Log, Any, L
 
 
 def _values_of_units(read: Log, population: Relation | None, key: str, spec: Bins) -> str:
-    """A SELECT with the value of each unit: of everyone where the population holds the column, else of those seen."""
+    """SELECT of each unit's value, from the population where it holds the column."""
     if read.unit is None:
         return f"SELECT {quoted(key)} AS value FROM {read.source}"
     seen = f"SELECT DISTINCT unit, {quoted(key)} AS value FROM {read.source}"

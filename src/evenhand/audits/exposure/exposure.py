@@ -194,7 +194,7 @@ def _metrics_of(arguments: Mapping[str, Any]) -> tuple[list[ExposureMetricSpec],
 
 
 def _allowed(specs: Sequence[ExposureMetricSpec], has: AbstractSet[str], *, named: bool) -> list[ExposureMetricSpec]:
-    """The metrics, without those of the default whose card reads what is not there; others that lack it are refused."""
+    """The metrics whose inputs are there; a metric that was named and lacks one is refused."""
     readable = [a for a in specs if named or a.metric.reads(**a.params) <= has]
     refuse_lacking(readable, has)
     return readable
@@ -203,7 +203,7 @@ def _allowed(specs: Sequence[ExposureMetricSpec], has: AbstractSet[str], *, name
 def _settle(
     specs: list[ExposureMetricSpec], has: AbstractSet[str], tables: JudgedRankings, call: Call
 ) -> tuple[list[ExposureMetricSpec], Call]:
-    """Metrics that these rankings allow, with attention as numbers where it was a function; the call records the numbers."""
+    """Metrics that these rankings allow, and the call, with attention functions as numbers."""
     if tables.soft:
         specs = _allowed(specs, has - {"labels"}, named=call.arguments["metrics"] is not None)
     if any(a.browsing.attention.is_function for a in specs):  # numbers can be read by engines and held by a plan
@@ -220,7 +220,7 @@ def _settle(
 
 @dataclass(frozen=True)
 class _Tallied:
-    """Rankings, metrics and tallies with small groups merged: all that rows, curves and facts are made from."""
+    """Rankings, metrics and tallies, with small groups merged."""
 
     tables: JudgedRankings
     specs: Sequence[ExposureMetricSpec]
@@ -306,7 +306,7 @@ def _refuse_many(
     rankings: int, groups: int, specs: Sequence[ExposureMetricSpec], draws: int,
     most_numbers: int = 1_000_000_000, most_products: int = 200_000_000_000,
 ) -> None:  # fmt: skip
-    """Stop before a column of ids, taken for groups, fills the memory (8 GB) or keeps everybody waiting (half a minute)."""
+    """Refuse so many groups that sums exceed 8 GB or draws half a minute: ids taken for groups."""
     if rankings * (groups + 1) * measures.required_by(specs).arrays > most_numbers:
         raise EvenhandError(
             f"{rankings:,} rankings times {groups:,} groups are too many to hold. Use broader groups, or slice the rankings."
@@ -350,7 +350,7 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
 
 
 def _counts(tables: JudgedRankings, t: ExposureTallies, names: Sequence[str], small: Sequence[bool]) -> dict[str, Any]:
-    """Sizes of groups, attention to items without one, and what has no judgment: nobody should have to ask."""
+    """Sizes of groups, attention to unlabelled items and unjudged items, for provenance."""
     sums, policy = t.sums, t.policy
     attention_specs = {str(spec): spec for spec in sums.attended}
     sizes = {str(g): float(n) for g, n in zip(policy.labels, policy.assign_unlabelled(t.sizes), strict=True)}

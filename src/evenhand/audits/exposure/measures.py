@@ -54,7 +54,7 @@ class ExposureMetricSpec(MetricSpec):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Inputs that the metric reads: those of its card, and relevance where attention or target need it."""
+        """Inputs of its card, and relevance where attention or target need it."""
         by_card = self.metric.reads(**self.params)
         by_attention = not self.placed and self.browsing.attention.needs_relevance
         by_target = self.needs(Exposed) and isinstance(self.target, str) and self.target == "relevant"
@@ -155,7 +155,7 @@ def required_by(metrics: Sequence[ExposureMetricSpec]) -> RequiredSums:
 
 @dataclass(frozen=True)
 class ExposureTallies:
-    """All that was added up for the metrics of one call; nothing is asked of the engine after this.
+    """All that was added up for the metrics of one call.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class ExposureTallies:
 def add_up(
     tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], labels: tuple[Any, ...], *, resample_items: bool
 ) -> tuple[GroupExposure, dict[tuple[AttentionSpec, bool], ItemAttention], CrossedSums | None]:
-    """The sums by group that these metrics need, attention item by item, and the sums item by item where items are resampled."""
+    """Sums by group, attention by item, and the sums by item where items are resampled."""
     required = required_by(specs)
     sums, judged = GroupExposure.from_rankings(tables, required, labels), None
     if tables.judged is not None and required.judged:
@@ -246,7 +246,7 @@ def placement_of(tables: JudgedRankings, sums: GroupExposure, policy: Policy) ->
 
 
 def measure(spec: ExposureMetricSpec, t: ExposureTallies, *, chance: bool) -> Measured:
-    """The metric over all requests, and per slice what random order would give, where that is known."""
+    """The metric over all requests, with its chance level per slice where that is known."""
     if spec.placed:
         return _measured_on_placement(spec, t, chance=chance)
     if spec.of_items:  # attention item by item brings its own way to be resampled
@@ -299,7 +299,7 @@ def _sums(spec: ExposureMetricSpec, sums: GroupExposure, policy: Policy, sizes: 
 
 
 def _of_judged(spec: ExposureMetricSpec, sums: GroupExposure, measured: Measured) -> Measured:
-    """A metric that knows an ideal only where somebody judged: other requests are left out, and said to be."""
+    """A metric of judged requests only: others are left out, with a note."""
     is_judged = sums.judged
     assert is_judged is not None  # noqa: S101  (asked for by the caller)
 
@@ -368,7 +368,7 @@ def _with_share(spec: ExposureMetricSpec, t: ExposureTallies) -> ExposureMetricS
 
 
 def _chances(spec: ExposureMetricSpec, t: ExposureTallies) -> Floats | None:
-    """(slices,) the mean over lists of what each would score in random order, for metrics of single rankings' exposure."""
+    """(slices,) mean over lists of the expected value in random order."""
     if not spec.needs(Exposed) or not spec.metric.has_chance or t.lists is None:
         return None
     sums, policy = t.sums, t.policy

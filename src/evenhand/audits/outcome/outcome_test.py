@@ -153,7 +153,7 @@ def _result(parts: Sequence[_Part], plan: _Plan, checked: Outcomes, roles: Roles
 
 
 def _covariance_and_roles(arguments: Mapping[str, Any]) -> tuple[Covariance, Roles]:
-    """How standard errors are computed, and the columns by role; arguments that do not fit together are refused."""
+    """How standard errors are computed, and the columns by role; contradictions are refused."""
     kind, bins, covariance = arguments["kind"], arguments["bins"], arguments["covariance"]
     cluster = arguments["request"] if arguments["cluster"] is None else arguments["cluster"]
     if arguments["threshold"] is not None and kind == "ranking":
@@ -251,7 +251,7 @@ def _undefined(label: tuple[Any, ...], names: Sequence[str], why: str, plan: _Pl
 
 
 def _scope(view: Outcomes, kind: str) -> Range:
-    """The range of the scores that are tested: that which all groups share, or all at or above the threshold."""
+    """Range of the tested scores: common support, or all at or above the threshold."""
     if kind == "classification":
         return view.score_ends
     return (float(view.low.max()), float(view.high.min())) if len(view.labels) else (math.nan, math.nan)
@@ -259,7 +259,7 @@ def _scope(view: Outcomes, kind: str) -> Range:
 
 @dataclass(frozen=True)
 class _Binnings:
-    """The test's own bins, half and twice as many, and the same number of all scores, shared or not."""
+    """The test's own bins, other numbers of bins, and bins of all scores, shared or not."""
 
     tested: Binning
     others: dict[int, Binning]
@@ -308,7 +308,7 @@ def _moments(view: Outcomes, bins: Sequence[ScoreBins], plan: _Plan) -> list[Mom
 
 
 def _all_rows(view: Outcomes, row_metrics: AbstractSet[str], rows: _CachedRows) -> AllRows:
-    """The rows of all scores, and who of those with a known outcome was treated, as far as metrics read them."""
+    """Single rows for the metrics that read them."""
     cut = view.roles.treated is not None or view.threshold is not None
     if not view.engine.has_rows:
         return AllRows(None, None, cut, "no_single_rows")
@@ -321,7 +321,7 @@ def _all_rows(view: Outcomes, row_metrics: AbstractSet[str], rows: _CachedRows) 
 
 @dataclass
 class _CachedRows:
-    """The rows that count one by one, read when first asked for and not again; nothing where they are too many to hold."""
+    """Single rows, read once when first asked for; None where they are too many to hold."""
 
     view: Outcomes
     cached: Rows | None = field(default=None, init=False)
@@ -335,7 +335,7 @@ class _CachedRows:
         return self.cached
 
     def binned(self, m: Moments, bins: ScoreBins, every: Floats) -> Rows | None:
-        """The rows that these moments count, in their bins; ordered by the edges of `every` binning, so by the same for all."""
+        """The rows that these moments count, in their bins, sorted by the edges of `every` binning."""
         if m.rows.sum() > MOST_ROWS or not self.view.engine.has_rows:
             return None
         log.info("reading the rows one by one, since a group has few outcomes")
@@ -346,7 +346,7 @@ class _CachedRows:
 
 @dataclass(frozen=True)
 class Grid:
-    """The bins of the test, and other numbers of bins, to see whether the answer hangs on that choice.
+    """The bins of the test, and other numbers of bins, for sensitivity to that choice.
 
     Attributes
     ----------
@@ -390,7 +390,7 @@ class Grid:
         return np.unique(np.concatenate([bins.edges for bins in (self.main, *self.others.values())]))
 
     def refuse_crowded(self, score: str) -> None:
-        """Scores that differ, but by so little that their powers are lost, would give wrong errors and no sign of it."""
+        """Refuse scores so close that their squares lose all digits: standard errors would be wrong."""
         widths = np.diff([self.main.low, *self.every, self.main.high])
         if np.any((widths > 0) & (widths < NARROWEST)):
             raise EvenhandError(
@@ -399,7 +399,7 @@ class Grid:
             )
 
     def refuse_many_gaps(self, groups: int) -> None:
-        """Where clusters reach over bins, the joint test holds the covariance of every gap with every other one."""
+        """Refuse more gaps than the joint test can hold a covariance matrix of."""
         gaps = groups * (1 + max(len(bins.edges) for bins in (self.main, *self.others.values())))
         if gaps > MOST_GAPS:
             raise EvenhandError(
@@ -409,7 +409,7 @@ class Grid:
 
 
 def score_edges(view: Outcomes, requests: Sequence[tuple[Sequence[int], Range]]) -> list[list[Floats]]:
-    """For each number of bins of each range of scores the distinct inner edges: exact inverted-CDF quantiles of its rows."""
+    """Distinct inner edges for each number of bins of each range: exact quantiles of its scores."""
     shares = [_shares_of(bins) for bins, _ in requests]
     needed = [(fractions, part) for fractions, (_, part) in zip(shares, requests, strict=True) if fractions]
     edges = [np.zeros(0)] * len(requests)

@@ -176,7 +176,7 @@ class _Counterfactual:
         return _rows(change, null, e), self._facts(c, e, window)
 
     def _deal(self, c: Candidates, *, requests: bool) -> tuple[Candidates, Ints]:
-        """The candidates, and the part that each request is dealt into; without requests every part is a pool of its own."""
+        """Candidates, and the fold of each request; without requests each fold is one pool."""
         folds, many = self.folds, c.requests if requests else len(c.request)
         if many < folds:
             what = "requests" if requests else "rows"
@@ -207,7 +207,7 @@ class _Counterfactual:
 
 
 def _rows(observed: Change, null: Change | None, e: Evidence) -> list[Row]:
-    """Outcome, slots and mean rank before and after, of all and of each group, with the band of chance alone."""
+    """Outcome, slots and mean rank before and after, with their bands under no bias."""
     before, after, units = observed.before, observed.after, int(observed.before.slots.sum())
     change = float(observed.outcome_change)
     note = "zero_denominator" if np.isnan(change) else None if null is not None else "no_null"
@@ -474,14 +474,16 @@ def _curves(m: Moments, home: int) -> tuple[Floats, Floats, Floats]:
     fitted, tested = lines(m), gaps(m, home, "classical")  # in thin cells robust errors are far too small
     # A gap is the same along the score, and then rises or falls with it, before it is anything else.
     design = np.vander(_scaled(knots), 2 if len(knots) > 2 else 1, increasing=True)
-    each = [_steadied(knots, tested.estimate[:, g], tested.error[:, g], design) for g in range(groups)]
+    each = [_shrink_noise(knots, tested.estimate[:, g], tested.error[:, g], design) for g in range(groups)]
     gap = np.stack(each, axis=-1)
     levels = np.where(np.isfinite(fitted.level), fitted.level, 0.0)
     common = (m.rows * (levels - gap)).sum(-1) / np.maximum(rows, 1)  # every row tells of the shape, whatever its group
     residual = m.measured_from(levels, fitted.slope[:, None]).sums[..., 0, 2].sum(-1)
     left = rows - fitted.parameters
     error = np.sqrt(np.divide(np.maximum(residual, 0.0), left * rows, out=np.zeros_like(rows), where=left > 0))
-    base = _steadied(knots, common, error, np.vander(_scaled(knots), min(3, (len(knots) - 1) // 2) + 1), shrunk=False)
+    base = _shrink_noise(
+        knots, common, error, np.vander(_scaled(knots), min(3, (len(knots) - 1) // 2) + 1), shrunk=False
+    )
     curves = np.stack([_rising(base + gap[:, g], m.rows[:, g]) for g in range(groups)], axis=-1)
     alike = np.nansum(m.rows * np.nan_to_num(m.mean_outcome), axis=-1) / np.maximum(rows, 1)
     return knots, curves, _rising(alike, rows)
@@ -491,7 +493,7 @@ def _scaled(knots: Floats) -> Floats:
     return np.asarray((knots - knots.mean()) / (np.ptp(knots) or 1.0))
 
 
-def _steadied(knots: Floats, values: Floats, error: Floats, design: Floats, *, shrunk: bool = True) -> Floats:
+def _shrink_noise(knots: Floats, values: Floats, error: Floats, design: Floats, *, shrunk: bool = True) -> Floats:
     """Values of which only that is kept which noise of this size does not give.
 
     The columns of the design are fitted one after the other (each as what it adds), then the bins around them. If `shrunk`,
@@ -508,14 +510,14 @@ def _steadied(knots: Floats, values: Floats, error: Floats, design: Floats, *, s
     sizes = axes.T @ scaled[defined]  # independent of each other, with a standard error of one
     off = scaled[defined] - axes @ sizes
     if shrunk:
-        sizes = sizes * np.array([_kept(float(z * z), 1) for z in sizes])
+        sizes = sizes * np.array([_signal_share(float(z * z), 1) for z in sizes])
     fitted = design @ np.linalg.lstsq(turn, sizes, rcond=None)[0]
-    fitted[defined] += _kept(float(off @ off), int(defined.sum()) - design.shape[1]) * off / weight[defined]
+    fitted[defined] += _signal_share(float(off @ off), int(defined.sum()) - design.shape[1]) * off / weight[defined]
     return np.asarray(fitted)
 
 
-def _kept(square: float, free: int) -> float:
-    """The share that is taken for real of a part with this sum of squares, in standard errors: what exceeds noise alone.
+def _signal_share(square: float, free: int) -> float:
+    """Share of a part that exceeds noise, given its sum of squares in standard errors.
 
     Noise gives `free` on average; it is given its standard deviation on top, so that scores that are right stay as they are.
     """

@@ -49,7 +49,7 @@ class Binning:
     def from_moments(
         cls, moments: Moments, reference: int, covariance: Covariance, ends: Floats, rows: Callable[[], Rows | None]
     ) -> Binning:
-        """Test one binning; `rows` are read where few outcomes leave nothing but permuting the labels."""
+        """Test one binning; `rows` are read where labels have to be permuted."""
         bin_gaps = gaps(moments, reference, covariance)
         over_all = with_null_draws(moments, bin_gaps, pooled(moments, bin_gaps, covariance), rows)
         return cls(moments, bin_gaps, over_all, covariance, ends)
@@ -66,7 +66,7 @@ def all_rows(
     row_metrics: AbstractSet[str],
     whole: Binning | None = None,
 ) -> list[Row]:
-    """Summaries first, then every bin, then what other measures say, the costly ones where in `row_metrics`.
+    """Rows of one slice: summaries, then every bin, then other measures.
 
     `whole` has bins of all scores, shared or not.
     """
@@ -97,12 +97,12 @@ def all_rows(
 
 
 def askable() -> dict[str, Metric]:
-    """Metrics that may be asked for: those of the sums of bins, and what other measures see row by row."""
+    """Metrics that may be asked for."""
     return {**needing(Moments), **needing(Rows), "equalized_odds_gap": REGISTRY["equalized_odds_gap"]}
 
 
 def over_slices(rows: Sequence[Row]) -> list[Row]:
-    """Rows of all slices: p that were adjusted within a slice are adjusted over all of them, metric by metric."""
+    """Rows with p adjusted over all slices, metric by metric."""
     tested = [i for i, r in enumerate(rows) if np.isfinite(r.get("p_adjusted", np.nan))]
     p = [rows[i]["p"] for i in tested]
     adjusted = dict(zip(tested, holm_by_family(p, [rows[i]["metric"] for i in tested]).tolist(), strict=True))
@@ -110,7 +110,7 @@ def over_slices(rows: Sequence[Row]) -> list[Row]:
 
 
 def chosen_rows(rows: Sequence[Row], specs: Sequence[MetricSpec], tested: Binning, view: Outcomes) -> list[Row]:
-    """The metrics asked for: as the test has them, with their errors, or else the value on the tested bins."""
+    """Rows of the metrics asked for: those of the test, or else the value on its bins."""
     by_metric: dict[str, list[Row]] = {}
     for r in rows:
         by_metric.setdefault(r["metric"], []).append(r)
@@ -154,7 +154,7 @@ def nothing_rows(names: Sequence[str], why: str, specs: Sequence[MetricSpec] | N
 
 
 def _test(wald: Wald, metric: str, row_counts: Floats, also: str = "") -> Row:
-    """A test of bins that hold so many rows per group. One of all bins is a family of its own, whatever other bins say."""
+    """Row of a Wald test; a joint test is a family of its own, so its p needs no adjustment."""
     single_group = np.count_nonzero(row_counts.reshape(-1, row_counts.shape[-1]).any(0)) < 2
     few = "one_group_only" if single_group else "too_few_clusters" if wald.gaps else "small_cell"
     missing = "" if np.isfinite(wald.p) else few
@@ -253,12 +253,12 @@ def _mean_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
 
 
 def means(tested: Binning, view: Outcomes) -> Floats:
-    """Mean outcome of every cell; the last digit of a sum must not carry it beyond the outcomes there are."""
+    """Mean outcome of every cell, clipped to the outcomes there are: sums round."""
     return np.clip(tested.moments.mean_outcome, *view.outcome_ends)
 
 
 def mean_ends(tested: Binning, view: Outcomes, level: float) -> tuple[Floats, Floats]:
-    """Ends of the interval of each cell's mean: none where its outcomes are all one number, and none beyond 0 and 1 of a share."""
+    """Interval of the mean of each cell; NaN where outcomes do not vary."""
     error, freedom = mean_errors(tested.moments, tested.covariance)
     wide = np.where(error > 0, critical(level, freedom) * error, np.nan)
     least, most = view.outcome_ends if is_binary(tested.moments) else (-np.inf, np.inf)
@@ -290,7 +290,7 @@ def _plain(r: Row) -> Row:
 
 
 def without_few(rows: Sequence[Row], fewest: int, left: Sequence[str] = (), few: Cells = frozenset()) -> list[Row]:
-    """Rows with every number about fewer than `fewest` members of a group suppressed, per bin and overall.
+    """Rows with every number about fewer than `fewest` members of a group suppressed.
 
     Tests of a bin with one of the `few` cells go with it. Groups that were `left` out have rows without numbers too, as
     many as the others.
@@ -313,7 +313,7 @@ def _bare(r: Row) -> Row:
 
 
 def few_cells(tested: Binning, view: Outcomes, fewest: int) -> Cells:
-    """Bins (counted from 1) of a group with too few rows, and others beside them, or a subtraction would tell.
+    """Cells (bin from 1, group) that are suppressed: too few rows, or found by subtraction.
 
     All bins hold about as many rows, and of a group all its rows are known: those outside the bins are a cell too.
     """
@@ -352,7 +352,7 @@ RATES = ("true_positive_rate_gap", "false_positive_rate_gap")
 
 
 def contrast_rows(view: Outcomes, single_rows: AllRows, level: float, row_metrics: AbstractSet[str]) -> list[Row]:
-    """Averages, calibration gaps, and those of the measures read row by row that are in `row_metrics`."""
+    """Averages, calibration gaps, and gaps of odds and rates where in `row_metrics`."""
     rows = []
     for g, name in enumerate(view.names):
         units, outcome = int(view.used[g]), view.outcome_sum[g] / view.mass[g]
@@ -410,7 +410,7 @@ def _rate_rows(view: Outcomes, single_rows: AllRows, metric: str, level: float) 
 
 
 def on_outcome_scale(view: Outcomes) -> bool:
-    """Whether scores can be read as predicted outcomes: they stay inside the range of the outcomes."""
+    """Whether scores can be read as predicted outcomes: none is outside their range."""
     low, high = view.outcome_ends
     return bool(low <= view.low.min() and view.high.max() <= high and low < high)
 
@@ -472,7 +472,7 @@ def facts_of(
 def _scope_facts(
     view: Outcomes, tested: Binning, kind: str, scope: tuple[float, float], hide: Mapping[str, str], fewest: int
 ) -> dict[str, Any]:
-    """The range of scores that is tested, which groups set it, and the rows of each group outside it."""
+    """Range of tested scores, the groups that set it, and rows outside it."""
     names, inside, ranking = view.names, tested.moments.rows.sum(0), kind == "ranking"
     outside = _counts(names, view.used - inside)
     set_by = [names[int(view.low.argmax())], names[int(view.high.argmin())]] if ranking else None
@@ -505,7 +505,7 @@ def _counts(names: Sequence[str], counts: Floats) -> dict[str, int]:
 
 
 def remedies(rows: Sequence[Row], by: Sequence[str], reference: str, level: float) -> dict[str, list[Any]]:
-    """Which team can fix which bias (section 5.1 of the source), and what this test found of each: a row per group and source.
+    """Which team can fix which bias (section 5.1 of the source), and what the test found.
 
     The algorithm's bias is what the pooled gap tells of; of people's bias the test is silent. "found" is beyond chance once all
     groups and slices are counted; "cannot tell" where there is no test.
