@@ -26,7 +26,7 @@ Stop = float | Mapping[float, float] | Callable[[float], float]
 class Attention:
     """A browsing model. `at` gives the weight of a rank; what readers do at relevant items above is in `keeps`."""
 
-    name: ClassVar[str] = ""
+    needs_relevance: ClassVar[bool] = False  # whether a weight depends on the relevance of the items above
 
     def at(self, rank: Any) -> Any:
         """The weight of a rank (from 1), before anybody stops at an item above."""
@@ -35,11 +35,6 @@ class Attention:
     def keeps(self) -> Mapping[float | None, float]:
         """Share of readers who go on past an item of each grade; None is any above zero."""
         return {}
-
-    @property
-    def needs_relevance(self) -> bool:
-        """Whether the weight of a rank depends on the relevance of the items above it."""
-        return False
 
     @property
     def is_function(self) -> bool:
@@ -95,7 +90,7 @@ class Attention:
 
     def __str__(self) -> str:
         inside = ", ".join(f"{f.name}={_plain(getattr(self, f.name))!r}" for f in fields(self))
-        return f"{self.name}({inside})"
+        return f"{type(self).__name__.lower()}({inside})"
 
     def as_word(self) -> Any:
         """This model as a plan holds it."""
@@ -104,7 +99,6 @@ class Attention:
 
 @dataclass(frozen=True)
 class Geometric(Attention):
-    name: ClassVar[str] = "geometric"
     stop: float = 0.5
 
     def at(self, rank: Any) -> Any:
@@ -113,7 +107,6 @@ class Geometric(Attention):
 
 @dataclass(frozen=True)
 class Log(Attention):
-    name: ClassVar[str] = "log"
     offset: float = 0
 
     def at(self, rank: Any) -> Any:
@@ -122,7 +115,6 @@ class Log(Attention):
 
 @dataclass(frozen=True)
 class Rbp(Attention):
-    name: ClassVar[str] = "rbp"
     patience: float = 0.5
 
     def at(self, rank: Any) -> Any:
@@ -131,7 +123,7 @@ class Rbp(Attention):
 
 @dataclass(frozen=True)
 class Cascade(Attention):
-    name: ClassVar[str] = "cascade"
+    needs_relevance: ClassVar[bool] = True
     patience: float = 0.5
     stop: Stop = 0.5
 
@@ -159,18 +151,12 @@ class Cascade(Attention):
             return {float(grade): 1.0 - chance for grade, chance in self.stop.items()}
         return {None: 1.0 - self.stop}
 
-    @property
-    def needs_relevance(self) -> bool:
-        return True
-
     def __hash__(self) -> int:
         return hash(str(self))
 
 
 @dataclass(frozen=True)
 class Uniform(Attention):
-    name: ClassVar[str] = "uniform"
-
     def at(self, rank: Any) -> Any:
         return rank * 0 + 1.0
 
@@ -179,7 +165,6 @@ class Uniform(Attention):
 class Curve(Attention):
     """Weights of one's own, rank by rank; none behind the last of them."""
 
-    name: ClassVar[str] = "curve"
     values: tuple[float, ...] = ()
 
     def at(self, rank: Any) -> Any:
@@ -198,7 +183,6 @@ class Curve(Attention):
 class Function(Attention):
     """A function of the rank of one's own."""
 
-    name: ClassVar[str] = "function"
     of: Callable[[int], float] = float
 
     @property

@@ -31,6 +31,7 @@ from evenhand.metrics.recommender import (
 )
 from evenhand.metrics.representation import awrf
 from evenhand.tallies.crosstab import Crosstab
+from evenhand.tallies.exposure import Exposed
 from evenhand.tallies.spectrum import Spectrum
 
 HOLISTICAI = "holisticai 1.0.14"
@@ -46,46 +47,39 @@ EXPEVAL = "expeval (2022-07)"
 TREC = "TREC Fair 2022"
 
 
-def _gini_convention(name: str, tool: str, does: str, **fields: Any) -> Callable[[Callable[[Spectrum], Floats]], None]:
-    """Declare a tool's way for `gini` and for `item_gini`, the Gini index of times shown."""
-
-    def declare(function: Callable[[Spectrum], Floats]) -> None:
-        gini.convention(name, tool=tool, does=does, **fields)(function)
-        item_gini.convention(name, tool=tool, does=does, **fields)(lambda t: function(t.spectrum))
-
-    return declare
+def _declare(metric: Metric, tool: str, does: str, function: Callable[..., Any], **fields: Any) -> None:
+    """Declare a tool's way with a metric: `gini(x, convention="pysal")` for "PySAL inequality 1.1.2"."""
+    metric.convention(tool.split()[0].lower(), tool=tool, does=does, **fields)(function)
 
 
-@_gini_convention("lenskit", LENSKIT, "divides by n, items never shown included, as we do")
-def _(s: Spectrum) -> Floats:
-    return gini.on(s)
+def _declare_ginis(tool: str, does: str, function: Callable[[Spectrum], Floats], **fields: Any) -> None:
+    """Declare a tool's way with `gini` and with `item_gini`, the Gini index of times shown."""
+    _declare(gini, tool, does, function, **fields)
+    _declare(item_gini, tool, does, lambda t: function(t.spectrum), **fields)
 
 
-for _name, _tool in (("pysal", PYSAL), ("fairdiverse", FAIRDIVERSE), ("concentrationmetrics", CONCENTRATION)):
-    gini.convention(_name, tool=_tool, does="divides by n, as we do")(lambda s: gini.on(s))
-
-
-@_gini_convention("holisticai", HOLISTICAI, "divides by n - 1 (our corrected=True), while its page prints n")
-def _(s: Spectrum) -> Floats:
-    return gini.on(s, corrected=True)
-
-
-@_gini_convention("recbole", RECBOLE, "counts its padding item as one more item that is never shown")
-def _(s: Spectrum) -> Floats:
+def _with_padding_item(s: Spectrum) -> Spectrum:
     values = np.concatenate([np.zeros((*s.values.shape[:-1], 1)), s.values], axis=-1)
-    return gini.on(Spectrum(values, np.concatenate([np.ones((*s.counts.shape[:-1], 1)), s.counts], axis=-1)))
+    return Spectrum(values, np.concatenate([np.ones((*s.counts.shape[:-1], 1)), s.counts], axis=-1))
 
 
-@_gini_convention(
-    "elliot", ELLIOT, "returns one minus the corrected Gini: 1 is equality, while its page prints G", ideal=1.0, better="higher"
+_declare_ginis(LENSKIT, "divides by n, items never shown included, as we do", lambda s: gini.on(s))
+for _tool in (PYSAL, FAIRDIVERSE, CONCENTRATION):
+    _declare(gini, _tool, "divides by n, as we do", lambda s: gini.on(s))
+_declare_ginis(
+    HOLISTICAI, "divides by n - 1 (our corrected=True), while its page prints n", lambda s: gini.on(s, corrected=True),
 )  # fmt: skip
-def _(s: Spectrum) -> Floats:
-    return 1 - gini.on(s, corrected=True)
-
-
-@_gini_convention("evidently", EVIDENTLY, "divides by n - 1 and leaves out items that were never shown")
-def _(s: Spectrum) -> Floats:
-    return gini.on(Spectrum(s.values, np.where(s.values > 0, s.counts, 0.0)), corrected=True)
+_declare_ginis(
+    RECBOLE, "counts its padding item as one more item that is never shown", lambda s: gini.on(_with_padding_item(s)),
+)  # fmt: skip
+_declare_ginis(
+    ELLIOT, "returns one minus the corrected Gini: 1 is equality, while its page prints G",
+    lambda s: 1 - gini.on(s, corrected=True), ideal=1.0, better="higher",
+)  # fmt: skip
+_declare_ginis(
+    EVIDENTLY, "divides by n - 1 and leaves out items that were never shown",
+    lambda s: gini.on(Spectrum(s.values, np.where(s.values > 0, s.counts, 0.0)), corrected=True),
+)  # fmt: skip
 
 
 def _inverted(metric: Metric) -> Callable[[Crosstab], Floats]:
@@ -99,104 +93,78 @@ def _inverted(metric: Metric) -> Callable[[Crosstab], Floats]:
 
 
 for _metric in (mad, exposure_tv, aggregate_diversity, recommendation_popularity):
-    _metric.convention(
-        "holisticai",
-        tool=HOLISTICAI,
-        does="the same number, apart from ties (highest column) and missing scores (may be shown)",
-    )(_metric.function)
-exposure_kl.convention("holisticai", tool=HOLISTICAI, does="the same number, without smoothing")(
-    lambda t: exposure_kl.function(t)
-)
-exposure_entropy.convention("holisticai", tool=HOLISTICAI, does="the same number: natural logarithm")(
-    lambda t: exposure_entropy.function(t)
-)
+    _does = "the same number, apart from ties (highest column) and missing scores (may be shown)"
+    _declare(_metric, HOLISTICAI, _does, _metric.function)
 for _metric in (precision_ratio, recall_ratio, f1_ratio):
-    _metric.convention(
-        "holisticai",
-        tool=HOLISTICAI,
-        does="returns a / b, while its page prints b / a; cuts the truth like the predictions",
-    )(_inverted(_metric))
+    _does = "returns a / b, while its page prints b / a; cuts the truth like the predictions"
+    _declare(_metric, HOLISTICAI, _does, _inverted(_metric))
 for _metric in (rmse_ratio, mae_ratio):
-    _metric.convention("holisticai", tool=HOLISTICAI, does="returns a / b")(_inverted(_metric))
+    _declare(_metric, HOLISTICAI, "returns a / b", _inverted(_metric))
+_declare(exposure_kl, HOLISTICAI, "the same number, without smoothing", lambda t: exposure_kl.on(t))
+_declare(exposure_entropy, HOLISTICAI, "the same number: natural logarithm", lambda t: exposure_entropy.on(t))
 
 
-@aggregate_diversity.convention("recbole", tool=RECBOLE, does="ItemCoverage counts its padding item in the denominator")
-def _(t: Crosstab) -> Floats:
-    return np.asarray((t.popularity > 0).sum(-1) / np.float64(t.items + 1))
-
-
-@aggregate_diversity.convention(
-    "elliot", tool=ELLIOT, does="ItemCoverage is the number of items shown, not a share", ideal=math.nan
-)
-def _(t: Crosstab) -> Floats:
-    return np.asarray((t.popularity > 0).sum(-1), dtype=np.float64)
-
-
-@exposure_entropy.convention(
-    "recbole", tool=RECBOLE, does="ShannonEntropy divides by the number of items shown; natural logarithm"
-)
-def _(t: Crosstab) -> Floats:
-    return np.asarray(exposure_entropy.on(t) / (t.popularity > 0).sum(-1))
-
-
-@exposure_entropy.convention(
-    "elliot", tool=ELLIOT, does="SEntropy is in bits, and every user counts the same however long their list"
-)
-def _(t: Crosstab) -> Floats:
+def _elliot_entropy(t: Crosstab) -> Floats:
     total = t.popularity.sum(-1, keepdims=True)
     bits = np.where(t.popularity > 0, -np.log2(t.popularity / total), 0.0)
     return np.where(total[..., 0] > 0, (t.spread * bits).sum(-1) / t.mark("viewers").sum(-1), np.nan)
 
 
-@atkinson.convention("pysal", tool=PYSAL, does="the same number, but raises when anybody has nothing (undefined here)")
-def _(s: Spectrum, *, epsilon: float = 0.5) -> Floats:
+_declare(
+    aggregate_diversity, RECBOLE, "ItemCoverage counts its padding item in the denominator",
+    lambda t: (t.popularity > 0).sum(-1) / (t.items + 1),
+)  # fmt: skip
+_declare(
+    aggregate_diversity, ELLIOT, "ItemCoverage is the number of items shown, not a share",
+    lambda t: (t.popularity > 0).sum(-1), ideal=math.nan,
+)  # fmt: skip
+_declare(
+    exposure_entropy, RECBOLE, "ShannonEntropy divides by the number of items shown; natural logarithm",
+    lambda t: exposure_entropy.on(t) / (t.popularity > 0).sum(-1),
+)  # fmt: skip
+_declare(
+    exposure_entropy, ELLIOT, "SEntropy is in bits, and every user counts the same however long their list",
+    _elliot_entropy,
+)  # fmt: skip
+
+
+def _pysal_atkinson(s: Spectrum, *, epsilon: float = 0.5) -> Floats:
     poor = ((s.values == 0) & (s.mass > 0)).any(-1)
     return np.where(poor, np.nan, atkinson.on(s, epsilon=epsilon))
 
 
-@theil.convention(
-    "pysal", tool=PYSAL, does="adds a tiny number to every amount before the logarithm: ours to about 1e-12"
-)
-def _(s: Spectrum) -> Floats:
-    return theil.on(s)
-
-
-@generalized_entropy.convention(
-    "aif360",
-    tool=AIF360,
-    does="for alpha=0 divides by the mean once more than its own formula, so the value depends on the unit",
-)
-def _(s: Spectrum, *, alpha: float = 1.0) -> Floats:
+def _aif360_entropy(s: Spectrum, *, alpha: float = 1.0) -> Floats:
     value = generalized_entropy.on(s, alpha=alpha)
     return value / (s.total / s.size) if alpha == 0 else value
 
 
-@herfindahl.convention("concentrationmetrics", tool=CONCENTRATION, does="normalises by default (our normalized=True)")
-def _(s: Spectrum) -> Floats:
-    return herfindahl.on(s, normalized=True)
+_declare(atkinson, PYSAL, "the same number, but raises when anybody has nothing (undefined here)", _pysal_atkinson)
+_declare(
+    theil, PYSAL, "adds a tiny number to every amount before the logarithm: ours to about 1e-12", lambda s: theil.on(s),
+)  # fmt: skip
+_declare(
+    generalized_entropy, AIF360,
+    "for alpha=0 divides by the mean once more than its own formula, so the value depends on the unit",
+    _aif360_entropy,
+)  # fmt: skip
+_declare(
+    herfindahl, CONCENTRATION, "normalises by default (our normalized=True)",
+    lambda s: herfindahl.on(s, normalized=True),
+)  # fmt: skip
 
 
-@eer.convention("expeval", tool=EXPEVAL, does="leaves out the factor 2")
-def _(t: Any, **params: Any) -> Floats:
-    return eer.on(t, **params) / 2
-
-
-for _metric in (eed, eel):
-    _metric.convention("expeval", tool=EXPEVAL, does="the same number with -U; its normalised values are not")(
-        _metric.function
-    )
-
-
-@awrf.convention(
-    "trec",
-    tool=TREC,
-    does="returns one minus the Jensen-Shannon divergence with natural logarithms, attention 1/log2(max(rank, 2)): 1 is even",
-    ideal=1.0,
-    better="higher",
-    fixed={"attention": "log"},
-)
-def _(t: Any, *, target: Any = None, attention: Any = None) -> Floats:
+def _trec_awrf(t: Exposed, *, target: Any = None, attention: Any = None) -> Floats:
     return 1 - awrf.on(t) * math.log(2)
+
+
+_declare(eer, EXPEVAL, "leaves out the factor 2", lambda t, **params: eer.on(t, **params) / 2)
+for _metric in (eed, eel):
+    _declare(_metric, EXPEVAL, "the same number with -U; its normalised values are not", _metric.function)
+_declare(
+    awrf, TREC,
+    "returns one minus the Jensen-Shannon divergence with natural logarithms, attention 1/log2(max(rank, 2)): 1 is even",
+    _trec_awrf, ideal=1.0, better="higher", fixed={"attention": "log"},
+)  # fmt: skip
 
 
 _MATRIX = [[0.9, 0.8, 0.4, 0.2], [0.7, 0.9, 0.1, 0.6], [0.9, 0.2, 0.8, 0.3]]
