@@ -133,15 +133,14 @@ NEEDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Convention:
-    """How another tool computes a metric of this name: whose, what it does differently, and the same on our tally."""
+    """How another tool computes a metric of this name."""
 
-    tool: str
-    does: str
-    function: Callable[..., Any]
+    tool: str  # with its version
+    does: str  # what it does differently
+    function: Callable[..., Any]  # its number on our tally
     ideal: float | None = None
     better: Better | None = None
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters that the tool does not let choose, and their values."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # parameters that the tool does not let choose
 
 
 @functools.cache
@@ -204,23 +203,11 @@ class Metric:
         self._attainable = function
         return function
 
-    def convention(
-        self,
-        name: str,
-        *,
-        tool: str,
-        does: str,
-        ideal: float | None = None,
-        better: Better | None = None,
-        fixed: Mapping[str, Any] | None = None,
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Register how another tool computes this metric; `convention=name` selects it."""
+    def convention(self, name: str, *, tool: str, does: str, **fields: Any) -> Callable[[Callable[..., Any]], None]:
+        """Register how another tool computes this metric; `convention=name` selects it. Fields: `Convention`."""
 
-        def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-            self.conventions[name] = Convention(
-                tool=tool, does=does, function=function, ideal=ideal, better=better, fixed=fixed or {}
-            )
-            return function
+        def declare(function: Callable[..., Any]) -> None:
+            self.conventions[name] = Convention(tool=tool, does=does, function=function, **fields)
 
         return declare
 

@@ -19,15 +19,8 @@ from evenhand.cards import Floats
 from evenhand.tallies.candidates import Allocation, Candidates, Change
 from evenhand.tallies.ragged import Ints
 
-DIGITS = 12
-"""Predictions that agree to this many digits tie; the better score then goes first."""
-
 FLAT = 1e-10
-MOST_SIGNS = 1 << 22
-"""Signs (rows times draws) drawn at a time."""
-
-MOST_CELLS = 1 << 20
-"""Rows times draws handled at a time: few enough to stay in cache."""
+"""A variance below this share of the mean square is rounding: the score does not vary."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +37,7 @@ class Sums:
         """For each fold the sums of all the others; of all rows where there is one fold."""
         if folds == 1:
             return self
-        parts = [x.sum(-3, keepdims=True) - x for x in (self.rows, self.u, self.uu, self.y, self.uy)]
-        return Sums(*parts)
+        return Sums(*(x.sum(-3, keepdims=True) - x for x in (self.rows, self.u, self.uu, self.y, self.uy)))
 
     def alike(self) -> tuple[Floats, Floats]:
         """Slope and level per fold and bin of one line through all groups: no group terms."""
@@ -125,20 +117,19 @@ class Reallocation:
     def null(self, draws: int, rng: np.random.Generator) -> Change:
         """Changes without any group difference: a restricted wild bootstrap by request.
 
-        Outcomes are what the lines without group terms predict, plus the request's own residuals with a random sign (a
-        row's where the table has no requests). The
-        residuals are then freed of lines of their own, so that every draw has the lines of the data: what the score alone
-        gains or loses is the same in all of them, whatever its relation to the outcome, and only the groups' part varies.
+        Outcomes are what the lines without group terms predict, plus the request's own residuals with a random sign (a row's
+        where the table has no requests). The residuals are then freed of lines of their own, so that what the score alone
+        gains or loses is the same in all draws, whatever its relation to the outcome, and only the groups' part varies.
         """
         seen = self._sums(self.candidates.outcome)
         left = seen.beyond_score()
         base = replace(seen, y=seen.y - left.y, uy=seen.uy - left.uy)
         parts = []
-        for turned in self._signed(seen, self._residual(seen), draws, rng):
+        for turned in self._flip_signs(seen, self._residual(seen), draws, rng):
             noise = turned.beyond_score()
             drawn = replace(base, y=base.y + noise.y, uy=base.uy + noise.uy)
             parts.append(self._run(drawn, None, exact=False))
-        return Change(_joined([p.before for p in parts]), _joined([p.after for p in parts]))
+        return Change(_concatenate([p.before for p in parts]), _concatenate([p.after for p in parts]))
 
     def _residual(self, s: Sums) -> Floats:
         """Residuals of the lines without group terms, scaled up for what fitting took away.
@@ -167,9 +158,9 @@ class Reallocation:
     def _sums(self, outcome: Floats) -> Sums:
         c = self.candidates
         cell, u, y = self._cell[c.fitted], c.offset[c.fitted], outcome[c.fitted]
-        return Sums(*(self._added(cell, weights) for weights in (None, u, u * u, y, u * y)))
+        return Sums(*(self._sum_by_cell(cell, weights) for weights in (None, u, u * u, y, u * y)))
 
-    def _added(self, cell: Ints, weights: Floats | Ints | None = None) -> Floats:
+    def _sum_by_cell(self, cell: Ints, weights: Floats | Ints | None = None) -> Floats:
         """Rows, or sums of their weights, per fold, bin and group; leading axes of `cell` are draws."""
         lead, shape = cell.shape[:-1], (self.folds, *self.candidates.shape)
         size, draws = math.prod(shape), math.prod(lead)
@@ -177,32 +168,32 @@ class Reallocation:
         counted = np.bincount(place.ravel(), None if weights is None else weights.ravel(), size * draws)
         return np.asarray(counted, dtype=np.float64).reshape(*lead, *shape)
 
-    def _signed(self, s: Sums, residual: Floats, draws: int, rng: np.random.Generator) -> Iterator[Sums]:
+    def _flip_signs(self, s: Sums, residual: Floats, draws: int, rng: np.random.Generator) -> Iterator[Sums]:
         """Sums of the residuals with a random sign per cluster, a few draws at a time."""
         c = self.candidates
         fitted = np.flatnonzero(c.fitted)
         cell, cluster, e, u = self._cell[fitted], c.cluster[fitted], residual[fitted], c.offset[fitted]
         large = max(1, len(c.request), self.folds * math.prod(c.shape))
-        at_once, step = (max(1, most // large) for most in (MOST_SIGNS, MOST_CELLS))
+        at_once, step = max(1, (1 << 22) // large), max(1, (1 << 20) // large)  # drawn at a time; summed, in cache
         for start in range(0, draws, at_once):
             signs = rng.integers(0, 2, (min(at_once, draws - start), c.clusters), dtype=np.int8) * 2 - 1
             for first in range(0, len(signs), step):
                 turned = e * signs[first : first + step].take(cluster, axis=1)
                 every = np.broadcast_to(cell, turned.shape)
-                yield replace(s, y=self._added(every, turned), uy=self._added(every, turned * u))
+                yield replace(s, y=self._sum_by_cell(every, turned), uy=self._sum_by_cell(every, turned * u))
 
     def _run(self, s: Sums, outcome: Floats | None, *, exact: bool) -> Change:
         """Allocate with the other folds' lines, value with the own fold's."""
         c, others, worth = self.candidates, s.without(self.folds), predictor(s, self.candidates.reference)
-        after = self._given(predictor(others, c.reference), worth, exact=exact)
+        after = self._allocate(predictor(others, c.reference), worth, exact=exact)
         if self.recalibrated:
-            return Change(self._given(predictor(others, c.reference, grouped=False), worth, exact=exact), after)
-        before = self._held.worth(worth)
+            return Change(self._allocate(predictor(others, c.reference, grouped=False), worth, exact=exact), after)
+        before = self._current.worth(worth)
         if outcome is not None and self.folds == 1:
             before = replace(before, outcome=np.asarray(outcome[c.treated].sum()))
         return Change(before, after)
 
-    def _given(self, lines: Predictor, worth: Predictor, *, exact: bool) -> Allocation:
+    def _allocate(self, lines: Predictor, worth: Predictor, *, exact: bool) -> Allocation:
         """Slots that go to the highest predictions."""
         c = self.candidates
         rows = self._order(lines(self._cell, c.offset), exact=exact)
@@ -212,10 +203,12 @@ class Reallocation:
         """Rows that get the slots: per request the highest predictions, then the best scores."""
         c = self.candidates
         size = np.abs(predicted).max(-1, keepdims=True)
-        low = -np.round(predicted / np.where(size > 0, size, 1.0), DIGITS)
+        low = -np.round(
+            predicted / np.where(size > 0, size, 1.0), 12
+        )  # equal ones tie: the better score then goes first
         if exact:
             return np.lexsort((low, c.request)).compress(c.given)
-        order, request, fine, places = self._keys
+        order, request, fine, places = self._sort_keys
         # One number to sort by: the request, how far below the highest prediction, and the place by score.
         keys = np.rint((low.take(order, axis=-1) + 1) * fine).astype(np.int64)
         keys *= places
@@ -226,7 +219,7 @@ class Reallocation:
         return keys if c.given.all() else keys.compress(c.given, axis=-1)
 
     @cached_property
-    def _keys(self) -> tuple[Ints, Ints, float, int]:
+    def _sort_keys(self) -> tuple[Ints, Ints, float, int]:
         """Order by request, bin and group; sort key; resolution; a power of two above all places.
 
         In that order predictions rise or fall in runs, which the sort makes use of.
@@ -238,20 +231,20 @@ class Reallocation:
         return order, (c.request * (fine * places) + c.position - 1)[order], (fine - 1) / 2, places
 
     @cached_property
-    def _held(self) -> Held:
+    def _current(self) -> SlotSums:
         """The slots as they are."""
         c = self.candidates
         return self._slots(np.flatnonzero(c.treated), c.position[c.treated])
 
-    def _slots(self, rows: Ints, place: Ints) -> Held:
+    def _slots(self, rows: Ints, place: Ints) -> SlotSums:
         """Rows in these places."""
         cell = self._cell.take(rows)
         weights = (None, self.candidates.offset.take(rows), place)
-        return Held(*(self._added(cell, weight) for weight in weights))
+        return SlotSums(*(self._sum_by_cell(cell, weight) for weight in weights))
 
 
 @dataclass(frozen=True)
-class Held:
+class SlotSums:
     """Sums per fold, bin and group of 1, u and place over the rows that hold slots."""
 
     rows: Floats
@@ -266,13 +259,11 @@ class Held:
         return Allocation(slots, rank, np.asarray(outcome))
 
 
-def _joined(parts: list[Allocation]) -> Allocation:
+def _concatenate(parts: list[Allocation]) -> Allocation:
     """Draws of several batches as one; what does not vary between draws is repeated."""
-    groups = parts[0].slots.shape[-1]
-    slots, rank = (
-        np.concatenate([np.broadcast_to(x, (len(p.outcome), groups)) for p, x in pairs])
-        for pairs in ([(p, p.slots) for p in parts], [(p, p.rank) for p in parts])
-    )
+    shapes = [(len(p.outcome), p.slots.shape[-1]) for p in parts]
+    slots = np.concatenate([np.broadcast_to(p.slots, shape) for p, shape in zip(parts, shapes, strict=True)])
+    rank = np.concatenate([np.broadcast_to(p.rank, shape) for p, shape in zip(parts, shapes, strict=True)])
     return Allocation(slots, rank, np.concatenate([p.outcome for p in parts]))
 
 

@@ -63,13 +63,9 @@ def _reason(t: Exposure, *, level: str = "group", **_: Any) -> Any:
     references=("diaz2020", "raj2022"), per="request", family="exposure",
 ))  # fmt: skip
 def eed(
-    t: Exposure,
-    *,
-    level: Level = "group",
-    aggregate: Aggregate = "before",
-    unbiased: bool = False,
+    t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before", unbiased: bool = False,
     attention: Model = RBP,
-) -> Floats:
+) -> Floats:  # fmt: skip
     """Squared length of the exposure vector (eq. 5): smaller is more even, for the same total.
 
     >>> eed([1.5, 0.5])
@@ -97,13 +93,9 @@ def eed(
     references=("diaz2020", "raj2022"), per="request", family="exposure", reads=_aimed,
 ))  # fmt: skip
 def eer(
-    t: Exposure,
-    *,
-    level: Level = "group",
-    aggregate: Aggregate = "before",
-    attention: Model = RBP,
+    t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before", attention: Model = RBP,
     target: Target = None,
-) -> Floats:
+) -> Floats:  # fmt: skip
     """Twice the product of exposure and target exposure (eq. 10).
 
     >>> eer([1.5, 0.5], due=[1, 1])
@@ -124,13 +116,9 @@ def eer(
     references=("diaz2020",), per="request", family="exposure", reads=_aimed,
 ))  # fmt: skip
 def target_norm(
-    t: Exposure,
-    *,
-    level: Level = "group",
-    aggregate: Aggregate = "before",
-    attention: Model = RBP,
+    t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before", attention: Model = RBP,
     target: Target = None,
-) -> Floats:
+) -> Floats:  # fmt: skip
     """The part of `eel` that no system can change: EEL = EED - EER + target_norm.
 
     >>> target_norm([1.5, 0.5], due=[1, 1])
@@ -155,14 +143,9 @@ def target_norm(
     references=("diaz2020", "raj2022"), per="request", family="exposure", reads=_aimed,
 ))  # fmt: skip
 def eel(
-    t: Exposure,
-    *,
-    level: Level = "group",
-    aggregate: Aggregate = "before",
-    unbiased: bool = False,
-    attention: Model = RBP,
-    target: Target = None,
-) -> Floats:
+    t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before", unbiased: bool = False,
+    attention: Model = RBP, target: Target = None,
+) -> Floats:  # fmt: skip
     """Squared distance between exposure and target exposure (eq. 9).
 
     What is due comes from relevance; with `target`, `{group: share}` or "equal", a group is due its share of all labelled

@@ -93,15 +93,9 @@ def exposure_share(t: Exposure, *, attention: Model = LOG) -> Floats:
 def _log_card(ratio: Card, **fields: Any) -> Card:
     """Card of the logarithm of a ratio of two groups."""
     return replace(
-        ratio,
-        name=f"log_{ratio.name}",
-        symbol=f"log{ratio.symbol}",
-        title=f"{ratio.title}, as a log ratio",
-        span=(-math.inf, math.inf),
-        ideal=0.0,
-        laws=frozenset({"antisymmetric"}),
-        **fields,
-    )
+        ratio, name=f"log_{ratio.name}", symbol=f"log{ratio.symbol}", title=f"{ratio.title}, as a log ratio",
+        span=(-math.inf, math.inf), ideal=0.0, laws=frozenset({"antisymmetric"}), **fields,
+    )  # fmt: skip
 
 
 @metric(_log_card(
@@ -237,12 +231,9 @@ def _log_ratio(sides: tuple[Floats, Floats]) -> Floats:
     references=("biega2018", "raj2022"), per="request", family="exposure", reads=frozenset({"scores"}),
 ))  # fmt: skip
 def iaa(
-    t: Amortised,
-    *,
-    normalize: Literal["per_ranking", "pooled"] = "per_ranking",
-    level: Level = "group",
+    t: Amortised, *, normalize: Literal["per_ranking", "pooled"] = "per_ranking", level: Level = "group",
     attention: Model = GEOMETRIC,
-) -> Floats:
+) -> Floats:  # fmt: skip
     """Summed differences between share of attention and share of predicted utility (eq. 8).
 
     Over groups, or over items: `normalize` and `level` say what the tally adds up; the last step is the same.

@@ -244,21 +244,15 @@ def ndjs(
 def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
     """The card of one member of the PreF family."""
     shared: dict[str, Any] = {
-        "title": f"Prefix fairness, {what}",
-        "needs": Placement,
-        "span": lambda normalizer: (0.0, 1.0 if normalizer else math.inf),
-        "ideal": 0.0,
-        "better": "lower",
+        "title": f"Prefix fairness, {what}", "needs": Placement, "per": "ranking", "family": "prefix",
+        "span": lambda normalizer: (0.0, 1.0 if normalizer else math.inf), "ideal": 0.0, "better": "lower",
         "undefined": f"{UNAIMED}, is shorter than one step, or exactly one step long",
-        "says": f"Averaged over {{units}}, the {what} between tops and whole is {{estimate:number}} ({symbol}){{interval}}"
-        + BESIDE,
+        "says": f"Averaged over {{units}}, the {what} between tops and whole is {{estimate:number}} ({symbol}){{interval}}{BESIDE}",
         "formula": r"\frac1Z\sum_{i=10,20,\dots\le N}\frac{\Delta(L_{\le i},\hat p)}{\log_2 i}",
+        "variants": ("Yang and Stoyanovich's program discounts by log2(i+1): pass discount='log2(i+1)'.",),
         "references": ("raj2022", "yang2017"),
-        "per": "ranking",
-        "family": "prefix",
-    }
-    tool = "Yang and Stoyanovich's program discounts by log2(i+1): pass discount='log2(i+1)'."
-    return Card(name=name, symbol=symbol, **(shared | {"variants": (tool,)} | fields))
+    }  # fmt: skip
+    return Card(name=name, symbol=symbol, **shared | fields)
 
 
 @prefix_metric(_pref_card(
@@ -268,13 +262,9 @@ def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
     reads=TWO_SIDES,
 ))  # fmt: skip
 def pref_nd(
-    p: Placement,
-    *,
-    step: Step = 10,
-    target: Any = None,
-    discount: Discount = "log2(i)",
+    p: Placement, *, step: Step = 10, target: Any = None, discount: Discount = "log2(i)",
     normalizer: Literal["max"] | None = "max",
-) -> Template:
+) -> Template:  # fmt: skip
     r"""Distance between the protected share of every tenth prefix and of the whole list (rND).
 
     .. math:: \frac1Z\sum_{i=10,20,\dots}\frac{|c_i/i-\hat p|}{\log_2 i}
@@ -294,14 +284,9 @@ def pref_nd(
     reads=TWO_SIDES,
 ))  # fmt: skip
 def pref_rd(
-    p: Placement,
-    *,
-    step: Step = 10,
-    target: Any = None,
-    discount: Discount = "log2(i)",
-    normalizer: Literal["max"] | None = "max",
-    one_sided: bool = False,
-) -> Template:
+    p: Placement, *, step: Step = 10, target: Any = None, discount: Discount = "log2(i)",
+    normalizer: Literal["max"] | None = "max", one_sided: bool = False,
+) -> Template:  # fmt: skip
     r"""Distance between the protected-to-other ratio of every tenth prefix and the whole (rRD).
 
     .. math:: \frac1Z\sum_{i=10,20,\dots}\frac{|c_i/(i-c_i)-\hat p/(1-\hat p)|}{\log_2 i}
@@ -320,13 +305,9 @@ def pref_rd(
     example="12 protected items first of 30 -> 1",
 ))  # fmt: skip
 def pref_kl(
-    p: Placement,
-    *,
-    step: Step = 10,
-    target: Any = None,
-    discount: Discount = "log2(i)",
+    p: Placement, *, step: Step = 10, target: Any = None, discount: Discount = "log2(i)",
     normalizer: Literal["max"] | None = "max",
-) -> Template:
+) -> Template:  # fmt: skip
     r"""Divergence of the mix of every tenth prefix from the whole list (rKL).
 
     .. math:: \frac1Z\sum_{i=10,20,\dots}\frac{D_{KL}(P_i\,\|\,\hat p)}{\log_2 i}

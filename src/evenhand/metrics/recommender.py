@@ -155,29 +155,18 @@ def _why_ratio(mark: str, over: str, code: str, default: ZeroDivision = 0) -> Ca
 def _opportunity(name: str, symbol: str, title: str, question: str, formula: str, why: Callable[..., str]) -> Card:
     """The card of a ratio of mean precision, recall or F1 between two groups of users."""
     return Card(
-        name=name,
-        symbol=symbol,
-        title=title,
-        asks=question,
-        needs=Crosstab,
-        compact=True,
-        span=(0.0, math.inf),
-        ideal=1.0,
-        better="ideal",
-        undefined="a group has no users, or the mean of group a (versus) is 0",
-        otherwise=why,
+        name=name, symbol=symbol, title=title, asks=question, needs=Crosstab, compact=True,
+        span=(0.0, math.inf), ideal=1.0, better="ideal",
+        undefined="a group has no users, or the mean of group a (versus) is 0", otherwise=why,
         says=f"The {title[0].lower()}{title[1:]}[ ({{protected}} over {{versus}})] is {{estimate:number}}{{interval}}.",
-        formula=formula,
-        example="both right for a, one of two right for b -> 0.5",
+        formula=formula, example="both right for a, one of two right for b -> 0.5",
         variants=(
             "b / a, as the source's page: below 1 is against the protected group. holisticai's program returns a / b.",
             "A user shown nothing, or with nothing relevant, counts as 0 (as in scikit-learn); zero_division='skip' leaves them out.",
             "holisticai cuts the truth with the predictions' top; here it has its own true_top and true_threshold.",
         ),
-        references=SEED,
-        family="ratios between groups",
-        reads=USERS | TRUTH | SHOWN,
-    )
+        references=SEED, family="ratios between groups", reads=USERS | TRUTH | SHOWN,
+    )  # fmt: skip
 
 
 @metric(_opportunity(
@@ -224,28 +213,19 @@ def f1_ratio(t: Crosstab, *, zero_division: ZeroDivision = 0) -> Floats:
 
 def _error_card(name: str, symbol: str, title: str, formula: str, mark: str) -> Card:
     return Card(
-        name=name,
-        symbol=symbol,
-        title=title,
+        name=name, symbol=symbol, title=title, needs=Crosstab, compact=True,
+        span=(0.0, math.inf), ideal=1.0, better="ideal",
         asks="Are the scores of the protected group as close to the truth as those of the others?",
-        needs=Crosstab,
-        compact=True,
-        span=(0.0, math.inf),
-        ideal=1.0,
-        better="ideal",
         undefined="a group has no users or no score with a truth, or the error of group a (versus) is 0",
         otherwise=_why_ratio(mark, "rated", "empty", "skip"),
         says=f"The {title[0].lower()}{title[1:]}[ ({{protected}} over {{versus}})] is {{estimate:number}}{{interval}}.",
-        formula=formula,
-        example="errors a: 0.5, b: 1 -> 2",
+        formula=formula, example="errors a: 0.5, b: 1 -> 2",
         variants=(
             "b / a, as the other ratios: above 1 is against the protected group. holisticai's program returns a / b.",
             "Over all scores that have a truth, whatever is shown; not a mean over users.",
         ),
-        references=SEED,
-        family="ratios between groups",
-        reads=USERS | TRUTH | SCORED,
-    )
+        references=SEED, family="ratios between groups", reads=USERS | TRUTH | SCORED,
+    )  # fmt: skip
 
 
 @metric(_error_card(

@@ -72,13 +72,9 @@ def _awrf_span(distance: str, signed: bool) -> tuple[float, float]:  # noqa: FBT
     references=("sapiezynski2019", "raj2022"), per="ranking", family="exposure", reads=_awrf_reads,
 ))  # fmt: skip
 def awrf(
-    t: Exposed,
-    *,
-    distance: Distance = "js",
-    signed: bool = False,
-    attention: Any = "geometric(stop=0.5)",
+    t: Exposed, *, distance: Distance = "js", signed: bool = False, attention: Any = "geometric(stop=0.5)",
     target: Any = None,
-) -> Floats:
+) -> Floats:  # fmt: skip
     """Distance between the attention that groups get in a ranking and the target (eq. 3).
 
     Attention is normalised over the labelled items; unlabelled ones keep their rank. `js`, `kl` and `tv` look at all groups
