@@ -154,8 +154,8 @@ def parts_influence(p: Partition, figures: Parts, index: Index, **params: float)
     metric, g = INDICES[index], p.cell_group
     mean = float(p.pooled.total / p.pooled.size)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        total = p.unpooled(_linearised(metric, p.pooled, figures.total, params))
-        inside = [_linearised(metric, p[i], figures.index[i], params) for i in range(len(p))]
+        total = p.unpooled(np.asarray(metric.linearised(p.pooled, figures.total, params)))
+        inside: Any = [metric.linearised(p[i], figures.index[i], params) for i in range(len(p))]
         moves = {"total": total, "within": _within_moves(p, figures, index, np.concatenate(inside), params)}
         if index == "gini":
             moves["between"] = _between_gini_moves(figures, g, p.values, mean)
@@ -195,11 +195,6 @@ def _between_gini_moves(figures: Parts, g: Any, x: Floats, mean: float) -> Float
     joins = (2 * (distinct * below - amount_below) - (figures.between + 1) * distinct) / mean
     moves: Floats = joins[at[g]] + (rank[at[g]] - figures.between) * (x - means[g]) / mean
     return moves
-
-
-def _linearised(metric: Metric, s: Spectrum, estimate: Floats, params: Mapping[str, float]) -> Floats:
-    moves = metric.linearised(s, estimate, params)
-    return np.full(s.values.shape, np.nan) if moves is None else moves
 
 
 @dataclass(frozen=True, slots=True)

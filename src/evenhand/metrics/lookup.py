@@ -6,6 +6,7 @@ Table 1 and the questions of section 2.6 of raj2022, answered for every metric o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from evenhand.cards import REGISTRY, Metric
 
@@ -19,26 +20,25 @@ def lookup(metrics: Mapping[str, Metric] | None = None) -> list[dict[str, str]]:
     >>> next(row for row in lookup() if row["metric"] == "log_rur")["relevance"]
     'needed'
     """
-    listed = REGISTRY if metrics is None else metrics
-    return [_row(metric) for _, metric in sorted(listed.items()) if hasattr(metric.card.needs, "unlabelled")]
-
-
-def _row(metric: Metric) -> dict[str, str]:
-    card, tally = metric.card, metric.card.needs
-    reads = metric.reads() | getattr(tally, "always", frozenset())
-    parameters = metric.parameters
-    relevance = "predicted scores" if "scores" in reads else "needed" if reads & RELEVANCE else "not needed"
-    if "target" in parameters and reads & RELEVANCE:
-        relevance += ", or a target"
-    soft = "labels" not in reads and not ("sides" in reads and card.per == "ranking")
-    return {
-        "metric": card.name,
-        "relevance": relevance,
-        "groups": "two sides" if "sides" in reads else "any number",
-        "soft groups": "yes" if soft else "no",
-        "unlabelled items": str(tally.unlabelled),  # type: ignore[attr-defined]
-        "looks at": str(getattr(tally, "looks_at", "") or LOOKS[card.per]),
-        "target": "yours" if "target" in parameters or "p" in parameters else "built in",
-        "attention": "yours" if "attention" in parameters else "built in",
-        "breaks when": card.undefined or "never, for well-formed input",
-    }
+    rows = []
+    for name, metric in sorted((REGISTRY if metrics is None else metrics).items()):
+        tally: Any = metric.card.needs
+        if not hasattr(tally, "unlabelled"):  # reads no rankings
+            continue
+        reads, parameters = metric.reads() | getattr(tally, "always", frozenset()), metric.parameters
+        relevance = "predicted scores" if "scores" in reads else "needed" if reads & RELEVANCE else "not needed"
+        if "target" in parameters and reads & RELEVANCE:
+            relevance += ", or a target"
+        soft = "labels" not in reads and not ("sides" in reads and metric.card.per == "ranking")
+        rows.append({
+            "metric": name,
+            "relevance": relevance,
+            "groups": "two sides" if "sides" in reads else "any number",
+            "soft groups": "yes" if soft else "no",
+            "unlabelled items": str(tally.unlabelled),
+            "looks at": str(getattr(tally, "looks_at", "") or LOOKS[metric.card.per]),
+            "target": "yours" if "target" in parameters or "p" in parameters else "built in",
+            "attention": "yours" if "attention" in parameters else "built in",
+            "breaks when": metric.card.undefined or "never, for well-formed input",
+        })  # fmt: skip
+    return rows

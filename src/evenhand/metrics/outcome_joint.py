@@ -55,7 +55,10 @@ def wald(parts: Sequence[tuple[Floats, Floats]], freedom: float, clusters: int |
     scale = np.sqrt(np.concatenate([np.diagonal(covariance) for _, covariance in parts]))
     if not (scale > 0).all():  # outcomes that do not vary leave nothing to test with
         return NO_TEST
-    statistic, q = (sum(each) for each in zip(*(_statistic(*part) for part in parts), strict=True))
+    statistic, q = 0.0, 0  # along the directions that the covariances span, and their number
+    for gaps, covariance in parts:
+        inverse, _, rank = _pseudo_inverse(covariance)
+        statistic, q = statistic + float(gaps @ inverse @ gaps), q + rank
     if not np.isfinite(freedom):
         return Wald(statistic, float(special.chdtrc(q, statistic)), q, freedom)
     left = freedom if clusters is None else freedom + 1 - q
@@ -63,17 +66,6 @@ def wald(parts: Sequence[tuple[Floats, Floats]], freedom: float, clusters: int |
         return Wald(statistic, np.nan, q, left)
     scaled = statistic / q if clusters is None else statistic / q * left / freedom
     return Wald(statistic, float(special.fdtrc(q, left, scaled)), q, left)
-
-
-def _statistic(estimate: Floats, covariance: Floats) -> tuple[float, int]:
-    """Wald statistic along the directions that the covariance spans, and their number."""
-    scale = np.sqrt(np.diagonal(covariance))
-    matrix = covariance / scale[:, None] / scale
-    if len(matrix) == 1:  # two groups, as in most tests
-        return float((estimate[0] / scale[0]) ** 2 / matrix[0, 0]), 1
-    roots, axes = np.linalg.eigh(matrix)
-    spanned = roots > RANK * roots.max()
-    return float((((estimate / scale) @ axes)[spanned] ** 2 / roots[spanned]).sum()), int(spanned.sum())
 
 
 def bin_test(fitted: Gaps, b: int) -> Wald:
@@ -220,7 +212,7 @@ def _spline_design(m: Moments, reference: int, ends: Floats | None) -> tuple[Flo
 
 
 def _pseudo_inverse(gram: Floats) -> tuple[Floats, Floats, int]:
-    """Pseudo-inverse of a cross-product, the projector on its range, and its rank."""
+    """Pseudo-inverse of a covariance or cross-product, the projector on its range, and its rank."""
     scale = np.sqrt(np.diagonal(gram))
     scale = np.where(scale > 0, scale, 1.0)
     roots, axes = np.linalg.eigh(gram / scale[:, None] / scale)
