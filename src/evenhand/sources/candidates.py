@@ -65,10 +65,8 @@ class CandidateRows:
         import polars as pl
 
         query = f"SELECT request, item, place FROM {served.source} WHERE place <= {top}"
-        frame = served.engine.cells(query).frame
-        for name, ids in (("request", self.request_ids), ("item", self.item_ids)):
-            if frame[name].dtype != ids.dtype:
-                frame = frame.with_columns(pl.col(name).cast(ids.dtype, strict=False))
+        ids = {"request": self.request_ids.dtype, "item": self.item_ids.dtype}
+        frame = served.engine.cells(query).frame.cast(ids, strict=False)
         many = len(starts) - 1
         request = np.repeat(np.arange(many), np.diff(starts))
         candidates = pl.DataFrame(

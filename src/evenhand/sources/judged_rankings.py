@@ -13,10 +13,18 @@ import numpy as np
 from evenhand.attention import Attention
 from evenhand.errors import EvenhandError
 from evenhand.sources.engine import Cells, Engine
-from evenhand.sources.item_lists import are_item_lists, judged_by
 from evenhand.sources.judgments import KEYS, Judgments, MissingRelevance, carried, open_judgments
 from evenhand.sources.labels import CodedLabels, LabelColumns, Labels, columns_in, open_labels
-from evenhand.sources.rankings import NUMBERS, Rankings, as_table, open_rankings, ranking_table, system_of
+from evenhand.sources.rankings import (
+    NUMBERS,
+    Rankings,
+    are_item_lists,
+    as_table,
+    judged_by,
+    open_rankings,
+    ranking_table,
+    system_of,
+)
 from evenhand.sources.relation import Relation, Type, comparable
 from evenhand.sources.sql import columns, count_where, double, quoted, select
 from evenhand.sources.trec_fair import fair_roles
@@ -56,10 +64,6 @@ class JudgedRankings:
     def rankings(self) -> tuple[str, ...]:
         """Columns that name one ranking: slices, request and sample."""
         return (*self.slices, *(name for name in ("request", "sample") if name in self.types))
-
-    @property
-    def columns(self) -> Mapping[str, Type]:
-        return self.types
 
     @property
     def soft(self) -> bool:
@@ -191,52 +195,51 @@ class JudgedRankings:
         requests = self.engine.cells(f"SELECT request FROM ({self.judged}) AS judged LIMIT 1").values("request")
         return requests[0] if requests else None
 
-    def items_by_label(self, slices: Sequence[str]) -> list[tuple[tuple[tuple[Any, ...], Any], int]]:
-        """Ranked items of each label in each slice."""
-        return self.labels.items_by_label(slices)
-
     def renamed(self, names: Mapping[Any, str]) -> JudgedRankings:
         """Labels renamed; labels that get the same name are merged."""
         return replace(self, labels=self.labels.renamed(names)) if names else self
 
 
 def open_judged_rankings(
-    rankings: Any,
-    *,
-    groups: Any,
-    relevance: Any,
-    missing: MissingRelevance,
-    by: Sequence[str],
-    ties: Any,
-    unranked: bool,
-    nan_policy: Any,
-    **roles: Any,
-) -> JudgedRankings:
+    rankings: Any, *, groups: Any, relevance: Any, missing: MissingRelevance, by: Sequence[str], ties: Any, unranked: bool,
+    nan_policy: Any, **roles: Any,
+) -> JudgedRankings:  # fmt: skip
     """Open and check the three tables; with `unranked`, rows that have a score but no rank are kept for what they predict."""
     roles |= {role: column for role, column in fair_roles(rankings).items() if roles[role] is None}
     words = [relevance] if isinstance(relevance, str) else []
     named = [*by, *roles.values(), *words, *columns_in(groups)]
-    table = ranking_table(as_table(rankings, request=roles["request"], item=roles["item"]), columns=named)
+    ids = {key: roles[key] for key in KEYS}
+    table = ranking_table(as_table(rankings, **ids), columns=named)
     table = table.with_numbers(*words, *(roles.get(role) for role in NUMBERS))
     if are_item_lists(relevance):
-        relevance = judged_by(relevance, request=roles["request"], item=roles["item"])
+        relevance = judged_by(relevance, **ids)
     roles["system"] = roles["system"] or system_of(rankings, table)
-    labels = open_labels(groups, table, item=roles["item"], request=roles["request"])
+    labels = open_labels(groups, table, **ids)
     carry = labels.carry(table) | carried(relevance, table)
-    absent = _without_rank(table, roles) if unranked else ""
-    types: dict[str, Type] = {name: nw.Float64() if name != "label_value" else nw.Unknown() for name in carry}
-    view = open_rankings(
-        table, by=by, ties=ties, nan_policy=nan_policy, carry=carry,
-        where=f"NOT ({absent})" if absent else "", **roles,
-    )  # fmt: skip
-    is_single = view.single and not absent and not view.dropped
-    judgments = open_judgments(relevance, table, request=roles["request"], item=roles["item"], single=is_single)
+    absent = ""
+    if unranked and roles["rank"] in table.schema and roles["score"] in table.schema:
+        has_no_rank = f"{table.number(roles['rank'])} IS NULL"
+        absent = has_no_rank if int(table.facts({"n": count_where(has_no_rank)})["n"]) else ""
+    where = f"NOT ({absent})" if absent else ""
+    view = open_rankings(table, by=by, ties=ties, nan_policy=nan_policy, carry=carry, where=where, **roles)
+    judgments = open_judgments(relevance, table, single=view.single and not absent and not view.dropped, **ids)
     if unranked:
         _refuse_negative(view, roles["score"])
+    types: dict[str, Type] = {name: nw.Float64() if name != "label_value" else nw.Unknown() for name in carry}
     rows = _Rows(view.sql, {**view.types, **types})
     if absent:
         rows = rows.with_unranked(table, absent, view, roles, carry)
     return _joined(view, rows, labels, judgments, missing)
+
+
+def _refuse_negative(view: Rankings, score: str | None) -> None:
+    """Scores below zero cannot be shared out."""
+    negative = int(view.engine.cells(f"SELECT {count_where('score < 0')} AS n FROM {view.source}").row()["n"])
+    if negative:
+        raise EvenhandError(
+            f"score={score!r} is negative in {negative:,} rows, so it cannot be shared out. "
+            "Pass predicted utility of zero or more."
+        )
 
 
 @dataclass(frozen=True)
@@ -251,11 +254,12 @@ class _Rows:
         chosen = {name: quoted(name) for name in self.types} | dict(expressions)
         return _Rows(f"SELECT {select(chosen)} FROM ({self.sql}) AS ranked", {**self.types, **types})
 
-    def with_text_ids(self, keys: Sequence[str]) -> _Rows:
-        """The rows with some ids as text, so that they can be compared with text."""
-        if not keys:
+    def comparable_with(self, types: Mapping[str, Type], keys: Sequence[str], role: str) -> _Rows:
+        """The rows with ids as text where those of another table are text."""
+        as_text = [key for key in keys if comparable(types[key], self.types[key], column=key, role=role)[1] != "{}"]
+        if not as_text:
             return self
-        return self.select({k: f"CAST({k} AS VARCHAR)" for k in keys}, **dict.fromkeys(keys, nw.String()))
+        return self.select({k: f"CAST({k} AS VARCHAR)" for k in as_text}, **dict.fromkeys(as_text, nw.String()))
 
     def with_unranked(
         self, table: Relation, absent: str, view: Rankings, roles: Mapping[str, Any], carry: Mapping[str, str]
@@ -291,60 +295,22 @@ def _joined(
     view: Rankings, rows: _Rows, labels: Labels | LabelColumns, judgments: Judgments | None, missing: MissingRelevance
 ) -> JudgedRankings:
     """Rows with their labels, and judgments with ids that compare."""
-    as_text = set()
     if isinstance(labels, Labels):
-        as_text = _compared_as_text(labels.relation.schema, rows.types, labels.keys, "groups")
-    rows = rows.with_text_ids([key for key in KEYS if key in as_text])
+        rows = rows.comparable_with(labels.relation.schema, labels.keys, "groups")
+    if judgments is not None:
+        rows = rows.comparable_with(judgments.types, KEYS, "relevance")
+    coded = labels.coded(replace(view, sql=rows.sql, types=rows.types)).with_items()
     if judgments is None:
-        return JudgedRankings(view, _coded(view, rows, labels), rows.types, rows.sql, None, view.dropped)
-    as_text = _compared_as_text(judgments.types, rows.types, KEYS, "relevance")
-    rows = rows.with_text_ids([key for key in KEYS if key in as_text])
-    judged = _Rows(judgments.sql, judgments.types)
-    judged = judged.with_text_ids(
-        [key for key in KEYS if rows.types[key] == nw.String and judged.types[key] != nw.String]
-    )
+        return JudgedRankings(view, coded, rows.types, rows.sql, None, view.dropped)
+    judged = _Rows(judgments.sql, judgments.types).comparable_with(rows.types, KEYS, "relevance")
     judgments = replace(judgments, sql=judged.sql, types=judged.types)
     dropped, unjudged = dict(view.dropped), None
     if missing != "zero":
         unjudged = judgments.count_unjudged(judgments.join(rows.sql, rows.types), missing, "ranked items")
-        if unjudged and missing == "drop":
-            dropped["ranked items without a judgment"] = unjudged
-    coded = _coded(view, rows, labels)
-    if dropped != view.dropped:
-        labelled = {**rows.types, "label": nw.Int64(), "share": nw.Float64()}
-        listed = _Rows(judgments.join(coded.rows, rows.types), {**labelled, "relevance": nw.Float64()})
-        rows = listed.without_unjudged(
-            view.keys
-        )  # with their labels: of items that are no longer listed there are labels too
+    if unjudged and missing == "drop":
+        dropped["ranked items without a judgment"] = unjudged
+        # with their labels: of items that are no longer listed there are labels too
+        labelled = {**rows.types, "label": nw.Int64(), "share": nw.Float64(), "relevance": nw.Float64()}
+        rows = _Rows(judgments.join(coded.rows, rows.types), labelled).without_unjudged(view.keys)
         coded = replace(coded, rows=rows.sql)
     return JudgedRankings(view, coded, rows.types, rows.sql, judged.sql, dropped, unjudged)
-
-
-def _coded(view: Rankings, rows: _Rows, labels: Labels | LabelColumns) -> CodedLabels:
-    listed = replace(view, sql=rows.sql, types=rows.types)
-    return labels.coded(listed).with_items()
-
-
-def _compared_as_text(
-    other_types: Mapping[str, Type], types: Mapping[str, Type], keys: Iterable[str], role: str
-) -> set[str]:
-    """Ids of the rows that have to be text, since those of another table are."""
-    return {key for key in keys if comparable(other_types[key], types[key], column=key, role=role)[1] != "{}"}
-
-
-def _without_rank(table: Relation, roles: Mapping[str, Any]) -> str:
-    """SQL of which rows have no rank, where their score is of use and there are any."""
-    rank, score = roles["rank"], roles["score"]
-    if rank not in table.schema or score not in table.schema:
-        return ""
-    absent = f"{table.number(rank)} IS NULL"
-    return absent if int(table.facts({"n": count_where(absent)})["n"]) else ""
-
-
-def _refuse_negative(view: Rankings, score: str | None) -> None:
-    """Scores below zero cannot be shared out."""
-    negative = int(view.engine.cells(f"SELECT {count_where('score < 0')} AS n FROM {view.source}").row()["n"])
-    if negative:
-        raise EvenhandError(
-            f"score={score!r} is negative in {negative:,} rows, so it cannot be shared out. Pass predicted utility of zero or more."
-        )

@@ -26,7 +26,7 @@ from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, Type, comparable, is_number
-from evenhand.sources.roles import count_groups, role_problems
+from evenhand.sources.roles import count_groups, may_repeat, role_problems
 from evenhand.sources.sql import INFINITY, count_where
 
 MissingRelevance = Literal["zero", "drop", "raise"]
@@ -177,8 +177,6 @@ def _judged(table: Relation, keys: Mapping[str, str], column: str, of: str) -> J
 
 
 def _repeated(judgments: Judgments) -> int:
-    """How many pairs of request and item have several rows; hashes tell whether there may be any."""
-    rows = f"({judgments.sql}) AS judged"
-    counts = judgments.engine.cells(f"SELECT COUNT(*) AS n, COUNT(DISTINCT hash(request, item)) AS pairs FROM {rows}")
-    is_unique = counts.row()["n"] == counts.row()["pairs"]
-    return 0 if is_unique else count_groups(judgments.engine, rows, KEYS)
+    """How many pairs of request and item have several rows."""
+    engine, query = judgments.engine, judgments.sql
+    return count_groups(engine, f"({query}) AS judged", KEYS) if may_repeat(engine, query, KEYS) else 0

@@ -26,9 +26,6 @@ from evenhand.sources.sql import columns, quoted, select
 LARGEST_SUM = 9e18
 """Above this an int64 sum could wrap; amounts are then added as float64, good to 16 digits."""
 
-LARGEST_EXACT = 2**53
-"""Whole numbers up to here are themselves as float64."""
-
 NO_ROWS = "The table has no rows. Pass a table of who received what; check the path or the filter before it."
 
 NanPolicy = Literal["raise", "omit", "propagate"]
@@ -131,17 +128,9 @@ class Log:
 
 
 def open_log(
-    table: Any,
-    *,
-    unit: str | None,
-    amount: str | Sequence[str] | None,
-    by: Sequence[str] = (),
-    weight: str | None = None,
-    nan_policy: NanPolicy = "raise",
-    population_by: Sequence[str] = (),
-    part: str = "",
-    marks: Mapping[str, str] | None = None,
-) -> Log:
+    table: Any, *, unit: str | None, amount: str | Sequence[str] | None, by: Sequence[str] = (), weight: str | None = None,
+    nan_policy: NanPolicy = "raise", population_by: Sequence[str] = (), part: str = "", marks: Mapping[str, str] | None = None,
+) -> Log:  # fmt: skip
     """A log with its roles checked and everything that is wrong with its values counted by one query.
 
     Parameters
@@ -150,69 +139,53 @@ def open_log(
     part : the role (`"source"`, `"group"`) of the last column of `by` where that one is not a slice.
     marks : labels that every row has, by role (`{"arm": "variant"}`); they are columns of that name.
     """
-    marks = dict(marks or {})
     names: list[Any] = [] if amount is None else list(amount) if isinstance(amount, (list, tuple)) else [amount]
-    own_by = [b for b in by if b not in population_by]
-    opened = open_table(table, columns=[unit, *names, *own_by, weight, *marks.values()]).with_numbers(*names, weight)
+    needed = ({"unit": unit} if unit is not None else {}) | dict(marks or {})
+    slices = {f"by_{i}": b for i, b in enumerate(by) if b not in population_by}
+    opened = open_table(table, columns=[*needed.values(), *names, *slices.values(), weight]).with_numbers(
+        *names, weight
+    )
     if nan_policy not in ("raise", "omit", "propagate"):
         raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
+    roles = [*needed.items(), *(("amount", a) for a in names), *(("by", b) for b in slices.values())]
+    roles += [("weight", weight)] if weight is not None else []
+    if part and by[-1] in slices.values():
+        roles[roles.index(("by", by[-1]))] = (part, by[-1])
     multiple = not isinstance(amount, str) and amount is not None
-    _refuse_bad_names(opened, unit, names, own_by, list(by), weight, part, marks, multiple=multiple)
-    labels = {"unit": unit} if unit is not None else {}
-    labels |= {**marks, **{f"by_{i}": b for i, b in enumerate(by) if b not in population_by}}
-    needed = ({"unit": unit} if unit is not None else {}) | marks
+    _refuse_bad_names(opened, roles, unit, names, list(by), part, multiple=multiple)
     facts = _facts(opened, names, {role: opened.label(column) for role, column in needed.items()}, weight)
     if problems := value_problems(facts, names, needed, weight, nan_policy):
         raise all_problems(problems, where="The table")
-    integers = [_stays_integer(opened.schema[name], facts, i) for i, name in enumerate(names)]
-    chosen = {role: opened.label(column) for role, column in labels.items()}
-    chosen |= {f"amount_{i}": opened.number(a, "BIGINT" if integers[i] else "DOUBLE") for i, a in enumerate(names)}
-    chosen |= {"weight": opened.number(weight)} if weight is not None else {}
-    types: dict[str, Type] = {role: opened.label_type(column) for role, column in labels.items()}
-    types |= {f"amount_{i}": nw.Int64() if whole else nw.Float64() for i, whole in enumerate(integers)}
-    types |= {"weight": nw.Float64()} if weight is not None else {}
+    amounts = [
+        Amount(name, f"amount_{i}", _stays_integer(opened.schema[name], facts, i), int(facts[f"missing_{i}"]))
+        for i, name in enumerate(names)
+    ]
+    chosen = {role: opened.label(column) for role, column in (needed | slices).items()}
+    types: dict[str, Type] = {role: opened.label_type(column) for role, column in (needed | slices).items()}
+    chosen |= {a.column: opened.number(str(a.name), "BIGINT" if a.integer else "DOUBLE") for a in amounts}
+    types |= {a.column: nw.Int64() if a.integer else nw.Float64() for a in amounts}
+    if weight is not None:
+        chosen["weight"], types["weight"] = opened.number(weight), nw.Float64()
     if not chosen:
         chosen, types = {"row_of_log": "1"}, {"row_of_log": nw.Int64()}
-    lost = {role: column for role, column in needed.items() if facts[f"missing_{role}"]}
-    dropped = {f"{column} is missing": int(facts[f"missing_{role}"]) for role, column in lost.items()}
-    named = [chosen[role] for role in lost]
-    where = f" WHERE {' AND '.join(f'{column} IS NOT NULL' for column in named)}" if named else ""
-    amounts = tuple(
-        Amount(name, f"amount_{i}", integers[i], int(facts[f"missing_{i}"])) for i, name in enumerate(names)
-    ) or (Amount(None, "", True, 0),)
+    lost = [role for role in needed if facts[f"missing_{role}"]]
+    dropped = {f"{needed[role]} is missing": int(facts[f"missing_{role}"]) for role in lost}
     if nan_policy == "omit":
         dropped |= {f"{a.name} is missing": a.missing for a in amounts if a.missing}
+    where = f" WHERE {' AND '.join(f'{chosen[role]} IS NOT NULL' for role in lost)}" if lost else ""
     return Log(
-        opened.engine, opened.select(chosen) + where, types, opened.backend, opened.origin, unit, tuple(by), amounts, weight,
-        int(facts["rows"]), nan_policy, dropped,
+        opened.engine, opened.select(chosen) + where, types, opened.backend, opened.origin, unit, tuple(by),
+        tuple(amounts) or (Amount(None, "", True, 0),), weight, int(facts["rows"]), nan_policy, dropped,
     )  # fmt: skip
 
 
 def _refuse_bad_names(
-    opened: Relation,
-    unit: str | None,
-    names: list[str],
-    own_by: list[str],
-    by: list[str],
-    weight: str | None,
-    part: str,
-    marks: Mapping[str, str],
-    *,
+    opened: Relation, roles: Sequence[tuple[str, Any]], unit: str | None, names: list[str], by: list[str], part: str, *,
     multiple: bool,
-) -> None:
-    named: list[tuple[str, Any]] = [("unit", unit), ("weight", weight), *marks.items()]
-    named += [("amount", a) for a in names] + [("by", b) for b in by]
-    nameless = [(role, name) for role, name in named if name is not None and not isinstance(name, str)]
+) -> None:  # fmt: skip
+    nameless = [(role, name) for role, name in [*roles, *(("by", b) for b in by)] if not isinstance(name, str)]
     if nameless:
-        raise all_problems(missing_columns(opened, nameless), where="The call")
-    role_of = dict.fromkeys(by, "by") | ({by[-1]: part} if part else {})
-    roles = [("unit", unit)] if unit is not None else []
-    roles += (
-        [("amount", a) for a in names]
-        + [(role_of[b], b) for b in own_by]
-        + ([("weight", weight)] if weight is not None else [])
-        + list(marks.items())
-    )
+        raise all_problems(missing_columns(opened, list(dict.fromkeys(nameless))), where="The call")
     problems = role_problems(opened, roles, ("amount", "weight"))
     problems += name_problems(unit, names, by, part, multiple=multiple)
     if problems:
@@ -286,8 +259,8 @@ def value_problems(
 
 
 def _stays_integer(kind: Type, facts: Mapping[str, Any], i: int) -> bool:
-    """Whether amounts are added up as int64."""
-    exact = fits_int64(kind) or (kind.is_integer() and facts[f"high_{i}"] <= LARGEST_EXACT)
+    """Whether amounts are added up as int64; the facts are float64, exact for whole numbers up to 2**53."""
+    exact = fits_int64(kind) or (kind.is_integer() and facts[f"high_{i}"] <= 2**53)
     return bool(exact and facts[f"sum_{i}"] <= LARGEST_SUM)
 
 

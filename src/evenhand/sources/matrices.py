@@ -72,32 +72,29 @@ class Matrix:
         return relation_of(engine, engine.collect(self._frames()), schema, backend="polars", origin=self.origin)
 
     def _frames(self) -> Iterator[Any]:
+        """Cells as frames, those that are missing left out; the first one is empty, so that there always is one."""
+        import polars as pl
+
+        def frame(users: Any, items: Any, values: Any) -> Any:
+            values = values.astype(np.float64)
+            known = ~np.isnan(values)
+            ids = {"user": users[known].astype(np.int32), "item": items[known].astype(np.int32)}
+            return pl.DataFrame({**ids, "score": values[known]})
+
         users, items = self.shape
-        yield _without_missing(np.zeros(0), np.zeros(0), np.zeros(0))
+        yield frame(*np.zeros((3, 0)))
         if self.is_sparse:
-            starts = self.data.indptr
             for first in range(0, len(self.data.data), BATCH_CELLS):
                 at = slice(first, first + BATCH_CELLS)
                 values = self.data.data[at]
-                owners = np.searchsorted(starts, np.arange(first, first + len(values)), side="right") - 1
-                yield _without_missing(owners, self.data.indices[at], values)
+                owners = np.searchsorted(self.data.indptr, np.arange(first, first + len(values)), side="right") - 1
+                yield frame(owners, self.data.indices[at], values)
             return
         step = max(1, BATCH_CELLS // max(1, items))
         for first in range(0, users if items else 0, step):
             block = np.asarray(self.data[first : first + step])
             owners = np.repeat(np.arange(first, first + len(block)), items)
-            yield _without_missing(owners, np.tile(np.arange(items), len(block)), block.reshape(-1))
-
-
-def _without_missing(users: Any, items: Any, values: Any) -> Any:
-    """Cells as a frame, those that are missing left out."""
-    import polars as pl
-
-    values = values.astype(np.float64)
-    missing = np.isnan(values)
-    if missing.any():
-        users, items, values = users[~missing], items[~missing], values[~missing]
-    return pl.DataFrame({"user": users.astype(np.int32), "item": items.astype(np.int32), "score": values})
+            yield frame(owners, np.tile(np.arange(items), len(block)), block.reshape(-1))
 
 
 def _dense(data: Any, role: str) -> Any:

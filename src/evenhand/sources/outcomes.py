@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any, Literal
 
@@ -114,35 +114,34 @@ class Outcomes:
     def weighted(self) -> bool:
         return self.roles.weight is not None
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Rows read."""
         return int(self.facts["rows"].sum())
 
-    @property
+    @cached_property
     def dropped(self) -> dict[str, int]:
         """Rows left out, by reason."""
-        counts = {fact: _count(self.facts, name) for name, fact, _ in _missing_words(self.roles)}
-        counts[f"weight={self.roles.weight!r} is zero"] = _count(self.facts, "zero_weight")
-        return {fact: rows for fact, rows in counts.items() if rows}
+        words = _missing_words(self.roles) | {"no_mass": f"weight={self.roles.weight!r} is zero"}
+        return {fact: rows for name, fact in words.items() if (rows := _count(self.facts, name))}
 
-    @property
+    @cached_property
     def score_ends(self) -> tuple[float, float]:
         """The smallest and the largest score that counts."""
         return _ends(self.facts, "low", "high")
 
-    @property
+    @cached_property
     def outcome_ends(self) -> tuple[float, float]:
         """The smallest and the largest outcome that counts."""
         return _ends(self.facts, "outcome_low", "outcome_high")
 
-    @property
+    @cached_property
     def outcome_mean(self) -> float:
         """The mean outcome; outcomes that are all one number have that as their mean, to the last bit on any engine."""
         (low, high), mass = self.outcome_ends, float(self.facts["mass"].sum())
         return 0.0 if not mass else low if low == high else float(self.facts["outcome_sum"].sum()) / mass
 
-    @functools.cached_property
+    @cached_property
     def groups(self) -> Any:
         """A frame with a row per group that has rows that count, in order: its label, counts, ranges and sums."""
         groups = _over_slices(self.facts.filter(self.facts["used"] > 0))
@@ -152,41 +151,41 @@ class Outcomes:
     def _per_group(self, name: str) -> Floats:
         return np.asarray(self.groups[name].to_numpy(), dtype=np.float64)
 
-    @property
+    @cached_property
     def labels(self) -> tuple[Any, ...]:
         """The groups as the table has them."""
         return tuple(self.groups["label"].to_list())
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The groups in words."""
         return tuple(map(name_of, self.labels))
 
-    @functools.cached_property
+    @cached_property
     def used(self) -> Floats:
         return self._per_group("used")
 
-    @functools.cached_property
+    @cached_property
     def mass(self) -> Floats:
         return self._per_group("mass")
 
-    @functools.cached_property
+    @cached_property
     def low(self) -> Floats:
         return self._per_group("low")
 
-    @functools.cached_property
+    @cached_property
     def high(self) -> Floats:
         return self._per_group("high")
 
-    @functools.cached_property
+    @cached_property
     def score_sum(self) -> Floats:
         return self._per_group("score_sum")
 
-    @functools.cached_property
+    @cached_property
     def outcome_sum(self) -> Floats:
         return self._per_group("outcome_sum")
 
-    @functools.cached_property
+    @cached_property
     def reference(self) -> int:
         """Where the reference group stands among the labels; the largest group where none was named."""
         reference, column = self.reference_group
@@ -297,7 +296,7 @@ class Outcomes:
         number = np.repeat(np.arange(bins, dtype=np.int32), len(self.labels))
         return self.engine.bring({"bin": number, "label": label, **numbers})
 
-    @functools.cached_property
+    @cached_property
     def group_codes(self) -> str:
         """The name of a table in the engine with the `code` of every group's `label`: its position among the labels."""
         return self.engine.bring(self._coded_labels)
@@ -429,27 +428,22 @@ def _observable(roles: Roles, threshold: float | None) -> str:
 
 
 def _flags(roles: Roles, threshold: float | None) -> dict[str, str]:
-    """Conditions on rows that something is wrong with, by name."""
+    """Conditions on rows that something is wrong with, by name; those with a flag `no_...` are left out."""
     observable = _observable(roles, threshold)
     flags = {"no_score": "score IS NULL", "no_outcome": f"outcome IS NULL{f' AND {observable}' if observable else ''}"}
-    if roles.treated is not None:
-        flags |= {"odd": "treated <> 0 AND treated <> 1", "untold": "treated IS NULL"}
     flags |= {f"no_{role}": f"{role} IS NULL" for role in roles.shared}
+    if roles.treated is not None:
+        flags |= {"no_treated": "treated IS NULL", "odd": "treated <> 0 AND treated <> 1"}
     if roles.weight is not None:
-        flags |= {"no_weight": "weight IS NULL", "zero_weight": "weight = 0"}
+        flags |= {"no_weight": "weight IS NULL", "no_mass": "weight = 0"}
         flags["negative_weight"] = f"weight < 0 OR weight = {INFINITY}"
     return flags
 
 
 def _complete(roles: Roles, threshold: float | None) -> str:
     """Condition on rows that nothing is missing from."""
-    observable = _observable(roles, threshold)
-    conditions = ["score IS NOT NULL", *(f"{role} IS NOT NULL" for role in roles.shared)]
-    conditions += ["treated IS NOT NULL"] if roles.treated is not None else []
-    conditions += ["weight IS NOT NULL", "weight <> 0"] if roles.weight is not None else []
-    return " AND ".join(
-        [*conditions, f"(outcome IS NOT NULL OR NOT ({observable}))" if observable else "outcome IS NOT NULL"]
-    )
+    flags = _flags(roles, threshold)
+    return " AND ".join(f"NOT ({condition})" for name, condition in flags.items() if name.startswith("no_"))
 
 
 def _facts(engine: Engine, candidates: str, roles: Roles, threshold: float | None) -> Any:
@@ -503,22 +497,26 @@ def _count(facts: Any, name: str) -> int:
 
 def _value_problems(facts: Any, roles: Roles, nan_policy: Missing) -> list[str]:
     problems = []
-    ends = [facts[name].max() for name in ("high", "outcome_high")] + [
-        facts[name].min() for name in ("low", "outcome_low")
-    ]
-    if any(end is not None and math.isinf(end) for end in ends):
+    ends = {"score": _ends(facts, "low", "high"), "outcome": _ends(facts, "outcome_low", "outcome_high")}
+    if any(math.isinf(end) for both in ends.values() for end in both):
         problems.append("Some rows have an infinite score or outcome. Pass finite numbers.")
-    for role, low, high in (("score", "low", "high"), ("outcome", "outcome_low", "outcome_high")):
-        problems += off_scale(f"{role}={getattr(roles, role)!r}", *_ends(facts, low, high))
+    for role, both in ends.items():
+        problems += off_scale(f"{role}={getattr(roles, role)!r}", *both)
     if odd := _count(facts, "odd"):
         problems.append(f"treated={roles.treated!r} is neither 0 nor 1 in {odd:,} rows. Pass 0, 1 or booleans.")
     if odd := _count(facts, "negative_weight"):
         problems.append(
             f"weight={roles.weight!r} is negative or infinite in {odd:,} rows. Pass weights of zero or more."
         )
-    for name, where, remedy in _missing_words(roles):
+    for name, words in _missing_words(roles).items():
         if (many := _count(facts, name)) and nan_policy == "raise":
-            problems.append(f"{where} in {many:,} rows. {remedy}")
+            is_never_treated = name == "no_outcome" and roles.treated is None
+            remedy = (
+                "Pass treated= if the outcome is seen for some rows only, fill them"
+                if is_never_treated
+                else "Fill them"
+            )
+            problems.append(f"{words} in {many:,} rows. {remedy}, or pass nan_policy='omit'.")
     return problems
 
 
@@ -532,18 +530,14 @@ def off_scale(words: str, least: float, most: float) -> list[str]:
     ]
 
 
-def _missing_words(roles: Roles) -> list[tuple[str, str, str]]:
-    drop = "Fill them, or pass nan_policy='omit'."
-    observed = "treated rows" if roles.treated is not None else "treated= if the outcome is seen for some rows only"
-    hint = drop if roles.treated is not None else f"Pass {observed}, fill them, or pass nan_policy='omit'."
-    return [
-        ("no_score", f"score={roles.score!r} is missing (null or NaN)", drop),
-        ("no_outcome", f"outcome={roles.outcome!r} is missing (null or NaN)", hint),
-        ("untold", f"treated={roles.treated!r} is missing", drop),
-        ("no_request", f"request={roles.request!r} is missing", drop),
-        ("no_weight", f"weight={roles.weight!r} is missing (null or NaN)", drop),
-        *([("no_cluster", f"cluster={roles.cluster!r} is missing", drop)] if roles.cluster != roles.request else []),
-    ]
+def _missing_words(roles: Roles) -> dict[str, str]:
+    """What is missing in rows with a flag, by its name."""
+    numbers = ("score", "outcome", "weight")
+    named = {role: column for role, column in roles.named() if role in (*numbers, "treated", "request", "cluster")}
+    return {
+        f"no_{role}": f"{role}={column!r} is missing{' (null or NaN)' if role in numbers else ''}"
+        for role, column in named.items()
+    }
 
 
 def _ends(facts: Any, low: str, high: str) -> tuple[float, float]:

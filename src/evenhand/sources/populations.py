@@ -9,17 +9,15 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems
+from evenhand.sources.engine import InEngine
 from evenhand.sources.logs import Label, Log
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, Type
-from evenhand.sources.roles import label_problems, missing_columns
+from evenhand.sources.roles import count_groups, label_problems, missing_columns
 from evenhand.sources.sql import columns, quoted
 
 MOST_UNITS = 2**53
 AT_MOST = f"Pass at most {MOST_UNITS:,} units: above that a number loses its last digits."
-
-SAMPLE_ROWS = 100_000
-"""Rows that usually show that a label varies within units, before all rows are asked."""
 
 
 def open_population(
@@ -46,7 +44,9 @@ def open_population(
                 f"population={population} is not a number of units. Pass how many could have received something."
             )
         if population > MOST_UNITS:
-            raise EvenhandError(f"population={_digits(population)} is too many. {AT_MOST}")
+            is_short = isinstance(population, float) or population < 10**40
+            typed = population if is_short else "a number of more than 40 digits"
+            raise EvenhandError(f"population={typed} is too many. {AT_MOST}")
         return int(population)
     table = open_table(
         population, role="population", columns=[unit, *columns], same_engine_as=same_engine_as
@@ -55,15 +55,9 @@ def open_population(
         raise EvenhandError(
             "population is a table of units, but unit=None makes every row a unit. Name the unit column."
         )
-    problems = missing_columns(table, [("unit", unit)])
-    if problems:
-        raise all_problems([p.replace("column of the table", "column of the population table") for p in problems])
+    if problems := missing_columns(table, [("unit", unit)], of="the population table"):
+        raise all_problems(problems)
     return table
-
-
-def _digits(number: Any) -> str:
-    """A large number as it was typed, or how long it is."""
-    return f"{number}" if isinstance(number, float) or number < 10**40 else "a number of more than 40 digits"
 
 
 def with_text_ids(log: Log, population: Relation) -> Log:
@@ -87,10 +81,7 @@ def with_slices_of_units(log: Log, population: Relation, population_by: Sequence
         return log
     places = [i for i, b in enumerate(log.by) if b in population_by]
     people = units_of_population(log, population, places)
-    several = log.engine.cells(
-        f"SELECT COUNT(*) AS n FROM (SELECT unit FROM ({people}) AS people GROUP BY unit HAVING COUNT(*) > 1) AS several"
-    ).row()["n"]
-    if several:
+    if several := count_groups(log.engine, f"({people}) AS people", ["unit"]):
         raise EvenhandError(
             f"population lists {several:,} units more than once. Give each unit one row, so that its slice is clear."
         )
@@ -153,28 +144,18 @@ def outside_population(log: Log, population: Relation, places: Sequence[int]) ->
 
 
 def never_varies(log: Log, key: str) -> bool:
-    """Whether every unit has one label only. The first rows usually settle it."""
+    """Whether every unit has one label only."""
     if log.unit is None:
         return True
     pairs = f"SELECT unit, {quoted(key)} AS label FROM {log.source}"
-    return not (varying(log, f"{pairs} LIMIT {SAMPLE_ROWS}", "label") or varying(log, pairs, "label"))
+    # the first rows usually show that a label varies, before all rows are asked
+    return not (varying(log, f"{pairs} LIMIT 100000", "label") or varying(log, pairs, "label"))
 
 
-def varying(log: Log, pairs: str, column: str) -> int:
+def varying(rows: InEngine, pairs: str, column: str) -> int:
     """How many units have several values in a column of a SELECT, missing ones included."""
-    return int(
-        log.engine.cells(f"SELECT COUNT(*) AS n FROM ({units_with_several(pairs, [column])}) AS several").row()["n"]
-    )
-
-
-def units_with_several(pairs: str, values: Sequence[str], keys: Sequence[str] = ("unit",)) -> str:
-    """A SELECT of the keys (units) of `pairs` that have several values, missing ones included."""
-    return f"""
-        SELECT {columns(keys)}
-        FROM (SELECT DISTINCT {columns([*keys, *values])} FROM ({pairs}) AS pairs) AS different
-        GROUP BY {columns(keys)}
-        HAVING COUNT(*) > 1
-    """
+    different = f"(SELECT DISTINCT unit, {quoted(column)} FROM ({pairs}) AS pairs) AS different"
+    return count_groups(rows.engine, different, ["unit"])
 
 
 def _alike(key: str, a: Type, b: Type) -> bool:

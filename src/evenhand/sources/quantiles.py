@@ -168,12 +168,8 @@ class Buckets:
         return cls(engine, query, bucket, numbers[order], rows[order], np.cumsum(rows[order]), counts)
 
     def at(self, ranks: Ints) -> Floats:
-        """The values at `ranks`, counted from 1."""
-        distinct, inverse = np.unique(ranks, return_inverse=True)
-        return self._at_sorted(distinct)[inverse]
-
-    def _at_sorted(self, ranks: Ints) -> Floats:
-        """The values at increasing distinct `ranks`, counted from 1 among the rows of the buckets."""
+        """The values at `ranks`, counted from 1 among the rows of the buckets."""
+        ranks, inverse = np.unique(ranks, return_inverse=True)
         at = np.searchsorted(self.cumulative, ranks)
         inside = ranks - (self.cumulative - self.rows)[at]
         values = np.full(len(ranks), np.nan)
@@ -193,7 +189,7 @@ class Buckets:
             )
             finer = Buckets.from_query(self.engine, part, (low, high), int(chosen.sum()))
             values[chosen] = finer.at(inside[chosen])
-        return values
+        return values[inverse]
 
     def _looked_up(self, light: Ints, at: Ints, inside: Ints) -> Floats:
         """Values at ranks within buckets that hold few rows: each value of these with its count leaves the engine."""

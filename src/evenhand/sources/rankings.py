@@ -33,7 +33,7 @@ from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, Type, fits_int64
-from evenhand.sources.roles import role_problems, slice_problems
+from evenhand.sources.roles import may_repeat, role_problems, slice_problems
 from evenhand.sources.sql import columns, count_where, quoted, select
 
 NUMBERS = ("rank", "score", "probability", "weight")
@@ -130,13 +130,46 @@ def system_of(rankings: Any, table: Relation) -> str | None:
 
 def as_table(rankings: Any, *, request: str = "request", item: str = "item") -> Any:
     """Mappings and LensKit collections as frames; everything else as it is."""
-    from evenhand.sources.item_lists import are_item_lists, table_of
-
     if isinstance(rankings, Mapping):
         return _from_mapping(rankings)
     if are_item_lists(rankings):
-        return table_of(rankings, request=request, item=item, role="rankings")
+        return _table_of_lists(rankings, request=request, item=item, role="rankings")
     return rankings
+
+
+def are_item_lists(thing: Any) -> bool:
+    """Whether this is an ItemListCollection of LensKit, which is not imported to find out."""
+    made_by = [k for k in type(thing).__mro__ if k.__module__.split(".")[0] == "lenskit"]
+    return any(k.__name__ == "ItemListCollection" for k in made_by)
+
+
+def _table_of_lists(lists: Any, *, request: str, item: str, role: str) -> Any:
+    """Lists of LensKit, a row per item: the request, the item, rank and score where the lists have them, further keys.
+
+    A rank is there where a list is ordered, and is not the place of the row: LensKit keeps lists in any order.
+    """
+    keys = list(lists.key_fields)
+    if not any(len(items) for items in lists.lists()):
+        import polars as pl
+
+        return pl.DataFrame(schema={request: pl.String, item: pl.String, "rank": pl.Int64, "score": pl.Float64})
+    frame = nw.from_native(lists.to_df(), eager_only=True)
+    names = {} if item in frame.columns else {"item_id": item}
+    if request not in frame.columns:
+        users = ("request", "user_id", "query_id")  # keys that name who asked, where a collection has several
+        asking = [k for k in users if k in keys] or (keys if len(keys) == 1 else [])
+        if not asking:
+            raise EvenhandError(
+                f"{role} is keyed by {listing(keys)}, none of which is known to be the request. Pass request= with one of them."
+            )
+        names[asking[0]] = request
+    return frame.rename(names).to_native()
+
+
+def judged_by(lists: Any, *, request: str, item: str) -> Any:
+    """Test data as judgments: every item of a test list is relevant, with relevance 1."""
+    frame = nw.from_native(_table_of_lists(lists, request=request, item=item, role="relevance"), eager_only=True)
+    return frame.select(request, item, nw.lit(1.0).alias("relevance")).to_native()
 
 
 def _from_mapping(rankings: Mapping[Any, Any]) -> Any:
@@ -154,21 +187,19 @@ def _from_mapping(rankings: Mapping[Any, Any]) -> Any:
         isinstance(s, (int, float, np.number)) for items in rankings.values() for s in items.values()
     ):
         raise EvenhandError("rankings maps items to what is no score. Pass {request: {item: score}}, with numbers.")
-    rows = [(q, d, place, s) for q, items in rankings.items() for place, d, s in _placed(items)]
-    listed = {"request": [r[0] for r in rows], "item": [r[1] for r in rows], "rank": [r[2] for r in rows]}
+    rows = []
+    for request, items in rankings.items():
+        scored = (
+            sorted(items.items(), key=lambda pair: (-pair[1], str(pair[0]))) if are_scores else [(d, 0) for d in items]
+        )
+        rows += [(request, item, place, float(score)) for place, (item, score) in enumerate(scored, 1)]
+    requests, ids, places, scores = zip(*rows, strict=True) if rows else ((), (), (), ())
     empty = {} if rows else {"request": pl.String, "item": pl.String, "rank": pl.Int64}
     try:
-        frame = pl.DataFrame(listed, schema_overrides=empty)
-        return frame.with_columns(pl.Series("score", [r[3] for r in rows], dtype=pl.Float64)) if are_scores else frame
+        frame = pl.DataFrame({"request": requests, "item": ids, "rank": places}, schema_overrides=empty)
+        return frame.with_columns(pl.Series("score", scores, dtype=pl.Float64)) if are_scores else frame
     except (TypeError, pl.exceptions.PolarsError) as error:
         raise EvenhandError("rankings mixes kinds of requests or items. Use one type of id for each.") from error
-
-
-def _placed(items: Any) -> list[tuple[int, Any, float]]:
-    if not isinstance(items, Mapping):
-        return [(place, d, 0.0) for place, d in enumerate(items, 1)]
-    ordered = sorted(items.items(), key=lambda pair: (-pair[1], str(pair[0])))
-    return [(place, d, float(s)) for place, (d, s) in enumerate(ordered, 1)]
 
 
 def open_rankings(
@@ -219,8 +250,9 @@ def open_scores(
     """
     named = {"system": system, "request": request, "item": item, "rank" if ranked else "score": score}
     checked = _Checked.from_table(table, "scores", by, named, nan_policy, carry)
-    if not _is_unique(checked, "item"):
-        count, first = _repeated(checked, "item")
+    pairs = (*checked.keys, "item")
+    count, first = _repeated(checked, "item") if may_repeat(table.engine, checked.query, pairs) else (0, {})
+    if count:
         raise EvenhandError(
             f"{count:,} items are scored twice for the same request (first: request {first['request']!r}, item "
             f"{first['item']!r}). Keep one row for each, or name what tells them apart with by= or system=."
@@ -378,7 +410,7 @@ def _check_rankings(checked: _Checked, ties: Ties) -> dict[str, int]:
         per["request"] = "request"
     odd = {}
     for name, column in {"tied": order, "twice": "item"}.items():
-        if column in checked.roles and not _is_unique(checked, column):
+        if column in checked.roles and may_repeat(checked.table.engine, checked.query, (*checked.keys, column)):
             per[f"different_{name}"] = f"COUNT(DISTINCT {column})"
             odd[name] = f"n <> different_{name}"
     if order == "place":
@@ -422,14 +454,6 @@ def _bad_rankings(checked: _Checked, facts: Mapping[str, int], ties: Ties) -> li
             "Count ranks from 1 within each request, or order by score."
         )
     return problems
-
-
-def _is_unique(checked: _Checked, column: str) -> bool:
-    """Whether no value stands in a ranking twice, as far as hashes tell: two alike may still be of different values."""
-    different = f"COUNT(DISTINCT hash({columns([*checked.keys, column])}))"
-    query = f"SELECT COUNT(*) AS n, {different} AS different FROM ({checked.query}) AS ranked"
-    row = checked.table.engine.cells(query).row()
-    return bool(row["n"] == row["different"])
 
 
 def _repeated(checked: _Checked, column: str) -> tuple[int, dict[str, Any]]:

@@ -6,7 +6,7 @@ Whatever they come in, they are one query: a row per user and item with whole-nu
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import narwhals as nw
@@ -18,8 +18,8 @@ from evenhand.labels import whole
 from evenhand.sources.engine import DuckDBEngine, Engine
 from evenhand.sources.matrices import Matrix, is_matrix
 from evenhand.sources.opening import open_table
-from evenhand.sources.relation import Relation, Type, is_number
-from evenhand.sources.roles import label_problems, missing_columns, slice_problems
+from evenhand.sources.relation import Relation, Type
+from evenhand.sources.roles import missing_columns, role_problems, slice_problems
 from evenhand.sources.sql import columns, count_where, double, quoted, same
 from evenhand.sources.user_groups import (
     group_column,
@@ -174,23 +174,19 @@ class Scores:
         user, item = self.column_names
         frames = [
             pl.DataFrame(
-                {
-                    **{
-                        name: [label] * len(slice_lists.items)
-                        for name, label in zip(self.sliced_by.names, part.where, strict=True)
-                    },
-                    user: self.user_ids.gather(np.repeat(part.users, slice_lists.lengths)),
-                    item: self._ids_of(part, slice_lists.items),
-                    "shown": np.ones(len(slice_lists.items)) if slice_lists.values is None else slice_lists.values,
-                }
+                {user: self.user_ids.head(0), item: self.item_ids.head(0), "shown": pl.Series(dtype=pl.Float64)}
             )
-            for part, slice_lists in zip(self.slices, lists, strict=True)
         ]
-        frame = (
-            pl.concat(frames, how="vertical_relaxed")
-            if frames
-            else pl.DataFrame({user: self.user_ids.head(0), item: self.item_ids.head(0), "shown": []})
-        )
+        for part, shown in zip(self.slices, lists, strict=True):
+            slots = len(shown.items)
+            columns: dict[str, Any] = {
+                name: [label] * slots for name, label in zip(self.sliced_by.names, part.where, strict=True)
+            }
+            columns[user] = self.user_ids.gather(np.repeat(part.users, shown.lengths))
+            columns[item] = self._ids_of(part, shown.items)
+            columns["shown"] = np.ones(slots) if shown.values is None else shown.values
+            frames.append(pl.DataFrame(columns))
+        frame = pl.concat(frames[1:] or frames, how="vertical_relaxed")
         return {"pandas": frame.to_pandas, "pyarrow": frame.to_arrow}.get(self.backend, lambda: frame)()
 
     def _ids_of(self, part: Slice, items: npt.NDArray[Any]) -> Any:
@@ -223,17 +219,18 @@ def open_scores(
     sliced_by: SliceColumns,
 ) -> Scores:
     """The scores and the truth, checked; `names` has the columns of a long table by their roles."""
+    forms = {True: "matrix", False: "table"}
+    if relevant is not None and is_matrix(scores) != is_matrix(relevant):
+        raise EvenhandError(
+            f"scores is a {forms[is_matrix(scores)]} and relevant a {forms[is_matrix(relevant)]}. Pass both in the same form."
+        )
     if not is_matrix(scores):
-        if relevant is not None and is_matrix(relevant):
-            raise EvenhandError("scores is a table and relevant a matrix. Pass both in the same form.")
         return _from_tables(scores, relevant, names, items, user_groups, sliced_by)
     if sliced_by:
         raise EvenhandError(
             "by and system name columns, and scores is a matrix, which has none. Pass a table of user, item and score, "
             "or call recommender once for each matrix."
         )
-    if relevant is not None and not is_matrix(relevant):
-        raise EvenhandError("scores is a matrix and relevant a table. Pass both in the same form.")
     if items is not None:
         raise EvenhandError("items is the number of columns of scores when that is a matrix. Leave items out.")
     return _from_matrices(scores, relevant, names, user_groups)
@@ -249,7 +246,7 @@ class LongTable:
     ids: Mapping[str, tuple[str, Type]]
     """SQL and type of `owner` and `item`."""
     value: str
-    slices: Mapping[str, str] = field(default_factory=dict)
+    slices: Mapping[str, str]
     missing_word: str = "a missing one is null or NaN"
 
     @property
@@ -259,51 +256,28 @@ class LongTable:
         return self.relation.select({**ids, "value": self.value, **self.slices})
 
     def with_text_ids(self, name: str) -> LongTable:
-        """The table with users or items as text."""
-        as_text = (f"CAST({self.ids[name][0]} AS VARCHAR)", nw.String())
-        return replace(self, ids={**self.ids, name: as_text})
+        """The table with users or items that are whole numbers as text."""
+        expression, kind = self.ids[name]
+        as_text = (f"CAST({expression} AS VARCHAR)", nw.String())
+        return replace(self, ids={**self.ids, name: as_text}) if kind.is_integer() else self
 
     def distinct(self, name: str) -> Any:
         """Users or items, each once, as a Polars series."""
         query = f"SELECT {name} FROM ({self.rows}) AS long_table GROUP BY {name}"
         return self.relation.engine.cells(query).frame[name]
 
-    def problems(self, counts: Mapping[str, Any]) -> list[str]:
-        """Problems with the values of all rows: missing users and items, infinite scores."""
-        named = zip(("user", "item"), self.names, ("no_owner", "no_item"), strict=True)
-        problems = [
-            f"{role}={column!r} is missing in {int(counts[count]):,} rows of {self.role}. Remove these rows first."
-            for role, column, count in named
-            if counts[count]
-        ]
-        if counts["high"] == np.inf:
-            problems.append(f"{self.role} holds infinite values. Pass finite scores; {self.missing_word}.")
-        return problems
-
 
 def open_long_table(
-    table: Any, role: str, user: str, item: str, value: str | None, slices: Mapping[str, tuple[str, str]], *,
-    more: Sequence[str] = (), same_engine_as: Relation | None = None,
+    table: Any, role: str, user: str, item: str, value: str | None, slices: Mapping[str, tuple[str, str]], more: Sequence[str] = ()
 ) -> LongTable:  # fmt: skip
     """A long table with its roles checked; without a column of values every row is worth 1."""
     needed = [user, item, value, *(column for _, column in slices.values()), *more]
-    opened = open_table(table, role=role, columns=needed, same_engine_as=same_engine_as)
-    opened = opened.with_numbers(value).with_whole_ids(user, item)
-    schema = opened.schema
-    roles = [("user", user), ("item", item)] + (
-        [("score" if role == "scores" else "relevance", value)] if value else []
-    )
-    problems = [
-        p.replace("column of the table", f"column of {role}")
-        for p in missing_columns(opened, [*roles, *slices.values()])
-    ]
-    if len(problems) > 1 and user not in schema and item not in schema:
+    opened = open_table(table, role=role, columns=needed).with_numbers(value).with_whole_ids(user, item)
+    roles = [("user", user), ("item", item), *slices.values()]
+    roles += [("score" if role == "scores" else "relevance", value)] if value else []
+    problems = role_problems(opened, roles, ("score", "relevance"), of=role)
+    if user not in opened.schema and item not in opened.schema:
         problems.append(f"{role} may be a matrix with a row per user. Then pass its values: {role}.to_numpy().")
-    if not problems and value and not is_number(schema[value]):
-        problems.append(f"{roles[2][0]}={value!r} holds {schema[value]} values, not numbers. Convert the column first.")
-    problems = problems or [
-        p for label_role, name in (*roles[:2], *slices.values()) for p in label_problems(label_role, name, opened)
-    ]
     if problems:
         raise all_problems(problems, where="The call")
     ids = {"owner": id_of(opened, user), "item": id_of(opened, item)}
@@ -312,33 +286,27 @@ def open_long_table(
 
 
 def _from_matrices(scores: Any, relevant: Any, names: Mapping[str, str | None], user_groups: Any) -> Scores:
+    """Matrices as long tables of their cells; every row is a user and every column an item, whether or not they have a cell."""
     import polars as pl
 
     matrix = Matrix.from_data(scores, "scores")
     truth = None if relevant is None else Matrix.from_data(relevant, "relevant")
     if truth is not None and truth.shape != matrix.shape:
         raise EvenhandError(f"relevant has shape {truth.shape} and scores {matrix.shape}. Pass one truth per score.")
-    engine = DuckDBEngine()
-    users, items = (pl.Series(np.arange(size)) for size in matrix.shape)
-    tables = [_matrix_table(m, engine, role) for m, role in ((matrix, "scores"), (truth, "relevant")) if m is not None]
-    facts = [_facts_of(table, f"SELECT 0 AS slice, * FROM ({table.rows}) AS cells") for table in tables]
-    labels = None
+    engine, user, item = DuckDBEngine(), str(names["user"]), str(names["item"])
+    tables = []
+    for part, role in ((matrix, "scores"), (truth, "relevant")):
+        if part is not None:
+            cells = part.relation(engine)
+            ids = {"owner": id_of(cells, "user"), "item": id_of(cells, "item")}
+            tables.append(LongTable(cells, role, (user, item), ids, quoted("score"), {}, "NaN marks a missing one"))
+    users = pl.DataFrame({"owner": np.arange(matrix.shape[0])})
     if user_groups is not None:
-        labels = labels_of_rows(user_groups, matrix.shape[0], user=str(names["user"]), group=str(names["group"]))
-    matrix_facts = [replace(f.get(0, Facts()), rows=f.get(0, Facts()).cells) for f in facts]
-    rows = [f"SELECT 0 AS slice, owner, item, value FROM ({table.rows}) AS cells" for table in tables]
-    everybody = pl.DataFrame({"slice": np.zeros(len(users), dtype=np.int32), "id": users})
-    return _scores(
-        engine, rows, [()], {"owner": everybody, "item": None}, (users, items), [0], [{0: f} for f in matrix_facts], labels,
-        column_names=(str(names["user"]), str(names["item"])), sliced_by=SliceColumns(), backend="polars",
-        origin=matrix.origin, facts=matrix_facts[0], matrix=matrix,
-    )  # fmt: skip
-
-
-def _matrix_table(matrix: Matrix, engine: DuckDBEngine, role: str) -> LongTable:
-    cells = matrix.relation(engine)
-    ids = {"owner": id_of(cells, "user"), "item": id_of(cells, "item")}
-    return LongTable(cells, role, ("user", "item"), ids, quoted("score"), missing_word="NaN marks a missing one")
+        labels = labels_of_rows(user_groups, matrix.shape[0], user=user, group=str(names["group"]))
+        users = users.with_columns(labels.alias("label"))
+    catalogue = pl.DataFrame({"item": np.arange(matrix.shape[1])})
+    opened = _sliced(tables[0], tables[1] if truth is not None else None, users, catalogue, SliceColumns())
+    return replace(opened, matrix=matrix, facts=replace(opened.facts, rows=opened.facts.cells))
 
 
 def _from_tables(
@@ -354,105 +322,56 @@ def _from_tables(
         by = by if all(column in opened.schema for _, column in by.values()) else {}
         column = _relevance_column(opened, names, {*sliced_by.by} if by else set())
         truth = open_long_table(opened, "relevant", user, item, column, by)
-    labelled = _labelled(user_groups, table.relation, names)
+    labelled, group = None, group_column(user_groups, table.relation.names)
+    if group is not None:
+        labelled = labels_in_columns(table.relation, user, group)
+    elif user_groups is not None:
+        labelled = users_and_labels(user_groups, user=user, group=str(names["group"]))
     listed = _listed(items, item)
-    (table, truth), labelled, listed = _comparable((table, truth), labelled, listed)
-    return _sliced(table, truth, labelled, listed, sliced_by)
+    return _sliced(*_comparable(table, truth, labelled, listed), sliced_by)
 
 
 def _sliced(table: LongTable, truth: LongTable | None, labelled: Any, listed: Any, sliced_by: SliceColumns) -> Scores:
-    """Slices with their users and items, and the query of all rows."""
+    """Slices with their users and items, and the query of all rows with codes in place of ids.
+
+    `labelled` is a frame of users (`owner`), with their `label` where groups were named; `listed` the catalogue, or its size.
+    """
     import polars as pl
 
     engine = table.relation.engine
     where, slice_table = _slice_labels(table, sliced_by)
-    rows = [_with_slice(table, slice_table)]
+    rows = [_with_slice(table, sliced_by, slice_table)]
     facts = [_facts_of(table, rows[0])]
     members: dict[str, Any] = _members(engine, rows[0])
     ids = {name: [members[name]["id"].unique()] for name in members}
     if truth is not None:
         whole_facts = _facts_of(truth, f"SELECT 0 AS slice, * FROM ({truth.rows}) AS long_table")
-        rows.append(_truth_rows(truth, sliced_by, slice_table, engine, members["owner"]))
+        rows.append(_with_slice(truth, sliced_by, slice_table, members["owner"]))
         facts.append(_facts_of(truth, rows[1]) if sliced_by else whole_facts)
-        of_truth = _members(engine, rows[1])
-        for name in ids:
-            ids[name].append(truth.distinct(name) if sliced_by else of_truth[name]["id"].unique())
-            members[name] = _concatenated([members[name], of_truth[name]])
+        for name, of_truth in _members(engine, rows[1]).items():
+            ids[name].append(truth.distinct(name) if sliced_by else of_truth["id"].unique())
+            members[name] = _concatenated([members[name], of_truth])
     users = _union("user", [*ids["owner"], *([labelled["owner"]] if labelled is not None else [])])
-    if labelled is not None and not sliced_by.by:
-        slices = pl.DataFrame({"slice": np.arange(len(where), dtype=np.int32)})
-        named = slices.join(labelled.select(pl.col("owner").alias("id").cast(users.dtype, strict=False)), how="cross")
-        members["owner"] = _concatenated([members["owner"], named])
-    everything = _catalogue(listed, ids["item"])
-    unlisted = [0] * len(where)
-    if isinstance(listed, pl.DataFrame):
-        members["item"] = None
-    else:
-        seen = dict(members["item"].unique().group_by("slice").len().iter_rows())
-        unlisted = [_unlisted(listed, seen.get(i, 0)) for i in range(len(where))]
-    labels = None if labelled is None else _labels_of(users, labelled)
+    if labelled is not None:
+        labelled = labelled.with_columns(pl.col("owner").cast(users.dtype, strict=False))
+        if not sliced_by.by:
+            slices = pl.DataFrame({"slice": np.arange(len(where), dtype=np.int32)})
+            everyone = slices.join(labelled.select(id="owner"), how="cross")
+            members["owner"] = _concatenated([members["owner"], everyone])
+    catalogue, unlisted = _catalogue(listed, ids["item"], members["item"], len(where))
+    labels = None
+    if labelled is not None and "label" in labelled.columns:
+        labels = users.alias("owner").to_frame().join(labelled, on="owner", how="left", maintain_order="left")["label"]
+    owners = _coded(members["owner"], users)
+    user_places, item_places = _places(owners, len(where)), [np.arange(len(catalogue))] * len(where)
+    if not isinstance(listed, pl.DataFrame):
+        item_places = _places(_coded(members["item"], catalogue), len(where))
     totals = [sum(getattr(f, name) for f in facts[0].values()) for name in ("rows", "cells", "masked")]
-    return _scores(
-        engine, rows, where, members, (users, everything), unlisted, facts, labels, column_names=table.names,
-        sliced_by=sliced_by, backend=table.relation.backend, origin=table.relation.origin,
-        facts=Facts(totals[0], totals[1], masked=totals[2]),
+    return Scores(
+        engine, _query(engine, rows, owners, catalogue, several=len(where) > 1),
+        _slices(where, user_places, item_places, unlisted, facts), users, catalogue, labels, table.names, sliced_by,
+        table.relation.backend, table.relation.origin, Facts(totals[0], totals[1], masked=totals[2]),
     )  # fmt: skip
-
-
-def _scores(
-    engine: Engine, rows: Sequence[str], where: Sequence[tuple[Any, ...]], members: Mapping[str, Any], ids: tuple[Any, Any],
-    unlisted: Sequence[int], slice_facts: Sequence[Mapping[int, Facts]], labels: Any, **described: Any,
-) -> Scores:  # fmt: skip
-    """Codes of users and items, and the query that has them in place of ids.
-
-    `members` are frames of `slice` and `id`, for `owner` and for `item`, or None where every slice has all of them; `ids` are all
-    of them in the order of their codes.
-    """
-    import polars as pl
-
-    places = {}
-    for name, all_ids in zip(("owner", "item"), ids, strict=True):
-        if members[name] is None:
-            places[name] = [np.arange(len(all_ids))] * len(where)
-            continue
-        coded = _coded(members[name], all_ids)
-        ends = np.searchsorted(coded["slice"].to_numpy(), np.arange(1, len(where)))
-        places[name] = np.split(coded["place"].to_numpy(), ends) if where else []
-        if name == "owner":
-            owners = engine.bring(coded.select("slice", "id", pl.int_range(pl.len(), dtype=pl.Int32).alias("code")))
-    things = engine.bring(pl.DataFrame({"id": ids[1], "code": np.arange(len(ids[1]), dtype=np.int32)}))
-    # One slice needs no condition on it, from which an optimizer might conclude that owners meet things.
-    in_slice = "owners.slice = scores.slice AND " if len(where) > 1 else ""
-    slices = []
-    for i, labels_of_slice in enumerate(where):
-        users, items = (places[name][i] for name in ("owner", "item"))
-        cells = len(users) * (len(items) + unlisted[i])
-        part_facts = [f.get(i, Facts()) for f in slice_facts]
-        part_facts = [replace(f, is_binary=f.is_binary and f.cells == cells) for f in part_facts]
-        slices.append(
-            Slice(
-                labels_of_slice,
-                users,
-                items,
-                unlisted[i],
-                part_facts[0],
-                part_facts[1] if len(part_facts) > 1 else None,
-            )
-        )
-    parts = [
-        f"SELECT slice, owner, item, value, {flag} AS is_truth FROM ({part}) AS {name}"
-        for part, flag, name in zip(rows, ("FALSE", "TRUE"), ("scored", "relevant"), strict=False)
-    ]
-    union = "\n            UNION ALL ".join(parts)
-    query = f"""
-        SELECT owners.code AS owner, scores.is_truth, things.code AS item, scores.value
-        FROM (
-            {union}
-        ) AS scores
-        JOIN {owners} AS owners ON {in_slice}owners.id = scores.owner
-        JOIN {things} AS things ON things.id = scores.item
-    """
-    return Scores(engine, query, slices, *ids, labels, **described)
 
 
 def _coded(members: Any, ids: Any) -> Any:
@@ -462,6 +381,47 @@ def _coded(members: Any, ids: Any) -> Any:
     places = pl.DataFrame({"id": ids, "place": np.arange(len(ids))})
     members = members.with_columns(pl.col("id").cast(ids.dtype, strict=False)).unique()
     return members.join(places, on="id", how="inner").sort("slice", "place")
+
+
+def _places(coded: Any, slices: int) -> list[Ints]:
+    """The places of the members of each slice."""
+    ends = np.searchsorted(coded["slice"].to_numpy(), np.arange(1, slices))
+    return np.split(coded["place"].to_numpy(), ends) if slices else []
+
+
+def _slices(
+    where: Sequence[tuple[Any, ...]], user_places: Sequence[Ints], item_places: Sequence[Ints], unlisted: Sequence[int],
+    facts: Sequence[Mapping[int, Facts]],
+) -> list[Slice]:  # fmt: skip
+    slices = []
+    for i, (labels, users, items) in enumerate(zip(where, user_places, item_places, strict=True)):
+        cells = len(users) * (len(items) + unlisted[i])
+        of_slice = [f.get(i, Facts()) for f in facts]
+        of_slice = [replace(f, is_binary=f.is_binary and f.cells == cells) for f in of_slice]
+        slices.append(Slice(labels, users, items, unlisted[i], of_slice[0], of_slice[1] if len(facts) > 1 else None))
+    return slices
+
+
+def _query(engine: Engine, rows: Sequence[str], owners: Any, catalogue: Any, *, several: bool) -> str:
+    """All rows of scores and truth, with the codes of their owners and items."""
+    import polars as pl
+
+    owner_codes = engine.bring(owners.select("slice", "id", pl.int_range(pl.len(), dtype=pl.Int32).alias("code")))
+    item_codes = engine.bring({"id": catalogue, "code": np.arange(len(catalogue), dtype=np.int32)})
+    # One slice needs no condition on it, from which an optimizer might conclude that owners meet things.
+    in_slice = "owners.slice = scores.slice AND " if several else ""
+    union = "\n            UNION ALL ".join(
+        f"SELECT slice, owner, item, value, {flag} AS is_truth FROM ({part}) AS {name}"
+        for part, flag, name in zip(rows, ("FALSE", "TRUE"), ("scored", "relevant"), strict=False)
+    )
+    return f"""
+        SELECT owners.code AS owner, scores.is_truth, things.code AS item, scores.value
+        FROM (
+            {union}
+        ) AS scores
+        JOIN {owner_codes} AS owners ON {in_slice}owners.id = scores.owner
+        JOIN {item_codes} AS things ON things.id = scores.item
+    """
 
 
 def _slice_labels(table: LongTable, sliced_by: SliceColumns) -> tuple[list[tuple[Any, ...]], str]:
@@ -479,30 +439,22 @@ def _slice_labels(table: LongTable, sliced_by: SliceColumns) -> tuple[list[tuple
     return list(where), name
 
 
-def _with_slice(table: LongTable, slice_table: str) -> str:
-    """Rows with the code of their slice; of a truth that has some of the slice columns, in every slice with their labels."""
-    if not table.slices:
-        return f"SELECT 0 AS slice, owner, item, value FROM ({table.rows}) AS long_table"
-    matching = " AND ".join(same(f"long_table.{quoted(c)}", f"slices.{quoted(c)}") for c in table.slices)
-    return (
-        f"SELECT slices.slice, long_table.owner, long_table.item, long_table.value FROM ({table.rows}) AS long_table "
-        f"JOIN {slice_table} AS slices ON {matching}"
-    )
+def _with_slice(table: LongTable, sliced_by: SliceColumns, slice_table: str, members: Any = None) -> str:
+    """Rows with the code of their slice.
 
-
-def _truth_rows(truth: LongTable, sliced_by: SliceColumns, slice_table: str, engine: Engine, members: Any) -> str:
-    """Rows of the truth with the code of the slice: its own, those of its users, or every one where systems alone are sliced by."""
-    if truth.slices or not sliced_by:
-        return _with_slice(truth, slice_table)
-    if not sliced_by.by:
-        return (
-            f"SELECT slices.slice, long_table.owner, long_table.item, long_table.value FROM ({truth.rows}) AS long_table "
-            f"CROSS JOIN {slice_table} AS slices"
-        )
-    name = engine.bring(members)
+    A truth without the slice columns is in the slices of its users (`members`), or in all where systems alone are sliced by.
+    """
+    join = ""
+    if table.slices:
+        matching = " AND ".join(same(f"long_table.{quoted(c)}", f"slices.{quoted(c)}") for c in table.slices)
+        join = f" JOIN {slice_table} AS slices ON {matching}"
+    elif sliced_by.by:
+        join = f" JOIN {table.relation.engine.bring(members)} AS slices ON slices.id = long_table.owner"
+    elif sliced_by:
+        join = f" CROSS JOIN {slice_table} AS slices"
+    number = "slices.slice" if sliced_by else "0 AS slice"
     return (
-        f"SELECT members.slice, long_table.owner, long_table.item, long_table.value FROM ({truth.rows}) AS long_table "
-        f"JOIN {name} AS members ON members.id = long_table.owner"
+        f"SELECT {number}, long_table.owner, long_table.item, long_table.value FROM ({table.rows}) AS long_table{join}"
     )
 
 
@@ -526,34 +478,39 @@ def _concatenated(frames: Sequence[Any]) -> Any:
 
 
 def _facts_of(table: LongTable, rows: str) -> dict[int, Facts]:
-    """Facts of every slice, by its code, in one query; a user or an item that is missing is an error."""
+    """Facts of every slice, by its code, in one query; missing users and items and infinite scores are refused."""
     finite = f"CASE WHEN value > {double(-np.inf)} THEN value END"
     cells = table.relation.engine.cells(f"""
         SELECT slice,
                COUNT(*) AS row_count,
-               {count_where("owner IS NULL")} AS no_owner,
+               {count_where("owner IS NULL")} AS no_user,
                {count_where("item IS NULL")} AS no_item,
                COUNT({finite}) AS cell_count,
                {count_where(f"value = {double(-np.inf)}")} AS masked,
-               MIN({finite}) AS low,
-               MAX({finite}) AS high,
+               COALESCE(MIN({finite}), {double(np.inf)}) AS low,
+               COALESCE(MAX({finite}), {double(-np.inf)}) AS high,
                {count_where("value = 0 OR value = 1")} AS bits
         FROM ({rows}) AS sliced
         GROUP BY slice
     """)
-    per_slice = [dict(zip(cells.names, row, strict=True)) for row in cells.labels(cells.names)]
-    totals = {name: sum(int(row[name]) for row in per_slice) for name in ("no_owner", "no_item")}
-    highest = max((row["high"] for row in per_slice if row["high"] is not None), default=-np.inf)
-    if problems := table.problems({**totals, "high": highest}):
+    lacking = [
+        (role, name, int(cells.integers(f"no_{role}").sum()))
+        for role, name in zip(("user", "item"), table.names, strict=True)
+    ]
+    problems = [
+        f"{role}={name!r} is missing in {count:,} rows of {table.role}. Remove these rows first."
+        for role, name, count in lacking
+        if count
+    ]
+    if (cells.floats("high") == np.inf).any():
+        problems.append(f"{table.role} holds infinite values. Pass finite scores; {table.missing_word}.")
+    if problems:
         raise all_problems(problems)
+    names = ("slice", "row_count", "cell_count", "low", "high", "masked", "bits")
     return {
-        int(row["slice"]): Facts(
-            int(row["row_count"]), int(row["cell_count"]), np.inf if row["low"] is None else float(row["low"]),
-            -np.inf if row["high"] is None else float(row["high"]), int(row["masked"]),
-            is_binary=int(row["bits"]) == int(row["cell_count"]),
-        )
-        for row in per_slice
-    }  # fmt: skip
+        int(number): Facts(int(row_count), int(count), float(low), float(high), int(masked), is_binary=bits == count)
+        for number, row_count, count, low, high, masked, bits in cells.labels(names)
+    }
 
 
 def _relevance_column(relevant: Relation, names: Mapping[str, str | None], by: set[str]) -> str | None:
@@ -571,25 +528,6 @@ def _relevance_column(relevant: Relation, names: Mapping[str, str | None], by: s
     return None
 
 
-def _labelled(user_groups: Any, scores: Relation, names: Mapping[str, str | None]) -> Any:
-    """Users and groups as a frame, or None; the groups may be a column of the scores."""
-    if user_groups is None:
-        return None
-    user, group = str(names["user"]), str(names["group"])
-    column = group_column(user_groups, scores.names)
-    if column is None:
-        return users_and_labels(user_groups, user=user, group=group)
-    return labels_in_columns(scores, user, column)
-
-
-def _labels_of(users: Any, labelled: Any) -> Any:
-    """The group of every user, in the order of their ids."""
-    import polars as pl
-
-    labelled = labelled if labelled.height else labelled.with_columns(pl.col("owner").cast(users.dtype, strict=False))
-    return users.alias("owner").to_frame().join(labelled, on="owner", how="left", maintain_order="left")["label"]
-
-
 def _union(role: str, ids: list[Any]) -> Any:
     """All ids in order; ids of different types would never meet."""
     import polars as pl
@@ -604,25 +542,20 @@ def _union(role: str, ids: list[Any]) -> Any:
 
 
 def _comparable(
-    tables: tuple[LongTable, LongTable | None], labelled: Any, listed: Any
-) -> tuple[tuple[LongTable, LongTable | None], Any, Any]:
+    table: LongTable, truth: LongTable | None, labelled: Any, listed: Any
+) -> tuple[LongTable, LongTable | None, Any, Any]:
     """Ids that compare: whole numbers become text where a text file, which has nothing else, holds the same ids."""
     import polars as pl
 
     frames = {"owner": labelled, "item": listed}
     for name, frame in frames.items():
-        kinds = [table.ids[name][1] for table in tables if table is not None]
-        other = frame[name].dtype if isinstance(frame, pl.DataFrame) and frame.height else None
-        has_text = other == pl.String or nw.String in kinds
-        if has_text and any(kind.is_integer() for kind in kinds):
-            scores, truth = (
-                table.with_text_ids(name) if table is not None and table.ids[name][1].is_integer() else table
-                for table in tables
-            )
-            tables = (scores or tables[0], truth)
-        if has_text and other is not None and other.is_integer():
+        kind = frame[name].dtype if isinstance(frame, pl.DataFrame) and frame.height else None
+        if kind != pl.String and nw.String not in [t.ids[name][1] for t in (table, truth) if t is not None]:
+            continue
+        table, truth = table.with_text_ids(name), None if truth is None else truth.with_text_ids(name)
+        if kind is not None and kind.is_integer():
             frames[name] = frame.with_columns(pl.col(name).cast(pl.String))
-    return tables, frames["owner"], frames["item"]
+    return table, truth, frames["owner"], frames["item"]
 
 
 def _listed(items: Any, column: str) -> Any:
@@ -632,18 +565,20 @@ def _listed(items: Any, column: str) -> Any:
     if isinstance(items, (list, tuple, set, frozenset, np.ndarray)):
         return series("items", list(items)).unique(maintain_order=True).alias("item").to_frame()
     opened = open_table(items, role="items", columns=[column]).with_whole_ids(column)
-    if problems := missing_columns(opened, [("item", column)]):
-        raise all_problems([p.replace("column of the table", "column of items") for p in problems])
+    if problems := missing_columns(opened, [("item", column)], of="items"):
+        raise all_problems(problems)
     rows = opened.select({"item": id_of(opened, column)[0]})
     return opened.engine.cells(f"SELECT item FROM ({rows}) AS catalogue GROUP BY item").frame.sort("item")
 
 
-def _catalogue(listed: Any, seen: list[Any]) -> Any:
-    """The items in order: those seen, or those listed."""
+def _catalogue(listed: Any, seen: list[Any], members: Any, slices: int) -> tuple[Any, list[int]]:
+    """The items in order: those seen, or those listed; and how many of each slice's catalogue have no id."""
     everything = _union("item", seen)
     if listed is None or isinstance(listed, (int, np.integer)):
-        _unlisted(None if listed is None else int(listed), len(everything))
-        return everything
+        size = None if listed is None else int(listed)
+        _unlisted(size, len(everything))
+        counts = dict(members.unique().group_by("slice").len().iter_rows())
+        return everything, [_unlisted(size, counts.get(i, 0)) for i in range(slices)]
     ids = listed["item"]
     _union("item", [ids, everything])
     outside = everything.filter(~everything.is_in(ids.implode()))
@@ -651,7 +586,7 @@ def _catalogue(listed: Any, seen: list[Any]) -> Any:
         raise EvenhandError(
             f"{len(outside):,} items of the table are not in items: {listing(outside.to_list())}. List the whole catalogue."
         )
-    return ids
+    return ids, [0] * slices
 
 
 def _unlisted(listed: int | None, seen: int) -> int:

@@ -73,7 +73,7 @@ def labels_in_columns(opened: Relation, user: str, group: str) -> Any:
 
 
 def _owners(labels: Labels) -> Any:
-    frame = labels.frame.select(owner="item", label="group")
+    frame = labels.relation.engine.cells(f"SELECT item AS owner, label FROM {labels.relation.name}").frame
     return frame.with_columns(plain_labels(frame["label"]))
 
 

@@ -294,7 +294,7 @@ def query(tables: JudgedRankings, required: RequiredSums, groups: int, attention
     if required.scores:
         sums["scores"] = exact_sum("ranked.share * ranked.score")
     for name in ("probability", "weight"):
-        if name in tables.columns:
+        if name in tables.types:
             sums |= {name: f"MAX(ranked.{name})", f"least_{name}": f"MIN(ranked.{name})"}
     if tables.judged is not None:
         sums["unjudged"] = exact_sum(f"CASE WHEN {tables.relevance} IS NULL THEN ranked.share ELSE 0 END")

@@ -230,7 +230,7 @@ def query(tables: JudgedRankings, spec: ListSpec, keys: str, items: str, numbers
     """
     chosen = {"request_number": "keys.request_number", "ranking": "keys.ranking", "place": "ranked.place"}
     chosen |= {"code": f"COALESCE(ranked.label, {spec.groups})", "share": "ranked.share"}
-    chosen |= {name: f"ranked.{name}" for name in ("shown", "score", "probability") if name in tables.columns}
+    chosen |= {name: f"ranked.{name}" for name in ("shown", "score", "probability") if name in tables.types}
     needs_relevance = tables.judged is not None and spec.needs_relevance
     if needs_relevance:
         chosen["relevance"] = f"COALESCE({tables.relevance}, 0)"
@@ -566,7 +566,7 @@ class SampledLists:
         SELECT {select(selected)}
         FROM {tables.source(relevance=relevance)}
         JOIN {keys} AS keys ON {tables.same_ranking("ranked", "keys")}
-        {"WHERE ranked.shown > 0" if "shown" in tables.columns else ""}
+        {"WHERE ranked.shown > 0" if "shown" in tables.types else ""}
         """
         rows = tables.engine.cells(query).sorted_by(["list_number", "place", "code"])
         at, place, code = (rows.integers(name) for name in ("list_number", "place", "code"))

@@ -232,7 +232,7 @@ def _tally(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Ca
     """Everything that the metrics need, added up; the engine is not asked again after this."""
     protected, versus, unknown = (call.arguments[name] for name in ("protected", "versus", "unknown"))
     few = merge_small_groups(
-        tables.items_by_label, tables.slices, call.min_units, protected=protected, versus=versus, unknown=unknown
+        tables.labels.items_by_label, tables.slices, call.min_units, protected=protected, versus=versus, unknown=unknown
     )
     specs = [
         few.rename_target(replace(a, target=few.shares(a.target)) if isinstance(a.target, Mapping) else a)

@@ -229,7 +229,7 @@ def lists_by_slice(
 def placement_of(tables: JudgedRankings, sums: GroupExposure, policy: Policy) -> Placement:
     """Labels in rank order, for the rankings of the sums."""
     labels = replace(tables.labels, labels=sums.labels)
-    if "shown" in tables.columns:
+    if "shown" in tables.types:
         labels = replace(labels, rows=f"SELECT * FROM ({labels.rows}) AS listed WHERE shown > 0")
     unknown = "group" if policy.unknown == "unprotected" else policy.unknown
     placed = LabelledRankings.from_rankings(tables.view, labels, unknown, some_labelled=False).placement
