@@ -65,7 +65,7 @@ class CandidateRows:
         import polars as pl
 
         query = f"SELECT request, item, place FROM {served.source} WHERE place <= {top}"
-        ids = {"request": self.request_ids.dtype, "item": self.item_ids.dtype}
+        ids: dict[Any, Any] = {"request": self.request_ids.dtype, "item": self.item_ids.dtype}
         frame = served.engine.cells(query).frame.cast(ids, strict=False)
         many = len(starts) - 1
         request = np.repeat(np.arange(many), np.diff(starts))
