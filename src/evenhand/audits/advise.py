@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.audits.assemble import as_columns
+from evenhand.audits.assemble import Points, as_columns
 from evenhand.audits.declare import Call, audit, log
 from evenhand.audits.parameters import Labels, Rankings, Seed, TableOrColumn, TableOrColumns
 from evenhand.audits.prefix import protected_labels
@@ -193,7 +193,7 @@ NDR = (
 )
 
 
-def _advise_prefix(s: Situation, seed: int) -> dict[str, list[Any]]:
+def _advise_prefix(s: Situation, seed: int) -> Points:
     """The prefix metrics, the recommended one first, each with its reason and power."""
     log.info("weighing the metrics")
     rows = []

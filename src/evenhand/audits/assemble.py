@@ -19,6 +19,9 @@ def notes(*codes: str) -> str | None:
     return "; ".join(code for code in codes if code) or None
 
 
+Points = dict[str, list[Any]]
+"""Columns of a curve or table by name, all of one length."""
+
 FEW_OF = {"units": "few_units", "requests": "few_requests"}
 """The note of an interval that rests on few of them."""
 
@@ -164,19 +167,19 @@ def chosen_figures(metrics: Any, possible: Sequence[str], what: str = "a figure 
     return listed
 
 
-def as_columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
+def as_columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Points:
     """Rows of values as columns by name."""
     listed = list(rows)
     return {name: [r[i] for r in listed] for i, name in enumerate(names)}
 
 
-def join_points(parts: Iterable[tuple[Mapping[str, Any], Mapping[str, Sequence[Any]]]]) -> dict[str, list[Any]]:
+def join_points(parts: Iterable[tuple[Mapping[str, Any], Mapping[str, Sequence[Any]]]]) -> Points:
     """Points of several slices as one table, each with the labels of its slice.
 
     >>> join_points([({"by": "x"}, {"rank": [1, 2]}), ({"by": "y"}, {"rank": [1]})])
     {'by': ['x', 'x', 'y'], 'rank': [1, 2, 1]}
     """
-    joined: dict[str, list[Any]] = {}
+    joined: Points = {}
     for labels, points in parts:
         size = len(next(iter(points.values()), ()))
         for name, column in {**{name: [value] * size for name, value in labels.items()}, **points}.items():

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from evenhand.audits.assemble import as_columns, notes
+from evenhand.audits.assemble import Points, as_columns, notes
 from evenhand.audits.declare import Call, audit
 from evenhand.audits.parameters import Seed, Takes
 from evenhand.audits.recommender import Part, RecommenderResult, Served, Tabulation
@@ -31,6 +31,7 @@ from evenhand.report.words import systems as system_tables
 from evenhand.results import COMPARED, Result, difference_of
 from evenhand.tallies.crosstab import ResampledLists
 from evenhand.tallies.ragged import Ints
+from evenhand.tallies.slices import Label
 from evenhand.tallies.user_lists import AT
 
 OTHER_REQUESTS = (
@@ -167,7 +168,7 @@ class PairedTest:
             return cls(level, draws, call.seed)
         return cls(level, DRAWS, call.seed, max(DRAWS, min(most_swaps, math.ceil(rows / (1 - level)))))
 
-    def difference(self, a: RequestSums, b: RequestSums, where: tuple[Any, ...]) -> tuple[Difference, int]:
+    def difference(self, a: RequestSums, b: RequestSums, where: Label) -> tuple[Difference, int]:
         """The difference of a and b on the requests that both have, and how many these are."""
         if list(a.requests) == list(b.requests):
             at_a = at_b = np.arange(len(a.requests))
@@ -181,9 +182,7 @@ class PairedTest:
             self.cache[key] = Draws(len(at_a), self.draws, self.seed, where, self.swaps)
         return paired_difference(a.sums[at_a], b.sums[at_b], a.value, self.level, self.cache[key]), len(at_a)
 
-    def row(
-        self, labels: Mapping[str, Any], a: RequestSums, b: RequestSums, better: str, where: tuple[Any, ...]
-    ) -> Row:
+    def row(self, labels: Mapping[str, Any], a: RequestSums, b: RequestSums, better: str, where: Label) -> Row:
         """A row of the frame: a minus b."""
         d, shared = self.difference(a, b, where)
         undefined = "undefined_difference" if np.isnan(d.estimate) else ""
@@ -242,12 +241,12 @@ class Systems:
     def level(self) -> float:
         return float(self.result.provenance.get("level", 0.95))
 
-    def split(self, where: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    def split(self, where: Label) -> tuple[Any, tuple[Any, ...]]:
         """The system of a slice, and the labels of the other slice columns."""
         at = self.result.findings.slices.index(self.column)
         return where[at], where[:at] + where[at + 1 :]
 
-    def labels(self, where: tuple[Any, ...], system: Any, versus: Any) -> dict[str, Any]:
+    def labels(self, where: Label, system: Any, versus: Any) -> dict[str, Any]:
         """The cells of a row that compares two systems."""
         return dict(zip(self.others, where, strict=True)) | {"system": system, "versus": versus}
 
@@ -267,7 +266,7 @@ class Systems:
             words=words, curves={"systems": self._standing(rows, chosen)}, facts=facts,
         )  # fmt: skip
 
-    def _standing(self, rows: Sequence[Row], chosen: Sequence[Any]) -> dict[str, list[Any]]:
+    def _standing(self, rows: Sequence[Row], chosen: Sequence[Any]) -> Points:
         """Value and letters of every system and metric, for the table of a paper."""
         differing: dict[tuple[Any, ...], set[frozenset[Any]]] = {}
         for d in rows:
@@ -400,7 +399,7 @@ class UserPairs:
     swapped: tuple[Floats, Floats]
 
     @classmethod
-    def from_parts(cls, served: Served, a: Part, b: Part, draws: int, seed: int, where: tuple[Any, ...]) -> UserPairs:
+    def from_parts(cls, served: Served, a: Part, b: Part, draws: int, seed: int, where: Label) -> UserPairs:
         """Both tabulated on the users that both serve and the items that either has."""
         if served.is_matrix:
             raise EvenhandError("A matrix holds one recommender. Pass a long table with system=.")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import enough, hidden, join_points, names_of, nan_in_data, notes, suppressed
+from evenhand.audits.assemble import Points, enough, hidden, join_points, names_of, nan_in_data, notes, suppressed
 from evenhand.audits.declare import OTHER_UNITS, Call, audit, log
 from evenhand.audits.parameters import Columns, Count, Countable, Level, Metrics, Seed
 from evenhand.audits.units import By, Population, Units, units_of
@@ -38,7 +38,6 @@ OTHER_BOTH = (
     "The interval is for other {units} like these, seen by as many other {viewers} like these: how far the number would move had "
     "both been others. It is wide rather than too short."
 )
-Points = dict[str, list[Any]]
 METRICS = ("gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)", "equal_share")
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import join_points, names_of
+from evenhand.audits.assemble import Points, join_points, names_of
 from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log
 from evenhand.audits.parameters import Columns, Count, Labels, Level, Metrics, Rankings, Seed, TableOrColumns
 from evenhand.audits.requests import RankingResult, interval_words, per_request, refuse_one_sided, request_sums, rows_of
@@ -280,7 +280,7 @@ class Ordered:
         error = float(np.sqrt((self.leaning.spread[defined, int(total.argmax())] ** 2).sum()))
         return min(1.0, len(total) * (1 - NormalDist().cdf(float(total.max()) / error)))
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> Points:
         """Chance, p and who is favoured, ranking by ranking."""
         lean = self.leaning.lean
         best = lean.argmax(1) if lean.shape[1] else np.zeros(len(lean), dtype=np.int64)
@@ -339,9 +339,6 @@ def _unlabelled_attention(placed: LabelledRankings) -> float:
         lost += float(((inside & ~batch.is_labelled) @ weight).sum())
         whole += float((inside @ weight).sum())
     return lost / whole
-
-
-Points = dict[str, list[Any]]
 
 
 def _curves(

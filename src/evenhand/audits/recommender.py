@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import hidden, join_points, names_of, notes, suppressed
+from evenhand.audits.assemble import Points, hidden, join_points, names_of, notes, suppressed
 from evenhand.audits.declare import Call, audit, hidden_sizes, log
 from evenhand.audits.parameters import Columns, Count, Labels, Level, Metrics, Seed, TableOrColumn, Takes
 from evenhand.cards import Floats, MetricSpec, lacks, needing, parse_call, parse_metrics, refuse_lacking
@@ -241,7 +241,7 @@ def _by_slice(parts: Sequence[Part], slices: Sequence[str], name: Literal["facts
     return joined
 
 
-def _curves(parts: Sequence[Part], slices: Sequence[str]) -> dict[str, dict[str, list[Any]]]:
+def _curves(parts: Sequence[Part], slices: Sequence[str]) -> dict[str, Points]:
     """The curves of all slices, each point with the labels of its slice."""
     labelled = [(dict(zip(slices, p.where, strict=True)), p.curves) for p in parts]
     kinds = dict.fromkeys(kind for p in parts for kind in p.curves)
@@ -314,7 +314,7 @@ class Part:
     slice: Slice
     tabulation: Tabulation
     rows: list[Row]
-    curves: dict[str, dict[str, list[Any]]]
+    curves: dict[str, Points]
     facts: dict[str, Any]
     counts: dict[str, Any]
 
@@ -460,9 +460,9 @@ class _Measure:
             rows.append(suppressed(r) | {"p": None, "least": math.nan, "most": math.nan} if small else r)
         return rows
 
-    def _part_curves(self, total: Crosstab, part: Slice) -> dict[str, dict[str, list[Any]]]:
+    def _part_curves(self, total: Crosstab, part: Slice) -> dict[str, Points]:
         """Lorenz curve of times shown, and items whose share differs most between two groups."""
-        curves: dict[str, dict[str, list[Any]]] = {}
+        curves: dict[str, Points] = {}
         users, fewest, pairs = total.mark("users"), self.call.min_units, self.sides.pairs
         if not total.cut:
             return curves

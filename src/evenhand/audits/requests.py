@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import notes, suppressed
+from evenhand.audits.assemble import Points, notes, suppressed
 from evenhand.audits.declare import Call
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
@@ -20,6 +20,7 @@ from evenhand.intervals.requests import Reduced, metric_draws
 from evenhand.results import Result, as_frame
 from evenhand.streams import stream
 from evenhand.tallies.requests import Measured, Requests
+from evenhand.tallies.slices import Label
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class RequestSums:
     sums : (Q, K) what a resample of requests adds up; `value` turns (..., K) totals into the metric.
     """
 
-    where: tuple[Any, ...]
+    where: Label
     metric: str
     group: str | None
     requests: Sequence[Any]
@@ -169,9 +170,9 @@ def per_request(
     owner = np.repeat(np.arange(len(sizes)), sizes)
     shown = np.flatnonzero(~np.asarray(small, dtype=bool)[owner]).tolist()
 
-    def columns() -> dict[str, list[Any]]:
+    def columns() -> Points:
         ids, many = within.listed(), len(measures)
-        table: dict[str, list[Any]] = {"request": [ids[i] for i in shown] * many}
+        table: Points = {"request": [ids[i] for i in shown] * many}
         for i, name in enumerate(names):
             table[name] = [within.slices[s][i] for s in owner[shown].tolist()] * many
         table.setdefault("system", [None] * (len(shown) * many))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from evenhand.audits.assemble import as_columns
+from evenhand.audits.assemble import Points, as_columns
 from evenhand.audits.declare import Audit, Call, audit, find, log
 from evenhand.audits.parameters import Rankings, Seed, Takes
 from evenhand.audits.systems import Standing, standings
@@ -22,9 +22,9 @@ REPEATED = ("exposure", "prefix", "pairwise")
 """Audits that say of several systems which is fairer."""
 
 
-def choices_of(words: list[str]) -> dict[str, list[Any]]:
+def choices_of(words: list[str]) -> Points:
     """`NAME=CHOICE` of the command line, once for each choice, or all of them as JSON."""
-    by_argument: dict[str, list[Any]] = {}
+    by_argument: Points = {}
     for word in words:
         if word.lstrip().startswith("{"):
             try:
@@ -136,7 +136,7 @@ def _rows(
     return rows
 
 
-def _stability(columns: Mapping[str, Sequence[Any]], others: tuple[str, ...]) -> dict[str, list[Any]]:
+def _stability(columns: Mapping[str, Sequence[Any]], others: tuple[str, ...]) -> Points:
     """Best, worst and mean place of each system over all settings, and how often it came first."""
     by_system: dict[tuple[Any, ...], list[float]] = {}
     keys = zip(*(columns[name] for name in (*others, "metric", "system")), strict=True)

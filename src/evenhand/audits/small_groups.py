@@ -10,6 +10,7 @@ from evenhand.audits.assemble import hidden
 from evenhand.cards import MetricSpec
 from evenhand.labels import OTHERS, all_but, match, several
 from evenhand.tallies.requests import Requests
+from evenhand.tallies.slices import Label
 
 NAMES = ("(small groups)", "(small protected groups)", "(small other groups)")
 """What labels that are taken together are called: of all, of the protected side, of the side it is compared with."""
@@ -33,7 +34,7 @@ class SmallGroups:
     labels: Sequence[Any]
     called: Mapping[Any, str]
     nothing: bool
-    items: Mapping[tuple[tuple[Any, ...], Any], int]
+    items: Mapping[tuple[Label, Any], int]
 
     def side(self, labels: Any) -> Any:
         """Labels of a side as they are called now."""
@@ -79,7 +80,7 @@ class SmallGroups:
 
 
 def merge_small_groups(
-    items_of: Callable[[Sequence[str]], Sequence[tuple[tuple[tuple[Any, ...], Any], int]]],
+    items_of: Callable[[Sequence[str]], Sequence[tuple[tuple[Label, Any], int]]],
     slices: Sequence[str],
     fewest: int,
     *,
@@ -115,7 +116,7 @@ def merge_small_groups(
         nothing = nothing or 0 < sum(sizes) < fewest
         joined = [label for label, hide in zip(part, hidden(sizes, fewest), strict=True) if hide]
         called |= dict.fromkeys(joined, name) if len(joined) > 1 else {}
-    by_slice: dict[tuple[tuple[Any, ...], Any], int] = {}
+    by_slice: dict[tuple[Label, Any], int] = {}
     for (where, label), items in cells:
         key = (where, called.get(label, label))
         by_slice[key] = by_slice.get(key, 0) + items

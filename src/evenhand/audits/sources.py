@@ -23,7 +23,7 @@ from evenhand.results import Result
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.slicing import Bins
 from evenhand.streams import stream
-from evenhand.tallies.slices import whole_labels
+from evenhand.tallies.slices import Label, whole_labels
 from evenhand.tallies.sources import Sources, SourceSlices
 from evenhand.tallies.spectrum import Spectra, Spectrum
 
@@ -147,9 +147,7 @@ def _rows(slices: SourceSlices, whole: Units, metrics: Sequence[str], call: Call
     return rows
 
 
-def _source_rows(
-    cells: dict[str, Any], tally: Sources, figures: Sequence[str], call: Call, labels: tuple[Any, ...]
-) -> list[Row]:
+def _source_rows(cells: dict[str, Any], tally: Sources, figures: Sequence[str], call: Call, labels: Label) -> list[Row]:
     """A row per source and figure."""
     parts, interval = source_parts(tally), call.interval
     values, ends = _figures(parts), _ends(tally, parts, call, labels)
@@ -172,7 +170,7 @@ def _source_rows(
     return rows
 
 
-def _ends(tally: Sources, parts: SourceParts, call: Call, labels: tuple[Any, ...]) -> dict[str, Ends]:
+def _ends(tally: Sources, parts: SourceParts, call: Call, labels: Label) -> dict[str, Ends]:
     """Percentile bootstrap over units, for `bootstrap` never shorter than Student's t.
 
     Normal with the linearised error where asked for, or too wide to draw.

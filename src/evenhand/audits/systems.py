@@ -16,6 +16,7 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.metrics.agreement import oriented
 from evenhand.results import Result, load
+from evenhand.tallies.slices import Label
 
 Saved = Annotated[Result | str | Path, Takes("RESULT.json", files="a saved result")]
 """What an audit gave, or the path of what it saved."""
@@ -37,7 +38,7 @@ class Standing:
     rows : the row of the frame behind each value that there is.
     """
 
-    where: tuple[Any, ...]
+    where: Label
     systems: tuple[Any, ...]
     metrics: tuple[str, ...]
     values: Floats
@@ -45,7 +46,7 @@ class Standing:
     rows: Mapping[tuple[int, int], Mapping[str, Any]]
 
     @classmethod
-    def from_cells(cls, where: tuple[Any, ...], cells: Mapping[tuple[str, Any], Mapping[str, Any]]) -> Standing:
+    def from_cells(cls, where: Label, cells: Mapping[tuple[str, Any], Mapping[str, Any]]) -> Standing:
         """From rows of a frame by metric and system."""
         metrics = tuple(dict.fromkeys(name for name, _ in cells))
         systems = tuple(dict.fromkeys(system for _, system in cells))

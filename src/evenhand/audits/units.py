@@ -18,7 +18,7 @@ from evenhand.sources.populations import open_population, varying, with_slices_o
 from evenhand.sources.relation import Relation, is_number
 from evenhand.sources.slicing import Bins, Slicing, slicing
 from evenhand.sources.sql import nan_as_null, quoted
-from evenhand.tallies.slices import Edges, Legend, Slices, whole_labels
+from evenhand.tallies.slices import Edges, Label, Legend, Slices, whole_labels
 
 ONLY_SEEN = "only units seen"
 
@@ -85,7 +85,7 @@ class Units:
         """The units without the part that splits them."""
         return replace(self, log=replace(self.log, by=self.by[:-1]))
 
-    def cells(self, label: tuple[Any, ...]) -> dict[str, Any]:
+    def cells(self, label: Label) -> dict[str, Any]:
         """A slice as cells of the frame."""
         return self.legend.cells(self.by, label)
 

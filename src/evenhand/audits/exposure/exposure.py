@@ -42,6 +42,7 @@ from evenhand.sources.rollup import rollup
 from evenhand.streams import stream
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure, side_codes, target_shares
 from evenhand.tallies.group_exposure import Policy
+from evenhand.tallies.slices import Label
 
 __all__ = ["exposure", "rollup"]
 
@@ -262,7 +263,7 @@ def _resamples_items(call: Call) -> bool:
 
 
 def _with_target_groups(
-    labels: tuple[Any, ...], sizes: Floats, specs: Sequence[ExposureMetricSpec]
+    labels: Label, sizes: Floats, specs: Sequence[ExposureMetricSpec]
 ) -> tuple[tuple[Any, ...], Floats, list[ExposureMetricSpec]]:
     """Groups that only a target names are groups too: nobody in them was exposed."""
 
@@ -282,9 +283,7 @@ def _with_target_groups(
     return (*labels, *more), np.concatenate([sizes[:-1], np.zeros(len(more)), sizes[-1:]]), specs
 
 
-def _sides(
-    labels: tuple[Any, ...], protected: Any, versus: Any, unknown: Unknown, specs: Sequence[ExposureMetricSpec]
-) -> Policy:
+def _sides(labels: Label, protected: Any, versus: Any, unknown: Unknown, specs: Sequence[ExposureMetricSpec]) -> Policy:
     versus = all_but(versus, protected, labels)
     first = None if protected is None else side_codes("protected", protected, labels)
     second = None if versus is None else side_codes("versus", versus, labels)

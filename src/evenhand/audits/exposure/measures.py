@@ -10,7 +10,7 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.attention import Attention, parse
-from evenhand.audits.assemble import as_columns
+from evenhand.audits.assemble import Points, as_columns
 from evenhand.audits.declare import Call
 from evenhand.audits.requests import draws_wanted
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
@@ -41,6 +41,7 @@ from evenhand.tallies.ranked_lists import (
     with_lists,
 )
 from evenhand.tallies.requests import Measured, measure_rankings, measure_sums
+from evenhand.tallies.slices import Label
 
 TARGETS = ("population", "equal", "ranking", "relevant")
 
@@ -176,7 +177,7 @@ class ExposureTallies:
 
 
 def add_up(
-    tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], labels: tuple[Any, ...], *, resample_items: bool
+    tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], labels: Label, *, resample_items: bool
 ) -> tuple[GroupExposure, dict[tuple[AttentionSpec, bool], ItemAttention], CrossedSums | None]:
     """Sums by group, attention by item, and the sums by item where items are resampled."""
     required = required_by(specs)
@@ -392,7 +393,7 @@ def curves(
     slice_names: Sequence[str],
     call: Call,
     small: Sequence[bool],
-) -> dict[str, dict[str, list[Any]]]:
+) -> dict[str, Points]:
     """A point for each group in each slice; `small` slices have none."""
     sums, policy = t.sums, t.policy
     if not policy.labels or not specs:

@@ -30,6 +30,7 @@ from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
 from evenhand.tallies.moments import BinnedMoments, Moments
 from evenhand.tallies.moments import ScoreBins as ScoreBins
 from evenhand.tallies.rows import Rows
+from evenhand.tallies.slices import Label as SliceLabel
 from evenhand.tallies.slices import whole_labels
 
 MOST_ROWS = 2_000_000
@@ -188,7 +189,7 @@ class _Plan:
 class _Part:
     """Rows, curve and facts of one slice."""
 
-    label: tuple[Any, ...]
+    label: SliceLabel
     rows: Sequence[Row]
     curve: Mapping[str, list[Any]]
     facts: Mapping[str, Any]
@@ -206,7 +207,7 @@ def _fix_reference(checked: Outcomes) -> tuple[Outcomes, str]:
     return fixed, checked.names[checked.reference]
 
 
-def _test_slice(label: tuple[Any, ...], view: Outcomes, plan: _Plan) -> _Part:
+def _test_slice(label: SliceLabel, view: Outcomes, plan: _Plan) -> _Part:
     """The test of one slice, or of the whole table."""
     fewest, left = plan.call.min_units, list[str]()
     if fewest > 1:
@@ -244,7 +245,7 @@ def _test_slice(label: tuple[Any, ...], view: Outcomes, plan: _Plan) -> _Part:
     )  # fmt: skip
 
 
-def _undefined(label: tuple[Any, ...], names: Sequence[str], why: str, plan: _Plan, reference: str = "") -> _Part:
+def _undefined(label: SliceLabel, names: Sequence[str], why: str, plan: _Plan, reference: str = "") -> _Part:
     words = {**plan.words, **({"reference": reference} if reference else {})}
     facts = {"cannot_say": list(outcome_rows.CANNOT_SAY)}
     return _Part(label, outcome_rows.nothing_rows(names, why, plan.metrics), {}, facts, words)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import as_columns, hidden_cells, must_withhold, notes, suppressed
+from evenhand.audits.assemble import Points, as_columns, hidden_cells, must_withhold, notes, suppressed
 from evenhand.cards import REGISTRY, Floats, Metric, MetricSpec, needing
 from evenhand.findings import Row, row, slice_words
 from evenhand.intervals.difference import holm, holm_by_family
@@ -271,7 +271,7 @@ def is_binary(m: Moments) -> bool:
     return bool(np.all(m.above + m.below == m.rows))
 
 
-def calibration_points(tested: Binning, view: Outcomes, level: float, few: Cells) -> dict[str, list[Any]]:
+def calibration_points(tested: Binning, view: Outcomes, level: float, few: Cells) -> Points:
     """Mean score and mean outcome per bin and group, for the pictures; none of `few` cells."""
     m = tested.moments
     numbers = np.stack([m.mean_score, means(tested, view), *mean_ends(tested, view, level)], axis=-1)
@@ -504,7 +504,7 @@ def _counts(names: Sequence[str], counts: Floats) -> dict[str, int]:
     return dict(zip(names, counts.astype(int).tolist(), strict=True))
 
 
-def remedies(rows: Sequence[Row], by: Sequence[str], reference: str, level: float) -> dict[str, list[Any]]:
+def remedies(rows: Sequence[Row], by: Sequence[str], reference: str, level: float) -> Points:
     """Which team can fix which bias (section 5.1 of the source), and what the test found.
 
     The algorithm's bias is what the pooled gap tells of; of people's bias the test is silent. "found" is beyond chance once all
