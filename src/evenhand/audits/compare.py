@@ -251,14 +251,8 @@ class Systems:
         return dict(zip(self.others, where, strict=True)) | {"system": system, "versus": versus}
 
     def compared(
-        self,
-        call: Call,
-        rows: Sequence[Row],
-        chosen: Sequence[Any],
-        question: str,
-        facts: Mapping[str, Any],
-        **words: str,
-    ) -> SystemsResult:
+        self, call: Call, rows: Sequence[Row], chosen: Sequence[Any], question: str, facts: Mapping[str, Any], **words: str
+    ) -> SystemsResult:  # fmt: skip
         """The result of comparing the chosen systems, p adjusted over all rows."""
         rows = with_holm(rows)
         return call.result(

@@ -161,16 +161,14 @@ def _facts(
     checked = [theoretical(a, s, stream(seed, "criteria", *label)) for label, s in largest]
     facts = {same[0].criterion: worst(same) for same in zip(*checked, strict=True)}
     estimates = np.array([float(a.on(s)) for _, s in slices])
-    drawn = np.stack([_draws(a, s, draws, stream(seed, "criteria draws", *label)) for label, s in slices])
+    drawn = np.empty((len(slices), draws))
+    for i, (label, s) in enumerate(slices):
+        rng, at_once = stream(seed, "criteria draws", *label), max(1, 2**20 // max(1, len(s.values)))  # 8 MB of counts
+        for start in range(0, draws, at_once):
+            many = min(at_once, draws - start)
+            drawn[i, start : start + many] = a.on(s.resample(many, rng))
     facts |= {f.criterion: f for f in (*_stability(drawn, limits), *_effect(estimates, drawn, limits))}
     return facts | {name: Fact(name, None, note="judgement") for name in ("user", "interpretable")}
-
-
-def _draws(a: MetricSpec, s: Spectrum, draws: int, rng: np.random.Generator, most_cells: int = 1 << 20) -> Floats:
-    """The metric on resampled populations, a bounded number of cells at a time."""
-    at_once = max(1, most_cells // max(1, len(s.values)))
-    batches = [min(at_once, draws - start) for start in range(0, draws, at_once)]
-    return np.concatenate([a.on(s.resample(many, rng)) for many in batches])
 
 
 def _stability(drawn: Floats, limits: dict[str, tuple[float, float]]) -> tuple[Fact, Fact]:

@@ -138,7 +138,12 @@ def _measure(
         log.info("adding up %s", column.name or "rows")
         slices, cells = prepared.slices(column), {"amount": column.name} if several else {}
         small = hidden(slices.spectra.receivers.tolist(), enough(call.min_units, specs), total_shown=False)
-        seen = None if assignment is None else _buckets(prepared, column, assignment)
+        seen = None
+        if assignment is not None:
+            buckets = BucketSlices.per_slice(read, column, assignment)
+            padded = buckets.among(prepared.padded(buckets.pooled))
+            labels = whole_labels([prepared.legend.name(read.by, label) for label in padded.labels])
+            seen = dict(zip(labels, padded.tallies, strict=True))
         rows += [{**r, **cells} for r in _rows(prepared, slices, column, specs, call, small, seen, both=both)]
         count = len(slices.labels) * len(read.amounts)
         curves += [
@@ -161,14 +166,6 @@ def _viewer_column(within: Columns, unit: str | None) -> tuple[str | None, bool]
             f"within={', '.join(names)!r} is not one column of viewers. Pass it alone, or with unit={unit!r} beside it to resample both."
         )
     return others[0], len(names) == 2
-
-
-def _buckets(prepared: Units, amount: Amount, assignment: Assignment) -> dict[Label, Buckets]:
-    """Buckets of viewers, per slice."""
-    seen = BucketSlices.per_slice(prepared.log, amount, assignment)
-    slices = seen.among(prepared.padded(seen.pooled))
-    labels = whole_labels([prepared.legend.name(prepared.by, label) for label in slices.labels])
-    return dict(zip(labels, slices.tallies, strict=True))
 
 
 def _rows(

@@ -150,7 +150,7 @@ def _count(
     two = any("sides" in a.reads for a in specs)
     sides = ComparedGroups(few.side(protected), few.side(versus), unknown, two)
     rng = stream(call.seed, "negatives")
-    labelled = coded.renamed(few.called)
+    labelled = coded.renamed(few.renamed)
     return PairCounts.from_scores(view, labelled, sides, judgments, missing, negatives=negatives, rng=rng), few
 
 

@@ -148,9 +148,13 @@ class Parameter:
         largest = 2**62  # beyond this nothing fits into an array
         if is_whole(value) and abs(int(value)) > largest and self.name not in ("rng", "population"):
             raise EvenhandError(f"{self.name}={shown(value)} is too large a number. Pass one of at most {largest:,}.")
-        if self.takes.metavar == "LABEL" and not _may_be_label(value, many=self.takes.many):
-            kinds = "a label, or a list of labels" if self.takes.many else "a label"
-            raise EvenhandError(f"{self.name}={shown(value)} is no label. Pass {kinds}: text, a number or a date.")
+        if self.takes.metavar == "LABEL":
+            nested, many = (list, tuple, set, frozenset, Mapping), self.takes.many
+            is_list = isinstance(value, nested) and not isinstance(value, Mapping)
+            are_labels = many and not any(isinstance(element, nested) for element in value) if is_list else True
+            if isinstance(value, Mapping) or not are_labels:
+                kinds = "a label, or a list of labels" if many else "a label"
+                raise EvenhandError(f"{self.name}={shown(value)} is no label. Pass {kinds}: text, a number or a date.")
         try:
             check_value(f"{self.name}=", value, self.hint, end="")
         except EvenhandError as error:
@@ -164,14 +168,6 @@ class Parameter:
 def bare(hint: Any) -> Any:
     """A hint without what stands beside its type."""
     return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
-
-
-def _may_be_label(value: Any, *, many: bool) -> bool:
-    """Whether this can be a label, or several: no mapping, and no list inside a list."""
-    nested = (list, tuple, set, frozenset, Mapping)
-    if isinstance(value, nested) and not isinstance(value, Mapping):
-        return many and not any(isinstance(element, nested) for element in value)
-    return not isinstance(value, Mapping)
 
 
 def options(hint: Any) -> tuple[Any, ...]:

@@ -145,9 +145,13 @@ def _result(
         coded.items_by_label, view.slices, call.min_units, protected=protected, unknown=unknown,
         in_columns=labels.soft and not coded.has_table,
     )  # fmt: skip
-    placed = LabelledRankings.from_rankings(view, coded.renamed(few.called), unknown)
-    _refuse_many_groups(placed.placement)
+    placed = LabelledRankings.from_rankings(view, coded.renamed(few.renamed), unknown)
     groups, small = placed.placement.groups, few.small(placed.within)
+    ranks, most = len(placed.placement.codes), 2**29  # every group is held against every rank
+    if len(groups) * ranks > most or len(groups) * len(placed.placement) > most // 16:
+        raise EvenhandError(
+            f"group has {len(groups):,} different values on {ranks:,} ranks, too many to compare. Use broader groups, or a sample."
+        )
     placement = placed.placement.protecting(protected_labels(few.side(protected), groups, call.arguments["group"]))
     log.info("measuring %s rankings", f"{len(placement):,}")
     ordered = Ordered.all([few.rename_target(a) for a in specs], placement, draws, call.seed)
@@ -164,15 +168,6 @@ def _result(
         counts=_counts(view, placed, measures, unknown), of=RankingResult,
         each=per_request(measures, within, names, small), hold=lambda: request_sums(measures, within, small),
     )  # fmt: skip
-
-
-def _refuse_many_groups(p: Placement, most: int = 2**29) -> None:
-    """Refuse a column of ids taken for groups: work grows with groups times ranks."""
-    groups, ranks = len(p.groups), len(p.codes)
-    if groups * ranks > most or groups * len(p) > most // 16:
-        raise EvenhandError(
-            f"group has {groups:,} different values on {ranks:,} ranks, too many to compare. Use broader groups, or a sample."
-        )
 
 
 def _look(a: MetricSpec) -> tuple[Any, ...]:

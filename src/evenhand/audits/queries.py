@@ -269,7 +269,14 @@ class MadeUp:
         others = [f"{letter} one", f"{letter} two"]
         by = [_labels(answers, f"by_{k}") or others for k in range(len(_listed(arguments.get("by"))))]
         groups = _labels(answers, "label") or list(dict.fromkeys([*named, *others]))
-        return cls(letter, rows, groups, by, _score_range(answers), "item" in arguments)
+        scores = (0.0, 1.0)
+        for frame in () if answers is None else answers.frames.values():
+            if {"low", "high"} <= {*frame.columns} and frame.height:  # the scores that all groups share
+                low, high = frame["low"].cast(float).max(), frame["high"].cast(float).min()
+                if low is not None and high is not None and low < high:
+                    scores = (float(low), float(high))
+                break
+        return cls(letter, rows, groups, by, scores, "item" in arguments)
 
     @property
     def size(self) -> int:
@@ -322,15 +329,6 @@ def _labels(answers: Answers | None, name: str) -> list[Any]:
     """The labels of groups or slices that the answers hold, a few of them."""
     frames = [] if answers is None else [frame for frame in answers.frames.values() if name in frame.columns]
     return sorted({label for frame in frames for label in frame[name].drop_nulls().to_list()}, key=str)[:20]
-
-
-def _score_range(answers: Answers | None) -> tuple[float, float]:
-    """The scores that all groups share, where the answers tell them."""
-    for frame in answers.frames.values() if answers is not None else ():
-        if {"low", "high"} <= {*frame.columns} and frame.height:
-            low, high = frame["low"].cast(float).max(), frame["high"].cast(float).min()
-            return (float(low), float(high)) if low is not None and high is not None and low < high else (0.0, 1.0)
-    return 0.0, 1.0
 
 
 def _queries(

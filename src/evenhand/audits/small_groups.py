@@ -1,4 +1,4 @@
-"""Groups of rankings too small to be shown: they are taken together before anything is measured, so that nothing can tell."""
+"""Groups of rankings too small to be shown: merged before anything is measured, so that no result gives them away."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evenhand.tallies.requests import Requests
 from evenhand.tallies.slices import Label
 
 NAMES = ("(small groups)", "(small protected groups)", "(small other groups)")
-"""What labels that are taken together are called: of all, of the protected side, of the side it is compared with."""
+"""New names of merged labels: of all, of the protected side, of the side it is compared with."""
 
 
 A = TypeVar("A", bound=MetricSpec)
@@ -21,50 +21,50 @@ A = TypeVar("A", bound=MetricSpec)
 
 @dataclass(frozen=True)
 class SmallGroups:
-    """Which labels are taken together, and what is then still too small.
+    """Labels merged because they have too few items, and what is still too small.
 
     Attributes
     ----------
-    labels : the labels there are. called : new names of labels; empty where every label can be shown as it is.
-    nothing : whether nothing can be shown at all: a side as a whole has too few items.
-    items : (slice, label) -> items, labels as they are called now.
+    labels : the labels there are. renamed : new names of labels; empty where every label can be shown as it is.
+    hides_all : whether nothing can be shown at all: a side as a whole has too few items.
+    items : (slice, label) -> items, labels as they are renamed.
     """
 
     fewest: int
     labels: Sequence[Any]
-    called: Mapping[Any, str]
-    nothing: bool
+    renamed: Mapping[Any, str]
+    hides_all: bool
     items: Mapping[tuple[Label, Any], int]
 
     def side(self, labels: Any) -> Any:
-        """Labels of a side as they are called now."""
-        if labels is None or not self.called:
+        """Labels of a side as renamed."""
+        if labels is None or not self.renamed:
             return labels
         if labels == OTHERS and OTHERS not in self.labels:
             return labels
         return list(dict.fromkeys(self._name(label) for label in _meant(labels, self.labels)))
 
     def shares(self, target: Mapping[Any, float]) -> dict[Any, float]:
-        """Shares of groups by what they are called now."""
+        """Shares of groups as renamed."""
         by_name: dict[Any, float] = {}
         for label, share in target.items():
-            name = self._name(match(label, self.labels)) if self.called else label
+            name = self._name(match(label, self.labels)) if self.renamed else label
             by_name[name] = by_name.get(name, 0.0) + share
         return by_name
 
     def rename_target(self, ask: A) -> A:
-        """A metric whose own target names groups, by what they are called now."""
+        """A metric whose own target names groups, as renamed."""
         target = ask.params.get("target")
         return (
             replace(ask, params={**ask.params, "target": self.shares(target)}) if isinstance(target, Mapping) else ask
         )
 
     def facts(self) -> dict[str, Any]:
-        """For provenance: which labels were taken together, by name."""
-        return {"taken_together": sorted(map(str, self.called))[:100]} if self.called else {}
+        """For provenance: which labels were merged, by name."""
+        return {"taken_together": sorted(map(str, self.renamed))[:100]} if self.renamed else {}
 
     def _name(self, label: Any) -> str:
-        return self.called.get(label, str(label))
+        return self.renamed.get(label, str(label))
 
     def small(self, within: Requests) -> list[bool]:
         """Which slices are suppressed: too few requests, or too few items of a group."""
@@ -73,7 +73,7 @@ class SmallGroups:
             return [size < self.fewest for size in sizes]
         short = {where for (where, _), items in self.items.items() if 0 < items < self.fewest}
         counted = [
-            min(size, self.fewest - 1) if self.nothing or tuple(where) in short else size
+            min(size, self.fewest - 1) if self.hides_all or tuple(where) in short else size
             for size, where in zip(sizes, within.slices, strict=True)
         ]
         return hidden(counted, self.fewest, total_shown=False)
@@ -109,18 +109,18 @@ def merge_small_groups(
         (first, NAMES[1]),
         (second, NAMES[2]),
     ]
-    called: dict[Any, str] = {}
+    renamed: dict[Any, str] = {}
     nothing = unknown == "group" and 0 < total.get(None, 0) < fewest
     for part, name in parts:
         sizes = [total.get(label, 0) for label in part]
         nothing = nothing or 0 < sum(sizes) < fewest
         joined = [label for label, hide in zip(part, hidden(sizes, fewest), strict=True) if hide]
-        called |= dict.fromkeys(joined, name) if len(joined) > 1 else {}
+        renamed |= dict.fromkeys(joined, name) if len(joined) > 1 else {}
     by_slice: dict[tuple[Label, Any], int] = {}
     for (where, label), items in cells:
-        key = (where, called.get(label, label))
+        key = (where, renamed.get(label, label))
         by_slice[key] = by_slice.get(key, 0) + items
-    return SmallGroups(fewest, labels, called, nothing, by_slice)
+    return SmallGroups(fewest, labels, renamed, nothing, by_slice)
 
 
 def _meant(labels: Any, existing: Sequence[Any]) -> list[Any]:

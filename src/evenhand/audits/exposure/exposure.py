@@ -239,7 +239,7 @@ def _tally(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Ca
         few.rename_target(replace(a, target=few.shares(a.target)) if isinstance(a.target, Mapping) else a)
         for a in specs
     ]
-    tables = tables.renamed(few.called)
+    tables = tables.renamed(few.renamed)
     sizes = tables.group_sizes(unknown=unknown in ("group", "unprotected"))
     labels, sizes, specs = _with_target_groups(tables.labels.labels, sizes, specs)
     policy = _sides(labels, few.side(protected), few.side(versus), unknown, specs)

@@ -167,22 +167,20 @@ class _Counterfactual:
             steps = np.diff([bar, *e.ends[1:]])
             lowest = bar - (float(steps[steps > 0][0]) if (steps > 0).any() else 0.0)
         c = Candidates.from_table(e.view, e.ends[1:-1], e.scope, lowest)
-        c, fold = self._deal(c, requests=e.requests)
+        dealt = c.requests if e.requests else len(c.request)
+        if dealt < self.folds:
+            what = "requests" if e.requests else "rows"
+            raise EvenhandError(f"folds={self.folds} needs as many {what}, and there are {dealt:,}. Pass folds=1.")
+        rng = stream(self.rng, "folds")
+        fold = folded(dealt, self.folds, rng) if self.folds > 1 else np.zeros(dealt, dtype=np.int64)
+        if not e.requests:  # every fold is one pool of candidates
+            c, fold = c.pooled(fold), np.arange(self.folds)
         plan = Reallocation(c, fold, self.folds, recalibrated=self.baseline == "recalibrated")
         log.info("giving %s slots again", f"{int(c.slots.sum()):,}")
         change = plan.change()
         null = plan.null(self.null_draws, stream(self.rng, "null")) if self.null_draws else None
         window = f"scores from {lowest:.6g}" if bounded else "every scored candidate"
         return _rows(change, null, e), self._facts(c, e, window)
-
-    def _deal(self, c: Candidates, *, requests: bool) -> tuple[Candidates, Ints]:
-        """Candidates, and the fold of each request; without requests each fold is one pool."""
-        folds, many = self.folds, c.requests if requests else len(c.request)
-        if many < folds:
-            what = "requests" if requests else "rows"
-            raise EvenhandError(f"folds={folds} needs as many {what}, and there are {many:,}. Pass folds=1.")
-        part = folded(many, folds, stream(self.rng, "folds")) if folds > 1 else np.zeros(many, dtype=np.int64)
-        return (c, part) if requests else (c.pooled(part), np.arange(folds))
 
     def _facts(self, c: Candidates, e: Evidence, window: str) -> dict[str, Any]:
         dealt = "requests" if e.requests else "rows, no requests: one pool per part"
@@ -350,12 +348,17 @@ class OutcomeRecalibrator:
     def transform(self, scores: Any, groups: Any) -> Floats:
         """The outcome expected of each candidate; a group that was not seen in `fit` gets the curve of all groups."""
         self._must_be_fitted()
-        s, labels = _numbers("scores", scores), _labels(groups)
+        s, labels, knots = _numbers("scores", scores), _labels(groups), np.array(self.knots_)
         _same_length(s, labels)
         out = np.empty(len(s))
         for name in np.unique(labels):
-            at = labels == name
-            out[at] = _read(np.array(self.knots_), np.array(self.curves_.get(str(name), self.pooled_)), s[at])
+            rows, curve = labels == name, np.array(self.curves_.get(str(name), self.pooled_))
+            if len(knots) == 1:
+                out[rows] = curve[0]
+                continue
+            at = np.clip(np.searchsorted(knots, s[rows]) - 1, 0, len(knots) - 2)  # straight on beyond the ends
+            slope = (curve[at + 1] - curve[at]) / (knots[at + 1] - knots[at])
+            out[rows] = curve[at] + slope * (s[rows] - knots[at])
         return out
 
     def fit_transform(self, scores: Any, groups: Any, outcomes: Any) -> Floats:
@@ -527,12 +530,3 @@ def _signal_share(square: float, free: int) -> float:
 def _rising(values: Floats, weight: Floats) -> Floats:
     """The nearest curve that never falls."""
     return np.asarray(isotonic_regression(values, weights=np.maximum(weight, 1e-9)).x)
-
-
-def _read(knots: Floats, curve: Floats, s: Floats) -> Floats:
-    """The curve at any score: straight between knots, and straight on beyond them."""
-    if len(knots) == 1:
-        return np.full(len(s), curve[0])
-    at = np.clip(np.searchsorted(knots, s) - 1, 0, len(knots) - 2)
-    slope = (curve[at + 1] - curve[at]) / (knots[at + 1] - knots[at])
-    return np.asarray(curve[at] + slope * (s - knots[at]))

@@ -14,7 +14,7 @@ from evenhand.audits.assemble import Points, as_columns, hidden_cells, must_with
 from evenhand.cards import REGISTRY, Floats, Metric, MetricSpec, needing
 from evenhand.findings import Row, row, slice_words
 from evenhand.intervals.difference import holm, holm_by_family
-from evenhand.intervals.odds import Odds, odds_gaps, rate_gap
+from evenhand.intervals.odds import odds_gaps, rate_gap
 from evenhand.intervals.pooled import with_null_draws
 from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance, Gaps, critical, gaps, mean_errors, reasons
 from evenhand.metrics.outcome_joint import Effect, Wald, bin_test, joint_test, spline
@@ -362,33 +362,29 @@ def contrast_rows(view: Outcomes, single_rows: AllRows, level: float, row_metric
             gap = outcome - view.score_sum[g] / view.mass[g]
             cells = {"estimate": float(gap), "ideal": 0.0, "better": "ideal", "units": units}
             rows.append(row({}, "calibration_gap", group=name, **cells))
-    odds_metrics, seen = [metric for metric in ODDS if metric in row_metrics], single_rows.seen
-    kinds = [metric == "equal_opportunity_gap" for metric in odds_metrics]
-    odds = {
-        g: odds_gaps(seen, g, view.reference, level, kinds)
-        for g in range(len(view.names))
-        if seen is not None and kinds and g != view.reference
-    }
-    for i, metric in enumerate(odds_metrics):
-        rows += [
-            _odds_row(metric, view, g, odds[g][i] if g in odds else None, single_rows.unseen)
-            for g in range(len(view.names))
-        ]
+    rows += _odds_rows(view, single_rows, [metric for metric in ODDS if metric in row_metrics], level)
     return rows + [r for metric in RATES if metric in row_metrics for r in _rate_rows(view, single_rows, metric, level)]
 
 
-def _odds_row(metric: str, view: Outcomes, g: int, odds: Odds | None, unseen: str) -> Row:
-    home = g == view.reference
-    cells = row(
-        {}, metric, group=view.names[g], ideal=0.0, better="lower", units=int(view.used[g]),
-        estimate=0.0 if home else np.nan, note="reference" if home else unseen,
-    )  # fmt: skip
-    if odds is None:
-        return cells
-    few = "few_given_outcome" if np.isnan(odds.estimate) else "some_outcomes_skipped" if odds.skipped else ""
-    ends = {"low": odds.low, "high": odds.high}
-    clusters = "too_few_clusters" if odds.few_clusters else ""
-    return cells | ends | {"estimate": odds.estimate, "chance": odds.chance, "note": notes(few, clusters)}
+def _odds_rows(view: Outcomes, single_rows: AllRows, metrics: Sequence[str], level: float) -> list[Row]:
+    """Gaps of equalized odds and equal opportunity, against the reference."""
+    kinds, seen = [metric == "equal_opportunity_gap" for metric in metrics], single_rows.seen
+    rows: dict[str, list[Row]] = {metric: [] for metric in metrics}
+    for g, name in enumerate(view.names):
+        home = g == view.reference
+        gaps = [] if home or seen is None or not kinds else odds_gaps(seen, g, view.reference, level, kinds)
+        for i, metric in enumerate(metrics):
+            r = row({}, metric, group=name, ideal=0.0, better="lower", units=int(view.used[g]))
+            r |= {"estimate": 0.0, "note": "reference"} if home else {"note": single_rows.unseen}
+            if gaps:
+                odds = gaps[i]
+                few = (
+                    "few_given_outcome" if np.isnan(odds.estimate) else "some_outcomes_skipped" if odds.skipped else ""
+                )
+                r |= {"estimate": odds.estimate, "low": odds.low, "high": odds.high, "chance": odds.chance}
+                r["note"] = notes(few, "too_few_clusters" if odds.few_clusters else "")
+            rows[metric].append(r)
+    return [r for by_group in rows.values() for r in by_group]
 
 
 def _rate_rows(view: Outcomes, single_rows: AllRows, metric: str, level: float) -> list[Row]:
