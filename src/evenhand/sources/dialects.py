@@ -11,9 +11,6 @@ from evenhand.errors import EvenhandError
 
 T = TypeVar("T")
 
-WIDE_INTEGERS = frozenset({"duckdb", "clickhouse"})
-"""Dialects with whole numbers of 128 bits; the others have decimals of 38 digits."""
-
 HASHES: Mapping[str, str] = {
     "spark": "XXHASH64({})",
     "databricks": "XXHASH64({})",
@@ -37,8 +34,8 @@ def adapted(query: str, dialect: str) -> Any:
     """The tree of a query of ours, with what a dialect calls otherwise."""
     tree, exp = parsed(query), _expressions()
 
-    def narrow(node: Any) -> Any:
-        is_wide = isinstance(node, exp.DataType) and node.is_type("int128") and dialect not in WIDE_INTEGERS
+    def narrow(node: Any) -> Any:  # few dialects have integers of 128 bits; the others have decimals of 38 digits
+        is_wide = isinstance(node, exp.DataType) and node.is_type("int128") and dialect not in ("duckdb", "clickhouse")
         return exp.DataType.build("DECIMAL(38, 0)") if is_wide else node
 
     def rename_hash(node: Any) -> Any:

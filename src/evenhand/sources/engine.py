@@ -31,9 +31,6 @@ T = TypeVar("T")
 BATCH_ROWS = 250_000
 """Rows that a batch of whole groups has at least, so that numpy works on long arrays."""
 
-DISABLED_OPTIMIZERS = ("statistics_propagation", "type_pushdown")
-"""Parquet statistics leave NaN out, and DuckDB believes them; a cast of text is moved into the reader, which knows no `true`."""
-
 
 @dataclass(frozen=True, slots=True)
 class Cells:
@@ -425,13 +422,15 @@ def _database() -> Any:
     with _STARTING:
         if not _DATABASE:
             connection, folder = duckdb.connect(), Folder()
+            # Parquet statistics leave NaN out, and a cast of text is moved into a reader that knows no `true`
+            disabled = ("statistics_propagation", "type_pushdown")
             optimizers = connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()
             settings = {
                 "allocator_background_threads": "true",  # else memory that a query gave back stays with the process
                 "memory_limit": f"{memory_limit() // 2**20}MiB",
                 "temp_directory": folder.name,
                 "TimeZone": "UTC",
-                "disabled_optimizers": ",".join(name for (name,) in optimizers if name in DISABLED_OPTIMIZERS),
+                "disabled_optimizers": ",".join(name for (name,) in optimizers if name in disabled),
             }
             for name, value in settings.items():
                 connection.execute(f"SET GLOBAL {name} = {text(value)}")

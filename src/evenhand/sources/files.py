@@ -46,7 +46,7 @@ def files_of(patterns: Sequence[str], role: str) -> tuple[list[str], str]:
     paths = [
         _as_json_lines(path, role) if path.lower().endswith(".json") and not special(path) else path for path in paths
     ]
-    kind = _one_kind([_kind(path) for path in paths], role)
+    kind = common_kind(paths, role)
     filled = [path for path in paths if _has_rows(path, kind)]
     if not filled and role in ("table", "rankings", "scores"):
         raise EvenhandError(
@@ -165,14 +165,11 @@ def _kind(path: str, *, strict: bool = True) -> str:
     )
 
 
-def kind_of_remote(paths: Sequence[str], role: str) -> str:
-    """The kind of files that only a cluster can reach, by their endings; of others, Parquet."""
-    return _one_kind([_kind(path, strict=False) or "parquet" for path in paths], role)
-
-
-def _one_kind(kinds: Sequence[str], role: str) -> str:
-    if len(set(kinds)) > 1:
-        raise EvenhandError(f"{role} mixes files of the kinds {listing(sorted({*kinds}))}. Pass files of one kind.")
+def common_kind(paths: Sequence[str], role: str, *, is_remote: bool = False) -> str:
+    """The kind of all files; those that only a cluster can reach are Parquet unless an ending says otherwise."""
+    kinds = sorted({_kind(path, strict=not is_remote) or "parquet" for path in paths})
+    if len(kinds) > 1:
+        raise EvenhandError(f"{role} mixes files of the kinds {listing(kinds)}. Pass files of one kind.")
     return kinds[0]
 
 

@@ -192,7 +192,7 @@ class Separated(Format):
         names = [f"c{i}" for i in range(len(columns))]
         kinds = ", ".join(f"{name}: 'VARCHAR'" for name in names)
         checked = [check_text(path, self.delimiter) for path in paths]
-        has_quotes = any(file.has_quotes for file in checked)
+        has_quotes = any(quotes for _, quotes in checked)
         options = (
             f"delim = {text(self.delimiter)}, columns = {{{kinds}}}, auto_detect = false, header = true, quote = '\"', escape = '\"', "
             "nullstr = '', allow_quoted_nulls = false, null_padding = true, strict_mode = true, "
@@ -200,7 +200,7 @@ class Separated(Format):
             f"parallel = {not has_quotes}"  # threads would refuse short lines beside line ends in quotes
         )
         filled = f"COALESCE({', '.join(names)}) IS NOT NULL"  # a line without anything is no row
-        return f"(SELECT * FROM read_csv({paths_literal([file.path for file in checked])}, {options}) WHERE {filled})"
+        return f"(SELECT * FROM read_csv({paths_literal([file for file, _ in checked])}, {options}) WHERE {filled})"
 
     def scan(self, paths: Sequence[str]) -> pl.LazyFrame:
         scanned = pl.scan_csv(list(paths), separator=self.delimiter, infer_schema=False)
@@ -212,11 +212,11 @@ class Separated(Format):
     def has_rows(self, path: str, start: bytes) -> bool:
         super().has_rows(path, start)
         header, _, rest = start.partition(b"\n")
-        other = next((mark for mark in ";\t|" if mark.encode() in header), "")
+        others = {b";": "';'", b"\t": "tabs", b"|": "'|'"}
+        other = next((shown for mark, shown in others.items() if mark in header), "")
         if self.delimiter == "," and other and b"," not in header:
             raise EvenhandError(
-                f"{path!r} separates its columns by {'tabs' if other == chr(9) else repr(other)}, not by commas. Save it with commas, "
-                "or with tabs and the ending .tsv."
+                f"{path!r} separates its columns by {other}, not by commas. Save it with commas, or with tabs and the ending .tsv."
             )
         is_old_mac = b"\r" in header.rstrip(b"\r")  # its lines end in no more than that
         return len(start) == FIRST_BYTES or is_old_mac or bool(rest.strip())
@@ -244,16 +244,8 @@ def _stray_quote(path: str) -> EvenhandError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedText:
-    """A file whose quotes are in their places and whose lines all end alike."""
-
-    path: str
-    has_quotes: bool
-
-
-def check_text(path: str, delimiter: str) -> CheckedText:
-    """A file of separated text that DuckDB reads right: the file itself, or a tidied copy.
+def check_text(path: str, delimiter: str) -> tuple[str, bool]:
+    """A file that DuckDB reads right (itself, or a tidied copy), and whether it has quotes.
 
     DuckDB drops what follows a quote that is never closed without a word, and refuses lines that end in several ways.
     """
@@ -273,7 +265,7 @@ def check_text(path: str, delimiter: str) -> CheckedText:
     if quotes.is_open:
         raise _stray_quote(path)
     has_both = 0 < ends[b"\r\n"] < ends[b"\n"] and ends[b"\r\n"] == ends[b"\r"]
-    return CheckedText(_tidied(path) if has_both or is_late else path, quotes.has_quotes)
+    return _tidied(path) if has_both or is_late else path, quotes.has_quotes
 
 
 def _tidied(path: str) -> str:
@@ -529,14 +521,14 @@ def _rows_of(engine: DuckDBEngine, form: Format, lot: Lot, merged: Sequence[Colu
     chosen = {column.name for column in merged if column.is_stored}
     columns = [column if column.name in chosen else replace(column, sql="") for column in lot.columns]
     positions = {name: f"c{i}" for i, name in enumerate(lot.names)}
+    wide_types = {"Int64": "BIGINT", "Int128": "HUGEINT", "Float64": "DOUBLE"}
     values = []
     for column, inner in zip(merged, usable_names([column.name for column in merged]), strict=True):
         if column.is_stored:
             in_lot = lot.column(column.name)
             value = in_lot.sql.format(positions[column.name])
-            wide = {"Int64": "BIGINT", "Int128": "HUGEINT", "Float64": "DOUBLE"}.get(str(column.kind), "")
-            values.append(
-                f"{f'CAST({value} AS {wide})' if wide and in_lot.kind != column.kind else value} AS {quoted(inner)}"
-            )
+            if in_lot.kind != column.kind and str(column.kind) in wide_types:
+                value = f"CAST({value} AS {wide_types[str(column.kind)]})"
+            values.append(f"{value} AS {quoted(inner)}")
     alias = f" AS evenhand_positions({', '.join(positions.values())})" if positions else ""
     return f"SELECT {', '.join(values) or '0 AS none'} FROM {form.rows(engine, lot.paths, columns)}{alias}"

@@ -34,8 +34,17 @@ def library_of_frame(table: Any) -> str:
 
 def store_frame(engine: DuckDBEngine, table: Any, role: str, choose: Choice) -> StoredTable:
     """A frame as a table of the engine, with the columns that `choose` picks of its names."""
-    store = _STORES.get(library_of_frame(table), _store_other)
-    return store(engine, table, role, choose)
+    stores = {"pandas": _store_pandas, "polars": _store_polars, "pyarrow": _store_arrow, "duckdb": _store_duckdb}
+    store = stores.get(library_of_frame(table))
+    if store is not None:
+        return store(engine, table, role, choose)
+    try:
+        frame = nw.from_native(table)
+    except TypeError:
+        return _store_stream(engine, table, role, choose)
+    lazy = frame if isinstance(frame, nw.LazyFrame) else frame.lazy()
+    chosen = choose(list(lazy.collect_schema().names()))
+    return _store_polars(engine, lazy.collect("polars").to_native(), role, lambda _: chosen)
 
 
 def no_frame(table: Any, role: str) -> EvenhandError:
@@ -71,7 +80,11 @@ def _pandas_column(name: str, values: Any, *, is_read: bool) -> tuple[Column, An
     if values.dtype == "float16":
         values = values.astype("float32")
     if isinstance(values.dtype, pd.CategoricalDtype):
-        return _pandas_categories(name, values)
+        types = {type(category) for category in values.cat.categories}
+        if len(types) > 1:
+            return Column(name, nw.Object(), "NULL", MIXED), values
+        if types != {str}:
+            values = values.cat.rename_categories([str(category) for category in values.cat.categories])
     if values.dtype == object:
         return _pandas_objects(name, values)
     kind, native = nw.from_native(values, series_only=True).dtype, str(values.dtype)
@@ -79,17 +92,6 @@ def _pandas_column(name: str, values: Any, *, is_read: bool) -> tuple[Column, An
         return Column(name, kind, "CAST(NULL AS VARCHAR)"), values
     if kind in NESTED or kind == nw.Unknown:
         return Column(name, kind, "NULL", "" if kind in NESTED else native), values
-    return Column(name, kind), values
-
-
-def _pandas_categories(name: str, values: Any) -> tuple[Column, Any]:
-    """Categories are read as text; those that are text already stay as they are."""
-    kind = nw.from_native(values, series_only=True).dtype
-    categories = list(values.cat.categories)
-    if not all(isinstance(category, str) for category in categories):
-        if len({type(category) for category in categories}) > 1:
-            return Column(name, nw.Object(), "NULL", MIXED), values
-        values = values.cat.rename_categories([str(category) for category in categories])
     return Column(name, kind), values
 
 
@@ -248,19 +250,3 @@ def _store_duckdb(engine: DuckDBEngine, relation: Any, role: str, choose: Choice
 
 def _huge(kind: Type) -> str:
     return f"CAST({{}} AS {'HUGEINT' if kind == nw.Int128 else 'UHUGEINT'})"
-
-
-def _store_other(engine: DuckDBEngine, table: Any, role: str, choose: Choice) -> StoredTable:
-    """A frame of any other library: its Arrow stream, or what narwhals makes of it."""
-    try:
-        frame = nw.from_native(table)
-    except TypeError:
-        return _store_stream(engine, table, role, choose)
-    lazy = frame if isinstance(frame, nw.LazyFrame) else frame.lazy()
-    chosen = choose(list(lazy.collect_schema().names()))
-    return _store_polars(engine, lazy.collect("polars").to_native(), role, lambda _: chosen)
-
-
-_STORES: dict[str, Callable[[DuckDBEngine, Any, str, Choice], StoredTable]] = {
-    "pandas": _store_pandas, "polars": _store_polars, "pyarrow": _store_arrow, "duckdb": _store_duckdb,
-}  # fmt: skip

@@ -19,9 +19,6 @@ from evenhand.sources.relation import is_number
 SAMPLE = 100_000
 """Rows that are read."""
 
-FEW_LABELS = 30
-"""Different values that a column of groups may have."""
-
 NAMES = {
     "request": r"query|queries|request|topic|search|session|serp|viewer|impression_id|qid|list",
     "unit": r"author|creator|seller|artist|channel|account|owner|user|member|publisher|source_id|repo|producer|name|id$",
@@ -118,7 +115,7 @@ def _may_be(column: Column, role: str, rows: int) -> bool:
     is_numeric = column.kind in ("number", "whole number")
     is_zero_or_one = is_numeric and column.distinct == 2 and (column.low, column.high) == (0, 1)
     is_binary = column.kind == "yes or no" or is_zero_or_one
-    has_few_values = 2 <= column.distinct <= FEW_LABELS
+    has_few_values = 2 <= column.distinct <= 30  # as groups do
     if role in IDS:
         is_id = column.kind in ("text", "whole number") and column.distinct > 1
         is_plain_id = not named_roles & IDS and (is_key or (column.kind == "text" and not has_few_values))

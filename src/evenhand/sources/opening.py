@@ -95,8 +95,7 @@ def _open_frame(table: Any, role: str, columns: Sequence[Any] | None, engine: En
     if library in ("pyspark", "ibis") or isinstance(table, databases.DatabaseQuery):
         from evenhand.sources import remote
 
-        is_query = isinstance(table, databases.DatabaseQuery)
-        return (remote.open_query if is_query else remote.open_frame)(table, role, engine)
+        return remote.open_frame(table, role, engine)
     local = _local(engine)
     with reading(role):
         if library == "sqlframe":

@@ -21,7 +21,7 @@ from evenhand.sources.databases import DatabaseQuery, query_of_ibis
 from evenhand.sources.dialects import adapted, parsed, translated, with_steps
 from evenhand.sources.engine import Batch, Cells, Engine, frame_of, new_name, whole_groups
 from evenhand.sources.failures import reading, refuse_repeated, unreadable
-from evenhand.sources.files import files_of, kind_of_remote
+from evenhand.sources.files import common_kind, files_of
 from evenhand.sources.formats import FORMATS, Lot, lots_of, shared_names
 from evenhand.sources.relation import Relation, relation_of
 from evenhand.sources.sql import columns, quoted, text
@@ -344,6 +344,14 @@ class PostgreSQL(IbisDatabase):
     def bytewise(self, column: str) -> str:
         return f'CAST({column} AS TEXT) COLLATE "C"'
 
+    def kinds(self, query: str) -> dict[str, Type]:
+        """The types of a query's columns, as narwhals calls them."""
+        kinds: dict[str, Type] = {}
+        for name, code in self.type_codes(query).items():
+            kind = "Decimal" if code == NUMERIC else "String" if code in TEXTS else _POSTGRES_KINDS.get(code, "Unknown")
+            kinds[name] = getattr(nw, kind)()
+        return kinds
+
     def type_codes(self, query: str) -> dict[str, int]:
         """PostgreSQL's numbers of the types of a query's columns."""
         with self._cursor() as cursor:
@@ -388,34 +396,26 @@ def _decimals(column: Any, values: Sequence[Any]) -> pl.Series:
     return pl.Series(column.name, [None if v is None else float(v) for v in values], pl.Float64)
 
 
-def open_query(query: DatabaseQuery, role: str, engine: Engine | None = None) -> Relation:
-    """A relation from a query on PostgreSQL; in `engine` if that has the same connection."""
-    with reading(role):
-        database = PostgreSQL(query.connection)
-        kinds: dict[str, Type] = {}
-        for name, code in database.type_codes(query.text).items():
-            kind = "Decimal" if code == NUMERIC else "String" if code in TEXTS else _POSTGRES_KINDS.get(code, "Unknown")
-            kinds[name] = getattr(nw, kind)()
-        return _open_database(database, parsed(query.text, "postgres"), kinds, "a query on PostgreSQL", engine)
-
-
 def open_frame(table: Any, role: str, engine: Engine | None = None) -> Relation:
-    """A relation from a PySpark frame or an Ibis table; in `engine` if that is the same."""
+    """A relation from a PySpark frame, an Ibis table or a query; in `engine` if that is the same."""
     with reading(role):
         if type(table).__module__.startswith("pyspark"):
             return _open_spark(table, table.columns, role, "a pyspark table", engine)
-        backend = table.get_backend()
-        database = PostgreSQL(backend.con) if backend.name == "postgres" else IbisDatabase(backend)
-        kinds = nw.from_native(table).collect_schema()
-        return _open_database(database, query_of_ibis(table), kinds, "an ibis table", engine)
-
-
-def _open_database(
-    database: IbisDatabase, query: Any, kinds: Mapping[str, Type], origin: str, engine: Engine | None
-) -> Relation:
-    is_same = isinstance(engine, DatabaseEngine) and engine.database.connection is database.connection
-    databases = engine if is_same and isinstance(engine, DatabaseEngine) else DatabaseEngine(database)
-    return relation_of(databases, databases.named(query, kinds), kinds, backend="pyarrow", origin=origin)
+        database: IbisDatabase
+        if isinstance(table, DatabaseQuery):
+            database, query, origin = (
+                PostgreSQL(table.connection),
+                parsed(table.text, "postgres"),
+                "a query on PostgreSQL",
+            )
+            kinds = database.kinds(table.text)
+        else:
+            backend, query, origin = table.get_backend(), query_of_ibis(table), "an ibis table"
+            database = PostgreSQL(backend.con) if backend.name == "postgres" else IbisDatabase(backend)
+            kinds = nw.from_native(table).collect_schema()
+        if not (isinstance(engine, DatabaseEngine) and engine.database.connection is database.connection):
+            engine = DatabaseEngine(database)
+        return relation_of(engine, engine.named(query, kinds), kinds, backend="pyarrow", origin=origin)
 
 
 def _open_spark(
@@ -440,7 +440,9 @@ def open_files(patterns: Sequence[str], role: str, master: str | None, engine: E
     refuse_keys(role, *patterns)
     refuse_keys("master", master)
     is_remote = any(map(scheme, patterns))
-    paths, kind = (list(patterns), kind_of_remote(patterns, role)) if is_remote else files_of(patterns, role)
+    paths, kind = (
+        (list(patterns), common_kind(patterns, role, is_remote=True)) if is_remote else files_of(patterns, role)
+    )
     form = None if kind in SPECIAL else FORMATS[kind]
     if not isinstance(form, spark_files.READABLE):
         raise EvenhandError(f"{paths[0]!r} is read by Polars only. Leave engine='spark' out.")

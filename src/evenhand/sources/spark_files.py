@@ -41,9 +41,8 @@ def session(master: str | None = None) -> Any:
             f"A Spark session on {running.sparkContext.master!r} runs already. Leave master={master!r} out, or stop it first."
         )
     if (master or "local").startswith("local") and "PYSPARK_GATEWAY_PORT" not in os.environ:  # not by spark-submit
-        os.environ.setdefault(
-            "PYSPARK_PYTHON", sys.executable
-        )  # whole groups are tallied by Python, which needs evenhand
+        # whole groups are tallied by Python, which needs evenhand
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("evenhand").config("spark.ui.showConsoleProgress", "false")
     try:
         with warnings.catch_warnings():
@@ -86,13 +85,6 @@ def _union(parts: Sequence[Any]) -> Any:
     return functools.reduce(lambda a, b: a.unionByName(b), parts)
 
 
-NOTHING = "\x01 evenhand: nothing \x01"
-"""What a field without anything is for a moment: with nothing, the empty text in quotes would be missing too."""
-
-CORRUPT = "evenhand cannot read"
-"""The column in which Spark puts lines that are no JSON."""
-
-
 def _with_header(spark: Any, lot: Lot, delimiter: str) -> Lot:
     """Files that only the cluster can reach, with the columns of their shared header."""
     from pyspark.sql import functions as fn
@@ -118,7 +110,8 @@ def _read_text(spark: Any, lot: Lot, names: Sequence[str], delimiter: str) -> An
     _refuse_strange(_lines(spark, lot.paths), lot, delimiter)
     inner = [f"c{i}" for i in range(len(lot.names))]  # Spark minds no capitals in names
     schema = ", ".join(f"{name} string" for name in inner)
-    reader = spark.read.schema(schema).options(header=True, escape='"', nullValue=NOTHING)
+    # no field is this: with nothing for NULL, the empty text in quotes would be missing too
+    reader = spark.read.schema(schema).options(header=True, escape='"', nullValue="\x01 evenhand: nothing \x01")
     lines = reader.csv(list(map(_uri, lot.paths)), sep=delimiter)
     lines = lines.where(fn.coalesce(*inner, fn.lit(None)).isNotNull())
     return lines.select(*(fn.col(inner[lot.names.index(name)]).alias(f"n{i}") for i, name in enumerate(names)))
@@ -129,10 +122,11 @@ def _read_json(spark: Any, paths: Sequence[str]) -> Any:
     from pyspark.sql import functions as fn
     from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
 
-    reader = spark.read.options(columnNameOfCorruptRecord=CORRUPT, lineSep="\n")
+    corrupt = "evenhand cannot read"  # the column in which Spark puts lines that are no JSON
+    reader = spark.read.options(columnNameOfCorruptRecord=corrupt, lineSep="\n")
     places = list(map(_uri, paths))
     schema = reader.json(places).schema
-    if CORRUPT in schema.names:
+    if corrupt in schema.names:
         raise EvenhandError(
             f"{listing(paths)!r} has lines without a JSON object. Write one object per line, null where a value is missing."
         )

@@ -23,9 +23,6 @@ SCHEMES = {"s3": "AWS", "s3a": "AWS", "gs": "GOOGLE", "gcs": "GOOGLE", "az": "AZ
 TABLES = {"delta": "deltalake", "iceberg": "pyiceberg"}
 """Table formats and the packages that read their logs."""
 
-ICEBERG = {"AWS_ENDPOINT_URL": "s3.endpoint", "AWS_REGION": "s3.region"}
-"""Variables of the environment that PyIceberg does not look at, and what it calls them."""
-
 SPECIAL = (*TABLES, "parquet folder")
 """Kinds that an ending does not tell."""
 
@@ -112,7 +109,8 @@ def scan_special(paths: Sequence[str], kind: str, role: str) -> tuple[pl.LazyFra
         os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")  # else Polars warns that a plugin would be faster
         if not scheme(newest):
             return pl.scan_iceberg(Path(newest).resolve().as_uri()), f"{path} (Iceberg)"
-        options = {name: os.environ[key] for key, name in ICEBERG.items() if os.environ.get(key)}
+        unread = {"AWS_ENDPOINT_URL": "s3.endpoint", "AWS_REGION": "s3.region"}  # PyIceberg does not look at these
+        options = {name: os.environ[key] for key, name in unread.items() if os.environ.get(key)}
         return pl.scan_iceberg(newest, storage_options=options), f"{path} (Iceberg)"
     from deltalake import DeltaTable
 

@@ -27,9 +27,6 @@ QUERY, ROWS, CHECK, CHECKS = "query_number", "rows_told", "row_check", "check_to
 OFFSET, NOTHING = 1e-9, -99.0
 """What is added to a number before its logarithm is taken, and what stands for one that is missing."""
 
-TOLERANCE = 1e-8
-"""By how much the sums over a row may differ between here and the database, whose logarithms end in other digits."""
-
 AGAIN = "Print the query again with evenhand sql, and run that one."
 SAVE = "Save the rows as the query gave them."
 
@@ -225,7 +222,8 @@ def _changed(frame: pl.DataFrame) -> Any:
         terms += [np.where(np.isnan(v), NOTHING, np.log(OFFSET + np.abs(v)) + np.sign(v)) for v in values]
         for k, term in enumerate(terms, 1):
             checks += k * term
-        return ~np.isclose(checks, frame[CHECK].cast(pl.Float64).to_numpy(), rtol=0, atol=TOLERANCE, equal_nan=True)
+        expected = frame[CHECK].cast(pl.Float64).to_numpy()
+        return ~np.isclose(checks, expected, rtol=0, atol=1e-8, equal_nan=True)  # databases round logarithms otherwise
 
 
 def _checked(frame: pl.DataFrame, origin: str) -> pl.DataFrame:
