@@ -65,7 +65,6 @@ def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None =
         return _through_authors(listed[0], listed[1], group)
     if len(listed) != 1:
         raise EvenhandError(f"groups names {len(listed)} files. Pass one (items), or two (items to authors, authors).")
-
     table = _table(listed[0])
     item = _key(table, ITEMS, listed[0])
     others = [c for c in table.columns if c != item]
@@ -74,7 +73,7 @@ def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None =
         soft = open_labels(table.rename({item: "item"}), open_table(table), item="item")
         if isinstance(soft, Labels):
             return soft
-    label = _label(table, others, group, listed[0])
+    label = _label(others, group, listed[0])
     labelled = _unknown_as_null(table.select(pl.col(item).alias("item"), label))
     parts = labelled.with_columns(pl.col("group").str.split("|")).explode("group")
     if parts.height > labelled.height:
@@ -93,10 +92,9 @@ def _through_authors(books: str | Path, authors: str | Path, group: str | None) 
     author = _key(books_table, (*AUTHORS, "authors"), books)
     people = _table(authors)
     person = _key(people, AUTHORS, authors)
-    label = _label(people, [c for c in people.columns if c != person], group, authors)
-    labelled = _unknown_as_null(people.select(pl.col(person).cast(pl.String).alias("author"), label)).drop_nulls(
-        "group"
-    )
+    label = _label([c for c in people.columns if c != person], group, authors)
+    labelled = people.select(pl.col(person).cast(pl.String).alias("author"), label)
+    labelled = _unknown_as_null(labelled).drop_nulls("group")
     links = books_table.select(pl.col(item).alias("item"), pl.col(author).cast(pl.String).alias("author"))
     return _hard(links.join(labelled, on="author", how="left"), f"{books}, through {authors}")
 
@@ -114,7 +112,7 @@ def _unknown_as_null(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.when(~label.str.to_lowercase().is_in(UNKNOWN)).then(label).alias("group"))
 
 
-def _label(table: pl.DataFrame, others: Sequence[str], group: str | None, path: str | Path) -> pl.Expr:
+def _label(others: Sequence[str], group: str | None, path: str | Path) -> pl.Expr:
     named = _columns(others)
     chosen = group if group is not None else next((named[n] for n in GROUPS if n in named), None)
     if chosen is None and len(others) == 1:
