@@ -129,7 +129,7 @@ def exposure_entropy(
 @metric(Card(
     name="recommendation_popularity", symbol="ARP", title="Recommendation popularity", needs=Crosstab, compact=True,
     span=(1.0, math.inf), ideal=1.0, better="lower",
-    asks="How often is the typical item on a user's list shown to everybody?",
+    asks="How popular are the items on a user's list: how often is each shown in all?",
     undefined="nothing was shown", otherwise="nothing_shown",
     says="The items on a user's list are shown {estimate:number} times in all, on average{interval}.",
     formula=r"\mathrm{ARP} = \frac1{|U|} \sum_u \frac1{|L_u|} \sum_{j \in L_u} c_j",

@@ -81,7 +81,7 @@ def eed(
 @metric(Card(
     name="eer", symbol="EER", title="Expected exposure relevance", needs=Exposure,
     span=(0.0, math.inf), ideal=math.nan, better="higher",
-    asks="How well does exposure go where an ideal ranking by relevance would send it?",
+    asks="How well does exposure match what an ideal ranking by relevance would give?",
     undefined="there is no request", otherwise=_reason,
     says="Expected exposure relevance is {estimate:number}{interval}; higher is better aligned.",
     formula=r"2\, \epsilon_\pi^{\top} \epsilon^*", example="exposure 1.5 and 0.5, due 1 and 1 -> 4",

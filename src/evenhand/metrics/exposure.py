@@ -157,7 +157,7 @@ def log_eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0
 @metric(Card(
     name="rur", symbol="RUR", title="Realised utility ratio", needs=Exposure,
     span=(0.0, math.inf), ideal=1.0, better="ideal",
-    asks="Is the relevance that readers meet from each group in proportion to what the group has?",
+    asks="Is the relevance that readers see from each group in proportion to what the group offers?",
     undefined="one of the groups has no relevant item, or no relevant item of either was exposed",
     otherwise=_utility_reason,
     says="Of its relevance, {who} realises {estimate:number} times what {other} does{interval}.",

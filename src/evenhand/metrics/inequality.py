@@ -280,7 +280,7 @@ def _(s: Spectrum, estimate: Floats) -> Floats:
 @metric(Card(
     name="herfindahl", symbol="HHI", title="Herfindahl-Hirschman index", needs=Spectrum,
     span=(0.0, 1.0), ideal=lambda normalized: 0.0 if normalized else math.nan, better="lower",
-    asks="How likely are two grains of the total, drawn at random, to sit with the same unit?",
+    asks="How likely is it that two shares of the total, drawn at random, belong to the same unit?",
     undefined="no unit received anything; normalised also for a single unit", otherwise="single_member",
     says="The Herfindahl index of {amount} over {units} is {estimate:number}{interval}.",
     formula=r"HHI = \sum_i (x_i/S)^2,\quad \frac{HHI - 1/n}{1 - 1/n}", example="[1, 1, 2] -> 0.375",

@@ -23,7 +23,7 @@ SOURCE = ("rampisela2024",)
 @metric(Card(
     name="jain_index", symbol="Jain", title="Jain's index over items", needs=Crosstab, compact=True,
     span=(0.0, 1.0), ideal=1.0, better="higher",
-    asks="To how many items, shown equally often, is the catalogue as good as reduced, as a share of it?",
+    asks="What share of the catalogue, shown equally often, would be as even as this?",
     undefined="nothing was shown", otherwise="zero_total",
     says="By Jain's index, {estimate:percent} of the catalogue shown equally often would be as even as this{interval}.",
     formula=r"J = \frac{(\sum_j c_j)^2}{n \sum_j c_j^2}", example="times shown 0, 0, 0, 10 -> 0.25",
@@ -46,9 +46,9 @@ def jain_index(t: Crosstab) -> Floats:
 @metric(Card(
     name="satisfied_items", symbol="FSat", title="Fraction of satisfied items", needs=Crosstab, compact=True,
     span=(0.0, 1.0), ideal=1.0, better="higher",
-    asks="What share of the items is shown as often as an equal deal of the slots would show each at least?",
+    asks="What share of the items gets at least its equal share of the slots?",
     undefined="nothing was shown", otherwise="zero_total",
-    says="{estimate:percent} of the items are shown at least as often as an equal deal of the slots would show each{interval}.",
+    says="{estimate:percent} of the items get at least their equal share of the slots{interval}.",
     formula=r"\mathrm{FSat} = |\{j : c_j \ge \lfloor \textstyle\sum_i c_i / n \rfloor\}| / n",
     example="times shown 2, 1, 1, 0 -> 0.75",
     variants=(
@@ -74,7 +74,7 @@ def satisfied_items(t: Crosstab) -> Floats:
     name="count_disparity", symbol="VoCD", title="Disparity of counts between shown items", needs=Crosstab,
     compact=True,
     span=(0.0, 1.0), ideal=0.0, better="lower",
-    asks="Of two items that are shown at all, by what share is the rarer one behind?",
+    asks="Of two items that are shown at all, how much less often is the rarer one shown?",
     undefined="fewer than two items are shown",
     otherwise=lambda t, **_: "single_member" if t.popularity.any() else "zero_total",
     says="Of two items that are shown at all, the rarer one is shown {estimate:percent} less often on average{interval}.",
@@ -103,7 +103,7 @@ def count_disparity(t: Crosstab) -> Floats:
 @metric(Card(
     name="ai_disparity", symbol="AI-D", title="Disparity of items over all users", needs=Lists,
     span=(0.0, math.inf), ideal=0.0, better="lower",
-    asks="How far is what each item gets from all users together from an equal share?",
+    asks="How unequal is the attention that items get from all users together?",
     undefined="there are no users or no items", otherwise="empty",
     formula=r"\mathrm{AI\text{-}D} = \frac1n \sum_j \Big(\frac1{|U|}\sum_u e_{uj} - \bar e\Big)^2",
     example="lists 0 and 1 of two items -> 0",
@@ -122,7 +122,7 @@ def ai_disparity(t: Lists) -> Floats:
 @metric(Card(
     name="ii_disparity", symbol="II-D", title="Disparity of items user by user", needs=Lists,
     span=(0.0, math.inf), ideal=0.0, better="lower",
-    asks="How far is what each item gets from each single user from an equal share?",
+    asks="How unequal is the attention that items get from each single user?",
     undefined="there are no users or no items", otherwise="empty",
     formula=r"\mathrm{II\text{-}D} = \frac1{n|U|} \sum_{u,j} (e_{uj} - \bar e)^2",
     example="one item each of two -> 0.25",

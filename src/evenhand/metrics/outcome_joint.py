@@ -225,7 +225,7 @@ def _pseudo_inverse(gram: Floats) -> tuple[Floats, Floats, int]:
 @metric(Card(
     name="spline_gap", symbol="β_g", title="Outcome gap with the score as a spline", needs=Moments,
     span=(-np.inf, np.inf), ideal=0.0, better="ideal",
-    asks="Does the gap survive when the score may bend?",
+    asks="Is there still a gap when outcomes may depend on the score along a bent line?",
     undefined="the group or the reference is absent, or score and group cannot be told apart", otherwise="collinear",
     formula=r"Y = \sum_{g \ne ref} \beta_g 1(g) + \sum_k \gamma_k B_k(s) + \epsilon \text{ over all scores}",
     example="one gap per group; B_k are the hat functions on the edges of the score bins",

@@ -202,7 +202,7 @@ class Null:
 @metric(Card(
     name="pooled_gap", symbol="β̄_g", title="Outcome gap over all bins", needs=Moments,
     span=(-np.inf, np.inf), ideal=0.0, better="ideal",
-    asks="What gap does an average member of the group meet?",
+    asks="How large is the gap for an average member of the group?",
     undefined="the group or the reference is absent", otherwise="group_absent",
     formula=r"\sum_b n_{bg} \beta_{bg} / \sum_b n_{bg}",
     example="gaps of 0.1 and 0.3 in bins with 300 and 100 rows of the group -> 0.15",

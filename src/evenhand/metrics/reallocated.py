@@ -18,7 +18,7 @@ def _card(name: str, title: str, question: str, formula: str, sentence: str = ""
     """Card of a figure of a counterfactual."""
     usual: dict[str, Any] = {
         "span": (-math.inf, math.inf), "ideal": math.nan, "better": "", "undefined": "never", "needs": Change,
-        "references": ("yu2022",), "family": "outcome", "example": "a group holds 10 slots, and 12 when they are given again",
+        "references": ("yu2022",), "family": "outcome", "example": "a group holds 10 slots, and 12 after reallocation",
     }  # fmt: skip
     return Card(name=name, title=title, asks=question, formula=formula, says=sentence, **usual | more)
 
@@ -38,7 +38,7 @@ def slots_before(c: Change) -> Floats:
 
 
 @metric(_card(
-    "slots_after", "Slots given again", "How many slots would the group hold?", r"N^g_{cf}",
+    "slots_after", "Slots after reallocation", "How many slots would the group hold?", r"N^g_{cf}",
     "{group} would hold {estimate:number} slots.",
     span=(0.0, math.inf),
 ))  # fmt: skip
@@ -81,7 +81,7 @@ def slots_relative_change(c: Change) -> Floats:
 
 
 @metric(_card(
-    "mean_rank_before", "Mean rank as it was", "At which place do the slots of the group lie on average?", r"\bar r^g",
+    "mean_rank_before", "Mean rank as it was", "At what mean rank are the group's slots?", r"\bar r^g",
     "The mean rank of {group} is {estimate:number}.",
     span=(1.0, math.inf),
     undefined="the group holds no slot", otherwise="nothing_shown",
@@ -96,7 +96,7 @@ def mean_rank_before(c: Change) -> Floats:
 
 
 @metric(_card(
-    "mean_rank_after", "Mean rank given again", "At which place would they lie?", r"\bar r^g_{cf}",
+    "mean_rank_after", "Mean rank after reallocation", "At what mean rank would they be?", r"\bar r^g_{cf}",
     "The mean rank of {group} would be {estimate:number}.",
     span=(1.0, math.inf),
     undefined="the group holds no slot", otherwise="nothing_shown",
@@ -138,8 +138,8 @@ def outcome_before(c: Change) -> Floats:
 
 
 @metric(_card(
-    "outcome_after", "Outcome given again", "What would the slots be worth?", r"\sum_i \hat Y_i",
-    "The slots given again are worth an outcome of {estimate:number}.",
+    "outcome_after", "Outcome after reallocation", "What would the slots be worth?", r"\sum_i \hat Y_i",
+    "The reallocated slots are worth an outcome of {estimate:number}.",
 ))  # fmt: skip
 def outcome_after(c: Change) -> Floats:
     """Outcome if slots went to the highest predicted outcomes.

@@ -84,7 +84,7 @@ def exposure_tv(t: Crosstab) -> Floats:
 @metric(Card(
     name="exposure_kl", symbol="EKL", title="KL divergence of exposure", needs=Crosstab, compact=True,
     span=(0.0, math.inf), ideal=0.0, better="lower",
-    asks="How surprised would group b's mix of items leave someone who is shown group a's?",
+    asks="How much does the mix of items shown to group a diverge from that shown to group b?",
     undefined="a group has no users, or was shown nothing", otherwise=_nothing_shown,
     says="The items shown diverge[ ({versus} from {protected})] by {estimate:number} nats{interval}[; by chance {chance:number}].",
     formula=r"\mathrm{EKL} = \sum_j p_a(j) \ln \frac{p_a(j)}{p_b(j)}", example="a: item 2; b: items 1, 2 -> 0.6931",

@@ -33,7 +33,7 @@ def ndcg(t: Gained) -> Floats:
 @metric(Card(
     name="rank_biased_overlap", symbol="RBO", title="Rank-biased overlap", needs=Reordered,
     span=(0.0, 1.0), ideal=1.0, better="",
-    asks="How much of the old list would a reader who goes down both find in the new one?",
+    asks="Going down both lists, how much of the old one does a reader find in the new one?",
     undefined="the list is empty", otherwise="empty",
     says="The new lists overlap with the old ones by {estimate:number} (rank-biased){interval}.",
     formula=r"\frac{X_k}{k}p^k + \frac{1-p}{p}\sum_{d=1}^k \frac{X_d}{d}p^d",

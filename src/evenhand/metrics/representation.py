@@ -102,7 +102,7 @@ def _(lists: ShuffledLists, convention: str | None = None, **params: Any) -> Flo
 
 @metric(Card(
     name="fair", symbol="FAIR", title="FA*IR score", needs=Represented, span=(0.0, 1.0), ideal=1.0, better="higher",
-    asks="Going down the ranking, how little sign is there that the protected group is under-represented?",
+    asks="Going down the ranking, is the protected group under-represented (near 0) or not (near 1)?",
     undefined="the ranking is empty or has no labelled item", otherwise="no_labelled_items",
     says="The mean chance of as few protected items as seen, over all prefixes, is {estimate:number}{interval}"
     "[; random order would give {chance:number}].",

@@ -130,7 +130,7 @@ def _(s: Spectrum, estimate: Floats, p: float = 0.1) -> Floats:
 @metric(Card(
     name="share_ratio", symbol="S_u/S_l", title="Share ratio", needs=Spectrum, local=True,
     span=(0.0, math.inf), ideal=lambda upper, lower: (1 - upper) / lower if lower else math.nan, better="lower",
-    asks="How many times the bottom's share does the top hold?",
+    asks="How many times as much as the bottom does the top hold?",
     undefined="the bottom holds nothing", otherwise="zero_denominator",
     says="Those above the {upper:percent} mark get {estimate:number} times what the bottom {lower:percent} of {units} get{interval}.",
     formula=r"(1 - L(u)) / L(l)", example="[1, 2, 3, 4, 10], 0.8 over 0.2 -> 10",
@@ -158,7 +158,7 @@ def _(s: Spectrum, estimate: Floats, upper: float = 0.8, lower: float = 0.2) -> 
 @metric(Card(
     name="palma", symbol="Palma", title="Palma ratio", needs=Spectrum, local=True,
     span=(0.0, math.inf), ideal=0.25, better="lower",
-    asks="How many times the share of the bottom 40% do the top 10% hold?",
+    asks="How many times as much as the bottom 40% do the top 10% hold?",
     undefined="the bottom 40% hold nothing", otherwise="zero_denominator",
     says="The top 10% of {units} get {estimate:number} times the {amount} of the bottom 40%{interval}.",
     formula=r"(1 - L(0.9)) / L(0.4)", example="[1, 1, 1, 1, 6] -> 1.5",
@@ -256,7 +256,7 @@ def _inverse_influence(s: Spectrum, points: Floats, on_curve: Floats) -> Floats:
 @metric(Card(
     name="percentile", symbol="P_p", title="Percentile", needs=Spectrum, local=True, quantiles=lambda p: (p,),
     span=(0.0, math.inf), ideal=math.nan, better="", at_zero=0.0,
-    asks="What amount do a share p of the units not exceed?",
+    asks="What is the most that anybody among the bottom share p of units gets?",
     undefined="there are no units",
     says="{p:percent} of {units} get at most {estimate:number} {amount}{interval}.",
     formula=r"\min\{v : \#\{x \le v\} \ge p\,n\}", example="[1, 2, 3, 4, 10], p 0.5 -> 3",
@@ -276,7 +276,7 @@ def percentile(s: Spectrum, p: Fraction = 0.5) -> Floats:
     name="percentile_ratio", symbol="P_u/P_l", title="Percentile ratio", needs=Spectrum, local=True,
     quantiles=lambda lower, upper: (lower, upper),
     span=(0.0, math.inf), ideal=1.0, better="lower",
-    asks="How many times what someone near the bottom gets does someone near the top get?",
+    asks="How many times as much does a unit near the top get as one near the bottom?",
     undefined="the lower percentile is zero", otherwise="zero_denominator",
     says="At the {upper:percent} mark a unit gets {estimate:number} times the {amount} of one at the {lower:percent} mark{interval}.",
     formula=r"P_u / P_l", example="[1, 2, 3, 4, 10], 0.8 over 0.2 -> 4",
