@@ -132,7 +132,7 @@ def _move_up(lists: Ints, latest: Ints, rows: Ints, place: Ints, score: Floats) 
 
 
 def calibrated(slates: Slates, group: Ints, target: Floats, strength: float) -> Ints:
-    """Steck (2018): greedy (1 - strength) * scores - strength * KL(target || shares of the list).
+    """Steck (2018): greedy (1 - strength) * scores - strength * KL(target || shares).
 
     Only the best candidate left of each group can win, so each rank compares as many candidates as there are groups.
     """

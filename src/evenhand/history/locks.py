@@ -14,7 +14,7 @@ from evenhand.errors import EvenhandError
 
 @contextlib.contextmanager
 def only_writer(target: Path, patience: float = 60.0) -> Iterator[None]:
-    """Wait, for some seconds at most, until nobody else writes this file, and keep others waiting meanwhile.
+    """Wait up to `patience` seconds until nobody else writes this file, then keep others out.
 
     The lock is on a hidden neighbour, since the file itself is replaced. The neighbour is removed by whoever holds it: one who
     was waiting for it then finds that its name leads elsewhere, and takes the new one.

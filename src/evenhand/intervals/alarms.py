@@ -33,9 +33,10 @@ WEEK = 7
 
 
 class Calibrated(NamedTuple):
-    """Settings that were chosen together, on Gaussian, t(4), Laplace, gamma and exponential noise with autocorrelation 0.3.
+    """Settings of the control chart, chosen together.
 
-    `benchmarks/alarms.py` checks on other designs that the false-alarm rate holds and how soon shifts are found.
+    They were set on Gaussian, t(4), Laplace, gamma and exponential noise with autocorrelation 0.3. `benchmarks/alarms.py`
+    checks on other designs that the false-alarm rate holds and how soon shifts are found.
     """
 
     settled: int = 15  # residuals behind the spread before an alarm may be raised: 28 days where every day has a look

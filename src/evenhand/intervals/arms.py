@@ -25,7 +25,7 @@ MOST_CELLS = 1 << 20
 
 @dataclass(frozen=True)
 class PairedValues:
-    """(draws, metrics) values on both occasions, and the standard error of first - slope * second."""
+    """(draws, metrics) values on both occasions, and standard errors of first - slope * second."""
 
     first: Floats
     second: Floats
@@ -125,7 +125,7 @@ def with_volume_effect(
     rng: np.random.Generator,
     draws: int = 20,
 ) -> Contrast:
-    """The contrast with the effect of volume: the larger occasion thinned to the smaller one, averaged over draws.
+    """The contrast with the effect of volume: the larger occasion is thinned to the smaller one.
 
     Each event stays with the same chance. With `equal` the difference itself is the one at equal volume. Not worked out for
     more than 20 million units.

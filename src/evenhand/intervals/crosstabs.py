@@ -34,7 +34,7 @@ Weighted = tuple[int | Ints, Times]
 
 
 def affordable_draws(draws: int, groups: int, items: int, slots: float) -> int:
-    """As many draws as memory and time allow, at least 40: enough for an error, too few for percentiles."""
+    """As many draws as memory and time allow; at least 40, enough for an error."""
     most = min((1 << 25) // max(1, groups * items), int(WORK / max(1.0, slots)))
     return min(draws, max(40, most))
 
@@ -179,7 +179,7 @@ def values(replicates: ResampledLists, total: Crosstab, questions: Sequence[Ques
 def ends(
     question: Question, estimate: float, draws: Floats, how: Interval, users: int, chance: Floats | float = np.nan
 ) -> tuple[float, float]:
-    """Interval ends; too few draws (see `affordable_draws`) give a normal interval, not percentiles.
+    """Interval ends; percentiles, or normal where draws were too few (`affordable_draws`).
 
     A distance between two groups reads the noise of both as distance, so its bias is taken off. Other metrics say what
     so many users are shown, and their interval is for as many others. A distance that permuted labels (draws of

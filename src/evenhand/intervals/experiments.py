@@ -139,7 +139,7 @@ def defined_variance(draws: Floats) -> Floats:
 
 
 def values(tally: Buckets, specs: Sequence[MetricSpec], chosen: Bools, curves: int = 0) -> tuple[Floats, Floats]:
-    """(draws, metrics) values on what each draw's buckets give, and the Lorenz curves of the first draws."""
+    """(draws, metrics) values on the buckets of each draw, and Lorenz curves of the first draws."""
     results, curve = np.full((len(chosen), len(specs)), np.nan), np.full((min(curves, len(chosen)), len(GRID)), np.nan)
     for at, spectrum in tally.spectra(chosen):
         for i, a in enumerate(specs):
@@ -213,7 +213,7 @@ def _at_depth(
 
 
 def subsets(arm: Buckets, share: float, rng: np.random.Generator, draws: int = 400) -> tuple[Bools, Floats, Floats]:
-    """Draws of buckets at a share of an arm's units, their weights, and buckets left out of each.
+    """Draws of buckets at a share of an arm's units, their weights, and buckets left out.
 
     The number of buckets is the whole number below or above, in such proportion that the mean is right. An arm that is
     taken whole stands first, and the draws after it leave out a bucket each, for the error alone.

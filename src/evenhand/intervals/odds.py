@@ -44,7 +44,7 @@ MOST_CELLS = 400
 
 @dataclass(frozen=True)
 class Odds:
-    """The largest Kolmogorov distance to the reference over outcomes, with interval and chance level.
+    """The largest Kolmogorov distance to the reference, with interval and chance level.
 
     `chance` is its mean under permuted labels; `skipped`, that some outcomes had too few rows; `few_clusters`, that clusters
     are too few for an interval.
@@ -122,7 +122,7 @@ def _permuted_distances(
 
 
 def _every_nth(rows: int, sides: Sequence[int]) -> slice:
-    """Every n-th of the sorted rows, n such that each side keeps an eighth of `SPREAD` rows of its own."""
+    """Every n-th of the sorted rows, such that each side keeps an eighth of `SPREAD` rows."""
     step = min([rows // SPREAD, *(side // (SPREAD // 8) for side in sides)])
     return slice(max(step - 1, 0) // 2, None, max(step, 1))
 
@@ -141,7 +141,7 @@ def _permuted(n: int, size: int, draws: int, rng: np.random.Generator) -> Bools:
 
 
 def _kolmogorov(members: Bools, mask: Bools, score: Floats, weight: Floats) -> Floats:
-    """(draws,) Kolmogorov distance between the scores of members and of the others, among the rows of `mask`."""
+    """(draws,) Kolmogorov distance between scores of members and others, in the rows of `mask`."""
     at = np.flatnonzero(mask)
     ends = np.flatnonzero(np.append(score[at][1:] != score[at][:-1], True))  # the last row of each score
     mass = None if np.all(weight == 1) else weight[at]  # counts add up six times as fast

@@ -47,10 +47,11 @@ class Batch:
 
 @dataclass
 class RandomOrders:
-    """Random orders of lists of any size, so that no number depends on what other lists there are.
+    """Random orders of lists of any size.
 
-    Compositions of one size are put into the same orders. What is left of a random order is a random order, so orders are
-    drawn for the next of a few sizes and restricted to the items of the list; items that are shared out have orders of their own.
+    No number depends on what other lists there are. Compositions of one size are put into the same orders. What is left of a
+    random order is a random order, so orders are drawn for the next of a few sizes and restricted to the items of the list;
+    items that are shared out have orders of their own.
     """
 
     draws: int

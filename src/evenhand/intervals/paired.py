@@ -64,7 +64,7 @@ class Draws:
         return _random_signs(self._stream("swaps"), self.draws, min(self.requests, MANY))
 
     def more_signs(self) -> Iterable[Floats]:
-        """Further swaps, up to `swaps` in all: kept for the next pair of systems where they fit into 32 MiB."""
+        """Further swaps, up to `swaps` in all; kept for the next pair if they fit into 32 MiB."""
         return self._kept_signs if self.swaps * min(self.requests, MANY) <= 1 << 22 else self._draw_signs()
 
     @cached_property

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -22,8 +21,6 @@ from evenhand.tallies.ragged import Ints
 from evenhand.tallies.rows import Rows
 
 DRAWS = 4_999
-KEPT = 1 << 21
-"""Random signs that are held at a time as floats: 16 MiB."""
 
 
 def with_null_draws(m: Moments, gaps: Gaps, pooled: Pooled, rows: Callable[[], Rows | None]) -> Pooled:
@@ -54,28 +51,20 @@ def _flip_signs(pooled: Pooled) -> Pooled:
     drawn: dict[int, Floats] = {}
     for many, groups in alike.items():
         # Not as a product of matrices, which would be shared out between threads that wait for each other.
-        sums = [[np.einsum("dc,c->d", signs, parts) for parts in groups.values()] for signs in _sign_blocks(many)]
+        bits, at_once = _sign_bits(1 << (many - 1).bit_length())[:, :many], max(1, (1 << 21) // many)
+        blocks = (2.0 * bits[start : start + at_once] - 1 for start in range(0, DRAWS, at_once))
+        sums = [[np.einsum("dc,c->d", signs, parts) for parts in groups.values()] for signs in blocks]
         for g, sizes in zip(groups, map(np.concatenate, zip(*sums, strict=True)), strict=True):
             drawn[g] = np.abs(sizes) / np.sqrt((groups[g] ** 2).sum())
     return replace(pooled, drawn=drawn, few=few)
 
 
-def _sign_blocks(many: int) -> Iterable[Floats]:
-    """Blocks of draws of as many signs."""
-    table = _sign_table(1 << (many - 1).bit_length())[:, :many]
-    if table.dtype == np.float64:
-        return (table,)
-    at_once = max(1, KEPT // many)
-    return (2.0 * table[start : start + at_once] - 1 for start in range(0, DRAWS, at_once))
-
-
 @functools.lru_cache(maxsize=1)
-def _sign_table(many: int) -> np.typing.NDArray[Any]:
-    """Random signs shared by all groups and tables; stored as bits 0 and 1 where they are many."""
+def _sign_bits(many: int) -> np.typing.NDArray[np.int8]:
+    """(draws, many) random bits shared by all groups and tables, which must not be written to."""
     bits = stream(SEED, "flips", many).integers(0, 2, (DRAWS, many), dtype=np.int8)
-    signs = 2.0 * bits - 1 if bits.size <= KEPT else bits
-    signs.flags.writeable = False
-    return signs
+    bits.flags.writeable = False
+    return bits
 
 
 def _permute_labels(m: Moments, gaps: Gaps, pooled: Pooled, g: int, rows: Rows) -> Floats:

@@ -178,16 +178,16 @@ def _standard_errors(a: MetricSpec, s: Spectrum, estimate: Floats) -> Floats:
 def _draws(
     batch: Spectrum, specs: Sequence[MetricSpec], interval: Interval, streams: Sequence[Streams]
 ) -> tuple[list[Floats], list[Floats], list[Floats]]:
-    """Per metric, (slices, draws) values, standard errors, and values of the population drawn from.
+    """Per metric, (slices, draws) values, standard errors, and values of the population.
 
     Populations of a slice (their tails differ) are drawn in turn, each for its part of the draws.
     """
     studentised = interval.kind == "bootstrap"
     origins = likely_populations(batch) if studentised else batch.spread_out()
-    slices, populations_each, cells = origins.counts.shape
+    slices, populations, cells = origins.counts.shape
     values, errors, centres = ([np.full((slices, interval.draws), np.nan) for _ in specs] for _ in range(3))
     at_once = max(1, MOST_CELLS // max(1, slices * cells))
-    for which, part in enumerate(np.array_split(np.arange(interval.draws), populations_each)):
+    for which, part in enumerate(np.array_split(np.arange(interval.draws), populations)):
         origin = origins.among(which, which + 1)
         sizes = origin.counts.sum(-1)
         shares = (origin.counts / np.maximum(sizes, 1)[..., None])[:, 0]
@@ -208,7 +208,7 @@ def _draws(
 
 
 def draw_populations(streams: Streams, size: int, shares: Floats, draws: int) -> Ints:
-    """(draws, cells) multinomial counts; empty cells never move the streams, so padding does not."""
+    """(draws, cells) multinomial counts; empty cells (padding) never move the streams."""
     often = size * shares > OFTEN
     rare, left = np.flatnonzero((shares > 0) & ~often), np.full(draws, size)
     if len(rare) == len(shares):

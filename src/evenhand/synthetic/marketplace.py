@@ -141,14 +141,14 @@ def _check(arguments: dict[str, Any]) -> None:
 
 
 def _expected_outcome(mean: Floats, unsure: float, keep: Floats, part: float | None) -> Floats:
-    """The outcome expected where the qualification is normal around `mean`: 24 nodes are exact to 1e-9."""
+    """The outcome expected where the qualification is normal around `mean`, exact to 1e-9."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(24)
     outcomes = (_outcome(mean + unsure * x, keep, part) for x in nodes)
     return np.asarray(sum(w * outcome for w, outcome in zip(weights / weights.sum(), outcomes, strict=True)))
 
 
 def _outcome(z: Floats, keep: Floats, part: float | None, draw: np.random.Generator | None = None) -> Floats:
-    """Expected or drawn outcomes: a connection, or an application that is worth `part` without a recruiter's attention."""
+    """Expected or drawn outcomes: connections, or applications that get attention or `part`."""
     applied = 1 / (1 + np.exp(-z)) * keep
     attended = (
         1 / (1 + np.exp(-(z - 1.5))) if part is not None else np.ones_like(z)

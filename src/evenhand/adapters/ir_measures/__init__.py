@@ -44,7 +44,7 @@ SHARED = {
 
 
 class Mean(float):
-    """A mean over queries that knows how many it is of (`queries`) and how many have no value (`skipped`)."""
+    """A mean over `queries` queries; `skipped` others have no value."""
 
     queries: int
     skipped: int
@@ -75,13 +75,13 @@ class SkippingMean(measures.MeanAgg):
 
 
 class EvenhandMeasure(measures.Measure):
-    """A metric of evenhand under its paper's name; its parameters are those of the plain function."""
+    """A metric of evenhand under its paper's name, with the parameters of the function."""
 
     DEFAULT = math.nan
     METRIC: str
 
     def __repr__(self) -> str:
-        """As ir_measures writes it, also where a parameter is unknown, so that the error can quote it."""
+        """As ir_measures writes it, also with an unknown parameter, which the error quotes."""
         defaults = {n: p.default for n, p in self.SUPPORTED_PARAMS.items()}
         changed = {k: v for k, v in self.params.items() if k != "cutoff" and (k not in defaults or v != defaults[k])}
         return self._written(str(self.NAME), changed)

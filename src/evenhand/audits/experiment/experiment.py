@@ -24,7 +24,7 @@ from evenhand.audits.experiment.designs import (
 )
 from evenhand.audits.inequality import METRICS
 from evenhand.audits.parameters import Columns, Count, Label, Level, Metrics, Seed, Table, Takes, pairs
-from evenhand.audits.units import By, Population
+from evenhand.audits.units import By, Population, Units
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row
@@ -82,7 +82,7 @@ def _note(c: Comparison, a: MetricSpec, i: int, ratio_p: float, level: float | N
 
 
 def curves_of(compared: Sequence[Comparison], spec: ExperimentSpec, fewest: int) -> dict[str, Any]:
-    """Lorenz curves of the arms at equal volume, and how often re-assignment gave each difference."""
+    """Lorenz curves of arms at equal volume, and histograms of re-assigned differences."""
     shown = [c for c in compared if not c.few(fewest) and not c.broken][:40]  # as many as a chart can show
     lorenz: dict[str, list[Any]] = {}
     moved: dict[str, list[Any]] = {}
@@ -239,7 +239,7 @@ def _compare_arms(call: Call, spec: ExperimentSpec) -> ExperimentResult:
     unit, amount, randomized, has_interval = spec.unit, spec.amount, spec.randomized, spec.level is not None
     design = paired if randomized is None else units_randomized if randomized == unit else viewers_randomized
     trial = design(spec)
-    log_read, past, ratio = trial.units.log, trial.past, trial.ratio
+    past, ratio = trial.past, trial.ratio
     fewest = enough(call.min_units, spec.metrics, arms=2)
     meant = STANDS_FOR[design].format(units=plural(unit), randomized=plural(randomized or "")) if has_interval else None
     facts = {
@@ -253,13 +253,19 @@ def _compare_arms(call: Call, spec: ExperimentSpec) -> ExperimentResult:
         "randomized": randomized or "", "counted": randomized or unit, "control": str(trial.control),
         "chance": "what unequal volume alone gives" if randomized != unit else "what unequal numbers of units alone give",
     }  # fmt: skip
+    return _result(
+        call, spec, trial.units, rows_of(trial.compared, spec, float(ratio["p"]) if ratio else 1.0, fewest),
+        curves=curves_of(trial.compared, spec, fewest), words=words,
+        facts={k: v for k, v in facts.items() if v is not None},
+        counts={"arms": dict(trial.sizes)} | ({"sample_ratio": dict(ratio)} if ratio else {}),
+    )  # fmt: skip
+
+
+def _result(call: Call, spec: ExperimentSpec, units: Units, rows: list[Row], **parts: Any) -> ExperimentResult:
     columns = (*spec.amount_columns, "arm")
     return call.result(
-        rows_of(trial.compared, spec, float(ratio["p"]) if ratio else 1.0, fewest), backend=log_read.backend,
-        read=log_read.rows, dropped=log_read.dropped, slices=(*trial.units.by, *columns),
-        columns=(*trial.units.columns, *columns), curves=curves_of(trial.compared, spec, fewest), words=words,
-        facts={k: v for k, v in facts.items() if v is not None},
-        counts={"arms": dict(trial.sizes)} | ({"sample_ratio": dict(ratio)} if ratio else {}), of=ExperimentResult,
+        rows, backend=units.log.backend, read=units.log.rows, dropped=units.log.dropped, slices=(*units.by, *columns),
+        columns=(*units.columns, *columns), of=ExperimentResult, **parts,
     )  # fmt: skip
 
 
@@ -277,8 +283,8 @@ def _plan(call: Call, spec: ExperimentSpec, level: float) -> ExperimentResult:
             for arm in (name for name in shares if name != control):
                 where = spec.cells(units, label, amount) | {"arm": arm}
                 if few:
-                    hidden = [row(where, a.text, control_value=math.nan, detectable=math.nan) for a in spec.metrics]
-                    rows += map(suppressed, hidden)
+                    nothing = {"control_value": math.nan, "detectable": math.nan}
+                    rows += [suppressed(row(where, a.text, **nothing)) for a in spec.metrics]
                     continue
                 rng = stream(spec.seed, "power", amount.name, arm, *label)
                 by_size = _detectable_by_size(tally, spec, (shares[arm], shares[control]), level, rng)
@@ -296,20 +302,13 @@ def _plan(call: Call, spec: ExperimentSpec, level: float) -> ExperimentResult:
                         detectable=[float(by_size[t][0][i]) for t in times],
                         note=["extrapolated" if t > 1 else None for t in times],
                     )  # fmt: skip
-    words = {
-        "unit": spec.unit, "amount": str(spec.amount or "rows"), "randomized": str(spec.randomized),
-        "counted": str(spec.randomized),
-    }  # fmt: skip
+    randomised = dict.fromkeys(("randomized", "counted"), str(spec.randomized))
+    words = {"unit": spec.unit, "amount": str(spec.amount or "rows"), **randomised}
     facts = {
         "design": "planned", "randomized": spec.randomized, "shares": {str(k): v for k, v in shares.items()},
         "power": POWER, "population": units.population_words,
     }  # fmt: skip
-    columns = (*spec.amount_columns, "arm")
-    return call.result(
-        rows, backend=units.log.backend, read=units.log.rows, dropped=units.log.dropped, slices=(*units.log.by, *columns),
-        columns=(*units.columns, *columns), curves={"detectable": planned}, words=words, facts=facts, of=ExperimentResult,
-        planned=planned,
-    )  # fmt: skip
+    return _result(call, spec, units, rows, curves={"detectable": planned}, words=words, facts=facts, planned=planned)
 
 
 def _planned_shares(spec: ExperimentSpec) -> tuple[dict[Any, float], Any]:
@@ -329,7 +328,7 @@ def _planned_shares(spec: ExperimentSpec) -> tuple[dict[Any, float], Any]:
 def _detectable_by_size(
     tally: Buckets, spec: ExperimentSpec, shares: tuple[float, float], level: float, rng: np.random.Generator
 ) -> dict[float, tuple[Floats, Floats]]:
-    """The smallest difference and the metric's value, by multiple of the randomised units in the log.
+    """Detectable difference and metric's value, by multiple of the log's randomised units.
 
     Multiples above 1 follow the trend below it.
     """

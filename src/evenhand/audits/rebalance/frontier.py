@@ -40,7 +40,7 @@ class Candidates:
         cls, scored: Rankings, labels: Labels | LabelColumns | None, judgments: Judgments | None, top: int, attention: Attention,
         *, gains: bool = True,
     ) -> Candidates:  # fmt: skip
-        """Every candidate, sorted by request and falling score; equal scores by the order of item ids."""
+        """Every candidate, sorted by request and falling score; equal scores by item id."""
         rows = open_candidates(scored, labels, judgments, gains=gains)
         return cls(Slates.from_candidates(rows, top, attention.weights(top)), rows)
 
@@ -54,7 +54,7 @@ class Candidates:
         return self.rows.unowned
 
     def table(self, slates: Slates, which: Ints, lists: Ints, **columns: Any) -> Any:
-        """Lists (Q, top) of some requests as a frame of request, item and rank, and of what is the same for all of them."""
+        """Lists (Q, top) of some requests as a frame of request, item, rank and constant columns."""
         filled = lists >= 0
         row, place = np.nonzero(filled)
         return self.rows.table(which[row], slates.item[lists[filled]], place + 1, **columns)
@@ -81,7 +81,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Frontier:
-    """Policies of all strengths, the first as ranked, and what they give on learned and held-out requests."""
+    """Policies of all strengths, the first as ranked, and what they give on requests."""
 
     candidates: Candidates
     parts: Mapping[str, Part]
@@ -143,7 +143,7 @@ class Frontier:
         return pl.concat(tables).sort(keys)
 
     def curves(self) -> dict[str, dict[str, list[Any]]]:
-        """Lorenz polygons of every strength, and what each tenth of the providers, by exposure as ranked, gets."""
+        """Lorenz polygons of every strength, and what each tenth of the providers gets."""
         lorenz: dict[str, list[Any]] = {"strength": [], "population": [], "share": []}
         tenths: dict[str, list[Any]] = {"strength": [], "tenth": [], "before": [], "after": []}
         before = self.shares(0.0)
@@ -204,7 +204,7 @@ def least_gini(points: Points, ndcg: float) -> float:
 
 
 def headroom(points: Points, ndcg: float, gini: float, against: str) -> Headroom:
-    """Gini and relevance attainable by mixing policies, against served lists of this relevance and Gini."""
+    """Gini and relevance that mixing policies attains, against those of the served lists."""
     turned = [(1 - g, 1 - u) for u, g in points]  # evenness as relevance, and loss as inequality
     attainable = 1 - least_gini(turned, 1 - gini)
     return Headroom(ndcg, gini, min(gini, least_gini(points, ndcg)), max(ndcg, attainable), against)
@@ -212,7 +212,7 @@ def headroom(points: Points, ndcg: float, gini: float, against: str) -> Headroom
 
 @dataclass(frozen=True, repr=False)
 class RebalanceResult(Result):
-    """A frontier with three things to take away: a policy, a boost table, and who gains and loses."""
+    """A frontier, with its policies, boost tables, and who gains and loses."""
 
     frontier: Frontier | None = field(default=None, compare=False)
     left: Headroom | None = field(default=None, compare=False)

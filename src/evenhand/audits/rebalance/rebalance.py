@@ -255,7 +255,7 @@ def _served(frontier: Frontier, meter: Meter, lists: Any) -> tuple[Headroom, lis
 
 @dataclass(frozen=True)
 class Figure:
-    """A number of a policy, the same without each bucket of requests, and further cells of its row."""
+    """A number of a policy, the same without each bucket, and further cells of its row."""
 
     name: str
     estimate: float
@@ -329,14 +329,14 @@ class Meter:
         return Figure(a.text, estimate, without, a.span, {"ideal": a.ideal, "better": a.better}, note)
 
     def _welfare(self, name: str, welfare: Welfare, replay: Replayed) -> Figure:
-        """Additive welfare of exposure over its mean: 1 where all have the same, unbounded below where somebody has none."""
+        """Additive welfare of exposure over its mean: 1 where all have the same."""
         whole = replay.received
         without = np.array([welfare.value(np.maximum(x, 0.0) / x.mean()) for x in whole - replay.exposure])
         cells = {"ideal": 1.0, "better": "higher"}
         return Figure(name, welfare.value(whole / whole.mean()), without, (-np.inf, 1.0), cells)
 
     def _shares(self, target: Floats, replay: Replayed) -> list[Figure]:
-        """The distance from the target, and each provider's share beside its target and what candidates allow."""
+        """The distance from the target, and each provider's share with its target and reach."""
         whole, span = replay.received, (0.0, 1.0)
         rest = whole - replay.exposure
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -28,7 +28,7 @@ def matrix(rows: Any) -> Any:
 
 
 def adapter(question: Question) -> float:
-    """Group a is `versus`, group b `protected`, as its documentation names them; `base` and the like it has not."""
+    """Its value; group a is `versus` and group b `protected`, as its documentation has them."""
     metric, data = question["metric"], question["input"]
     functions = {**CATALOGUE, **SIDES, **JUDGED, **ERRORS, "mad": "mad_score"}
     corrected = metric == "item_gini" and question["parameters"] == {"corrected": True}
@@ -53,7 +53,7 @@ def adapter(question: Question) -> float:
 
 
 def shown(data: Mapping[str, Any]) -> Any:
-    """(users, items) 1 where it shows an item: a 0/1 matrix as it is, else the last sorted columns, NaN first."""
+    """(users, items) 1 where it shows an item: a 0/1 matrix as is, else the last sorted columns."""
     scores = matrix(data["scores"])
     if np.array_equal(scores, scores.astype(bool)):
         return scores
@@ -91,7 +91,7 @@ def with_missing_scores(question: Question) -> Prediction:
 
 
 def a_over_b(question: Question) -> Prediction:
-    """Mean of group a over mean of group b, on what it shows and with the truth cut like the scores."""
+    """Mean of group a over that of group b, on what it shows, the truth cut like the scores."""
     data, exposed = question["input"], shown(question["input"])
     truth = shown({**data, "scores": data["relevant"]})
     hits, sizes, expected = (exposed * truth).sum(1), exposed.sum(1), truth.sum(1)

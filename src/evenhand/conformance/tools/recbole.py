@@ -19,7 +19,7 @@ NAMES = {
 
 
 def lists(inputs: Mapping[str, Any]) -> list[list[int]]:
-    """Of each user, the items shown; RecBole numbers items from 1, for 0 is its padding, and needs lists of one length."""
+    """Of each user, the items shown, numbered from 1 (0 is padding), in lists of one length."""
     rows = [[j + 1 for j in row] for row in shown(inputs)]
     if len(set(map(len, rows))) != 1 or not rows[0]:
         raise NotImplementedError  # its recommender always fills a list

@@ -53,7 +53,7 @@ def with_tiny_zeros(question: Question) -> Prediction:
 
 
 def gini_of_pairs(question: Question) -> Prediction:
-    """The population Gini over one minus the sum of squared shares of the weights, which is 1 - 1/n where all count once."""
+    """The population Gini over 1 - sum of squared weight shares (1 - 1/n without weights)."""
     x, w = amounts_and_weights(question)
     w = w / w.sum()
     differences = (w[:, None] * w[None, :] * np.abs(x[:, None] - x[None, :])).sum()

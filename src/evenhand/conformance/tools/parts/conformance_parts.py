@@ -18,7 +18,7 @@ def version_of(name: str, package: str | None = None) -> Callable[[], str]:
 
 
 def shown(data: Mapping[str, Any]) -> list[list[int]]:
-    """Of each user, the columns shown, best first; of ties the lower column, of missing scores none."""
+    """Of each user, the columns shown, best first; ties by column, missing scores never."""
     rows = []
     for row in data["scores"]:
         present = [j for j, v in enumerate(row) if v is not None]
@@ -30,7 +30,7 @@ def shown(data: Mapping[str, Any]) -> list[list[int]]:
 
 
 def gini(amounts: Sequence[float], *, corrected: bool = False) -> float:
-    """Gini index by its definition, over n, or over n - 1 if corrected; NaN where nobody has anything."""
+    """Gini index over n, or over n - 1 if corrected; NaN where nobody has anything."""
     n, total = len(amounts), sum(amounts)
     spread = sum((2 * i - n - 1) * x for i, x in enumerate(sorted(amounts), start=1))
     return spread / ((n - 1 if corrected else n) * total) if total else math.nan
@@ -46,7 +46,7 @@ def ratio_of_sides(data: Mapping[str, Any], values: Sequence[float]) -> float:
 
 
 def graded(data: Mapping[str, Any]) -> tuple[list[float], int]:
-    """Grades of the listed items in order, then of the candidates that were left out, and how many are listed."""
+    """Grades of listed items in order, then of candidates left out; how many are listed."""
     left = list(data.get("candidates") or [])
     for gain in data["gains"]:
         if gain in left:
@@ -55,7 +55,7 @@ def graded(data: Mapping[str, Any]) -> tuple[list[float], int]:
 
 
 def two_scores(groups: Mapping[str, Any]) -> list[float]:
-    """The scores of all groups, of which the upper is a positive decision; tools of decisions know no third."""
+    """The two scores of all groups; the upper is a positive decision, a third is not known."""
     scores = sorted({s for rows in groups.values() for _, s, _ in rows})
     if len(scores) > 2:
         raise NotImplementedError
