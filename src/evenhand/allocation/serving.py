@@ -18,32 +18,11 @@ class Block:
     Attributes
     ----------
     rows : (b,) which requests. cost : (b, w) minus the gain, infinite behind the last candidate. item : (b, w) item codes.
-    column : (b, w) place among the candidates of the request.
     """
 
     rows: Ints
     cost: Floats
     item: np.typing.NDArray[np.int32]
-    column: np.typing.NDArray[np.int32]
-
-    def best(self, boosts: Floats, top: int) -> tuple[Ints, Floats]:
-        """(b, top) columns of the best, in order, and (b, w) the costs that decided."""
-        cost = self.cost - boosts[self.item]
-        return smallest(cost, top), cost
-
-    def within(self, cost: Floats, limit: Floats) -> Block:
-        """Candidates whose cost is at most the limit of their row."""
-        keep = cost <= limit[:, None]
-        counts = keep.sum(1)
-        if 2 * counts.max(initial=0) > keep.shape[1]:
-            return self
-        row, column = np.nonzero(keep)
-        place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-        shape = (len(keep), int(counts.max(initial=0)))
-        cost, item, number = np.full(shape, np.inf), np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-        for packed, whole in ((cost, self.cost), (item, self.item), (number, self.column)):
-            packed[row, place] = whole[row, column]
-        return Block(self.rows, cost, item, number)
 
 
 def smallest(cost: Floats, top: int) -> Ints:
@@ -66,43 +45,21 @@ def smallest(cost: Floats, top: int) -> Ints:
 
 
 class Server:
-    """Fills the lists of a set of requests repeatedly, under boosts that move little each time.
-
-    Candidates that no boosts within reach of the last ones can lift into a list are not looked at again until the boosts
-    have left that reach; the lists are those of a full sort.
-    """
+    """Fills the lists of a set of requests repeatedly, under other boosts each time."""
 
     def __init__(self, slates: Slates) -> None:
-        self.slates = slates
-        self._all = _blocks(slates)
-        self._near: list[Block] = []
-        self._at: Floats | None = None  # boosts around which the near ones were chosen
-        self._reach = -1.0
+        self.slates, self._blocks = slates, _blocks(slates)
 
     def fill(self, boosts: Floats) -> Ints:
         """(Q, top) positions of candidates by gain plus the item's boost; -1 behind a list's end."""
-        moved = np.inf if self._at is None else float(np.ptp(boosts - self._at))
-        if moved <= self._reach:
-            return self._lists(self._near, boosts)
-        # Four times as far as last time before all candidates are looked at again; at first that is not known.
-        self._reach = 4 * moved if np.isfinite(moved) else -1.0
-        self._at, self._near = boosts, []
-        return self._lists(self._all, boosts, look_around=self._reach >= 0)
-
-    def _lists(self, blocks: list[Block], boosts: Floats, *, look_around: bool = False) -> Ints:
         slates = self.slates
         lists = np.full((slates.requests, slates.top), -1, dtype=np.int64)
-        for block in blocks:
-            chosen, cost = block.best(boosts, slates.top)
-            costs = np.take_along_axis(cost, chosen, 1)
-            finite = np.isfinite(costs)
-            where = slates.starts[block.rows][:, None] + np.take_along_axis(block.column, chosen, 1)
-            lists[block.rows, : chosen.shape[1]] = np.where(finite, where, -1)
-            if look_around:
-                last = np.where(finite, costs, -np.inf).max(1)
-                short = slates.sizes[block.rows] <= slates.top
-                limit = np.where(short, np.finfo(np.float64).max, last + self._reach)
-                self._near.append(block.within(cost, limit))
+        for block in self._blocks:
+            cost = block.cost - boosts[block.item]
+            chosen = smallest(cost, slates.top)
+            is_candidate = np.isfinite(np.take_along_axis(cost, chosen, 1))
+            positions = slates.starts[block.rows][:, None] + chosen
+            lists[block.rows, : chosen.shape[1]] = np.where(is_candidate, positions, -1)
         return _best_first(lists, slates.attention)
 
 
@@ -127,10 +84,10 @@ def _blocks(slates: Slates) -> list[Block]:
         width = int(sizes[end - 1])
         begin = max(0, end - max(1, 1_000_000 // max(width, 1)))  # candidates that are looked at together
         rows = np.sort(by_size[begin:end])
-        column = np.arange(width, dtype=np.int32)
+        column = np.arange(width)
         inside = column < slates.sizes[rows][:, None]
         at = np.where(inside, slates.starts[rows][:, None] + column, 0)
         cost = np.where(inside, -gain[at], np.inf) if len(gain) else np.full(inside.shape, np.inf)
-        blocks.append(Block(rows, cost, item[at], np.broadcast_to(column, inside.shape)))
+        blocks.append(Block(rows, cost, item[at]))
         end = begin
     return blocks
