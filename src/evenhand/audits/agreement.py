@@ -55,7 +55,7 @@ def agreement(
     >>> eh.agreement(both).frame["note"][0]
     'constant_input'
     """
-    sources = [r for given in results for r in ([given] if isinstance(given, (Result, str, Path)) else given)]
+    sources = [r for element in results for r in ([element] if isinstance(element, (Result, str, Path)) else element)]
     read = [opened(r) for r in sources]
     if not read:
         raise EvenhandError("No result was given. Pass a result with systems.")

@@ -238,30 +238,27 @@ class Call:
         counted = {"rows": read, "dropped": dict(dropped), **counts}
         if hides or must_withhold(counted, self.min_units, rows):
             counted = {"rows": None, "withheld": WITHHELD}
-        facts_of_call = {**counted, "seed": self.seed}
+        record: dict[str, Any] = {**counted, "seed": self.seed}
         if "level" in self.arguments:
-            facts_of_call["level"] = self.arguments["level"]
+            record["level"] = self.arguments["level"]
         if self.audit.stands_for and self.interval.kind != "none":
-            facts_of_call["interval_for"] = self.audit.stands_for.format(
-                units=plural(self.arguments.get("unit") or "unit")
-            )
-        facts_of_call |= dict(facts)
-        if isinstance(facts_of_call.get("population"), Mapping):
-            facts_of_call["population"] = hidden_sizes(
-                facts_of_call["population"], self.min_units, parts="group" in plan
-            )
+            units = plural(self.arguments.get("unit") or "unit")
+            record["interval_for"] = self.audit.stands_for.format(units=units)
+        record |= facts
+        if isinstance(sizes := record.get("population"), Mapping):
+            record["population"] = hidden_sizes(sizes, self.min_units, parts="group" in plan)
         files = [value for value in self.arguments.values() if hasattr(type(value), "reading")]
         if files and files[0].reading:
-            facts_of_call["reading"] = files[0].reading
+            record["reading"] = files[0].reading
         if objects:
-            facts_of_call["needed_again"] = objects
-        parameters = self.parameters
-        placed = [name for name in plan if name != "audit" and parameters[name].positional]
+            record["needed_again"] = objects
+        placed = [name for name in plan if name != "audit" and self.parameters[name].positional]
         if placed != list(plan)[1:2]:  # not simply the first of them, as of most audits
-            facts_of_call["by_place"] = placed
-        if named := {n: parameters[n].takes.option for n in plan if n in parameters and parameters[n].takes.option}:
-            facts_of_call["options"] = named
-        return {**facts_of_call, "versions": versions(), "plan": plan, "plan_hash": self.hash}
+            record["by_place"] = placed
+        options_of = {name: self.parameters[name].takes.option for name in plan if name != "audit"}
+        if named := {name: option for name, option in options_of.items() if option}:
+            record["options"] = named
+        return {**record, "versions": versions(), "plan": plan, "plan_hash": self.hash}
 
     def result(
         self,

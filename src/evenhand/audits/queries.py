@@ -405,8 +405,8 @@ def _made_for_other(
         default = [] if parameter.required else [str(value) for value in _listed(parameter.default)]
         before, now = answers.roles.get(role, default), [str(value) for value in _listed(arguments.get(role))]
         if before != now:
-            was, asked = (f"{role}={', '.join(names)!r}" if names else f"no {role}" for names in (before, now))
-            words.append(f"{was}, not {asked}")
+            was, now_is = (f"{role}={', '.join(names)!r}" if names else f"no {role}" for names in (before, now))
+            words.append(f"{was}, not {now_is}")
     if not words:
         return None
     return EvenhandError(

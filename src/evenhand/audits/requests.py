@@ -131,8 +131,8 @@ def rows_of(
         for f, values in zip(measures, replicates, strict=True):
             cells = _row(dict(zip(names, where, strict=True)), f, s, part, values, call.interval)
             if small[s]:  # the audit's own cells are hidden too
-                own = {name: math.nan if isinstance(cells.get(name), float) else None for name in call.audit.extra}
-                cells = suppressed(cells) | own
+                extra = {name: math.nan if isinstance(cells.get(name), float) else None for name in call.audit.extra}
+                cells = suppressed(cells) | extra
             rows.append(cells)
     return rows
 

@@ -153,8 +153,9 @@ def _source_rows(cells: dict[str, Any], tally: Sources, figures: Sequence[str], 
     values, ends = _figures(parts), _ends(tally, parts, call, labels)
     spectra = Spectra.from_spectra([tally.spectrum_of(k) for k in range(len(tally))])
     gini = parse_metric("gini")
-    (own,) = estimates(spectra, [gini], interval, call.seed, [(*labels, name) for name in tally.names])
-    values["own_gini"], ends["own_gini"] = own.estimate, Ends(own.low, own.high, own.undefined_draws)
+    (source_gini,) = estimates(spectra, [gini], interval, call.seed, [(*labels, name) for name in tally.names])
+    values["own_gini"] = source_gini.estimate
+    ends["own_gini"] = Ends(source_gini.low, source_gini.high, source_gini.undefined_draws)
     warned = cautions(spectra) if interval.kind != "none" else [""] * len(tally)
     rows = []
     for k, name in enumerate(tally.names):

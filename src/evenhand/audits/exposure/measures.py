@@ -104,8 +104,8 @@ def _exposure_spec(ask: MetricSpec, attention: Attention | None, target: Any) ->
     if model is None and attention is None:
         model = ask.settled("attention")
     chosen = parse(model) if model is not None else attention or parse("uniform")
-    own = ask.params.get("target") if ask.card.needs is Exposed else None
-    aim = target if own is None else own
+    metric_target = ask.params.get("target") if ask.card.needs is Exposed else None
+    aim = target if metric_target is None else metric_target
     if isinstance(aim, Mapping):
         target_shares(aim, ())
     elif aim not in TARGETS:
