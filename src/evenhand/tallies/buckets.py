@@ -87,8 +87,7 @@ class Buckets:
         weights = None if weights is None else np.asarray(weights, dtype=np.float64)
         seen = np.arange(units) if weights is not None else np.flatnonzero(np.diff(table.indptr[: units + 1]))
         order = seen[np.argsort(received[seen], kind="stable")]
-        if not np.array_equal(order, np.arange(shape[0])):
-            table = table[order]
+        table = table[order]
         tally = cls(
             table.indptr.astype(np.int64),
             table.indices.astype(np.int32, copy=False),

@@ -2,7 +2,7 @@
 
 Clustered errors are squares of sums over whole clusters. Whatever line the rows are measured from and whatever each row
 weighs, such a sum is linear in five sums per cell: those of 1, u, v, u^2 and uv. `Clusters` has these sums. Of a table with
-many clusters they are read some clusters at a time, and only what was asked of them is kept (`PendingClusters`).
+many clusters they are read some clusters at a time, and only the results of calls are kept (`PendingClusters`).
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ class ClusterCall:
     """A call of a method of `Clusters`, after `steps` that change its lines or join its bins."""
 
     name: str
-    arguments: tuple[Any, ...] = ()
-    steps: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    arguments: tuple[Any, ...]
+    steps: tuple[tuple[str, tuple[Any, ...]], ...]
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -200,51 +200,55 @@ class PendingClusters:
         """Take the answers to all calls, in their order."""
         self.answers.update(zip(self.calls, answers, strict=True))
 
+    def _after(self, name: str, *arguments: Any) -> PendingClusters:
+        return replace(self, steps=(*self.steps, (name, arguments)))
+
     def tilted(self, by: Floats, turn: Floats) -> PendingClusters:
-        return replace(self, steps=(*self.steps, ("tilted", (by, turn))))
+        return self._after("tilted", by, turn)
 
     def shifted(self, by: Floats) -> PendingClusters:
-        return replace(self, steps=(*self.steps, ("shifted", (by,))))
-
-    def part(self, first: int, last: int) -> PendingClusters:
-        return replace(self, steps=(*self.steps, ("part", (first, last))), bins=last - first)
-
-    def merged(self, into: Ints) -> PendingClusters:
-        return replace(self, steps=(*self.steps, ("merged", (into,))), bins=int(into[-1]) + 1)
+        return self._after("shifted", by)
 
     def zeroed(self, cells: Bools) -> PendingClusters:
-        return replace(self, steps=(*self.steps, ("zeroed", (cells,))))
+        return self._after("zeroed", cells)
 
-    @property
-    def total(self) -> int:
-        return int(self._result(ClusterCall("total", (), self.steps), 2))
+    def part(self, first: int, last: int) -> PendingClusters:
+        return replace(self._after("part", first, last), bins=last - first)
 
-    def per_bin(self) -> Ints:
-        return np.asarray(self._result(ClusterCall("per_bin", (), self.steps), np.full(self.bins, 2)))
+    def merged(self, into: Ints) -> PendingClusters:
+        return replace(self._after("merged", into), bins=int(into[-1]) + 1)
 
-    def per_cell(self) -> Ints:
-        return np.asarray(self._result(ClusterCall("per_cell", (), self.steps), np.full(self.bins * self.groups, 2)))
-
-    def products(self, flat: Floats, tilt: Floats, bins: int | None = None) -> Floats:
-        size = flat.shape[1] * (bins or 1)
-        return np.asarray(self._result(ClusterCall("products", (flat, tilt, bins), self.steps), np.eye(size)))
-
-    def squares(self) -> Floats:
-        return np.asarray(self._result(ClusterCall("squares", (), self.steps), np.ones(self.bins * self.groups)))
-
-    def squared_sizes(self, flat: Floats, tilt: Floats, bend: Floats) -> float:
-        return float(self._result(ClusterCall("squared_sizes", (flat, tilt, bend), self.steps), 1.0))
-
-    def parts(self, flat: Floats, tilt: Floats) -> Floats | None:
-        """Contribution of each cluster, in order; None where more than `FLIPPED` add something."""
-        values: Floats | None = self._result(ClusterCall("parts", (flat, tilt), self.steps), None)
-        return values
-
-    def _result(self, call: ClusterCall, placeholder: Any) -> Any:
+    def _call(self, name: str, placeholder: Any, *arguments: Any) -> Any:
+        """The result of a call, or a placeholder of its shape while calls are recorded."""
+        call = ClusterCall(name, arguments, self.steps)
         if self.answers:
             return self.answers[call.key]
         self.calls.setdefault(call.key, call)
         return placeholder
+
+    @property
+    def total(self) -> int:
+        return int(self._call("total", 2))
+
+    def per_bin(self) -> Ints:
+        return np.asarray(self._call("per_bin", np.full(self.bins, 2)))
+
+    def per_cell(self) -> Ints:
+        return np.asarray(self._call("per_cell", np.full(self.bins * self.groups, 2)))
+
+    def products(self, flat: Floats, tilt: Floats, bins: int | None = None) -> Floats:
+        return np.asarray(self._call("products", np.eye(flat.shape[1] * (bins or 1)), flat, tilt, bins))
+
+    def squares(self) -> Floats:
+        return np.asarray(self._call("squares", np.ones(self.bins * self.groups)))
+
+    def squared_sizes(self, flat: Floats, tilt: Floats, bend: Floats) -> float:
+        return float(self._call("squared_sizes", 1.0, flat, tilt, bend))
+
+    def parts(self, flat: Floats, tilt: Floats) -> Floats | None:
+        """Contribution of each cluster, in order; None where more than `FLIPPED` add something."""
+        values: Floats | None = self._call("parts", None, flat, tilt)
+        return values
 
 
 @dataclass(frozen=True)
@@ -255,7 +259,7 @@ class Parts:
     ids: list[Any]
 
     @classmethod
-    def from_values(cls, values: Floats, ids: Any) -> Parts:
+    def from_values(cls, values: Floats, ids: Sequence[Any]) -> Parts:
         chosen = np.flatnonzero(values)
         if _too_many(values):
             return cls(None, [])
@@ -281,7 +285,7 @@ def _too_many(parts: Floats) -> bool:
 
 
 Answers = list[list[Any]]
-"""To every question about every binning."""
+"""Results of the calls of every binning."""
 
 
 @dataclass(frozen=True)
@@ -301,46 +305,28 @@ class ClusterLoop:
         v = batch.floats("outcome") - self.fine.level.ravel()[cell] - self.fine.slope.ravel()[cell] * u
         weight = batch.floats("weight") if "weight" in batch.names else None
         cluster = np.repeat(np.arange(batch.groups), np.diff(batch.starts))
-        ids = _Ids(batch, [])
+        ids = batch.firsts(["cluster"]).values("cluster")
         parts = []
         for first, last in batches_of_rows(batch.starts, 1 << 16):  # rows at a time, for arrays to stay in the cache
             rows = slice(int(batch.starts[first]), int(batch.starts[last]))
             w = None if weight is None else weight[rows]
             clusters = Clusters.from_sorted(cluster[rows] - first, cell[rows], u[rows], v[rows], (bins, groups), w)
-            fine = replace(self.fine, clusters=clusters)
-            parts.append(
-                [
-                    _answer(use.merge_bins(fine).clusters, calls, replace(ids, first=first))
-                    for use, calls in zip(self.uses, self.calls, strict=True)
-                ]
-            )
+            binned = [use.merge_bins(replace(self.fine, clusters=clusters)).clusters for use in self.uses]
+            pairs = zip(binned, self.calls, strict=True)
+            parts.append([_answer(clusters, calls, ids[first:last]) for clusters, calls in pairs])
         return functools.reduce(self.merge, parts)
 
     def merge(self, first: Answers, second: Answers) -> Answers:
-        """The answers over the clusters of two batches: everything adds up."""
+        """The results over the clusters of two batches: everything adds up."""
         pairs = zip(first, second, strict=True)
         return [[a + b for a, b in zip(left, right, strict=True)] for left, right in pairs]
 
     def finished(self, answers: Answers) -> Answers:
-        """The answers as they were asked for, once all clusters were read."""
+        """The results as the calls return them, once all clusters were read."""
         return [[a.in_order() if isinstance(a, Parts) else a for a in of_binning] for of_binning in answers]
 
 
-@dataclass
-class _Ids:
-    """The ids of the clusters of a batch from the `first` on, looked up where somebody asks."""
-
-    batch: Batch
-    values: list[Any]
-    first: int = 0
-
-    def __getitem__(self, i: int) -> Any:
-        if not self.values:
-            self.values.extend(self.batch.firsts(["cluster"]).values("cluster"))
-        return self.values[self.first + i]
-
-
-def _answer(clusters: Any, calls: Sequence[ClusterCall], ids: _Ids) -> list[Any]:
+def _answer(clusters: Any, calls: Sequence[ClusterCall], ids: Sequence[Any]) -> list[Any]:
     answers, measured = [], dict[tuple[Any, ...], Any]()
     for call in calls:
         stepped, key = clusters, tuple[Any, ...]()

@@ -22,7 +22,6 @@ from evenhand.tallies.clusters import ClusterLoop, Clusters, PendingClusters
 from evenhand.tallies.ragged import Ints, sums_by
 
 if TYPE_CHECKING:
-    from evenhand.sources.engine import Cells
     from evenhand.sources.outcomes import Outcomes
 
 POWERS = tuple((i, j) for j in range(3) for i in range(5 - j))
@@ -449,13 +448,12 @@ def sums_query(rows: str, edges: Floats, lines: str, outcome_ends: tuple[float, 
 
 
 def _summed(view: Outcomes, rows: str, edges: Floats, origin: Floats, level: Floats, slope: Floats) -> Moments:
+    """The moments of the rows in fine bins, measured from these lines."""
     bins, groups = level.shape
     lines = view.bring_cells(bins, origin=np.repeat(origin, groups), level=level.ravel(), slope=slope.ravel())
     cells = view.engine.cells(sums_query(rows, edges, lines, view.outcome_ends, weighted=view.weighted))
-    return _moments(cells, cells.integers("bin") * groups + view.codes(cells), origin, level, slope)
+    at = cells.integers("bin") * groups + view.codes(cells)
 
-
-def _moments(cells: Cells, at: Ints, origin: Floats, level: Floats, slope: Floats) -> Moments:
     def place(name: str, blank: float = 0.0) -> Floats:
         out = np.full(level.size, blank)
         out[at] = cells.floats(name)
@@ -467,10 +465,9 @@ def _moments(cells: Cells, at: Ints, origin: Floats, level: Floats, slope: Float
             sums[..., i, j] = place(f"{kind}_{i}{j}")
         return sums
 
-    is_weighted = "square_00" in cells.names
     return Moments(
         powers("sum"), origin, level, slope, place("low", np.inf), place("high", -np.inf), place("above"), place("below"),
-        squares=powers("square") if is_weighted else None, row_counts=place("row_count") if is_weighted else None,
+        squares=powers("square") if view.weighted else None, row_counts=place("row_count") if view.weighted else None,
     )  # fmt: skip
 
 

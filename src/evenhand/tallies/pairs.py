@@ -317,27 +317,22 @@ class PairCounts:
         if negatives is None or rng is None:
             needed = f"SELECT {columns([*keys, 'score', 'relevance', 'label'])} FROM ({query}) AS scored"
             parts = engine.tallied(needed, keys, [], partial(_count, read=read, groups=len(names)))
-            heads, order = sort_heads([part.heads for part in parts] or [_no_heads(scores)], keys)
-            nothing = np.zeros((0, len(names), len(names)))
-            _refuse_many(len(heads), len(names))
-            wins, pairs = (
-                np.concatenate([nothing, *(getattr(part, name) for part in parts)])[order] for name in ("wins", "pairs")
-            )
-            unlabelled = sum(part.unlabelled for part in parts)
+            counted = _Counted.merge(parts or [_Counted.empty(scores, len(names))], keys)
+            _refuse_many(len(counted.heads), len(names))
         else:
             # Draws go on from one request to the next, so requests are brought into order first.
             lists = engine.tallied(query, keys, ["relevance", "item"], read)
-            items = ScoredItems.joined(lists, _no_heads(scores), keys)
-            heads, unlabelled = items.heads, items.unlabelled
-            wins, pairs = items.count_pairs(len(names), negatives, rng)
-        if sides.unknown == "raise" and unlabelled:
+            items = ScoredItems.joined(lists, _Counted.empty(scores, len(names)).heads, keys)
+            counted = _Counted(items.heads, *items.count_pairs(len(names), negatives, rng), items.unlabelled)
+        if sides.unknown == "raise" and counted.unlabelled:
             raise EvenhandError(
-                f"{unlabelled:,} scored items have no group. Add them to groups, or pass unknown='drop' or 'group'."
+                f"{counted.unlabelled:,} scored items have no group. Add them to groups, or pass unknown='drop' or 'group'."
             )
         facts = {
-            "scored_items_without_judgment": lost, "unlabelled_scored_items": unlabelled, "requests": len(heads),
+            "scored_items_without_judgment": lost, "unlabelled_scored_items": counted.unlabelled, "requests": len(counted.heads),
         }  # fmt: skip
-        return cls(Requests.from_heads(heads, scores.slices), Pairs(wins, pairs, names, protected, versus), facts)
+        tally = Pairs(counted.wins, counted.pairs, names, protected, versus)
+        return cls(Requests.from_heads(counted.heads, scores.slices), tally, facts)
 
 
 @dataclass(frozen=True)
@@ -394,19 +389,29 @@ class ScoredItems:
 
 @dataclass(frozen=True)
 class _Counted:
+    """(Q, g, g) wins and pairs of some requests, what these are called, and their items without a label."""
+
     heads: Cells
     wins: Floats
     pairs: Floats
     unlabelled: int
 
+    @classmethod
+    def empty(cls, scores: Rankings, groups: int) -> _Counted:
+        heads = scores.engine.cells(f"SELECT {columns(scores.keys)} FROM ({scores.sql}) AS scored LIMIT 0")
+        nothing = np.zeros((0, groups, groups))
+        return cls(heads, nothing, nothing, 0)
+
+    @classmethod
+    def merge(cls, parts: Sequence[_Counted], keys: Sequence[str]) -> _Counted:
+        heads, order = sort_heads([part.heads for part in parts], keys)
+        wins, pairs = (np.concatenate([getattr(part, name) for part in parts])[order] for name in ("wins", "pairs"))
+        return cls(heads, wins, pairs, sum(part.unlabelled for part in parts))
+
 
 def _count(batch: Batch, read: Callable[[Batch], ScoredItems], groups: int) -> _Counted:
     items = read(batch)
     return _Counted(items.heads, *items.count_pairs(groups), items.unlabelled)
-
-
-def _no_heads(scores: Rankings) -> Cells:
-    return scores.engine.cells(f"SELECT {columns(scores.keys)} FROM ({scores.sql}) AS scored LIMIT 0")
 
 
 def _refuse_many(requests: int, groups: int) -> None:

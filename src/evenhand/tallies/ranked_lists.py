@@ -94,16 +94,11 @@ class SumsByItem:
         """(rows, draws) by name, with every item taken as often as (items, draws) `counts` say."""
         from scipy.sparse import csr_array
 
-        rows = len(self.edges) - 1
-        sums = {name: np.zeros((rows, counts.shape[1])) for name in self.values}
-        for start, stop in batches_of_rows(self.edges, 1 << 16):  # entries times draws are held at a time
-            span = slice(int(self.edges[start]), int(self.edges[stop]))
-            taken = counts.take(self.items[span], axis=0).astype(np.float64)
-            edges, at = self.edges[start : stop + 1] - self.edges[start], np.arange(len(taken))
-            for name, values in self.values.items():
-                table = csr_array((values[span], at, edges), shape=(stop - start, len(taken)))
-                sums[name][start:stop] = table @ taken
-        return sums
+        shape, weights = (len(self.edges) - 1, len(counts)), counts.astype(np.float64)
+        return {
+            name: np.asarray(csr_array((values, self.items, self.edges), shape=shape) @ weights)
+            for name, values in self.values.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -113,8 +108,8 @@ class CrossedSums:
     Attributes
     ----------
     items : number of items.
-    rankings : by name (items, scores, ("a", attention), ("g", attention)), rankings times groups and one; judged : by name
-        (worth, relevant, ("t", attention)), requests times groups and one, or None.
+    rankings : by name (items, scores, ("attended", attention), ("gained", attention)), rankings times groups and one; judged : by name
+        (worth, relevant, ("due", attention)), requests times groups and one, or None.
     sizes : of groups, one row for each and one.
     """
 
@@ -144,8 +139,8 @@ def _with_sums(exposure: GroupExposure, ranked: Mapping[Any, Floats], judged: Ma
         return {name[1]: values for name, values in sums.items() if isinstance(name, tuple) and name[0] == kind}
 
     return replace(
-        exposure, items=ranked["items"], attended=by_attention(ranked, "a"), gained=by_attention(ranked, "g"),
-        scores=ranked.get("scores"), worth=judged.get("worth"), relevant=judged.get("relevant"), due=by_attention(judged, "t"),
+        exposure, items=ranked["items"], attended=by_attention(ranked, "attended"), gained=by_attention(ranked, "gained"),
+        scores=ranked.get("scores"), worth=judged.get("worth"), relevant=judged.get("relevant"), due=by_attention(judged, "due"),
     )  # fmt: skip
 
 
@@ -228,9 +223,12 @@ def query(tables: JudgedRankings, spec: ListSpec, keys: str, items: str, numbers
     `keys` number the rankings; `items` the items; `numbers` the requests of the table `due`, which says what is due to a
     grade.
     """
-    chosen = {"request_number": "keys.request_number", "ranking": "keys.ranking", "place": "ranked.place"}
-    chosen |= {"code": f"COALESCE(ranked.label, {spec.groups})", "share": "ranked.share"}
-    chosen |= {name: f"ranked.{name}" for name in ("shown", "score", "probability") if name in tables.types}
+    # Narrow columns: all rows of the rankings are sorted, in memory where they fit.
+    codes = {"request_number": "keys.request_number", "ranking": "keys.ranking"}
+    codes["code"] = f"COALESCE(ranked.label, {spec.groups})"
+    chosen = {"place": "ranked.place"} | {name: f"CAST({code} AS INTEGER)" for name, code in codes.items()}
+    present = [name for name in ("shown", "score", "probability") if name in tables.types]
+    chosen |= {name: f"ranked.{name}" for name in (*present, *(["share"] if tables.soft else []))}
     needs_relevance = tables.judged is not None and spec.needs_relevance
     if needs_relevance:
         chosen["relevance"] = f"COALESCE({tables.relevance}, 0)"
@@ -309,7 +307,7 @@ class ListRows:
         weights = list_attention(spec.specs, ranking, place, relevance, seen, first)
         due = {attention: batch.floats(f"due_{j}") for j, attention in enumerate(spec.due)} if "due_0" in names else {}
         return cls(
-            ranking, batch.integers("request_number"), batch.integers("code"), batch.floats("share"),
+            ranking, batch.integers("request_number"), batch.integers("code"), batch.floats("share") if soft else np.ones(len(batch)),
             seen.astype(np.float64) if shown is None else shown, weights, first, item, relevance, column("score"),
             np.ones(len(batch)) if probability is None else probability, due,
         )  # fmt: skip
@@ -373,10 +371,12 @@ class ListRows:
         """Cell of ranking and group, item, and by name what the item adds to the cell's sums."""
         assert self.item is not None  # noqa: S101  (asked for by the query)
         values: dict[Any, Floats] = {"items": self.share * self.shown}
-        values |= {("a", attention): self.share * self.weights[attention] for attention in required.specs}
+        values |= {("attended", attention): self.share * self.weights[attention] for attention in required.specs}
         if self.relevance is not None:
             gained = required.among(required.gained)
-            values |= {("g", attention): self.share * self.weights[attention] * self.relevance for attention in gained}
+            values |= {
+                ("gained", attention): self.share * self.weights[attention] * self.relevance for attention in gained
+            }
         if required.scores and self.score is not None:
             values["scores"] = self.share * self.score
         return self.ranking * (groups + 1) + self.code, self.item, values
@@ -511,7 +511,7 @@ def _judged_by_item(
     ).sorted_by(["number"])
     share, relevance, number = rows.floats("share"), rows.floats("relevance"), rows.integers("number")
     values: dict[Any, Floats] = {"worth": share * relevance, "relevant": share * (relevance > 0)}
-    values |= {("t", spec): share * rows.floats(f"due_{j}") for j, spec in enumerate(specs)}
+    values |= {("due", spec): share * rows.floats(f"due_{j}") for j, spec in enumerate(specs)}
     low, high = (
         np.searchsorted(number, judged.which, side=side) for side in ("left", "right")
     )  # a request of several slices is in each
@@ -554,20 +554,7 @@ class SampledLists:
         distinct, times = np.unique(chosen, return_inverse=True)
         groups = len(exposure.labels)
         keys = tables.engine.bring(exposure.keys.take(distinct).with_column("list_number", np.arange(len(distinct))))
-        numbers = {
-            "list_number": "keys.list_number", "place": "ranked.place", "code": f"COALESCE(ranked.label, {groups})",
-        }  # fmt: skip
-        selected = {name: f"CAST({number} AS INTEGER)" for name, number in numbers.items()}  # they may travel far
-        if tables.soft:
-            selected["share"] = "ranked.share"
-        if relevance:
-            selected["relevance"] = f"COALESCE({tables.relevance}, 0)"
-        query = f"""
-        SELECT {select(selected)}
-        FROM {tables.source(relevance=relevance)}
-        JOIN {keys} AS keys ON {tables.same_ranking("ranked", "keys")}
-        {"WHERE ranked.shown > 0" if "shown" in tables.types else ""}
-        """
+        query = _lists_query(tables, keys, groups, relevance=relevance)
         rows = tables.engine.cells(query).sorted_by(["list_number", "place", "code"])
         at, place, code = (rows.integers(name) for name in ("list_number", "place", "code"))
         bounds = run_bounds(at, place)  # rows of one item
@@ -595,6 +582,24 @@ class SampledLists:
         return replace(
             self, at=self.at[rows], ranks=self.ranks[rows], kinds=self.kinds[rows], relevance=self.relevance[rows]
         )
+
+
+def _lists_query(tables: JudgedRankings, keys: str, groups: int, *, relevance: bool) -> str:
+    """SQL of the rows of the rankings in the table `keys`, which numbers them."""
+    numbers = {
+        "list_number": "keys.list_number", "place": "ranked.place", "code": f"COALESCE(ranked.label, {groups})",
+    }  # fmt: skip
+    selected = {name: f"CAST({number} AS INTEGER)" for name, number in numbers.items()}  # they may travel far
+    if tables.soft:
+        selected["share"] = "ranked.share"
+    if relevance:
+        selected["relevance"] = f"COALESCE({tables.relevance}, 0)"
+    return f"""
+    SELECT {select(selected)}
+    FROM {tables.source(relevance=relevance)}
+    JOIN {keys} AS keys ON {tables.same_ranking("ranked", "keys")}
+    {"WHERE ranked.shown > 0" if "shown" in tables.types else ""}
+    """
 
 
 def refuse_many_rows(rows: int) -> None:

@@ -111,19 +111,14 @@ class Spectrum:
     @cached_property
     def total(self) -> Floats:
         """Everything that was received."""
-        out: Any = np.zeros(self._lead())
-        for at in self._cells():
-            out = out + dot(self.mass[..., at], self.values[..., at])
-        return np.asarray(out)
+        return dot(self.mass, self.values)
 
     def sum_of(self, per_unit: Floats) -> Floats:
         """Sum over units of a quantity per cell; cells without units add nothing, even if infinite."""
-        out: Any = 0.0
-        for at in self._cells():
-            mass, each = self.mass[..., at], per_unit[..., at]
-            part = dot(mass, each)
-            out = out + (part if np.isfinite(part).all() else np.where(mass > 0, mass * each, 0.0).sum(-1))
-        return np.asarray(out, dtype=np.float64) + np.zeros(self._lead())
+        sums = dot(self.mass, per_unit)
+        if not np.isfinite(sums).all():
+            sums = np.where(self.mass > 0, self.mass * per_unit, 0.0).sum(-1)
+        return np.asarray(sums + np.zeros(self._lead()))
 
     def spread_out(self) -> Spectrum:
         """This spectrum with an axis of one entry before the cells, for replicates of each."""
@@ -132,10 +127,8 @@ class Spectrum:
 
     def among(self, start: int, stop: int) -> Spectrum:
         """Some neighbours along the axis before the cells."""
-        parts = (
-            part if part is None else part[..., start:stop, :] for part in (self.values, self.counts, self.weights)
-        )
-        return Spectrum(*parts)  # type: ignore[arg-type]
+        weights = None if self.weights is None else self.weights[..., start:stop, :]
+        return Spectrum(self.values[..., start:stop, :], self.counts[..., start:stop, :], weights)
 
     def walk(self) -> Iterator[Block]:
         """The cells from the poorest up, a block at a time."""
@@ -148,19 +141,16 @@ class Spectrum:
     def _blocks(self) -> Iterator[Block]:
         reached: Any = np.zeros((*self._lead(), 1))
         before: Any = reached
-        for at in self._cells():
-            mass, values = self.mass[..., at], self.values[..., at]
+        cells = self.values.shape[-1]
+        for start in range(0, cells, BLOCK):
+            mass, values = self.mass[..., start : start + BLOCK], self.values[..., start : start + BLOCK]
             yield Block(values, mass, reached, before)
-            if at.stop < self.values.shape[-1]:
+            if start + BLOCK < cells:
                 reached = reached + mass.sum(-1, keepdims=True)
                 before = before + dot(mass, values)[..., None]
 
     def _lead(self) -> tuple[int, ...]:
         return np.broadcast_shapes(self.counts.shape[:-1], self.values.shape[:-1])
-
-    def _cells(self) -> Iterator[slice]:
-        cells = self.values.shape[-1]
-        return (slice(start, min(start + BLOCK, cells)) for start in range(0, cells, BLOCK))
 
     def reason(self) -> str:
         """Why nothing can be said about this spectrum, or nothing."""
@@ -174,13 +164,8 @@ class Spectrum:
 
     def merge(self, other: Spectrum) -> Spectrum:
         """Add another shard; the order of shards never matters."""
-        weighted = self.weights is not None or other.weights is not None
-        weights = [w if w is not None else np.ones_like(s.values) for s in (self, other) for w in [s.weights]]
-        return collapse(
-            np.concatenate([self.values, other.values]),
-            np.concatenate([self.counts, other.counts]),
-            np.concatenate(weights) if weighted else None,
-        )
+        both = Spectra.from_spectra([self, other])
+        return collapse(both.values, both.counts, both.weights)
 
     def padded(self, zeros: float) -> Spectrum:
         """Add units that received nothing."""
@@ -225,13 +210,11 @@ class Spectrum:
         number, size, amount = (part[: int(last) + 1] for part in sums)
         filled, whole, zeros = number > 0, pure > 0, ~above
         mean = amount[filled] / np.where(size[filled] > 0, size[filled], 1.0)
-        return collapse(
-            np.concatenate([self.values[zeros], mean, values[whole]]),
-            np.concatenate([self.counts[zeros], number[filled], pure[whole]]),
-            self.weights
-            if self.weights is None
-            else np.concatenate([self.weights[zeros], size[filled] / number[filled], weights[whole]]),
-        )
+        new_weights = None
+        if self.weights is not None:
+            new_weights = np.concatenate([self.weights[zeros], size[filled] / number[filled], weights[whole]])
+        new_values = np.concatenate([self.values[zeros], mean, values[whole]])
+        return collapse(new_values, np.concatenate([self.counts[zeros], number[filled], pure[whole]]), new_weights)
 
     def _each(self, lead: tuple[int, ...]) -> Iterator[Spectrum]:
         """Every replicate by itself, without its empty cells."""
@@ -252,13 +235,15 @@ class Spectrum:
         if self.weights is not None:
             return self
         first = int(np.searchsorted(self.values, 0.0, side="right"))
-        starts = run_starts(bin_codes(self.values[first:], width))
-        counts = np.add.reduceat(self.counts[first:], starts) if len(starts) else np.zeros(0)
-        amount = np.add.reduceat(self.counts[first:] * self.values[first:], starts) if len(starts) else np.zeros(0)
-        head = slice(0, first)
-        return Spectrum(
-            np.concatenate([self.values[head], amount / counts]), np.concatenate([self.counts[head], counts])
-        )
+        return self._joined(first, run_starts(bin_codes(self.values[first:], width)))
+
+    def _joined(self, first: int, starts: Ints) -> Spectrum:
+        """The cells from `first` on in bins that begin at `starts`, each at its mean."""
+        if not len(starts):
+            return self
+        counts = np.add.reduceat(self.counts[first:], starts)
+        means = np.add.reduceat(self.counts[first:] * self.values[first:], starts) / counts
+        return Spectrum(np.append(self.values[:first], means), np.append(self.counts[:first], counts))
 
     def gathered(self, parts: int, separate_rank: float = 0.0, near: Sequence[tuple[float, float]] = ()) -> Spectrum:
         """Units in fewer cells, each at its mean, for curves and sums; weighted ones unchanged.
@@ -281,23 +266,12 @@ class Spectrum:
         even, factor = np.arange(1, parts) / parts, 16 / parts
         ends = 2.0 ** np.arange(0.0, np.log2(reach[-1] / 8), factor)  # further in, even parts are narrower
         grid = np.arange(np.log2(values[0]), np.log2(values[-1]), factor)[1:]
-        starts = np.unique(
-            np.concatenate(
-                [
-                    [0],
-                    *(_alone(cum_amount, cum_amount[-1] * even), np.searchsorted(values, 2.0**grid)),
-                    *(
-                        _alone(reach, edges)
-                        for edges in (reach[-1] * even, ends, (reach[-1] - ends)[::-1], [separate_rank, separate_rank])
-                    ),
-                    *(np.arange(*np.searchsorted(reach, ranks) + np.array([0, 2])) for ranks in near),
-                ]
-            )
-        )
-        starts = starts[starts < len(values)].astype(np.int64)
-        joined = np.add.reduceat(counts, starts)
-        mean = np.add.reduceat(counts * values, starts) / joined
-        return Spectrum(np.concatenate([self.values[:first], mean]), np.concatenate([self.counts[:first], joined]))
+        begins = [np.zeros(1), _alone(cum_amount, cum_amount[-1] * even), np.searchsorted(values, 2.0**grid)]
+        rank_edges = (reach[-1] * even, ends, (reach[-1] - ends)[::-1], [separate_rank, separate_rank])
+        begins += [_alone(reach, edges) for edges in rank_edges]
+        begins += [np.arange(*np.searchsorted(reach, ranks) + np.array([0, 2])) for ranks in near]
+        starts = np.unique(np.concatenate(begins)).astype(np.int64)
+        return self._joined(first, starts[starts < len(values)])
 
 
 def _alone(cumulated: Floats, edges: Any) -> Ints:
@@ -369,11 +343,9 @@ class Spectra:
     def each(self, change: Callable[[Spectrum], Spectrum], chosen: Bools | None = None) -> Spectra:
         """Every slice, or those `chosen`, made into another."""
         at = np.ones(len(self), dtype=bool) if chosen is None else chosen
-        return (
-            Spectra.from_spectra([change(self[i]) if at[i] else self[i] for i in range(len(self))])
-            if at.any()
-            else self
-        )
+        if not at.any():
+            return self
+        return Spectra.from_spectra([change(self[i]) if at[i] else self[i] for i in range(len(self))])
 
     def coarse(self, min_units: int) -> Spectra:
         """Every slice with so many neighbours at their mean."""

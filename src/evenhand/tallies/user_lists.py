@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -191,7 +192,9 @@ class UserLists:
         """The lists of every slice, under its own reading, in one pass over all scores."""
         ends = np.cumsum([0, *(part.user_count for part in scores.slices)])
         cuts = tuple(SliceCut.from_slice(part, r) for part, r in zip(scores.slices, readings, strict=True))
-        pieces = scores.engine.tallied(scores.query, ["owner"], ["is_truth", "item"], CutUsers(ends, cuts))
+        pieces = scores.engine.tallied(
+            scores.query, ["owner"], ["is_truth", "item"], partial(_cut_users, ends=ends, cuts=cuts)
+        )
         for role, repeats in zip(
             ("scores", "relevant"), zip(*(piece.repeats for piece in pieces), strict=True), strict=False
         ):
@@ -326,33 +329,26 @@ class Piece:
     repeats: tuple[Repeats, Repeats]
 
 
-@dataclass(frozen=True, slots=True)
-class CutUsers:
-    """Cuts the scores of whole users: those of slice i are `ends[i]` to `ends[i + 1]`."""
-
-    ends: Ints
-    cuts: Sequence[SliceCut]
-
-    def __call__(self, batch: Batch) -> Piece:
-        owners, lengths = batch.firsts(["owner"]).integers("owner"), np.diff(batch.starts)
-        items, values = batch.integers("item"), batch.floats("value")
-        is_truth = batch.integers("is_truth").astype(bool)
-        user = np.repeat(np.arange(len(owners)), lengths)
-        repeated = np.flatnonzero((items[1:] == items[:-1]) & (is_truth[1:] == is_truth[:-1]) & (user[1:] == user[:-1]))
-        repeats = [_repeats(repeated[is_truth[repeated] == kind], owners[user], items) for kind in (False, True)]
-        slices = np.searchsorted(self.ends, owners, side="right") - 1
-        parts = []
-        for i in np.unique(slices).tolist():
-            chosen = slices == i
-            rows = np.repeat(chosen, lengths)
-            numbers = (np.cumsum(chosen) - 1)[user]
-            tables = []
-            for kind in (False, True):
-                at = np.flatnonzero(rows & (is_truth == kind))
-                starts = starts_of(np.bincount(numbers[at], minlength=int(chosen.sum())))
-                tables.append(Ragged(starts, items[at], values[at]))
-            parts.append((i, (owners[chosen] - self.ends[i], self.cuts[i].lists(*tables))))
-        return Piece(parts, (repeats[0], repeats[1]))
+def _cut_users(batch: Batch, ends: Ints, cuts: Sequence[SliceCut]) -> Piece:
+    """The lists of a batch of whole users; those of slice i are `ends[i]` to `ends[i + 1]`."""
+    owners, lengths = batch.firsts(["owner"]).integers("owner"), np.diff(batch.starts)
+    items, values = batch.integers("item"), batch.floats("value")
+    is_truth = batch.integers("is_truth").astype(bool)
+    user = np.repeat(np.arange(len(owners)), lengths)
+    repeated = np.flatnonzero((items[1:] == items[:-1]) & (is_truth[1:] == is_truth[:-1]) & (user[1:] == user[:-1]))
+    repeats = [_repeats(repeated[is_truth[repeated] == kind], owners[user], items) for kind in (False, True)]
+    slices = np.searchsorted(ends, owners, side="right") - 1
+    parts = []
+    for i in np.unique(slices).tolist():
+        chosen = slices == i
+        rows, numbers = np.repeat(chosen, lengths), (np.cumsum(chosen) - 1)[user]
+        tables = []
+        for kind in (False, True):
+            at = np.flatnonzero(rows & (is_truth == kind))
+            starts = starts_of(np.bincount(numbers[at], minlength=int(chosen.sum())))
+            tables.append(Ragged(starts, items[at], values[at]))
+        parts.append((i, (owners[chosen] - ends[i], cuts[i].lists(*tables))))
+    return Piece(parts, (repeats[0], repeats[1]))
 
 
 def _repeats(at: Ints, owners: Ints, items: Ints) -> Repeats:
