@@ -88,8 +88,9 @@ def test_clusters_whose_rows_cancel_out_have_no_error():
 
 def test_residuals_of_a_cell_of_one_outcome_are_none_however_many_rows():
     n = 300_000
-    m = Moments.from_arrays(np.zeros(n), np.where(np.arange(n) % 2, 0.3, 7.7), np.zeros(n), np.arange(n) % 2, shape=(1, 2),
-                   around=(np.zeros(1), np.full((1, 2), 3.1), np.zeros((1, 2))))  # fmt: skip
+    outcome = np.where(np.arange(n) % 2, 0.3, 7.7)
+    m = Moments.from_arrays(np.zeros(n), outcome, np.zeros(n), np.arange(n) % 2, shape=(1, 2))
+    m = m.measured_from(np.full((1, 2), 3.1), np.zeros((1, 2)))
     assert not m.residuals(m.mean_outcome, m.slope).sums[..., 0, 2].any()
 
 

@@ -67,6 +67,16 @@ def whole(labels: Sequence[Any]) -> list[Any]:
     return [None if missing(v) else int(v) for v in labels]
 
 
+def whole_labels(labels: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], ...]:
+    """Labels of slices, column by column as their owner wrote them.
+
+    >>> whole_labels([(1.0, 0.5), (2.0, 1.0), (None, 1.0)])
+    ((1, 0.5), (2, 1.0), (None, 1.0))
+    """
+    by_column = [whole(column) for column in zip(*labels, strict=True)]
+    return tuple(zip(*by_column, strict=True)) if by_column else tuple(labels)
+
+
 def one_or_several(side: Any) -> Any:
     """A single label as it is; a list, set, range or column of labels as a list."""
     if isinstance(side, (list, tuple, set, frozenset, range)):

@@ -19,6 +19,7 @@ from evenhand.intervals.jackknife import both_ends, viewer_ends
 from evenhand.intervals.kinds import Estimates, Interval
 from evenhand.intervals.spectra import MANY, MOST_CELLS, estimates
 from evenhand.intervals.tails import cautions
+from evenhand.labels import whole_labels
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.report.charts.lorenz_curves import corners, stops
 from evenhand.report.words.text import plural
@@ -27,7 +28,7 @@ from evenhand.sources.logs import Amount, NanPolicy
 from evenhand.streams import stream
 from evenhand.tallies.assignment import Assignment
 from evenhand.tallies.buckets import Buckets, BucketSlices
-from evenhand.tallies.slices import Label, Slices, whole_labels
+from evenhand.tallies.slices import Label, Slices
 from evenhand.tallies.spectrum import Spectrum
 
 OTHER_VIEWERS = (

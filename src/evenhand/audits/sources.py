@@ -18,12 +18,13 @@ from evenhand.intervals.parts import WIDE, Ends, blank, drawn_ends, linearised_e
 from evenhand.intervals.rules import ANYTHING
 from evenhand.intervals.spectra import estimates
 from evenhand.intervals.tails import cautions
+from evenhand.labels import whole_labels
 from evenhand.metrics.decomposition import SourceParts, source_influence, source_parts
 from evenhand.results import Result
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.slicing import Bins
 from evenhand.streams import stream
-from evenhand.tallies.slices import Label, whole_labels
+from evenhand.tallies.slices import Label
 from evenhand.tallies.sources import Sources, SourceSlices
 from evenhand.tallies.spectrum import Spectra, Spectrum
 

@@ -11,6 +11,7 @@ from evenhand.audits.declare import log
 from evenhand.audits.parameters import Takes, pairs
 from evenhand.audits.population import padded
 from evenhand.errors import EvenhandError
+from evenhand.labels import whole_labels
 from evenhand.sources.columns import INTEGERS
 from evenhand.sources.logs import Amount, Log, NanPolicy, open_log
 from evenhand.sources.opening import open_table
@@ -18,7 +19,7 @@ from evenhand.sources.populations import open_population, varying, with_slices_o
 from evenhand.sources.relation import Relation, is_number
 from evenhand.sources.slicing import Bins, Slicing, slicing
 from evenhand.sources.sql import nan_as_null, quoted
-from evenhand.tallies.slices import Edges, Label, Legend, Slices, whole_labels
+from evenhand.tallies.slices import Edges, Label, Legend, Slices
 
 ONLY_SEEN = "only units seen"
 

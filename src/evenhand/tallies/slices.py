@@ -14,7 +14,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.labels import order, whole
+from evenhand.labels import order
 from evenhand.sources.quantiles import quantile_edges
 from evenhand.sources.slicing import Bins
 from evenhand.sources.sql import columns, double, nan_as_null
@@ -123,16 +123,6 @@ def rows_in_order(labels: Sequence[Label]) -> list[int]:
     [2, 0, 1]
     """
     return sorted(range(len(labels)), key=lambda i: [order(v) for v in labels[i]])
-
-
-def whole_labels(labels: Sequence[Label]) -> tuple[Label, ...]:
-    """Labels of slices, column by column as their owner wrote them.
-
-    >>> whole_labels([(1.0, 0.5), (2.0, 1.0), (None, 1.0)])
-    ((1, 0.5), (2, 1.0), (None, 1.0))
-    """
-    by_column = [whole(column) for column in zip(*labels, strict=True)]
-    return tuple(zip(*by_column, strict=True)) if by_column else tuple(labels)
 
 
 def rounded(values: Floats, digits: int = 12) -> Floats:

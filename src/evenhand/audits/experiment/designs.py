@@ -14,13 +14,14 @@ from evenhand.cards import MetricSpec
 from evenhand.errors import EvenhandError, listing
 from evenhand.intervals.arms import paired_contrast, units_contrast, with_volume_effect
 from evenhand.intervals.experiments import Contrast, contrast, sample_ratio, undefined_contrast, volume_ratio
+from evenhand.labels import whole_labels
 from evenhand.sources.logs import Amount, Log, NanPolicy
 from evenhand.sources.relation import comparable
 from evenhand.streams import stream
 from evenhand.tallies.assignment import Assignment
 from evenhand.tallies.buckets import Buckets, BucketSlices
 from evenhand.tallies.paired_amounts import PairedAmounts, PairedSlices, arms_of, refuse_several_arms
-from evenhand.tallies.slices import Label, Slices, whole_labels
+from evenhand.tallies.slices import Label, Slices
 from evenhand.tallies.spectrum import Spectrum
 
 

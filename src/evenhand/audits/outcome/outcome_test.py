@@ -22,16 +22,15 @@ from evenhand.audits.parameters import Columns, Count, Countable, Label, Level, 
 from evenhand.cards import Floats, MetricSpec, parse_metrics
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row
+from evenhand.labels import whole_labels
 from evenhand.metrics.outcome import Covariance, gaps, mean_errors
 from evenhand.metrics.outcome_joint import spline
 from evenhand.metrics.outcome_pooled import pooled
 from evenhand.sources.outcomes import NARROWEST, UNKNOWN, Missing, Outcomes, Roles, open_outcomes
 from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
-from evenhand.tallies.moments import BinnedMoments, Moments
-from evenhand.tallies.moments import ScoreBins as ScoreBins
+from evenhand.tallies.moments import BinnedMoments, Moments, ScoreBins
 from evenhand.tallies.rows import Rows
 from evenhand.tallies.slices import Label as SliceLabel
-from evenhand.tallies.slices import whole_labels
 
 MOST_ROWS = 2_000_000
 """Rows whose labels can be permuted: more of them are not read into memory, and a group with few outcomes gets no p."""
