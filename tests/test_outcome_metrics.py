@@ -133,7 +133,7 @@ def test_few_rows_on_one_side_leave_few_degrees_of_freedom_to_the_joint_test():
     found = module.gaps(Moments.from_arrays(np.ones(340), y, np.zeros(340), g, shape=(1, 2)), 0)
     parts = np.array([y[g == k].var() / (g == k).sum() for k in (0, 1)])
     freedom = parts.sum() ** 2 / (parts**2 / [299, 39]).sum()
-    assert found.steady[0, 1] == pytest.approx(freedom)
+    assert found.welch_freedom[0, 1] == pytest.approx(freedom)
     assert joint.joint_test(found).p == pytest.approx(
         module.two_sided(found.estimate[0, 1] / found.error[0, 1], freedom)
     )

@@ -70,8 +70,13 @@ def theoretical(a: MetricSpec, s: Spectrum, rng: np.random.Generator) -> list[Fa
 def _unchanged(criterion: str, base: float, others: Sequence[float]) -> Fact:
     if not math.isfinite(base):
         return Fact(criterion, "undefined")
-    difference = max(abs(x - base) / (abs(base) or 1.0) for x in others)
-    return Fact(criterion, "yes" if difference <= SAME else "no", difference)
+    return _is_zero(criterion, max(abs(x - base) / (abs(base) or 1.0) for x in others))
+
+
+def _is_zero(criterion: str, difference: float, note: str = "") -> Fact:
+    if math.isnan(difference):
+        return Fact(criterion, "undefined", note=note)
+    return Fact(criterion, "yes" if difference <= SAME else "no", difference, note)
 
 
 def _adjustable(a: MetricSpec, s: Spectrum) -> Fact:
@@ -127,21 +132,19 @@ def _subgroups(a: MetricSpec, s: Spectrum, rng: np.random.Generator) -> Fact:
         groups = [p[g] for g in range(len(p))]
         values, sizes, totals = np.array([[a.on(s), s.size, s.total] for s in groups]).T
         weights = sizes / sizes.sum() if a.metric is mean else (totals / totals.sum()) ** 2
-        return _settled(abs(float(np.where(weights > 0, weights * values, 0.0).sum()) - whole))
+        return _is_zero("subgroups", abs(float(np.where(weights > 0, weights * values, 0.0).sum()) - whole))
     decomposition = parts(p, typing.cast("Index", identity), **a.params)
     if identity == "gini":
         overlap = float(decomposition.total - decomposition.within - decomposition.between)
-        return Fact("subgroups", "with overlap", overlap, "needs_overlap") if overlap > SAME else _settled(overlap)
+        return (
+            Fact("subgroups", "with overlap", overlap, "needs_overlap")
+            if overlap > SAME
+            else _is_zero("subgroups", overlap)
+        )
     if identity == "atkinson":
         product = (1 - decomposition.within) * (1 - decomposition.between)
-        return _settled(float(abs(product - (1 - decomposition.total))), "multiplicative")
-    return _settled(float(abs(decomposition.within + decomposition.between - decomposition.total)))
-
-
-def _settled(difference: float, note: str = "") -> Fact:
-    if math.isnan(difference):
-        return Fact("subgroups", "undefined", note=note)
-    return Fact("subgroups", "yes" if difference <= SAME else "no", difference, note)
+        return _is_zero("subgroups", float(abs(product - (1 - decomposition.total))), "multiplicative")
+    return _is_zero("subgroups", float(abs(decomposition.within + decomposition.between - decomposition.total)))
 
 
 def _transfer(a: MetricSpec, s: Spectrum, base: float) -> Fact:

@@ -56,7 +56,7 @@ def largest_of_sides(difference: Difference, terms: Terms, weights: Floats, kind
     against_itself = (terms.part[kinds] == counts) & (terms.whole[kinds] == terms.sizes[kinds])
     if difference.plain and against_itself.all() and (np.diff(weights, axis=1) <= 0).all():
         return arranged(terms, weights, kinds, first=(2 * counts <= terms.sizes[kinds])[:, None])
-    if _looked_at(weights) * (counts.max(initial=0) + 1) > MOST_STATES:
+    if _last_counted(weights) * (counts.max(initial=0) + 1) > MOST_STATES:
         if not difference.symmetric:
             raise EvenhandError(
                 f"A ranking of {weights.shape[1]:,} items is too long for the exact maximum of a ratio. "
@@ -77,7 +77,7 @@ def largest_of_sides(difference: Difference, terms: Terms, weights: Floats, kind
 def longest_paths(terms: Terms, weights: Floats, kinds: Ints) -> Floats:
     """(U,) the largest sum over prefixes, going through all states."""
     counts, sizes = (a[kinds].astype(np.int64) for a in (terms.counts, terms.sizes))
-    last = np.minimum(sizes, _looked_at(weights))  # what comes later adds nothing
+    last = np.minimum(sizes, _last_counted(weights))  # what comes later adds nothing
     protected = np.arange(counts.max(initial=0) + 1)[:, None]
     # With fewer, more unprotected items would have been seen than there are.
     possible = (protected <= counts) & (protected >= last - (sizes - counts))
@@ -104,7 +104,7 @@ def longest_paths(terms: Terms, weights: Floats, kinds: Ints) -> Floats:
     return longest
 
 
-def _looked_at(weights: Floats) -> int:
+def _last_counted(weights: Floats) -> int:
     """Labelled items down to the last prefix that counts."""
     return int(np.flatnonzero(weights.any(0)).max(initial=-1)) + 1
 

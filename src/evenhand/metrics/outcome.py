@@ -77,7 +77,7 @@ class Gaps:
     # (..., B, G) cells that would hold enough outcomes of either kind if their group did as its bin does
     likely: Bools
     # (..., B, G) degrees of freedom of each robust error by Welch and Satterthwaite; infinite for other errors
-    steady: Floats
+    welch_freedom: Floats
     reference: int  # position of the reference group
 
     @cached_property
@@ -162,7 +162,7 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
     residual = m.residuals(np.nan_to_num(fitted.level), fitted.slope[..., None])
     flat, tilt = influence(m, fitted, defined, reference)
     across, clusters, small = None, None, thin(rows, m.above, m.below)
-    steady = np.full(rows.shape, np.inf)
+    welch_freedom = np.full(rows.shape, np.inf)
     if covariance == "cluster":
         per_bin, across = _clustered(residual, flat, tilt, n, k)
         bins, groups = rows.shape
@@ -175,15 +175,17 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
         block, freedom = _sandwich(residual, flat, tilt, n, k, covariance)
         total = np.inf if covariance == "HC1" else float(np.sum(np.maximum(n - k, 0)))
         if covariance == "HC1":
-            steady = _welch(residual.squared[..., :3, 2], flat, tilt, rows)
-    estimate = np.where(np.abs(estimate) <= dust(m)[..., None, None], 0.0, estimate)
+            welch_freedom = _welch(residual.squared[..., :3, 2], flat, tilt, rows)
+    estimate = np.where(np.abs(estimate) <= rounding_error(m)[..., None, None], 0.0, estimate)
     # Cells that would hold enough events of both kinds at the rate of their bin.
     rarer = np.minimum(m.above.sum(-1, keepdims=True), m.below.sum(-1, keepdims=True))
     likely = rows * rarer >= FEWEST_EXPECTED * np.maximum(n[..., None], 1)
-    return Gaps(estimate, block, across, freedom, total, clusters, fitted, rows, small, likely, steady, reference)
+    return Gaps(
+        estimate, block, across, freedom, total, clusters, fitted, rows, small, likely, welch_freedom, reference
+    )
 
 
-def dust(m: Moments) -> Floats:
+def rounding_error(m: Moments) -> Floats:
     """Differences of outcomes up to this size are rounding, and make a gap of zero."""
     spread = np.sqrt(np.maximum(m.sums[..., 0, 2], 0.0) / np.where(m.mass > 0, m.mass, 1))
     return np.asarray(ROUNDING * (np.abs(np.nan_to_num(m.mean_outcome)) + spread).max((-1, -2)))
@@ -199,7 +201,7 @@ def _clustered(residual: Moments, flat: Floats, tilt: Floats, n: Floats, k: Floa
     row_variance = np.diagonal(meat(residual.squared[..., :3, 2], flat, tilt), axis1=-2, axis2=-1)
     rowwise = np.sqrt(np.maximum(row_variance, 0.0)).ravel()
     across = zero_rounding(across, rowwise[:, None] * rowwise, n.sum())
-    root = np.repeat(np.sqrt(over(per_bin, per_bin - 1) * over(n - 1, n - k)), groups)
+    root = np.repeat(np.sqrt(small_sample_factor(per_bin, per_bin - 1) * small_sample_factor(n - 1, n - k)), groups)
     return per_bin, across * root[:, None] * root
 
 
@@ -234,7 +236,7 @@ def _welch(weights: Floats, flat: Floats, tilt: Floats, rows: Floats) -> Floats:
     return np.asarray(np.where(np.isfinite(freedom), freedom, np.inf))
 
 
-def over(top: Any, bottom: Any) -> Floats:
+def small_sample_factor(top: Any, bottom: Any) -> Floats:
     """A small-sample factor; NaN where nothing is left to estimate the error from."""
     top, bottom = np.asarray(top, dtype=np.float64), np.asarray(bottom, dtype=np.float64)
     return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))

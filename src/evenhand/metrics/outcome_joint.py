@@ -14,10 +14,10 @@ from evenhand.metrics.outcome import (
     Covariance,
     Gaps,
     critical,
-    dust,
     meat,
-    over,
     quantile,
+    rounding_error,
+    small_sample_factor,
     thin,
     two_sided,
 )
@@ -94,19 +94,19 @@ def joint_test(fitted: Gaps) -> Wald:
         chosen = fitted.jointly.ravel()
         parts = [(fitted.estimate.ravel()[chosen], fitted.across[np.ix_(chosen, chosen)])]
     plain = wald(parts, fitted.total_freedom, fitted.clusters)
-    if fitted.across is not None or not np.isfinite(fitted.steady).any() or not 0 < plain.p < 1:
+    if fitted.across is not None or not np.isfinite(fitted.welch_freedom).any() or not 0 < plain.p < 1:
         return plain
-    return replace(plain, p=_steadied(fitted))
+    return replace(plain, p=_welch_p(fitted))
 
 
-def _steadied(fitted: Gaps) -> float:
+def _welch_p(fitted: Gaps) -> float:
     """p-value of all bins' statistics, each referred to its own degrees of freedom first."""
     from scipy import special
 
     total, gaps = 0.0, 0
     for b, chosen in enumerate(fitted.jointly):
         if chosen.any():
-            freedom = float(fitted.steady[b][chosen].min())
+            freedom = float(fitted.welch_freedom[b][chosen].min())
             test = wald([_part(fitted, b, fitted.jointly)], freedom, int(min(freedom, 1e15)) + 1)
             few = np.isfinite(test.p)  # more groups than degrees of freedom: nothing better than the chi-square itself
             total += float(special.chdtri(test.gaps, test.p) if few else test.statistic)
@@ -168,14 +168,14 @@ def spline(m: Moments, reference: int, covariance: Covariance = "HC1", ends: Flo
         clusters = residual.clusters.total
         variance = residual.clusters.products(flat.reshape(-1, groups), tilt.reshape(-1, groups))
         variance = zero_rounding(np.diagonal(variance), np.diagonal(rowwise), n)
-        variance = variance * over(clusters, clusters - 1) * (n - 1) / left
+        variance = variance * small_sample_factor(clusters, clusters - 1) * (n - 1) / left
         freedom = clusters - 1.0 if clusters > 1 else np.nan
     elif covariance == "classical":
         variance, freedom = np.diagonal(inverse)[:groups] * residual.sums[..., 0, 2].sum() / left, left
     else:
         variance = np.diagonal(rowwise) * n / left
     error = np.where(np.isnan(estimate), np.nan, np.sqrt(np.maximum(variance, 0.0)))
-    estimate = np.where(np.abs(estimate) <= dust(m), 0.0, estimate)
+    estimate = np.where(np.abs(estimate) <= rounding_error(m), 0.0, estimate)
     error[reference] = 0.0
     return Effect(estimate, error, float(freedom), thin(m.rows.sum(0), m.above.sum(0), m.below.sum(0)))
 
