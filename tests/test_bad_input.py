@@ -352,8 +352,8 @@ FILES: dict[str, tuple[str, bytes | None, str]] = {
     "a gzip cut short": ("log.csv.gz", gzip.compress(CSV.encode() * 500)[:60], "cannot be read"),
     "a gzip with a wrong checksum": ("log.csv.gz", WRONG_SUM, "cannot be read"),
     "a gzip that is none": ("log.csv.gz", CSV.encode(), "cannot be read"),
-    "an unknown ending": ("log.xlsx", CSV.encode(), "ending that is not known"),
-    "no ending": ("log", CSV.encode(), "ending that is not known"),
+    "an unknown ending": ("log.xlsx", CSV.encode(), "is a spreadsheet"),
+    "no ending": ("log", CSV.encode(), "unknown file ending"),
 }
 
 

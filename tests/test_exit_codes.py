@@ -85,7 +85,7 @@ def test_a_panic_of_an_engine_is_a_sentence(monkeypatch, capsys, log):
     def give_up(*_, **__):
         raise PanicException("index out of bounds")
 
-    monkeypatch.setattr(engine, "_frame", give_up)
+    monkeypatch.setattr(engine, "_plain", give_up)
     assert main(["inequality", log, *WORDS]) == 2
     assert "cannot be read" in capsys.readouterr().err
 

@@ -161,7 +161,7 @@ def _kind(path: str, *, strict: bool = True) -> str:
     if ending in (".xlsx", ".xls", ".xlsm", ".ods", ".numbers"):
         raise EvenhandError(f"{path!r} is a spreadsheet, which is not read. Save the sheet as CSV and pass that file.")
     raise EvenhandError(
-        f"{path!r} has an ending that is not known. Pass a file that ends in {', '.join(endings)} (text also with {PACKED})."
+        f"{path!r} has an unknown file ending. Pass a file that ends in {', '.join(endings)} (text also with {PACKED})."
     )
 
 
