@@ -34,10 +34,10 @@ class Measured:
 
 def claims(tasks: Sequence[Measured]) -> tuple[Claim, ...]:
     """Every finding of the comparison, also those that do not come out."""
-    shared = _shared(tasks)
+    pairs = [p for p in tasks[0].taus if all(p in m.taus and not math.isnan(m.taus[p]) for m in tasks)]
+    shared = {p: [m.taus[p] for m in tasks] for p in pairs}
     return (
-        _no_consensus(tasks, shared),
-        _not_consistent(tasks, shared),
+        *_consensus(tasks, shared),
         *_closest(tasks, shared),
         _prefix_breaks(tasks),
         _ratios_break(tasks),
@@ -45,33 +45,26 @@ def claims(tasks: Sequence[Measured]) -> tuple[Claim, ...]:
     )
 
 
-def _shared(tasks: Sequence[Measured]) -> dict[Pair, list[float]]:
-    """tau-c of the pairs of metrics that every task has."""
-    pairs = [p for p in tasks[0].taus if all(p in m.taus and not math.isnan(m.taus[p]) for m in tasks)]
-    return {p: [m.taus[p] for m in tasks] for p in pairs}
-
-
-def _no_consensus(tasks: Sequence[Measured], shared: Mapping[Pair, Sequence[float]]) -> Claim:
+def _consensus(tasks: Sequence[Measured], shared: Mapping[Pair, Sequence[float]]) -> list[Claim]:
+    """Whether metrics agree on the order of systems, and whether those that agree once agree again."""
+    several = len(tasks) > 1
     high = sum(min(taus) >= HIGH for taus in shared.values())
-    where = "in every task" if len(tasks) > 1 else "in the one experiment there is"
-    text = f"{high} of {len(shared)} pairs of metrics have a tau-c of {HIGH} or more {where}"
-    holds = high < len(shared) / 2 if shared and len(tasks) > 1 else None
-    return Claim(
-        "The metrics do not show clear consensus across data sets", "section 3.3", "no consensus", text, holds,
-        counts=f"fewer than half of the pairs reach {HIGH} in every task",
-    )  # fmt: skip
-
-
-def _not_consistent(tasks: Sequence[Measured], shared: Mapping[Pair, Sequence[float]]) -> Claim:
+    where = "in every task" if several else "in the one experiment there is"
     once = [taus for taus in shared.values() if max(taus) >= HIGH]
     broken = sum(min(taus) < HIGH for taus in once)
     text = f"{broken} of {len(once)} pairs that agree in one task do not in another"
-    text = text if len(tasks) > 1 else f"{len(once)} of {len(shared)} pairs agree in the one experiment there is"
-    holds = broken > len(once) / 2 if once and len(tasks) > 1 else None
-    return Claim(
-        "Metrics that agree in one experiment often do not agree on others", "section 3.3", "often", text, holds,
-        counts="more than half of them",
-    )  # fmt: skip
+    return [
+        Claim(
+            "The metrics do not show clear consensus across data sets", "section 3.3", "no consensus",
+            f"{high} of {len(shared)} pairs of metrics have a tau-c of {HIGH} or more {where}",
+            high < len(shared) / 2 if shared and several else None, counts=f"fewer than half of the pairs reach {HIGH} in every task",
+        ),
+        Claim(
+            "Metrics that agree in one experiment often do not agree on others", "section 3.3", "often",
+            text if several else f"{len(once)} of {len(shared)} pairs agree in the one experiment there is",
+            broken > len(once) / 2 if once and several else None, counts="more than half of them",
+        ),
+    ]  # fmt: skip
 
 
 def _closest(tasks: Sequence[Measured], shared: Mapping[Pair, Sequence[float]]) -> list[Claim]:

@@ -30,10 +30,10 @@ THIRDS = ("tail", "middle", "head")
 
 @dataclass(frozen=True)
 class Split:
-    """Interactions to train on, and those held out, as Polars frames with columns user and item."""
+    """Interactions to train on, and those held out, with columns user and item."""
 
-    train: Any
-    test: Any
+    train: pl.DataFrame
+    test: pl.DataFrame
 
     @property
     def users(self) -> list[Any]:
@@ -71,7 +71,7 @@ def from_ratings(
     )  # fmt: skip
 
 
-def held_out(rated: Any, users: int, seed: int) -> Split:
+def held_out(rated: pl.DataFrame, users: int, seed: int) -> Split:
     """A split with five test items for up to `users` users; independent of the file's order."""
     many = rated.group_by("user").len().filter(pl.col("len") >= LEAST).sort("user")["user"]
     if len(many) < 20:
@@ -86,7 +86,7 @@ def held_out(rated: Any, users: int, seed: int) -> Split:
     return Split(place.filter(~test).select("user", "item"), place.filter(test).select("user", "item"))
 
 
-def _thirds(rated: Any) -> Labels:
+def _thirds(rated: pl.DataFrame) -> Labels:
     """Items by popularity, each third with a third of all ratings."""
     counts = rated.group_by("item").len("ratings").sort("ratings", "item")
     middle = (pl.col("ratings").cum_sum() - pl.col("ratings") / 2) / pl.col("ratings").sum()
@@ -95,7 +95,7 @@ def _thirds(rated: Any) -> Labels:
     return Labels.from_frame(labels, soft=False, origin="popularity")
 
 
-def _sides(labels: Labels, rated: Any, protected: str | None, versus: str | None) -> tuple[str, str, str]:
+def _sides(labels: Labels, rated: pl.DataFrame, protected: str | None, versus: str | None) -> tuple[str, str, str]:
     """The protected group and the other, and what a reader should know about who has a label."""
     items = rated.select(pl.col("item").unique().cast(pl.String))
     labelled = labels.frame.drop_nulls("group").with_columns(pl.col("item").cast(pl.String))
@@ -139,7 +139,7 @@ def _models() -> dict[str, tuple[Any, Callable[[Any], Any]]]:
     }
 
 
-def _recommendations(split: Split, seed: int) -> tuple[Any, Any]:
+def _recommendations(split: Split, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Lists of all systems with rank and score, and scores of the candidate pairs."""
     from lenskit import batch
     from lenskit.data import ItemList, ItemListCollection, from_interactions_df
@@ -191,7 +191,7 @@ def _candidates(split: Split, seed: int) -> dict[Any, Any]:
     return candidates
 
 
-def _recall(rankings: Any, split: Split) -> Table:
+def _recall(rankings: pl.DataFrame, split: Split) -> Table:
     """Recall of the held-out items by system, to show one that learned nothing."""
     hits = rankings.join(split.test.rename({"user": "request"}), on=["request", "item"])
     hit_counts = dict(hits.group_by("system").len().iter_rows())

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 import evenhand as eh
 from evenhand.errors import EvenhandError, listing
@@ -40,15 +41,15 @@ class Task:
     """
 
     name: str
-    rankings: Any
+    rankings: pl.DataFrame
     groups: Any
-    relevance: Any
+    relevance: pl.DataFrame
     protected: str
     versus: str
     hard: bool
     scored: bool
     bias: Mapping[str, float] | None = None
-    scores: Any = None
+    scores: pl.DataFrame | None = None
     weighted: bool = False
     negatives: int | None = None
     about: str = ""
@@ -134,8 +135,6 @@ def from_table(
 
     `groups_in_other_file` says that the column of groups may be meant for another file.
     """
-    import polars as pl
-
     names = {role: columns.get(role, role) for role in (*COLUMNS, "score")}
     numbers = [names[role] for role in ("rank", "relevance", "score")]
     table, _ = read_table(str(path), [], None, numbers)
@@ -166,7 +165,7 @@ def from_table(
     )
 
 
-def _two_sides(sizes: Any, where: str, protected: str | None, versus: str | None) -> tuple[Any, Any]:
+def _two_sides(sizes: pl.DataFrame, where: str, protected: str | None, versus: str | None) -> tuple[Any, Any]:
     """The smallest and the largest group, unless others are named."""
     labels = sizes["group"].to_list()
     if len(labels) < 2:
@@ -187,8 +186,6 @@ def _two_sides(sizes: Any, where: str, protected: str | None, versus: str | None
 
 def from_trec(folder: str | Path, seed: int, *, protected: str | None = None, versus: str | None = None) -> Task:
     """A task from the track's queries and groups, with its runs or with re-rankers."""
-    import polars as pl
-
     place = Path(folder)
     kinds = {path: _keys(path) for path in _files(place, "*.jsonl", "*.json")}
     queries = [p for p, keys in kinds.items() if "documents" in keys]
@@ -227,10 +224,8 @@ def _keys(path: Path) -> set[str]:
     return set(record) if isinstance(record, dict) else set()
 
 
-def _rerankers(judged: Any, seed: int) -> Any:
+def _rerankers(judged: pl.DataFrame, seed: int) -> pl.DataFrame:
     """As listed, at random, by relevance, and by relevance with more and more noise."""
-    import polars as pl
-
     draw = np.random.default_rng(seed)
     relevance = judged["relevance"].fill_null(0).to_numpy()
     noise = {"by relevance": 0.0, "some noise": 0.5, "more noise": 1.0, "much noise": 2.0}

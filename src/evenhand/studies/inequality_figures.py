@@ -33,12 +33,24 @@ Draw = Callable[[], Any]
 
 def figures(m: Measures, seed: int) -> tuple[tuple[Figure, ...], dict[str, str]]:
     """The paper's figures that the log allows; and for every other one, by title, what it needs."""
+    drawn, left_out = [], {}
+    for name, (needs, caption, draw) in _catalogue(m, seed).items():
+        word, *numbers = name.split("-")
+        title = " ".join([word.capitalize(), ", ".join(numbers)]).strip()  # figure-5-7: "Figure 5, 7"
+        if lost := next((need for need in needs if need not in m.has), ""):
+            left_out[title] = lost
+        else:
+            drawn.append(Figure(name, f"{title}: {caption}.", draw))
+    return tuple(drawn), left_out
+
+
+def _catalogue(m: Measures, seed: int) -> dict[str, tuple[Sequence[str], str, Draw]]:
+    """Every figure by name: what the log must have, the caption, and how it is drawn."""
     first, by = words(m.log.first), "of the engagement types"
     other = "all suggestions together" if m.log.figure_5 == POOLED else m.log.figure_5
     types = partial(_intervals, m.types, "amount")
     sources = lambda *metrics: _intervals(m.sources, str(m.log.source), *metrics)  # noqa: E731
-    # name: what the log must have, caption, how it is drawn
-    every: dict[str, tuple[Sequence[str], str, Draw]] = {
+    return {
         "figure-1a": ((), f"Lorenz curves {by}", lambda: m.types.plot("lorenz")),
         "figure-1b": ((), "the same on a log axis, linear below one in a million", lambda: m.types.plot("lorenz_log")),
         "figure-2a": ((), f"entropy metrics {by}", partial(types, GINI, ATKINSON)),
@@ -68,15 +80,6 @@ def figures(m: Measures, seed: int) -> tuple[tuple[Figure, ...], dict[str, str]]
             lambda: m.parts["split"].plot("sources"),
         ),
     }
-    drawn, left_out = [], {}
-    for name, (needs, caption, draw) in every.items():
-        word, *numbers = name.split("-")
-        title = " ".join([word.capitalize(), ", ".join(numbers)]).strip()  # figure-5-7: "Figure 5, 7"
-        if lost := next((need for need in needs if need not in m.has), ""):
-            left_out[title] = lost
-        else:
-            drawn.append(Figure(name, f"{title}: {caption}.", draw))
-    return tuple(drawn), left_out
 
 
 def _intervals(result: eh.Result, key: str, *metrics: str) -> Any:

@@ -139,22 +139,16 @@ def log_of_data(
     amounts = () if amount is None else (amount,) if isinstance(amount, str) else tuple(amount)
     if len(set(amounts)) < len(amounts):
         raise EvenhandError(f"amount={listing(amounts)} names a column twice. Name every column once.")
-    if isinstance(population, Mapping):
-        raise EvenhandError(
-            "population gives a size per slice, and the study has several kinds of slices. Pass one number, or a table of units."
-        )
-    sized = [] if followers is None else [followers]
-    people = None
-    if population is not None and not isinstance(population, (int, float)):
-        people, _ = read_table(population, [("unit", unit)], sized, sized, role="population")
-    roles = [("unit", unit), *(("amount", name) for name in amounts), *([("source", source)] if source else [])]
-    if followers is not None and (people is None or followers not in people.columns):
-        roles.append(("followers", followers))
-    table, origin = read_table(data, roles, sized, [*amounts, *sized], role="data")
     if NETWORK in (unit, *amounts, followers):
         raise EvenhandError(
             f"The study adds a column {NETWORK!r}, and the log has one in another role. Rename it first."
         )
+    sized = [] if followers is None else [followers]
+    people = _people(population, unit, sized)
+    roles = [("unit", unit), *(("amount", name) for name in amounts), *([("source", source)] if source else [])]
+    if followers is not None and (people is None or followers not in people.columns):
+        roles.append(("followers", followers))
+    table, origin = read_table(data, roles, sized, [*amounts, *sized], role="data")
     if nan_policy == "omit" and amounts:  # a row without any amount does not say that nothing was received
         table = table.filter(~pl.all_horizontal(pl.col(amounts).is_null()))
     if not amounts:
@@ -165,7 +159,7 @@ def log_of_data(
     if people is not None:
         everyone, counted = people, "those of the population table"
     elif population is None:
-        everyone = table.group_by(unit).agg(pl.col(c).max() for c in sized if c in table.columns)
+        everyone = table.group_by(unit).agg(pl.col(c).max() for c in sized)
         counted = (
             "those in the log; whoever received nothing and is not in it is missing, which makes it look more even"
         )
@@ -182,6 +176,17 @@ def log_of_data(
     )
     log = _with_known_sources(_with_known_followers(log))
     return _with_networks(log, several(in_network), several(out_of_network), figure_5)
+
+
+def _people(population: Any, unit: str, sized: Sequence[str]) -> pl.DataFrame | None:
+    """The units of a population table, with their followers if it has them; None if it is no table."""
+    if isinstance(population, Mapping):
+        raise EvenhandError(
+            "population gives a size per slice, and the study has several kinds of slices. Pass one number, or a table of units."
+        )
+    if population is None or isinstance(population, (int, float)):
+        return None
+    return read_table(population, [("unit", unit)], sized, sized, role="population")[0]
 
 
 def _with_known_followers(log: Log) -> Log:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -34,128 +35,129 @@ STATED: tuple[tuple[str, float, float, float, str], ...] = (
 """Metric, bias, the range that the printed digits allow, and the words of section 4.2."""
 
 
+@dataclass(frozen=True)
+class Curves:
+    """Mean value of every metric on every set along the bias."""
+
+    alphas: list[float]
+    means: Mapping[tuple[str, str], np.ndarray[Any, Any]]
+
+    @property
+    def unbiased(self) -> int:
+        return self.alphas.index(0.0)
+
+    def last(self, metric: str, name: str) -> float:
+        """The mean at bias +1."""
+        return float(self.means[metric, name][-1])
+
+    def slope(
+        self, metric: str, low: float, high: float, sets: Sequence[str] = SETS, signs: Sequence[int] = (-1, 1)
+    ) -> float:
+        """Mean rise of a metric per unit of bias between two sizes of it, cut at 1 as in the paper's figures."""
+        rises = []
+        for name in sets:
+            for sign in signs:
+                first, last = (self.means[metric, name][self.alphas.index(round(sign * a, 1))] for a in (low, high))
+                rises.append((min(last, 1.0) - min(first, 1.0)) / (high - low))
+        return float(np.mean(rises))
+
+    def slopes(self, low: float, high: float, **where: Any) -> dict[str, float]:
+        return {NAMES[m]: self.slope(m, low, high, **where) for m in BINARY}
+
+
 def claims(points: Mapping[tuple[str, str, float], Any]) -> tuple[Claim, ...]:
     """Every statement of sections 4.2 and 5 that a number can answer."""
     alphas = sorted({a for _, _, a in points})
-    curve = {(m, s): np.array([points[m, s, a].mean for a in alphas]) for m in NAMES for s in SETS}
-    return (
-        *(_stated(points, *statement) for statement in STATED),
-        _lowest(curve, alphas),
-        _rising(curve, alphas),
-        _favouring_is_seen_best(curve),
-        _balance(curve),
-        _steeper_with_fewer(curve, alphas),
-        _mild(curve, alphas),
-        _severe(curve, alphas),
-        *_about_ndr(curve, alphas),
-        *_when_disadvantaged(points, curve, alphas),
-        *(_cell(curve, alphas, balance, bias) for balance in BALANCED for bias in RANGES),
-        _wording(curve),
-        *(_detected(points, alpha) for alpha in (0.2, 0.5, 0.8)),
-    )
-
-
-def _stated(points: Any, metric: str, alpha: float, low: float, high: float, words: str) -> Claim:
-    means = [points[metric, s, alpha].mean for s in SETS]
-    measured = ", ".join(f"{s} {m:.3f}" for s, m in zip(SETS, means, strict=True))
-    where = "4.2.2" if metric == "ndjs" else "4.2.1"
-    return Claim(
-        f"Mean {NAMES[metric]} at bias {alpha:+.0f}", where, words, measured, all(low <= m <= high for m in means),
-        counts=f"{low:g} to {high:g} on every set",
-    )  # fmt: skip
-
-
-def _lowest(curve: Any, alphas: list[float]) -> Claim:
-    at = {NAMES[m]: sorted({alphas[int(curve[m, s].argmin())] for s in SETS}) for m in NAMES}
-    measured = "; ".join(f"{m} lowest at {', '.join(f'{a:+.1f}' for a in where)}" for m, where in at.items())
-    close = all(abs(a) <= 0.1 for where in at.values() for a in where)
-    return Claim("Each metric is lowest where there is no bias", "4.2.1", "lowest for low bias (0)", measured, close)
-
-
-def _rising(curve: Any, alphas: list[float]) -> Claim:
-    middle = alphas.index(0.0)
-    falls = [
-        f"{NAMES[m]} on {s}"
-        for (m, s), values in curve.items()
-        if (np.diff(values[middle:]) < -0.01).any() or (np.diff(values[: middle + 1]) > 0.01).any()
-    ]
-    turn = "; nDR on S1: " + ", ".join(
-        f"{a:+.1f} {v:.2f}" for a, v in zip(alphas[:3], curve["ndr", "S1"][:3], strict=True)
-    )
-    measured = "all rise on both sides" if not falls else f"not so for {', '.join(falls)}{turn}"
-    return Claim("Values rise with the size of the bias", "4.2.1", "increases as |bias| increases", measured, not falls)
-
-
-def _favouring_is_seen_best(curve: Any) -> Claim:
-    higher = all(values[0] > values[-1] for values in curve.values())
-    ratio = ", ".join(f"{NAMES[m]} {curve[m, 'S3'][0] / curve[m, 'S3'][-1]:.1f} times" for m in NAMES)
-    return Claim(
-        "A favoured minority is seen better than a disadvantaged one", "4.2.1", "higher for -1 than for +1",
-        f"on S3 {ratio} as high", higher,
-    )  # fmt: skip
-
-
-def _balance(curve: Any) -> Claim:
-    ordered = all(curve[m, "S1"][-1] > curve[m, "S2"][-1] > curve[m, "S3"][-1] for m in NAMES)
-    measured = ", ".join(f"{NAMES[m]} {' > '.join(f'{curve[m, s][-1]:.3f}' for s in SETS)}" for m in NAMES)
-    return Claim("At bias +1 a more balanced set gives higher values", "4.2.1", "S1 > S2 > S3", measured, ordered)
-
-
-def _steeper_with_fewer(curve: Any, alphas: list[float]) -> Claim:
-    middle = alphas.index(0.0)
-    slopes = {s: curve["ndd", s][-1] - curve["ndd", s][middle] for s in SETS}
-    measured = "rise of nDD from 0 to +1: " + ", ".join(f"{s} {v:.2f}" for s, v in slopes.items())
-    return Claim(
-        "Curves are steeper with fewer minority items", "4.2.1", "steeper as the data sets contained fewer",
-        f"{measured}: steeper with more, as the paper's own S1 > S2 > S3 says", slopes["S3"] > slopes["S1"],
-    )  # fmt: skip
-
-
-def _slope(
-    curve: Any, alphas: list[float], metric: str, low: float, high: float, *, sets: Sequence[str] = SETS,
-    signs: Sequence[int] = (-1, 1),
-) -> float:  # fmt: skip
-    """Mean rise of a metric per unit of bias between two sizes of it; what is above 1 is not displayed in the paper."""
-    rises = []
-    for s in sets:
-        for sign in signs:
-            values = [curve[metric, s][alphas.index(round(sign * a, 1))] for a in (low, high)]
-            rises.append((min(values[1], 1.0) - min(values[0], 1.0)) / (high - low))
-    return float(np.mean(rises))
-
-
-def _slopes(curve: Any, alphas: list[float], low: float, high: float, **where: Any) -> dict[str, float]:
-    return {NAMES[m]: _slope(curve, alphas, m, low, high, **where) for m in BINARY}
+    curves = Curves(alphas, {(m, s): np.array([points[m, s, a].mean for a in alphas]) for m in NAMES for s in SETS})
+    stated = []
+    for metric, alpha, low, high, words in STATED:
+        means = [points[metric, s, alpha].mean for s in SETS]
+        stated.append(
+            Claim(
+                f"Mean {NAMES[metric]} at bias {alpha:+.0f}", "4.2.2" if metric == "ndjs" else "4.2.1", words,
+                ", ".join(f"{s} {m:.3f}" for s, m in zip(SETS, means, strict=True)), all(low <= m <= high for m in means),
+                counts=f"{low:g} to {high:g} on every set",
+            )
+        )  # fmt: skip
+    table_5 = [_recommended(curves, balance, bias) for balance in BALANCED for bias in RANGES]
+    detected = [_detected(points, alpha) for alpha in (0.2, 0.5, 0.8)]
+    shapes = [*_on_bias(curves), *_on_balance(curves), *_on_slopes(curves), *_on_ndr(curves)]
+    return (*stated, *shapes, *_on_disadvantage(points, curves), *table_5, _wording(curves), *detected)
 
 
 def _listed(values: Mapping[str, float], form: str = ".2f") -> str:
     return ", ".join(f"{m} {v:{form}}" for m, v in values.items())
 
 
-def _first(values: Mapping[str, float]) -> str:
+def _largest(values: Mapping[str, float]) -> str:
     return max(values, key=lambda m: values[m])
 
 
-def _mild(curve: Any, alphas: list[float]) -> Claim:
-    slopes = _slopes(curve, alphas, 0.0, 0.3)
-    return Claim(
-        "nDD gives the most divergent values for mild bias", "5.1", "nDD most divergent for mild cases",
-        f"rise per unit of bias up to 0.3: {_listed(slopes)}", _first(slopes) == "nDD",
+def _on_bias(curves: Curves) -> tuple[Claim, Claim]:
+    """Whether metrics are lowest without bias, and rise on both sides of it."""
+    alphas, middle = curves.alphas, curves.unbiased
+    at = {NAMES[m]: sorted({alphas[int(curves.means[m, s].argmin())] for s in SETS}) for m in NAMES}
+    lowest = "; ".join(f"{m} lowest at {', '.join(f'{a:+.1f}' for a in where)}" for m, where in at.items())
+    falls = [
+        f"{NAMES[m]} on {s}"
+        for (m, s), values in curves.means.items()
+        if (np.diff(values[middle:]) < -0.01).any() or (np.diff(values[: middle + 1]) > 0.01).any()
+    ]
+    turn = ", ".join(f"{a:+.1f} {v:.2f}" for a, v in zip(alphas[:3], curves.means["ndr", "S1"][:3], strict=True))
+    return (
+        Claim(
+            "Each metric is lowest where there is no bias", "4.2.1", "lowest for low bias (0)", lowest,
+            all(abs(a) <= 0.1 for where in at.values() for a in where),
+        ),
+        Claim(
+            "Values rise with the size of the bias", "4.2.1", "increases as |bias| increases",
+            f"not so for {', '.join(falls)}; nDR on S1: {turn}" if falls else "all rise on both sides", not falls,
+        ),
     )  # fmt: skip
 
 
-def _severe(curve: Any, alphas: list[float]) -> Claim:
-    slopes = {m: v for m, v in _slopes(curve, alphas, 0.7, 1.0).items() if m != "nDR"}
-    return Claim(
-        "nDKL distinguishes severe bias better than nDD", "5.1", "nDKL better for more severe cases",
-        f"rise per unit of bias from 0.7 to 1: {_listed(slopes)}", slopes["nDKL"] > slopes["nDD"],
+def _on_balance(curves: Curves) -> tuple[Claim, ...]:
+    """What differs between a favoured and a disadvantaged minority, and between sets of more and less balance."""
+    ratio = ", ".join(f"{NAMES[m]} {curves.means[m, 'S3'][0] / curves.last(m, 'S3'):.1f} times" for m in NAMES)
+    ends = ", ".join(f"{NAMES[m]} {' > '.join(f'{curves.last(m, s):.3f}' for s in SETS)}" for m in NAMES)
+    rises = {s: curves.last("ndd", s) - curves.means["ndd", s][curves.unbiased] for s in SETS}
+    return (
+        Claim(
+            "A favoured minority is seen better than a disadvantaged one", "4.2.1", "higher for -1 than for +1",
+            f"on S3 {ratio} as high", all(values[0] > values[-1] for values in curves.means.values()),
+        ),
+        Claim(
+            "At bias +1 a more balanced set gives higher values", "4.2.1", "S1 > S2 > S3", ends,
+            all(curves.last(m, "S1") > curves.last(m, "S2") > curves.last(m, "S3") for m in NAMES),
+        ),
+        Claim(
+            "Curves are steeper with fewer minority items", "4.2.1", "steeper as the data sets contained fewer",
+            f"rise of nDD from 0 to +1: {_listed(rises)}: steeper with more, as the paper's own S1 > S2 > S3 says",
+            rises["S3"] > rises["S1"],
+        ),
     )  # fmt: skip
 
 
-def _about_ndr(curve: Any, alphas: list[float]) -> tuple[Claim, ...]:
-    last = {m: {s: float(curve[m, s][-1]) for s in SETS} for m in BINARY}
-    mild, medium = _slopes(curve, alphas, 0.0, 0.3), _slopes(curve, alphas, 0.3, 0.7, signs=(-1,))
-    against = _slopes(curve, alphas, 0.0, 1.0, signs=(1,))
+def _on_slopes(curves: Curves) -> tuple[Claim, Claim]:
+    """Which metric rises most with mild and with severe bias."""
+    mild = curves.slopes(0.0, 0.3)
+    severe = {m: v for m, v in curves.slopes(0.7, 1.0).items() if m != "nDR"}
+    return (
+        Claim(
+            "nDD gives the most divergent values for mild bias", "5.1", "nDD most divergent for mild cases",
+            f"rise per unit of bias up to 0.3: {_listed(mild)}", _largest(mild) == "nDD",
+        ),
+        Claim(
+            "nDKL distinguishes severe bias better than nDD", "5.1", "nDKL better for more severe cases",
+            f"rise per unit of bias from 0.7 to 1: {_listed(severe)}", severe["nDKL"] > severe["nDD"],
+        ),
+    )  # fmt: skip
+
+
+def _on_ndr(curves: Curves) -> tuple[Claim, ...]:
+    last = {m: {s: curves.last(m, s) for s in SETS} for m in BINARY}
+    mild, medium = curves.slopes(0.0, 0.3), curves.slopes(0.3, 0.7, signs=(-1,))
+    against = curves.slopes(0.0, 1.0, signs=(1,))
     ratios = {NAMES[m]: last[m]["S3"] / last[m]["S1"] for m in BINARY}
     ends = "; ".join(f"{NAMES[m]} {', '.join(f'{v:.2f}' for v in last[m].values())}" for m in ("ndd", "ndr"))
     return (
@@ -169,7 +171,7 @@ def _about_ndr(curve: Any, alphas: list[float]) -> tuple[Claim, ...]:
         ),
         Claim(
             "nDR is slightly better at medium levels of negative bias", "5.1", "slightly better",
-            f"rise per unit of bias from -0.3 to -0.7: {_listed(medium)}", _first(medium) == "nDR",
+            f"rise per unit of bias from -0.3 to -0.7: {_listed(medium)}", _largest(medium) == "nDR",
         ),
         Claim(
             "nDR does not distinguish levels of bias against the minority well", "4.2.1", "weak when bias is positive",
@@ -177,14 +179,14 @@ def _about_ndr(curve: Any, alphas: list[float]) -> tuple[Claim, ...]:
         ),
         Claim(
             "nDR is the least vulnerable where few protected items are disadvantaged", "5.1", "most suitable metric",
-            f"value at +1 on S3, of that on S1: {_listed(ratios, '.0%')}", _first(ratios) == "nDR", counts="S3 keeps most of S1's value",
+            f"value at +1 on S3, of that on S1: {_listed(ratios, '.0%')}", _largest(ratios) == "nDR", counts="S3 keeps most of S1's value",
         ),
     )  # fmt: skip
 
 
-def _when_disadvantaged(points: Any, curve: Any, alphas: list[float]) -> tuple[Claim, Claim]:
+def _on_disadvantage(points: Any, curves: Curves) -> tuple[Claim, Claim]:
     seen = {NAMES[m]: min(points[m, s, -0.5].detected for s in SETS) for m in BINARY}
-    sides = {NAMES[m]: [_slope(curve, alphas, m, 0.0, 1.0, signs=(sign,)) for sign in (-1, 1)] for m in BINARY}
+    sides = {NAMES[m]: [curves.slope(m, 0.0, 1.0, signs=(sign,)) for sign in (-1, 1)] for m in BINARY}
     listed = ", ".join(f"{m} {a:.2f} and {b:.2f}" for m, (a, b) in sides.items())
     return (
         Claim(
@@ -199,12 +201,12 @@ def _when_disadvantaged(points: Any, curve: Any, alphas: list[float]) -> tuple[C
     )  # fmt: skip
 
 
-def _cell(curve: Any, alphas: list[float], balance: Degree, bias: Degree) -> Claim:
+def _recommended(curves: Curves, balance: Degree, bias: Degree) -> Claim:
     """One cell of Table 5: whether the metric it names rises most over the degrees of bias it is named for."""
     recommended = select(eh.advise(balance=balance, bias=bias))[0]["metric"]
     (low, high), metric = RANGES[bias], NAMES[recommended]
-    slopes = _slopes(curve, alphas, low, high, sets=(BALANCED[balance],))
-    best = _first({m: v for m, v in slopes.items() if m != "nDR"})
+    slopes = curves.slopes(low, high, sets=(BALANCED[balance],))
+    best = _largest({m: v for m, v in slopes.items() if m != "nDR"})
     return Claim(
         f"For {balance} balance and {bias} bias the metric to use is {metric}", "Table 5", metric,
         f"rise per unit of bias from {low:g} to {high:g} on {BALANCED[balance]}: {_listed(slopes)}", best == metric,
@@ -223,11 +225,11 @@ def _detected(points: Any, alpha: float) -> Claim:
     )  # fmt: skip
 
 
-def _wording(curve: Any) -> Claim:
+def _wording(curves: Curves) -> Claim:
     chosen, others = eh.synthetic.viewpoint_weights(-1.0)
     return Claim(
         "At bias -1 one viewpoint is disadvantaged", "4.2.2", "-1: one viewpoint is disadvantaged; +1: advantaged",
-        f"at -1 the chosen viewpoint has the weight {chosen:g} and the others {others:g} (nDJS {curve['ndjs', 'S1'][0]:.3f})",
+        f"at -1 the chosen viewpoint has the weight {chosen:g} and the others {others:g} (nDJS {curves.means['ndjs', 'S1'][0]:.3f})",
         chosen < others,
     )  # fmt: skip
 
