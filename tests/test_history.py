@@ -13,7 +13,7 @@ from evenhand.audits.declare import find
 from evenhand.findings import COLUMNS, plan_hash
 from evenhand.history import store
 from evenhand.history.locks import only_writer
-from evenhand.report.charts.series import lines
+from evenhand.report.words.history import lines
 from evenhand.report.exporters import open_metrics
 from evenhand.results import Result
 from test_plans import EVERY, data  # noqa: F401

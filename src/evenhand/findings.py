@@ -14,22 +14,12 @@ from evenhand.claims import DIRECTIONS, Claim
 from evenhand.errors import EvenhandError, listing, suggestion
 
 COLUMNS = (
-    "metric",
-    "group",
-    "estimate",
-    "low",
-    "high",
-    "chance",
-    "ideal",
-    "better",
-    "units",
-    "undefined_draws",
-    "note",
-)
+    "metric", "group", "estimate", "low", "high", "chance", "ideal", "better", "units", "undefined_draws", "note"
+)  # fmt: skip
 """Every frame has these, in this order, after its slice columns; an audit may add more behind them."""
 
 RANGE = ("least", "most")
-"""What the volume of the data allows, where it binds a metric (so many rows over so many units)."""
+"""The range that the volume of the data allows, where it binds a metric (few rows over many units)."""
 NUMBERS = frozenset({"estimate", "low", "high", "chance", "ideal"})
 
 
@@ -143,18 +133,14 @@ class Findings:
             name: [number(v) for v in column] if name in NUMBERS else list(column)
             for name, column in data["columns"].items()
         }
-        curves = {k: {n: [_limit(v) for v in c] for n, c in points.items()} for k, points in data["curves"].items()}
-        return cls(
-            data["audit"],
-            data["question"],
-            tuple(data["slices"]),
-            columns,
-            curves,
-            data.get("words", {}),
-            data["provenance"],
-            tuple(data.get("charts", ())),
-            tuple(_claim(claim) for claim in data.get("claims", ())),
-        )
+        infinite = {"Infinity": math.inf, "-Infinity": -math.inf}
+        curves = {
+            k: {n: [infinite.get(v, v) if isinstance(v, str) else v for v in c] for n, c in points.items()}
+            for k, points in data["curves"].items()
+        }
+        texts = data["audit"], data["question"], tuple(data["slices"])
+        charts, claims = tuple(data.get("charts", ())), tuple(map(_claim, data.get("claims", ())))
+        return cls(*texts, columns, curves, data.get("words", {}), data["provenance"], charts, claims)
 
 
 def _claim(data: Mapping[str, Any]) -> Claim:
@@ -170,12 +156,8 @@ def _claim(data: Mapping[str, Any]) -> Claim:
 def _fault(data: Mapping[str, Any]) -> str:
     """Why plain data are not findings, in words; empty where they are."""
     columns, curves, slices = data["columns"], data["curves"], data["slices"]
-    if (
-        not _are_texts([data["audit"], data["question"]])
-        or not _are_texts(slices)
-        or not _are_texts(data.get("charts", []))
-    ):
-        return "its audit, question, slices or charts are no text"
+    if not all(map(_are_texts, ([data["audit"], data["question"]], slices, data.get("charts", [])))):
+        return "its audit, question, slices or charts are not text"
     if not _is_table(columns) or not {"metric", *slices} <= set(columns) or not _are_texts(columns["metric"]):
         return "its columns cannot be read"
     measured = set(COLUMNS) - {"metric", "group", "units", "note", "chance"}  # which other answers have as well
@@ -190,16 +172,18 @@ def _fault(data: Mapping[str, Any]) -> str:
         return "its provenance cannot be read"
     counts = [*facts.get("dropped", {}).values(), *(facts[name] for name in ("rows", "requests") if name in facts)]
     if not all(v is None or _is_number(v) for v in counts):
-        return "the counts of its provenance are none"
-    if not isinstance(facts.get("plan", {}), Mapping) or not _is_level(facts.get("level", 0.95)):
+        return "the counts of its provenance are not numbers"
+    if not isinstance(facts.get("plan", {}), Mapping) or not (
+        _is_number(level := facts.get("level", 0.95)) and 0 < level < 1
+    ):
         return "its plan or its level cannot be read"
     texts = [columns[name] for name in ("group", "better", "note") if name in columns]
     if not all(v is None or isinstance(v, str) for column in texts for v in column):
-        return "its groups or notes are no text"
+        return "its groups or notes are not text"
     counts = [v for name in ("units", "undefined_draws") for v in columns.get(name, [])]
     numbers = [v for name in NUMBERS & set(columns) for v in columns[name]]
     if not all(v is None or _is_number(v) or v in ("Infinity", "-Infinity") for v in (*counts, *numbers)):
-        return "its numbers are none"
+        return "its numbers are not numbers"
     return ""
 
 
@@ -209,10 +193,6 @@ def _are_texts(values: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
-
-
-def _is_level(value: Any) -> bool:
-    return _is_number(value) and 0 < value < 1
 
 
 def _is_table(columns: Any) -> bool:
@@ -314,7 +294,3 @@ def _undated(value: Any) -> Any:
     if isinstance(value, list):
         return _undated(value[0]) if len(value) == 1 else [_undated(v) for v in value]
     return value
-
-
-def _limit(value: Any) -> Any:
-    return float(value) if value in ("Infinity", "-Infinity") else value

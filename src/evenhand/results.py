@@ -24,16 +24,13 @@ from evenhand.errors import (
     suggestion,
     unprintable_escaped,
 )
-from evenhand.findings import NUMBERS, Findings, Row, in_bins, row, tidy
+from evenhand.findings import COLUMNS, NUMBERS, Findings, Row, in_bins, row, tidy
 from evenhand.intervals.difference import difference, holm
 from evenhand.report import table as tables
 from evenhand.report.checks import Checks, Inconclusive, check
+from evenhand.report.exporters import tracked
 from evenhand.report.files import write_whole
-from evenhand.report.tracked import tracked
 from evenhand.report.words.sentences import sentences
-
-RANKED = frozenset({"exposure", "pairwise", "prefix"})
-"""Audits whose units are requests, which two results may share."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,10 +148,9 @@ class Result:
 
         A notebook shows it without a network; `.save("chart.svg")` (or .png, .html) writes it.
         """
-        from evenhand.report import notebook
         from evenhand.report.charts import registry as charts
 
-        return notebook.offline(charts.draw(self.findings, kind))
+        return charts.draw(self.findings, kind)
 
     def report(self, path: str | Path) -> Path:
         """One self-contained HTML file that a product manager can be sent."""
@@ -195,9 +191,9 @@ class Result:
         return tables.render(self.findings, "table")
 
     def _repr_html_(self) -> str:
-        from evenhand.report import notebook
+        from evenhand.report.page import notebook_html
 
-        return notebook.shown(self.findings)
+        return notebook_html(self.findings)
 
 
 def load(path: str | Path) -> Result:
@@ -223,18 +219,14 @@ def load(path: str | Path) -> Result:
         ) from error
 
 
-APART = (
-    "The interval is for two other samples, each drawn like one of these two and apart from the other: how far the difference "
-    "would move had others been drawn."
-)
 COMPARED = ("a", "b", "p", "p_adjusted")
 """Columns that a comparison adds."""
 
 
 def difference_of(a: Findings, b: Findings, *, independent: bool) -> Findings:
-    """The rows of a minus those of b; a row that only one of them has is kept and said.
+    """The rows of a minus those of b; a row that only one of them has is kept, with a note.
 
-    `independent` : the two are known to share no unit and no request. Elsewhere a difference has no interval and no p.
+    `independent` : the two are known to share no unit and no request. Otherwise a difference has no interval and no p.
     """
     if a.audit != b.audit or a.slices != b.slices:
         raise EvenhandError(
@@ -248,11 +240,16 @@ def difference_of(a: Findings, b: Findings, *, independent: bool) -> Findings:
         )
     bins = ("bin",) if in_bins(a) else ()  # bins of a score are slices in all but name
     slices = (*a.slices, *bins)
-    rows_a, rows_b = _keyed(a, slices), _keyed(b, slices)
+
+    def keyed(findings: Findings) -> dict[tuple[Any, ...], Row]:
+        return {(*(str(r[s]) for s in slices), r["metric"], r["group"]): r for r in findings.rows()}
+
+    rows_a, rows_b = keyed(a), keyed(b)
     if not rows_a.keys() & rows_b.keys():
         raise EvenhandError("The results share no row. Compare results with the same metrics and slices.")
     level = float(a.provenance.get("level", 0.95))
-    why = "" if independent else "unpaired" if a.audit in RANKED else "may_share_units"
+    is_ranked = a.audit in ("exposure", "pairwise", "prefix")  # units are requests
+    why = "" if independent else "unpaired" if is_ranked else "may_share_units"
     if not why and float(b.provenance.get("level", 0.95)) != level:
         why = "other_level"
     rows = [
@@ -263,49 +260,29 @@ def difference_of(a: Findings, b: Findings, *, independent: bool) -> Findings:
     rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
     facts = {"level": level, "p_adjusted": "Holm over all rows", "a": dict(a.provenance), "b": dict(b.provenance)}
     if not why:
-        facts["interval_for"] = APART
+        facts["interval_for"] = "The interval is for two independent samples, each drawn like one of these two."
     columns = tidy(rows, slices, COMPARED)
     return Findings("compare", "Did it change, and by more than chance?", slices, columns, {}, a.words, facts)
 
 
-def _keyed(findings: Findings, slices: Sequence[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
-    return {(*(str(r[s]) for s in slices), r["metric"], r["group"]): r for r in findings.rows()}
-
-
-def _difference_row(
-    slices: tuple[str, ...], a: dict[str, Any] | None, b: dict[str, Any] | None, level: float, why: str
-) -> Row:  # fmt: skip
-    """The difference of two rows; `why` says what keeps its error from being known, or nothing."""
-    present = a if a is not None else b
-    if present is None:
-        raise EvenhandError("A row of neither result was asked for. This is a fault in evenhand.")
+def _difference_row(slices: tuple[str, ...], a: Row | None, b: Row | None, level: float, why: str) -> Row:
+    """The difference of two rows, at least one of them present; `why` says why its standard error is unknown, or nothing."""
+    present: Row = a or b or {}
     labels = {s: present[s] for s in slices}
+    sides = {"a": math.nan if a is None else float(a["estimate"]), "b": math.nan if b is None else float(b["estimate"])}
     if a is None or b is None:
         absent = "absent from b" if b is None else "absent from a"
-        return row(
-            labels, present["metric"], group=present["group"], a=_estimate(a), b=_estimate(b), p=math.nan, note=absent
-        )
+        return row(labels, present["metric"], group=present["group"], **sides, p=math.nan, note=absent)
     ends = [tuple(np.asarray(r[k], dtype=np.float64) for k in ("estimate", "low", "high")) for r in (a, b)]
     gap, low, high, p = (float(x) for x in difference(ends[0], ends[1], level))  # type: ignore[arg-type]
-    if why or not _has_error(a) or not _has_error(b):
+    # the interval of one unit, or one with equal ends, does not measure sampling error
+    if why or not all(r["high"] > r["low"] and r["units"] != 1 for r in (a, b)):
         low = high = p = math.nan
     notes = [*sorted({n for r in (a, b) for n in (r["note"] or "").split("; ") if n}), *([why] if why else [])]
     return row(
         labels, present["metric"], group=present["group"], estimate=gap, low=low, high=high, ideal=0.0, better=present["better"],
-        a=_estimate(a), b=_estimate(b), p=p, note="; ".join(notes) or None,
+        **sides, p=p, note="; ".join(notes) or None,
     )  # fmt: skip
-
-
-def _has_error(r: dict[str, Any]) -> bool:
-    """Whether the interval of a row measures sampling error.
-
-    That of one unit, or with equal ends, does not.
-    """
-    return bool(r["high"] > r["low"]) and r["units"] != 1
-
-
-def _estimate(r: dict[str, Any] | None) -> float:
-    return math.nan if r is None else float(r["estimate"])
 
 
 def pivoted(findings: Findings, by: str, values: str) -> dict[str, list[Any]]:
@@ -313,10 +290,10 @@ def pivoted(findings: Findings, by: str, values: str) -> dict[str, list[Any]]:
     label_columns = [*findings.slices, "group"]
     if by not in label_columns:
         raise EvenhandError(
-            f"by={by!r} is no column of labels of this result. {suggestion(str(by), label_columns)}Known: {listing(label_columns)}."
+            f"by={by!r} is not a column of labels of this result. {suggestion(str(by), label_columns)}Known: {listing(label_columns)}."
         )
     if values not in NUMBERS:
-        raise EvenhandError(f"values={values!r} is no column of numbers. Use one of: {listing(sorted(NUMBERS))}.")
+        raise EvenhandError(f"values={values!r} is not a column of numbers. Use one of: {listing(sorted(NUMBERS))}.")
     rows = [r for r in findings.rows() if by != "group" or r["group"] is not None]
     if not rows:
         raise EvenhandError(
@@ -333,30 +310,10 @@ def pivoted(findings: Findings, by: str, values: str) -> dict[str, list[Any]]:
     return labels | {m: [cell.get(m, math.nan) for cell in cells.values()] for m in metrics}
 
 
-INTEGERS = frozenset({"units", "undefined_draws", "bin"})
-FIGURES = frozenset(
-    [
-        "a",
-        "b",
-        "bin_high",
-        "bin_low",
-        "detectable",
-        "found",
-        "intercept",
-        "least",
-        "most",
-        "p",
-        "p_adjusted",
-        "p_favoured",
-        "pairs",
-        "rank",
-        "se",
-        "slope",
-        "tau_c",
-        "undefined",
-        "value",
-    ]
-)
+FIGURES = frozenset({
+    "a", "b", "bin_high", "bin_low", "detectable", "found", "intercept", "least", "most", "p", "p_adjusted", "p_favoured", "pairs",
+    "rank", "se", "slope", "tau_c", "undefined", "value",
+})  # fmt: skip
 """Columns of single audits that hold numbers, also where no row has one."""
 
 
@@ -369,9 +326,7 @@ def as_frame(columns: Mapping[str, Sequence[Any]], backend: Any, slices: Sequenc
 
     if backend == "pyarrow" and importlib.util.find_spec("pyarrow") is None:
         backend = "polars"  # frames of lazy libraries are handed out in one of the two
-    schema = {
-        name: _label_dtype(column) if name in slices else _dtype(name, column) for name, column in columns.items()
-    }
+    schema = {name: _label_dtype(c) if name in slices else _dtype(name, c) for name, c in columns.items()}
     data = {name: _cast(column, schema[name]) for name, column in columns.items()}
     try:
         return nw.from_dict(data, schema=schema, backend=backend).to_native()
@@ -382,9 +337,7 @@ def as_frame(columns: Mapping[str, Sequence[Any]], backend: Any, slices: Sequenc
 def _dtype(name: str, column: Sequence[Any]) -> Any:
     import narwhals as nw
 
-    from evenhand.findings import COLUMNS
-
-    if name in INTEGERS:
+    if name in ("units", "undefined_draws", "bin"):
         return nw.Float64 if any(v is None for v in column) else nw.Int64
     if name in COLUMNS:
         return nw.String if name in ("metric", "group", "better", "note") else nw.Float64
@@ -406,7 +359,12 @@ def _label_dtype(column: Sequence[Any]) -> Any:
     if kinds == {bool}:
         return None if gaps else nw.Boolean
     if kinds == {int}:
-        return _whole_dtype(min(values), max(values), gaps=gaps)
+        low, high = min(values), max(values)
+        if gaps:  # floats, text where they would not be exact
+            return nw.Float64 if max(-low, high) <= 2**53 else nw.String
+        if low >= -(2**63) and high < 2**63:
+            return nw.Int64
+        return nw.UInt64 if low >= 0 and high < 2**64 else nw.String
     if kinds and kinds <= {int, float}:
         return nw.Float64
     if kinds == {datetime}:
@@ -414,17 +372,6 @@ def _label_dtype(column: Sequence[Any]) -> Any:
         zone = zones.pop() if len(zones) == 1 else ""
         return nw.Datetime("us", zone) if zone is None or (zone and isinstance(zone, str)) else nw.String
     return nw.Date if kinds == {date} else nw.String
-
-
-def _whole_dtype(low: int, high: int, *, gaps: bool) -> Any:
-    """Integer type that holds all labels, floats where there are gaps, text beyond their range."""
-    import narwhals as nw
-
-    if gaps:
-        return nw.Float64 if max(-low, high) <= 2**53 else nw.String
-    if low >= -(2**63) and high < 2**63:
-        return nw.Int64
-    return nw.UInt64 if low >= 0 and high < 2**64 else nw.String
 
 
 def _cast(column: Sequence[Any], dtype: Any) -> list[Any]:

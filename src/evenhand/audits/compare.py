@@ -27,7 +27,7 @@ from evenhand.intervals.paired import Difference, Draws, paired_difference
 from evenhand.intervals.rules import ANYTHING
 from evenhand.labels import match
 from evenhand.metrics.agreement import oriented
-from evenhand.report.words import systems as system_tables
+from evenhand.report.table import render_systems
 from evenhand.results import COMPARED, Result, difference_of
 from evenhand.tallies.crosstab import ResampledLists
 from evenhand.tallies.ragged import Ints
@@ -210,7 +210,7 @@ class SystemsResult(Result):
 
     def systems(self, format: str = "table") -> str:
         """Systems by metrics as text, Markdown or LaTeX. Systems that share a letter cannot be told apart."""
-        return system_tables.render(self.findings, format)
+        return render_systems(self.findings, format)
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from evenhand.cli import run_audit
     from evenhand.report.files import write_whole
-    from evenhand.report.gallery import Tile, page
+    from evenhand.report.page import Tile, gallery
 
     started, folder = time.monotonic(), Path(args.folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         if len(lines) > MAX_LINES:
             print(f"... {len(lines) - MAX_LINES} more lines: run the command yourself, or open the report")
         tiles.append(Tile(title, result.findings, f"{name}.html", command))
-    index = write_whole(folder / "index.html", page(tiles, NEXT_COMMANDS))
+    index = write_whole(folder / "index.html", gallery(tiles, NEXT_COMMANDS))
     print(f"\nDone in {time.monotonic() - started:.0f} s. All of it on one page that opens in any browser:\n  {index}")
     print("\nFor your own data:", *(command for _, command in NEXT_COMMANDS), sep="\n  ")
     sys.stdout.flush()

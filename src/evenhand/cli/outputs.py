@@ -15,9 +15,8 @@ from evenhand.cli import colour
 from evenhand.cli.options import FORMAT_OF_SUFFIX, Delivery, chart_file
 from evenhand.errors import EvenhandError, printable
 from evenhand.history.histories import day, history
-from evenhand.report.checks import Checks, check
+from evenhand.report.checks import Checks, Gate, check, junit, summary
 from evenhand.report.files import table_bytes, write_table, write_whole
-from evenhand.report.gates import Gate, junit, summary
 from evenhand.results import load
 
 MAX_SENTENCES = 10  # that --sentences prints of an audit that has key sentences, where it could print a hundred

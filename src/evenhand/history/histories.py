@@ -16,7 +16,7 @@ from evenhand.errors import EvenhandError
 from evenhand.findings import COLUMNS, Findings, hash_of
 from evenhand.history import store
 from evenhand.intervals.alarms import Watch, watch
-from evenhand.report.charts.series import Line, lines
+from evenhand.report.words.history import Line, lines
 from evenhand.results import Result
 
 RATE = 0.05

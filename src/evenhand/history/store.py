@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from evenhand.errors import EvenhandError
 from evenhand.findings import COLUMNS, NUMBERS, Findings, label, plain
 from evenhand.history.locks import only_writer
-from evenhand.report.charts.series import HISTORY_COLUMNS
+from evenhand.report.words.history import HISTORY_COLUMNS
 from evenhand.report.files import write_whole
 
 if TYPE_CHECKING:

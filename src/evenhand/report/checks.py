@@ -1,4 +1,4 @@
-"""Rules held against the rows of a result: pass, fail, or the interval reaches both sides."""
+"""Rules checked on the rows of a result (pass, fail or inconclusive), and their reports: JUnit XML and Markdown."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+from xml.sax.saxutils import escape, quoteattr
 
 from evenhand.errors import EvenhandError, printable, unknown_name
 from evenhand.findings import Findings, key_columns, label
 from evenhand.findings import number as read_number
+from evenhand.report.table import escape_markdown
+from evenhand.report.words.intervals import interval_text
+from evenhand.report.words.sentences import sentences
 from evenhand.report.words.text import number
 
 Inconclusive = Literal["estimate", "pass", "fail"]
@@ -20,7 +24,7 @@ INCONCLUSIVE = ("estimate", "pass", "fail")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One rule held against one row.
+    """One rule checked on one row.
 
     Attributes
     ----------
@@ -40,7 +44,7 @@ class Check:
 
     @property
     def certain(self) -> bool:
-        """Whether the whole interval is on the same side."""
+        """Whether the whole interval is on the same side of the bound."""
         return self.verdict != "inconclusive"
 
     def __str__(self) -> str:
@@ -50,9 +54,9 @@ class Check:
     @property
     def found(self) -> str:
         """The estimate, with the bound of a baseline and a remark where the check is inconclusive."""
-        bound = f", the bound is {number(self.bound)}" if "baseline" in self.rule and not math.isnan(self.bound) else ""
-        doubt = "" if self.certain else " (the interval reaches the other side)"
-        doubt = " (the baseline has no number for it)" if math.isnan(self.bound) else doubt
+        bound = f", bound {number(self.bound)}" if "baseline" in self.rule and not math.isnan(self.bound) else ""
+        doubt = "" if self.certain else " (inconclusive: the interval includes the bound)"
+        doubt = " (not in the baseline)" if math.isnan(self.bound) else doubt
         return f"{number(self.estimate)}{bound}{doubt}"
 
 
@@ -68,7 +72,7 @@ class Checks:
 
     @property
     def inconclusive(self) -> tuple[Check, ...]:
-        """Those that the data leave open."""
+        """Checks whose interval includes the bound."""
         return tuple(c for c in self.checks if not c.certain)
 
     @property
@@ -88,7 +92,7 @@ class Checks:
             return ""
         which = "1 check is" if many == 1 else f"{many:,} checks are"
         return (
-            f"{which} inconclusive: the data are too few to say, and the estimate decided. "
+            f"{which} inconclusive: the interval includes the bound, and the estimate decided. "
             "Choose inconclusive='pass' or 'fail' to decide otherwise."
         )
 
@@ -146,7 +150,7 @@ def parse(text: str) -> Rule:
 def check(
     findings: Findings, rules: Sequence[str], *, baseline: Sequence[Findings] = (), inconclusive: str = "estimate"
 ) -> Checks:
-    """Hold each rule against every row of its metric; an undefined estimate fails, and a baseline counts as a constant."""
+    """Check each rule on every row of its metric; an undefined estimate fails, and a baseline counts as a constant."""
     if inconclusive not in INCONCLUSIVE:
         raise unknown_name("inconclusive", str(inconclusive), INCONCLUSIVE, what="a way to decide")
     if "estimate" not in findings.columns:
@@ -206,3 +210,72 @@ def _baselines(
 
 def _key(findings: Findings, row: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
     return (findings.audit, row["metric"], *(f"{name}={row[name]}" for name in sorted(names)))
+
+
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A result and the checks that were made on it; `name` is what the plan calls it."""
+
+    name: str
+    findings: Findings
+    checks: Checks
+
+
+def junit(gates: Sequence[Gate]) -> str:
+    """A test suite per result, a test case per check. An inconclusive check that passes says so in its output."""
+
+    def attribute(text: str) -> str:
+        return quoteattr(_NOT_XML.sub(" ", text))
+
+    def content(text: str) -> str:
+        return escape(_NOT_XML.sub(" ", text))
+
+    def case(gate: Gate, check: Check) -> str:
+        name = f"{check.rule}{f' for {check.where}' if check.where else ''}"
+        lead = f"<testcase classname={attribute(f'evenhand.{gate.findings.audit}')} name={attribute(name)}"
+        if not check.passed:
+            return f"{lead}>\n<failure message={attribute(check.found)}>{content(str(check))}</failure>\n</testcase>\n"
+        if check.certain:
+            return f"{lead}/>\n"
+        return f"{lead}>\n<system-out>{content(f'inconclusive: {check.found}')}</system-out>\n</testcase>\n"
+
+    def suite(gate: Gate) -> str:
+        cases = "".join(case(gate, check) for check in gate.checks.checks)
+        counts = f'tests="{len(gate.checks.checks)}" failures="{len(gate.checks.failed)}" errors="0" skipped="0"'
+        return f"<testsuite name={attribute(gate.name)} {counts}>\n{cases}</testsuite>\n"
+
+    checks = [c for gate in gates for c in gate.checks.checks]
+    failed = sum(not c.passed for c in checks)
+    suites = "".join(map(suite, gates))
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<testsuites name="evenhand" tests="{len(checks)}" failures="{failed}" errors="0">\n{suites}</testsuites>\n'
+    )
+
+
+def summary(gates: Sequence[Gate], most_sentences: int = 30) -> str:
+    """The checks and then the sentences of every result, in Markdown."""
+    lines: list[str] = []
+    for gate in gates:
+        checks = gate.checks.checks
+        lines += [f"## {escape_markdown(gate.name)}: {escape_markdown(gate.findings.question)}", ""]
+        if checks:
+            failed, unsure = len(gate.checks.failed), len(gate.checks.inconclusive)
+            verdict = (
+                f"{failed:,} of {len(checks):,} checks failed." if failed else f"All {len(checks):,} checks passed."
+            )
+            doubt = f" {unsure:,} {'is' if unsure == 1 else 'are'} inconclusive: the interval includes the bound."
+            rows = [["", "rule", "for", "estimate", "interval"], ["---"] * 5]
+            for c in checks:
+                mark = f"{'pass' if c.passed else '**FAIL**'}{'' if c.certain else ' (inconclusive)'}"
+                ends = interval_text(c.low, c.high)
+                rows.append([mark, f"`{c.rule}`", escape_markdown(c.where), number(c.estimate), ends])
+            lines += [f"**{verdict}**{doubt if unsure else ''}", "", *(f"| {' | '.join(row)} |" for row in rows), ""]
+        unique = list(dict.fromkeys(sentences(gate.findings)))
+        lines += [f"- {escape_markdown(line)}" for line in unique[:most_sentences]]
+        lines += [f"- and {len(unique) - most_sentences:,} more"] if len(unique) > most_sentences else []
+        lines.append("")
+    return "\n".join(lines)

@@ -1,7 +1,7 @@
-"""The Lorenz explorer: move a handle and read what the top holds, and how many at the bottom hold as much.
+"""The Lorenz explorer: move a handle and read what the top gets, and how many at the bottom get as much.
 
-Where all curves hug the corner, nothing can be told apart on the Lorenz curve; it is then seen from the top, on a log axis:
-how much do the top 0.1%, 1%, 10% hold? The page is complete without scripts: the handle stands at 1%, the sentence is there.
+Where all curves hug the corner, they cannot be distinguished on the Lorenz curve; then it is drawn from the top, on a log
+axis: how much do the top 0.1%, 1%, 10% get? The page is complete without scripts: the handle is at 1%.
 """
 
 from __future__ import annotations
@@ -17,24 +17,12 @@ import numpy as np
 
 from evenhand.findings import Findings, slice_words
 from evenhand.findings import number as read_number
-from evenhand.report.charts.drawing import Picture, drawable, holders, records, slice_labels, slices_in_words, word
+from evenhand.report.charts.drawing import Picture, drawable, records
 from evenhand.report.charts.lorenz import from_the_top, lorenz
 from evenhand.report.charts.lorenz_curves import Curve, curves, stops
-from evenhand.report.charts.theme import MOST_SERIES
+from evenhand.report.charts.theme import SIZES
+from evenhand.report.words.labels import holders, slice_labels, word
 from evenhand.report.words.text import percent
-
-START = 0.01
-"""The size of the top that is shown first, or the nearest that makes sense."""
-
-HUGGING = 0.3
-"""Curves on which the bottom nine tenths hold less than this hug the corner."""
-
-HEIGHT = 300
-
-
-def seen_from_the_top(drawn: Sequence[Curve]) -> bool:
-    """Whether the curves are so close to the corner that they are better seen from the top."""
-    return all(curve.at(0.9) < HUGGING for curve in drawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +41,15 @@ class Reading:
 
     @property
     def overlaps(self) -> bool:
-        """Whether the bottom that holds as much reaches into the top: then the top holds more than all others together."""
+        """Whether the bottom that gets as much reaches into the top: then the top gets more than all others together."""
         return self.equal > 1 - self.top
 
     def sentence(self, name: str, many: float, units: str, amount: str) -> str:
         """The reading as a sentence; report.js writes the same one."""
         lead = f"For {name}, the" if name else "The"
-        others = (
-            "more than all others together"
-            if self.overlaps
-            else f"as much as the bottom {percent(self.equal)} together"
-        )
+        others = "more than all others together" if self.overlaps else f"as much as the bottom {percent(self.equal)}"
         return (
-            f"{lead} top {chosen(self.top)} of {units} ({counted(self.top * many)} of {many:,.0f}) hold "
+            f"{lead} top {chosen(self.top)} of {units} ({counted(self.top * many)} of {many:,.0f}) get "
             f"{percent(self.share)} of all {amount}, {others}."
         )
 
@@ -89,50 +73,73 @@ def chosen(share: float) -> str:
     return f"{Decimal(f'{100 * share:.3g}'):f}%"
 
 
+@dataclass(frozen=True, slots=True)
+class Explorer:
+    """The curves of a result with the stops of the handle, and the reading it starts with.
+
+    `units` : how many units each curve runs over. `is_top_view` : whether the curves hug the corner (the bottom nine
+    tenths get less than 30%).
+    """
+
+    curves: list[Curve]
+    units: list[float]
+    stops: list[float]
+
+    @classmethod
+    def from_findings(cls, findings: Findings) -> Explorer:
+        polygons = curves(findings)
+        units = _units(findings, polygons)
+        return cls(polygons, units, list(stops(len(set(slice_labels(findings))), min(units))))
+
+    @property
+    def is_top_view(self) -> bool:
+        return all(curve.at(0.9) < 0.3 for curve in self.curves)
+
+    @property
+    def first_stop(self) -> float:
+        """The stop nearest to 1%."""
+        return min(self.stops, key=lambda size: abs(size - 0.01))
+
+    @property
+    def start(self) -> Reading:
+        return Reading.from_curve(self.curves[-1], self.first_stop)
+
+
 def picture(findings: Findings) -> Picture:
     """The chart with a handle on it; the page moves the handle through the parameters `top`, `held`, `equal`."""
-    polygons = curves(findings)
-    top_view = seen_from_the_top(polygons)
-    drawn = from_the_top(findings) if top_view else lorenz(findings)
-    start = Reading.from_curve(polygons[-1], _start(_stops(findings, polygons)))
-    panel = drawn.panels[0]
-    crowded = _line(polygons[-1], top_view=top_view) if len(polygons) > MOST_SERIES else [{"x": 1.0, "y": 1.0}]
-    handle = _handle_on_top(crowded) if top_view else _handle(crowded)
-    handled = alt.layer(panel.chart, *handle).add_params(*_params(start))
-    return replace(drawn, panels=(replace(panel, chart=handled, height=HEIGHT),))
-
-
-def _line(curve: Curve, *, top_view: bool) -> list[dict[str, float]]:
-    x, y = (1 - curve.population, 1 - curve.share) if top_view else (curve.population, curve.share)
-    return [{"x": float(a), "y": float(b)} for a, b in zip(x, y, strict=True) if a > 0 or not top_view]
-
-
-def _params(start: Reading) -> list[Any]:
-    texts = {
+    e = Explorer.from_findings(findings)
+    drawn = from_the_top(findings) if e.is_top_view else lorenz(findings)
+    panel, start, last = drawn.panels[0], e.start, e.curves[-1]
+    line = [{"x": 1.0, "y": 1.0}]
+    if len(e.curves) > SIZES.series:  # no colour of its own: the page draws the chosen curve
+        x, y = (1 - last.population, 1 - last.share) if e.is_top_view else (last.population, last.share)
+        line = [{"x": float(a), "y": float(b)} for a, b in zip(x, y, strict=True) if a > 0 or not e.is_top_view]
+    params = {
+        "top": start.top,
+        "held": start.share,
+        "equal": start.equal,
         "top_text": f"top {chosen(start.top)}",
         "equal_text": "" if start.overlaps else f"bottom {percent(start.equal)}",
     }
-    numbers = {"top": start.top, "held": start.share, "equal": start.equal}
-    return [alt.param(name=name, value=value) for name, value in {**numbers, **texts}.items()]
+    handle = _handle_on_top(line) if e.is_top_view else _handle(line)
+    layers = alt.layer(panel.chart, *handle).add_params(*(alt.param(name=k, value=v) for k, v in params.items()))
+    return replace(drawn, panels=(replace(panel, chart=layers, height=SIZES.explorer),))
 
 
 def _where() -> Any:
-    return alt.Chart(records(one=[1])).transform_calculate(
+    return alt.Chart(records([{"one": 1}])).transform_calculate(
         x="1 - top", y="1 - held", end="1", equal="equal", held="held", top="top", top_text="top_text", equal_text="equal_text",
         shown="equal_text == '' ? 0 : 1",
     )  # fmt: skip
 
 
 def _chosen_line(line: Sequence[dict[str, float]]) -> Any:
-    return (
-        alt.Chart(alt.InlineData(name="chosen", values=list(line)))
-        .mark_line(style="chosen")
-        .encode(x="x:Q", y="y:Q", order="x:Q")
-    )
+    data = alt.Chart(alt.InlineData(name="chosen", values=list(line)))
+    return data.mark_line(style="chosen").encode(x="x:Q", y="y:Q", order="x:Q")
 
 
 def _handle(line: Sequence[dict[str, float]]) -> list[Any]:
-    """The top as a band, the point where it begins, and the point below which the others hold as much."""
+    """The top as a band, the point where it begins, and the point below which the others get as much."""
     where = _where()
     left = {"align": "right", "dx": -14, "fontSize": 13, "fontWeight": 600, "baseline": "middle"}
     texts = [
@@ -155,56 +162,50 @@ def _handle_on_top(line: Sequence[dict[str, float]]) -> list[Any]:
     """A line at the size of the top, and the point where it meets the curve; its name stands where there is room."""
     where = _where()
     side = {"align": {"expr": "top > 0.05 ? 'right' : 'left'"}, "dx": {"expr": "top > 0.05 ? -12 : 12"}, "dy": 12}
-    texts = [
-        where.mark_text(**side, fontSize=13, fontWeight=600, style=style).encode(
-            x="top:Q", y="held:Q", text="top_text:N"
-        )
-        for style in ("halo", "value")
-    ]
+    texts = [where.mark_text(**side, fontSize=13, fontWeight=600, style=style) for style in ("halo", "value")]
     return [
         where.mark_rule(style="reference").encode(x="top:Q"),
         _chosen_line(line),
-        *texts,
+        *(text.encode(x="top:Q", y="held:Q", text="top_text:N") for text in texts),
         where.mark_point(style="handle").encode(x="top:Q", y="held:Q"),
     ]
 
 
 def data(findings: Findings) -> dict[str, Any]:
     """Data for the scripts of the page: corners of every curve, stops of the handle, words of the sentence."""
-    polygons = curves(findings)
-    sizes, units = _stops(findings, polygons), _units(findings, polygons)
+    e = Explorer.from_findings(findings)
     return {
         "curves": [
-            {
-                "name": c.name,
-                "many": n,
-                "population": list(map(drawable, c.population.tolist())),
-                "share": list(map(drawable, c.share.tolist())),
-            }
-            for c, n in zip(polygons, units, strict=True)
+            {"name": c.name, "many": n}
+            | {key: list(map(drawable, getattr(c, key).tolist())) for key in ("population", "share")}
+            for c, n in zip(e.curves, e.units, strict=True)
         ],
-        "crowded": len(polygons) > MOST_SERIES,
-        "fromTheTop": seen_from_the_top(polygons),
-        "stops": sizes,
-        "start": sizes.index(_start(sizes)),
+        "crowded": len(e.curves) > SIZES.series,
+        "fromTheTop": e.is_top_view,
+        "stops": e.stops,
+        "start": e.stops.index(e.first_stop),
         "units": holders(findings),
-        "amount": word(findings, "amount", "amounts").replace("_", " "),
+        "amount": word(findings, "amount", "amounts"),
     }
 
 
 def sentence(findings: Findings) -> str:
     """The sentence at the first position of the handle."""
-    polygons = curves(findings)
-    units, amount = holders(findings), word(findings, "amount", "amounts").replace("_", " ")
-    start = Reading.from_curve(polygons[-1], _start(_stops(findings, polygons)))
-    return start.sentence(polygons[-1].name, _units(findings, polygons)[-1], units, amount)
+    e = Explorer.from_findings(findings)
+    return e.start.sentence(e.curves[-1].name, e.units[-1], holders(findings), word(findings, "amount", "amounts"))
 
 
 def _units(findings: Findings, polygons: Sequence[Curve]) -> list[float]:
     """How many units each curve runs over; those of a curve that no row counts have its finest step."""
-    sizes = dict(zip(slice_labels(findings), findings.columns.get("units", ()), strict=False))
-    if "items" in findings.provenance and "holder" in findings.words:  # a recommender's curve runs over its items
-        sizes = _items(findings, list(sizes))
+    names = slice_labels(findings)
+    sizes = dict(zip(names, findings.columns.get("units", ()), strict=False))
+    items = findings.provenance.get("items")
+    if items is not None and "holder" in findings.words:  # a recommender's curve runs over its items
+        sizes = dict.fromkeys(sizes, items)
+        if isinstance(items, Mapping):
+            labels = zip(*(findings.columns[s] for s in findings.slices), strict=True)
+            words = [slice_words(findings.slices, label) for label in labels]
+            sizes = {name: items.get(label) for name, label in zip(names, words, strict=True)}
     counts = [read_number(sizes.get(c.name)) for c in polygons]
     return [
         float(n) if n == n else float(round(1 / (c.population[1] - c.population[0])))
@@ -212,39 +213,18 @@ def _units(findings: Findings, polygons: Sequence[Curve]) -> list[float]:
     ]
 
 
-def _items(findings: Findings, names: Sequence[str]) -> dict[str, Any]:
-    """How many items each slice has, under the names of the slices."""
-    items = findings.provenance["items"]
-    if not isinstance(items, Mapping):
-        return dict.fromkeys(names, items)
-    where = zip(*(findings.columns[s] for s in findings.slices), strict=True)
-    words = [slice_words(findings.slices, labels) for labels in where]
-    return {name: items.get(labels) for name, labels in zip(slice_labels(findings), words, strict=True)}
-
-
-def _stops(findings: Findings, polygons: Sequence[Curve]) -> list[float]:
-    return list(stops(len(set(slice_labels(findings))), min(_units(findings, polygons))))
-
-
-def _start(sizes: Sequence[float]) -> float:
-    return min(sizes, key=lambda size: abs(size - START))
-
-
 def markup(findings: Findings) -> str:
     """Slider, choice of slice, and the sentence, which screen readers announce as it changes."""
-    polygons = curves(findings)
-    names = "".join(f'<option value="{i}">{escape(c.name)}</option>' for i, c in enumerate(polygons))
-    last = len(polygons) - 1
-    choose = (
-        f'<label class="pick">{escape(slices_in_words(findings))} <select id="which" data-start="{last}">{names}</select></label>'
-        if len(polygons) > 1
-        else ""
-    )
-    sizes = _stops(findings, polygons)
-    shown = "".join(f"<span>{escape(chosen(s))}</span>" for s in (sizes[0], sizes[-1]))
+    e = Explorer.from_findings(findings)
+    choose = ""
+    if len(e.curves) > 1:
+        names = "".join(f'<option value="{i}">{escape(c.name)}</option>' for i, c in enumerate(e.curves))
+        start, title = len(e.curves) - 1, escape(", ".join(findings.slices))
+        choose = f'<label class="pick">{title} <select id="which" data-start="{start}">{names}</select></label>'
+    shown = "".join(f"<span>{escape(chosen(s))}</span>" for s in (e.stops[0], e.stops[-1]))
     return (
         f'<div class="explorer"><div class="scripted" hidden>{choose}<label class="slide" for="top">Size of the top</label>'
-        f'<input type="range" id="top" min="0" max="{len(sizes) - 1}" step="1" aria-describedby="reading">'
+        f'<input type="range" id="top" min="0" max="{len(e.stops) - 1}" step="1" aria-describedby="reading">'
         f'<div class="ends" aria-hidden="true">{shown}</div></div>'
         f'<output id="reading" for="top" aria-live="polite">{escape(sentence(findings))}</output></div>'
     )

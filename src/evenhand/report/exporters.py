@@ -1,4 +1,4 @@
-"""Findings for other tools: metrics for Prometheus, a dashboard for Grafana that reads them."""
+"""Findings for other tools: metrics for Prometheus, a dashboard for Grafana that reads them, flat numbers for MLflow."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from evenhand.findings import Findings, hash_of, key_columns, label
 from evenhand.report.words.phrases import is_share, metric_title
 
 GAUGES = {
-    "estimate": "What was measured; the label metric says of what.",
+    "estimate": "Estimate of the metric in the label metric.",
     "low": "Lower end of the interval.",
     "high": "Upper end of the interval.",
-    "chance": "What no bias at all would give on data of this size.",
-    "units": "How many it rests on.",
+    "chance": "Expected without any bias, on data of this size.",
+    "units": "Number of units behind the estimate.",
 }
 """Columns that are exported, each as a gauge `evenhand_NAME`, with what its help says."""
-DAY = "evenhand_day_timestamp_seconds"
-OWN = ("audit", "metric", "group", "plan")
 
 
 def open_metrics(results: Sequence[Findings]) -> str:
@@ -37,9 +35,10 @@ def open_metrics(results: Sequence[Findings]) -> str:
             lines += [f"# HELP evenhand_{column} {help}", f"# TYPE evenhand_{column} gauge", *samples]
     days = [(f, f.provenance["at"]) for f in results if f.provenance.get("at")]
     if days:
-        lines += [f"# HELP {DAY} The day that the numbers of a plan are for.", f"# TYPE {DAY} gauge"]
+        name = "evenhand_day_timestamp_seconds"
+        lines += [f"# HELP {name} The day that the numbers of a plan are for.", f"# TYPE {name} gauge"]
         seconds = {at: datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp() for _, at in days}
-        lines += [_sample(DAY, {"audit": f.audit, "plan": hash_of(f)}, seconds[at]) for f, at in days]
+        lines += [_sample(name, {"audit": f.audit, "plan": hash_of(f)}, seconds[at]) for f, at in days]
     return "\n".join([*lines, "# EOF"]) + "\n"
 
 
@@ -60,7 +59,11 @@ def _labels(audit: str, names: Sequence[str], row: Mapping[str, Any], plan: str)
     labels = {name: value for name, value in labels.items() if value}
     for name in names:
         legal = re.sub(r"\W", "_", name, flags=re.ASCII)
-        legal = f"slice_{legal}" if legal in OWN or not re.match(r"[a-zA-Z]", legal) else legal
+        legal = (
+            f"slice_{legal}"
+            if legal in ("audit", "metric", "group", "plan") or not re.match(r"[a-zA-Z]", legal)
+            else legal
+        )
         while legal in labels:
             legal += "_"
         labels[legal] = label(row[name])
@@ -96,7 +99,7 @@ def dashboard(results: Sequence[Findings]) -> str:
 
 
 def _legend(results: Sequence[Findings], audit: str) -> str:
-    """The labels that tell the lines of one metric apart, as Grafana writes them."""
+    """The labels that distinguish the lines of one metric, as Grafana writes them."""
     of_audit = [f for f in results if f.audit == audit]
     names = {
         n: None
@@ -111,16 +114,13 @@ def _legend(results: Sequence[Findings], audit: str) -> str:
 def _panel(place: int, audit: str, metric: str, legend: str) -> dict[str, Any]:
     chosen = f'audit="{_escaped(audit)}",metric="{_escaped(metric)}"'
     source = {"type": "prometheus", "uid": "${source}"}
-    ends = {"low": f"{legend} low", "high": f"{legend} high"}
-    queries = {"estimate": legend, **ends}
+    queries = {"estimate": legend, "low": f"{legend} low", "high": f"{legend} high"}
     hidden = [
         {"id": "custom.lineWidth", "value": 0},
         {"id": "custom.hideFrom", "value": {"legend": True, "tooltip": False, "viz": False}},
     ]
-    unit, plainly = (
-        "percentunit" if is_share(metric) else "none",
-        {"drawStyle": "line", "lineWidth": 2, "fillOpacity": 0},
-    )
+    unit = "percentunit" if is_share(metric) else "none"
+    plainly = {"drawStyle": "line", "lineWidth": 2, "fillOpacity": 0}
     return {
         "id": place + 1, "type": "timeseries", "title": metric_title(metric), "datasource": source,
         "gridPos": {"x": 12 * (place % 2), "y": 9 * (place // 2), "w": 12, "h": 9},
@@ -136,3 +136,30 @@ def _panel(place: int, audit: str, metric: str, legend: str) -> dict[str, Any]:
             for i, (name, text) in enumerate(queries.items())
         ],
     }  # fmt: skip
+
+
+def tracked(findings: Findings, prefix: str = "") -> dict[str, float]:
+    """Estimates and the ends of their intervals by name: `gini`, `gini_low`, `gini_high`, `top_share_p_0.01/source_likes`.
+
+    A slice and a group follow the metric behind slashes. Undefined estimates are NaN; an interval that is not there is
+    left out, and so is an infinite number, which trackers would replace by a large one.
+
+    >>> from evenhand.findings import Findings, row, tidy
+    >>> rows = [row({"source": "a/b"}, "top_share(p=0.01)", estimate=0.7)]
+    >>> tracked(Findings("inequality", "", ("source",), tidy(rows, ["source"])))
+    {'top_share_p_0.01/source_a_b': 0.7}
+    """
+    numbers: dict[str, float] = {}
+    for r in findings.rows():
+        parts = [r["metric"], *(f"{s} {label(r[s])}" for s in findings.slices)]
+        parts += [r["group"]] if r["group"] is not None else []
+        legal = [re.sub(r"[^\w.\-]+", "_", str(p)).strip("_.") or "_" for p in parts]
+        first = (prefix + "/".join(legal))[:240]  # MLflow takes 250 characters; the rest is for `_high` and a number
+        name, n = first, 1
+        while {name, f"{name}_low", f"{name}_high"} & numbers.keys():
+            n += 1
+            name = f"{first}_{n}"
+        ends = {name: r["estimate"], f"{name}_low": r["low"], f"{name}_high": r["high"]}
+        finite = {k: float(v) for k, v in ends.items() if k == name or not math.isnan(v)}
+        numbers |= {k: v for k, v in finite.items() if not math.isinf(v)}
+    return numbers

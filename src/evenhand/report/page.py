@@ -6,49 +6,36 @@ through `escape`, or into JSON that no parser can mistake for markup.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
 from evenhand import __version__
+from evenhand.errors import EvenhandError
 from evenhand.findings import Findings, label
-from evenhand.report import explorer, reproduce, static
+from evenhand.report import explorer, reproduce
 from evenhand.report import table as tables
-from evenhand.report.charts.drawing import Kind, Panel, Picture, dated, drawable_labels
+from evenhand.report.charts.drawing import Kind, Panel, Picture, drawable_labels
 from evenhand.report.charts.lorenz_curves import curves
-from evenhand.report.charts.registry import kinds_for
-from evenhand.report.charts.theme import FAINTEST, MOST_SERIES, PAGE, theme
-from evenhand.report.pages import asset, document, packed, packed_vega, script
+from evenhand.report.charts.registry import as_svg, draw, kinds_for
+from evenhand.report.charts.theme import PAGE, SIZES, fading, theme
+from evenhand.report.pages import asset, document, packed, packed_vega, script, svg
 from evenhand.report.words import summary
 from evenhand.report.words.headlines import Headline, headline_for
+from evenhand.report.words.labels import dated, excluded
 from evenhand.report.words.phrases import card_of, is_share, metric_title
 from evenhand.report.words.sentences import writer_for
-from evenhand.report.words.text import left_out, number, percent
+from evenhand.report.words.text import number, percent
 
 MOST_TABLE_ROWS = 500
 MOST_SENTENCES = 200
-TALL = 14
-"""Rows that fit into the box of a table; below it, the page says that there are more."""
-
-SHORT = 3
-"""Findings said beside the verdict; the others are folded."""
-
-FOLD = 400
-"""Pixels that the first picture may be high, so that it ends above the fold of a small laptop."""
-
-MOST_LEADING = 4
-"""Panels of the first picture."""
-
-LEAD_WIDTH = 520
-EXPLORER_WIDTH = 520
-SQUARE = 500
-THUMB = 260
 
 SWITCH = (
-    '<label class="scripted" hidden>Colours <select id="colours"><option value="">as the system</option>'
+    '<label class="scripted" hidden>Colours <select id="colours"><option value="">system</option>'
     '<option value="light">light</option><option value="dark">dark</option></select></label>'
 )
 """Light or dark, whatever the system says; there only where scripts run."""
@@ -66,10 +53,10 @@ def html(findings: Findings) -> str:
     sections = {
         "answer": ("Answer", _answer(findings, headline, leads, first)),
         "sure": ("How sure are we?", "".join(cautions)),
-        "pictures": ("Pictures", "".join(rest)),
+        "pictures": ("Charts", "".join(rest)),
         "act": ("What to do, and what this cannot say", _side_tables(findings)),
         "table": ("All numbers", _table(findings) + _cards(findings)),
-        "dropped": ("What was left out, and why", _dropped(findings)),
+        "dropped": ("Excluded rows", _dropped(findings)),
         "provenance": ("How it was made", _provenance(findings)),
     }
     shown = {name: part for name, part in sections.items() if part[1]}
@@ -81,26 +68,12 @@ def html(findings: Findings) -> str:
         "<main>",
         *parts,
         "</main></div>",
-        f'<footer class="made">Made by evenhand {escape(__version__)}. This page is complete in itself and asks nothing of any '
-        "network.</footer>",
+        f'<footer class="made">Made by evenhand {escape(__version__)}. This page is self-contained and makes no network '
+        "requests.</footer>",
     ]
-    return document(f"{findings.question} · evenhand", asset("report.css"), body, _scripts(specs))
-
-
-def thumbnail(findings: Findings, name: str) -> tuple[str, str]:
-    """The headline and the first chart of a report as SVG (empty where there is none)."""
-    findings = drawable_labels(findings)
-    pictures = {kind: kind.draw(findings) for kind in kinds_for(findings) if kind.reported}
-    headline = headline_for(findings)
-    if headline is None:
-        lines = summary.key_sentences(findings, [p.text for p in pictures.values() if p.lead])
-        headline = Headline(lines[0] if lines else "")
-    first = explorer.picture(findings) if _led_by_lorenz(findings) else next(iter(pictures.values()), None)
-    if first is None:
-        return headline.text, ""
-    panel = first.panels[-1] if headline.where and headline.where in first.panels[-1].title else first.panels[0]
-    spec, legend = _spec(replace(panel, height=min(panel.height, THUMB)))
-    return headline.text, f"{legend}{static.svg(spec, LEAD_WIDTH, name)}"
+    data = json.dumps({**specs, "theme": theme(PAGE)}, allow_nan=False, separators=(",", ":"))
+    scripts = [*([packed("data", data), packed_vega()] if specs else []), script(asset("report.js"))]
+    return document(f"{findings.question} · evenhand", asset("report.css"), body, scripts)
 
 
 def _led_by_lorenz(findings: Findings) -> bool:
@@ -114,25 +87,20 @@ def _section(name: str, title: str, inside: str) -> str:
     return f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{escape(title)}</h2>{inside}</section>'
 
 
-def _scripts(specs: Mapping[str, Any]) -> list[str]:
-    data = json.dumps({**specs, "theme": theme(PAGE)}, allow_nan=False, separators=(",", ":"))
-    drawn = [packed("data", data), packed_vega()] if specs else []
-    return [*drawn, script(asset("report.js"))]
-
-
 def _answer(findings: Findings, headline: Headline | None, leads: Sequence[str], chart: str) -> str:
     """The first screen: the headline with its interval, the first chart, at most three more sentences, a glossary."""
+    short_list = 3  # sentences beside the headline; the others are folded
     every = summary.key_sentences(findings, leads, headline)
-    headline = headline or Headline(every[0] if every else "The result holds no numbers.")
+    headline = headline or Headline(every[0] if every else "The result has no numbers.")
     more = [line for line in every if line != headline.text]
     facts = " · ".join(escape(fact) for fact in summary.facts(findings))
     sure = f'<p class="interval">{escape(headline.uncertainty)}.</p>' if headline.uncertainty else ""
-    lines = "".join(f"<li>{escape(line)}</li>" for line in summary.without_repeated_remarks(more[:SHORT]))
+    lines = "".join(f"<li>{escape(line)}</li>" for line in summary.without_repeated_remarks(more[:short_list]))
     short = f'<h2>In short</h2><ul class="answer">{lines}</ul>' if lines else ""
     terms = "".join(f"<p><dfn>{escape(title)}</dfn> {escape(text)}</p>" for title, text in summary.glossary(findings))
-    rest = list(dict.fromkeys([*more[SHORT:], *summary.every_sentence(findings, MOST_SENTENCES)]))
+    rest = list(dict.fromkeys([*more[short_list:], *summary.every_sentence(findings, MOST_SENTENCES)]))
     listed = "".join(f"<li>{escape(line)}</li>" for line in rest)
-    folded = f"<details><summary>Every finding as a sentence</summary><ul>{listed}</ul></details>" if rest else ""
+    folded = f"<details><summary>All findings as sentences</summary><ul>{listed}</ul></details>" if rest else ""
     texts = f'<div class="said">{short}<div class="terms">{terms}</div>{folded}</div>'
     return (
         f'<header><h1>{escape(findings.question)}</h1><p class="lede">{facts}</p></header>'
@@ -146,7 +114,7 @@ def _first_chart(findings: Findings, pictures: Mapping[Kind, Picture], specs: di
     explored = _explorer(findings, specs) if curves(findings) else ""
     if _led_by_lorenz(findings):
         return explored, [_figure(kind, picture, specs) for kind, picture in pictures.items()]
-    fitting = [kind for kind, picture in pictures.items() if len(picture.panels) <= MOST_LEADING]
+    fitting = [kind for kind, picture in pictures.items() if len(picture.panels) <= 4]
     over_time = [kind for kind in pictures if kind.name == "intervals" and dated(findings)]
     first = next(iter([*over_time, *fitting]), None)
     lead = _figure(first, _lower(pictures[first]), specs, leading=True) if first else ""
@@ -157,31 +125,32 @@ def _first_chart(findings: Findings, pictures: Mapping[Kind, Picture], specs: di
 def _lower(picture: Picture) -> Picture:
     """A picture made so low that it ends above the fold of the page."""
     rows = 1 if _stacked(picture) else math.ceil(len(picture.panels) / 2)
-    most = (FOLD - (rows - 1) * 60) // rows
+    most = (SIZES.above_fold - (rows - 1) * 60) // rows
     heights = [p.height if _stacked(picture) else min(p.height, most) for p in picture.panels]
     return replace(picture, panels=tuple(replace(p, height=h) for p, h in zip(picture.panels, heights, strict=True)))
 
 
 def _stacked(picture: Picture) -> bool:
     """Whether all panels fit one under the other on the first screen."""
-    return len(picture.panels) > 1 and sum(panel.height + 70 for panel in picture.panels) <= FOLD
+    return len(picture.panels) > 1 and sum(panel.height + 70 for panel in picture.panels) <= SIZES.above_fold
 
 
 def _explorer(findings: Findings, specs: dict[str, Any]) -> str:
     specs["lorenz-data"] = explorer.data(findings)
     picture = explorer.picture(findings)
     specs["spec-explorer"], legend = _spec(picture.panels[0])
-    drawn = _place("spec-explorer", escape(picture.text), specs["spec-explorer"], EXPLORER_WIDTH)
+    drawn = _place("spec-explorer", escape(picture.text), specs["spec-explorer"], SIZES.lead_width)
+    title = "Who gets how much?"
     return (
-        '<figure id="explorer"><h2>Who holds how much?</h2>'
-        f'<div class="panel">{legend}{drawn}</div>'
-        f"{explorer.markup(findings)}{_behind(picture, 'Who holds how much?')}</figure>"
+        f'<figure id="explorer"><h2>{title}</h2><div class="panel">{legend}{drawn}</div>'
+        f"{explorer.markup(findings)}{_behind(picture, title)}</figure>"
     )
 
 
 def _figure(kind: Kind, picture: Picture, specs: dict[str, Any], *, leading: bool = False) -> str:
     stacked = len(picture.panels) == 1 or (leading and _stacked(picture))
-    width = (LEAD_WIDTH if leading else static.WIDTH) if stacked else LEAD_WIDTH // 2 if leading else static.HALF
+    width = SIZES.lead_width if leading else SIZES.page_width
+    width = width if stacked else SIZES.lead_width // 2 if leading else SIZES.half_width
     panels = "".join(
         _panel(panel, picture, f"spec-{kind.name}-{i}", specs, width) for i, panel in enumerate(picture.panels)
     )
@@ -196,7 +165,7 @@ def _panel(panel: Panel, picture: Picture, name: str, specs: dict[str, Any], wid
     title = f"<h3>{escape(panel.title)}</h3>" if panel.title else ""
     described = escape(": ".join(filter(None, [panel.title, picture.text])))
     square = " square" if panel.square else ""
-    drawn = _place(name, described, specs[name], min(width, SQUARE) if panel.square else width)
+    drawn = _place(name, described, specs[name], min(width, SIZES.square_width) if panel.square else width)
     return f'<div class="panel{square}">{title}{legend}{drawn}</div>'
 
 
@@ -205,7 +174,7 @@ def _place(name: str, described: str, spec: Mapping[str, Any], width: int) -> st
     bound = f'<div id="{name}-bound"></div>' if any("bind" in p for p in spec.get("params", [])) else ""
     return (
         f'<div role="img" aria-label="{described}"><div class="draw" aria-hidden="true" id="{name}-chart" data-spec="{name}">'
-        f"{static.svg(spec, width, name)}</div></div>{bound}"
+        f"{svg(spec, width, name)}</div></div>{bound}"
     )
 
 
@@ -216,9 +185,9 @@ def _spec(panel: Panel) -> tuple[dict[str, Any], str]:
     names: dict[str, None] = {}
     signs: set[str] = set()
     _take_legends(spec, names, signs)
-    fade = (1 - FAINTEST) / max(1, len(names) - 1) if "opacity" in signs else 0.0
+    opacity = fading(len(names)) if "opacity" in signs else [1.0] * len(names)
     keys = "".join(
-        f'<li class="key-{i % MOST_SERIES + 1}" style="--fade:{1 - i * fade:.3g}">{escape(name)}</li>'
+        f'<li class="key-{i % len(PAGE.series) + 1}" style="--fade:{opacity[i]:.3g}">{escape(name)}</li>'
         for i, name in enumerate(names)
     )
     how = " shaped" if "shape" in signs else " filled" if "opacity" in signs else ""
@@ -252,7 +221,7 @@ def _behind(picture: Picture, title: str) -> str:
     head, rows = list(picture.table), list(zip(*picture.table.values(), strict=True))
     metrics = picture.table.get("metric", [""] * len(rows))
     cells = [[_cell(v, m) for v in row] for row, m in zip(rows, metrics, strict=True)]
-    return f"{caption}<details><summary>The numbers behind this chart</summary>{table(head, cells, title)}</details>"
+    return f"{caption}<details><summary>Data of this chart</summary>{table(head, cells, title)}</details>"
 
 
 def _cell(value: Any, metric: str = "") -> str:
@@ -272,7 +241,11 @@ def table(
     """
     hinted = {cell: f'<abbr title="{escape(hint)}">{escape(cell)}</abbr>' for cell, hint in (hints or {}).items()}
     shown = rows[:MOST_TABLE_ROWS]
-    right = [bool(shown) and all(_numeric(row[i]) for row in shown) for i in range(len(head))]
+
+    def is_numeric(text: str) -> bool:
+        return not text or text[0] in "0123456789-−+." or text in ("undefined", "infinite")
+
+    right = [bool(shown) and all(is_numeric(row[i]) for row in shown) for i in range(len(head))]
 
     def line(tag: str, cells: Sequence[str]) -> str:
         marked = (
@@ -284,16 +257,12 @@ def table(
     body = "".join(line("td", row) for row in shown)
     rest = len(rows) - len(shown)
     more = f'<p class="note">{rest:,} more rows are in the saved result (JSON or CSV).</p>' if rest > 0 else ""
-    if not more and len(shown) > TALL:
-        more = f'<p class="note">{len(shown):,} rows: scroll for the rest.</p>'
+    if not more and len(shown) > 14:  # rows that fit into the box
+        more = f'<p class="note">{len(shown):,} rows; scroll to see them all.</p>'
     return (
         f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(title)}: table"><table><thead>{line("th", head)}</thead>'
         f"<tbody>{body}</tbody></table></div>{more}"
     )
-
-
-def _numeric(text: str) -> bool:
-    return not text or text[0] in "0123456789-−+." or text in ("undefined", "infinite")
 
 
 def _side_tables(findings: Findings) -> str:
@@ -315,26 +284,26 @@ def _table(findings: Findings) -> str:
 
 
 def _cards(findings: Findings) -> str:
-    cards = "".join(_card(facts) for facts in summary.cards(findings))
+    cards = ""
+    for facts in summary.cards(findings):
+        rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in facts.terms.items())
+        others = "".join(f"<li>{escape(line)}</li>" for line in facts.variants)
+        differ = f"<details><summary>How other tools differ</summary><ul>{others}</ul></details>" if others else ""
+        cards += (
+            f'<div class="card"><h4>{escape(facts.title)}</h4><p>{escape(facts.asks)}</p><dl>{rows}</dl>{differ}</div>'
+        )
     return f'<h3 id="cards">What the numbers mean</h3><div class="cards">{cards}</div>' if cards else ""
 
 
-def _card(facts: summary.CardFacts) -> str:
-    rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in facts.terms.items())
-    others = "".join(f"<li>{escape(line)}</li>" for line in facts.variants)
-    differ = f"<details><summary>How other tools differ</summary><ul>{others}</ul></details>" if others else ""
-    return f'<div class="card"><h4>{escape(facts.title)}</h4><p>{escape(facts.asks)}</p><dl>{rows}</dl>{differ}</div>'
-
-
 def _dropped(findings: Findings) -> str:
-    """The rows that were left out, by reason."""
+    """The rows that were excluded, by reason."""
     dropped = findings.provenance.get("dropped") or {}
     lost = (
-        table(["why", "rows"], [[label(why), number(float(many))] for why, many in dropped.items()], "Rows left out")
+        table(["why", "rows"], [[label(why), number(float(many))] for why, many in dropped.items()], "Excluded rows")
         if dropped
         else "<p>No row was dropped.</p>"
     )
-    if outside := left_out(findings):
+    if outside := excluded(findings):
         lost = f"<p>{escape(outside)}</p>" + (lost if dropped else "")
     return lost if "dropped" in findings.provenance or outside else ""
 
@@ -345,5 +314,75 @@ def _provenance(findings: Findings) -> str:
         f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in summary.origin(findings).items()
     )
     commands = "".join(f"<p>{escape(intro)}</p><pre>{escape(text)}</pre>" for intro, text in reproduce.ways(findings))
-    remake = f'<h3 id="again">Make it again</h3>{commands}' if commands else ""
+    remake = f'<h3 id="again">Reproduce it</h3>{commands}' if commands else ""
     return f'{remake}<h3>Where the numbers come from</h3><dl class="facts">{facts}</dl>'
+
+
+def notebook_html(findings: Findings) -> str:
+    """A result in a notebook's cell: headline, chart, table and notes; every label is escaped, nothing is fetched."""
+    findings = drawable_labels(findings)
+    lead = picture = ""
+    if headline := headline_for(findings):
+        uncertainty = f" ({escape(headline.uncertainty)})" if headline.uncertainty else ""
+        lead = f"<p><strong>{escape(headline.text)}</strong>{uncertainty}</p>"
+    with contextlib.suppress(EvenhandError):  # not every result can be drawn
+        picture = f"<div>{as_svg(draw(findings))}</div>"
+    notes = "".join(f"<li>{escape(line)}</li>" for line in summary.explained_notes(findings))
+    return f"{lead}{picture}{tables.html_table(findings)}{f'<ul>{notes}</ul>' if notes else ''}"
+
+
+TILES_CSS = """
+.tiles { display: grid; gap: 1.5rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); margin-top: 1.5rem; }
+.tile { border: 1px solid var(--grid); border-radius: .6rem; padding: 1rem 1.15rem; display: flex; flex-direction: column; gap: .5rem; }
+.tile h2 { font-size: 1.1rem; margin: 0; }
+.tile a { color: inherit; }
+.tile .verdict { font-size: 1rem; margin: 0; }
+.tile pre { margin: auto 0 0; font-size: .78rem; }
+.page { display: block; }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One report in a gallery: its title, the findings, the file of the report, the command that made it."""
+
+    title: str
+    findings: Findings
+    link: str
+    command: str
+
+
+def gallery(tiles: Sequence[Tile], next_steps: Sequence[tuple[str, str]]) -> str:
+    """One page over several reports; `next_steps` are pairs of a sentence and a command to try on one's own data."""
+    shown = "".join(_tile(tile, number) for number, tile in enumerate(tiles, start=1))
+    typed = "".join(f"<p>{escape(text)}</p><pre>{escape(command)}</pre>" for text, command in next_steps)
+    body = [
+        '<div class="page"><main><header><h1>evenhand: a tour</h1>',
+        '<p class="verdict">Who gets seen, and is it even-handed? Every kind of audit, on generated data.</p></header>',
+        f'<div class="tiles">{shown}</div>',
+        f'<section aria-labelledby="own"><h2 id="own">For your own data</h2>{typed}</section></main></div>',
+    ]
+    ready = script("document.body.dataset.ready = '';")
+    return document("evenhand: a tour", asset("report.css") + TILES_CSS, body, [ready])
+
+
+def _tile(tile: Tile, number: int) -> str:
+    """A report with its headline and its first chart."""
+    findings = drawable_labels(tile.findings)
+    pictures = [kind.draw(findings) for kind in kinds_for(findings) if kind.reported]
+    headline = headline_for(findings)
+    if headline is None:
+        lines = summary.key_sentences(findings, [p.text for p in pictures if p.lead])
+        headline = Headline(lines[0] if lines else "")
+    first = explorer.picture(findings) if _led_by_lorenz(findings) else next(iter(pictures), None)
+    chart = ""
+    if first is not None:
+        panel = first.panels[-1] if headline.where and headline.where in first.panels[-1].title else first.panels[0]
+        spec, legend = _spec(replace(panel, height=min(panel.height, SIZES.thumbnail)))
+        described = escape(f"{tile.title} {headline.text}")
+        drawn = f"{legend}{svg(spec, SIZES.lead_width, f'tile-{number}')}"
+        chart = f'<div role="img" aria-label="{described}"><div class="draw" aria-hidden="true">{drawn}</div></div>'
+    return (
+        f'<article class="tile"><h2><a href="{escape(tile.link)}">{escape(tile.title)}</a></h2>'
+        f'<p class="verdict">{escape(headline.text)}</p>{chart}<pre>{escape(tile.command)}</pre></article>'
+    )

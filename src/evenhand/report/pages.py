@@ -1,17 +1,19 @@
-"""Self-contained web pages: no request leaves them, and no label in them is ever taken for markup or code."""
+"""Self-contained web pages, with charts as SVG: they make no request, and no label is ever taken for markup or code."""
 
 from __future__ import annotations
 
 import base64
 import functools
 import gzip
+import importlib.util
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from typing import Any
 
-from evenhand.report.charts.theme import DARK, LIGHT, Colours
+from evenhand.report.charts.theme import DARK, LIGHT, PAGE, Colours, theme
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 """The browser may run the scripts of the page and fetch nothing."""
@@ -77,11 +79,6 @@ def script(code: str) -> str:
     return f"<script>{code.replace('</script', '<' + chr(92) + '/script')}</script>"
 
 
-def data_script(name: str, value: Any) -> str:
-    """Data for the page's scripts, by name."""
-    return f'<script type="application/json" id="{escape(name)}">{embedded(value)}</script>'
-
-
 def embedded(value: Any) -> str:
     r"""JSON that can stand inside a script element, whatever the labels hold.
 
@@ -98,5 +95,44 @@ def chart_page(spec: Any) -> str:
     """One chart as a page of its own; the specification brings its own theme."""
     show = "vegaEmbed('#chart', JSON.parse(document.getElementById('spec').textContent), {actions: false, renderer: 'svg', ast: true})"
     ready = ".then(() => { document.body.dataset.ready = ''; }, (error) => { document.body.dataset.failed = String(error); });"
-    scripts = [data_script("spec", spec), script(vega()), script(show + ready)]
+    data = f'<script type="application/json" id="spec">{embedded(spec)}</script>'
+    scripts = [data, script(vega()), script(show + ready)]
     return document("evenhand", "body { margin: 1rem; background: #fff; }", ['<div id="chart"></div>'], scripts)
+
+
+_REDUNDANT = re.compile(
+    r' (?:xmlns|xmlns:xlink|version|font-family|aria-\w+|role|class|pointer-events|fill-opacity="1"|stroke-miterlimit)="[^"]*"'
+)
+_UNSEEN = re.compile(r'<path [^>]* opacity="0"[^>]*?(?:/>|></path>)')
+_CLIP = re.compile(r"(?<=[\"#])clip\d+(?=[\")])")
+_FINE = re.compile(r"\d+\.\d{2,}")
+
+
+def svg(spec: Mapping[str, Any], width: int, name: str) -> str:
+    """A Vega-Lite specification as SVG in the page's own colours, for mail previews and readers without scripts.
+
+    To keep reports small, attributes that the page sets once (fonts, descriptions) and invisible points are left out and
+    lengths have one decimal. `name` makes the ids of the picture unique on the page. Empty without vl-convert (the extra
+    `report`): then only the page's scripts draw the chart.
+    """
+    if not can_draw():
+        return ""
+    import vl_convert
+
+    sized = {**spec, "width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
+    image = vl_convert.vegalite_to_svg(
+        json.dumps(sized, ensure_ascii=True), vl_version=VEGA_LITE, config=theme(PAGE), allowed_base_urls=[]
+    )
+    numbers: dict[str, str] = {}
+    image = _CLIP.sub(lambda match: numbers.setdefault(match[0], f"{name}-clip-{len(numbers)}"), image)
+
+    def shorter(tag: str) -> str:
+        return _FINE.sub(lambda match: f"{float(match[0]):.1f}".removesuffix(".0"), _REDUNDANT.sub("", tag))
+
+    parts = re.split(r"(<[^>]*>)", _UNSEEN.sub("", image))
+    return "".join(shorter(part) if part.startswith("<") else part for part in parts)
+
+
+def can_draw() -> bool:
+    """Whether charts can be made into pictures: vl-convert is installed."""
+    return importlib.util.find_spec("vl_convert") is not None

@@ -12,19 +12,21 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evenhand.errors import listing, printable, unknown_name, unprintable_escaped
+from evenhand.errors import EvenhandError, listing, printable, unknown_name, unprintable_escaped
 from evenhand.findings import COLUMNS, Findings, label, plain
+from evenhand.findings import number as read_number
 from evenhand.report.exporters import dashboard, open_metrics
+from evenhand.report.words.comparisons import unordered_pairs
 from evenhand.report.words.intervals import interval_text
+from evenhand.report.words.labels import excluded, word
 from evenhand.report.words.sentences import sentences
-from evenhand.report.words.text import REASONS, left_out, note_codes, number
+from evenhand.report.words.text import REASONS, note_codes, number, plural
 
 MOST_ROWS = 60
-WIDEST = 120
-"""Letters of one cell on a terminal."""
-PROSE = 70
-"""Letters of one line of a cell that holds sentences, such as advice."""
+"""Rows of a table on a terminal or in a notebook."""
 ARROWS = {"lower": "↓", "higher": "↑", "ideal": "→", "": ""}
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+RIGHT_ALIGNED = frozenset({"estimate", "chance", "units"})
 
 
 def render(findings: Findings, format: str, *, raw: bool = False) -> str:
@@ -42,38 +44,22 @@ def render(findings: Findings, format: str, *, raw: bool = False) -> str:
     return printable(FORMATS[format](findings))
 
 
-DELIMITERS = {"csv": ",", "tsv": "\t"}
-
-
 def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
-    """Head and cells for people: interval beside the estimate, columns without any content left out."""
-    if "estimate" not in findings.columns:
+    """Head and cells for people: the interval after the estimate, columns without any content left out."""
+    if "estimate" in findings.columns:
+        extra = [c for c in findings.columns if c not in findings.slices and c not in COLUMNS]
+        head = [*findings.slices, "metric", "group", "estimate", "interval", *extra, "chance", "ideal", "units", "note"]
+    else:
         head = list(findings.columns)
-        rows = [[_cell(findings, name, row) for name in row] for row in _unordered_pairs(findings)]
-        filled = [i for i, name in enumerate(head) if name == "metric" or any(row[i] for row in rows)]
-        return [head[i] for i in filled], [[row[i] for i in filled] for row in rows]
-    extra = [c for c in findings.columns if c not in findings.slices and c not in COLUMNS]
-    head = [*findings.slices, "metric", "group", "estimate", "interval", *extra, "chance", "ideal", "units", "note"]
-    rows = [[_cell(findings, name, row) for name in head] for row in findings.rows()]
-    idle = {"undefined": ("", "0")}  # requests without a value, where there are none
+    shown = unordered_pairs(findings) if "other" in findings.columns else findings.rows()
+    rows = [[_cell(findings, name, row) for name in head] for row in shown]
+    blank = {"undefined": ("", "0")}  # requests without a value, where there are none
     filled = [
         i
         for i, name in enumerate(head)
-        if name in ("metric", "estimate") or any(row[i] not in idle.get(name, ("",)) for row in rows)
+        if name in ("metric", "estimate") or any(row[i] not in blank.get(name, ("",)) for row in rows)
     ]
     return [head[i] for i in filled], [[row[i] for i in filled] for row in rows]
-
-
-def _unordered_pairs(findings: Findings) -> list[dict[str, Any]]:
-    """The rows; of a pair of metrics in both orders, the first."""
-    rows = list(findings.rows())
-    if "other" not in findings.columns:
-        return rows
-    seen: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in rows:
-        where = tuple(row[name] for name in findings.slices)
-        seen.setdefault((*where, frozenset((row["metric"], row["other"]))), row)
-    return list(seen.values())
 
 
 def _cell(findings: Findings, name: str, row: Mapping[str, Any]) -> str:
@@ -102,34 +88,30 @@ def _text(findings: Findings) -> str:
     if not len(findings):
         return "\n".join([findings.question, "", *sentences(findings)]) + "\n"
     head, rows = readable(findings)
-    prose = "estimate" not in findings.columns
-    shown = [[cell if prose else _on_one_line(cell) for cell in row] for row in rows[:MOST_ROWS]]
+    is_prose = "estimate" not in findings.columns  # cells hold sentences, such as advice
+    shown = [[cell if is_prose else _on_one_line(cell) for cell in row] for row in rows[:MOST_ROWS]]
     head = [_on_one_line(name) for name in head]
-    right = [name in ("estimate", "chance", "units") for name in head]
-    widest = [PROSE] * len(head) if prose else None
+    right, widest = [name in RIGHT_ALIGNED for name in head], [70] * len(head) if is_prose else None
     lines = [findings.question, "", *aligned(head, shown, right=right, widest=widest)]
     if len(rows) > len(shown):
         lines.append(f"... {len(rows) - len(shown):,} more rows; --format csv or result.frame has them all")
     notes = dict.fromkeys(code for note in findings.columns.get("note", ()) for code in note_codes(note))
     below = [f"{code}: {REASONS[code]}." for code in notes if code in REASONS]
     if "chance" in head:
-        meaning = findings.words.get("chance", "what no bias at all would give on data of this size")
-        below.append(f"chance: {meaning}.")
-    if left := left_out(findings):
-        below.append(left)
-    below += dropped(findings)
+        below.append(f"chance: {findings.words.get('chance', 'expected without any bias, on data of this size')}.")
+    below += [*filter(None, [excluded(findings)]), *dropped(findings)]
     lines += ["", *below] if below else []
     return "\n".join(lines).rstrip() + "\n"
 
 
 def dropped(findings: Findings) -> list[str]:
-    """How many of the rows that were read were left out, and why; nothing where all were taken."""
+    """How many of the rows that were read were excluded, and why; nothing where all were used."""
     lost = {str(why): int(many) for why, many in (findings.provenance.get("dropped") or {}).items() if many}
     rows = findings.provenance.get("rows")
     if not lost:
         return []
     of = f" of {int(rows):,}" if rows and int(rows) >= sum(lost.values()) else ""
-    return [f"left out: {sum(lost.values()):,}{of} rows ({listing(f'{why} {many:,}' for why, many in lost.items())})."]
+    return [f"excluded: {sum(lost.values()):,}{of} rows ({listing(f'{why} {many:,}' for why, many in lost.items())})."]
 
 
 def aligned(
@@ -160,14 +142,14 @@ def aligned(
     return [*lines(head), *lines(["-" * w for w in widths]), *(line for row in rows for line in lines(row))]
 
 
-def _on_one_line(cell: str) -> str:
+def _on_one_line(cell: str, widest: int = 120) -> str:
     r"""A label as a terminal can show it: no line ends or control characters, and never wider than a line.
 
     >>> _on_one_line("a\nb")
     'a b'
     """
     line = "".join(c if c.isprintable() else " " for c in cell)
-    return line if len(line) <= WIDEST else line[: WIDEST - 1] + "…"
+    return line if len(line) <= widest else line[: widest - 1] + "…"
 
 
 def _separated(findings: Findings, delimiter: str, text: Callable[[str], str] = str) -> str:
@@ -209,11 +191,15 @@ def escape_markdown(text: str) -> str:
     return re.sub(r"([\\|`*_<>\[\]])", r"\\\1", text).replace("\n", " ")
 
 
+def _markdown_table(head: Sequence[str], rules: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [[escape_markdown(name) for name in head], rules, *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
 def _markdown(findings: Findings) -> str:
     head, rows = readable(findings)
-    lines = [head, ["---:" if h in ("estimate", "chance", "units") else "---" for h in head]]
-    body = [f"| {' | '.join(map(escape_markdown, row))} |" for row in rows]
-    return "\n".join([f"| {' | '.join(map(escape_markdown, lines[0]))} |", f"| {' | '.join(lines[1])} |", *body]) + "\n"
+    rules = ["---:" if h in RIGHT_ALIGNED else "---" for h in head]
+    return _markdown_table(head, rules, [[escape_markdown(cell) for cell in row] for row in rows])
 
 
 _LATEX = {
@@ -232,25 +218,29 @@ def escape_latex(text: str) -> str:
     return "".join(_LATEX.get(c, c) for c in text)
 
 
+def _latex_table(head: Sequence[str], columns: str, rows: Sequence[Sequence[str]]) -> str:
+    lines = [r"\begin{tabular}{" + columns + "}", r"\hline", " & ".join(map(escape_latex, head)) + r" \\", r"\hline"]
+    lines += [" & ".join(row) + r" \\" for row in rows]
+    return "\n".join([*lines, r"\hline", r"\end{tabular}"]) + "\n"
+
+
 def _latex(findings: Findings) -> str:
     head, rows = readable(findings)
-    columns = "".join("r" if h in ("estimate", "chance", "units") else "l" for h in head)
-    lines = [r"\begin{tabular}{" + columns + "}", r"\hline", " & ".join(map(escape_latex, head)) + r" \\", r"\hline"]
-    lines += [" & ".join(map(escape_latex, row)) + r" \\" for row in rows]
-    return "\n".join([*lines, r"\hline", r"\end{tabular}"]) + "\n"
+    columns = "".join("r" if h in RIGHT_ALIGNED else "l" for h in head)
+    return _latex_table(head, columns, [[escape_latex(cell) for cell in row] for row in rows])
 
 
 def html_table(findings: Findings) -> str:
     """The readable table as HTML; every label is escaped."""
     head, rows = readable(findings)
-    body = "".join(f"<tr>{_html_cells('td', row)}</tr>" for row in rows[:MOST_ROWS])
+
+    def line(tag: str, row: Sequence[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) + "</tr>"
+
+    body = "".join(line("td", row) for row in rows[:MOST_ROWS])
     more = f"<p>{len(rows) - MOST_ROWS:,} more rows.</p>" if len(rows) > MOST_ROWS else ""
-    table = f"<table><thead><tr>{_html_cells('th', head)}</tr></thead><tbody>{body}</tbody></table>"
+    table = f"<table><thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"
     return f"<p>{html.escape(findings.question)}</p>{table}{more}"
-
-
-def _html_cells(tag: str, row: Sequence[str]) -> str:
-    return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
 
 
 FORMATS: dict[str, Callable[[Findings], str]] = {
@@ -264,3 +254,49 @@ FORMATS: dict[str, Callable[[Findings], str]] = {
     "openmetrics": lambda f: open_metrics([f]),
     "grafana": lambda f: dashboard([f]),
 }
+
+
+def render_systems(findings: Findings, format: str) -> str:
+    """A table of systems by metrics, as papers print them: arrows say which way is fairer, letters which systems differ."""
+    if format not in ("table", "markdown", "latex"):
+        raise unknown_name("format", format, ("table", "markdown", "latex"), what="a format of the table of systems")
+    points = findings.curves.get("systems")
+    if not points:
+        raise EvenhandError("The result holds no table of systems. Make one with eh.compare(result).")
+    head, rows = system_cells(points)
+    requests = plural(word(findings, "unit", "request"))
+    read = (
+        f"Systems that share a letter do not differ significantly on these {requests}. ↑ higher is fairer, ↓ lower, → closer to the "
+        "ideal."
+    )
+    if format == "table":
+        cells = [[f"{value} {letters}".strip() for value, letters in row] for row in rows]
+        return "\n".join([*aligned(head, cells), "", read]) + "\n"
+    if format == "markdown":
+        cells = [[escape_markdown(value) + (f" <sup>{x}</sup>" if x else "") for value, x in row] for row in rows]
+        return _markdown_table(head, ["---"] * len(head), cells) + f"\n{read}\n"
+    cells = [[escape_latex(value) + (f"$^{{\\mathrm{{{x}}}}}$" if x else "") for value, x in row] for row in rows]
+    return _latex_table(head, "l" * len(head), cells) + f"% {read}\n"
+
+
+def system_cells(points: Mapping[str, Sequence[Any]]) -> tuple[list[str], list[list[tuple[str, str]]]]:
+    """Head, and (text, letters) of every cell; the first cells of a row are its labels."""
+    slices = [name for name in points if name not in ("metric", "group", "better", "system", "value", "letters")]
+    rows = [dict(zip(points, row, strict=True)) for row in zip(*points.values(), strict=True)]
+    several = {m for m in {r["metric"] for r in rows} if len({r["group"] for r in rows if r["metric"] == m}) > 1}
+
+    def column(r: Mapping[str, Any]) -> str:
+        name = f"{r['metric']} {r['group']}" if r["metric"] in several else r["metric"]
+        return f"{name} {ARROWS.get(r['better'], '')}".strip()
+
+    columns = list(dict.fromkeys(map(column, rows)))
+    by_key: dict[tuple[Any, ...], dict[str, tuple[str, str]]] = {}
+    for r in rows:
+        value = read_number(r["value"])
+        cell = number(value), "" if math.isnan(value) else r["letters"]
+        by_key.setdefault((*(r[name] for name in slices), r["system"]), {})[column(r)] = cell
+    body = [
+        [*((str(part), "") for part in key), *(row.get(name, ("", "")) for name in columns)]
+        for key, row in by_key.items()
+    ]
+    return [*slices, "system", *columns], body

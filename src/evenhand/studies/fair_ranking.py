@@ -19,7 +19,7 @@ import numpy as np
 import evenhand as eh
 from evenhand.audits.parameters import Label
 from evenhand.errors import EvenhandError, listing
-from evenhand.report.words import systems as system_tables
+from evenhand.report.table import system_cells
 from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, claims
 from evenhand.studies.fair_ranking_ratings import from_ratings
 from evenhand.studies.fair_ranking_tasks import Task, from_data, generated
@@ -208,7 +208,7 @@ def _values(run: Run, compared: Sequence[eh.Result]) -> Table:
     head: list[str] = []
     rows: dict[str, list[str]] = {}
     for result in compared:
-        names, cells = system_tables.cells(result.findings.curves["systems"])
+        names, cells = system_cells(result.findings.curves["systems"])
         head += names[1:] if head else names
         for row in cells:
             texts = [f"{value} {letters}".strip() for value, letters in row]

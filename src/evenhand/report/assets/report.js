@@ -40,9 +40,9 @@ function explore(view, data) {
     const curve = data.curves[which ? Number(which.value) : 0];
     const found = reading(curve, data.stops[Number(slider.value)]);
     const top = chosen(found.top), overlap = found.equal > 1 - found.top;
-    const others = overlap ? "more than all others together" : `as much as the bottom ${percent(found.equal)} together`;
+    const others = overlap ? "more than all others together" : `as much as the bottom ${percent(found.equal)}`;
     const many = `${counted(found.top * curve.many)} of ${Math.round(curve.many).toLocaleString("en-US")}`;
-    output.textContent = `${curve.name ? `For ${curve.name}, the` : "The"} top ${top} of ${data.units} (${many}) hold ` +
+    output.textContent = `${curve.name ? `For ${curve.name}, the` : "The"} top ${top} of ${data.units} (${many}) get ` +
       `${percent(found.held)} of all ${data.amount}, ${others}.`;
     if (data.crowded) view.data("chosen", curve.population.map((x, i) => line(x, curve.share[i])).filter(({ x }) => x > 0));
     slider.setAttribute("aria-valuetext", `top ${top}`);

@@ -1,4 +1,4 @@
-"""How a kind of chart is declared, and what chart functions share: panels, pictures, data, labels.
+"""How a kind of chart is declared, and what chart functions share: panels, pictures, data.
 
 A kind of chart is a function from Findings to a Picture, declared with `@chart`:
 
@@ -6,7 +6,9 @@ A kind of chart is a function from Findings to a Picture, declared with `@chart`
     def slots(findings: Findings) -> Picture:
         rows = [{"label": r["group"], "x": r["estimate"]} for r in findings.rows() if r["metric"] == "slots_gained"]
         panel = in_rows(rows, "dot", x=Axis("slots gained"), tips={"label": "group", "x": "slots gained"})
-        return Picture((panel,), table={"group": ..., "slots gained": ...}, text="One sentence for screen readers.")
+        return Picture((panel,), columns_of(rows, "label", "x"), "One sentence for screen readers.")
+
+CONTRIBUTING.md has a whole example.
 
 `registry.py` imports every module of this folder. The kinds of an audit are listed where it is declared
 (`@audit(..., charts=("slots",))`) and come with the findings; a report shows them in that order.
@@ -22,16 +24,14 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import altair as alt
 
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings
-from evenhand.report.words.text import plural, slice_names
-
-MOST_POINTS = 4000
-"""Points in one picture, however large the data."""
+from evenhand.report.charts.theme import SIZES
+from evenhand.report.words.labels import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Panel:
 
     chart: Any
     title: str = ""
-    height: int = 320
+    height: int = SIZES.tall
     square: bool = False
 
 
@@ -91,9 +91,9 @@ class Kind:
     def problem(self, findings: Findings) -> str:
         """Why these findings cannot be drawn this way, in words, or nothing."""
         if self.general and "estimate" not in findings.columns:
-            return f"a {findings.audit} result holds no estimates"
+            return f"a {findings.audit} result has no estimates"
         if findings.charts and not self.general and self.name not in findings.charts:
-            return f"it is no picture of {findings.audit} results"
+            return f"it is not a chart of {findings.audit} results"
         return self.unless(findings)
 
 
@@ -116,12 +116,12 @@ def chart(
 
 def without_curve(name: str) -> Unless:
     """For `unless`: the findings must hold points of this curve."""
-    return lambda findings: "" if findings.curves.get(name) else f"the result holds no {name} points"
+    return lambda findings: "" if findings.curves.get(name) else f"the result has no {name} points"
 
 
 def without_metric(name: str) -> Unless:
     """For `unless`: the findings must hold rows of this metric."""
-    return lambda findings: "" if name in findings.metrics() else f"it holds no {name}"
+    return lambda findings: "" if name in findings.metrics() else f"it has no {name}"
 
 
 _NOT_DRAWABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
@@ -144,27 +144,26 @@ def drawable_labels(findings: Findings) -> Findings:
     there: a zero-width space makes it another name that reads the same.
     """
 
+    def label(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        parts = value.split(">")  # a pair of groups is taken apart by who draws it
+        escaped = [f"{part}\u200b" if part in _INHERITED else part for part in parts]
+        return _NOT_DRAWABLE.sub(" ", ">".join(escaped))
+
     def columns_with(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
         return {
-            _drawable_label(name): [_drawable_label(v) for v in column]
-            if any(isinstance(v, str) for v in column)
-            else column
+            label(name): [label(v) for v in column] if any(isinstance(v, str) for v in column) else column
             for name, column in columns.items()
         }
 
     return replace(
-        findings, slices=tuple(map(_drawable_label, findings.slices)), columns=columns_with(findings.columns),
+        findings,
+        slices=tuple(map(label, findings.slices)),
+        columns=columns_with(findings.columns),
         curves={name: columns_with(points) for name, points in findings.curves.items()},
-        words={role: _drawable_label(text) for role, text in findings.words.items()},
-    )  # fmt: skip
-
-
-def _drawable_label(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    parts = value.split(">")  # a pair of groups is taken apart by who draws it
-    escaped = [f"{part}\u200b" if part in _INHERITED else part for part in parts]
-    return _NOT_DRAWABLE.sub(" ", ">".join(escaped))
+        words={role: label(text) for role, text in findings.words.items()},
+    )
 
 
 def drawable(value: Any) -> Any:
@@ -174,8 +173,8 @@ def drawable(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def records(**columns: Sequence[Any]) -> Any:
-    """Chart data from columns with fixed internal names (`label`, `x`, `y`, `low`, `high`, ...).
+def records(rows: Iterable[Row]) -> Any:
+    """Chart data from rows with fixed field names (`label`, `x`, `y`, `low`, `high`, ...).
 
     Numbers keep seven digits: no screen shows more, and a page with many curves stays small.
     """
@@ -184,81 +183,42 @@ def records(**columns: Sequence[Any]) -> Any:
         finite = drawable(value)
         return float(f"{finite:.7g}") if isinstance(finite, float) else finite
 
-    rows = zip(*columns.values(), strict=True)
-    return alt.Data(values=[dict(zip(columns, map(rounded, row), strict=True)) for row in rows])
+    listed = list(rows)
+    names = distinct(name for row in listed for name in row)
+    return alt.Data(values=[{name: rounded(row.get(name)) for name in names} for row in listed])
 
 
-def points(findings: Findings, curve: str) -> list[dict[str, Any]]:
-    """The points of a curve one by one, each with the label of its slice under `where`."""
-    columns = findings.curves[curve]
-    named = zip(zip(*columns.values(), strict=True), slice_labels(findings, columns), strict=True)
-    return [dict(zip(columns, point, strict=True)) | {"where": where} for point, where in named]
+def columns_of(rows: Sequence[Row], *names: str, **titles: str) -> dict[str, list[Any]]:
+    """Fields of rows as columns of the table behind a chart, by their own names or by titles."""
+    return {
+        title: [drawable(row[name]) for row in rows]
+        for name, title in {**dict(zip(names, names, strict=True)), **titles}.items()
+    }
 
 
-def columns_of(rows: Sequence[Mapping[str, Any]], *names: str) -> dict[str, list[Any]]:
-    """These fields of rows as columns of the table behind a chart."""
-    return {name: [drawable(row[name]) for row in rows] for name in names}
-
-
-def slice_labels(findings: Findings, columns: Mapping[str, Sequence[Any]] | None = None) -> list[str]:
-    """One short label per row of the frame (or of a curve); empty text for an unsliced audit."""
-    return slice_names(findings.slices, findings.columns if columns is None else columns)
-
-
-def row_labels(findings: Findings) -> list[str]:
-    """Slice and group of every row, as one label."""
-    groups = findings.columns.get("group", [None] * len(findings))
-    pairs = zip(slice_labels(findings), groups, strict=True)
-    return [", ".join(part for part in (where, "" if group is None else str(group)) if part) for where, group in pairs]
-
-
-_DAY = re.compile(r"\d{4}-\d\d(-\d\d([T ][\d:.+Z-]*)?)?")
-
-
-def dated(findings: Findings) -> list[str]:
-    """Slices whose labels are days or months."""
-    return [
-        name
-        for name in findings.slices
-        if len(findings) and all(_DAY.fullmatch(str(v)) for v in findings.columns[name])
-    ]
-
-
-def in_time(findings: Findings, labels: Sequence[str]) -> list[str]:
-    """Labels in order of time where the slices are days or months; nothing elsewhere."""
-    keys = zip(*(map(str, findings.columns[name]) for name in dated(findings)), strict=True)
-    return [label for _, label in sorted(set(zip(keys, labels, strict=False)))]
-
-
-def are_differences(findings: Findings) -> bool:
-    """Whether estimates are differences of two others, which stand beside them."""
-    columns = {*findings.columns} - {*findings.slices}
-    return any(pair <= columns for pair in ({"a", "b"}, {"treatment", "control_value"}))
-
-
-def long_table(findings: Findings, *metrics: str) -> dict[str, list[Any]]:
-    """The rows behind a chart (of these metrics, or all): columns without any content are left out."""
-    rows = [row for row in findings.rows() if not metrics or row["metric"] in metrics]
+def long_table(findings: Findings) -> dict[str, list[Any]]:
+    """The estimates behind a chart: columns without any content are left out."""
     names = [*findings.slices, "metric", "group", "estimate", "low", "high", "chance", "ideal"]
-    columns = {name: [drawable(row[name]) for row in rows] for name in names}
+    columns = columns_of(list(findings.rows()), *names)
     return {n: c for n, c in columns.items() if n in ("metric", "estimate") or any(v is not None for v in c)}
 
 
-def slices_in_words(findings: Findings) -> str:
-    """The names of the slice columns, for axis titles and legends."""
-    return ", ".join(findings.slices)
+T = TypeVar("T")
 
 
-def word(findings: Findings, role: str, otherwise: str = "") -> str:
-    """The name that a role has in the user's data."""
-    return str(findings.words.get(role) or otherwise or role)
-
-
-def holders(findings: Findings) -> str:
-    """The noun for those a Lorenz curve runs over: the units; for a recommender the items, not its users."""
-    return plural(word(findings, "holder", word(findings, "unit")))
-
-
-def distinct(values: Iterable[Any]) -> list[Any]:
+def distinct(values: Iterable[T]) -> list[T]:
     """Each value once, in order of first appearance."""
     return list(dict.fromkeys(values))
+
+
+def split(rows: Iterable[T], key: Callable[[T], Any]) -> dict[Any, list[T]]:
+    """Rows by a key, in order of first appearance."""
+    parts: dict[Any, list[T]] = {}
+    for row in rows:
+        parts.setdefault(key(row), []).append(row)
+    return parts
+
+
+def drawn_note(drawn: int, total: int, noun: str) -> str:
+    """A note that some of many are drawn; empty where all are."""
+    return f"{drawn:,} of {total:,} {noun} are drawn; the table has all." if total > drawn else ""

@@ -1,4 +1,4 @@
-"""Pictures of an experiment: what re-assignment gives and where the difference found stands; the arms' Lorenz curves."""
+"""Charts of an experiment: the null distribution, the arms' Lorenz curves, and what a planned test can detect."""
 
 from __future__ import annotations
 
@@ -9,136 +9,116 @@ import altair as alt
 
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
-from evenhand.report.charts.drawing import (
-    Panel,
-    Picture,
-    chart,
-    columns_of,
-    distinct,
-    holders,
-    points,
-    records,
-    without_curve,
-    word,
-)
+from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, distinct, records, split, without_curve
 from evenhand.report.charts.shapes import Axis, lines, shares
+from evenhand.report.charts.theme import SIZES
+from evenhand.report.words.labels import holders, points, word
 from evenhand.report.words.phrases import metric_title
-from evenhand.report.words.text import number as number_text
-from evenhand.report.words.text import percent, plural
-
-MOST_PANELS = 6
-HEIGHT = 170
-READ_AT = (0.5, 0.9, 0.99)
+from evenhand.report.words.text import number, percent, plural
 
 
-@chart("reassigned", title="What chance gives, and what was found", unless=without_curve("reassigned"))
+@chart("reassigned", title="The difference and its null distribution", unless=without_curve("reassigned"))
 def reassigned(findings: Findings) -> Picture:
-    """Differences when who is in which arm is shuffled; the line is the difference found, the dashed one what volume gives."""
-    curve = points(findings, "reassigned")
-    named = distinct((p["where"], p["metric"]) for p in curve)
+    """Differences under re-randomisation; the line is the observed difference, the dashed one what volume alone gives."""
     panels: list[Panel] = []
     table: list[dict[str, Any]] = []
-    for where, metric in named:
-        bins = [p for p in curve if (p["where"], p["metric"]) == (where, metric)]
-        distance = abs(bins[0]["found"] - bins[0]["chance"])
-        out = sum(p["draws"] for p in bins if abs((p["low"] + p["high"]) / 2 - p["chance"]) >= distance)
-        total = sum(p["draws"] for p in bins)
+    parts = split(points(findings, "reassigned"), lambda p: (p["where"], p["metric"]))
+    for (where, metric), bins in parts.items():
+        observed, null = bins[0]["found"], bins[0]["chance"]
+        distance, total = abs(observed - null), sum(p["draws"] for p in bins)
+        out = sum(p["draws"] for p in bins if abs((p["low"] + p["high"]) / 2 - null) >= distance)
         table.append({
-            "arm": where, "metric": metric, "found": bins[0]["found"], "unequal volume alone": bins[0]["chance"],
-            "shuffles at least as far out": f"about {out / total:.1%}",
+            "arm": where, "metric": metric, "observed": observed, "unequal volume alone": null,
+            "re-randomisations at least as extreme": f"about {out / total:.1%}",
         })  # fmt: skip
-        if len(panels) < MOST_PANELS:
-            panels.append(_panel(bins, f"{metric_title(metric)}{f' ({where})' if where else ''}"))
+        if len(panels) < SIZES.panels:
+            panels.append(_null_panel(bins, f"{metric_title(metric)}{f' ({where})' if where else ''}"))
     first = table[0]
     text = (
-        f"For {metric_title(first['metric'])} the difference found is {number_text(first['found'])}, where shuffling who is in which arm "
-        f"gives {number_text(first['unequal volume alone'])} on average."
+        f"{metric_title(first['metric'])}: the observed difference is {number(first['observed'])}; re-randomising the arms gives "
+        f"{number(first['unequal volume alone'])} on average."
     )
-    more = f" {len(named) - MOST_PANELS:,} more are in the table." if len(named) > MOST_PANELS else ""
-    note = f"Bars: differences when {_randomized(findings)} are dealt to the arms anew. Dashed: their mean.{more}"
+    more = f" {len(parts) - SIZES.panels:,} more are in the table." if len(parts) > SIZES.panels else ""
+    note = f"Bars: differences when {_randomized(findings)} are re-randomised. Dashed: their mean.{more}"
     return Picture(tuple(panels), columns_of(table, *table[0]), text, note, lead=False)
 
 
-def _panel(bins: list[dict[str, Any]], title: str) -> Panel:
+def _null_panel(bins: list[dict[str, Any]], title: str) -> Panel:
     x = Axis("difference from control").on(alt.X, "x")
-    edges = {"x": [p["low"] for p in bins], "x2": [p["high"] for p in bins]}
-    bars = alt.Chart(records(**edges, y=[p["draws"] for p in bins], y2=[0] * len(bins)))
-    bars = bars.mark_rect().encode(x=x, x2="x2:Q", y=alt.Y("y:Q", title="shuffles"), y2="y2:Q")
+    bars = alt.Chart(records({"x": p["low"], "x2": p["high"], "y": p["draws"], "y2": 0} for p in bins))
+    bars = bars.mark_rect().encode(x=x, x2="x2:Q", y=alt.Y("y:Q", title="re-randomisations"), y2="y2:Q")
+    marks = (
+        ("chance", f"mean of the re-randomisations: {number(bins[0]['chance'])}", {"strokeDash": [5, 4]}),
+        ("found", f"observed: {number(bins[0]['found'])}", {"strokeWidth": 2.5}),
+    )
     rules = [
-        alt.Chart(records(x=[bins[0][key]], text=[text])).mark_rule(**style).encode(x="x:Q", tooltip=[alt.Tooltip("text:N", title=" ")])
-        for key, text, style in (
-            ("chance", f"mean of the shuffles: {number_text(bins[0]['chance'])}", {"strokeDash": [5, 4]}),
-            ("found", f"found: {number_text(bins[0]['found'])}", {"strokeWidth": 2.5}),
-        )
-    ]  # fmt: skip
-    return Panel(alt.layer(bars, *rules), title, height=HEIGHT)
+        alt.Chart(records([{"x": bins[0][key], "text": text}]))
+        .mark_rule(**style)
+        .encode(x="x:Q", tooltip=[alt.Tooltip("text:N", title=" ")])
+        for key, text, style in marks
+    ]
+    return Panel(alt.layer(bars, *rules), title, height=SIZES.short)
 
 
-@chart("arms", title="Who holds how much in each arm, at equal volume", unless=without_curve("arms"))
+@chart("arms", title="Lorenz curves of the arms, at equal volume", unless=without_curve("arms"))
 def arms(findings: Findings) -> Picture:
     """Lorenz curves of the arms at equal volume: the further below the straight line, the less equal."""
-    curve = points(findings, "arms")
     panels: list[Panel] = []
     table: list[dict[str, Any]] = []
     control = str(findings.words.get("control", "control"))
-    for where in distinct(p["where"] for p in curve):
-        of_slice = [p for p in curve if p["where"] == where]
-        series = [str(of_slice[0]["arm"]), control]
-        rows = [
-            {"series": series[p["side"] == "control"], "x": p["population"], "y": p["share"]} for p in of_slice
-        ]  # fmt: skip
-        curves = {name: [(r["x"], r["y"]) for r in rows if r["series"] == name] for name in series}
-        table += [{"arm": where, "curve": name} | _read_out(polygon) for name, polygon in curves.items() if polygon]
-        if len(panels) < MOST_PANELS:
-            panels.append(_curves(findings, rows, series, where))
-    low, high = sorted((t for t in table[:2]), key=lambda t: t["bottom 90% hold"])[:: max(1, len(table[:2]) - 1)][:2]
+    for where, curve in split(points(findings, "arms"), lambda p: p["where"]).items():
+        series = [str(curve[0]["arm"]), control]
+        rows = [{"series": series[p["side"] == "control"], "x": p["population"], "y": p["share"]} for p in curve]
+        for name, corners in split(rows, lambda r: r["series"]).items():
+            shown = {
+                f"bottom {100 * p:g}% get": min(corners, key=lambda r: abs(r["x"] - p))["y"] for p in (0.5, 0.9, 0.99)
+            }
+            table.append({"arm": where, "curve": name, **shown})
+        if len(panels) < SIZES.panels:
+            panels.append(_lorenz_panel(findings, rows, series, where))
+    high, low = sorted(table[:2], key=lambda t: -t["bottom 90% get"])[:: max(1, len(table[:2]) - 1)][:2]
     text = (
-        f"The bottom 90% of {holders(findings)} hold {percent(high['bottom 90% hold'])} in {high['curve']} and "
-        f"{percent(low['bottom 90% hold'])} in {low['curve']}."
+        f"The bottom 90% of {holders(findings)} get {percent(high['bottom 90% get'])} in {high['curve']} and "
+        f"{percent(low['bottom 90% get'])} in {low['curve']}."
     )
-    shown = [{k: percent(v) if isinstance(v, float) else v for k, v in t.items()} for t in table]
-    return Picture(tuple(panels), columns_of(shown, *shown[0]), text, "Straight: if all had the same.", lead=False)
+    cells = [{k: percent(v) if isinstance(v, float) else v for k, v in t.items()} for t in table]
+    return Picture(tuple(panels), columns_of(cells, *cells[0]), text, "Straight line: perfect equality.", lead=False)
 
 
-def _read_out(curve: list[tuple[float, float]]) -> dict[str, float]:
-    """Shares of the bottom parts of READ_AT, at the nearest corner of the curve."""
-    return {f"bottom {100 * p:g}% hold": min(curve, key=lambda xy: abs(xy[0] - p))[1] for p in READ_AT}
-
-
-def _curves(findings: Findings, rows: list[dict[str, Any]], series: list[str], where: str) -> Panel:
-    across = shares(f"{holders(findings)}, from those with least to those with most")
+def _lorenz_panel(findings: Findings, rows: list[dict[str, Any]], series: list[str], where: str) -> Panel:
     drawn = lines(
-        rows, x=across, y=shares(f"share of all {word(findings, 'amount').replace('_', ' ')}"), series=series, small=True,
-        tips={"series": "arm", "x": "bottom", "y": "hold"}, title=where, height=320,
+        rows, x=shares(f"{holders(findings)}, from least to most"), y=shares(f"share of all {word(findings, 'amount')}"),
+        series=series, small=True, tips={"series": "arm", "x": "bottom", "y": "get"}, title=where, height=SIZES.tall,
     )  # fmt: skip
-    equal = alt.Chart(records(x=[0.0, 1.0], y=[0.0, 1.0])).mark_line(style="reference").encode(x="x:Q", y="y:Q")
-    return Panel(alt.layer(equal, drawn.chart), drawn.title, height=320, square=True)
+    ends = records([{"x": 0.0, "y": 0.0}, {"x": 1.0, "y": 1.0}])
+    equal = alt.Chart(ends).mark_line(style="reference").encode(x="x:Q", y="y:Q")
+    return Panel(alt.layer(equal, drawn.chart), drawn.title, height=SIZES.tall, square=True)
 
 
-@chart("detectable", title="What a test would find", unless=without_curve("detectable"))
+@chart("detectable", title="What a test can detect", unless=without_curve("detectable"))
 def detectable(findings: Findings) -> Picture:
-    """The smallest difference that is found with the planned power, by how many are randomised."""
+    """The smallest difference detected with the planned power, by how many are randomised."""
     curve = points(findings, "detectable")
     panels = []
-    for metric in distinct(p["metric"] for p in curve)[:MOST_PANELS]:
-        of_metric = [p for p in curve if p["metric"] == metric and not math.isnan(read_number(p["detectable"]))]
+    for metric, of_metric in list(split(curve, lambda p: p["metric"]).items())[: SIZES.panels]:
         rows = [
-            {"series": p["where"], "x": p["units"], "y": p["detectable"], "sure": p["note"] is None} for p in of_metric
-        ]  # fmt: skip
+            {"series": p["where"], "x": p["units"], "y": p["detectable"], "sure": p["note"] is None}
+            for p in of_metric
+            if not math.isnan(read_number(p["detectable"]))
+        ]
         x = Axis(f"{_randomized(findings)} in the arm and control", scale={"type": "log"})
         if rows:
             panels.append(lines(
-                rows, x=x, y=Axis("smallest difference found"), series=distinct(r["series"] for r in rows),
-                tips={"series": "arm", "x": "randomised", "y": "difference"}, title=metric_title(metric), height=200,
+                rows, x=x, y=Axis("detectable difference"), series=distinct(r["series"] for r in rows),
+                tips={"series": "arm", "x": "randomised", "y": "difference"}, title=metric_title(metric), height=SIZES.medium,
             ))  # fmt: skip
     first = next(p for p in curve if p["times"] == 1)
     text = (
-        f"With as many {_randomized(findings)} as in this log, a difference of {number_text(read_number(first['detectable']))} in "
-        f"{metric_title(first['metric'])} would be found."
+        f"With as many {_randomized(findings)} as in this log, a difference of {number(read_number(first['detectable']))} in "
+        f"{metric_title(first['metric'])} can be detected."
     )
     names = [n for n in ("where", "metric", "share", "units", "value", "detectable", "note") if n in curve[0]]
-    note = "Hollow: beyond the log, by the trend within it."
-    return Picture(tuple(panels), columns_of(curve, *names), text, note, lead=False)
+    return Picture(tuple(panels), columns_of(curve, *names), text, "Hollow: extrapolated beyond the log.", lead=False)
 
 
 def _randomized(findings: Findings) -> str:

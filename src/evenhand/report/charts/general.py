@@ -4,53 +4,33 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from evenhand.cards import REGISTRY, parse_metric
 from evenhand.findings import Findings, in_bins
 from evenhand.findings import number as read_number
-from evenhand.report.charts.drawing import (
-    Panel,
-    Picture,
-    are_differences,
-    chart,
-    dated,
-    distinct,
-    drawable,
-    long_table,
-    row_labels,
-    word,
-)
-from evenhand.report.charts.shapes import MOST_ROWS, Axis, axis_format, cloud, decades, ends, in_rows, lines
-from evenhand.report.words.phrases import card_of, is_share, metric_title, reason_text, value_format, value_text
-from evenhand.report.words.text import counted, signed, slice_names
-
-CROWDED = 0.25
-"""Estimates on less than this part of the axis that their chance levels need are drawn on an axis of their own."""
-
-WIDE = 30.0
-"""A ratio of the largest to the smallest estimate beyond which an axis without a bound is a log axis."""
-
-NARROW = 0.2
-"""Estimates closer together than this are drawn on an axis that does not start at zero."""
+from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, distinct, long_table, split
+from evenhand.report.charts.shapes import Axis, axis_format, cloud, decades, ends, in_rows, lines
+from evenhand.report.charts.theme import SIZES
+from evenhand.report.words.labels import Row, are_differences, dated, row_labels, word
+from evenhand.report.words.phrases import card_of, is_share, metric_title, value_format, value_text
+from evenhand.report.words.text import counted, first_reason, signed, slice_names
 
 TURNED = "equivalences"
 """The family whose values, all close to 100%, are drawn as 100% minus the value."""
-
-MOST_PANELS = 4
 
 Dot = dict[str, Any]
 
 
 def _in_bins(findings: Findings) -> str:
-    return "its rows are bins of a score, which have charts of their own" if in_bins(findings) else ""
+    return "its rows are bins of a score, which have their own charts" if in_bins(findings) else ""
 
 
-@chart("intervals", title="The numbers, and how sure we are", unless=_in_bins, general=True)
+@chart("intervals", title="Estimates and intervals", unless=_in_bins, general=True)
 def intervals(findings: Findings) -> Picture:
-    """Every estimate with its interval, the level that chance alone would give, and the ideal.
+    """Every estimate with its interval, the value expected by chance, and the ideal.
 
     Metrics of one family share axes, as in figures 2 and 3 of the inequality paper; the equivalences, all close to 100%,
     are turned round (100% minus the value) and drawn on a log axis.
@@ -61,25 +41,18 @@ def intervals(findings: Findings) -> Picture:
         return _over_time(findings)
     dots = [_dot(row, where, as_difference=as_difference) for row, where in zip(findings.rows(), labels, strict=True)]
     scalars = {m for m, rows in Counter(findings.columns["metric"]).items() if rows == 1}
-    families: dict[_Family, list[Dot]] = {}
-    for dot in dots:
-        families.setdefault(_family(dot["metric"], is_single=dot["metric"] in scalars), []).append(dot)
+    families = split(dots, lambda dot: _family(dot["metric"], is_single=dot["metric"] in scalars))
     drawn = {f: inside for f, inside in families.items() if any(math.isfinite(d["x"]) or d["why"] for d in inside)}
-    families = drawn or families  # an axis with nothing on it says nothing; the note names what was left out
-    split = Counter(family.name for family in families)
+    families = drawn or families  # without empty axes; the note names what was left out
+    split_names = Counter(family.name for family in families)
     binned = any(f"{name}_low" in findings.columns for name in findings.slices)
     along = distinct(labels) if binned else []
-    panels = tuple(
-        _panel(
-            inside,
-            along,
-            title=family.title(inside, split=split[family.name] > 1),
-            turned=family.name == TURNED and not as_difference,
-            as_difference=as_difference,
-        )
-        for family, inside in families.items()
-    )
-    return Picture(panels, long_table(findings), _in_words(findings, dots), _note(findings, dots), lead=False)
+    panels = []
+    for family, inside in families.items():
+        title = family.title(inside, split=split_names[family.name] > 1)
+        turned = family.name == TURNED and not as_difference
+        panels.append(_panel(inside, along, title=title, turned=turned, as_difference=as_difference))
+    return Picture(tuple(panels), long_table(findings), _in_words(findings, dots), _note(findings, dots), lead=False)
 
 
 def _over_time(findings: Findings) -> Picture:
@@ -103,21 +76,11 @@ def _over_time(findings: Findings) -> Picture:
         tips = {"day_text": day, "value_text": "estimate", **({"series": " "} if len(series) > 1 else {})}
         y = Axis(format=axis_format(values, metric), ticks=4, scale={"zero": False})
         x = Axis(format="%-d %b %y", ticks=4, days=True)
-        panels.append(
-            lines(
-                rows,
-                x=x,
-                y=y,
-                tips=tips,
-                series=series,
-                shaded=True,
-                small=True,
-                title=metric_title(metric),
-                height=150,
-            )
-        )
+        panels.append(lines(
+            rows, x=x, y=y, tips=tips, series=series, shaded=True, small=True, title=metric_title(metric), height=SIZES.short
+        ))  # fmt: skip
     chance = any(math.isfinite(dot["chance"]) for dot in dots)
-    note = "The band is the interval of each day." + (" Dashed: what chance alone would give." if chance else "")
+    note = "The band is the interval of each day." + (" Dashed: expected by chance." if chance else "")
     return Picture(tuple(panels), long_table(findings), _in_words(findings, dots), note, lead=False)
 
 
@@ -148,13 +111,14 @@ def _family(metric: str, *, is_single: bool) -> _Family:
     return _Family(card.family, is_share(metric), parse_metric(metric, REGISTRY).span)
 
 
-def _dot(row: Mapping[str, Any], where: str, *, as_difference: bool = False) -> Dot:
+def _dot(row: Row, where: str, *, as_difference: bool = False) -> Dot:
     metric = row["metric"]
     named = {"x": "estimate", "low": "low", "high": "high", "chance": "chance", "ideal": "ideal"}
     numbers = {field: read_number(row[column]) for field, column in named.items()}
     value, undefined = numbers["x"], math.isnan(numbers["x"])
     text = signed(value, value_format(metric)) if as_difference and value else value_text(value, metric)
-    texts = {"text": "–" if undefined else text, "why": reason_text(row["note"]) if undefined else ""}
+    why = ": ".join(filter(None, ["undefined", first_reason(row["note"])])) if undefined else ""
+    texts = {"text": "–" if undefined else text, "why": why}
     return {"label": where, "series": metric_title(metric), "metric": metric, **numbers, **texts}
 
 
@@ -178,7 +142,7 @@ def _panel(dots: list[Dot], along: Sequence[str], *, title: str, turned: bool, a
     low, high = (min(values), max(values)) if values else (math.nan, math.nan)
     rows = [{**d, "chance": d["chance"] if low <= d["chance"] <= high else math.nan} for d in rows]
     tips = {
-        "label": " ", "series": "metric", "text": "estimate", "low": "low", "high": "high", "chance": "chance alone"
+        "label": " ", "series": "metric", "text": "estimate", "low": "low", "high": "high", "chance": "expected by chance"
     }  # fmt: skip
     axis = _axis(values, rows[0]["metric"], is_single=len(rows) == 1 and not as_difference, turned=turned)
     return in_rows(
@@ -192,7 +156,7 @@ def _on_log(dot: Dot) -> Dot:
     if dot["x"] > 0 or math.isnan(dot["x"]):
         return dot if dot["low"] > 0 else {**dot, "low": math.nan, "high": math.nan}
     missing = dict.fromkeys(("x", "low", "high", "ideal"), math.nan)
-    return {**dot, **missing, "why": "0, which a log axis does not have"}
+    return {**dot, **missing, "why": "0 (not on a log axis)"}
 
 
 def _axis_values(rows: Sequence[Dot]) -> list[float]:
@@ -202,8 +166,8 @@ def _axis_values(rows: Sequence[Dot]) -> list[float]:
     every = [*estimates, *levels]
     if not estimates or not levels or len(rows) == 1:
         return every
-    crowded = 0 < max(estimates) - min(estimates) < CROWDED * (max(every) - min(every))
-    return estimates if crowded else every
+    is_crowded = 0 < max(estimates) - min(estimates) < 0.25 * (max(every) - min(every))
+    return estimates if is_crowded else every
 
 
 def _named_by_metric(dots: Sequence[Dot]) -> list[Dot]:
@@ -236,19 +200,14 @@ def _axis(values: Sequence[float], metric: str, *, is_single: bool, turned: bool
         if values and low > 0:
             return Axis(title, form, (low / 1.3, min(high * 1.3, 1.0)), ticks, scale={"type": "log"})
         return Axis(title, form, (0, 1), ticks)
-    if low >= 0 and high <= 1 and (high - low > NARROW or is_single):
+    if low >= 0 and high <= 1 and (high - low > 0.2 or is_single):
         return Axis(format=form, domain=(0, 1))
-    if (
-        low > 0
-        and high / low >= WIDE
-        and math.isinf(parse_metric(metric, REGISTRY).span[1] if card_of(metric) else 0.0)
-    ):
+    is_unbounded = bool(card_of(metric)) and math.isinf(parse_metric(metric, REGISTRY).span[1])
+    if is_unbounded and low > 0 and high / low >= 30:
         return Axis("log scale", form, (low / 1.5, high * 1.5), decades(values), scale={"type": "log"})
     room = (high - low or abs(high) or 1.0) * 0.08
-    first, last = (
-        (low - room if low < 0 else max(low - room, 0.0)),
-        (high + room if high > 1 else min(high + room, 1.0)),
-    )
+    first = low - room if low < 0 else max(low - room, 0.0)
+    last = high + room if high > 1 else min(high + room, 1.0)
     return Axis(format=form, domain=(first, last), scale={"nice": True, "zero": False})
 
 
@@ -259,7 +218,7 @@ def _in_words(findings: Findings, dots: Sequence[Dot]) -> str:
         if not defined:
             continue
         low, high = (pick(defined, key=lambda d: d["x"]) for pick in (min, max))
-        runs = f"runs from {low['text']} ({low['label']}) to {high['text']} ({high['label']})"
+        runs = f"ranges from {low['text']} ({low['label']}) to {high['text']} ({high['label']})"
         parts.append(f"{metric_title(metric)} " + (runs if low["label"] != high["label"] else f"is {low['text']}"))
     return "; ".join(parts) + "." if parts else "No number is defined."
 
@@ -267,16 +226,16 @@ def _in_words(findings: Findings, dots: Sequence[Dot]) -> str:
 def _note(findings: Findings, dots: Sequence[Dot]) -> str:
     notes = [f"Differences: {_minus(findings)}."] if are_differences(findings) else []
     sentences = {
-        "low": "Bars are intervals.",
-        "chance": "The diamond is what chance alone would give, where it falls on the axis.",
-        "ideal": "The grey tick is the ideal, where it falls on the axis.",
+        "low": "Bars: intervals.",
+        "chance": "Diamonds: expected by chance.",
+        "ideal": "Grey ticks: the ideal.",
     }
     notes += [line for field, line in sentences.items() if any(math.isfinite(dot[field]) for dot in dots)]
     endless = distinct(dot["series"] for dot in dots if math.isinf(dot["x"]))
     notes += [f"{', '.join(endless)}: infinite values are in the table only."] if endless else []
     rows = len({dot["label"] for dot in dots})
-    if rows > MOST_ROWS:
-        notes.append(f"{MOST_ROWS} of {rows:,} rows are drawn, the highest and the lowest; the table has all.")
+    if rows > SIZES.rows:
+        notes.append(f"{SIZES.rows} of {rows:,} rows are drawn, the highest and the lowest; the table has all.")
     return " ".join(notes)
 
 
@@ -293,7 +252,7 @@ def _too_few(findings: Findings) -> str:
     if in_bins(findings):
         return _in_bins(findings)
     if len(findings.metrics()) < 2:
-        return "it takes two metrics to set one against the other"
+        return "it takes two metrics"
     return "" if len(set(row_labels(findings))) > 2 else "it takes three slices or more"
 
 
@@ -303,27 +262,25 @@ def scatter(findings: Findings) -> Picture:
 
     `result.only("gini", "mean").plot("scatter")` chooses the pair.
     """
-    first, *others = findings.metrics()[: MOST_PANELS + 1]
+    first, *others = findings.metrics()[: SIZES.wide_panels + 1]
     labels = row_labels(findings)
-    names = distinct(labels)
-    values: dict[str, dict[str, float]] = {m: dict.fromkeys(names, math.nan) for m in (first, *others)}
+    slices: dict[str, dict[str, Any]] = {where: {"slice": where} for where in labels}
     for where, metric, estimate in zip(labels, findings.columns["metric"], findings.columns["estimate"], strict=True):
-        if metric in values:
-            values[metric][where] = read_number(estimate)
+        slices[where][metric] = read_number(estimate)
+    rows = [{**dict.fromkeys((first, *others), math.nan), **values} for values in slices.values()]
+
+    def axis(metric: str) -> Axis:
+        form = axis_format([row[metric] for row in rows], metric)
+        return Axis(metric_title(metric), form, scale={"zero": False, "padding": 16})
+
     panels = tuple(
         cloud(
-            [{"label": name, "x": values[first][name], "y": values[other][name]} for name in names],
-            x=_free_axis(first, [*values[first].values()]), y=_free_axis(other, [*values[other].values()]),
+            [{"label": row["slice"], "x": row[first], "y": row[other]} for row in rows], x=axis(first), y=axis(other),
             tips={"label": " ", "x": metric_title(first), "y": metric_title(other)},
         )
         for other in others
     )  # fmt: skip
-    table = {"slice": names, **{m: [drawable(v) for v in by_slice.values()] for m, by_slice in values.items()}}
     sentence = (
-        f"{metric_title(first)} of {counted(len(names), 'slice')} against {', '.join(map(metric_title, others))}."
+        f"{metric_title(first)} against {', '.join(map(metric_title, others))}, for {counted(len(rows), 'slice')}."
     )
-    return Picture(panels, table, sentence, lead=False)
-
-
-def _free_axis(metric: str, values: Sequence[float]) -> Axis:
-    return Axis(metric_title(metric), axis_format(values, metric), scale={"zero": False, "padding": 16})
+    return Picture(panels, columns_of(rows, "slice", first, *others), sentence, lead=False)

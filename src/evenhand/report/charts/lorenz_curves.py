@@ -1,4 +1,4 @@
-"""The Lorenz polygon as a reader meets it: curves per slice, and what can be read off them."""
+"""Lorenz curves: a polygon per slice, and what can be read off it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,9 @@ from evenhand.cards import Floats
 from evenhand.findings import Findings
 from evenhand.report.words.text import slice_names
 
-MANY = 20
-"""Slices beyond which the explorer stops at fewer sizes of the top, so that a page stays small."""
-
 FINE = tuple(float(f"{digit}e{power}") for power in range(-6, 0) for digit in (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9))
-COUNTED = 10
-"""A top of fewer units than this is counted one by one: a share of it would cut a unit in parts."""
-
 COARSE = (1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.5)
+"""Sizes of the top; the coarse ones keep a page with many slices small."""
 
 
 def stops(slices: int, units: float) -> tuple[float, ...]:
@@ -29,17 +24,17 @@ def stops(slices: int, units: float) -> tuple[float, ...]:
     >>> stops(200, 5_000), stops(1, 4)
     ((0.001, 0.01, 0.05, 0.1, 0.2, 0.5), (0.25, 0.5, 0.75))
     """
-    if slices > MANY:
+    if slices > 20:
         return tuple(stop for stop in COARSE if stop * units >= 1) or COARSE[-1:]
-    single = tuple(k / units for k in range(1, COUNTED) if k < units)
-    return (*single, *(stop for stop in FINE if stop * units >= COUNTED)) or COARSE[-1:]
+    single = tuple(k / units for k in range(1, 10) if k < units)  # a share of fewer than ten would split a unit
+    return (*single, *(stop for stop in FINE if stop * units >= 10)) or COARSE[-1:]
 
 
 def corners(population: Floats, share: Floats, most: int, exact_at: Sequence[float] = ()) -> npt.NDArray[np.intp]:
-    """Which corners of a polygon to keep when about `most` are to stand for all.
+    """Indices of about `most` corners that approximate a polygon.
 
-    Half of them are evenly spaced and half crowd towards the top, which is where the story is. Both ends of every edge
-    that is read at a stop of the explorer are kept, so that what is read there is exact however large the data.
+    Half of them are evenly spaced and half crowd towards the top. Both ends of every edge that is read at a stop of the
+    explorer (`exact_at`) are kept, so that the reading there is exact however large the data.
     """
     last = len(population) - 1
     if last < most:
@@ -56,18 +51,18 @@ def corners(population: Floats, share: Floats, most: int, exact_at: Sequence[flo
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The Lorenz polygon of one slice: the bottom `population` of the units hold `share` of everything."""
+    """The Lorenz polygon of one slice: the bottom `population` of the units get `share` of everything."""
 
     name: str
     population: Floats
     share: Floats
 
     def at(self, p: float) -> float:
-        """Share of everything that the bottom `p` hold."""
+        """Share of everything that the bottom `p` get."""
         return float(np.interp(p, self.population, self.share))
 
     def point(self, share: float) -> float:
-        """How many from the bottom hold this share together; where nobody below holds anything, the first who do."""
+        """The bottom share of units that gets this share together (the inverse of `at`)."""
         rises = np.flatnonzero(np.diff(self.share) > 0)
         corners = np.append(rises, rises[-1] + 1)
         return float(np.interp(share, self.share[corners], self.population[corners]))
@@ -82,8 +77,8 @@ class Curve:
         keep = corners(self.population, self.share, most)
         return Curve(self.name, self.population[keep], self.share[keep])
 
-    def tail(self, least: float, most: int = 160) -> tuple[Floats, Floats]:
-        """The curve as seen from the top, for a log axis: sizes of the top from `least` to all, and what they hold."""
+    def tail(self, least: float, most: int) -> tuple[Floats, Floats]:
+        """The curve from the top, for a log axis: sizes of the top from `least` to all, and what they get."""
         tops = np.geomspace(least, 1, most)
         return tops, 1 - np.interp(1 - tops, self.population, self.share)
 

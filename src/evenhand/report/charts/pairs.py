@@ -1,30 +1,28 @@
-"""Tables of squares: systems by metrics, metrics against metrics, groups against groups."""
+"""Charts of squares: systems by metrics, metrics by metrics, groups by groups."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from evenhand.cards import REGISTRY, parse_metric
 from evenhand.findings import Findings, label
 from evenhand.findings import number as read_number
-from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, distinct, drawable, slice_labels
-from evenhand.report.charts.shapes import MOST_ROWS, squares
+from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, distinct, drawable, split
+from evenhand.report.charts.shapes import squares
+from evenhand.report.charts.theme import SIZES
 from evenhand.report.table import ARROWS
+from evenhand.report.words.headlines import is_finite
+from evenhand.report.words.labels import Row, slice_labels
 from evenhand.report.words.phrases import metric_title, value_text
 from evenhand.report.words.text import number, percent
 
-Row = Mapping[str, Any]
-
-MOST_PANELS = 6
-MOST_METRICS = 12
-FEW = 6
-"""Systems that stand side by side; more stand one under the other."""
+ARROWS_NOTE = "↓ lower is fairer, ↑ higher is fairer, → closer to the ideal is fairer."
 
 
 @chart(
-    "systems", title="Systems by metric: the stronger the shade, the fairer",
+    "systems", title="Systems by metric: the darker, the fairer",
     unless=lambda findings: "" if len(set(slice_labels(findings))) > 1 else "it takes two systems or slices",
 )  # fmt: skip
 def systems(findings: Findings) -> Picture:
@@ -33,13 +31,11 @@ def systems(findings: Findings) -> Picture:
     Colour is the place of a system among the others on that metric only; metrics do not share a scale.
     """
     cells: list[dict[str, Any]] = []
-    for metric in findings.metrics()[:MOST_METRICS]:
-        of_metric = [
-            (w, r) for w, r in zip(slice_labels(findings), findings.rows(), strict=True) if r["metric"] == metric
-        ]
+    by_metric = split(zip(slice_labels(findings), findings.rows(), strict=True), lambda pair: pair[1]["metric"])
+    for metric, of_metric in list(by_metric.items())[: SIZES.metrics]:
         heading = f"{metric} {ARROWS.get(of_metric[0][1]['better'], '')}".strip()
-        for (where, row), place in zip(of_metric, places([r for _, r in of_metric]), strict=True):
-            text = "–" if math.isnan(read_number(row["estimate"])) else value_text(row["estimate"], metric)
+        for (where, row), place in zip(of_metric, places([_fairness(r) for _, r in of_metric]), strict=True):
+            text = value_text(row["estimate"], metric) if not math.isnan(read_number(row["estimate"])) else "–"
             cells.append(
                 {
                     "system": where, "heading": heading, "estimate": row["estimate"], "text": text, "strength": place,
@@ -48,31 +44,39 @@ def systems(findings: Findings) -> Picture:
             )  # fmt: skip
     names, headings = distinct(c["system"] for c in cells), distinct(c["heading"] for c in cells)
     table: dict[str, list[Any]] = {"slice": list(names)}
-    for heading in headings:
-        estimates = {c["system"]: c["estimate"] for c in cells if c["heading"] == heading}
+    for heading, of_heading in split(cells, lambda c: c["heading"]).items():
+        estimates = {c["system"]: c["estimate"] for c in of_heading}
         table[heading] = [drawable(estimates.get(name)) for name in names]
-    shown = names[:MOST_ROWS]
-    down, across = (headings, shown) if len(names) <= FEW else (shown, headings)
+    shown = names[: SIZES.rows]
+    few = len(names) <= 6  # systems that fit side by side
     drawn = [
         {"text": c["text"], "strength": c["strength"], "series": c["series"]}
-        | dict(zip(("label", "column"), (c["heading"], c["system"])[:: 1 if down is headings else -1], strict=True))
+        | {"label": c["heading" if few else "system"], "column": c["system" if few else "heading"]}
         for c in cells
         if c["system"] in shown
     ]
     panel = squares(
-        drawn, down=down, across=across, titles=(None, None), strongest=0.45, each=26, least=90,
-        tips={"label": " ", "column": " ", "series": "metric", "text": "value"},
+        drawn, down=headings if few else shown, across=shown if few else headings, titles=(None, None), strongest=0.45, each=26,
+        least=90, tips={"label": " ", "column": " ", "series": "metric", "text": "value"},
     )  # fmt: skip
-    note = "↓ lower is fairer, ↑ higher is fairer, → nearer the ideal is fairer. Shades rank the systems on each metric alone."
-    return Picture((panel,), table, _fairest(cells), note)
+    firsts = {
+        name: sum(c["strength"] == 1.0 for c in of_name)
+        for name, of_name in split(cells, lambda c: c["system"]).items()
+    }
+    best = max(firsts, key=lambda name: firsts[name], default="")
+    text = (
+        f"{best} has the fairest value on {firsts[best]} of {len(headings)} metrics."
+        if best and firsts[best]
+        else "No system has a number."
+    )
+    return Picture((panel,), table, text, f"{ARROWS_NOTE} Shades rank the systems on each metric separately.")
 
 
-def places(rows: Sequence[Row]) -> list[float]:
-    """Place of each row from 0 (least fair) to 1 (fairest) among those with a number; 0 where there is none."""
-    fair = [_fairness(r) for r in rows]
-    levels = sorted({f for f in fair if not math.isnan(f)})
+def places(fairness: Sequence[float]) -> list[float]:
+    """Place of each value from 0 (least fair) to 1 (fairest); 0 where there is none."""
+    levels = sorted({f for f in fairness if not math.isnan(f)})
     span = max(1, len(levels) - 1)
-    return [0.0 if math.isnan(f) else 1.0 if len(levels) == 1 else levels.index(f) / span for f in fair]
+    return [0.0 if math.isnan(f) else 1.0 if len(levels) == 1 else levels.index(f) / span for f in fairness]
 
 
 def _fairness(row: Row) -> float:
@@ -83,140 +87,119 @@ def _fairness(row: Row) -> float:
     return {"higher": value, "lower": -value}.get(row["better"], math.nan)
 
 
-def _fairest(cells: Sequence[Row]) -> str:
-    firsts = {
-        name: sum(c["strength"] == 1.0 for c in cells if c["system"] == name)
-        for name in distinct(c["system"] for c in cells)
-    }
-    if not firsts or not max(firsts.values()):
-        return "No system has a number."
-    best = max(firsts, key=lambda name: firsts[name])
-    return f"{best} has the fairest value on {firsts[best]} of {len(distinct(c['heading'] for c in cells))} metrics."
-
-
 def _diagonal(down: Sequence[str], across: Sequence[str]) -> list[str]:
     """The labels across in the order of those down, so that there is one diagonal."""
     return sorted(distinct(across), key=lambda name: down.index(name) if name in down else len(down))
 
 
 def _no_tau(findings: Findings) -> str:
-    return "" if {"other", "tau_c"} <= {*findings.columns} else "it holds no agreement of metrics"
+    return "" if {"other", "tau_c"} <= {*findings.columns} else "it has no agreement of metrics"
 
 
 @chart("agreement", title="Which metrics order the systems alike", unless=_no_tau)
 def agreement(findings: Findings) -> Picture:
-    """Kendall's tau-c of every two metrics over the systems: the same order (1), no relation (0), the other way round (-1)."""
+    """Kendall's tau-c of every two metrics over the systems: the same order (1), no relation (0), the reverse (-1)."""
     rows = list(findings.rows())
-    experiments = distinct(findings.slice_label(r) for r in rows)
-    panels = [_taus(findings, rows, where) for where in experiments[:MOST_PANELS]]
+    experiments = split(rows, findings.slice_label)
+    panels = [_taus(part, where) for where, part in list(experiments.items())[: SIZES.panels]]
     table = columns_of(rows, *(name for name in findings.columns if name != "note"))
     return Picture(tuple(panels), table, _agreement_in_words(rows), _few(rows, len(experiments)))
 
 
-def _taus(findings: Findings, rows: Sequence[Row], where: str) -> Panel:
+def _taus(rows: Sequence[Row], where: str) -> Panel:
     """The agreement of metrics in one experiment."""
     cells = [
         {
             "label": r["metric"], "column": r["other"], "strength": 0.0 if math.isnan(tau) else abs(tau),
-            "series": "opposed" if tau < 0 else "alike", "text": "" if math.isnan(tau) else f"{tau:.2f}",
+            "series": "reverse" if tau < 0 else "alike", "text": "" if math.isnan(tau) else f"{tau:.2f}",
         }
         for r in rows
-        if findings.slice_label(r) == where
         for tau in [read_number(r["tau_c"])]
     ]  # fmt: skip
     down = distinct(c["label"] for c in cells)
     return squares(
         cells, down=down, across=_diagonal(down, [c["column"] for c in cells]), titles=("metric", "other metric"),
-        tips={"column": "other metric", "label": "metric", "text": "tau-c"}, series=["alike", "opposed"], title=where,
+        tips={"column": "other metric", "label": "metric", "text": "tau-c"}, series=["alike", "reverse"], title=where,
     )  # fmt: skip
 
 
 def _no_values(findings: Findings) -> str:
-    return _no_tau(findings) or ("" if findings.curves.get("systems") else "it holds no values of the systems")
+    return _no_tau(findings) or ("" if findings.curves.get("systems") else "it has no values of the systems")
 
 
-@chart("comparison", title="Metric results, and which metrics order the systems alike", unless=_no_values)
+@chart("comparison", title="Metric values, and which metrics order the systems alike", unless=_no_values)
 def comparison(findings: Findings) -> Picture:
     """Figure 1 of the fair ranking paper: for every experiment the systems' values, and tau-c between the metrics."""
     rows = list(findings.rows())
-    points = findings.curves["systems"]
-    each = [dict(zip(points, values, strict=True)) for values in zip(*points.values(), strict=True)]
-    experiments = distinct(findings.slice_label(r) for r in rows)
+    columns = findings.curves["systems"]
+    points = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    by_experiment = split(points, findings.slice_label)
+    experiments = split(rows, findings.slice_label)
     panels = []
-    for where in experiments[: MOST_PANELS // 2]:
-        of_slice = [p for p in each if findings.slice_label(p) == where]
-        panels += [_values(of_slice, where), _taus(findings, rows, where)]
-    note = f"↓ lower is fairer, ↑ higher is fairer, → nearer the ideal is fairer. {_few(rows, len(experiments))}"
-    return Picture(tuple(panels), points, _agreement_in_words(rows), note)
-
-
-NARROW = 8
-"""Metrics side by side above which a square has no room for four digits."""
+    for where, part in list(experiments.items())[: SIZES.panels // 2]:
+        panels += [_values(by_experiment.get(where, []), where), _taus(part, where)]
+    note = f"{ARROWS_NOTE} {_few(rows, len(experiments))}"
+    return Picture(tuple(panels), columns, _agreement_in_words(rows), note)
 
 
 def _values(points: Sequence[Row], where: str) -> Panel:
     """Systems by metrics, shaded by their place on each."""
     cells = []
-    metrics = distinct(p["metric"] for p in points)
-    for metric in metrics:
-        of_metric = [p for p in points if p["metric"] == metric]
-        levels = sorted({p["fairness"] for p in of_metric if not math.isnan(p["fairness"])})
-        for p in of_metric:
-            place = levels.index(p["fairness"]) / max(1, len(levels) - 1) if p["fairness"] in levels else 0.0
-            short = f"{p['value']:.3f}" if abs(p["value"]) < 1 else f"{p['value']:.3g}"
-            text = short if len(metrics) > NARROW else value_text(p["value"], metric)
-            text = "–" if math.isnan(p["value"]) else text
-            cells.append(
-                {
-                    "label": p["system"],
-                    "column": f"{metric} {_arrow(metric)}",
-                    "text": text,
-                    "strength": place,
-                    "series": metric,
-                }
-            )
+    by_metric = split(points, lambda p: p["metric"])
+    is_narrow = len(by_metric) > 8  # no room for four digits
+    for metric, of_metric in by_metric.items():
+        arrow = ""
+        if metric.partition("(")[0].partition("@")[0] in REGISTRY:
+            arrow = ARROWS.get(parse_metric(metric).better, "")
+        fairness = [read_number(p["fairness"]) for p in of_metric]
+        levels = len({f for f in fairness if not math.isnan(f)})
+        for p, place in zip(of_metric, places(fairness) if levels > 1 else [0.0] * len(of_metric), strict=True):
+            value = read_number(p["value"])
+            short = f"{value:.3f}" if abs(value) < 1 else f"{value:.3g}"
+            text = "–" if math.isnan(value) else short if is_narrow else value_text(value, metric)
+            column = f"{metric} {arrow}"
+            cells.append({"label": p["system"], "column": column, "text": text, "strength": place, "series": metric})
     return squares(
         cells, down=distinct(c["label"] for c in cells), across=distinct(c["column"] for c in cells), titles=(None, None),
         strongest=0.45, each=26, least=90, tips={"label": " ", "column": " ", "text": "value"}, title=where,
     )  # fmt: skip
 
 
-def _arrow(metric: str) -> str:
-    """Which way is fairer, as the card says."""
-    return ARROWS.get(parse_metric(metric).better, "") if metric.partition("(")[0].partition("@")[0] in REGISTRY else ""
-
-
 def _agreement_in_words(rows: Sequence[Row]) -> str:
-    defined = [r for r in rows if not math.isnan(read_number(r["tau_c"]))]
+    defined = [r for r in rows if is_finite(r["tau_c"])]
     if not defined:
-        return "No two metrics can be compared: too few systems, or values that never vary."
+        return "No two metrics can be compared: too few systems, or constant values."
     best, worst = (pick(defined, key=lambda r: read_number(r["tau_c"])) for pick in (max, min))
-    opposed = sum(read_number(r["tau_c"]) < 0 for r in defined)
-    most = f"{best['metric']} and {best['other']} order the systems most alike (tau-c {number(best['tau_c'])})"
+    reverse = sum(read_number(r["tau_c"]) < 0 for r in defined)
     return (
-        f"{most}, {worst['metric']} and {worst['other']} least ({number(worst['tau_c'])}); "
-        f"{percent(opposed / len(defined))} of the pairs of metrics are opposed."
+        f"{best['metric']} and {best['other']} order the systems most alike (tau-c {number(best['tau_c'])}), {worst['metric']} and "
+        f"{worst['other']} least ({number(worst['tau_c'])}); {percent(reverse / len(defined))} of pairs of metrics disagree (tau-c "
+        "below 0)."
     )
 
 
 def _few(rows: Sequence[Row], experiments: int) -> str:
-    fewest = min((int(r["systems"]) for r in rows), default=0)
-    least = f" With {fewest} systems p cannot fall below {number(2 / math.factorial(fewest))}."
-    more = f" {experiments - MOST_PANELS} more are in the table." if experiments > MOST_PANELS else ""
-    return f"The stronger the colour, the more (or the less) alike.{least if 2 <= fewest <= 7 else ''}{more}"
+    systems = min((int(r["systems"]) for r in rows), default=0)
+    least = (
+        f" With {systems} systems p cannot fall below {number(2 / math.factorial(systems))}."
+        if 2 <= systems <= 7
+        else ""
+    )
+    more = f" {experiments - SIZES.panels} more are in the table." if experiments > SIZES.panels else ""
+    return f"The darker, the more alike (or the more in reverse).{least}{more}"
 
 
-def _no_table(findings: Findings) -> str:
-    return "" if any(">" in str(g) for g in findings.columns.get("group", ())) else "it holds no accuracy by groups"
+def _no_pairs(findings: Findings) -> str:
+    return "" if any(">" in str(g) for g in findings.columns.get("group", ())) else "it has no accuracy by groups"
 
 
-@chart("pairs", title="How often the more relevant item stands above", unless=_no_table)
+@chart("pairs", title="How often the more relevant item ranks higher", unless=_no_pairs)
 def pairs(findings: Findings) -> Picture:
     """Share of pairs in the right order, by the group of the more relevant item and the group of the other one."""
     rows = [r for r in findings.rows() if r["group"] is not None and ">" in str(r["group"])]
     panels = []
-    for where in distinct(findings.slice_label(r) for r in rows)[:MOST_PANELS]:
-        cells = [_pair(r) for r in rows if findings.slice_label(r) == where]
+    for where, part in list(split(rows, findings.slice_label).items())[: SIZES.panels]:
+        cells = [_pair(r) for r in part]
         down = distinct(c["label"] for c in cells)
         panels.append(
             squares(
@@ -226,25 +209,28 @@ def pairs(findings: Findings) -> Picture:
                 title=where.replace("=", " "),
             )
         )  # fmt: skip
-    defined = [r for r in rows if not math.isnan(read_number(r["estimate"]))]
+    defined = [r for r in rows if is_finite(r["estimate"])]
     text = "There is no pair of different relevance."
     if defined:
         worst = min(defined, key=lambda r: read_number(r["estimate"]))
         lead = ", ".join(label(worst[name]) for name in findings.slices)
         text = (
-            f"{f'In {lead}, ' if lead else ''}{worst['group']} has the smallest share of pairs in the right order, "
+            f"{f'For {lead}, ' if lead else ''}{worst['group']} has the smallest share of pairs in the right order, "
             f"{percent(worst['estimate'])}."
         )
     table = columns_of(rows, *findings.slices, "metric", "group", "estimate", "low", "high")
-    note = "Half of the pairs in the right order is what random scores give: the stronger the colour, the further from that."
+    note = "Random scores put half of the pairs in the right order; the darker, the further from that."
     return Picture(tuple(panels), table, text, note)
 
 
 def _pair(row: Row) -> dict[str, Any]:
     above, below = str(row["group"]).rsplit(">", 1)
     share = read_number(row["estimate"])
-    defined = not math.isnan(share)
+    is_defined = not math.isnan(share)
     return {
-        "label": above, "column": "anyone" if below == "*" else below, "strength": min(1.0, abs(2 * share - 1)) if defined else 0.0,
-        "series": "below chance" if share < 0.5 else "right order", "text": percent(share) if defined else "none",
-    }  # fmt: skip
+        "label": above,
+        "column": "anyone" if below == "*" else below,
+        "strength": min(1.0, abs(2 * share - 1)) if is_defined else 0.0,
+        "series": "below chance" if share < 0.5 else "right order",
+        "text": percent(share) if is_defined else "none",
+    }

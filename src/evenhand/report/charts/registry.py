@@ -9,6 +9,7 @@ import importlib
 import io
 import pkgutil
 import textwrap
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,14 @@ import evenhand.report.charts
 from evenhand.errors import EvenhandError, MissingExtraError, unknown_name
 from evenhand.findings import Findings
 from evenhand.report.charts.drawing import KINDS, Kind, Picture, drawable_labels
-from evenhand.report.charts.theme import LIGHT, theme
+from evenhand.report.charts.theme import LIGHT, SIZES, theme
 from evenhand.report.files import write_whole
-from evenhand.report.pages import chart_page
-from evenhand.report.static import can_draw
+from evenhand.report.pages import VEGA_LITE, can_draw, chart_page
 
 for _module in sorted(m.name for m in pkgutil.iter_modules(evenhand.report.charts.__path__)):
     importlib.import_module(f"evenhand.report.charts.{_module}")
 
-WIDTH = 560
-COLUMNS = 2
+FORMATS = (".svg", ".png", ".html")
 
 
 def kinds_for(findings: Findings) -> list[Kind]:
@@ -51,22 +50,44 @@ def picture(findings: Findings, kind: str | None = None) -> tuple[Kind, Picture]
 
 
 def draw(findings: Findings, kind: str | None = None) -> Any:
-    """An Altair chart of these findings; without a kind, the first that fits."""
+    """An Altair chart of these findings that a notebook shows offline; without a kind, the first that fits."""
     chosen, drawn = picture(findings, kind)
-    panels = [
-        panel.chart.properties(
-            width=panel.height if panel.square else WIDTH, height=panel.height, **({"title": panel.title} if panel.title else {})
-        )
-        for panel in drawn.panels
-    ]  # fmt: skip
+    panels = []
+    for panel in drawn.panels:
+        named = {"title": panel.title} if panel.title else {}
+        width = panel.height if panel.square else SIZES.chart_width
+        panels.append(panel.chart.properties(width=width, height=panel.height, **named))
     scales = {"color": "independent", "shape": "independent"}
-    whole = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=COLUMNS).resolve_scale(**scales)
-    lines = [line for part in drawn.note.splitlines() for line in textwrap.wrap(part, WIDTH // 7)]
+    whole = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=2).resolve_scale(**scales)
+    lines = [line for part in drawn.note.splitlines() for line in textwrap.wrap(part, SIZES.chart_width // 7)]
     title = alt.TitleParams(chosen.title, **({"subtitle": lines} if lines else {}))
-    return whole.properties(title=title).configure(**theme(LIGHT))
+    titled = whole.properties(title=title).configure(**theme(LIGHT))
+    shown_offline = type(type(titled).__name__, (_Offline, type(titled)), {})
+    object.__setattr__(titled, "__class__", shown_offline)  # Altair would keep it in the chart as one of its properties
+    return titled
 
 
-FORMATS = (".svg", ".png", ".html")
+class _Offline:
+    """Mixed into a chart: it shows itself as a picture, where Altair would fetch scripts from the network."""
+
+    def _repr_mimebundle_(self, *_: Any, **__: Any) -> dict[str, Any]:
+        words = "<evenhand chart; save it with .save('chart.html')>"
+        if can_draw():
+            return {"image/svg+xml": as_svg(self), "text/plain": words}
+        page = escape(chart_page(self.to_dict()))  # type: ignore[attr-defined]
+        return {
+            "text/html": f'<iframe srcdoc="{page}" width="100%" height="420" frameborder="0"></iframe>',
+            "text/plain": words,
+        }
+
+
+def as_svg(chart: Any) -> str:
+    """A chart as the text of an SVG picture."""
+    if not can_draw():
+        raise MissingExtraError("vl-convert-python", "report")
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(chart.to_dict(), vl_version=VEGA_LITE, allowed_base_urls=[]))
 
 
 def save(chart: Any, path: str | Path) -> Path:
@@ -74,20 +95,13 @@ def save(chart: Any, path: str | Path) -> Path:
     target = Path(path)
     kind = target.suffix.lower()
     if kind not in FORMATS:
-        raise EvenhandError(f"{str(path)!r} is no picture file. End its name in {', '.join(FORMATS)}.")
+        raise EvenhandError(f"{str(path)!r} is not a picture file. End its name in {', '.join(FORMATS)}.")
     if kind == ".html":
         return write_whole(target, chart_page(chart.to_dict()))
-    if not can_draw():
-        raise MissingExtraError("vl-convert-python", "report")
     if kind == ".svg":
         return write_whole(target, as_svg(chart))
+    if not can_draw():
+        raise MissingExtraError("vl-convert-python", "report")
     with io.BytesIO() as out:
         chart.save(out, format="png", scale_factor=2)
         return write_whole(target, out.getvalue())
-
-
-def as_svg(chart: Any) -> str:
-    """A chart as the text of an SVG picture."""
-    with io.StringIO() as out:
-        chart.save(out, format="svg")
-        return out.getvalue()

@@ -23,28 +23,15 @@ from typing import Any, Literal
 import altair as alt
 
 from evenhand.report.charts.drawing import Panel, distinct, records
-from evenhand.report.charts.theme import FAINTEST, MOST_SERIES, SHAPES
+from evenhand.report.charts.theme import SHAPES, SIZES, fading
+from evenhand.report.words.labels import Row
 from evenhand.report.words.phrases import is_share
+from evenhand.report.words.text import percent
 
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[Row]
 Tips = Mapping[str, str]
-
-ROW = 24
-"""Pixels from one labelled row to the next; two lines of a label take `TALL`."""
-TALL = 34
-LANE = 17
-
-MOST_ROWS = 24
-"""Labelled rows in one panel; the table has them all."""
-
-MOST_NAMED = 20
-"""Points of a cloud that carry their name; the others tell it to the pointer."""
-
-LEGEND = 460
-"""Pixels that one line of a legend may take."""
-
-ROOM = 32
-"""Letters that column labels may have in all and still stand side by side."""
+Legend = bool | str
+"""Whether there is a legend; a text is its title."""
 
 SHARE = ".3~p"
 """d3 format of axes in percent, down to millionths."""
@@ -54,7 +41,7 @@ SHARE = ".3~p"
 class Axis:
     """An axis of numbers: its title, where it begins and ends, its ticks (how many, or which), the d3 format of its numbers.
 
-    `cut` : marks beyond the ends are left out; `days` : values are days, as text. `scale` and `more` are what Vega-Lite calls
+    `clip` : marks beyond the ends are left out; `days` : values are days, as text. `scale` and `more` are what Vega-Lite calls
     properties of scale and axis.
     """
 
@@ -62,7 +49,7 @@ class Axis:
     format: str = "~g"
     domain: tuple[float, float] | None = None
     ticks: int | Sequence[float] = 5
-    cut: bool = False
+    clip: bool = False
     days: bool = False
     scale: Mapping[str, Any] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -121,7 +108,7 @@ def wrapped(text: str, width: int = 26) -> str:
     return f"{first}\n{rest}" if rest and text.strip().startswith(first) else text
 
 
-def ends(ordered: Sequence[str], most: int = MOST_ROWS) -> list[str]:
+def ends(ordered: Sequence[str], most: int = SIZES.rows) -> list[str]:
     """The first and the last of many labels: where a chart has no room, the extremes are the story."""
     if len(ordered) <= most:
         return list(ordered)
@@ -129,62 +116,42 @@ def ends(ordered: Sequence[str], most: int = MOST_ROWS) -> list[str]:
     return [*ordered[:half], *ordered[-(most - half) :]]
 
 
-def series_colour(names: Sequence[str], title: str | None = None, *, legend: bool = True) -> Any:
+def series_colour(names: Sequence[str], legend: Legend = True) -> Any:  # noqa: FBT002
     """One colour of the palette per series, in this order, by the field `series`."""
-    shown = _legend(names, title) if legend else None
-    return alt.Color("series:N", scale=alt.Scale(domain=list(names)), sort=list(names), legend=shown)
+    return alt.Color("series:N", scale=alt.Scale(domain=list(names)), sort=list(names), legend=_legend(names, legend))
 
 
-def series_shape(names: Sequence[str], title: str | None = None, *, legend: bool = True) -> Any:
-    """One shape per series, beside its colour: what tells points apart in grey."""
+def series_shape(names: Sequence[str], legend: Legend = True) -> Any:  # noqa: FBT002
+    """One shape per series, beside its colour, which distinguishes points in grey."""
     scale = alt.Scale(domain=list(names), range=list(SHAPES[: len(names)]))
-    shown = _legend(names, title) if legend else None
-    return alt.Shape("series:N", scale=scale, sort=list(names), legend=shown)
+    return alt.Shape("series:N", scale=scale, sort=list(names), legend=_legend(names, legend))
 
 
-def _legend(names: Sequence[str], title: str | None) -> Any:
+def _legend(names: Sequence[str], legend: Legend) -> Any:
+    if legend is False:
+        return None
+    title = legend if isinstance(legend, str) else None
     widest = 34 + 7 * min(30, max(map(len, names), default=1))
-    across = max(1, LEGEND // widest)  # else a long legend widens the chart
-    return alt.Legend(title=title, orient="top", symbolLimit=MOST_SERIES, labelLimit=220, columns=across)
+    across = max(1, SIZES.legend_line // widest)  # else a long legend widens the chart
+    return alt.Legend(title=title, orient="top", symbolLimit=SIZES.series, labelLimit=220, columns=across)
 
 
-def _fading(names: Sequence[str]) -> Any:
-    """Filled marks of several series, each fainter than the one before."""
-    step = (1 - FAINTEST) / max(1, len(names) - 1)
-    faint = [round(1 - i * step, 3) for i in range(len(names))]
-    scale = alt.Scale(
-        type="ordinal", domain=list(names), range=faint
-    )  # else the ends of the range are taken for all of it
-    return alt.Opacity("series:N", scale=scale, sort=list(names), legend=None)
-
-
-def _coloured(series: Sequence[str], *, legend: bool | str) -> dict[str, Any]:
-    title = legend if isinstance(legend, str) else None
-    return {"color": series_colour(series, title, legend=legend is not False)}
-
-
-def _shaped(series: Sequence[str], *, legend: bool | str) -> dict[str, Any]:
-    title = legend if isinstance(legend, str) else None
-    return {"shape": series_shape(series, title, legend=legend is not False)}
-
-
-_WORDS = ("label", "series", "column", "text", "why")
-_WRITTEN = {"units": ",", "bin": "d", "items": ",", "rank": "d"}
+def line_and_points(base: Any, place: Mapping[str, Any], names: Sequence[str], tips: Tips) -> list[Any]:
+    """A line with points for each series, in its colour and shape."""
+    coloured = {**place, "color": series_colour(names)}
+    points = base.mark_point().encode(**coloured, shape=series_shape(names), tooltip=tooltips(tips))
+    return [base.mark_line().encode(**coloured), points]
 
 
 def tooltips(tips: Tips) -> list[Any]:
-    """Tooltips from field to title; numbers with four significant digits, fields of `_WRITTEN` in their own format."""
+    """Tooltips from field to title; numbers with four significant digits, counts in full."""
+    counts = {"units": ",", "bin": "d", "items": ",", "rank": "d"}
     return [
         alt.Tooltip(f"{name}:N", title=title)
-        if name in _WORDS or name.endswith("_text")
-        else alt.Tooltip(f"{name}:Q", title=title, format=_WRITTEN.get(name, ".4~g"))
+        if name in ("label", "series", "column", "text", "why") or name.endswith("_text")
+        else alt.Tooltip(f"{name}:Q", title=title, format=counts.get(name, ".4~g"))
         for name, title in tips.items()
     ]
-
-
-def _data(rows: Rows) -> Any:
-    names = distinct(name for row in rows for name in row)
-    return records(**{name: [row.get(name) for row in rows] for name in names})
 
 
 def _has(rows: Rows, name: str) -> bool:
@@ -201,12 +168,12 @@ def in_rows(
     tips: Tips,
     order: Sequence[str] = (),
     series: Sequence[str] = (),
-    legend: bool | str = True,
+    legend: Legend = True,
     lanes: bool = False,
     zero: bool = False,
     heading: str | None = None,
     title: str = "",
-    each: int = ROW,
+    each: int = SIZES.row,
     least: int = 60,
 ) -> Panel:
     """Labelled rows, each with a dot, a bar from zero, or a span from `low` to `high`, and all that is known beside it.
@@ -219,34 +186,35 @@ def in_rows(
     axis = alt.Axis(labelExpr=split, labelLimit=170, **({"grid": True} if mark == "dot" else {}))
     y = alt.Y("label:N", sort=shown, title=heading, axis=axis)
     lane = {"yOffset": alt.YOffset("series:N", sort=list(series))} if lanes else {}
-    base = alt.Chart(_data(rows)).encode(y=y, **lane)
-    colour = _coloured(series, legend=legend) if series else {}
-    layers = [alt.Chart(records(zero=[0.0])).mark_rule(style="zero").encode(x="zero:Q")] if zero else []
+    base = alt.Chart(records(rows)).encode(y=y, **lane)
+    colour = {"color": series_colour(series, legend)} if series else {}
+    layers = [alt.Chart(records([{"zero": 0.0}])).mark_rule(style="zero").encode(x="zero:Q")] if zero else []
     layers += _behind(base, rows, mark, colour)
     encodings = {**colour, **_second_sign(rows, mark, series, legend=legend)} if series else {}
     place = {"x": x.on(alt.X, "low"), "x2": "high:Q"} if mark == "span" else {"x": x.on(alt.X, "x")}
-    layers.append(_mark(base, mark, lanes=lanes).encode(**place, tooltip=tooltips(tips), **encodings))
+    marks = {
+        "dot": base.mark_point(),
+        "span": base.mark_bar(height={"band": 0.95}, cornerRadiusEnd=0),
+        "bar": base.mark_bar(**({} if lanes else {"height": 13})),
+    }
+    layers.append(marks[mark].encode(**place, tooltip=tooltips(tips), **encodings))
     layers += _upon(base, rows, mark, tips)
-    lines = TALL if any("\n" in label for label in shown) else each
-    tall = max(lines, LANE * len(series) + 8 if lanes else 0)
+    lines = SIZES.two_line_row if any("\n" in label for label in shown) else each
+    tall = max(lines, SIZES.lane * len(series) + 8 if lanes else 0)
     return Panel(alt.layer(*layers), title, height=max(least, tall * len(shown)))
 
 
-def _second_sign(rows: Rows, mark: str, series: Sequence[str], *, legend: bool | str) -> dict[str, Any]:
+def _second_sign(rows: Rows, mark: str, series: Sequence[str], *, legend: Legend) -> dict[str, Any]:
     """An encoding beside colour: shape for points, opacity for spans without text and for bars of uncertain sign."""
     if mark == "bar" and any(row.get("faint") for row in rows):
         return {"opacity": alt.condition("datum.faint", alt.value(0.35), alt.value(1.0))}
-    if mark == "dot" and len(series) <= MOST_SERIES:
-        return _shaped(series, legend=legend)
-    return {"opacity": _fading(series)} if mark == "span" and not _has(rows, "inside") else {}
-
-
-def _mark(base: Any, mark: str, *, lanes: bool) -> Any:
-    if mark == "dot":
-        return base.mark_point()
-    if mark == "span":
-        return base.mark_bar(height={"band": 0.95}, cornerRadiusEnd=0)
-    return base.mark_bar(**({} if lanes else {"height": 13}))
+    if mark == "dot" and len(series) <= SIZES.series:
+        return {"shape": series_shape(series, legend)}
+    if mark == "span" and not _has(rows, "inside"):
+        # ordinal: else the ends of the range are taken for all of it
+        scale = alt.Scale(type="ordinal", domain=list(series), range=fading(len(series)))
+        return {"opacity": alt.Opacity("series:N", scale=scale, sort=list(series), legend=None)}
+    return {}
 
 
 def _behind(base: Any, rows: Rows, mark: str, colour: Mapping[str, Any]) -> list[Any]:
@@ -258,7 +226,7 @@ def _behind(base: Any, rows: Rows, mark: str, colour: Mapping[str, Any]) -> list
         layers.append(base.mark_tick(style="ideal", thickness=2, size=14, clip=True).encode(x="ideal:Q"))
     if _has(rows, "tie"):
         tied = base.copy()
-        tied.data = _data([row for row in rows if _has([row], "tie")])  # Vega takes an end that is not there for zero
+        tied.data = records([row for row in rows if _has([row], "tie")])  # Vega takes an end that is not there for zero
         layers.append(tied.mark_rule(style="link").encode(x="x:Q", x2="tie:Q"))
     if mark == "dot" and _has(rows, "low"):
         layers.append(base.mark_rule(style="range", clip=True).encode(x="low:Q", x2="high:Q", **colour))
@@ -289,23 +257,22 @@ def _upon(base: Any, rows: Rows, mark: str, tips: Tips) -> list[Any]:
 
 def joined(
     labels: Sequence[str],
-    first: Sequence[float],
-    second: Sequence[float],
-    names: tuple[str, str],
-    texts: Sequence[str],
+    first: tuple[str, Sequence[float]],
+    second: tuple[str, Sequence[float]],
     *,
     x: Axis,
     tips: Tips,
     heading: str | None = None,
     title: str = "",
 ) -> Panel:
-    """Two numbers of every label joined by a line; `texts` are both columns of numbers as people read them."""
-    both = [*zip(labels, first, second, strict=True), *zip(labels, second, [math.nan] * len(labels), strict=True)]
+    """Two shares of every label joined by a line; each series has a name and its values."""
+    ties = (second[1], [math.nan] * len(labels))
     rows = [
-        {"label": label, "x": value, "tie": tie, "series": names[i >= len(labels)], "value_text": text}
-        for i, ((label, value, tie), text) in enumerate(zip(both, texts, strict=True))
+        {"label": label, "x": value, "tie": tie, "series": name, "value_text": percent(value)}
+        for (name, values), ends in zip((first, second), ties, strict=True)
+        for label, value, tie in zip(labels, values, ends, strict=True)
     ]
-    return in_rows(rows, "dot", x=x, tips=tips, series=names, heading=heading, title=title)
+    return in_rows(rows, "dot", x=x, tips=tips, series=(first[0], second[0]), heading=heading, title=title)
 
 
 def lines(
@@ -315,35 +282,35 @@ def lines(
     y: Axis,
     tips: Tips,
     series: Sequence[str] = (),
-    legend: bool | str = True,
+    legend: Legend = True,
     line: bool = True,
     shaded: bool = False,
     small: bool = False,
     zero: bool = False,
     title: str = "",
-    height: int = 260,
+    height: int = SIZES.medium,
 ) -> Panel:
     """Points along an ordered quantity, joined by a line per series unless they stand alone; intervals as bars or shaded.
 
     Colours are those of `series`, in that order, also where a panel shows one of them only; more than the palette holds are
     drawn as a crowd.
     """
-    crowd = len(series) > MOST_SERIES
-    colour = _coloured(series, legend=legend) if len(series) > 1 and not crowd else {}
-    shape = _shaped(series, legend=legend) if colour else {}
+    crowd = len(series) > SIZES.series
+    colour = {"color": series_colour(series, legend)} if len(series) > 1 and not crowd else {}
+    shape = {"shape": series_shape(series, legend)} if colour else {}
     detail = {"detail": "series:N"} if crowd else {}
     across, up = x.on(alt.X, "x"), y.on(alt.Y, "y")
-    layers = [alt.Chart(records(y=[0.0])).mark_rule(style="zero").encode(y=up)] if zero else []
+    layers = [alt.Chart(records([{"y": 0.0}])).mark_rule(style="zero").encode(y=up)] if zero else []
     sure, thin = ([row for row in rows if bool(row.get("sure", True)) == is_sure] for is_sure in (True, False))
     size = {"size": 22} if small else {}
     if sure:
-        base = alt.Chart(_data(sure)).encode(x=across, **colour, **detail)
+        base = alt.Chart(records(sure)).encode(x=across, **colour, **detail)
         layers += _around(base, sure, shaded=shaded)
         if line:
-            layers.append(base.mark_line(clip=y.cut, **({"style": "crowd"} if crowd else {})).encode(y=up))
-        layers.append(base.mark_point(clip=y.cut, **size).encode(y=up, tooltip=tooltips(tips), **shape))
+            layers.append(base.mark_line(clip=y.clip, **({"style": "crowd"} if crowd else {})).encode(y=up))
+        layers.append(base.mark_point(clip=y.clip, **size).encode(y=up, tooltip=tooltips(tips), **shape))
     if thin:
-        points = alt.Chart(_data(thin)).mark_point(filled=False, opacity=0.6, size=40, clip=y.cut)
+        points = alt.Chart(records(thin)).mark_point(filled=False, opacity=0.6, size=40, clip=y.clip)
         layers.append(points.encode(x=across, y=up, tooltip=tooltips(tips), **colour, **shape))
     return Panel(alt.layer(*layers), title, height=height)
 
@@ -373,9 +340,9 @@ def squares(
     least: int = 110,
 ) -> Panel:
     """A table of squares, `label` down and `column` across: the stronger the more opaque, with their `text` on them."""
-    slant = -35 if sum(map(len, across)) > ROOM else 0
+    slant = -35 if sum(map(len, across)) > 32 else 0  # letters that stand side by side
     axis = alt.Axis(orient="bottom" if titles[1] else "top", labelAngle=slant, labelLimit=300, labelOverlap=False)
-    base = alt.Chart(_data(rows)).encode(
+    base = alt.Chart(records(rows)).encode(
         x=alt.X("column:N", sort=list(across), title=titles[1], axis=axis),
         y=alt.Y("label:N", sort=list(down), title=titles[0], axis=alt.Axis(labelLimit=240)),
         tooltip=tooltips(tips),
@@ -389,11 +356,11 @@ def squares(
     return Panel(alt.layer(*layers), title, height=max(least, each * len(down)))
 
 
-def cloud(rows: Rows, *, x: Axis, y: Axis, tips: Tips, height: int = 320) -> Panel:
+def cloud(rows: Rows, *, x: Axis, y: Axis, tips: Tips, height: int = SIZES.tall) -> Panel:
     """A point per label, named where there are few."""
     across, up = x.on(alt.X, "x"), y.on(alt.Y, "y")
-    base = alt.Chart(_data(rows)).encode(x=across, y=up)
+    base = alt.Chart(records(rows)).encode(x=across, y=up)
     layers = [base.mark_point().encode(tooltip=tooltips(tips))]
-    if len(rows) <= MOST_NAMED:
+    if len(rows) <= SIZES.labels:
         layers.append(base.mark_text(style="value", align="left", dx=8, limit=160).encode(text="label:N"))
     return Panel(alt.layer(*layers), height=height)

@@ -1,43 +1,46 @@
-"""The title of a metric, the format of its values, and sentences for figures that have no card."""
+"""The title of a metric, how its values are printed and what they mean, and sentences for figures that have no card."""
 
 from __future__ import annotations
 
 import functools
+import math
+import re
 from collections.abc import Callable
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.cards import REGISTRY, Card, parse_call
+from evenhand.cards import REGISTRY, Card, MetricSpec, parse_call
 from evenhand.errors import EvenhandError
 from evenhand.findings import number as read_number
-from evenhand.report.words.text import first_reason, number, percent, short_percent
+from evenhand.report.words.text import FORMATS, number, percent, rounded_percent, short_percent
 
 PHRASES: dict[tuple[str, str], str] = {
-    ("sources", "share"): "{group} brings {estimate:percent} of all {amount}{interval}.",
+    ("sources", "share"): "{group} accounts for {estimate:percent} of all {amount}{interval}.",
     ("sources", "own_gini"): "The Gini index of {amount} from {group} alone is {estimate:number}{interval}.",
     ("sources", "correlation"): (
-        "How much {units} get from {group} follows the order of their totals to the degree {estimate:number}{interval}; "
-        "1 is the same order, -1 the opposite."
+        "Gini correlation of {group} with total {amount}: {estimate:number}{interval} (1 is the same order, -1 the opposite)."
     ),
     ("sources", "contribution"): "{group} contributes {estimate:number} to the Gini index{interval}.",
-    ("sources", "marginal"): (
-        "If {group} grew by a small part, the Gini index would move by {estimate:number} times that part{interval}; "
-        "below zero is towards equality."
-    ),
+    (
+        "sources",
+        "marginal",
+    ): "1% more {group} {amount} would {raise} the Gini index by {estimate:per_1_percent}{interval}.",
     ("decompose", "total"): "The {index} index of {amount} over {units} is {estimate:number}{interval}.",
-    ("decompose", "within"): "Within groups the {index} index is {estimate:number}{interval}.",
-    ("decompose", "between"): "Between the groups' means it is {estimate:number}{interval}.",
-    ("decompose", "overlap"): "Groups whose ranges interleave account for {estimate:number}{interval}.",
-    ("decompose", "index"): "Within {group} alone the {index} index is {estimate:number}{interval}.",
+    ("decompose", "within"): "Inequality within groups: {estimate:number}{interval}.",
+    ("decompose", "between"): "Inequality between groups: {estimate:number}{interval}.",
+    ("decompose", "overlap"): "Overlap of the groups' ranges: {estimate:number}{interval}.",
+    ("decompose", "index"): "Within {group}, the {index} index is {estimate:number}{interval}.",
     ("decompose", "share"): "{group} gets {estimate:percent} of all {amount}{interval}.",
-    ("decompose", "population_share"): "{group} is {estimate:percent} of all {units}{interval}.",
+    ("decompose", "population_share"): "{group} makes up {estimate:percent} of all {units}{interval}.",
 }
-"""Sentences for figures that are parts of a metric and have no card of their own, by audit and name. The blanks are those of
-a card's `says`, and `{group}`."""
+"""Sentences for figures that are parts of a metric and have no card of their own, by audit and name.
+
+The blanks are those of a card's `says`, and `{group}`.
+"""
 
 
 @functools.lru_cache(maxsize=1024)
 def card_of(metric: str) -> Card | None:
-    """The card behind a metric string, or nothing for a quantity that has none (`outcome_gap`)."""
+    """The card behind a metric string; None for a quantity that has none (`contribution`)."""
     try:
         name, _, _ = parse_call(metric.partition("@")[0], role="metrics")
     except EvenhandError:
@@ -64,13 +67,19 @@ def metric_title(metric: str) -> str:
     return " ".join([title, *([f"({', '.join(chosen)})"] if chosen else []), *([f"at {cutoff}"] if cutoff else [])])
 
 
+def estimate_format(template: str) -> Callable[[float], str]:
+    """How a sentence prints its estimate, and so the ends of its interval."""
+    spec = re.search(r"{estimate:(\w+)}{interval}|{estimate:(\w+)}", template)
+    return FORMATS[(spec[1] or spec[2])] if spec else number
+
+
 _PERCENT_PARTS = frozenset(name for (_, name), phrase in PHRASES.items() if "{estimate:percent}" in phrase)
 
 
 def is_share(metric: str) -> bool:
-    """Whether people read this metric in percent; its sentence says so."""
+    """Whether tables and axes show this metric in percent: its sentence is about a share."""
     card = card_of(metric)
-    return metric in _PERCENT_PARTS if card is None else "{estimate:percent}" in card.says
+    return metric in _PERCENT_PARTS if card is None else bool(re.search("{estimate:(percent|one_in)}", card.says))
 
 
 def value_format(metric: str) -> Callable[[float], str]:
@@ -78,16 +87,52 @@ def value_format(metric: str) -> Callable[[float], str]:
     return percent if is_share(metric) else number
 
 
-def value_text(value: float | None, metric: str = "", digits_of: float | None = None) -> str:
+def value_text(value: float | None, metric: str = "") -> str:
     """An estimate as a label in a chart: in percent where people say percent.
 
     >>> value_text(0.8123), value_text(0.8123, "top_share(p=0.01)")
     ('0.8123', '81.2%')
     """
-    estimate = read_number(value)
-    return percent(estimate, digits_of) if is_share(metric) else number(estimate)
+    return value_format(metric)(read_number(value))
 
 
-def reason_text(note: str | None) -> str:
-    """Why there is no number, in words."""
-    return f"undefined: {reason}" if (reason := first_reason(note)) else "undefined"
+def distinct_texts(metric: str, *values: float) -> list[str]:
+    """Values of a metric with as few digits as distinguish them.
+
+    >>> distinct_texts("gini", 0.534, 0.6762), distinct_texts("gini", 0.9940, 0.9946), distinct_texts("top_share(p=0.1)", 0.372, 0.51)
+    (['0.53', '0.68'], ['0.994', '0.995'], ['37%', '51%'])
+    """
+
+    def fixed(digits: int) -> Callable[[float], str]:
+        return lambda v: f"{v:.{digits}f}" if 0.1**digits <= abs(v) < 100 and v != round(v) else number(v)
+
+    formats: list[Callable[[float], str]] = (
+        [rounded_percent, percent] if is_share(metric) else [fixed(2), fixed(3), fixed(4)]
+    )
+    texts: list[str] = []
+    for show in formats:
+        texts = [show(v) for v in values]
+        if len(set(texts)) == len(set(values)):
+            break
+    return texts
+
+
+def meaning(metric: MetricSpec, value: float, units: str, amount: str) -> str:
+    """What a value means for readers new to the metric, as a clause; empty where the definition allows no plain one.
+
+    >>> from evenhand.cards import parse_metric
+    >>> meaning(parse_metric("gini", REGISTRY), 0.95, "authors", "impressions")
+    'that two random authors differ by 1.90 times the mean in impressions, on average'
+    """
+    if not math.isfinite(value) or metric.params.get("corrected"):
+        return ""
+    if metric.params.get("convention", "evenhand") != "evenhand":
+        return ""
+    match metric.card.name:
+        case "gini":
+            return f"that two random {units} differ by {2 * value:.2f} times the mean in {amount}, on average"
+        case "hoover" if value >= 0.01:
+            return f"that {value:.0%} of all {amount} would have to be redistributed for all {units} to have the same"
+        case "log_dp" | "log_eur" if abs(value) < 20:
+            return f"{number(math.exp(value), 2)} times as much"
+    return ""

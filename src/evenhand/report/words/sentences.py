@@ -1,48 +1,43 @@
-"""Findings in sentences: one per row, from the template on the metric's card; more where rows do not say it all.
+"""Findings in sentences: one per row, from the template on the metric's card.
 
-An audit that needs more than the cards of its metrics has a `SentenceWriter` of its own in a module of this folder called
-`sentences_*`.
+An audit that says more than the cards of its metrics has a `SentenceWriter` in a module of `AUDITS`.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
-import pkgutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import evenhand.report.words
 from evenhand.cards import REGISTRY, MetricSpec, parse_metric
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings, label
 from evenhand.findings import number as read_number
 from evenhand.report.words.intervals import interval_in_brackets
-from evenhand.report.words.phrases import PHRASES
+from evenhand.report.words.labels import Row, confidence_level, slice_lead, word
+from evenhand.report.words.phrases import PHRASES, estimate_format
 from evenhand.report.words.text import (
     DIRECTION,
     REASONS,
     capitalized,
-    confidence_level,
     counted,
     fill,
     first_reason,
-    in_words,
     note_codes,
     number,
     percent,
-    percent_like,
     plural,
-    who,
+    singular,
 )
 
-Row = Mapping[str, Any]
+AUDITS = ("comparisons", "experiment", "history", "inequality", "outcome", "rankings", "rebalance")
+"""Modules of this folder that declare the sentences and headlines of audits."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideTable:
-    """A table beside the findings that helps to act on them, with notes below it."""
+    """A table in a report that helps to act on the findings, with notes below it."""
 
     title: str
     head: tuple[str, ...]
@@ -86,9 +81,8 @@ class _CardSentences(SentenceWriter, audit=""):
 
 def writer_for(findings: Findings) -> SentenceWriter:
     """The writer of the audit of these findings."""
-    for module in pkgutil.iter_modules(evenhand.report.words.__path__):
-        if module.name.startswith("sentences_"):
-            importlib.import_module(f"evenhand.report.words.{module.name}")
+    for module in AUDITS:
+        importlib.import_module(f"evenhand.report.words.{module}")
     return SentenceWriter.registry.get(findings.audit) or SentenceWriter.registry[""]
 
 
@@ -97,16 +91,8 @@ def sentences(findings: Findings) -> list[str]:
     return writer_for(findings).sentences(findings)
 
 
-def slice_lead(findings: Findings, row: Row, *, without: tuple[str, ...] = ()) -> str:
-    """The beginning of a sentence about one slice: "For source likes: "."""
-    where = ", ".join(f"{name} {in_words(row[name])}" for name in findings.slices if name not in without)
-    return f"For {where}: " if where else ""
-
-
 def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
     """One row as a sentence, by the template on the metric's card; without a template, title and number."""
-    lead = slice_lead(findings, row)
-    group = f"{label(row['group'])}: " if row.get("group") else ""
     try:
         metric: MetricSpec | None = parse_metric(row["metric"], REGISTRY)
     except EvenhandError:
@@ -116,38 +102,66 @@ def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
         template, title, params = PHRASES.get((findings.audit, row["metric"]), ""), row["metric"], {}
     else:
         convention = _convention(metric, row)
-        template, title = "" if convention else metric.card.says, metric.card.title
-        params = {n: p.default for n, p in metric.metric.parameters.items()} | dict(metric.params)
-    group = "" if any(blank in template for blank in ("{group}", "{who}", "{protected}")) else group
-    estimate = read_number(row["estimate"])
-    name = f"{lead}{group}{title} ({row['metric']})"
+        template, title, params = "" if convention else metric.card.says, metric.card.title, metric_params(metric)
+    lead = slice_lead(findings, row)
+    if row.get("group") and not any(blank in template for blank in ("{group}", "{who}", "{protected}")):
+        lead += f"{label(row['group'])}: "
+    estimate, chance = read_number(row["estimate"]), read_number(row.get("chance"))
+    name = f"{lead}{title} ({row['metric']})"
     if math.isnan(estimate):
         return f"{name} is undefined: {first_reason(row['note'], 'undefined')}."
     if math.isinf(estimate):
         return f"{name} is {number(estimate)}: one side has something where the other has nothing."
-    as_percent = "{estimate:percent}" in template
-    chance = read_number(row.get("chance"))
-    end = "."
-    if not math.isnan(chance) and "{chance" not in template:
-        end = f", where chance alone would give {(percent if as_percent else number)(chance)}."
+    show = estimate_format(template)
+    end = "." if math.isnan(chance) or "{chance" in template else f"; {show(chance)} is expected by chance."
     end += _cautions(findings, row)
     if not template:
         return f"{name}{convention} is {number(estimate)}{interval_in_brackets(row, level)}{end}"
-    words = {"unit": "unit", "amount": "amount", **findings.words}
-    words["units"] = plural(words["unit"])
-    words["amount"] = str(row["amount"] if "amount" in findings.slices else words["amount"]).replace("_", " ")
-    fields = {**row, **params, **words}  # a column `p` must not pass for the parameter p
-    fields |= {"other": words.get("versus") or "the other group"}
-    fields |= {"who": who(row.get("group")), "group": row.get("group")}  # not the column that words call group
-    fields["interval"] = interval_in_brackets(row, level, percent_like(estimate) if as_percent else number)
+    spoken = _as_spoken(row, template, params)
+    fields = {**spoken, **params, **template_words(findings, row)}  # a column `p` must not pass for the parameter p
+    fields["raise"] = "raise" if estimate > 0 else "lower"
+    fields["interval"] = interval_in_brackets(
+        spoken, level, lambda v: percent(v, spoken["estimate"]) if show is percent else show(v)
+    )
     choices = "" if metric is None else unnamed_choices(metric, template)
     overlap = " (The two overlap.)" if "overlap" in note_codes(row["note"]) else ""
-    return f"{lead}{group}{fill(template, params, fields).removesuffix('.')}{choices}{end}{overlap}"
+    return f"{lead}{fill(template, params, fields).removesuffix('.')}{choices}{end}{overlap}"
+
+
+def metric_params(metric: MetricSpec) -> dict[str, Any]:
+    """The parameters of a metric, defaults included."""
+    return {name: p.default for name, p in metric.metric.parameters.items()} | dict(metric.params)
+
+
+def template_words(findings: Findings, row: Row) -> dict[str, Any]:
+    """The blanks of a template that are words of the data: units, amount, groups."""
+    words = findings.words
+    return {
+        **words,
+        "unit": singular(words.get("unit", "unit")),
+        "units": plural(words.get("unit", "unit")),
+        "amount": str(row["amount"]).replace("_", " ") if "amount" in findings.slices else word(findings, "amount"),
+        "other": words.get("versus") or "the other group",
+        "who": label(row["group"]) if row.get("group") else "the protected group",
+        "group": row.get("group"),  # not the column that words call group
+    }
+
+
+def _as_spoken(row: Row, template: str, params: dict[str, Any]) -> Row:
+    """The row with the number that the sentence is about.
+
+    A metric with `inverted=True` is said as its complement, and "lower by 0.1" is a negative number without its sign.
+    """
+    if params.get("inverted"):
+        return {**row, "estimate": 1 - row["estimate"], "low": 1 - row["high"], "high": 1 - row["low"]}
+    if "{raise}" in template and row["estimate"] < 0:
+        return {**row, "estimate": -row["estimate"], "low": -row["high"], "high": -row["low"]}
+    return row
 
 
 def unnamed_choices(metric: MetricSpec, template: str) -> str:
     """Parameters that the template does not name, in brackets, so that two choices never read alike."""
-    unnamed = {n.replace("_", " "): v for n, v in metric.params.items() if "{" + n not in template}
+    unnamed = {n.replace("_", " "): v for n, v in metric.params.items() if "{" + n not in template and n != "inverted"}
     parts = [n if v is True else f"not {n}" if v is False else f"{n} {v}" for n, v in unnamed.items()]
     if metric.cutoff is not None and "{cutoff" not in template:
         parts.append(f"in the first {metric.cutoff} ranks")
@@ -160,32 +174,30 @@ def _convention(metric: MetricSpec, row: Row) -> str:
     if name not in metric.metric.conventions:
         return ""
     convention = metric.metric.conventions[name]
-    does, versus, protected = convention.does.rstrip("."), row.get("versus"), row.get("protected")
+    formula, versus, protected = convention.does.rstrip("."), row.get("versus"), row.get("protected")
     if versus is not None and protected is not None:
-        does = does.replace("a / b", f"{versus} over {protected}").replace("b / a", f"{protected} over {versus}")
+        formula = formula.replace("a / b", f"{versus} over {protected}").replace("b / a", f"{protected} over {versus}")
     ideal = read_number(row.get("ideal"))
     aim = "" if math.isnan(ideal) else f"; ideal {number(ideal)}"
     way = f"; {DIRECTION[row['better']]}" if row.get("better") in ("lower", "higher") else ""
-    return f", as {convention.tool} has it ({does}{aim}{way}),"
-
-
-QUIET = frozenset({"overlap", "some_undefined", "unjudged_requests", "no_interval"})
-"""Notes that a sentence puts into words of its own, or not at all."""
+    return f", computed as in {convention.tool} ({formula}{aim}{way}),"
 
 
 def _cautions(findings: Findings, row: Row) -> str:
-    """Requests and items that are left out, and the warnings of the row's notes, in brackets."""
+    """Requests and items that are excluded, and the warnings of the row's notes, in brackets."""
     cautions = []
     codes = note_codes(row.get("note"))
     undefined, units = row.get("undefined"), row.get("units")
-    for code, why in (("unjudged_requests", "nobody judged an item of"), ("some_undefined", "there is no value for")):
+    for code, why in (("unjudged_requests", "without judgments"), ("some_undefined", "without a value")):
         if code in codes and undefined and units:
             requests = counted(int(units), findings.words.get("unit", "request"))
-            cautions.append(f"{why} {int(undefined):,} of {requests}: left out.")
-    cautions += [f"{capitalized(REASONS[code])}." for code in codes if code in REASONS and code not in QUIET]
+            cautions.append(f"{int(undefined):,} of {requests} are excluded: {why}.")
+    # the sentence has words of its own for these, or needs none
+    quiet = {"overlap", "some_undefined", "unjudged_requests", "no_interval"}
+    cautions += [f"{capitalized(REASONS[code])}." for code in codes if code in REASONS and code not in quiet]
     part = (findings.provenance.get("unlabelled_share") or {}).get(findings.slice_label(row) or "all")
     if part:
-        cautions.append(f"{percent(part)} of ranked items have no label and are left out.")
+        cautions.append(f"{percent(part)} of ranked items have no label and are excluded.")
     return "".join(f" ({caution})" for caution in cautions)
 
 
@@ -207,7 +219,7 @@ def plain_sentence(row: Row) -> str:
         parts = [f"{row['measured']} on these data{size}"] if row.get("measured") else []
         parts += [f"{row['published']} in the paper"] if row.get("published") else []
         name = f"{row['metric']}, {str(row['criterion']).replace('_', ' ')}"
-        return f"{name}: {', '.join(parts) or 'not known'}{reason}."
+        return f"{name}: {', '.join(parts) or 'unknown'}{reason}."
     columns = {k: v for k, v in row.items() if k not in ("metric", "note") and v is not None and v == v}
     cells = (f"{k.replace('_', ' ')} {number(v) if isinstance(v, float) else v}" for k, v in columns.items())
     return f"{row['metric']}: {', '.join(cells)}{reason}."

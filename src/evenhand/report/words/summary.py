@@ -15,47 +15,46 @@ from evenhand.cards import REGISTRY, MetricSpec, parse_metric
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
-from evenhand.report.charts.drawing import are_differences, distinct, row_labels, slice_labels, slices_in_words
 from evenhand.report.words.headlines import Headline
-from evenhand.report.words.meaning import means
-from evenhand.report.words.phrases import card_of, is_share, metric_title, value_text
-from evenhand.report.words.sentences import Row, plain_sentence, sentence, sentences, unnamed_choices, writer_for
+from evenhand.report.words.labels import (
+    Row,
+    are_differences,
+    confidence_level,
+    excluded,
+    row_labels,
+    slice_labels,
+    word,
+)
+from evenhand.report.words.phrases import card_of, distinct_texts, is_share, meaning, metric_title
+from evenhand.report.words.sentences import (
+    metric_params,
+    plain_sentence,
+    sentence,
+    sentences,
+    template_words,
+    unnamed_choices,
+    writer_for,
+)
 from evenhand.report.words.text import (
     DIRECTION,
     REASONS,
-    bracketed,
     capitalized,
-    confidence_level,
     counted,
     fill,
-    left_out,
     note_codes,
     number,
+    one_in,
     plural,
     short_percent,
-    who,
 )
 
 FEW = 8
 """Rows whose sentences are all at the top of the page; more are summed up."""
 
-MOST_TERMS = 2
-"""Metrics explained on the first screen; the cards below explain all."""
-
 WARNINGS = (
-    "heavy_tail",
-    "few_receivers",
-    "few_at_the_top",
-    "few_units",
-    "few_requests",
-    "few_viewers",
-    "part_of_a_unit",
-    "no_variation",
-    "small_cell",
-    "some_undefined",
-    "ties_at_edge",
-    "suppressed",
-)
+    "heavy_tail", "few_receivers", "few_at_the_top", "few_units", "few_requests", "few_viewers", "part_of_a_unit", "no_variation",
+    "small_cell", "some_undefined", "ties_at_edge", "suppressed",
+)  # fmt: skip
 """Notes to read before quoting a number; the others are explained below the table."""
 
 
@@ -76,9 +75,9 @@ def facts(findings: Findings) -> list[str]:
         each = " in each slice" if findings.slices else ""
         parts.append(f"{many} {plural(words.get('counted') or words['unit'])}{each}")
     if "amount" in words:
-        parts.append(str(words["amount"]).replace("_", " "))
+        parts.append(word(findings, "amount"))
     if findings.slices:
-        parts.append(f"{counted(len(set(slice_labels(findings))), 'slice')} by {slices_in_words(findings)}")
+        parts.append(f"{counted(len(set(slice_labels(findings))), 'slice')} by {', '.join(findings.slices)}")
     if rows := findings.provenance.get("rows"):
         parts.append(f"{int(rows):,} rows read")
     return parts
@@ -112,7 +111,7 @@ def _by_amount(findings: Findings) -> list[Findings]:
     """The findings split by amount."""
     amounts = findings.columns["amount"]
     parts = []
-    for amount in distinct(amounts):
+    for amount in dict.fromkeys(amounts):
         rows = [i for i, other in enumerate(amounts) if other == amount]
         columns = {name: [column[i] for i in rows] for name, column in findings.columns.items() if name != "amount"}
         slices = tuple(name for name in findings.slices if name != "amount")
@@ -150,7 +149,7 @@ def without_repeated_remarks(lines: Sequence[str]) -> list[str]:
     return shorter
 
 
-def glossary(findings: Findings) -> list[tuple[str, str]]:
+def glossary(findings: Findings, most: int = 2) -> list[tuple[str, str]]:
     """A line on each of the first metrics: what it is and the meaning of its first value; shares need none."""
     lines: dict[str, str] = {}
     if "estimate" not in findings.columns:
@@ -160,17 +159,16 @@ def glossary(findings: Findings) -> list[tuple[str, str]]:
         card = card_of(metric)
         if card is None or card.title in lines or is_share(metric):
             continue
-        request = parse_metric(metric, REGISTRY)
-        low, high = request.span
+        spec = parse_metric(metric, REGISTRY)
+        low, high = spec.span
         span = f"{_short(low)} to {_short(high)}; " if math.isfinite(low) and math.isfinite(high) else ""
-        rule = capitalized(f"{span}{_direction(request)}.")
+        rule = capitalized(f"{span}{_direction(spec)}.")
         value = next((r["estimate"] for r in findings.rows() if r["metric"] == metric), math.nan)
-        amount = str(findings.words.get("amount", "amounts")).replace("_", " ")
         levels = "amount" not in findings.slices and not are_differences(findings)
-        clause = means(request, read_number(value), units, amount) if levels else ""
+        clause = meaning(spec, read_number(value), units, word(findings, "amount", "amounts")) if levels else ""
         example = f" {number(value, 2)} means {clause}." if clause else ""
         lines[card.title] = f"{_with_units(units, card.asks)} {rule}{example}"
-    return list(lines.items())[:MOST_TERMS]
+    return list(lines.items())[:most]
 
 
 def _direction(metric: MetricSpec) -> str:
@@ -195,59 +193,65 @@ def _range(findings: Findings, metric: str) -> str:
         return sentence(findings, of_metric[0][0], confidence_level(findings))
     defined = [(row, where) for row, where in of_metric if not math.isnan(read_number(row["estimate"]))]
     if not defined:
-        return f"{metric_title(metric)} is undefined throughout."
+        return f"{metric_title(metric)} is undefined everywhere."
     finite = [(row, where) for row, where in defined if math.isfinite(row["estimate"])]
     if not finite:
         return f"{metric_title(metric)} is infinite wherever it is defined."
-    large, remarks = _without_small_slices(finite)
-    values = sorted((row["estimate"], where) for row, where in large)
-    (low, first), (high, last) = values[0], values[-1]
+    large, remarks = _large_slices(finite)
     for what, lost in (("undefined", len(of_metric) - len(defined)), ("infinite", len(defined) - len(finite))):
         remarks += f" It is {what} for {lost:,} of {len(of_metric):,}." if lost else ""
-    value = value_text(low, metric)
-    if low < high:
-        value += f" {bracketed(first)} to {value_text(high, metric, digits_of=low)} {bracketed(last)}"
-    return _sentence_with_value(findings, metric, value, groups.pop() if names_group else None) + remarks
+    values = sorted((row["estimate"], where) for row, where in large)
+    return _sentence_of_range(findings, metric, values[0], values[-1], large[0][0] if names_group else {}) + remarks
 
 
-FEW_UNITS = 20
-"""A range over slices leaves out slices smaller than this where there are others."""
-
-
-def _without_small_slices(rows: Sequence[tuple[Row, str]]) -> tuple[Sequence[tuple[Row, str]], str]:
-    """The rows of large slices, and a remark on the small ones; all rows where fewer than two slices are large."""
-    small = [pair for pair in rows if pair[0].get("units") is not None and pair[0]["units"] < FEW_UNITS]
-    large = [pair for pair in rows if pair not in small]
+def _large_slices(rows: Sequence[tuple[Row, str]], fewest: int = 20) -> tuple[Sequence[tuple[Row, str]], str]:
+    """Rows with at least `fewest` units, and a remark on the others; all rows where fewer than two are that large."""
+    small = [pair for pair in rows if pair[0].get("units") is not None and pair[0]["units"] < fewest]
     if not small:
         return rows, ""
+    large = [pair for pair in rows if pair not in small]
     if len(large) < 2:
-        fewest = min(row["units"] for row, _ in small)
-        return rows, f" Some of these rest on few units, down to {fewest:,}."
-    return large, f" Left out of this range: {len(small):,} of {len(rows):,} with fewer than {FEW_UNITS} units."
+        return rows, f" Some have few units, down to {min(row['units'] for row, _ in small):,}."
+    return large, f" {len(small):,} of {len(rows):,} are not included: they have fewer than {fewest} units."
 
 
-def _sentence_with_value(findings: Findings, metric: str, value: str, group: Any = None) -> str:
-    """The sentence on a metric's card with `value` in place of its estimate; without the parts that need a row."""
-    plainly = f"{metric_title(metric)}: {value}."
+def _sentence_of_range(
+    findings: Findings, metric: str, low: tuple[float, str], high: tuple[float, str], row: Row
+) -> str:
+    """The sentence on a metric's card with the lowest and the highest value for its estimate; without what needs a row."""
     card = card_of(metric)
+    one_value = low[0] == high[0]
+    texts = distinct_texts(metric, low[0], high[0])
+
+    def values(text: Sequence[str] = texts, *, listed: bool) -> str:
+        if one_value:
+            return text[0]
+        names = [f"({name})" if name[:1] + name[-1:] != "()" else name for name in (low[1], high[1])]
+        if listed:
+            return f"{text[0]} for {low[1]}, {text[1]} for {high[1]}"
+        return f"{text[0]} {names[0]} to {text[1]} {names[1]}"
+
+    plainly = f"{metric_title(metric)}: {values(listed=True)}."
     if card is None or not card.says:
         return plainly
-    request = parse_metric(metric, REGISTRY)
-    if "convention" in request.params or (findings.provenance.get("convention") or "evenhand") != "evenhand":
+    spec = parse_metric(metric, REGISTRY)
+    if {"convention", "inverted"} & {*spec.params} or (
+        findings.provenance.get("convention") or "evenhand"
+    ) != "evenhand":
         return plainly
-    params = {n: p.default for n, p in request.metric.parameters.items()} | dict(request.params)
+    params = metric_params(spec)
     template = re.sub(r"\[[^\[\]]*\]", "", re.sub(r"{estimate:\w+}", "{value}", card.says.replace("{interval}", "")))
-    words = {"unit": "unit", "amount": "amount", **findings.words}
-    words |= {"units": plural(words["unit"]), "amount": words["amount"].replace("_", " "), "value": value}
-    words |= {"who": who(group), "other": words.get("versus") or "the other group"}
+    as_one_in = "{estimate:one_in}" in card.says
+    text = [one_in(low[0]), one_in(high[0])] if as_one_in else texts
+    words = template_words(findings, row) | {"value": values(text, listed=": {value}" in template)}
     blanks = {name for _, name, _, _ in string.Formatter().parse(template) if name}
     if not blanks <= {*params, *words}:
         return plainly
-    return f"{fill(template, params, {**params, **words}).removesuffix('.')}{unnamed_choices(request, template)}."
+    return f"{fill(template, params, {**params, **words}).removesuffix('.')}{unnamed_choices(spec, template)}."
 
 
 def every_sentence(findings: Findings, most: int) -> list[str]:
-    """A sentence per row, at most `most`, where the top of the page only sums them up."""
+    """A sentence per row, at most `most`, where the top of the page is a summary."""
     if len(findings) <= FEW:
         return []
     every = sentences(findings)
@@ -264,19 +268,19 @@ def cautions(findings: Findings) -> list[tuple[str, str]]:
     defined = [not math.isnan(read_number(e)) for e in findings.columns["estimate"]]
     bounded = [not math.isnan(read_number(v)) for v in findings.columns["low"]]
     if not any(bounded):
-        lines = [("", "There are no intervals: the numbers describe these data and nothing beyond them.")]
+        lines = [("", "There are no intervals: the numbers describe these data only.")]
     else:
         everywhere = all(b for b, d in zip(bounded, defined, strict=True) if d)
-        which = "Every number has" if everywhere else "Numbers that allow one have"
+        which = "Every number has" if everywhere else "Where possible, numbers have"
         lines = [("", f"{which} a {level} interval{f': {how}' if how else ''}.")]
         if meant := findings.provenance.get("interval_for"):
             lines.append(("", str(meant)))
     counts = _note_counts(findings)
     for code in WARNINGS:
         if many := counts.get(code, 0):
-            which = "All numbers" if many == len(findings) else f"{many:,} of {len(findings):,} numbers"
-            lines.append(("care", f"Take care. {which}: {REASONS.get(code, code)}."))
-    if outside := left_out(findings):
+            which = "all numbers" if many == len(findings) else f"{many:,} of {len(findings):,} numbers"
+            lines.append(("care", f"Caution for {which}: {REASONS.get(code, code)}."))
+    if outside := excluded(findings):
         lines.append(("care", outside))
     if lost := defined.count(False) - counts.get("suppressed", 0):
         lines.append(("care", f"{lost:,} of {len(findings):,} numbers are undefined; the table says why."))
@@ -315,13 +319,13 @@ def cards(findings: Findings) -> list[CardFacts]:
 
 def _card(variants: Sequence[MetricSpec]) -> CardFacts:
     card = variants[0].card
-    spans = distinct(
+    spans = dict.fromkeys(
         "any number" if all(map(math.isinf, m.span)) else f"{_short(m.span[0])} to {_short(m.span[1])}"
         for m in variants
     )
-    ideals = distinct(_short(m.ideal) for m in variants if not math.isnan(m.ideal))
+    ideals = dict.fromkeys(_short(m.ideal) for m in variants if not math.isnan(m.ideal))
     terms = {
-        "asked as": listing(m.text for m in variants),
+        "name": listing(m.text for m in variants),
         "range": f"{' or '.join(spans)}; {_direction(variants[0])}",
         "ideal": " or ".join(ideals),
         "example": card.example.replace("->", "→"),
@@ -331,9 +335,6 @@ def _card(variants: Sequence[MetricSpec]) -> CardFacts:
     return CardFacts(title, card.asks, {k: v for k, v in terms.items() if v}, card.variants)
 
 
-NAMES = {"rows": "rows read", "rng": "seed"}
-
-
 def _short(value: float) -> str:
     """A number from a card or a plan, without trailing zeros."""
     return number(value) if math.isinf(value) else f"{value:.6g}"
@@ -341,16 +342,15 @@ def _short(value: float) -> str:
 
 def origin(findings: Findings) -> dict[str, str]:
     """Provenance as terms and words, without what is elsewhere on the page."""
+    names = {"rows": "rows read", "rng": "seed"}
     shown: dict[str, str] = {}
     for name, value in findings.provenance.items():
         empty = value is None or value == {} or (name == "rows" and not value)
         if name not in ("dropped", "plan", "command", "by_place") and not empty:
-            term = NAMES.get(name, str(name).replace("_", " "))
+            term = names.get(name, str(name).replace("_", " "))
             shown[term] = short_percent(value) if name == "level" else _plain_text(value)
     for name, value in dict(findings.provenance.get("plan") or {}).items():
-        term = NAMES.get(name, str(name).replace("_", " "))
-        if term not in shown:
-            shown[term] = _plain_text(value)
+        shown.setdefault(names.get(name, str(name).replace("_", " ")), _plain_text(value))
     return shown
 
 

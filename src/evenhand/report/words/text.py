@@ -1,4 +1,4 @@
-"""Numbers, labels and reasons as people read them, and blanks of a sentence filled with them."""
+"""Numbers, nouns, labels and notes as people read them, and the blanks of a sentence filled with them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evenhand.findings import Findings, label
+from evenhand.findings import label
 
 REASONS = {
     "empty": "there is nothing to measure",
@@ -16,7 +16,7 @@ REASONS = {
     "zero_total": "nobody received anything",
     "zero_weight": "all weights are zero",
     "zero_denominator": "the quantity in the denominator is zero",
-    "zero_over_zero": "both quantities of the ratio are zero",
+    "zero_over_zero": "numerator and denominator are both zero",
     "zero_normalizer": "the largest possible value is zero",
     "one_group_only": "only one group is present",
     "group_absent": "a group is absent",
@@ -25,80 +25,78 @@ REASONS = {
     "no_relevant_in_group": "a group has no relevant item",
     "zero_utility": "all predicted scores are zero",
     "no_pairs": "there is no pair to compare",
-    "few_systems": "with so few systems p cannot fall to 0.05 even where two metrics agree on all of them",
-    "no_shared_request": "the two share no request",
-    "unshared_requests": "only the requests that both have are compared",
-    "unshared_users": "only the users that both have are compared",
-    "unpaired": "a saved result holds no requests, so whether the two share any is not known; compare results before saving them, "
-    "or systems in one table (system=)",
-    "other_level": "the two intervals are of different levels",
-    "undefined_difference": "one of the two has no value, or both are infinite",
+    "few_systems": "too few systems: p cannot fall to 0.05 even if two metrics agree on all of them",
+    "no_shared_request": "the two have no request in common",
+    "unshared_requests": "only requests that both have are compared",
+    "unshared_users": "only users that both have are compared",
+    "unpaired": "a saved result does not list its requests, so the two cannot be paired; compare results before saving them, or "
+    "systems in one table (system=)",
+    "other_level": "the two intervals have different confidence levels",
+    "undefined_difference": "one of the two is undefined, or both are infinite",
     "satisfied": "no ranking violates the constraint",
-    "constant_input": "one of the inputs never varies",
+    "constant_input": "one of the inputs is constant",
     "nothing_shown": "nothing was shown",
     "nobody_treated": "nobody was treated",
-    "reference": "the group that the others are compared with: no gap to itself",
+    "reference": "the reference group, which has no gap to itself",
     "reference_absent": "the reference group is absent",
     "no_common_support": "the groups' scores do not overlap",
-    "collinear": "the group and the score cannot be told apart",
-    "no_judged_requests": "nobody judged an item of these requests, so what is ideal is unknown",
-    "unjudged_requests": "requests that nobody judged are left out",
-    "nan_in_data": "the data hold missing amounts and nan_policy is 'propagate'",
-    "suppressed": "fewer units than min_units, or beside one that has, so nothing is shown",
-    "heavy_tail": "the largest amounts are so large that intervals may be too short and inequality is understated",
-    "few_receivers": "so few units received anything that those who receive most may be missing from the data, and the interval "
-    "does not know of them",
-    "few_at_the_top": "fewer than five units make up the upper part, so the number is read off single units and its interval is "
-    "rough",
-    "few_units": "so few units that the interval is rough (a caution below 20, for the top p below 5/p) or cannot be made",
-    "few_requests": "so few requests that the interval is rough: a caution below 20, none below 5",
-    "few_viewers": "so few viewers that the interval is rough: a caution below 20, none below 5",
-    "no_variation": "nothing varies in the sample, so it cannot say how sure the number is",
-    "no_interval": "no interval is made for this figure",
-    "part_of_a_unit": "the share is smaller than one unit, so the number is a part of what the largest one has",
-    "infinite_draws": "some resamples have nothing on one side, and there the ratio is infinite",
-    "bins_missing": "some score bins lack the group or the reference and are left out",
+    "collinear": "the group is determined by the score (collinear)",
+    "no_judged_requests": "no item of these requests was judged, so the ideal is unknown",
+    "unjudged_requests": "requests without judgments are excluded",
+    "nan_in_data": "the data have missing amounts and nan_policy is 'propagate'",
+    "suppressed": "fewer units than min_units, or could be used to work out a group that has fewer, so it is suppressed",
+    "heavy_tail": "the largest amounts dominate, so intervals may be too short and inequality is understated",
+    "few_receivers": "so few units received anything that the largest receivers may be missing from the data, which the interval "
+    "does not account for",
+    "few_at_the_top": "the top consists of fewer than five units, so the interval is rough",
+    "few_units": "few units: the interval is rough (below 20 units; for the top p, below 5/p) or missing",
+    "few_requests": "few requests: the interval is rough below 20 and missing below 5",
+    "few_viewers": "few viewers: the interval is rough below 20 and missing below 5",
+    "no_variation": "the sample has no variation, so its uncertainty cannot be estimated",
+    "no_interval": "this figure has no interval",
+    "part_of_a_unit": "the top is smaller than one unit, so the number is a fraction of what the largest unit has",
+    "infinite_draws": "in some resamples one side has nothing, so the ratio is infinite",
+    "bins_missing": "score bins without the group or the reference are excluded",
     "few_outcomes": "too few outcomes of one kind for a test or an interval",
-    "permuted_labels": "so few rows or outcomes that p comes from labels dealt again within score bins, which is exact where "
-    "scores within a bin do not depend on the group",
-    "too_many_rows": "the rows are too many to be held one by one",
-    "no_single_rows": "it needs the rows one by one, and the tally of a database holds none",
-    "nobody_left_out": "the table does not say who was left out; name treated= or threshold=",
+    "permuted_labels": "few rows or outcomes, so p comes from permuting the labels within score bins (exact if scores within a bin "
+    "do not depend on the group)",
+    "too_many_rows": "too many rows to hold in memory",
+    "no_single_rows": "it needs single rows, which a tally from a database does not have",
+    "nobody_left_out": "the table does not say who was left out; pass treated= or threshold=",
     "few_given_outcome": "too few rows of a group have the same outcome",
-    "some_outcomes_skipped": "outcomes that few rows of a group have are left out",
-    "small_cell": "too few rows for the interval to be trusted",
-    "volume_changed": "the change altered volume itself (see volume_ratio), which moves inequality too; equal='amount' compares at "
-    "the same amount",
-    "sample_ratio_mismatch": "the arms' sizes do not fit the intended split, so something other than chance decided who is in "
-    "which arm",
+    "some_outcomes_skipped": "outcomes that few rows of a group have are excluded",
+    "small_cell": "too few rows for a reliable interval",
+    "volume_changed": "the change also changed volume (see volume_ratio), which affects inequality; equal='amount' compares at the "
+    "same amount",
+    "sample_ratio_mismatch": "the arm sizes do not match the intended split, so assignment was not random",
     "planned": "from a log without a change",
-    "extrapolated": "beyond the log, by the trend within it",
-    "may_share_units": "whether the two share units is not known, and so the error of the difference is not",
+    "extrapolated": "extrapolated beyond the log",
+    "may_share_units": "the two may share units, so the standard error of the difference is unknown",
     "overlap": "the bottom share overlaps the top it is compared with",
-    "constant_score": "the score does not vary in the bin, so outcomes are compared as they are",
-    "no_null": "no band of changes by chance alone was drawn, so the number says little",
-    "narrow_support": "less than half of the rows have a score that every group reaches",
+    "constant_score": "the score is constant within the bin, so outcomes are compared without adjustment",
+    "no_null": "no null distribution was simulated, so the number cannot be tested",
+    "narrow_support": "less than half of the rows have a score that occurs in every group",
     "not_rising": "outcomes do not rise with the score",
-    "too_few_clusters": "there are too few clusters to test this many gaps at once",
+    "too_few_clusters": "too few clusters to test this many gaps jointly",
     "replication_invariant": "the paper says no because a percentage means another number of users in a larger population; "
     "read off the Lorenz curve, the value itself does not change when the population is replicated",
     "needs_overlap": "exact only with the overlap of the groups' ranges, which subgroup values do not give; the average of "
-    "subgroup values in the paper's note 3 leaves it out",
+    "subgroup values in the paper's note 3 ignores it",
     "multiplicative": "exact as a product, 1 - A = (1 - within)(1 - between), not as the sum of the paper's note 3",
-    "no_identity": "no identity that rebuilds it from subgroups is known",
-    "without_zeros": "undefined with units that received nothing, so checked on the others",
+    "no_identity": "there is no known identity that rebuilds it from subgroups",
+    "without_zeros": "undefined if some units received nothing, so checked on the others",
     "no_parameter": "it has no parameter to choose",
     "no_direction": "neither direction is more even",
     "needs_slices": "needs several slices or amounts to compare",
     "judgement": "a matter of judgement, not of measurement",
-    "some_undefined": "some requests have no value and are left out of the mean",
-    "learned_from": "these requests were learned from, so no interval would be honest",
-    "not_converged": "the search stopped before it was sure; pass more iterations",
-    "out_of_reach": "the candidates do not allow the target, whatever the order",
-    "ties_at_cut": "some users had items tied at their last slot, and which of them is shown is a convention (see ties)",
-    "ties_at_edge": "the share's edge falls inside a block of equal amounts, where its error is rough",
+    "some_undefined": "requests without a value are excluded from the mean",
+    "learned_from": "these requests were used for learning, so an interval would be too optimistic",
+    "not_converged": "the search stopped before it converged; pass more iterations",
+    "out_of_reach": "the target cannot be reached with these candidates, in any order",
+    "ties_at_cut": "some users had items tied at the last slot; which one is shown depends on ties=",
+    "ties_at_edge": "the cut-off falls within equal amounts, so the standard error is rough",
 }
-
+"""The codes of the column `note` in words."""
 
 DIRECTION = {
     "lower": "lower is more even",
@@ -117,7 +115,7 @@ def number(value: float, digits: int = 4) -> str:
     if value is None or math.isnan(value):
         return "undefined"
     if math.isinf(value):
-        return "infinite" if value > 0 else "infinitely negative"
+        return "infinite" if value > 0 else "negative infinite"
     if value == round(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     if abs(value) >= 1000:
@@ -128,7 +126,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def percent(value: float, digits_of: float | None = None) -> str:
-    """A share in percent, with more digits near 0 and near 100; with `digits_of`, with as many as that share has.
+    """A share in percent, with more digits near 0 and near 100; with `digits_of`, as many as that share has.
 
     >>> percent(0.71), percent(0.01), percent(0.99498), percent(1.0), percent(0.0)
     ('71.0%', '1.00%', '99.498%', '100%', '0%')
@@ -137,24 +135,61 @@ def percent(value: float, digits_of: float | None = None) -> str:
     """
     if value is None or math.isnan(value) or math.isinf(value):
         return number(value)
-    value = float(f"{value:.12g}") + 0.0  # so that 0.5825 reads the same however its last bits came about
-    text = f"{100 * value:.{_percent_digits(value)}f}%"
+
+    def digits(share: float) -> int:
+        room = round(min(abs(share), abs(1 - share)) * 100, 12)
+        return 0 if room < 1e-9 else min(6, max(0, 2 - math.floor(math.log10(room))))
+
+    value = float(f"{value:.12g}") + 0.0  # so that 0.5825 reads the same whatever its last bits
+    text = f"{100 * value:.{digits(value)}f}%"
     text = text.removeprefix("-") if not text.strip("-0.%") else text
-    if digits_of is None or not math.isfinite(digits_of) or not _percent_digits(digits_of):
+    if digits_of is None or not math.isfinite(digits_of) or not digits(digits_of):
         return text
-    first, last = _percent_digits(digits_of), _percent_digits(value)
-    tries = (f"{100 * value:.{n}f}" for n in range(first, max(first, last) + 1))
-    return next((f"{digits}%" for digits in tries if float(digits) not in (0, 100)), text)
+    first = digits(digits_of)
+    tries = (f"{100 * value:.{n}f}" for n in range(first, max(first, digits(value)) + 1))
+    return next((f"{rounded}%" for rounded in tries if float(rounded) not in (0, 100)), text)
 
 
-def percent_like(share: float) -> Callable[[float], str]:
-    """A formatter of shares in percent, with the digits of this one."""
-    return lambda value: percent(value, share)
+def rounded_percent(share: float) -> str:
+    """A share in whole percent; finer only where that would round to 0% or 100%.
+
+    >>> rounded_percent(0.9237), rounded_percent(0.0042), rounded_percent(0.9962), rounded_percent(1.0), rounded_percent(0.99998)
+    ('92%', '0.42%', '99.6%', '100%', '99.998%')
+    """
+    if not 0 < share < 1:
+        return f"{100 * share:.0f}%"
+    room = 100 * min(share, 1 - share)
+    digits = 0 if room >= 1 else min(6, -math.floor(math.log10(room)) + (share < 0.5))
+    return f"{100 * share:.{digits}f}%"
 
 
-def _percent_digits(value: float) -> int:
-    room = round(min(abs(value), abs(1 - value)) * 100, 12)
-    return 0 if room < 1e-9 else min(6, max(0, 2 - math.floor(math.log10(room))))
+def short_percent(value: float) -> str:
+    """A share that somebody chose, without trailing zeros.
+
+    >>> short_percent(0.01), short_percent(0.125)
+    ('1%', '12.5%')
+    """
+    return f"{100 * value:.10g}%"
+
+
+def one_in(bottom: float) -> str:
+    """How many units there are for each one above the bottom share, with two digits.
+
+    >>> one_in(0.99813), one_in(0.875), one_in(1.0)
+    ('530', '8', 'infinitely many')
+    """
+    return "infinitely many" if bottom >= 1 else f"{float(f'{1 / (1 - bottom):.2g}'):,g}"
+
+
+def ordinal(share: float) -> str:
+    """A percentile as people say it.
+
+    >>> ordinal(0.9), ordinal(0.01), ordinal(0.995)
+    ('90th', '1st', '99.5th')
+    """
+    text = f"{100 * share:.10g}"
+    ending = {"1": "st", "2": "nd", "3": "rd"}.get(text[-1], "th")
+    return f"{text}{'th' if text in ('11', '12', '13') or '.' in text else ending}"
 
 
 def signed(value: float, show: Callable[[float], str]) -> str:
@@ -171,19 +206,25 @@ def signed(value: float, show: Callable[[float], str]) -> str:
 def p_text(p: float) -> str:
     """A p-value as people quote it.
 
-    >>> p_text(0.04), p_text(1e-9), p_text(1)
-    ('0.0400', 'below 0.0001', '1')
+    >>> p_text(0.0412), p_text(1e-9), p_text(1)
+    ('p = 0.041', 'p < 0.0001', 'p = 1')
     """
-    return "below 0.0001" if p < 1e-4 else number(p)
+    return "p < 0.0001" if p < 1e-4 else f"p = {float(f'{p:.2g}'):g}"
 
 
-def short_percent(value: float) -> str:
-    """A share that somebody chose, without trailing zeros.
-
-    >>> short_percent(0.01), short_percent(0.125)
-    ('1%', '12.5%')
-    """
-    return f"{100 * value:.10g}%"
+FORMATS: dict[str, Callable[[Any], str]] = {
+    "percent": percent,
+    "chosen": short_percent,
+    "rest": lambda share: short_percent(1 - share),
+    "ordinal": ordinal,
+    "one_in": one_in,
+    "number": lambda value: number(float(value)),
+    "p": lambda value: p_text(float(value)),
+    "unless_significant": lambda p: "" if p < 0.05 else ", not statistically significant",
+    "times": lambda value: number(math.exp(min(value, 700.0))),
+    "per_1_percent": lambda derivative: f"{round(derivative / 100, 4) or derivative / 100:.1g}",
+}
+"""Formats of the blanks in a card's sentence."""
 
 
 class _Words(string.Formatter):
@@ -192,17 +233,29 @@ class _Words(string.Formatter):
     def format_field(self, value: Any, spec: str) -> Any:
         if spec.startswith("?"):
             return spec[1:] if value else ""
-        return _FORMATS[spec](value) if spec in _FORMATS else super().format_field(value, spec)
+        return FORMATS[spec](value) if spec in FORMATS else super().format_field(value, spec)
 
 
-_FORMATS: dict[str, Callable[[Any], str]] = {
-    "percent": percent,
-    "chosen": short_percent,
-    "number": lambda value: number(float(value)),
-    "p": lambda value: p_text(float(value)),
-    "beyond": lambda value: "" if value < 0.05 else ", as happens without any bias too",
-    "times": lambda value: number(math.exp(min(value, 700.0))),
-}
+def fill(template: str, params: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
+    """A card's sentence with its blanks filled; parameters (`params`) are printed without trailing zeros.
+
+    A part in square brackets is left out where one of its fields is missing.
+
+    >>> fill("The top {p:percent} get {estimate:percent}.", {"p": 0.5}, {"p": 0.5, "estimate": 0.71})
+    'The top 50% get 71.0%.'
+    >>> fill("a[, {x}][, {y}]", {}, {"x": 1, "y": None})
+    'a, 1'
+    """
+    for name in params:
+        template = template.replace("{" + name + ":percent}", "{" + name + ":chosen}")
+        template = template.replace("{" + name + ":number}", "{" + name + ":.10g}")
+
+    def part(optional: re.Match[str]) -> str:
+        values = [fields.get(name) for name in re.findall(r"{(\w+)", optional[1])]
+        missing = any(v is None or (isinstance(v, float) and math.isnan(v)) for v in values)
+        return "" if missing else optional[1]
+
+    return _Words().vformat(re.sub(r"\[([^\[\]]*)\]", part, template), (), fields)
 
 
 def singular(unit: str) -> str:
@@ -233,6 +286,24 @@ def counted(many: int, unit: str) -> str:
     return f"{many:,} {singular(unit) if many == 1 else plural(unit)}"
 
 
+def capitalized(text: str) -> str:
+    """Text with its first letter in upper case; the others stay as they are."""
+    return text[:1].upper() + text[1:]
+
+
+_BIN = re.compile(r"[\[(]([-+.\d]+(?:e[-+]?\d+)?), ([-+.\d]+(?:e[-+]?\d+)?|inf)\]")
+
+
+def in_words(value: Any) -> str:
+    """A label as people say it; that of a bin without its brackets.
+
+    >>> in_words("(1343, 8133]"), in_words(None), in_words("likes")
+    ('1,343 to 8,133', '(missing)', 'likes')
+    """
+    edges = _BIN.fullmatch(value) if isinstance(value, str) else None
+    return f"{number(float(edges[1]))} to {number(float(edges[2]))}" if edges else label(value)
+
+
 def slice_names(slices: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> list[str]:
     """One short name per row: the labels of its slice; a bare number comes with the name of its column.
 
@@ -249,38 +320,6 @@ def slice_names(slices: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> 
     return [", ".join(part(name, column[i]) for name, column in named) for i in range(size)]
 
 
-_BIN = re.compile(r"[\[(]([-+.\d]+(?:e[-+]?\d+)?), ([-+.\d]+(?:e[-+]?\d+)?|inf)\]")
-
-
-def in_words(value: Any) -> str:
-    """A label as people say it; that of a bin without its brackets.
-
-    >>> in_words("(1343, 8133]"), in_words(None), in_words("likes")
-    ('1,343 to 8,133', '(missing)', 'likes')
-    """
-    ends = _BIN.fullmatch(value) if isinstance(value, str) else None
-    return f"{number(float(ends[1]))} to {number(float(ends[2]))}" if ends else label(value)
-
-
-def bracketed(name: str) -> str:
-    """A name in brackets, unless it has some already.
-
-    >>> bracketed("likes"), bracketed("(missing)")
-    ('(likes)', '(missing)')
-    """
-    return name if name.startswith("(") and name.endswith(")") else f"({name})"
-
-
-def capitalized(text: str) -> str:
-    """Text with its first letter in upper case; the others stay as they are."""
-    return text[:1].upper() + text[1:]
-
-
-def confidence_level(findings: Findings) -> float:
-    """The level of the intervals, 0.95 unless the audit was asked for another."""
-    return float(findings.provenance.get("level", 0.95))
-
-
 def note_codes(note: str | None) -> list[str]:
     """The codes in a cell of the column `note`."""
     return [code.strip() for code in (note or "").split(";") if code.strip()]
@@ -290,47 +329,3 @@ def first_reason(note: str | None, otherwise: str = "") -> str:
     """The first code of a note in words."""
     code = next(iter(note_codes(note)), otherwise)
     return REASONS.get(code, code)
-
-
-def fill(template: str, params: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
-    """A card's sentence with its blanks filled; parameters (`params`) are printed without trailing zeros.
-
-    A part in square brackets is left out where one of its fields is missing.
-
-    >>> fill("The top {p:percent} get {estimate:percent}.", {"p": 0.5}, {"p": 0.5, "estimate": 0.71})
-    'The top 50% get 71.0%.'
-    >>> fill("a[, {x}][, {y}]", {}, {"x": 1, "y": None})
-    'a, 1'
-    """
-    for name in params:
-        template = template.replace("{" + name + ":percent}", "{" + name + ":chosen}")
-        template = template.replace("{" + name + ":number}", "{" + name + ":.10g}")
-
-    def part(optional: re.Match[str]) -> str:
-        values = [fields.get(name) for name in re.findall(r"{(\w+)", optional[1])]
-        missing = any(v is None or (isinstance(v, float) and math.isnan(v)) for v in values)
-        return "" if missing else optional[1]
-
-    return _Words().vformat(re.sub(r"\[([^\[\]]*)\]", part, template), (), fields)
-
-
-def left_out(findings: Findings) -> str:
-    """Which rows or items are not in the numbers and why: scores outside those tested, items without a label."""
-    shares = findings.provenance.get("unlabelled_share") or {}
-    if most := max(shares.values(), default=0.0):
-        where = "" if len(shares) == 1 else "up to "
-        return f"{where}{percent(most)} of ranked items have no label and are left out.".capitalize()
-    scope = findings.provenance.get("scope") or {}
-    lost = int(scope.get("rows_outside") or 0)
-    if not lost:
-        return ""
-    set_by = dict.fromkeys(map(str, scope.get("set_by") or []))
-    by = f", set by {' and '.join(set_by)}" if set_by else ""
-    rule = f"among the {scope['rule']}" if str(scope["rule"]).startswith("scores") else scope["rule"]
-    ends = f"{number(scope['low'])} to {number(scope['high'])}"
-    return f"{lost:,} of {lost + int(scope['rows']):,} rows are left out: their scores are not {rule} ({ends}{by})."
-
-
-def who(group: Any) -> str:
-    """The name of the group that a sentence is about."""
-    return label(group) if group else "the protected group"

@@ -1,4 +1,4 @@
-"""Headlines of inequality: what the top holds, which source contributes most, within or between groups."""
+"""Headlines of inequality: what the top gets, which source contributes most, within or between groups."""
 
 from __future__ import annotations
 
@@ -8,23 +8,12 @@ from dataclasses import dataclass
 from evenhand.cards import REGISTRY, parse_metric
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
-from evenhand.report.charts.drawing import holders, in_time, slice_labels, word
 from evenhand.report.charts.lorenz_curves import curves
-from evenhand.report.words.headlines import (
-    Headline,
-    Row,
-    headline,
-    interval,
-    intervals,
-    is_finite,
-    named_slice,
-    rounded_percent,
-)
+from evenhand.report.words.headlines import Headline, headline, interval, intervals, is_finite
+from evenhand.report.words.labels import Row, confidence_level, dated, holders, named_slice, slice_labels, word
 from evenhand.report.words.phrases import card_of
-from evenhand.report.words.text import capitalized, confidence_level, fill, number, plural
-
-READ_OFF = "top_share(p=0.01)"
-"""The metric read off a Lorenz curve where no metric of the result has a headline."""
+from evenhand.report.words.sentences import metric_params
+from evenhand.report.words.text import capitalized, fill, number, plural, rounded_percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +31,23 @@ class _TopShare:
 def _inequality(findings: Findings) -> Headline | None:
     """The share of the top, in the slices where it is largest and smallest."""
     metric, amount, shares = _top_shares(findings)
-    request = parse_metric(metric, REGISTRY)
-    params = {n: p.default for n, p in request.metric.parameters.items()} | dict(request.params)
-    part = float(params["p"])
-    large = [s for s in shares if not s.units < 1 / part] or shares  # a top of less than one unit is no top
+    spec = parse_metric(metric, REGISTRY)
+    params = metric_params(spec)
+    top = float(params["p"])
+    large = [s for s in shares if not s.units < 1 / top] or shares  # a top of less than one unit is no top
     if not large:
         return None
     most, least = max(large, key=lambda s: s.share), min(large, key=lambda s: s.share)
-    units = part * most.units
-    count = f" ({number(round(units))} of {number(most.units)})" if units >= 1 else ""
+    count = f" ({number(round(top * most.units))} of {number(most.units)})" if top * most.units >= 1 else ""
 
     def clause(value: str) -> str:
         fields = {**params, "units": f"{holders(findings)}{count}", "amount": amount, "value": value}
-        return fill(request.card.headline, params, fields)
+        return fill(spec.card.headline, params, fields)
 
     high, low = rounded_percent(most.share), rounded_percent(least.share)
     differ = least is not most and low != high
-    if differ and (days := in_time(findings, slice_labels(findings))):
-        text = f"From {days[0]} to {days[-1]}, {clause(f'{low} ({least.where}) to {high} ({most.where})')}"
+    if differ and (days := _in_time(findings)):
+        text = f"From {days[0]} to {days[-1]}, {clause(f'between {low} ({least.where}) and {high} ({most.where})')}"
     else:
         text = f"For {most.named}, {clause(high)}" if most.named else capitalized(clause(high))
         text += f"; for {least.where}, the most even, {low}" if differ else ""
@@ -67,30 +55,33 @@ def _inequality(findings: Findings) -> Headline | None:
     return Headline(f"{text}.", intervals(rows, confidence_level(findings)), metric if most.row is not None else "")
 
 
+def _in_time(findings: Findings) -> list[str]:
+    """The labels of the slices in order of time where they are days or months; none elsewhere."""
+    keys = zip(*(map(str, findings.columns[name]) for name in dated(findings)), strict=True)
+    return [label for _, label in sorted(set(zip(keys, slice_labels(findings), strict=False)))]
+
+
 def _top_shares(findings: Findings) -> tuple[str, str, list[_TopShare]]:
-    """The first metric whose card has a headline, for the first amount; else `READ_OFF` from the Lorenz curves."""
+    """The first metric whose card has a headline, for the first amount; else the top 1% of the Lorenz curves."""
     metric = next((m for m in findings.metrics() if (card := card_of(m)) and card.headline), "")
     several = "amount" in findings.slices
-    amount = findings.columns["amount"][0] if several else word(findings, "amount", "it")
+    amount = str(findings.columns["amount"][0]) if several else word(findings, "amount", "it")
     rows = list(zip(slice_labels(findings), findings.rows(), strict=True))
     named = {where: named_slice(findings, r, without=("amount",)) for where, r in rows}
     if metric:
         shares = [
-            _TopShare(
-                where.removesuffix(f", {amount}") if several else where, named[where], r["estimate"], read_number(r["units"]), r
-            )
+            _TopShare(where.removesuffix(f", {amount}") if several else where, named[where], r["estimate"], read_number(r["units"]), r)
             for where, r in rows
             if r["metric"] == metric and is_finite(r["estimate"]) and (not several or r["amount"] == amount)
         ]  # fmt: skip
-        return metric, str(amount).replace("_", " "), shares
+        return metric, amount.replace("_", " "), shares
     units = {where: read_number(r["units"]) for where, r in rows}
-    top = float(parse_metric(READ_OFF, REGISTRY).params["p"])
     shares = [
-        _TopShare(c.name, named.get(c.name, c.name), 1 - c.at(1 - top), units.get(c.name, math.nan))
+        _TopShare(c.name, named.get(c.name, c.name), 1 - c.at(0.99), units.get(c.name, math.nan))
         for c in curves(findings)
-        if not several or c.name.endswith(str(amount))
+        if not several or c.name.endswith(amount)
     ]
-    return READ_OFF, str(amount).replace("_", " "), shares
+    return "top_share(p=0.01)", amount.replace("_", " "), shares
 
 
 @headline("sources")
@@ -102,8 +93,8 @@ def _sources(findings: Findings) -> Headline | None:
     if not parts or not total > 0:
         return None
     most = max(parts, key=lambda r: r["estimate"])
-    amount, share = word(findings, "amount", "it").replace("_", " "), rounded_percent(most["estimate"] / total)
-    text = f"{most['group']} makes {share} of the inequality of {amount}, more than any other source."
+    share = rounded_percent(most["estimate"] / total)
+    text = f"{most['group']} accounts for {share} of the inequality of {word(findings, 'amount', 'it')}, more than any other source."
     return Headline(text, interval(most, confidence_level(findings), lambda v: rounded_percent(v / total)))
 
 
@@ -119,7 +110,7 @@ def _decompose(findings: Findings) -> Headline | None:
         return None
     larger, smaller = ("within", "between") if within >= between else ("between", "within")
     return Headline(
-        f"{rounded_percent(size[larger] / total)} of the inequality lies {larger} {plural(word(findings, 'group', 'group'))}, "
+        f"{rounded_percent(size[larger] / total)} of the inequality is {larger} {plural(word(findings, 'group', 'group'))}, "
         f"{rounded_percent(size[smaller] / total)} {smaller} them."
     )
 
@@ -131,5 +122,5 @@ def _criteria(findings: Findings) -> Headline | None:
     if not both:
         return None
     odd = [r for r in both if r["measured"] != r["published"]]
-    first = f": first {odd[0]['metric']}, {str(odd[0]['criterion']).replace('_', ' ')}" if odd else ""
-    return Headline(f"{len(odd):,} of {len(both):,} published judgements come out otherwise on these data{first}.")
+    first = f", first {odd[0]['metric']}: {str(odd[0]['criterion']).replace('_', ' ')}" if odd else ""
+    return Headline(f"These data contradict {len(odd):,} of {len(both):,} published judgements{first}.")

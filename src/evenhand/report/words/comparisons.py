@@ -1,0 +1,200 @@
+"""Sentences of comparisons: two results, and metrics that order systems alike or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from evenhand.findings import Findings, label
+from evenhand.findings import number as read_number
+from evenhand.report.words.headlines import Headline, headline, is_finite
+from evenhand.report.words.intervals import interval_text
+from evenhand.report.words.labels import Row, confidence_level, named_slice
+from evenhand.report.words.phrases import distinct_texts, metric_title, value_format
+from evenhand.report.words.sentences import SentenceWriter
+from evenhand.report.words.text import (
+    capitalized,
+    first_reason,
+    in_words,
+    number,
+    p_text,
+    percent,
+    short_percent,
+    signed,
+)
+
+UNPAIRED = (
+    "These differences have no interval: a saved result does not list its requests, so the two cannot be paired. Pass both results "
+    "to eh.compare before saving them, or audit both systems in one table (system=, --system with --systems). If they have no "
+    "request in common, pass independent=True (--independent)."
+)
+MAY_SHARE = (
+    "These differences have no interval: a result does not list its units, so the two may share some. eh.experiment (evenhand "
+    "experiment) compares arms or periods from the log itself. If they have no unit in common, pass independent=True "
+    "(--independent)."
+)
+SAMPLES = "The two cover different requests and are compared as independent samples."
+NOT_SIGNIFICANT = "not statistically significant"
+
+
+def significant_rows(findings: Findings) -> list[tuple[int, Row]]:
+    """Rows whose adjusted p is below one minus the confidence level, with their positions, smallest p first."""
+    bound = round(1 - confidence_level(findings), 12)
+    rows = enumerate(findings.rows())
+    return sorted(
+        ((i, row) for i, row in rows if read_number(row.get("p_adjusted")) < bound), key=lambda r: r[1]["p_adjusted"]
+    )
+
+
+def most_significant(
+    findings: Findings, every: list[str], for_all: list[str], *, few: int = 8, most: int = 5
+) -> list[str]:
+    """All sentences where rows are `few`; else how many are significant, and the `most` with the smallest p."""
+    if len(findings) <= few:
+        return every
+    significant = significant_rows(findings)
+    rule = f"Holm-adjusted p below {short_percent(round(1 - confidence_level(findings), 12))}"
+    first = f"{len(significant):,} of {len(findings):,} differences are statistically significant ({rule})."
+    return [first, *(every[i] for i, _ in significant[:most]), *for_all]
+
+
+def difference_text(findings: Findings, row: Row) -> str:
+    """A difference with its interval and adjusted p: "a difference of +0.1 (95% interval ...; adjusted p = 0.01)"."""
+    show = value_format(row["metric"])
+    size: Callable[[float], str] = show
+    if show is percent:
+        size = lambda v: percent(v, abs(read_number(row["estimate"])))  # noqa: E731
+    parts = [interval_text(row["low"], row["high"], lambda v: signed(v, size), level=confidence_level(findings))]
+    if not math.isnan(p := read_number(row["p_adjusted"])):
+        parts.append(f"adjusted {p_text(p)}")
+    doubt = "; ".join(filter(None, parts))
+    return f"a difference of {signed(row['estimate'], show)}{f' ({doubt})' if doubt else ''}"
+
+
+class CompareSentences(SentenceWriter, audit="compare"):
+    """Two results, row by row."""
+
+    def sentences(self, findings: Findings) -> list[str]:
+        """One sentence per row, and one more where the comparison could not be paired."""
+        return [*super().sentences(findings), *_for_all(findings)]
+
+    def key_sentences(self, findings: Findings) -> list[str]:
+        """All sentences where there are few; else the significant ones."""
+        return most_significant(findings, self.sentences(findings), _for_all(findings))
+
+    def sentence(self, findings: Findings, row: Row, level: float) -> str:
+        """Both values, their difference with its interval, and whether it is significant."""
+        name, show = metric_title(row["metric"]), value_format(row["metric"])
+        a_name, b_name = _side_names(findings, row)
+        paired = ("system", "versus") if "versus" in findings.slices else ()
+        group = label(row["group"]) if row["group"] is not None else ""
+        where = ", ".join(filter(None, [named_slice(findings, row, without=paired), group]))
+        lead = f"For {where}: " if where else ""
+        a, b, difference = (read_number(row[k]) for k in ("a", "b", "estimate"))
+        if math.isnan(difference):
+            why = first_reason(row["note"])
+            return f"{lead}{name} cannot be compared{f': {why}' if why else ''}."
+        if difference == 0:
+            return f"{lead}{name} is the same in {a_name} and {b_name}, {show(a)}."
+        significance = ""
+        if not math.isnan(p := read_number(row.get("p_adjusted"))):
+            significance = ", statistically significant" if p < round(1 - level, 12) else f", {NOT_SIGNIFICANT}"
+        sides = f"{show(a)} in {a_name} and {show(b)} in {b_name}"
+        return f"{lead}{name} is {sides}: {difference_text(findings, row)}{significance}."
+
+
+def _for_all(findings: Findings) -> list[str]:
+    """Why there are no intervals, or that they are those of two samples."""
+    notes = "; ".join(note or "" for note in findings.columns["note"])
+    reasons = [text for code, text in (("unpaired", UNPAIRED), ("may_share_units", MAY_SHARE)) if code in notes]
+    return reasons or ([SAMPLES] if findings.provenance.get("paired") is False else [])
+
+
+def _side_names(findings: Findings, row: Row) -> tuple[str, str]:
+    """The names of the two that are compared: two systems, two files, or the arguments a and b."""
+    if "versus" in findings.slices:
+        return in_words(row["system"]), in_words(row["versus"])
+    return str(findings.words.get("a", "a")), str(findings.words.get("b", "b"))
+
+
+@headline("compare")
+def _compare(findings: Findings) -> Headline | None:
+    """How many numbers differ significantly, and the first of them."""
+    rows = [r for r in findings.rows() if is_finite(r["estimate"])]
+    if not rows:
+        return None
+    tested = [r for r in rows if is_finite(r["p_adjusted"])]
+    significant = [row for _, row in sorted(significant_rows(findings), key=lambda r: r[0])]
+    row = (significant or tested or rows)[0]
+    (a_name, b_name), (a, b) = _side_names(findings, row), distinct_texts(row["metric"], row["a"], row["b"])
+    where = ", ".join(filter(None, [named_slice(findings, row, without=("system", "versus")), str(row["group"] or "")]))
+    numbers = f"{f'for {where}, ' if where else ''}{metric_title(row['metric'])} is {a} in {a_name} and {b} in {b_name}"
+    doubt = capitalized(difference_text(findings, row))
+    if significant:
+        part = f"{len(significant):,} of {len(tested):,} numbers differ" if len(tested) > 1 else "The two differ"
+        return Headline(f"{part} significantly: {numbers}.", doubt, row=row)
+    if tested:
+        return Headline(f"No statistically significant difference: {numbers}.", doubt, row["metric"])
+    return Headline(f"{capitalized(numbers)}.", "Whether this is more than chance is unknown", row=row)
+
+
+class AgreementSentences(SentenceWriter, audit="agreement"):
+    """Which metrics order the systems alike, and whether that is significant."""
+
+    def sentences(self, findings: Findings) -> list[str]:
+        """One sentence for every two metrics, and what few systems can show."""
+        rows = unordered_pairs(findings)
+        return [*(_pair(findings, row) for row in rows), *_few_systems(rows)]
+
+    def key_sentences(self, findings: Findings) -> list[str]:
+        """The most and the least alike, how many agree, and how many significantly."""
+        rows = unordered_pairs(findings)
+        defined = [row for row in rows if is_finite(row["tau_c"])]
+        if len(defined) <= 3:
+            return self.sentences(findings)
+        taus = [read_number(row["tau_c"]) for row in defined]
+        most, least = defined[taus.index(max(taus))], defined[taus.index(min(taus))]
+        alike, opposed = sum(tau >= 0.5 for tau in taus), sum(tau <= -0.5 for tau in taus)
+        significant = sum(float(row["p"]) < 0.05 for row in defined)
+        lost = f" {len(rows) - len(defined):,} pairs cannot be compared." if len(defined) < len(rows) else ""
+        return [
+            f"{alike:,} of {len(defined):,} pairs of metrics order the systems alike (tau-c of 0.5 or more), {opposed:,} in reverse "
+            f"(-0.5 or less); {significant:,} are significant at 5%, unadjusted for the number of pairs.{lost}",
+            f"Most alike: {_pair(findings, most)}",
+            f"Least alike: {_pair(findings, least)}",
+            *_few_systems(rows),
+        ]
+
+
+def unordered_pairs(findings: Findings) -> list[Row]:
+    """The first of the two rows of every pair of metrics: the frame has both orders."""
+    pairs: dict[tuple[Any, ...], Row] = {}
+    for row in findings.rows():
+        where = tuple(row[s] for s in findings.slices)
+        pairs.setdefault((where, frozenset((row["metric"], row["other"]))), row)
+    return list(pairs.values())
+
+
+def _pair(findings: Findings, row: Row) -> str:
+    where = findings.slice_label(row)
+    lead = f"For {where}: " if where else ""
+    pair, tau = f"{row['metric']} and {row['other']}", read_number(row["tau_c"])
+    if math.isnan(tau):
+        return f"{lead}{pair} cannot be compared: {first_reason(row['note'])}."
+    systems = int(row["systems"])
+    if abs(tau) >= 1 - 1e-9:
+        order = f"order all {systems} systems {'alike' if tau > 0 else 'in reverse'}"
+    else:
+        agree = "hardly agree" if abs(tau) < 0.5 else "mostly agree" if tau > 0 else "mostly disagree"
+        order = f"{agree} on the order of {systems} systems"
+    return f"{lead}{pair} {order} (tau-c {tau:.2f}, {p_text(float(row['p']))})."
+
+
+def _few_systems(rows: Sequence[Row]) -> list[str]:
+    """The smallest p that this few systems allow, where no agreement can be significant."""
+    systems = min((int(row["systems"]) for row in rows if is_finite(row["tau_c"])), default=0)
+    if systems < 2 or 2 / math.factorial(systems) <= 0.05:
+        return []
+    least = number(2 / math.factorial(systems))
+    return [f"With {systems} systems p cannot fall below {least}, so no agreement can be significant at 5%."]

@@ -1,0 +1,189 @@
+"""Sentences of an experiment: the effect at equal volume, the effect of volume alone, and cautions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from evenhand.findings import Findings
+from evenhand.findings import number as read_number
+from evenhand.report.words.comparisons import NOT_SIGNIFICANT, difference_text, most_significant, significant_rows
+from evenhand.report.words.headlines import Headline, headline, is_finite
+from evenhand.report.words.labels import Row, named_slice, slice_lead, word
+from evenhand.report.words.phrases import distinct_texts, metric_title, value_format
+from evenhand.report.words.sentences import SentenceWriter, SideTable
+from evenhand.report.words.text import (
+    capitalized,
+    first_reason,
+    number,
+    p_text,
+    plural,
+    short_percent,
+    signed,
+    slice_names,
+)
+
+NOTHING, UNITS, PLANNED = "nothing randomised", "units randomised", "planned"
+"""Designs that `provenance["design"]` names."""
+
+CAUTIONS = (
+    ("Interference", "Arms that share {units}, budgets or an index affect each other. A test that splits {randomized} cannot "
+     "detect that."),
+    ("Novelty", "People use new things differently at first. Measure again once the novelty has worn off."),
+    ("Peeking", "p is valid for one look at a time fixed in advance. To look every day, keep a history (eh.history): its alarm "
+     "is valid for any number of looks."),
+    ("Many metrics", "p_adjusted is valid for all rows together (Holm); p for a single row only."),
+)  # fmt: skip
+NOT_CAUSAL = "Nothing was randomised: this is what changed for the same {units}, whatever the cause, including season, supply and demand."
+
+
+class ExperimentSentences(SentenceWriter, audit="experiment"):
+    """Arms against control, or what a planned test can detect."""
+
+    def sentences(self, findings: Findings) -> list[str]:
+        """One sentence per row, then those about all of them."""
+        return [*super().sentences(findings), *_for_all(findings)]
+
+    def key_sentences(self, findings: Findings) -> list[str]:
+        """All sentences where there are few; else the significant ones."""
+        every = self.sentences(findings)
+        return every if _design(findings) == PLANNED else most_significant(findings, every, _for_all(findings))
+
+    def side_tables(self, findings: Findings) -> list[SideTable]:
+        """Cautions for experiments that randomised something."""
+        if _design(findings) == NOTHING:
+            return []
+        words = _nouns(findings)
+        rows = tuple((name, text.format(**words)) for name, text in CAUTIONS)
+        return [SideTable("Before you act on it", ("caution", "why"), rows)]
+
+    def sentence(self, findings: Findings, row: Row, level: float) -> str:
+        """Both arms at equal volume, their difference with its interval, and whether it is significant."""
+        lead, show = slice_lead(findings, row, without=("arm",)), value_format(row["metric"])
+        name = f"{lead}{metric_title(row['metric'])}"
+        arm, estimate = _arm_name(findings, row["arm"]), read_number(row["estimate"])
+        if _design(findings) == PLANNED:
+            smallest = read_number(row["detectable"])
+            if math.isnan(smallest):
+                return f"{name} has no value on this log."
+            share, power = (short_percent(v) for v in _share_and_power(findings, row))
+            return (
+                f"{name} (now {show(read_number(row['control_value']))}): with {share} of {_nouns(findings)['randomized']} in {arm} and a "
+                f"log as long as this one, a test has {power} power for a difference of {signed(smallest, show).lstrip('+')}."
+            )
+        if math.isnan(estimate):
+            return f"{name} cannot be compared: {first_reason(row['note'], 'undefined')}."
+        treated, control = (show(read_number(row[k])) for k in ("treatment", "control_value"))
+        past = " (adjusted for the period before)" if findings.provenance.get("before") else ""
+        significance, p = "", read_number(row["p_adjusted"])
+        if p < round(1 - level, 12):
+            significance = f": {_direction(row['better'], estimate)}, statistically significant"
+        elif not math.isnan(p):
+            significance = f", {NOT_SIGNIFICANT}"
+        return (
+            f"{name} is {treated} in {arm} and {control} in {_control_name(findings)}{_at_equal_volume(findings)}: "
+            f"{difference_text(findings, row)}{past}{significance}.{_volume(findings, row)}"
+        )
+
+
+def _volume(findings: Findings, row: Row) -> str:
+    """The difference that unequal volume alone gives, and whether the change altered volume."""
+    raw, chance, ratio = (read_number(row[k]) for k in ("raw", "chance", "volume_ratio"))
+    show, words, text = value_format(row["metric"]), _nouns(findings), ""
+    if not math.isnan(chance) and abs(chance) > abs(raw) / 20:
+        unequal = f"numbers of {words['units']}" if _design(findings) == UNITS else "volume"
+        text = f" The raw difference is {signed(raw, show)}, of which unequal {unequal} alone would give {signed(chance, show)}."
+    if "volume_changed" in (row["note"] or "") and abs(ratio - 1) > 0.02:  # 2% is not worth a word
+        unit = words["randomized"].removesuffix("s")
+        text += f" Volume per {unit} is {number(ratio)} times that of control, which also affects inequality."
+    return text
+
+
+def _for_all(findings: Findings) -> list[str]:
+    """Whether the sizes of the arms match the intended split, and that nothing was randomised."""
+    lines = []
+    if ratio := findings.provenance.get("sample_ratio"):
+        sizes = ", ".join(f"{arm} {n:,}" for arm, n in ratio["found"].items())
+        p = float(ratio["p"])
+        mismatch = p < 0.001  # the usual bound for a sample ratio mismatch
+        verb, warning = (
+            ("does not match", ": find out why before using any of the numbers") if mismatch else ("matches", "")
+        )
+        lines.append(f"The split ({sizes}) {verb} the design ({p_text(p)}){warning}.")
+    return [*lines, NOT_CAUSAL.format(**_nouns(findings))] if _design(findings) == NOTHING else lines
+
+
+def _design(findings: Findings) -> str:
+    return str(findings.provenance.get("design", ""))
+
+
+def _at_equal_volume(findings: Findings) -> str:
+    return "" if _design(findings) in (NOTHING, UNITS) else " at equal volume"
+
+
+def _share_and_power(findings: Findings, row: Row) -> tuple[float, float]:
+    return float(findings.provenance["shares"][str(row["arm"])]), float(findings.provenance["power"])
+
+
+def _nouns(findings: Findings) -> dict[str, str]:
+    words = findings.words
+    return {"units": plural(words.get("unit", "unit")), "randomized": plural(words.get("randomized") or "unit")}
+
+
+def _arm_name(findings: Findings, arm: Any) -> str:
+    """The name of an arm; a bare number comes with the name of its column."""
+    column = str((findings.provenance.get("plan") or {}).get("arm") or "arm")
+    return slice_names((column,), {column: [arm]})[0]
+
+
+def _control_name(findings: Findings) -> str:
+    return _arm_name(findings, findings.words.get("control", "control"))
+
+
+def _direction(better: str, estimate: float) -> str:
+    """Which way a difference points.
+
+    >>> _direction("lower", -0.1), _direction("higher", -0.1), _direction("", 0.1)
+    ('more even', 'less even', 'higher')
+    """
+    if better not in ("lower", "higher"):
+        return "higher" if estimate > 0 else "lower"
+    return "more even" if (estimate < 0) == (better == "lower") else "less even"
+
+
+@headline("experiment")
+def _experiment(findings: Findings) -> Headline | None:
+    """Whether the change made it more even, by the first significant metric."""
+    planned = _design(findings) == PLANNED
+    rows = [r for r in findings.rows() if is_finite(r["detectable" if planned else "estimate"])]
+    if not rows:
+        return None
+    if planned:
+        return _planned(findings, rows[0])
+    significant = [row for _, row in sorted(significant_rows(findings), key=lambda r: r[0])]
+    row = (significant or rows)[0]
+    arm, control = _arm_name(findings, row["arm"]), _control_name(findings)
+    treated_text, control_text = distinct_texts(row["metric"], row["treatment"], row["control_value"])
+    where = named_slice(findings, row, without=("arm",))
+    lead = f"for {where}, " if where else ""
+    numbers = f"{metric_title(row['metric'])} {treated_text} against {control_text}{_at_equal_volume(findings)}"
+    if significant:
+        side = _direction(row["better"], row["estimate"])
+        subject = f"the spread of {word(findings, 'amount', 'it')}" if "even" in side else "it"
+        text = f"{lead}{subject} is {side} in {arm} than in {control}: {numbers}."
+        opposite = sum(_direction(r["better"], r["estimate"]) != side for r in significant)
+        text += f" {opposite:,} of {len(rows):,} numbers point the other way." if opposite else ""
+    else:
+        text = f"{lead}no statistically significant difference between {arm} and {control}: {numbers}."
+    cause = ". Nothing was randomised, so this is not evidence of a cause" if _design(findings) == NOTHING else ""
+    return Headline(capitalized(text), f"{capitalized(difference_text(findings, row))}{cause}", row=row)
+
+
+def _planned(findings: Findings, row: Row) -> Headline:
+    share, power = (short_percent(v) for v in _share_and_power(findings, row))
+    smallest = signed(read_number(row["detectable"]), value_format(row["metric"])).lstrip("+")
+    text = (
+        f"With {share} of {_nouns(findings)['randomized']} in {_arm_name(findings, row['arm'])}, a test as long as this log can detect a "
+        f"change of {smallest} in the {metric_title(row['metric'])}."
+    )
+    return Headline(text, f"With {power} power; smaller changes are mostly missed", row=row)
