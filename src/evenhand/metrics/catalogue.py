@@ -21,7 +21,7 @@ from evenhand.tallies.spectrum import Spectrum
     span=(0.0, 1.0), ideal=1.0, better="higher",
     asks="What share of the catalogue is shown to anybody at all?",
     undefined="there are no items or no users",
-    says="{estimate:percent} of the catalogue is shown to anybody at all{interval}.",
+    says="{estimate:percent} of the catalogue is shown at least once{interval}.",
     formula=r"\mathrm{AD} = |\text{items shown}| / |\text{items}|", example="4 items, 3 of them shown -> 0.75",
     variants=(
         "Also called item or catalogue coverage. For a long table pass items=, or only items that occur in it count.",
@@ -45,7 +45,7 @@ def aggregate_diversity(t: Crosstab) -> Floats:
     asks="How unevenly are the slots spread over the items of the catalogue?",
     undefined="nothing was shown; with corrected=True also a single item",
     otherwise=lambda t, **_: "single_member" if t.popularity.any() else "zero_total",
-    says="The Gini index of times shown over items is {estimate:number}{interval}[; random picks would give {chance:number}].",
+    says="The Gini index of how often items are shown is {estimate:number}{interval}[; random picks would give {chance:number}].",
     formula=r"G = \frac{\sum_j (2j - n - 1)\, c_{(j)}}{n \sum_j c_j}", example="times shown 0, 0, 0, 10 -> 0.75",
     variants=(
         "Over all items, those never shown included, divided by n as the source's formula: at most 1 - 1/n.",
@@ -96,7 +96,7 @@ def shown_items(t: Crosstab) -> Floats:
     asks="How uncertain is it which item the next slot holds?",
     undefined="nothing was shown; with normalized=True also a single item",
     otherwise=lambda t, **_: "single_member" if t.popularity.any() else "zero_total",
-    says="The entropy of exposure over the items of the catalogue is {estimate:number}{interval}.",
+    says="The entropy of exposure over the catalogue is {estimate:number}{interval}.",
     formula=r"\mathrm{EDE} = -\sum_j p_j \ln p_j", example="times shown 1, 1, 1, 1 -> 1.3863",
     variants=(
         "Natural logarithm, as in the source; at most ln n, so values of different catalogues compare only with normalized=True.",
@@ -131,7 +131,7 @@ def exposure_entropy(
     span=(1.0, math.inf), ideal=1.0, better="lower",
     asks="How popular are the items on a user's list: how often is each shown in all?",
     undefined="nothing was shown", otherwise="nothing_shown",
-    says="The items on a user's list are shown {estimate:number} times in all, on average{interval}.",
+    says="On average, the items on a user's list are shown {estimate:number} times in total{interval}.",
     formula=r"\mathrm{ARP} = \frac1{|U|} \sum_u \frac1{|L_u|} \sum_{j \in L_u} c_j",
     example="lists {1, 2} and {1} -> 1.75",
     variants=(

@@ -20,7 +20,7 @@ Share = Annotated[float, Between(0, 1, open_low=True, open_high=True)]
     span=(0.0, 1.0), ideal=1.0, better="higher",
     asks="What share of the rankings holds enough protected items in every prefix?",
     undefined="the ranking is empty or has no labelled item", otherwise="no_labelled_items",
-    says="{estimate:percent} of the rankings hold as many protected items in every prefix as FA*IR asks{interval}.",
+    says="{estimate:percent} of rankings have as many protected items in every prefix as FA*IR requires{interval}.",
     formula=r"\mathbf 1[c_k \ge m(k)\ \forall k]", example="0 0 0 1 0 0, p 0.5, alpha 0.1 -> 1",
     variants=(
         "Adjusted by default: at most a share alpha of fair rankings fails; adjusted=False tests every prefix at alpha.",

@@ -54,7 +54,7 @@ def _reason(t: Exposure, *, level: str = "group", **_: Any) -> Any:
     span=(0.0, math.inf), ideal=math.nan, better="lower",
     asks="How concentrated is exposure?",
     undefined="there is no request; with unbiased=True also a request with a single draw", otherwise=_reason,
-    says="Expected exposure disparity is {estimate:number}{interval}; lower is more even.",
+    says="Expected exposure disparity: {estimate:number}{interval} (lower is more even).",
     formula=r"\lVert \epsilon_\pi \rVert_2^2", example="exposure 1.5 and 0.5 -> 2.5",
     variants=(
         *_EE_VARIANTS,
@@ -83,7 +83,7 @@ def eed(
     span=(0.0, math.inf), ideal=math.nan, better="higher",
     asks="How well does exposure match what an ideal ranking by relevance would give?",
     undefined="there is no request", otherwise=_reason,
-    says="Expected exposure relevance is {estimate:number}{interval}; higher is better aligned.",
+    says="Expected exposure relevance: {estimate:number}{interval} (higher is better aligned with relevance).",
     formula=r"2\, \epsilon_\pi^{\top} \epsilon^*", example="exposure 1.5 and 0.5, due 1 and 1 -> 4",
     variants=(
         *_EE_VARIANTS,
@@ -111,7 +111,7 @@ def eer(
     span=(0.0, math.inf), ideal=math.nan, better="",
     asks="How concentrated would exposure be under the ideal policy?",
     undefined="there is no request", otherwise=_reason,
-    says="The squared norm of the target exposure is {estimate:number}{interval}.",
+    says="Squared norm of the target exposure: {estimate:number}{interval}.",
     formula=r"\lVert \epsilon^* \rVert_2^2", example="due 1 and 1 -> 2",
     references=("diaz2020",), per="request", family="exposure", reads=_aimed,
 ))  # fmt: skip
@@ -134,7 +134,7 @@ def target_norm(
     span=(0.0, math.inf), ideal=0.0, better="lower",
     asks="How far is exposure from what an ideal policy, fair among equally relevant items, would give?",
     undefined="there is no request; with unbiased=True also a request with a single draw", otherwise=_reason,
-    says="Expected exposure loss is {estimate:number}{interval}; 0 is the ideal policy.",
+    says="Expected exposure loss: {estimate:number}{interval} (0 is the ideal policy).",
     formula=r"\lVert \epsilon_\pi - \epsilon^* \rVert_2^2", example="exposure 1.5 and 0.5, due 1 and 1 -> 0.5",
     variants=(
         *_EE_VARIANTS,

@@ -101,8 +101,8 @@ def _log_card(ratio: Card, **fields: Any) -> Card:
 @metric(_log_card(
     dp.card,
     asks="Does the protected group get less exposure (below zero) or more (above) than the other group?",
-    says="The log ratio of the exposure{per_item:? per item} of {who} to that of {other} is {estimate:number}{interval}"
-    "[: {estimate:times} times as much].",
+    says="Log ratio of exposure{per_item:? per item}, {who} to {other}: {estimate:number}{interval}"
+    "[, {estimate:times} times as much].",
     formula=r"\ln \epsilon_\pi(G^+) - \ln \epsilon_\pi(G^-)", example="exposure 1 and 1 -> 0",
 ))  # fmt: skip
 def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
@@ -121,7 +121,7 @@ def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, a
     span=(0.0, math.inf), ideal=1.0, better="ideal",
     asks="Is each group's exposure in proportion to the relevance of its items?",
     undefined="one of the groups has no relevant item, or neither was exposed", otherwise=_utility_reason,
-    says="For its relevance, {who} gets {estimate:number} times the exposure of {other}{interval}.",
+    says="Relative to its relevance, {who} gets {estimate:number} times the exposure of {other}{interval}.",
     formula=r"\frac{\epsilon_\pi(G^+)/\Upsilon(G^+)}{\epsilon_\pi(G^-)/\Upsilon(G^-)}",
     example="exposure 1 and 1, relevance 2 and 1 -> 0.5",
     variants=_EUR_VARIANTS,
@@ -141,8 +141,8 @@ def eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, at
 @metric(_log_card(
     eur.card,
     asks="For its relevance, is the protected group exposed less (below zero) or more (above) than the other group?",
-    says="The log ratio of the exposure of {who} to that of {other}, each for its relevance, is "
-    "{estimate:number}{interval}[: {estimate:times} times as much].",
+    says="Log ratio of exposure relative to relevance, {who} to {other}: "
+    "{estimate:number}{interval}[, {estimate:times} times as much].",
     formula=r"\ln \mathrm{EUR}", example="exposure 2 and 1, relevance 2 and 1 -> 0",
 ))  # fmt: skip
 def log_eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
@@ -160,7 +160,7 @@ def log_eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0
     asks="Is the relevance that readers see from each group in proportion to what the group offers?",
     undefined="one of the groups has no relevant item, or no relevant item of either was exposed",
     otherwise=_utility_reason,
-    says="Of its relevance, {who} realises {estimate:number} times what {other} does{interval}.",
+    says="Relative to its relevance, {who} realises {estimate:number} times the utility of {other}{interval}.",
     formula=r"\frac{\Gamma(G^+)/\Upsilon(G^+)}{\Gamma(G^-)/\Upsilon(G^-)}",
     example="discounted relevance 1 and 1 out of 2 and 1 -> 0.5",
     variants=_EUR_VARIANTS,
@@ -180,8 +180,8 @@ def rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, at
 @metric(_log_card(
     rur.card,
     asks="Does the protected group realise less of its relevance (below zero) or more (above) than the other group?",
-    says="The log ratio of the share of its relevance that {who} realises to that of {other} is "
-    "{estimate:number}{interval}[: {estimate:times} times as much].",
+    says="Log ratio of realised utility relative to relevance, {who} to {other}: "
+    "{estimate:number}{interval}[, {estimate:times} times as much].",
     formula=r"\ln \mathrm{RUR}", example="discounted relevance 2 and 1 out of 2 and 1 -> 0",
 ))  # fmt: skip
 def log_rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
@@ -221,7 +221,7 @@ def _log_ratio(sides: tuple[Floats, Floats]) -> Floats:
     span=(0.0, 2.0), ideal=0.0, better="lower",
     asks="Over a sequence of rankings, how far is attention from the utility the system itself predicts?",
     undefined="nothing was ranked, or every predicted score is zero", otherwise="zero_utility",
-    says="Attention and predicted utility differ by {estimate:number} in all, where 0 is proportional and 2 the most{interval}.",
+    says="IAA: {estimate:number}{interval} (0 is attention proportional to predicted utility, 2 the maximum).",
     formula=r"\sum_g |\bar A_g - \bar R_g|", example="attention 1 and 1, utility 3 and 1 -> 0.5",
     variants=(
         "Attention and utility are normalised ranking by ranking (Biega et al.), so lists of different length or score "

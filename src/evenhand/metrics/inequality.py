@@ -26,7 +26,7 @@ NEAR = 1e-9
     name="gini", symbol="G", title="Gini index", needs=Spectrum, span=(0.0, 1.0), ideal=0.0, better="lower",
     asks="How far apart are two units drawn at random, relative to the mean?",
     undefined="no unit received anything; with corrected=True also a single unit", otherwise="single_member",
-    says="The Gini index of {amount} over {units} is {estimate:number}{interval}[, where equal rates would give {chance:number}].",
+    says="The Gini index of {amount} over {units} is {estimate:number}{interval}[; equal rates would give {chance:number}].",
     formula=r"G = \frac{\sum_i (2i - n - 1)\, x_{(i)}}{n \sum_i x_i}", example="[0, 0, 0, 10] -> 0.75",
     variants=(
         "evenhand, LensKit, PySAL and FairDiverse divide by n: [0, 0, 0, 10] gives 0.75, at most 1 - 1/n.",
@@ -255,7 +255,7 @@ def _(s: Spectrum, estimate: Floats) -> Floats:
     name="hoover", symbol="H", title="Hoover index", needs=Spectrum, span=(0.0, 1.0), ideal=0.0, better="lower",
     asks="What share of everything would have to change hands to make all equal?",
     undefined="no unit received anything",
-    says="{estimate:percent} of all {amount} would have to change hands to make all {units} equal{interval}.",
+    says="{estimate:percent} of all {amount} would have to be redistributed to make all {units} equal{interval}.",
     formula=r"H = \tfrac12\sum_i |x_i / S - 1/n|", example="[1, 2, 3, 4, 10] -> 0.3",
     references=("hoover1936",), laws=frozenset({"scale-free", "replication", "weak-transfer"}), family="inequality",
 ))  # fmt: skip
@@ -282,7 +282,7 @@ def _(s: Spectrum, estimate: Floats) -> Floats:
     span=(0.0, 1.0), ideal=lambda normalized: 0.0 if normalized else math.nan, better="lower",
     asks="How likely is it that two shares of the total, drawn at random, belong to the same unit?",
     undefined="no unit received anything; normalised also for a single unit", otherwise="single_member",
-    says="The Herfindahl index of {amount} over {units} is {estimate:number}{interval}.",
+    says="The Herfindahl-Hirschman index of {amount} over {units} is {estimate:number}{interval}.",
     formula=r"HHI = \sum_i (x_i/S)^2,\quad \frac{HHI - 1/n}{1 - 1/n}", example="[1, 1, 2] -> 0.375",
     variants=("Equality gives 1/n, not 0, unless normalized=True.",),
     references=("hirschman1964",), laws=frozenset({"scale-free", "transfer"}), family="inequality",
@@ -314,7 +314,7 @@ def _(s: Spectrum, estimate: Floats, *, normalized: bool = False) -> Floats:
     span=(0.0, math.inf), ideal=math.nan, better="", at_zero=0.0,
     asks="How much does a unit receive on average?",
     undefined="there are no units",
-    says="Averaged over {units}, {amount} is {estimate:number}{interval}.",
+    says="Mean {amount} per {unit}: {estimate:number}{interval}.",
     formula=r"\mu = S / n", example="[0, 0, 0, 10] -> 2.5",
     laws=frozenset({"replication"}), family="level",
 ))  # fmt: skip

@@ -25,7 +25,7 @@ SOURCE = ("rampisela2024",)
     span=(0.0, 1.0), ideal=1.0, better="higher",
     asks="What share of the catalogue, shown equally often, would be as even as this?",
     undefined="nothing was shown", otherwise="zero_total",
-    says="By Jain's index, {estimate:percent} of the catalogue shown equally often would be as even as this{interval}.",
+    says="By Jain's index, exposure is as uneven as if {estimate:percent} of the catalogue were shown equally and the rest never{interval}.",
     formula=r"J = \frac{(\sum_j c_j)^2}{n \sum_j c_j^2}", example="times shown 0, 0, 0, 10 -> 0.25",
     variants=(
         "1 / (n HHI), and 1 / (1 + CV^2): the same order of systems as the Herfindahl index.",
@@ -77,7 +77,7 @@ def satisfied_items(t: Crosstab) -> Floats:
     asks="Of two items that are shown at all, how much less often is the rarer one shown?",
     undefined="fewer than two items are shown",
     otherwise=lambda t, **_: "single_member" if t.popularity.any() else "zero_total",
-    says="Of two items that are shown at all, the rarer one is shown {estimate:percent} less often on average{interval}.",
+    says="Of two shown items, the less shown one is shown {estimate:percent} less often on average{interval}.",
     formula=r"\mathrm{VoCD} = \binom{m}{2}^{-1} \sum_{i<j,\ c_i, c_j > 0} \frac{|c_i - c_j|}{\max(c_i, c_j)}",
     example="times shown 0, 1, 2, 4 -> 0.5833",
     variants=(

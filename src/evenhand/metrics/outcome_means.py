@@ -41,8 +41,8 @@ def mean_outcome(m: Moments) -> Floats:
 
 @metric(_card(
     "base_rate", "Mean outcome of everybody", "How does the group do on average?", r"E[Y \mid g]",
-    says="Over everybody, the mean outcome of {group} is {estimate:number} (base rate); nothing was cut off, so this says "
-    "nothing about a bar.",
+    says="Over everybody, the mean outcome of {group} is {estimate:number} (base rate). Nobody was left out, so this says "
+    "nothing about a threshold.",
     example="outcomes 0, 1, 1 of the group -> 0.667",
 ))  # fmt: skip
 def base_rate(m: Moments) -> Floats:
@@ -57,8 +57,8 @@ def base_rate(m: Moments) -> Floats:
 @metric(_card(
     "precision", "Mean outcome of those treated", "How do those of the group do who got the opportunity?",
     r"E[Y \mid T = 1, g]",
-    says="Over everybody whose outcome was seen, the mean outcome of {group} is {estimate:number} (precision); this mixes the "
-    "bar with how qualified the group is above it.",
+    says="Among those treated, the mean outcome of {group} is {estimate:number} (precision). This mixes the threshold with how "
+    "qualified the group is above it.",
     example="outcomes 0, 1, 1 of those treated -> 0.667",
     variants=("Infra-marginality: one bar for all gives unequal precisions, and unequal bars can give equal ones.",),
 ))  # fmt: skip

@@ -13,7 +13,7 @@ from evenhand.tallies.pairs import Pairs
     span=(-1.0, 1.0), ideal=0.0, better="ideal",
     asks="Is the order within the other group more accurate than within the protected group?",
     undefined="one of the groups has no pair of different relevance", otherwise="no_pairs",
-    says="The share of pairs in the right order is {estimate:number} higher within {other} than within {who}{interval}.",
+    says="Pairwise accuracy within groups, {other} minus {who}: {estimate:number}{interval}.",
     formula=r"A_{->-} - A_{+>+}", example="scores 4 3 2 1, relevance 1 0 1 0, groups U U P P -> 0",
     variants=(
         "The source prints the range [0, 1]; a difference of two shares lies in [-1, 1], positive favours the others.",
@@ -34,8 +34,7 @@ def intra_acc(t: Pairs) -> Floats:
     span=(-1.0, 1.0), ideal=0.0, better="ideal",
     asks="Does a relevant item of the other group beat the protected group's more often than the other way round?",
     undefined="there is no pair between the groups in one of the two directions", otherwise="no_pairs",
-    says="Between the groups, the share of pairs in the right order is {estimate:number} higher where {other}'s item "
-    "is the more relevant one than where that of {who} is{interval}.",
+    says="Pairwise accuracy between groups, {other} more relevant minus {who} more relevant: {estimate:number}{interval}.",
     formula=r"A_{->+} - A_{+>-}", example="scores 4 3 2 1, relevance 1 0 1 0, groups U U P P -> 1",
     variants=(
         "The source prints the range [0, 1]; a difference of two shares lies in [-1, 1], positive favours the others.",
@@ -55,7 +54,7 @@ def inter_acc(t: Pairs) -> Floats:
     name="accuracy", symbol="A", title="Pairwise accuracy", needs=Pairs, span=(0.0, 1.0), ideal=1.0, better="higher",
     asks="How often does a more relevant item stand above a less relevant one?",
     undefined="no two items differ in relevance", otherwise="no_pairs",
-    says="{group}: the more relevant item stands above in {estimate:percent} of the pairs{interval}.",
+    says="{group}: the more relevant item ranks higher in {estimate:percent} of pairs{interval}.",
     formula=r"A_{G_1>G_2} = P(s_1 > s_2 \mid y_1 > y_2, d_1 \in G_1, d_2 \in G_2)",
     example="scores 4 3 2 1, relevance 1 0 1 0 -> 0.75",
     variants=("A tied score counts one half; pairs of equal relevance are not counted.",),

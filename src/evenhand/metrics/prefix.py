@@ -43,8 +43,8 @@ TWO_SIDES = frozenset({"sides", "labels"})
 WHEN = "the list is empty, has no labelled item, or holds one group only"
 UNAIMED = f"{WHEN} and there is no target"
 BESIDE = (
-    "[; random order would give {chance:number}][ (p {p:p})]"
-    "[; {favoured} stands higher than its share (p {p_favoured:p}{p_favoured:beyond})]."
+    "[; random order would give {chance:number}][ ({p:p})]"
+    "[; {favoured} ranks higher than its share ({p_favoured:p}{p_favoured:unless_significant})]."
 )
 RANDOM = "A random order does not score 0: nDD of 10 items, 5 of them protected, is 0.56 by chance alone."
 
@@ -110,7 +110,7 @@ def prefix_metric(card: Card) -> Callable[[Callable[..., Template]], Metric]:
     span=lambda normalizer: (0.0, 1.0 if normalizer == "max" else math.inf), ideal=0.0, better="lower",
     asks="How far is the protected share of each top of the list from its share of the whole list?",
     undefined=UNAIMED,
-    says="Averaged over {units}, the protected share near the top is off by {estimate:number} of the worst possible by nDD{interval}"
+    says="nDD: {estimate:number} on average over {units}{interval} (0 is proportional at every depth, 1 the worst possible)"
     + BESIDE,
     formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i}-\frac{S_p}{N}\right|",
     example="[p, u, p, u] -> 0.6490",
@@ -152,7 +152,7 @@ def ndd(
     ideal=0.0, better="lower",
     asks="How far is the ratio of protected to other items in each top of the list from that of the whole list?",
     undefined=WHEN,
-    says="Averaged over {units}, the ratio of the two sides near the top is off by {estimate:number} by nDR{interval}"
+    says="nDR: {estimate:number} on average over {units}{interval} (0 is proportional at every depth)"
     + BESIDE,
     formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i-c_i}-\frac{S_p}{S_u}\right|",
     example="[p, p, u, u] -> 1",
@@ -185,7 +185,7 @@ def ndr(
     span=lambda normalizer: (0.0, 1.0 if normalizer == "max" else math.inf), ideal=0.0, better="lower",
     asks="How surprising is the mix of the two sides in each top of the list, given the whole list?",
     undefined=UNAIMED,
-    says="Averaged over {units}, the mix near the top diverges by {estimate:number} of the worst possible by nDKL{interval}"
+    says="nDKL: {estimate:number} on average over {units}{interval} (0 is proportional at every depth, 1 the worst possible)"
     + BESIDE,
     formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)},\quad P_i=(c_i/i,\,1-c_i/i)",
     example="[u, p, u, u, p, u] -> 0.2321",
@@ -214,7 +214,7 @@ def ndkl(
     span=lambda normalizer: (0.0, 1.0 if normalizer else math.inf), ideal=0.0, better="lower",
     asks="How far is the mix of all labels in each top of the list from the mix of the whole list?",
     undefined=UNAIMED,
-    says="Averaged over {units}, the mix of all labels near the top diverges by {estimate:number} by nDJS{interval}"
+    says="nDJS: {estimate:number} on average over {units}{interval} (0 is proportional at every depth)"
     + BESIDE,
     formula=r"\frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
     example="[a, a, b, b, c, c] -> 0.2848",
@@ -247,7 +247,8 @@ def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
         "title": f"Prefix fairness, {what}", "needs": Placement, "per": "ranking", "family": "prefix",
         "span": lambda normalizer: (0.0, 1.0 if normalizer else math.inf), "ideal": 0.0, "better": "lower",
         "undefined": f"{UNAIMED}, is shorter than one step, or exactly one step long",
-        "says": f"Averaged over {{units}}, the {what} between tops and whole is {{estimate:number}} ({symbol}){{interval}}{BESIDE}",
+        "says": f"{symbol}: {{estimate:number}} on average over {{units}}{{interval}} ({what} between each prefix and the whole list)"
+        + BESIDE,
         "formula": r"\frac1Z\sum_{i=10,20,\dots\le N}\frac{\Delta(L_{\le i},\hat p)}{\log_2 i}",
         "variants": ("Yang and Stoyanovich's program discounts by log2(i+1): pass discount='log2(i+1)'.",),
         "references": ("raj2022", "yang2017"),
@@ -329,7 +330,7 @@ def pref_kl(
     span=(0.0, math.inf), ideal=0.0, better="lower",
     asks="How far is the mix of all labels in each top of the list from the target, as LinkedIn and FairRankTune put it?",
     undefined=UNAIMED,
-    says="Averaged over {units}, the mix of all labels near the top diverges by {estimate:number} (NDKL of Geyik et al.){interval}"
+    says="NDKL of Geyik et al.: {estimate:number} on average over {units}{interval} (0 is proportional at every depth)"
     + BESIDE,
     formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,\hat p)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
     example="[a, a, b, b] -> 0.4524",

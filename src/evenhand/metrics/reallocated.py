@@ -24,8 +24,8 @@ def _card(name: str, title: str, question: str, formula: str, sentence: str = ""
 
 
 @metric(_card(
-    "slots_before", "Slots as they were", "How many slots does the group hold?", r"N^g",
-    "{group} hold {estimate:number} slots.",
+    "slots_before", "Slots before reallocation", "How many slots does the group hold?", r"N^g",
+    "{group} has {estimate:number} slots.",
     span=(0.0, math.inf),
 ))  # fmt: skip
 def slots_before(c: Change) -> Floats:
@@ -102,7 +102,7 @@ def mean_rank_before(c: Change) -> Floats:
     undefined="the group holds no slot", otherwise="nothing_shown",
 ))  # fmt: skip
 def mean_rank_after(c: Change) -> Floats:
-    """Mean place of each group's slots when they are given again.
+    """Mean place of each group's slots when they are reallocated.
 
     >>> mean_rank_after.on(EXAMPLE).tolist()
     [2.5, 1.0]
@@ -125,8 +125,8 @@ def mean_rank_change(c: Change) -> Floats:
 
 
 @metric(_card(
-    "outcome_before", "Outcome as it was", "What are the slots worth as they were?", r"\sum_i Y_i",
-    "The slots as they were are worth an outcome of {estimate:number}.",
+    "outcome_before", "Outcome before reallocation", "What are the slots worth as they were?", r"\sum_i Y_i",
+    "The slots before reallocation are worth an outcome of {estimate:number}.",
 ))  # fmt: skip
 def outcome_before(c: Change) -> Floats:
     """Outcomes that are expected of those who hold the slots, added up.

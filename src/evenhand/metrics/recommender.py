@@ -33,7 +33,7 @@ def _without(t: Crosstab, mark: str, code: str) -> str:
     span=(-math.inf, math.inf), ideal=0.0, better="ideal",
     asks="How much higher are the scores of one group of users than those of the other?",
     undefined="a group has no users or no scores", otherwise=lambda t, **_: _without(t, "cells", "empty"),
-    says="The difference of mean scores[ ({versus} minus {protected})] is {estimate:number}{interval}.",
+    says="Difference of mean scores[, {versus} minus {protected}]: {estimate:number}{interval}.",
     formula=r"\mathrm{MAD} = \bar y_a - \bar y_b", example="a: [1, missing], b: [0, 0.5] -> 0.75",
     variants=(
         "Despite its name neither absolute nor a deviation: positive means that group a (versus) is scored higher.",
@@ -60,7 +60,7 @@ def _nothing_shown(t: Crosstab, **_: Any) -> str:
     span=(0.0, 1.0), ideal=0.0, better="lower",
     asks="What share of the slots would have to change for both groups of users to be shown the same mix of items?",
     undefined="a group has no users, or was shown nothing", otherwise=_nothing_shown,
-    says="{estimate:percent} of what the two groups are shown differs{interval}[; by chance alone it would be {chance:percent}].",
+    says="{estimate:percent} of what the two groups are shown differs{interval}[; {chance:percent} is expected by chance].",
     formula=r"\mathrm{ETV} = \tfrac12 \sum_j |p_a(j) - p_b(j)|", example="a: items 1, 1; b: items 1, 2 -> 0.5",
     variants=(
         "Never 0 by chance: two samples of 50 users, top 10 of 1,000 items, may differ by 0.5 and more. Read it beside `chance`.",
@@ -86,7 +86,7 @@ def exposure_tv(t: Crosstab) -> Floats:
     span=(0.0, math.inf), ideal=0.0, better="lower",
     asks="How much does the mix of items shown to group a diverge from that shown to group b?",
     undefined="a group has no users, or was shown nothing", otherwise=_nothing_shown,
-    says="The items shown diverge[ ({versus} from {protected})] by {estimate:number} nats{interval}[; by chance {chance:number}].",
+    says="KL divergence of the items shown[, {versus} from {protected}]: {estimate:number} nats{interval}[; {chance:number} is expected by chance].",
     formula=r"\mathrm{EKL} = \sum_j p_a(j) \ln \frac{p_a(j)}{p_b(j)}", example="a: item 2; b: items 1, 2 -> 0.6931",
     variants=(
         "Infinite once group a is shown an item that group b never is; smoothing=1 adds one view to every item.",
@@ -158,7 +158,7 @@ def _opportunity(name: str, symbol: str, title: str, question: str, formula: str
         name=name, symbol=symbol, title=title, asks=question, needs=Crosstab, compact=True,
         span=(0.0, math.inf), ideal=1.0, better="ideal",
         undefined="a group has no users, or the mean of group a (versus) is 0", otherwise=why,
-        says=f"The {title[0].lower()}{title[1:]}[ ({{protected}} over {{versus}})] is {{estimate:number}}{{interval}}.",
+        says=f"{title}[, {{protected}} over {{versus}}]: {{estimate:number}}{{interval}}.",
         formula=formula, example="both right for a, one of two right for b -> 0.5",
         variants=(
             "b / a, as the source's page: below 1 is against the protected group. holisticai's program returns a / b.",
@@ -218,7 +218,7 @@ def _error_card(name: str, symbol: str, title: str, formula: str, mark: str) -> 
         asks="Are the scores of the protected group as close to the truth as those of the others?",
         undefined="a group has no users or no score with a truth, or the error of group a (versus) is 0",
         otherwise=_why_ratio(mark, "rated", "empty", "skip"),
-        says=f"The {title[0].lower()}{title[1:]}[ ({{protected}} over {{versus}})] is {{estimate:number}}{{interval}}.",
+        says=f"{title}[, {{protected}} over {{versus}}]: {{estimate:number}}{{interval}}.",
         formula=formula, example="errors a: 0.5, b: 1 -> 2",
         variants=(
             "b / a, as the other ratios: above 1 is against the protected group. holisticai's program returns a / b.",

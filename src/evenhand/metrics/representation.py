@@ -60,7 +60,7 @@ def _awrf_span(distance: str, signed: bool) -> tuple[float, float]:  # noqa: FBT
     asks="How far is the attention on each group, in one ranking, from the target?",
     undefined="the ranking is empty or has no labelled item; with rd also where a share is 1",
     otherwise="zero_denominator",
-    says="On average over {units}, attention is {estimate:number} away from the target in {distance} distance{interval}"
+    says="AWRF: {estimate:number}{interval} (0 is on target)"
     "[; random order would give {chance:number}].",
     formula=r"\Delta(\epsilon_L / \lVert \epsilon_L \rVert_1,\ \hat p)",
     example="m f m, geometric, target half and half, tv -> 0.2143",
@@ -104,7 +104,7 @@ def _(lists: ShuffledLists, convention: str | None = None, **params: Any) -> Flo
     name="fair", symbol="FAIR", title="FA*IR score", needs=Represented, span=(0.0, 1.0), ideal=1.0, better="higher",
     asks="Going down the ranking, is the protected group under-represented (near 0) or not (near 1)?",
     undefined="the ranking is empty or has no labelled item", otherwise="no_labelled_items",
-    says="The mean chance of as few protected items as seen, over all prefixes, is {estimate:number}{interval}"
+    says="FA*IR score: {estimate:number}{interval} (mean probability of so few protected items, over all prefixes)"
     "[; random order would give {chance:number}].",
     formula=r"\frac1N\sum_k P(\mathrm{Bin}(k, p) \le c_k)", example="one unprotected item, p 0.3 -> 0.7",
     variants=(

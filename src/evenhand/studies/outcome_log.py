@@ -146,11 +146,11 @@ def _in_slices(result: eh.Result, rows: Sequence[Row]) -> tuple[str, bool | None
     p = [(r["p_adjusted"] if is_number(r["p_adjusted"]) else r["p"], r) for r in tested]
     hits = [_who(result, r) for value, r in p if value < ALPHA]
     if len(rows) == 1:
-        return f"p = {p_text(tested[0]['p'])}", bool(hits)
+        return p_text(tested[0]["p"]), bool(hits)
     names = f": {listing(hits, 6)}" if hits else ""
     untested = f" ({len(rows) - len(tested)} cannot be tested)" if len(tested) < len(rows) else ""
     least = p_text(min(value for value, _ in p))
-    return f"in {len(hits)} of {len(tested)} slices{untested}{names}; smallest adjusted p = {least}", bool(hits)
+    return f"in {len(hits)} of {len(tested)} slices{untested}{names}; smallest adjusted {least}", bool(hits)
 
 
 def _higher(test: OutcomeResult) -> Claim:
