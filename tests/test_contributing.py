@@ -131,3 +131,48 @@ def test_an_input_format_takes_one_entry_in_the_register(copy, log):
     unknown = ran(copy, "-m", "evenhand", "inequality", "log.orc", *words, cwd=log)
     assert unknown.returncode == 2
     assert ".avro" in unknown.stderr
+
+
+@pytest.mark.slow
+def test_a_chart_takes_one_function(copy, log):
+    code = """
+import evenhand as eh
+r = eh.inequality("log.csv", unit="author", amount="views", population=10, metrics="gini", interval=None)
+from evenhand.report.charts.registry import KINDS, picture
+kind, drawn = picture(r.findings, "unit_counts")
+assert drawn.text == "all has the most authors, 10.", drawn.text
+assert r.plot("unit_counts").to_dict()["title"]["text"] == "How many units each number rests on"
+"""
+    done = ran(copy, "-W", "error", "-c", code, cwd=log)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_intervals_are_printed_differently_by_changing_one_line(copy, log):
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    ((line,),) = [re.findall(r"change its last line to\n\n```py\n(.*?\n)```", text, re.DOTALL)]
+    file = copy / "src/evenhand/report/words/intervals.py"
+    before = file.read_text(encoding="utf-8")
+    (old,) = re.findall(r"    return f\"\{name\}.*\n", before)
+    file.write_text(before.replace(old, line), encoding="utf-8")
+    try:
+        words = [
+            "inequality",
+            "log.csv",
+            "--unit",
+            "author",
+            "--amount",
+            "views",
+            "--population",
+            "40",
+            "--seed",
+            "1",
+            "-m",
+            "gini",
+        ]
+        table = ran(copy, "-m", "evenhand", *words, cwd=log).stdout
+        sentences = ran(copy, "-m", "evenhand", *words, "--sentences", cwd=log).stdout
+    finally:
+        file.write_text(before, encoding="utf-8")
+    assert re.search(r"\[0\.\d+, [01]", table), table
+    assert re.search(r"95% interval \[0\.\d+, [01]", sentences), sentences

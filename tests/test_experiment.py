@@ -156,7 +156,7 @@ def test_a_real_effect_is_found_and_called_by_its_direction():
     assert found["high"] < 0
     assert found["p"] == 0.001
     assert found["p_adjusted"] == pytest.approx(0.002)
-    assert "more even, by more than chance gives" in result.sentences()[0]
+    assert "more even, statistically significant" in result.sentences()[0]
     assert "at equal volume" in result.sentences()[0]
 
 
@@ -167,7 +167,7 @@ def test_a_small_arm_looks_unequal_by_volume_alone_and_that_is_taken_off():
     assert found["chance"] > 0.05
     assert found["low"] < 0 < found["high"]
     assert found["p"] > 0.05
-    assert "unequal volume alone gives" in result.sentences()[0]
+    assert "unequal volume alone would give" in result.sentences()[0]
 
 
 @pytest.mark.slow
@@ -289,7 +289,7 @@ def test_the_past_narrows_the_interval_where_it_predicts_and_does_no_harm_where_
     }
     assert width["past"] < 0.7 * width["none"]
     assert width["other"] < 1.1 * width["none"]
-    assert "what the time before explains" in eh.experiment(now, **call, before=past).sentences()[0]
+    assert "adjusted for the period before" in eh.experiment(now, **call, before=past).sentences()[0]
 
 
 # Units randomised, and nothing randomised
@@ -393,7 +393,7 @@ def test_a_plan_says_what_a_test_would_find_and_larger_tests_find_less():
     assert found["times"].to_list() == [0.25, 0.5, 1.0, 2.0, 4.0]
     assert found["detectable"].to_list() == sorted(found["detectable"].to_list(), reverse=True)
     assert one(result)["detectable"] == found.filter(times=1.0)["detectable"][0]
-    assert "is found in 80% of tests" in result.sentences()[0]
+    assert "has 80% power for a difference of" in result.sentences()[0]
     half = eh.experiment(table, **CALL | {"arm": None, "metrics": ["gini"]})
     assert one(half)["detectable"] < one(result)["detectable"]
     with pytest.raises(eh.EvenhandError, match="plans none"):
@@ -404,8 +404,8 @@ def test_a_split_that_does_not_fit_its_design_is_said():
     table = log(viewers=400, seed=1)
     fine = eh.experiment(table, **CALL | {"metrics": "gini", "draws": 99, "shares": {"new": 0.5, "control": 0.5}})
     off = eh.experiment(table, **CALL | {"metrics": "gini", "draws": 99, "shares": {"new": 0.1, "control": 0.9}})
-    assert "fits the one intended" in fine.sentences()[-1]
-    assert "does not fit" in off.sentences()[-1]
+    assert "matches the design" in fine.sentences()[-1]
+    assert "does not match" in off.sentences()[-1]
     assert "sample_ratio_mismatch" in one(off)["note"]
     assert sample_ratio([500, 500], [0.5, 0.5]) == 1.0
 
@@ -512,7 +512,7 @@ def test_the_command_line_compares_plans_and_refuses(tmp_path, capsys):
     assert main([*words, "--arm", "arm", "--format", "csv"]) == 0
     assert capsys.readouterr().out.splitlines()[1].startswith("new,gini,")
     assert main([*words, "--power", "--sentences"]) == 0
-    assert "is found in 80% of tests" in capsys.readouterr().out
+    assert "has 80% power for a difference of" in capsys.readouterr().out
     assert main([*words, "--arm", "author"]) == 2
     assert "Traceback" not in capsys.readouterr().err
     with pytest.raises(SystemExit) as stop:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.findings import Findings, row, tidy
-from evenhand.report.tracked import tracked
+from evenhand.report.exporters import tracked
 from evenhand.results import Result
 
 LOG = {
@@ -83,7 +83,7 @@ def test_pivot_shows_other_numbers_and_nan_where_a_metric_is_not_there():
     [
         (dict(by="sorce"), "Did you mean 'source'?"),
         (dict(by="group"), "No row of this result has a group. Pivot by one of: source."),
-        (dict(by="source", values="units"), "values='units' is no column of numbers"),
+        (dict(by="source", values="units"), "values='units' is not a column of numbers"),
     ],
 )
 def test_a_pivot_that_cannot_be_is_refused_with_what_can(call, said):

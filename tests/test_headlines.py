@@ -45,7 +45,7 @@ def drawn(findings, kind):
         (
             -0.01,
             0.6,
-            "No difference between new and control is more than chance gives: Gini index 0.53 against 0.54 at equal volume.",
+            "No statistically significant difference between new and control: Gini index 0.53 against 0.54 at equal volume.",
         ),
     ],
 )
@@ -70,7 +70,7 @@ def test_two_saved_results_are_called_by_their_files(tmp_path):
     assert found.sentences()[0].startswith(f"Gini index is {one:.4f} in friday and {other:.4f} in monday:")
     assert (
         headline_for(found.findings).text
-        == f"The two differ by more than chance gives: Gini index is {one:.2f} in friday and {other:.2f} in monday."
+        == f"The two differ significantly: Gini index is {one:.2f} in friday and {other:.2f} in monday."
     )
 
 

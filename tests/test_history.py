@@ -13,8 +13,8 @@ from evenhand.audits.declare import find
 from evenhand.findings import COLUMNS, plan_hash
 from evenhand.history import store
 from evenhand.history.locks import only_writer
-from evenhand.report.words.history import lines
 from evenhand.report.exporters import open_metrics
+from evenhand.report.words.history import lines
 from evenhand.results import Result
 from test_plans import EVERY, data  # noqa: F401
 
@@ -294,7 +294,7 @@ def test_a_history_without_alarms_says_so(kept):
     assert kept.alarms().frame.height == len(kept.alarms()) == 0
     assert not kept.alarms()
     assert kept.alarms().sentences() == [
-        "No alarm: 4 quantities were watched, each with at most a 5% chance of a false alarm in a year of daily looks."
+        "No alarm for 4 quantities, each with at most a 5% chance of a false alarm in a year of daily checks."
     ]
     assert "No alarm" in repr(kept.alarms())
 

@@ -212,7 +212,7 @@ def test_few_distinct_scores_have_a_window_of_one_step():
 
 def test_where_everybody_holds_a_slot_it_is_said_that_nothing_can_change():
     said = eh.outcome_test(jobs(), **ROLES).counterfactual(rng=1, null_draws=20).sentences()
-    assert "nobody without a slot" in next(s for s in said if s.startswith("With the slots given again"))
+    assert "every candidate has a slot" in next(s for s in said if s.startswith("With the slots reallocated"))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -254,9 +254,9 @@ def test_a_group_without_slots_has_no_relative_change():
 def test_the_change_is_never_told_without_what_chance_would_give():
     result = eh.outcome_test(jobs(bias=0.1), **ROLES, kind="classification", threshold=0.5)
     said = result.counterfactual(rng=1, null_draws=40).sentences()
-    assert "chance alone gives" in next(s for s in said if s.startswith("With the slots given again"))
+    assert "is expected by chance" in next(s for s in said if s.startswith("With the slots reallocated"))
     bare = result.counterfactual(**PRINTED).sentences()
-    assert "this says little" in next(s for s in bare if s.startswith("With the slots given again"))
+    assert "cannot be tested" in next(s for s in bare if s.startswith("With the slots reallocated"))
     assert "cannot be below zero" in " ".join(bare)
 
 

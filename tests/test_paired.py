@@ -124,7 +124,7 @@ def test_two_results_are_compared_on_the_requests_they_share():
     away = audit(b.with_columns(pl.col("request") + 1000))
     apart = eh.compare(one, away)
     assert apart.provenance["paired"] is False
-    assert apart.sentences()[-1].startswith("The two rest on different requests")
+    assert apart.sentences()[-1].startswith("The two cover different requests")
     shuffled = eh.compare(one, other, paired=False)
     assert (shuffled.provenance["paired"], found.provenance["paired"]) == (False, True)
     assert shuffled.frame["estimate"].to_list() != found.frame["estimate"].to_list()  # all requests of either

@@ -170,7 +170,7 @@ def test_target_shares_are_approached_and_what_cannot_be_is_said():
     )
     assert (row["estimate"], row["ideal"], row["least"], row["most"]) == (0.5, 0.9, 0.0, 0.5)
     assert "out_of_reach" in row["note"]
-    assert any("more than the candidates allow" in s for s in short.sentences())
+    assert any("out of reach with these candidates" in s for s in short.sentences())
 
 
 def test_relevance_adds_rows_and_another_attention_the_standard_ndcg():

@@ -325,8 +325,8 @@ def test_the_browser_itself_refuses_any_request(browser, written):
 def expected(x, top, units="authors", amount="impressions", name=""):
     held, equal = eh.metrics.top_share(x, top), eh.metrics.equivalent_to_top(x, top)
     said = f"{f'For {name}, the' if name else 'The'} top {float(f'{100 * top:.3g}'):g}% of {units} ({round(top * len(x)):,} of {len(x):,})"
-    others = "more than all others together" if equal > 1 - top else f"as much as the bottom {percent(equal)} together"
-    return f"{said} hold {percent(held)} of all {amount}, {others}."
+    others = "more than all others together" if equal > 1 - top else f"as much as the bottom {percent(equal)}"
+    return f"{said} get {percent(held)} of all {amount}, {others}."
 
 
 @pytest.mark.browser

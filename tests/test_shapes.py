@@ -43,7 +43,7 @@ def test_an_interval_is_a_whisker_on_a_bar_and_the_bar_itself_in_a_span():
 
 
 def test_a_line_between_two_numbers_is_drawn_once_and_never_to_a_number_that_is_not_there():
-    panel = joined(["a", "b"], [0.1, 0.2], [0.3, math.nan], ("of one", "of two"), ["x"] * 4, x=Axis(), tips={})
+    panel = joined(["a", "b"], ("of one", [0.1, 0.2]), ("of two", [0.3, math.nan]), x=Axis(), tips={})
     spec = panel.chart.to_dict()
     links = next(part for part in spec["layer"] if part["mark"].get("style") == "link")
     assert [row["label"] for row in links["data"]["values"]] == ["a"]

@@ -246,7 +246,7 @@ def test_rows_are_counted_where_no_amount_is_named_and_a_sign_inside_the_interva
     assert "raises" not in own.sentences[0]
     assert "not statistically significant" in own.sentences[0]
     drawn = next(f for f in own.figures if f.name == "sources").draw().to_dict()
-    assert "faint: cannot be told" in json.dumps(drawn)
+    assert "faint: not significant" in json.dumps(drawn)
 
 
 def test_the_command_reads_a_log_and_answers_as_json(month, tmp_path, capsys):

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from evenhand.errors import EvenhandError
 from evenhand.findings import COLUMNS, NUMBERS, Findings, label, plain
 from evenhand.history.locks import only_writer
-from evenhand.report.words.history import HISTORY_COLUMNS
 from evenhand.report.files import write_whole
+from evenhand.report.words.history import HISTORY_COLUMNS
 
 if TYPE_CHECKING:
     import polars as pl

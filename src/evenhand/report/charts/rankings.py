@@ -278,10 +278,10 @@ def relevance(findings: Findings) -> Picture:
     table = {"slice": [p["where"] for p in curve], **columns_of(curve, "group", "relevance", "exposure")}
     gap, most = max(((p["exposure"] - p["relevance"], p) for p in curve), key=lambda pair: abs(pair[0]))
     lead = f"{most['where']}: " if most["where"] else ""
-    part = "about" if abs(gap) < 0.01 else "more than" if gap > 0 else "less than"
+    size = "about" if abs(gap) < 0.01 else "more than" if gap > 0 else "less than"
     sentence = (
         f"{lead}{most['group']} has {percent(most['relevance'])} of the relevance and gets {percent(most['exposure'])} of the "
-        f"exposure, {part} its share."
+        f"exposure, {size} its share."
     )
     return Picture(tuple(panels), table, sentence, drawn_note(len(panels), len(slices), "slices"))
 
@@ -328,8 +328,8 @@ def differences(findings: Findings) -> Picture:
 def stability(findings: Findings) -> Picture:
     """Best, mean and worst place of every system over all combinations of choices; 1 is the fairest."""
     curve = points(findings, "stability")
-    own = ("metric", "system", "best", "worst", "mean", "first", "settings", "where")
-    others = [name for name in curve[0] if name not in own]
+    fixed = ("metric", "system", "best", "worst", "mean", "first", "settings", "where")
+    others = [name for name in curve[0] if name not in fixed]
     by_title = split(curve, lambda p: ", ".join([*(label(p[o]) for o in others), metric_title(p["metric"])]))
     panels = tuple(_places_panel(places, title) for title, places in list(by_title.items())[: SIZES.panels])
     moved = sum(p["best"] != p["worst"] for p in curve if is_finite(p["best"]))

@@ -109,9 +109,10 @@ def _decompose(findings: Findings) -> Headline | None:
     if not total > 0 or not math.isclose(parts, total, rel_tol=1e-6, abs_tol=1e-6):
         return None
     larger, smaller = ("within", "between") if within >= between else ("between", "within")
+    overlap = f", {rounded_percent(size['overlap'] / total)} from overlapping ranges" if size.get("overlap") else ""
     return Headline(
         f"{rounded_percent(size[larger] / total)} of the inequality is {larger} {plural(word(findings, 'group', 'group'))}, "
-        f"{rounded_percent(size[smaller] / total)} {smaller} them."
+        f"{rounded_percent(size[smaller] / total)} {smaller} them{overlap}."
     )
 
 

@@ -212,7 +212,7 @@ def _large_slices(rows: Sequence[tuple[Row, str]], fewest: int = 20) -> tuple[Se
     large = [pair for pair in rows if pair not in small]
     if len(large) < 2:
         return rows, f" Some have few units, down to {min(row['units'] for row, _ in small):,}."
-    return large, f" {len(small):,} of {len(rows):,} are not included: they have fewer than {fewest} units."
+    return large, f" {len(small):,} of {len(rows):,} with fewer than {fewest} units are not included."
 
 
 def _sentence_of_range(
