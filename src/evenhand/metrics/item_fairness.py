@@ -25,7 +25,7 @@ SOURCE = ("rampisela2024",)
     span=(0.0, 1.0), ideal=1.0, better="higher",
     asks="What share of the catalogue, shown equally often, would be as even as this?",
     undefined="nothing was shown", otherwise="zero_total",
-    says="By Jain's index, exposure is as uneven as if {estimate:percent} of the catalogue were shown equally and the rest never{interval}.",
+    says="By Jain's index, exposure is as uneven as if {estimate:percent} of the catalogue shared it equally{interval}.",
     formula=r"J = \frac{(\sum_j c_j)^2}{n \sum_j c_j^2}", example="times shown 0, 0, 0, 10 -> 0.25",
     variants=(
         "1 / (n HHI), and 1 / (1 + CV^2): the same order of systems as the Herfindahl index.",

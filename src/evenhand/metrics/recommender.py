@@ -86,7 +86,7 @@ def exposure_tv(t: Crosstab) -> Floats:
     span=(0.0, math.inf), ideal=0.0, better="lower",
     asks="How much does the mix of items shown to group a diverge from that shown to group b?",
     undefined="a group has no users, or was shown nothing", otherwise=_nothing_shown,
-    says="KL divergence of the items shown[, {versus} from {protected}]: {estimate:number} nats{interval}[; {chance:number} is expected by chance].",
+    says="KL divergence of items shown[, {versus} from {protected}]: {estimate:number} nats{interval}[; {chance:number} by chance].",
     formula=r"\mathrm{EKL} = \sum_j p_a(j) \ln \frac{p_a(j)}{p_b(j)}", example="a: item 2; b: items 1, 2 -> 0.6931",
     variants=(
         "Infinite once group a is shown an item that group b never is; smoothing=1 adds one view to every item.",
