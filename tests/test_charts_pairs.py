@@ -64,7 +64,7 @@ def test_reports_hold_the_pictures(made, result, tmp_path):
     assert "Which metrics order the systems alike" in (tmp_path / "a.html").read_text()
     pairs = eh.pairwise(made.scores, groups=made.groups, relevance=made.relevance, protected="P", system="system")
     pairs.report(tmp_path / "p.html")
-    assert "How often the more relevant item stands above" in (tmp_path / "p.html").read_text()
+    assert "How often the more relevant item ranks higher" in (tmp_path / "p.html").read_text()
     eh.compare(result, rng=1).report(tmp_path / "c.html")
     eh.sensitivity(
         eh.exposure, made.rankings, groups=made.groups, protected="P", system="system", metrics="awrf",

@@ -366,5 +366,5 @@ def test_the_page_is_complete_in_itself(changed, tmp_path, browser):
     text = page.inner_text("body")
     assert "Gini index (home) rose from" in text
     assert "What changed, and when?" in text
-    assert "however often they are looked at" in text
+    assert "however often they are checked" in text
     assert len(page.query_selector_all("#trend svg")) == 4

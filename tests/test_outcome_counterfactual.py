@@ -257,7 +257,7 @@ def test_the_change_is_never_told_without_what_chance_would_give():
     assert "is expected by chance" in next(s for s in said if s.startswith("With the slots reallocated"))
     bare = result.counterfactual(**PRINTED).sentences()
     assert "cannot be tested" in next(s for s in bare if s.startswith("With the slots reallocated"))
-    assert "cannot be below zero" in " ".join(bare)
+    assert "cannot be negative" in " ".join(bare)
 
 
 def test_the_picture_shows_slots_over_the_band_of_chance():

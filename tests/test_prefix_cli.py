@@ -100,7 +100,7 @@ def test_a_report_and_a_picture_are_written(serps, tmp_path, capsys):
     html, svg = tmp_path / "r.html", tmp_path / "p.svg"
     assert main(words(serps, "--protected", "con", "--html", str(html), "--plot", f"strip={svg}")) == 0
     page = html.read_text(encoding="utf-8")
-    assert "Who stands near the top" in page
+    assert "Shares by rank" in page
     assert "The rankings themselves" in page
     assert svg.read_text(encoding="utf-8").startswith("<svg")
     capsys.readouterr()
