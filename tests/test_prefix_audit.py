@@ -337,12 +337,12 @@ def test_the_result_survives_saving(tmp_path):
     assert found.only("ndd").per_request["metric"].unique().to_list() == ["ndd"]
 
 
-def test_the_picture_of_requests_says_which_is_the_furthest_from_even():
+def test_the_picture_of_requests_says_which_is_the_least_even():
     lists = {19: list("aabbbb"), 7: list("babbab")}
     found = eh.prefix(table(lists), group="stance", protected="a", rng=1).findings
     assert KINDS["requests"].draw(found).text == (
-        "request 19 is the furthest from even: nDD 1 (the largest possible) and nDKL 1 (the largest possible). "
-        "Less even than a random order of their items would be on average: 1 of 2 requests by nDD, 1 of 2 requests by nDKL."
+        "request 19 is the least even: nDD 1 (the maximum) and nDKL 1 (the maximum). "
+        "Less even than random order: 1 of 2 requests by nDD, 1 of 2 requests by nDKL."
     )
 
 
