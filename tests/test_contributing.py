@@ -25,7 +25,7 @@ def copy(tmp_path_factory):
     shutil.copy(ROOT / "pyproject.toml", root)
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     blocks = PASTED.findall(text)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     for name, block in blocks:
         file = root / "src" / name
         held = file.read_text(encoding="utf-8") if file.exists() else ""
