@@ -468,9 +468,7 @@ def test_who_can_fix_what_is_a_table_of_findings(by, tmp_path):
         }
         again = eh.read.result(_saved(result, tmp_path))
         assert again.findings.curves["remedies"]["found"] == result.findings.curves["remedies"]["found"]
-        assert (
-            "Bias of the algorithm: found for f; not found for u" in result.report(tmp_path / "p.html").read_text()
-        )
+        assert "Bias of the algorithm: found for f; not found for u" in result.report(tmp_path / "p.html").read_text()
 
 
 def _saved(result, folder):
