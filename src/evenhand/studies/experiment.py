@@ -13,7 +13,7 @@ import numpy as np
 
 import evenhand as eh
 
-# eh.experiment draws other permutations than these, and takes ten times as long for each of 4,000 small experiments.
+# eh.experiment makes its own random streams, so the rates of this study would change.
 from evenhand.cards import parse_metrics
 from evenhand.intervals.arms import paired_contrast, units_contrast
 from evenhand.intervals.experiments import contrast
