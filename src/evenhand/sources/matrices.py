@@ -77,9 +77,9 @@ class Matrix:
 
         def frame(users: Any, items: Any, values: Any) -> Any:
             values = values.astype(np.float64)
-            known = ~np.isnan(values)
-            ids = {"user": users[known].astype(np.int32), "item": items[known].astype(np.int32)}
-            return pl.DataFrame({**ids, "score": values[known]})
+            is_present = ~np.isnan(values)
+            ids = {"user": users[is_present].astype(np.int32), "item": items[is_present].astype(np.int32)}
+            return pl.DataFrame({**ids, "score": values[is_present]})
 
         users, items = self.shape
         yield frame(*np.zeros((3, 0)))

@@ -317,17 +317,15 @@ class Outcomes:
 
     def rows_that_count(self, low: float, high: float) -> dict[str, Any]:
         """Code, score and outcome, weight and cluster where named, of the rows between two scores, ordered by what they hold."""
-        more = [name for name in ("weight", "cluster") if name in self._columns]
-        return self._fetched(self.within(low, high), ["score", "outcome", *more])
+        return self._fetch(self.within(low, high), ["score", "outcome"])
 
     def rows_with_outcome(self) -> dict[str, Any]:
         """Code, outcome, `used`, and weight and cluster where named, of all rows whose outcome the table has, in their order."""
-        more = [name for name in ("weight", "cluster") if name in self._columns]
-        rows = f"SELECT * FROM ({self.sql}) AS candidates WHERE outcome IS NOT NULL"
-        return self._fetched(rows, ["outcome", "used", *more])
+        return self._fetch(f"SELECT * FROM ({self.sql}) AS candidates WHERE outcome IS NOT NULL", ["outcome", "used"])
 
-    def _fetched(self, query: str, names: Sequence[str]) -> dict[str, Any]:
-        """Columns of rows, sorted by code and then by each of them; clusters as codes."""
+    def _fetch(self, query: str, names: Sequence[str]) -> dict[str, Any]:
+        """Columns of rows, weight and cluster where named, sorted by code and then by each of them; clusters as codes."""
+        names = [*names, *(name for name in ("weight", "cluster") if name in self._columns)]
         labels = f"{self.group_codes} AS labels ON labels.label IS NOT DISTINCT FROM chosen.label"
         frame = self.engine.cells(f"SELECT code, {columns(names)} FROM ({query}) AS chosen JOIN {labels}").frame
         for name in ("code", *names)[::-1]:  # a stable sort by each, last one first, is faster than one by all of them
@@ -362,7 +360,7 @@ class Outcomes:
 
 
 def refuse_many(groups: int, words: str) -> None:
-    """Stop before a column of ids keeps everybody waiting; `said` is what the caller knows the groups as."""
+    """Stop before a column of ids keeps everybody waiting; `words` is what the caller knows the groups as."""
     if groups > MOST_GROUPS:
         raise EvenhandError(
             f"{words} has {groups:,} different values, too many to compare. Group them into at most {MOST_GROUPS:,}."

@@ -10,7 +10,7 @@ Every query here has one column, `value`, of finite doubles without NULL.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
@@ -19,7 +19,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.sources.engine import Engine
-from evenhand.sources.sql import count_where, double
+from evenhand.sources.sql import count_where, double, select
 
 Ints = np.typing.NDArray[np.int64]
 Range = tuple[float, float]
@@ -136,6 +136,7 @@ class Buckets:
     engine, query : where the values come from.
     bucket : SQL of the bucket that a value is in.
     numbers : (n,) buckets with a row, increasing. rows : (n,) how many rows each has. cumulative : (n,) the same added up.
+    lows, highs : (n,) the smallest and the largest value of each.
     sides : rows on one side of some limits, by the name of the condition.
     """
 
@@ -145,27 +146,24 @@ class Buckets:
     numbers: Ints
     rows: Ints
     cumulative: Ints
+    lows: Floats
+    highs: Floats
     sides: Mapping[str, int]
 
     @classmethod
     def from_query(
-        cls,
-        engine: Engine,
-        query: str,
-        ends: Range,
-        targets: int,
-        sides: Mapping[str, str] = MappingProxyType({}),
+        cls, engine: Engine, query: str, ends: Range, targets: int, sides: Mapping[str, str] = MappingProxyType({})
     ) -> Buckets:
         """Count the values between two ends, in more buckets where more quantiles (`targets`) are wanted."""
         bucket = _bucket(*ends, max(BUCKETS, 1 << (64 * targets).bit_length()))
-        flags = "".join(f", {count_where(condition)} AS {name}" for name, condition in sides.items())
-        cells = engine.cells(
-            f"SELECT {bucket} AS bucket, COUNT(*) AS row_count{flags} FROM ({query}) AS numbers GROUP BY 1"
-        )
-        numbers, rows = cells.integers("bucket"), cells.integers("row_count")
-        order = np.argsort(numbers)
+        aggregates = {"row_count": "COUNT(*)", "low": "MIN(value)", "high": "MAX(value)"}
+        aggregates |= {name: count_where(condition) for name, condition in sides.items()}
+        cells = engine.cells(f"SELECT {bucket} AS bucket, {select(aggregates)} FROM ({query}) AS numbers GROUP BY 1")
+        order = np.argsort(cells.integers("bucket"))
+        numbers, rows = (cells.integers(name)[order] for name in ("bucket", "row_count"))
+        lows, highs = (cells.floats(name)[order] for name in ("low", "high"))
         counts = {name: int(cells.integers(name).sum()) for name in sides}
-        return cls(engine, query, bucket, numbers[order], rows[order], np.cumsum(rows[order]), counts)
+        return cls(engine, query, bucket, numbers, rows, np.cumsum(rows), lows, highs, counts)
 
     def at(self, ranks: Ints) -> Floats:
         """The values at `ranks`, counted from 1 among the rows of the buckets."""
@@ -177,43 +175,26 @@ class Buckets:
         light = needed[self.rows[needed] <= CROWDED]
         if len(light):
             chosen = np.isin(at, light)
-            values[chosen] = self._looked_up(light, at[chosen], inside[chosen])
-        crowded = needed[self.rows[needed] > CROWDED]
-        for place, low, high in self._ends(crowded):
-            chosen = at == place
+            values[chosen] = self._fetch(light, at[chosen], inside[chosen])
+        for place in needed[self.rows[needed] > CROWDED].tolist():
+            chosen, low, high = at == place, float(self.lows[place]), float(self.highs[place])
             if low == high:
                 values[chosen] = low
                 continue
-            part = (
-                f"SELECT value FROM ({self.query}) AS numbers WHERE value >= {double(low)} AND value <= {double(high)}"
-            )
+            inner = f"value >= {double(low)} AND value <= {double(high)}"
+            part = f"SELECT value FROM ({self.query}) AS numbers WHERE {inner}"
             finer = Buckets.from_query(self.engine, part, (low, high), int(chosen.sum()))
             values[chosen] = finer.at(inside[chosen])
         return values[inverse]
 
-    def _looked_up(self, light: Ints, at: Ints, inside: Ints) -> Floats:
+    def _fetch(self, light: Ints, at: Ints, inside: Ints) -> Floats:
         """Values at ranks within buckets that hold few rows: each value of these with its count leaves the engine."""
-        values, rows = _value_counts(self.engine, self._rows_of(light))
+        numbers = ", ".join(map(str, self.numbers[light].tolist()))
+        rows_of_buckets = f"SELECT value FROM ({self.query}) AS numbers WHERE {self.bucket} IN ({numbers})"
+        values, rows = _value_counts(self.engine, rows_of_buckets)
         skipped = np.cumsum(self.rows[light]) - self.rows[light]  # rows of the buckets before, among those fetched
         place = np.searchsorted(np.cumsum(rows), skipped[np.searchsorted(light, at)] + inside)
         return np.asarray(values[place], dtype=np.float64)
-
-    def _ends(self, crowded: Ints) -> Iterator[tuple[int, float, float]]:
-        """Smallest and largest value of buckets that must be cut again."""
-        if not len(crowded):
-            return
-        cells = self.engine.cells(
-            f"SELECT {self.bucket} AS bucket, MIN(value) AS low, MAX(value) AS high "
-            f"FROM ({self._rows_of(crowded)}) AS crowded GROUP BY 1"
-        )
-        order = np.argsort(cells.integers("bucket"))
-        lows, highs = cells.floats("low")[order].tolist(), cells.floats("high")[order].tolist()
-        yield from zip(crowded.tolist(), lows, highs, strict=True)
-
-    def _rows_of(self, chosen: Ints) -> str:
-        """A query for the values in some of the buckets."""
-        numbers = ", ".join(map(str, self.numbers[chosen].tolist()))
-        return f"SELECT value FROM ({self.query}) AS numbers WHERE {self.bucket} IN ({numbers})"
 
 
 def _value_counts(engine: Engine, query: str) -> tuple[Floats, Ints]:
