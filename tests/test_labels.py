@@ -373,7 +373,7 @@ def test_a_star_is_all_others_taken_together(versus):
     call = {"protected": "f", "interval": None, "rng": 1}
     exposed, named = (eh.exposure(lists, groups="g", versus=v, metrics="log_dp", **call) for v in (versus, ["x", "m"]))
     assert exposed.to_dict()["columns"] == named.to_dict()["columns"]
-    assert "that of m, x" in exposed.sentences()[0]
+    assert "f to m, x" in exposed.sentences()[0]
     paired, named = (
         eh.pairwise(lists, groups="g", relevance="y", versus=v, metrics="intra_acc", **call)
         for v in (versus, ["m", "x"])

@@ -61,9 +61,7 @@ def assert_as_by_hand(made, bins=10, kind="ranking", errors=None):
     assert found.findings.provenance["bins"]["edges"] == edges.tolist()
     more = {role: made[column].to_numpy()[inside] for role, column in (errors or {}).items() if role != "covariance"}
     at = np.searchsorted(edges, s[inside])
-    m = Moments.from_arrays(
-        s[inside], y[inside], at, g[inside], shape=(len(edges) + 1, len(names)), ends=(y.min(), y.max()), **more
-    )
+    m = Moments.from_arrays(s[inside], y[inside], at, g[inside], shape=(len(edges) + 1, len(names)), **more)
     how = "cluster" if "cluster" in more else (errors or {}).get("covariance", "HC1")
     expected = gaps(m, int(np.bincount(g).argmax()), how)
     rows = found.frame.filter(pl.col("metric") == "outcome_gap")

@@ -159,7 +159,7 @@ def test_the_catalogue_chart_reads_the_lorenz_curve(files):
     _, drawn = charts.picture(found.findings, "catalogue")
     counts = found.shown.sum(0)
     bottom = np.sort(counts)[: len(counts) // 2].sum() / counts.sum()
-    assert float(drawn.table["held by the bottom 50%"][0].rstrip("%")) == pytest.approx(100 * bottom, abs=0.06)
+    assert float(drawn.table["share of the bottom 50%"][0].rstrip("%")) == pytest.approx(100 * bottom, abs=0.06)
 
 
 def test_without_anything_shown_there_is_no_chart_of_it(files):

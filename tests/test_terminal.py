@@ -62,7 +62,7 @@ def test_what_was_left_out_stands_under_the_table(log, capsys):
     shown = capsys.readouterr().out
     dropped = json.loads(_json(words, capsys))["provenance"]["dropped"]
     assert sum(dropped.values()) == 1
-    assert "left out: 1 of 4 rows" in shown
+    assert "excluded: 1 of 4 rows" in shown
 
 
 def _json(words, capsys):

@@ -97,8 +97,8 @@ class Log:
             shown = shown.join(
                 self.everyone.with_columns(pl.col(self.unit).cast(shown.schema[self.unit])), on=self.unit
             )
-        known = shown if self.nan_policy == "raise" else shown.drop_nulls(size)
-        return known.group_by(self.unit, str(self.source)).agg(pl.col(size).max())
+        sized = shown if self.nan_policy == "raise" else shown.drop_nulls(size)
+        return sized.group_by(self.unit, str(self.source)).agg(pl.col(size).max())
 
     def roles(self) -> Table:
         """The columns by their roles."""

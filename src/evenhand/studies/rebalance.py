@@ -134,8 +134,8 @@ class Market:
         """Mean nDCG against the order by score, and the Gini index of exposure over providers."""
         seen = self._seen(lists)
         gains = seen.group_by("request").agg(pl.col("gain").sum()).iter_rows()
-        kept = [gain / self.ideal[request] for request, gain in gains if self.ideal[request] > 0]
-        return float(np.mean(kept)), eh.metrics.gini(list(self.exposure(seen).values()))
+        ndcg = [gain / self.ideal[request] for request, gain in gains if self.ideal[request] > 0]
+        return float(np.mean(ndcg)), eh.metrics.gini(list(self.exposure(seen).values()))
 
 
 def running(market: Market, strength: float) -> pl.DataFrame:

@@ -188,10 +188,10 @@ def _cautions(findings: Findings, row: Row) -> str:
     cautions = []
     codes = note_codes(row.get("note"))
     undefined, units = row.get("undefined"), row.get("units")
-    for code, why in (("unjudged_requests", "without judgments"), ("some_undefined", "without a value")):
+    for code, why in (("unjudged_requests", "have no judgments"), ("some_undefined", "have no value")):
         if code in codes and undefined and units:
             requests = counted(int(units), findings.words.get("unit", "request"))
-            cautions.append(f"{int(undefined):,} of {requests} are excluded: {why}.")
+            cautions.append(f"{int(undefined):,} of {requests} {why} and are excluded.")
     # the sentence has words of its own for these, or needs none
     quiet = {"overlap", "some_undefined", "unjudged_requests", "no_interval"}
     cautions += [f"{capitalized(REASONS[code])}." for code in codes if code in REASONS and code not in quiet]
