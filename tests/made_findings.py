@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
 import evenhand as eh
+from evenhand.claims import decide
 from evenhand.findings import COLUMNS, Findings
+from evenhand.results import difference_claims
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 METRICS = (
@@ -58,9 +61,13 @@ def findings_of(audit, rows, slices=(), words=None, question="What is asked?", e
         "level": 0.95,
         "plan": {"audit": audit, "table": "a polars table", "unit": "u"},
     }
-    return Findings(
+    findings = Findings(
         audit, question, slices, columns, {}, words or {"unit": "author_id", "amount": "impressions"}, facts, charts
     )
+    if audit not in ("compare", "experiment") or "p" not in columns:
+        return findings
+    tested = [row for row in findings.rows() if row["p"] is not None]
+    return replace(findings, claims=decide(difference_claims(tested, slices), 0.95))
 
 
 SOURCES = {"home": (0.30, 0.05), "search": (0.12, -0.02), "friends": (-0.04, -0.03), "push": (0.01, 0.0)}

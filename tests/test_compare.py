@@ -14,15 +14,40 @@ def audit(x, **more):
     return eh.inequality(table, unit=None, amount="x", population=None, metrics=["gini", "mean"], rng=1, **more)
 
 
-def test_the_difference_is_the_first_minus_the_second():
+def test_the_difference_is_the_second_minus_the_first():
     rng = np.random.default_rng(0)
     pair = audit(rng.lognormal(0, 1, 3000)), audit(rng.lognormal(0, 0.5, 3000))
     found = eh.compare(*pair, independent=True).frame
     gini = found.row(0, named=True)
-    assert gini["estimate"] == pytest.approx(gini["a"] - gini["b"])
-    assert gini["low"] > 0
+    assert gini["estimate"] == pytest.approx(gini["b"] - gini["a"])
+    assert gini["high"] < 0
     assert gini["p"] < 1e-6
     assert gini["p_adjusted"] >= gini["p"]
+
+
+def test_sentences_claims_and_methods_share_one_sign():
+    rng = np.random.default_rng(0)
+    even, uneven = audit(rng.lognormal(0, 0.1, 3000)), audit(rng.lognormal(0, 1, 3000))
+    both = [eh.compare(even, uneven, independent=True), even.compare(uneven, independent=True)]
+    for result in both:
+        gini = result.frame.row(0, named=True)
+        assert result.sentences()[0].startswith(
+            f"Gini index is {gini['a']:.4f} in a and {gini['b']:.4f} in b: a difference of +{gini['estimate']:.4f}"
+        )
+        assert gini["estimate"] > 0
+        assert (result.claims[0].text, result.claims[0].direction) == ("Gini index is higher in b than in a", "higher")
+        assert [c.p_adjusted for c in result.claims] == result.frame["p_adjusted"].to_list()
+    assert "2 of 2 numbers differ significantly" in both[0].headline
+
+
+def test_no_claim_is_made_where_nothing_was_tested_or_nothing_differs():
+    rng = np.random.default_rng(1)
+    one, other = audit(rng.lognormal(0, 1, 300)), audit(rng.lognormal(0, 1, 300))
+    assert eh.compare(one, other).claims == ()
+    alike = eh.compare(one, other, independent=True)
+    assert [(c.made, c.direction) for c in alike.claims] == [(False, "none")] * 2
+    assert alike.headline.startswith("No statistically significant difference")
+    assert all("not statistically significant" in sentence for sentence in alike.sentences())
 
 
 def test_results_of_different_questions_are_refused():

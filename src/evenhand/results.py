@@ -6,7 +6,7 @@ import importlib.util
 import json
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.claims import Claim
+from evenhand.claims import Candidate, Claim, decide, direction_of
 from evenhand.errors import (
     DataWarning,
     EvenhandError,
@@ -30,6 +30,7 @@ from evenhand.report import table as tables
 from evenhand.report.checks import Checks, Inconclusive, check
 from evenhand.report.exporters import tracked
 from evenhand.report.files import write_whole
+from evenhand.report.words.phrases import metric_title
 from evenhand.report.words.sentences import sentences
 
 
@@ -128,13 +129,15 @@ class Result:
         return checks
 
     def compare(self, other: Result, *, independent: bool = False) -> Result:
-        """This result minus another of the same question, row by row.
+        """Another result of the same question minus this one, row by row.
 
         A result holds no units and a saved one no requests, so whether the two share any is not known: interval and
         Holm-adjusted p are given where the caller vouches that they share none (`independent=True`). `eh.experiment` compares
         arms and periods from the log itself.
         """
-        return Result(difference_of(self.findings, other.findings, independent=independent), self.backend)
+        compared = difference_of(self.findings, other.findings, independent=independent)
+        claims = decide(difference_claims(list(compared.rows()), compared.slices), compared.provenance["level"])
+        return Result(replace(compared, claims=claims), self.backend)
 
     @property
     def kinds(self) -> list[str]:
@@ -224,7 +227,7 @@ COMPARED = ("a", "b", "p", "p_adjusted")
 
 
 def difference_of(a: Findings, b: Findings, *, independent: bool) -> Findings:
-    """The rows of a minus those of b; a row that only one of them has is kept, with a note.
+    """The rows of b minus those of a; a row that only one of them has is kept, with a note.
 
     `independent` : the two are known to share no unit and no request. Otherwise a difference has no interval and no p.
     """
@@ -283,6 +286,21 @@ def _difference_row(slices: tuple[str, ...], a: Row | None, b: Row | None, level
         labels, present["metric"], group=present["group"], estimate=gap, low=low, high=high, ideal=0.0, better=present["better"],
         **sides, p=p, note="; ".join(notes) or None,
     )  # fmt: skip
+
+
+def difference_claims(
+    rows: Sequence[Row], slices: Sequence[str], names: Callable[[Row], tuple[str, str]] = lambda _: ("a", "b")
+) -> list[Candidate]:
+    """For every difference that was tested, which of the two `names` of its row is higher: the second minus the first."""
+    candidates = []
+    for r in rows:
+        if not math.isnan(r["p"]):
+            (first, second), title, side = names(r), metric_title(r["metric"]), direction_of(r["estimate"])
+            text = f"{title} is {side} in {second} than in {first}"
+            otherwise = f"{title} does not differ significantly between {first} and {second}"
+            where = {s: r[s] for s in slices}
+            candidates.append(Candidate(r["p"], side, text, otherwise, r["metric"], r["group"], where))
+    return candidates
 
 
 def pivoted(findings: Findings, by: str, values: str) -> dict[str, list[Any]]:

@@ -18,6 +18,7 @@ from evenhand.audits.recommender import Part, RecommenderResult, Served, Tabulat
 from evenhand.audits.requests import RankingResult, RequestSums
 from evenhand.audits.systems import Saved, opened, sides, system_column
 from evenhand.cards import Between, Floats
+from evenhand.claims import Claim, decide
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.findings import Row, row
 from evenhand.intervals.crosstabs import Resampled, Swapped, affordable_draws, values
@@ -28,7 +29,7 @@ from evenhand.intervals.rules import ANYTHING
 from evenhand.labels import match
 from evenhand.metrics.agreement import oriented
 from evenhand.report.table import render_systems
-from evenhand.results import COMPARED, Result, difference_of
+from evenhand.results import COMPARED, Result, difference_claims, difference_of
 from evenhand.tallies.crosstab import ResampledLists
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.slices import Label
@@ -55,7 +56,7 @@ DRAWS = 999
 def compare(
     call: Call,
     a: Saved,
-    b: Annotated[Result | str | Path | None, Takes("RESULT.json", files="what it is compared with")] = None,
+    b: Annotated[Result | str | Path | None, Takes("RESULT.json", files="the later one")] = None,
     *,
     systems: Annotated[Sequence[Any] | None, Takes("SYSTEM", many=True)] = None,
     independent: bool = False,
@@ -63,7 +64,7 @@ def compare(
     draws: Annotated[int, Between(99, 100_000)] | None = None,
     rng: Seed = None,
 ) -> Result:
-    """Difference a - b of every row that two results share, with interval and p (Holm-adjusted beside it).
+    """Difference b - a of every row that two results share, with interval and p (Holm-adjusted beside it).
 
     Ranking results that share requests are compared on them: the interval resamples requests, p swaps the two within
     requests at random; those that share none are compared as two samples of requests. A result of units holds none of them,
@@ -76,8 +77,9 @@ def compare(
 
     Parameters
     ----------
-    a : the new result, or the path of a saved one; changes are `a` minus `b`.
-    b : the result to compare with, of the same audit, or its path; left out, the systems of `a` are compared.
+    a : the earlier result, or the path of a saved one; changes are `b` minus `a`.
+    b : the later result, of the same audit, or its path; left out, the systems of `a` are compared, the second of a pair minus
+        the first.
     systems : which systems of `a` to compare (default: all of them).
     independent : the two results share no unit and no request (two platforms, different people), which only you can
         know.
@@ -91,7 +93,7 @@ def compare(
     >>> run = pl.DataFrame({"run": list("aabb") * 2, "request": [1] * 4 + [2] * 4, "item": list("xyyx") * 2, "rank": [1, 2] * 4})
     >>> result = eh.exposure(run, groups={"x": "f", "y": "m"}, protected="f", system="run", metrics="log_dp(attention='rbp')")
     >>> round(eh.compare(result, rng=1).frame["estimate"][0], 3)
-    1.386
+    -1.386
     """
     first, second = opened(a), None if b is None else opened(b)
     if second is None and isinstance(first, RecommenderResult):
@@ -111,10 +113,11 @@ def compare(
     if isinstance(first, RankingResult):
         return compare_rankings(call, first, second, draws, called, independent=independent, paired=paired)
     difference = difference_of(first.findings, second.findings, independent=independent)
-    words = {**difference.words, **called}
+    names = called.get("a", "a"), called.get("b", "b")
     return call.result(
-        difference.columns, backend=first.backend, slices=difference.slices, words=words, facts=difference.provenance
-    )
+        difference.columns, backend=first.backend, slices=difference.slices, words={**difference.words, **called},
+        facts=difference.provenance, claims=difference_claims(list(difference.rows()), difference.slices, lambda _: names),
+    )  # fmt: skip
 
 
 def compare_rankings(
@@ -122,7 +125,7 @@ def compare_rankings(
 ) -> Result:  # fmt: skip
     """Two ranking results: paired where they share requests, else as independent samples."""
     difference = difference_of(a.findings, b.findings, independent=independent or isinstance(b, RankingResult))
-    rows: Sequence[Row] | Mapping[str, Sequence[Any]] = difference.columns
+    rows = list(difference.rows())
     facts: dict[str, Any] = {**difference.provenance, "paired": False}
     sums_a, sums_b = ({h.key: h for h in r.request_sums()} if isinstance(r, RankingResult) else {} for r in (a, b))
     shared = [k for k in sums_a if k in sums_b and set(sums_a[k].requests) & set(sums_b[k].requests)]
@@ -130,15 +133,17 @@ def compare_rankings(
         raise EvenhandError("The two results share no request, so they cannot be paired. Leave paired out.")
     if shared and not independent and paired is not False:
         test = PairedTest.for_call(call, draws, float(a.provenance.get("level", 0.95)), len(shared))
-        rows = list(difference.rows())
         for i, r in enumerate(rows):
             labels = {s: r[s] for s in difference.slices}
             key = (tuple(labels.values()), r["metric"], r["group"])
             if key in shared:
                 rows[i] = test.row(labels, sums_a[key], sums_b[key], r["better"], key[0])
         rows, facts = with_holm(rows), {**test.facts(a, b), "paired": True}
-    words = {**difference.words, **called}
-    return call.result(rows, backend=a.backend, slices=difference.slices, words=words, facts=facts)
+    names = called.get("a", "a"), called.get("b", "b")
+    return call.result(
+        rows, backend=a.backend, slices=difference.slices, words={**difference.words, **called}, facts=facts,
+        claims=difference_claims(rows, difference.slices, lambda _: names),
+    )  # fmt: skip
 
 
 def with_holm(rows: Sequence[Row]) -> list[Row]:
@@ -169,7 +174,7 @@ class PairedTest:
         return cls(level, DRAWS, call.seed, max(DRAWS, min(most_swaps, math.ceil(rows / (1 - level)))))
 
     def difference(self, a: RequestSums, b: RequestSums, where: Label) -> tuple[Difference, int]:
-        """The difference of a and b on the requests that both have, and how many these are."""
+        """The second minus the first, on the requests that both have, and how many these are."""
         if list(a.requests) == list(b.requests):
             at_a = at_b = np.arange(len(a.requests))
         else:
@@ -183,7 +188,7 @@ class PairedTest:
         return paired_difference(a.sums[at_a], b.sums[at_b], a.value, self.level, self.cache[key]), len(at_a)
 
     def row(self, labels: Mapping[str, Any], a: RequestSums, b: RequestSums, better: str, where: Label) -> Row:
-        """A row of the frame: a minus b."""
+        """A row of the frame: b minus a."""
         d, shared = self.difference(a, b, where)
         undefined = "undefined_difference" if np.isnan(d.estimate) else ""
         unshared = "unshared_requests" if shared and len(a.requests) + len(b.requests) > 2 * shared else ""
@@ -254,19 +259,20 @@ class Systems:
         self, call: Call, rows: Sequence[Row], chosen: Sequence[Any], question: str, facts: Mapping[str, Any], **words: str
     ) -> SystemsResult:  # fmt: skip
         """The result of comparing the chosen systems, p adjusted over all rows."""
-        rows = with_holm(rows)
+        slices = (*self.others, "system", "versus")
+        claims = difference_claims(rows, slices, lambda r: (str(r["system"]), str(r["versus"])))
         return call.result(
-            rows, backend=self.result.backend, slices=(*self.others, "system", "versus"), question=question, of=SystemsResult,
-            words=words, curves={"systems": self._standing(rows, chosen)}, facts=facts,
+            with_holm(rows), backend=self.result.backend, slices=slices, question=question, of=SystemsResult,
+            words=words, curves={"systems": self._standing(decide(claims, self.level), chosen)}, facts=facts, claims=claims,
         )  # fmt: skip
 
-    def _standing(self, rows: Sequence[Row], chosen: Sequence[Any]) -> Points:
+    def _standing(self, claims: Sequence[Claim], chosen: Sequence[Any]) -> Points:
         """Value and letters of every system and metric, for the table of a paper."""
         differing: dict[tuple[Any, ...], set[frozenset[Any]]] = {}
-        for d in rows:
-            if d["p_adjusted"] <= 1 - self.level + 1e-12:
-                key = (tuple(d[o] for o in self.others), d["metric"], d["group"])
-                differing.setdefault(key, set()).add(frozenset((d["system"], d["versus"])))
+        for claim in claims:
+            if claim.made:
+                key = (tuple(claim.where[o] for o in self.others), claim.metric, claim.group)
+                differing.setdefault(key, set()).add(frozenset((claim.where["system"], claim.where["versus"])))
         points = []
         for (where, metric, group), by_system in self.rows.items():
             measured = {s: by_system[s] for s in chosen if s in by_system}
@@ -313,7 +319,7 @@ def letters_of(systems: Sequence[Any], differing: set[frozenset[Any]]) -> dict[A
 
 
 def compare_systems(call: Call, result: Result, systems: Sequence[Any] | None, draws: int | None) -> SystemsResult:
-    """Every two systems of a ranking result, or those named: the first minus the second."""
+    """Every two systems of a ranking result, or those named: the second minus the first."""
     if not isinstance(result, RankingResult):
         raise EvenhandError(
             "The result does not hold its requests. Pass what a ranking audit gave in this session, not a saved result."
@@ -437,10 +443,10 @@ class UserPairs:
             if 0 < self.smallest[i] < self.served.fewest:
                 continue
             a, b = float(self.observed[0][i]), float(self.observed[1][i])
-            low, high, p, undefined = self._interval_and_p(i, a - b, level)
-            note = notes("undefined_difference" if math.isnan(a - b) else "", "unshared_users" if self.unshared else "")
+            low, high, p, undefined = self._interval_and_p(i, b - a, level)
+            note = notes("undefined_difference" if math.isnan(b - a) else "", "unshared_users" if self.unshared else "")
             rows.append(row(
-                labels, q.ask.text, group=self.served.group(q.pair), estimate=a - b, low=low, high=high, ideal=0.0,
+                labels, q.ask.text, group=self.served.group(q.pair), estimate=b - a, low=low, high=high, ideal=0.0,
                 better=q.ask.better, span=ANYTHING, units=self.users, rests_on=int(self.smallest[i]), few="few_units",
                 undefined_draws=undefined, a=a, b=b, p=p, note=note,
             ))  # fmt: skip
@@ -451,7 +457,7 @@ class UserPairs:
         if math.isnan(difference) or self.users < 2:
             return math.nan, math.nan, math.nan, 0
         with np.errstate(invalid="ignore"):
-            drawn = self.resampled[0][i] - self.resampled[1][i]
+            drawn = self.resampled[1][i] - self.resampled[0][i]
             swapped = np.abs(self.swapped[0][i] - self.swapped[1][i])
         low, high = percentile_ends(drawn[None, :], level, int(self.smallest[i]))
         smaller = swapped < abs(difference) * (1 - 1e-6) - 1e-9  # False for an undefined swap: p is never too small

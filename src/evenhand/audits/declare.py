@@ -291,10 +291,10 @@ class Call:
             has_intervals = bool(self.audit.over) and self.interval.kind != "none"
             rows = adjusted(bounded(rows, self.audit.over) if has_intervals else rows, self.audit.extra)
             rows = tidy(rows, slices if columns is None else columns, self.audit.extra)
+        provenance = self.provenance(read, dropped or {}, facts or {}, counts or {}, rows, hides=hides)
         findings = Findings(
             self.audit.name, question or self.audit.question, tuple(slices), rows, dict(curves or {}), dict(words or {}),
-            self.provenance(read, dropped or {}, facts or {}, counts or {}, rows, hides=hides), self.audit.charts,
-            decide(claims, self.interval.level),
+            provenance, self.audit.charts, decide(claims, float(provenance.get("level", self.interval.level))),
         )  # fmt: skip
         return of(findings, backend, **more)
 

@@ -75,7 +75,7 @@ class RankingResult(Result):
         return [] if self.hold is None else [h for h in self.hold() if h.metric in metrics]
 
     def compare(self, other: Result, *, independent: bool = False) -> Result:
-        """This result minus another; paired where both rest on the same requests."""
+        """Another result minus this one; paired where both rest on the same requests."""
         from evenhand.audits.compare import compare
 
         return compare(self, other, independent=independent)

@@ -224,9 +224,9 @@ Did it change, and is the change statistically significant? From two saved resul
 example:
   evenhand inequality monday.parquet --unit author --amount views --population none --format json --output monday.json
   evenhand inequality friday.parquet --unit author --amount views --population none --format json --output friday.json
-  evenhand compare friday.json monday.json
+  evenhand compare monday.json friday.json
 
-The estimate is the first minus the second. A saved result does not list its units or requests, so nobody can tell whether the
+The estimate is the second minus the first. A saved result does not list its units or requests, so nobody can tell whether the
 two overlap: for an interval and p, pass --independent, which states that they do not. For arms and periods, see evenhand
 experiment. For rankers on the same requests, audit them in one table with --system and add --systems.
 """,

@@ -15,18 +15,18 @@ from evenhand.cards import Floats
 def difference(
     a: tuple[Floats, Floats, Floats], b: tuple[Floats, Floats, Floats], level: float
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Difference a - b with interval and p, from (estimate, low, high) of independent samples.
+    """Difference b - a with interval and p, from (estimate, low, high) of independent samples.
 
     The distances of each estimate from the end that faces the other are added in squares (MOVER; Zou and Donner, 2008),
     so that lopsided intervals stay lopsided. p is two-sided, from the distance that faces zero.
 
-    >>> d, low, high, p = difference(*[tuple(map(np.array, t)) for t in ((0.9, 0.88, 0.92), (0.8, 0.77, 0.83))], 0.95)
+    >>> d, low, high, p = difference(*[tuple(map(np.array, t)) for t in ((0.8, 0.77, 0.83), (0.9, 0.88, 0.92))], 0.95)
     >>> round(float(d), 2), round(float(low), 3), round(float(high), 3), float(p) < 0.001
     (0.1, 0.064, 0.136, True)
     """
-    gap = np.asarray(a[0] - b[0])
-    down = np.sqrt((a[0] - a[1]) ** 2 + (b[2] - b[0]) ** 2)
-    up = np.sqrt((a[2] - a[0]) ** 2 + (b[0] - b[1]) ** 2)
+    gap = np.asarray(b[0] - a[0])
+    down = np.sqrt((b[0] - b[1]) ** 2 + (a[2] - a[0]) ** 2)
+    up = np.sqrt((b[2] - b[0]) ** 2 + (a[0] - a[1]) ** 2)
     facing = np.where(gap >= 0, down, up) / NormalDist().inv_cdf((1 + level) / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.abs(gap) / facing

@@ -20,7 +20,7 @@ Value = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference a - b with interval, two-sided p, and the two values."""
+    """Difference b - a with interval, two-sided p, and the two values."""
 
     estimate: float
     low: float
@@ -83,7 +83,7 @@ def _random_signs(rng: np.random.Generator, draws: int, size: int) -> Floats:
 
 
 def paired_difference(a: Floats, b: Floats, value: Value, level: float, draws: Draws) -> Difference:
-    """Difference of two systems, from (Q, K) sums of the same Q requests.
+    """Difference of two systems, the second minus the first, from (Q, K) sums of the same Q requests.
 
     `value` maps (..., K) totals to the metric.
 
@@ -96,11 +96,11 @@ def paired_difference(a: Floats, b: Floats, value: Value, level: float, draws: D
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         value_a, value_b = float(value(a.sum(0))), float(value(b.sum(0)))
-        seen = value_a - value_b
+        seen = value_b - value_a
         if np.isnan(seen) or draws.requests < 2:
             return Difference(seen, np.nan, np.nan, np.nan, value_a, value_b, 0)
         a, b = draws.merge(a), draws.merge(b)
-        resampled = value(draws.picks @ a) - value(draws.picks @ b)
+        resampled = value(draws.picks @ b) - value(draws.picks @ a)
         p = _swap_p(a, b, value, seen, draws)
     low, high = percentile_ends(np.asarray(resampled)[None, :], level, draws.requests)
     return Difference(seen, float(low[0]), float(high[0]), p, value_a, value_b, int(np.isnan(resampled).sum()))

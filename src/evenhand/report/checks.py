@@ -13,6 +13,7 @@ from evenhand.errors import EvenhandError, printable, unknown_name
 from evenhand.findings import Findings, key_columns, label
 from evenhand.findings import number as read_number
 from evenhand.report.table import escape_markdown
+from evenhand.report.words.experiment import has_wrong_split
 from evenhand.report.words.intervals import interval_text
 from evenhand.report.words.sentences import sentences
 from evenhand.report.words.text import number
@@ -157,7 +158,15 @@ def check(
         raise EvenhandError(
             f"A {findings.audit} result holds no estimates to check. Check the result of an audit with metrics."
         )
-    return Checks(tuple(c for text in rules for c in _checks(findings, parse(text), baseline, inconclusive)))
+    checked = [c for text in rules for c in _checks(findings, parse(text), baseline, inconclusive)]
+    return Checks((*_split(findings), *checked))
+
+
+def _split(findings: Findings) -> Iterator[Check]:
+    """A failed check where the arms of an experiment are not split as intended: no number of it can be trusted."""
+    if has_wrong_split(findings):
+        p = float((findings.provenance.get("sample_ratio") or {}).get("p", math.nan))  # min_units may withhold it
+        yield Check("p of the intended split >= 0.001", "", p, math.nan, math.nan, 0.001, "fail", passed=False)
 
 
 def _checks(findings: Findings, rule: Rule, baseline: Sequence[Findings], inconclusive: str) -> Iterator[Check]:

@@ -222,7 +222,7 @@ def _differences(compared: Sequence[eh.Result]) -> Table:
     rows = []
     for result in compared:
         for r in select(result):
-            named = (r["metric"], str(r["system"]), str(r["versus"]))
+            named = (r["metric"], str(r["versus"]), str(r["system"]))
             if math.isnan(r["estimate"]):
                 rows.append((*named, "undefined", "", ""))
                 continue

@@ -32,7 +32,7 @@ from evenhand.intervals.difference import holm
 from evenhand.intervals.experiments import GRID, detectable
 from evenhand.intervals.rules import MIN_UNITS
 from evenhand.report.words.text import plural
-from evenhand.results import Result, as_frame
+from evenhand.results import Result, as_frame, difference_claims
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.slicing import slicing
 from evenhand.streams import stream
@@ -253,8 +253,10 @@ def _compare_arms(call: Call, spec: ExperimentSpec) -> ExperimentResult:
         "randomized": randomized or "", "counted": randomized or unit, "control": str(trial.control),
         "chance": "what unequal volume alone gives" if randomized != unit else "what unequal numbers of units alone give",
     }  # fmt: skip
+    rows = rows_of(trial.compared, spec, float(ratio["p"]) if ratio else 1.0, fewest)
+    slices = (*trial.units.by, *spec.amount_columns, "arm")
     return _result(
-        call, spec, trial.units, rows_of(trial.compared, spec, float(ratio["p"]) if ratio else 1.0, fewest),
+        call, spec, trial.units, rows, claims=difference_claims(rows, slices, lambda r: (str(trial.control), str(r["arm"]))),
         curves=curves_of(trial.compared, spec, fewest), words=words,
         facts={k: v for k, v in facts.items() if v is not None},
         counts={"arms": dict(trial.sizes)} | ({"sample_ratio": dict(ratio)} if ratio else {}),

@@ -244,8 +244,8 @@ def _minus(findings: Findings) -> str:
     if "treatment" in findings.columns:
         return f"each arm minus {word(findings, 'control')}"
     if "versus" in findings.slices:
-        return "the first system minus the second"
-    return f"{word(findings, 'a')} minus {word(findings, 'b')}"
+        return "the second system minus the first"
+    return f"{word(findings, 'b')} minus {word(findings, 'a')}"
 
 
 def _too_few(findings: Findings) -> str:

@@ -39,12 +39,16 @@ NOT_SIGNIFICANT = "not statistically significant"
 
 
 def significant_rows(findings: Findings) -> list[tuple[int, Row]]:
-    """Rows whose adjusted p is below one minus the confidence level, with their positions, smallest p first."""
-    bound = round(1 - confidence_level(findings), 12)
-    rows = enumerate(findings.rows())
-    return sorted(
-        ((i, row) for i, row in rows if read_number(row.get("p_adjusted")) < bound), key=lambda r: r[1]["p_adjusted"]
-    )
+    """Rows whose claim is made, with their positions, smallest p first."""
+    claims = ((i, row, findings.claim(row)) for i, row in enumerate(findings.rows()))
+    made = [(i, row) for i, row, claim in claims if claim and claim.made]
+    return sorted(made, key=lambda pair: pair[1]["p_adjusted"])
+
+
+def significance(findings: Findings, row: Row) -> str:
+    """Whether the claim about a row is made, for the end of its sentence; empty where it was not tested."""
+    claim = findings.claim(row)
+    return "" if claim is None else "statistically significant" if claim.made else NOT_SIGNIFICANT
 
 
 def most_significant(
@@ -54,7 +58,7 @@ def most_significant(
     if len(findings) <= few:
         return every
     significant = significant_rows(findings)
-    rule = f"Holm-adjusted p below {short_percent(round(1 - confidence_level(findings), 12))}"
+    rule = f"Holm-adjusted p of at most {short_percent(round(1 - confidence_level(findings), 12))}"
     first = f"{len(significant):,} of {len(findings):,} differences are statistically significant ({rule})."
     return [first, *(every[i] for i, _ in significant[:most]), *for_all]
 
@@ -83,7 +87,7 @@ class CompareSentences(SentenceWriter, audit="compare"):
         """All sentences where there are few; else the significant ones."""
         return most_significant(findings, self.sentences(findings), _for_all(findings))
 
-    def sentence(self, findings: Findings, row: Row, level: float) -> str:
+    def sentence(self, findings: Findings, row: Row, level: float) -> str:  # noqa: ARG002
         """Both values, their difference with its interval, and whether it is significant."""
         name, show = metric_title(row["metric"]), value_format(row["metric"])
         a_name, b_name = _side_names(findings, row)
@@ -97,11 +101,9 @@ class CompareSentences(SentenceWriter, audit="compare"):
             return f"{lead}{name} cannot be compared{f': {why}' if why else ''}."
         if difference == 0:
             return f"{lead}{name} is the same in {a_name} and {b_name}, {show(a)}."
-        significance = ""
-        if not math.isnan(p := read_number(row.get("p_adjusted"))):
-            significance = ", statistically significant" if p < round(1 - level, 12) else f", {NOT_SIGNIFICANT}"
         sides = f"{show(a)} in {a_name} and {show(b)} in {b_name}"
-        return f"{lead}{name} is {sides}: {difference_text(findings, row)}{significance}."
+        parts = [difference_text(findings, row), significance(findings, row)]
+        return f"{lead}{name} is {sides}: {', '.join(filter(None, parts))}."
 
 
 def _for_all(findings: Findings) -> list[str]:
@@ -124,7 +126,7 @@ def _compare(findings: Findings) -> Headline | None:
     rows = [r for r in findings.rows() if is_finite(r["estimate"])]
     if not rows:
         return None
-    tested = [r for r in rows if is_finite(r["p_adjusted"])]
+    tested = [r for r in rows if findings.claim(r)]
     significant = [row for _, row in sorted(significant_rows(findings), key=lambda r: r[0])]
     row = (significant or tested or rows)[0]
     (a_name, b_name), (a, b) = _side_names(findings, row), distinct_texts(row["metric"], row["a"], row["b"])

@@ -7,7 +7,7 @@ from typing import Any
 
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
-from evenhand.report.words.comparisons import NOT_SIGNIFICANT, difference_text, most_significant, significant_rows
+from evenhand.report.words.comparisons import difference_text, most_significant, significance, significant_rows
 from evenhand.report.words.headlines import Headline, headline, is_finite
 from evenhand.report.words.labels import Row, named_slice, slice_lead, word
 from evenhand.report.words.phrases import distinct_texts, metric_title, value_format
@@ -15,6 +15,7 @@ from evenhand.report.words.sentences import SentenceWriter, SideTable
 from evenhand.report.words.text import (
     capitalized,
     first_reason,
+    note_codes,
     number,
     p_text,
     plural,
@@ -57,7 +58,7 @@ class ExperimentSentences(SentenceWriter, audit="experiment"):
         rows = tuple((name, text.format(**words)) for name, text in CAUTIONS)
         return [SideTable("Before you act on it", ("caution", "why"), rows)]
 
-    def sentence(self, findings: Findings, row: Row, level: float) -> str:
+    def sentence(self, findings: Findings, row: Row, level: float) -> str:  # noqa: ARG002
         """Both arms at equal volume, their difference with its interval, and whether it is significant."""
         lead, show = slice_lead(findings, row, without=("arm",)), value_format(row["metric"])
         name = f"{lead}{metric_title(row['metric'])}"
@@ -75,14 +76,11 @@ class ExperimentSentences(SentenceWriter, audit="experiment"):
             return f"{name} cannot be compared: {first_reason(row['note'], 'undefined')}."
         treated, control = (show(read_number(row[k])) for k in ("treatment", "control_value"))
         past = " (adjusted for the period before)" if findings.provenance.get("before") else ""
-        significance, p = "", read_number(row["p_adjusted"])
-        if p < round(1 - level, 12):
-            significance = f": {_direction(row['better'], estimate)}, statistically significant"
-        elif not math.isnan(p):
-            significance = f", {NOT_SIGNIFICANT}"
+        side = _direction(findings, row)
+        tested = ", ".join(filter(None, [f": {side}" if side else "", significance(findings, row)]))
         return (
             f"{name} is {treated} in {arm} and {control} in {_control_name(findings)}{_at_equal_volume(findings)}: "
-            f"{difference_text(findings, row)}{past}{significance}.{_volume(findings, row)}"
+            f"{difference_text(findings, row)}{past}{tested}.{_volume(findings, row)}"
         )
 
 
@@ -104,13 +102,20 @@ def _for_all(findings: Findings) -> list[str]:
     lines = []
     if ratio := findings.provenance.get("sample_ratio"):
         sizes = ", ".join(f"{arm} {n:,}" for arm, n in ratio["found"].items())
-        p = float(ratio["p"])
-        mismatch = p < 0.001  # the usual bound for a sample ratio mismatch
-        verb, warning = (
-            ("does not match", ": find out why before using any of the numbers") if mismatch else ("matches", "")
-        )
-        lines.append(f"The split ({sizes}) {verb} the design ({p_text(p)}){warning}.")
+        verb = "does not match" if has_wrong_split(findings) else "matches"
+        lines.append(f"The split ({sizes}) {verb} the design ({p_text(float(ratio['p']))}).")
     return [*lines, NOT_CAUSAL.format(**_nouns(findings))] if _design(findings) == NOTHING else lines
+
+
+def has_wrong_split(findings: Findings) -> bool:
+    """Whether the sizes of the arms contradict the intended split, so that no number can be trusted."""
+    return any("sample_ratio_mismatch" in note_codes(note) for note in findings.columns.get("note", ()))
+
+
+def _wrong_split(findings: Findings) -> str:
+    ratio = findings.provenance.get("sample_ratio")  # withheld where min_units hides an arm
+    p = f" ({p_text(float(ratio['p']))})" if ratio else ""
+    return f"The arms are not split as intended{p}: find out why before reading any number."
 
 
 def _design(findings: Findings) -> str:
@@ -140,15 +145,14 @@ def _control_name(findings: Findings) -> str:
     return _arm_name(findings, findings.words.get("control", "control"))
 
 
-def _direction(better: str, estimate: float) -> str:
-    """Which way a difference points.
-
-    >>> _direction("lower", -0.1), _direction("higher", -0.1), _direction("", 0.1)
-    ('more even', 'less even', 'higher')
-    """
-    if better not in ("lower", "higher"):
-        return "higher" if estimate > 0 else "lower"
-    return "more even" if (estimate < 0) == (better == "lower") else "less even"
+def _direction(findings: Findings, row: Row) -> str:
+    """Which way a difference points, by its claim: more or less even; empty where the claim is not made."""
+    claim = findings.claim(row)
+    if claim is None or not claim.made:
+        return ""
+    if row["better"] not in ("lower", "higher"):
+        return claim.direction
+    return "more even" if claim.direction == row["better"] else "less even"
 
 
 @headline("experiment")
@@ -160,6 +164,8 @@ def _experiment(findings: Findings) -> Headline | None:
         return None
     if planned:
         return _planned(findings, rows[0])
+    if has_wrong_split(findings):
+        return Headline(_wrong_split(findings))
     significant = [row for _, row in sorted(significant_rows(findings), key=lambda r: r[0])]
     row = (significant or rows)[0]
     arm, control = _arm_name(findings, row["arm"]), _control_name(findings)
@@ -168,10 +174,10 @@ def _experiment(findings: Findings) -> Headline | None:
     lead = f"for {where}, " if where else ""
     numbers = f"{metric_title(row['metric'])} {treated_text} against {control_text}{_at_equal_volume(findings)}"
     if significant:
-        side = _direction(row["better"], row["estimate"])
+        side = _direction(findings, row)
         subject = f"the spread of {word(findings, 'amount', 'it')}" if "even" in side else "it"
         text = f"{lead}{subject} is {side} in {arm} than in {control}: {numbers}."
-        opposite = sum(_direction(r["better"], r["estimate"]) != side for r in significant)
+        opposite = sum(_direction(findings, r) != side for r in significant)
         text += f" {opposite:,} of {len(rows):,} numbers point the other way." if opposite else ""
     else:
         text = f"{lead}no statistically significant difference between {arm} and {control}: {numbers}."
