@@ -218,11 +218,17 @@ def counterfactual(rng: np.random.Generator) -> eh.Result:
 
 def recommender(rng: np.random.Generator) -> eh.Result:
     """Users whose labels know nothing of their scores."""
-    users, items = min(sizes(rng), 400), int(rng.integers(20, 60))
-    scores = rng.random((users, items)) + rng.random(items)
-    labels = np.where(rng.random(users) < 0.5, "a", "b")
-    labels[:2] = ["a", "b"]
-    return eh.recommender(scores, user_groups=labels, versus="a", protected="b", top=5, rng=int(rng.integers(1e9)))
+    users, items, groups = min(sizes(rng), 400), int(rng.integers(20, 60)), int(rng.integers(2, 5))
+    scores = rng.lognormal(0, 1, (users, 1)) * (rng.random((users, items)) + rng.random(items))
+    group = rng.choice(groups, users, p=rng.dirichlet(np.full(groups, 2.0)))
+    group[:2] = [0, 1]
+    scores[group == 2, 0] = scores.max() + 1  # the third group differs from the first two, which are still alike
+    labels = np.array([f"g{i}" for i in range(groups)])[group]
+    relevant = (rng.random((users, items)) < 0.2 * rng.random((users, 1))).astype(float)
+    pair = {"versus": "g0", "protected": "g1"} if groups > 2 else {}
+    return eh.recommender(
+        scores, user_groups=labels, relevant=relevant, top=5, interval=None, rng=int(rng.integers(1e9)), **pair
+    )
 
 
 def compare_systems(rng: np.random.Generator) -> eh.Result:

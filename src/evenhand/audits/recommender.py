@@ -14,19 +14,21 @@ from evenhand.audits.assemble import Points, hidden, join_points, names_of, note
 from evenhand.audits.declare import Call, audit, hidden_sizes, log
 from evenhand.audits.parameters import Columns, Count, Labels, Level, Metrics, Seed, TableOrColumn, Takes
 from evenhand.cards import Floats, MetricSpec, lacks, needing, parse_call, parse_metrics, refuse_lacking
+from evenhand.claims import Candidate, Direction, direction_of
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row, slice_words
 from evenhand.intervals import crosstabs
-from evenhand.intervals.crosstabs import Question, Resampled, values
+from evenhand.intervals.crosstabs import PermutedPair, Question, Resampled, values
 from evenhand.intervals.kinds import Interval
-from evenhand.intervals.rules import ROUNDING
 from evenhand.labels import all_but, matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result
 from evenhand.sources.scores import Scores, Slice, SliceColumns, open_scores
 from evenhand.tallies.crosstab import Crosstab, ResampledLists, UserGroups, Weights
 from evenhand.tallies.ragged import Ints
-from evenhand.tallies.user_lists import Cut, Reading, UserLists
+from evenhand.tallies.user_lists import AT, Cut, Reading, UserLists
+
+Pair = tuple[int, int]
 
 EVERY_ROW_SHOWN = "score=None says that every row is shown, so top and threshold have nothing to cut. Leave them out."
 SCORES = "a matrix (.npz, .npy), or a table: Parquet, CSV or JSON lines (also .gz)"
@@ -192,7 +194,6 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
     }  # fmt: skip
     specs = _chosen_metrics(metrics, convention, {need for need, is_given in inputs.items() if is_given})
     sides, codes = _sides(opened, one_or_several(protected), one_or_several(versus))
-    deals = deals if any(a.card.shuffled for a in specs) else 0
     measure = _Measure(call, opened, specs, sides, deals)
     measure.refuse_long(plain)
     log.info("finding what %s users are shown", f"{sum(part.user_count for part in opened.slices):,}")
@@ -210,14 +211,21 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
         return opened.shown(part.tabulation.lists for part in parts)
 
     slices = opened.sliced_by.names
+    rows = [r for p in parts for r in p.rows]
     return call.result(
-        [r for p in parts for r in p.rows], backend=opened.backend, read=opened.facts.rows,
+        rows, backend=opened.backend, read=opened.facts.rows,
         dropped={why: count for why, count in dropped.items() if count > 0}, slices=slices, curves=_curves(parts, slices),
         words={"unit": "user", "holder": "item", "amount": "slots"},
-        facts={**_by_slice(parts, slices, "facts"), "convention": convention or "evenhand"},
-        counts=_by_slice(parts, slices, "counts"), of=RecommenderResult, show=show,
+        facts={**_by_slice(parts, slices, "facts"), "convention": convention or "evenhand", "chance": _nulls(specs, deals)},
+        counts=_by_slice(parts, slices, "counts"), claims=_claims(rows, slices, specs), of=RecommenderResult, show=show,
         served=Served(parts, specs, sides, call.min_units, convention, opened.matrix is not None),
     )  # fmt: skip
+
+
+def _nulls(specs: Sequence[MetricSpec], deals: int) -> dict[str, str]:
+    """What each chance level is the mean under."""
+    permuted = {a.text: "with permuted labels of users" for a in specs if deals and a.card.name == "exposure_tv"}
+    return permuted | {a.text: "with lists filled at random" for a in specs if a.metric.has_chance}
 
 
 def _other_lists(call: Call, opened: Scores, plain: Reading) -> Sequence[UserLists | None]:
@@ -397,16 +405,20 @@ class _Measure:
         """Rows, curves and facts of a slice; metrics that judge nothing read `other_lists`, if any."""
         call, sides, items = self.call, self.sides, part.item_count
         names, slots = [*sides.names, "(unknown)", "(nobody)"], _most_slots(part, reading)
-        resampled, permuted = crosstabs.plans(
-            codes, names, len(sides.names), call.interval, self.deals, call.seed, items, slots, part.where
-        )
+        resampled = crosstabs.resampled_users(codes, names, call.interval, call.seed, items, slots, part.where)
+        permuted = {
+            pair: PermutedPair.from_codes(
+                codes, pair, self.deals, call.seed, items, slots, (*part.where, *map(sides.name, pair))
+            )
+            for pair in sides.pairs
+        }
         cells = dict(zip(self.opened.sliced_by.names, part.where, strict=True))
 
         def measured(lists: UserLists) -> tuple[Tabulation, list[Row]]:
             everywhere = reading.allows_any_item(part)
             tabulated = Tabulation.from_lists(lists, codes, sides.groups, items, reading, everywhere=everywhere)
-            replicates, by_chance = (tabulated.under(plan) if plan else None for plan in (resampled, permuted))
-            return tabulated, self._rows(tabulated, replicates, by_chance, cells)
+            replicates = tabulated.under(resampled) if resampled else None
+            return tabulated, self._rows(tabulated, replicates, permuted, cells)
 
         tabulated, rows = measured(lists)
         if other_lists is not None:
@@ -431,7 +443,8 @@ class _Measure:
         return Part(part, tabulated, rows, self._part_curves(total, part), facts, counts)
 
     def _rows(
-        self, tabulated: Tabulation, replicates: ResampledLists | None, by_chance: ResampledLists | None, cells: Mapping[str, Any]
+        self, tabulated: Tabulation, replicates: ResampledLists | None, permuted: Mapping[Pair, PermutedPair],
+        cells: Mapping[str, Any],
     ) -> list[Row]:  # fmt: skip
         """A row per metric, and per pair of groups where the metric compares two."""
         questions, total, call = _questions(self.metrics, self.sides), tabulated.total, self.call
@@ -440,18 +453,19 @@ class _Measure:
         few = hidden(
             [n or math.inf for n in users.tolist()], call.min_units
         )  # nobody has the labels that stand for none
-        rows = []
-        for q, drawn, chance in zip(questions, draws, _chances(total, questions, by_chance), strict=True):
+        rows, claimed = [], claimed_metrics(self.metrics)
+        for q, drawn, chance in zip(questions, draws, _chances(tabulated, questions, permuted), strict=True):
             a, tally = q.ask, total if q.pair is None else total.between(*q.pair)
             estimate = float(q.on(total))
             tied = "ties_at_cut" if tabulated.tied and "shown" in a.reads else ""
-            note = a.card.reason(tally, **a.params) if np.isnan(estimate) else notes(tied, a.caution(estimate))
+            note = a.card.reason(tally, **a.params) if np.isnan(estimate) else notes(a.caution(estimate), tied)
             group_users = [int(users.sum())] if q.pair is None else [int(users[g]) for g in q.pair]
             low, high = crosstabs.ends(q, estimate, drawn, call.interval, min(group_users), chance)
-            level, p = _chance_and_p(estimate, chance)
+            is_claimed = q.pair is not None and a.text in claimed and not np.isnan(estimate)
+            p = _p(q, permuted[q.pair], tabulated.lists, estimate, chance) if q.pair and is_claimed else None
             least, most = a.metric.attainable_on(tally, **a.params)
             r = row(
-                cells, a.text, estimate=estimate, low=low, high=high, chance=level, p=p, ideal=a.ideal, better=a.better,
+                cells, a.text, estimate=estimate, low=low, high=high, chance=_mean_chance(a, chance), p=p, ideal=a.ideal, better=a.better,
                 units=sum(group_users), rests_on=min(group_users), note=note, least=least, most=most,
                 undefined_draws=0 if replicates is None else int(np.isnan(drawn).sum()),
                 convention=a.params.get("convention"), **_labels(q.pair, self.sides),
@@ -496,25 +510,83 @@ def _labels(pair: tuple[int, int] | None, sides: UserGroups) -> dict[str, Any]:
     return {"group": f"{protected} vs {versus}", "protected": protected, "versus": versus}
 
 
-def _chance_and_p(estimate: float, chance: Floats | float) -> tuple[float, float | None]:
-    """The median by chance, and how often chance does at least as much."""
+def _mean_chance(a: MetricSpec, chance: Floats | float) -> float:
+    """The mean by chance; none of a metric without an upper end, whose mean would be infinite."""
     draws = np.atleast_1d(chance)
     draws = draws[~np.isnan(draws)]
-    if not len(draws) or np.isnan(estimate):
-        return math.nan, None
-    if np.ndim(chance) == 0:
-        return float(draws[0]), None
-    return float(np.median(draws)), float((1 + (draws >= estimate - ROUNDING).sum()) / (1 + len(draws)))
+    return float(draws.mean()) if len(draws) and (np.ndim(chance) == 0 or np.isfinite(a.span[1])) else math.nan
 
 
-def _chances(total: Crosstab, questions: Sequence[Question], by_chance: ResampledLists | None) -> list[Floats | float]:
+def _chances(
+    tabulated: Tabulation, questions: Sequence[Question], permuted: Mapping[Pair, PermutedPair]
+) -> list[Floats | float]:
     """Chance level of each question: a number, draws under permuted labels, or NaN."""
+    total = tabulated.total
     chances = [q.ask.by_chance(total if q.pair is None else total.between(*q.pair)) for q in questions]
-    at = [i for i, q in enumerate(questions) if q.ask.card.shuffled]
-    if by_chance is not None and at:
-        for i, draws in zip(at, values(by_chance, total, [questions[i] for i in at]), strict=True):
-            chances[i] = draws
+    for pair, users in permuted.items():
+        at = [i for i, q in enumerate(questions) if q.ask.card.shuffled and q.pair == pair]
+        if at and (lists := users.lists(tabulated.lists)):
+            for i, draws in zip(at, values(lists, total, [questions[i] for i in at]), strict=True):
+                chances[i] = draws
     return chances
+
+
+MEANS = {
+    "mad": ("score", "cells"), "precision_ratio": ("precision", "viewers"), "recall_ratio": ("recall", "seekers"),
+    "f1_ratio": ("f1", "either"), "rmse_ratio": ("square", "rated"), "mae_ratio": ("absolute", "rated"),
+}  # fmt: skip
+"""What each metric averages over users, and over how many; those of lists over all users unless some are skipped."""
+
+QUALITY = {
+    "precision_ratio": "mean precision", "recall_ratio": "mean recall", "f1_ratio": "mean F1", "rmse_ratio": "RMSE",
+    "mae_ratio": "mean absolute error",
+}  # fmt: skip
+"""How well users are served, in words; a result claims something about the first of them only."""
+
+
+def claimed_metrics(metrics: Sequence[MetricSpec]) -> dict[str, str]:
+    """The metrics that claims are about, by their text: what is shown, scores, and one measure of quality."""
+    first = {a.card.name: a.text for a in reversed(metrics)}
+    quality = next((name for name in QUALITY if name in first), None)
+    return {first[name]: name for name in ("exposure_tv", "mad", quality) if name in first}
+
+
+def _p(q: Question, users: PermutedPair, lists: UserLists, estimate: float, chance: Floats | float) -> float | None:
+    """Two-sided p of a claim about two groups: by permuted labels of their users."""
+    name = q.ask.card.name
+    if name == "exposure_tv":
+        return users.p_of_distance(estimate, np.asarray(chance)) if np.ndim(chance) else None
+    mark, over = MEANS[name]
+    over = "users" if q.ask.settled("zero_division") == 0 else over
+    sums, sizes = (lists.marks[users.users, AT[column]] for column in (mark, over))
+    p = users.p_of_means(sums, sizes)
+    return None if math.isnan(p) else p
+
+
+def _claims(rows: Sequence[Row], slices: Sequence[str], metrics: Sequence[MetricSpec]) -> list[Candidate]:
+    """What could be said of each pair of groups in each slice."""
+    candidates, names = [], claimed_metrics(metrics)
+    for r in rows:
+        if r.get("p") is None:
+            continue
+        a, b, name = r["versus"], r["protected"], names[r["metric"]]
+        above = r["estimate"] > r["ideal"]
+        if name == "exposure_tv":
+            direction: Direction = "differs"
+            text, subject = f"{b} and {a} are shown different items", f"what {b} and {a} are shown"
+        elif name == "mad":
+            direction = direction_of(r["estimate"])
+            high, low = (a, b) if above else (b, a)
+            text = f"scores are higher for {high} than for {low}, by {abs(r['estimate']):.3g}"
+            subject = f"the scores of {b} and {a}"
+        else:
+            direction, what = direction_of(r["estimate"] - r["ideal"]), QUALITY[name]
+            high, low = (b, a) if above == (r["convention"] is None) else (a, b)  # other tools have a over b
+            text, subject = f"{what} is higher for {high} than for {low}", f"the {what} of {b} and {a}"
+        otherwise = f"no significant difference between {subject}"
+        where = {s: r[s] for s in slices}
+        candidates.append(Candidate(r["p"], direction, text, otherwise, r["metric"], r["group"], where))
+    return candidates
 
 
 def _most_slots(part: Slice, reading: Reading) -> float:

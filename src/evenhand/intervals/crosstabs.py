@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,8 @@ from evenhand.intervals.kinds import Interval, drawn_ends, without_noise
 from evenhand.intervals.rules import ROUNDING
 from evenhand.streams import stream
 from evenhand.tallies.crosstab import MOST_CELLS, Crosstab, ResampledLists, Times
-from evenhand.tallies.ragged import Ints
+from evenhand.tallies.ragged import Bools, Ints
+from evenhand.tallies.user_lists import UserLists
 
 WORK = 4e9
 """Slots times draws that replicates may cost: a few seconds."""
@@ -72,19 +74,19 @@ class PermutedLabels:
 
     def __init__(self, codes: Ints, groups: int, draws: int, seed: int, where: Sequence[Any] = ()) -> None:
         self.draws, self.most, self._codes, self._stream = draws, 1, codes, (seed, "labels", *where)
+        self.exact = len(codes) * draws <= EXACT
         self._labelled = codes < groups
         self.sizes = np.bincount(codes[self._labelled], minlength=groups)
         self.rows = np.flatnonzero(self.sizes)
 
     def between(self, start: int, stop: int) -> Iterator[Weighted]:
         """For every group, which users have its label in which of these draws."""
-        exact = len(self._codes) * self.draws <= EXACT
-        labels = self._permuted[:, start:stop] if exact else self._independent(range(start, stop))
+        labels = self.permuted[:, start:stop] if self.exact else self._independent(range(start, stop))
         for place, row in enumerate(self.rows):
             yield place, (labels == row).view(np.uint8)
 
     @cached_property
-    def _permuted(self) -> npt.NDArray[Any]:
+    def permuted(self) -> npt.NDArray[Any]:
         """(U, D) permuted labels, made when first needed."""
         labels, codes = self._unlabelled(self.draws), self._codes[self._labelled]
         labels[self._labelled] = stream(*self._stream).permuted(np.tile(codes, (self.draws, 1)), axis=1).T
@@ -104,6 +106,105 @@ class PermutedLabels:
     def _unlabelled(self, draws: int) -> npt.NDArray[Any]:
         groups = len(self.sizes)
         return np.full((len(self._codes), draws), groups, dtype=np.min_scalar_type(groups + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class PermutedPair:
+    """Permuted labels of the users of two groups; users of other groups say nothing about these two.
+
+    Attributes
+    ----------
+    users : the users of either group; is_second : which of them are of the second.
+    labels : their permuted labels; None where nothing is permuted.
+    """
+
+    users: Ints
+    is_second: Bools
+    labels: PermutedLabels | None
+
+    @classmethod
+    def from_codes(
+        cls, codes: Ints, pair: tuple[int, int], deals: int, seed: int, items: int, slots: float, where: Sequence[Any]
+    ) -> PermutedPair:
+        """Labels of two groups of a slice, in a random stream of their own."""
+        users = np.flatnonzero((codes == pair[0]) | (codes == pair[1]))
+        is_second = codes[users] == pair[1]
+        if not deals or is_second.all() or not is_second.any():
+            return cls(users, is_second, None)
+        draws = affordable_draws(deals, 2, items, 2 * slots * len(users) / len(codes))
+        return cls(users, is_second, PermutedLabels(codes[users], max(pair) + 1, draws, seed, where))
+
+    def lists(self, lists: UserLists) -> ResampledLists | None:
+        """The lists of these users under permuted labels."""
+        if self.labels is None:
+            return None
+        own = lists if len(self.users) == len(lists) else lists.take(self.users)
+        return ResampledLists(((own, self.labels),))
+
+    def p_of_distance(self, estimate: float, draws: Floats) -> float:
+        """How often permuted labels give at least this distance; beyond all draws, a bound from their spread.
+
+        A distance is the norm of a difference: that of one item is half normal, with a skewness of 1, that of many nearly
+        normal. The gamma law of the same mean, error and skewness (at least 1) has a heavier tail, and bounds p where no draw
+        reaches the estimate.
+        """
+        from scipy.special import gammaincc
+
+        reached = int((draws >= estimate - ROUNDING).sum())
+        p = (1 + reached) / (1 + len(draws))
+        if reached or not np.isfinite(draws).all() or not draws.std() > ROUNDING:
+            return p
+        z = (np.append(draws, estimate) - draws.mean()) / draws.std(ddof=1)
+        shape = 4 / max(1.0, float((z[:-1] ** 3).mean())) ** 2
+        return min(p, max(float(gammaincc(shape, shape + math.sqrt(shape) * z[-1])), self._least_p))
+
+    def p_of_means(self, sums: Floats, sizes: Floats) -> float:
+        """Two-sided p that the two groups have the same mean, `sums` over `sizes` of each of these users.
+
+        The studentised difference under permuted labels: exact where users of both groups are alike, and right in large
+        groups where only their means are (Chung and Romano, 2013). Where no draw reaches it, and for many users, Welch's t.
+        """
+        from scipy.special import stdtr
+
+        second = self.is_second[:, None]
+        if min(second.sum(), (~second).sum()) < 2 or not sizes[second[:, 0]].any() or not sizes[~second[:, 0]].any():
+            return math.nan
+        centred = sums - sums.sum() / sizes.sum() * sizes
+        centred[np.abs(centred) <= 1e-12 * np.abs(sums).max()] = 0.0  # rounding is no variation
+        terms = np.column_stack([centred, sizes, centred**2, centred * sizes, sizes**2])
+        t, freedom = _studentised(second, terms)
+        p = float(2 * stdtr(freedom[0], -t[0]))
+        if self.labels is None or not self.labels.exact:
+            return p
+        draws, _ = _studentised(self.labels.permuted == self.labels.rows[0], terms)  # t is the same of either group
+        reached = int((draws >= t[0] * (1 - ROUNDING)).sum())
+        share = (1 + reached) / (1 + len(draws))
+        return share if reached else min(share, max(p, self._least_p))
+
+    @property
+    def _least_p(self) -> float:
+        """One over the number of ways to deal the labels."""
+        n = len(self.users)
+        return 1 / math.comb(n, int(self.is_second.sum())) if n < 60 else 0.0
+
+
+def _studentised(second: npt.NDArray[Any], terms: Floats) -> tuple[Floats, Floats]:
+    """Absolute difference of two means in standard errors (D,), and Welch's degrees of freedom, from (U, D) labels."""
+    sums_b = second.T.astype(np.float64) @ terms
+    sums_a = terms.sum(0) - sums_b
+    n_b = second.sum(0)
+    means, variances, freedoms = [], [], []
+    for (x, w, xx, xw, ww), n in ((sums_a.T, len(second) - n_b), (sums_b.T, n_b)):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            means.append(x / w)
+            variances.append(np.maximum(0.0, xx - 2 * means[-1] * xw + means[-1] ** 2 * ww) / w**2 * n / (n - 1))
+        freedoms.append(n - 1)
+    (a, b), (var_a, var_b) = means, variances
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = np.abs(a - b)
+        t = np.where(gap > 0, gap / np.sqrt(var_a + var_b), 0.0)
+        freedom = (var_a + var_b) ** 2 / (var_a**2 / freedoms[0] + var_b**2 / freedoms[1])
+    return np.nan_to_num(t, nan=0.0, posinf=np.inf), np.nan_to_num(freedom, nan=1.0)
 
 
 def _lots(
@@ -202,24 +303,21 @@ def seconds_of_pairs(
     """
     per_cell, per_slot, per_call, per_row = 5e-9, 2.5e-9, 5e-5, 2e-4
     draws = affordable_draws(draws, groups, items, slots) if draws else 0
-    deals = affordable_draws(deals, groups, items, slots * groups) if deals else 0
+    of_pair = 4 * slots / max(2, groups)  # slots of two groups, once for each of them
+    deals = affordable_draws(deals, 2, items, of_pair) if deals else 0
     calls = [(draws + 1) + deals * bool(q.ask.card.shuffled) for q in questions]
     read = sum(n for n, q in zip(calls, questions, strict=True) if "shown" in q.ask.reads)
     at_once = max(1, MOST_CELLS // max(1, groups * items))
-    counting = per_cell * items * (read + groups * (draws + deals)) + per_slot * slots * (draws + deals * groups)
+    dealt = deals * len({q.pair for q in questions if q.ask.card.shuffled})
+    counting = per_cell * items * (read + groups * draws + 2 * dealt) + per_slot * (slots * draws + of_pair * dealt)
     return counting + per_call * sum(calls) / at_once + per_row * len(questions)
 
 
-def plans(
-    codes: Ints, names: Sequence[str], groups: int, how: Interval, deals: int, seed: int, items: int, slots: float,
-    where: Sequence[Any] = (),
-) -> tuple[Resampled | None, PermutedLabels | None]:  # fmt: skip
-    """Resampled users and permuted labels of a slice, in random streams of its own."""
-    present = len(np.unique(codes))
-    resampled = permuted = None
-    if how.kind != "none" and len(codes):
-        draws = affordable_draws(how.draws or NORMAL_DRAWS, present, items, slots)
-        resampled = Resampled(codes, names, draws, seed, where)
-    if deals and groups and len(codes):
-        permuted = PermutedLabels(codes, groups, affordable_draws(deals, groups, items, slots * groups), seed, where)
-    return resampled, permuted
+def resampled_users(
+    codes: Ints, names: Sequence[str], how: Interval, seed: int, items: int, slots: float, where: Sequence[Any] = ()
+) -> Resampled | None:
+    """Resampled users of a slice, in random streams of its own; None without an interval."""
+    if how.kind == "none" or not len(codes):
+        return None
+    draws = affordable_draws(how.draws or NORMAL_DRAWS, len(np.unique(codes)), items, slots)
+    return Resampled(codes, names, draws, seed, where)

@@ -67,7 +67,7 @@ def reported_ends(
     """
     if certain and math.isfinite(estimate):
         return estimate, estimate, ""
-    if math.isnan(low) or math.isnan(high) or math.isnan(estimate):
+    if math.isnan(low) or math.isnan(high) or not math.isfinite(estimate):
         return math.nan, math.nan, "" if math.isnan(estimate) else "no_interval"
     if high - low <= ROUNDING * max(abs(low), abs(high)) and high - low <= ROUNDING * max(1.0, abs(estimate)):
         return math.nan, math.nan, "no_variation"

@@ -60,7 +60,7 @@ def _nothing_shown(t: Crosstab, **_: Any) -> str:
     span=(0.0, 1.0), ideal=0.0, better="lower",
     asks="What share of the slots would have to change for both groups of users to be shown the same mix of items?",
     undefined="a group has no users, or was shown nothing", otherwise=_nothing_shown,
-    says="{estimate:percent} of what the two groups are shown differs{interval}[; {chance:percent} is expected by chance].",
+    says="{estimate:percent} of what the two groups are shown differs{interval}[; with permuted labels {chance:percent}].",
     formula=r"\mathrm{ETV} = \tfrac12 \sum_j |p_a(j) - p_b(j)|", example="a: items 1, 1; b: items 1, 2 -> 0.5",
     variants=(
         "Never 0 by chance: two samples of 50 users, top 10 of 1,000 items, may differ by 0.5 and more. Read it beside `chance`.",
@@ -86,14 +86,15 @@ def exposure_tv(t: Crosstab) -> Floats:
     span=(0.0, math.inf), ideal=0.0, better="lower",
     asks="How much does the mix of items shown to group a diverge from that shown to group b?",
     undefined="a group has no users, or was shown nothing", otherwise=_nothing_shown,
-    says="KL divergence of items shown[, {versus} from {protected}]: {estimate:number} nats{interval}[; {chance:number} by chance].",
+    says="KL divergence of items shown[, {versus} from {protected}]: {estimate:number} nats{interval}.",
     formula=r"\mathrm{EKL} = \sum_j p_a(j) \ln \frac{p_a(j)}{p_b(j)}", example="a: item 2; b: items 1, 2 -> 0.6931",
     variants=(
         "Infinite once group a is shown an item that group b never is; smoothing=1 adds one view to every item.",
+        "No chance level: with permuted labels it is infinite too often to have a mean. Read exposure_tv beside it.",
         "Natural logarithm; directed: a against b, not b against a.",
     ),
     references=(*SEED, "kullback1951"), family="divergence of what groups are shown", reads=USERS | SHOWN,
-    shuffled="labels",
+    shuffled="labels", caution=lambda estimate: "shown_to_one_group" if math.isinf(estimate) else "",
 ))  # fmt: skip
 def exposure_kl(t: Crosstab, *, smoothing: NotNegative = 0.0) -> Floats:
     r"""KL divergence of group a's (`versus`) items from group b's (`protected`), in nats.

@@ -9,6 +9,7 @@ from evenhand.findings import number as read_number
 from evenhand.report.words.headlines import Headline, has_interval, headline, interval, is_finite
 from evenhand.report.words.intervals import interval_text
 from evenhand.report.words.labels import Row, confidence_level, named_slice, points
+from evenhand.report.words.sentences import SentenceWriter, sentence
 from evenhand.report.words.text import capitalized, rounded_percent
 
 
@@ -99,11 +100,29 @@ def _pairwise(findings: Findings) -> Headline | None:
 
 @headline("recommender")
 def _recommender(findings: Findings) -> Headline | None:
-    """The total variation between the lists of two groups, and what is expected by chance."""
-    row = next((r for r in findings.rows() if r["metric"] == "exposure_tv" and is_finite(r["estimate"])), None)
-    if row is None or not row["group"] or findings.slices:
-        return None
-    pair = " and ".join(str(row["group"]).split(" vs "))
-    chance = f"; {rounded_percent(row['chance'])} is expected by chance" if is_finite(row["chance"]) else ""
-    text = f"{rounded_percent(row['estimate'])} of what {pair} are shown differs{chance}."
-    return Headline(text, interval(row, confidence_level(findings)), "exposure_tv")
+    """How far the lists of two groups differ, and with permuted labels: where the claim is made, the pair that exceeds it most."""
+    rows = [r for r in findings.rows() if r["metric"] == "exposure_tv" and r["group"] and is_finite(r["estimate"])]
+    tested = [(r, claim) for r in rows if (claim := findings.claim(r)) is not None]
+    made = [r for r, claim in tested if claim.made]
+    if not rows or (tested and not made and len(tested) > 1):
+        claim = next((c for c in findings.claims if c.made), None)
+        if claim is not None:
+            return Headline(f"{capitalized(claim.text)}.")
+        return Headline("No two groups are shown significantly different items.") if rows else None
+    row = max(made or rows[:1], key=lambda r: r["estimate"] - read_number(r["chance"]))
+    share, chance = rounded_percent(row["estimate"]), ""
+    if is_finite(row["chance"]):
+        chance = f"with permuted labels {rounded_percent(row['chance'])}"
+    text = f"{share} of what {row['protected']} and {row['versus']} are shown differs; {chance}"
+    if tested and not made:
+        text = f"{tested[0][1].text}: {share} differs, {chance}"
+    text = capitalized(f"{_lead(findings, row)}{text}".rstrip("; "))
+    return Headline(f"{text}.", interval(row, confidence_level(findings)), "exposure_tv", row=row)
+
+
+class _RecommenderSentences(SentenceWriter, audit="recommender"):
+    def sentence(self, findings: Findings, row: Row, level: float) -> str:
+        """One row as a sentence; what its test does not bear out is said."""
+        claim = findings.claim(row)
+        unclear = " Not statistically significant." if claim is not None and not claim.made else ""
+        return sentence(findings, row, level) + unclear

@@ -34,6 +34,8 @@ from evenhand.report.words.text import (
 AUDITS = ("comparisons", "experiment", "history", "inequality", "outcome", "rankings", "rebalance")
 """Modules of this folder that declare the sentences and headlines of audits."""
 
+ONE_SIDE_ONLY = "one side has something where the other has nothing"
+
 
 @dataclass(frozen=True, slots=True)
 class SideTable:
@@ -111,7 +113,10 @@ def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
     if math.isnan(estimate):
         return f"{name} is undefined: {first_reason(row['note'], 'undefined')}."
     if math.isinf(estimate):
-        return f"{name} is {number(estimate)}: one side has something where the other has nothing."
+        why = ONE_SIDE_ONLY
+        if "shown_to_one_group" in note_codes(row.get("note")):
+            why = f"{row.get('versus')} is shown an item that {row.get('protected')} never is"
+        return f"{name} is {number(estimate)}: {why}."
     show = estimate_format(template)
     end = "." if math.isnan(chance) or "{chance" in template else f"; {show(chance)} is expected by chance."
     end += _cautions(findings, row)

@@ -36,6 +36,7 @@ REASONS = {
     "satisfied": "no ranking violates the constraint",
     "constant_input": "one of the inputs is constant",
     "nothing_shown": "nothing was shown",
+    "shown_to_one_group": "the versus group is shown an item that the protected group never is",
     "nobody_treated": "nobody was treated",
     "reference": "the reference group, which has no gap to itself",
     "reference_absent": "the reference group is absent",
