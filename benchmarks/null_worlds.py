@@ -242,9 +242,15 @@ def compare_systems(rng: np.random.Generator) -> eh.Result:
 
 
 def agreement(rng: np.random.Generator) -> eh.Result:
-    """Metrics over systems that are alike but for chance."""
-    table = _rankings(rng, 2, 10, 8)
-    return eh.agreement(eh.exposure(table, groups="group", protected="g0", system="system", interval=None, rng=1))
+    """Metrics that know nothing of each other: each is measured on rankings of its own, by systems that are alike."""
+    systems = int(rng.integers(5, 15))
+    results = [
+        eh.exposure(
+            _rankings(rng, 2, 10, systems), groups="group", protected="g0", system="system", metrics=metric, interval=None, rng=1
+        )
+        for metric in ("awrf", "log_dp", "eed")
+    ]  # fmt: skip
+    return eh.agreement(*results, rng=int(rng.integers(1e9)))
 
 
 WORLDS: dict[str, World] = {

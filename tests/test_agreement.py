@@ -13,7 +13,7 @@ from scipy.stats import kendalltau
 import evenhand as eh
 from evenhand.cli import main
 from evenhand.findings import Findings
-from evenhand.metrics.agreement import oriented, places
+from evenhand.metrics.agreement import fairness, oriented, places
 from evenhand.report import table as tables
 from evenhand.report.reproduce import ways
 
@@ -34,7 +34,7 @@ def runs(systems=5, requests=12, seed=0):
 def measured(table, metrics=("awrf", "log_dp", "eed", "eer", "fair(p=0.3)"), **more):
     return eh.exposure(
         table, groups=GROUPS, protected="f", system="run", relevance="relevance", metrics=list(metrics), interval=None,
-        chance=False, **more,
+        **{"chance": False} | more,
     )  # fmt: skip
 
 
@@ -117,10 +117,72 @@ def test_sentences_name_every_two_metrics_once_and_say_what_few_systems_can_show
     four, six = (eh.agreement(measured(runs(systems=n), ["awrf", "log_dp", "eed"]), rng=1) for n in (4, 6))
     assert len(four.sentences()) == 3 + 1
     assert len(six.sentences()) == 3
-    assert four.sentences()[0].startswith("awrf and log_dp ")
+    assert four.sentences()[0].startswith("awrf and log_dp")
     assert "p cannot fall below 0.0833" in four.sentences()[-1]
     tau = four.frame["tau_c"][0]
     assert f"tau-c {tau:.2f}" in four.sentences()[0]
+
+
+def test_metrics_that_order_alike_are_claimed_and_those_that_do_not_are_not():
+    result = measured(runs(8), ["log_dp", "dp", "awrf"])
+    found = eh.agreement(result, rng=1)
+    claims = {(c.metric, c.where["other"]): c for c in found.claims}
+    assert len(claims) == 3
+    made = claims["log_dp", "dp"]
+    assert (made.made, made.direction, made.text) == (True, "higher", "log_dp and dp order the systems alike")
+    assert made.p_adjusted == found.frame["p_adjusted"][0]
+    assert found.headline.startswith(
+        f"{sum(c.direction == 'higher' for c in claims.values())} of 3 pairs of metrics significantly order"
+    )
+    for sentence, claim in zip(found.sentences(), found.claims, strict=True):
+        assert ("not statistically significant" in sentence) is not claim.made
+
+
+@pytest.mark.parametrize("metric", ["dp", "eur", "log_dp", "awrf"])
+def test_a_system_that_never_shows_the_protected_group_is_last(metric):
+    table = pl.concat(
+        [runs(2), runs(1).filter(pl.col("item").replace_strict(GROUPS) != "f").with_columns(run=pl.lit("none"))]
+    )
+    result = measured(table, [metric, "eed"], chance=True)
+    standing = eh.agreement(result).findings.curves["systems"]
+    by_system = {
+        s: f
+        for s, m, f in zip(standing["system"], standing["metric"], standing["fairness"], strict=True)
+        if m == metric
+    }
+    assert min(by_system, key=by_system.get) == "none"
+    assert by_system["none"] == -math.inf
+    swept = eh.sensitivity(
+        eh.exposure, table, groups=GROUPS, protected="f", system="run", relevance="relevance", metrics=metric,
+        vary={"attention": ["log", "rbp(patience=0.8)"]},
+    )  # fmt: skip
+    assert set(swept.frame.filter(system="none")["rank"]) == {3.0}
+    shades = charts_of(result, metric)
+    assert min(shades, key=shades.get) == "none"
+
+
+def charts_of(result, metric):
+    """How dark each system is in the table of systems."""
+    from evenhand.report.charts.registry import KINDS
+    from test_charts import data_of
+
+    (panel,) = KINDS["systems"].draw(result.only(metric).findings).panels
+    return {row["column"]: row["strength"] for row in data_of(panel.chart)}
+
+
+def test_ratios_order_systems_as_their_logarithms_do():
+    values = np.array([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 8.0, math.inf])
+    with np.errstate(divide="ignore"):
+        assert oriented(values, "ideal", 1.0).tolist() == oriented(np.log(values), "ideal", 0.0).tolist()
+    assert places(oriented(values, "ideal", 1.0)).tolist() == [7, 5, 3, 1, 2, 3, 6, 7]
+
+
+def test_what_chance_gives_is_subtracted_where_it_differs_between_systems():
+    row = {"better": "lower", "ideal": 0.0}
+    short, long = {**row, "estimate": 0.30, "chance": 0.29}, {**row, "estimate": 0.20, "chance": 0.10}
+    assert fairness([short, long]).tolist() == pytest.approx([-0.01, -0.1])
+    assert fairness([short, {**long, "chance": 0.29}]).tolist() == [-0.3, -0.2]
+    assert fairness([short, {**long, "chance": math.nan}]).tolist() == [-0.3, -0.2]
 
 
 def test_bad_calls_say_what_to_do():
@@ -152,7 +214,9 @@ def test_sensitivity_repeats_the_audit_and_ranks_the_systems():
     same = found.frame.filter(attention="rbp(patience=0.8)", target="equal")
     assert sorted(same["estimate"]) == pytest.approx(sorted(one["estimate"]))
     awrf = same.filter(metric="awrf").sort("estimate")
-    assert awrf["rank"].to_list() == [1, 2, 3, 4, 5]
+    one = one.filter(metric="awrf")
+    beyond = dict(zip(one["system"], one["estimate"] - one["chance"], strict=False))
+    assert awrf["rank"].to_list() == [1 + sum(other < beyond[s] for other in beyond.values()) for s in awrf["system"]]
     assert found.frame.filter(attention="log", target="population")["tau_c"].to_list() == [1.0] * 10
     stability = found.findings.curves["stability"]
     assert stability["settings"] == [4] * 10

@@ -59,14 +59,15 @@ def test_the_exposure_picture_holds_shares_that_add_up_and_the_target():
 def test_the_system_table_points_the_right_way():
     _, drawn = charts.picture(result_of(metrics=["awrf", "eer", "log_dp", "eed"]).findings, "systems")
     assert list(drawn.table) == ["slice", "awrf ↓", "eer ↑", "log_dp →", "eed ↓"]
-    from evenhand.report.charts.pairs import _fairness, places
+    from evenhand.metrics.agreement import fairness
+    from evenhand.report.charts.pairs import places
 
     def row(value, better, ideal=0.0):
         return {"estimate": value, "better": better, "ideal": ideal}
 
-    assert places(list(map(_fairness, [row(0.1, "lower"), row(0.3, "lower"), row(0.2, "lower")]))) == [1.0, 0.0, 0.5]
-    assert places(list(map(_fairness, [row(0.1, "higher"), row(0.3, "higher")]))) == [0.0, 1.0]
-    assert places(list(map(_fairness, [row(-0.5, "ideal"), row(0.1, "ideal"), row(math.nan, "ideal")]))) == [
+    assert places(fairness([row(0.1, "lower"), row(0.3, "lower"), row(0.2, "lower")])) == [1.0, 0.0, 0.5]
+    assert places(fairness([row(0.1, "higher"), row(0.3, "higher")])) == [0.0, 1.0]
+    assert places(fairness([row(-0.5, "ideal"), row(0.1, "ideal"), row(math.nan, "ideal")])) == [
         0.0,
         1.0,
         0.0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +15,7 @@ from evenhand.audits.declare import Call, audit
 from evenhand.audits.parameters import Seed, Takes
 from evenhand.audits.systems import Standing, named, opened, standings
 from evenhand.cards import Between
+from evenhand.claims import Candidate, direction_of
 from evenhand.errors import EvenhandError
 from evenhand.intervals.difference import holm
 from evenhand.metrics.agreement import EXACT, both_known, tau_c, tau_c_p
@@ -82,7 +83,21 @@ def agreement(
         for j, metric in enumerate(s.metrics)
     ]
     curves = {"systems": as_columns((*others, "system", "metric", "value", "fairness"), points)}
-    return call.result(columns, backend=read[0].backend, slices=others, curves=curves, facts=facts)
+    claims = _claims(columns, others)
+    return call.result(columns, backend=read[0].backend, slices=others, curves=curves, facts=facts, claims=claims)
+
+
+def _claims(columns: Mapping[str, Sequence[Any]], others: Sequence[str]) -> list[Candidate]:
+    """For every two metrics, whether they order the systems alike or in reverse; both orders of two are one question."""
+    candidates: dict[tuple[Any, ...], Candidate] = {}
+    for r in (dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)):
+        first, second, where = r["metric"], r["other"], {name: r[name] for name in others}
+        order = "alike" if r["tau_c"] > 0 else "in reverse"
+        text = f"{first} and {second} order the systems {order}"
+        otherwise = f"{first} and {second}: no significant agreement on the order of the systems"
+        candidate = Candidate(r["p"], direction_of(r["tau_c"]), text, otherwise, first, None, where | {"other": second})
+        candidates.setdefault((*where.values(), frozenset((first, second))), candidate)
+    return [c for c in candidates.values() if not math.isnan(c.p)]
 
 
 def _pairs(standing: Standing, draws: int, seed: int) -> list[tuple[Any, ...]]:

@@ -27,7 +27,7 @@ from evenhand.intervals.kinds import percentile_ends
 from evenhand.intervals.paired import Difference, Draws, paired_difference
 from evenhand.intervals.rules import ANYTHING
 from evenhand.labels import match
-from evenhand.metrics.agreement import oriented
+from evenhand.metrics.agreement import fairness
 from evenhand.report.table import render_systems
 from evenhand.results import COMPARED, Result, difference_claims, difference_of
 from evenhand.tallies.crosstab import ResampledLists
@@ -276,8 +276,8 @@ class Systems:
         points = []
         for (where, metric, group), by_system in self.rows.items():
             measured = {s: by_system[s] for s in chosen if s in by_system}
-            fairness = {s: float(oriented(r["estimate"], r["better"], r["ideal"])) for s, r in measured.items()}
-            order = sorted(measured, key=lambda s: -np.nan_to_num(fairness[s], nan=-np.inf))
+            standing = dict(zip(measured, fairness(list(measured.values())).tolist(), strict=True))
+            order = sorted(measured, key=lambda s: (math.isnan(standing[s]), -standing[s]))
             letters = letters_of(order, differing.get((where, metric, group), set()))
             points += [
                 (*where, metric, group, r["better"], str(s), r["estimate"], letters.get(s, ""))

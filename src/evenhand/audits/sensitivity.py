@@ -77,9 +77,9 @@ def sensitivity(call: Call, /, of: Of, table: Rankings, *, vary: Vary, rng: Seed
         raise EvenhandError(f"of={of!r} is no audit of several systems. Pass eh.exposure, eh.prefix or eh.pairwise.")
     repeated = find(name)
     settings = _settings(repeated, vary, roles)
-    # Only the order of systems is read, so intervals and chance levels are left out unless asked for.
+    # Only the order of systems is read: no intervals unless asked for, and few draws for what chance gives.
     parameters = repeated.parameters
-    quick = {"interval": None, "chance": False if name == "exposure" else None, "rng": call.seed}
+    quick = {"interval": None, "chance": True if name == "exposure" else "permutation(99)", "rng": call.seed}
     fixed = {k: v for k, v in quick.items() if k in parameters and k not in vary} | roles
     experiments: list[tuple[tuple[str, ...], Standing]] = []
     backend: Any = "polars"

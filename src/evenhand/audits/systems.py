@@ -14,7 +14,7 @@ from evenhand.audits.parameters import Takes
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
-from evenhand.metrics.agreement import oriented
+from evenhand.metrics.agreement import fairness
 from evenhand.results import Result, load
 from evenhand.tallies.slices import Label
 
@@ -50,14 +50,14 @@ class Standing:
         """From rows of a frame by metric and system."""
         metrics = tuple(dict.fromkeys(name for name, _ in cells))
         systems = tuple(dict.fromkeys(system for _, system in cells))
-        values, fairness = np.full((2, len(systems), len(metrics)), np.nan)
-        rows = {}
-        for (name, system), row in cells.items():
-            i, j = systems.index(system), metrics.index(name)
-            rows[i, j] = row
-            values[i, j] = np.nan if row["estimate"] is None else row["estimate"]
-            fairness[i, j] = oriented(values[i, j], row["better"], row["ideal"])
-        return cls(where, systems, metrics, values, fairness, rows)
+        values, standing = np.full((2, len(systems), len(metrics)), np.nan)
+        rows = {(systems.index(system), metrics.index(name)): row for (name, system), row in cells.items()}
+        for j in range(len(metrics)):
+            measured = [i for i in range(len(systems)) if (i, j) in rows]
+            of_metric = [rows[i, j] for i in measured]
+            values[measured, j] = [np.nan if row["estimate"] is None else row["estimate"] for row in of_metric]
+            standing[measured, j] = fairness(of_metric)
+        return cls(where, systems, metrics, values, standing, rows)
 
 
 def system_column(findings: Findings) -> str:

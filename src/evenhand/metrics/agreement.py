@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 from typing import Any
 
@@ -80,17 +81,45 @@ def tau_c_p(a: Floats, b: Floats, draws: int, rng: np.random.Generator) -> float
 def oriented(values: Any, better: str, ideal: Any) -> Floats:
     """Values turned so that larger is fairer, to twelve digits so that equal ones tie.
 
+    A ratio (ideal 1) is turned to -|ln x|: half is as far from parity as double, and 0 is as bad as infinity.
+
     >>> oriented([0.2, -0.5], "ideal", 0.0).tolist(), oriented([0.2, 0.5], "lower", 0.0).tolist()
     ([-0.2, -0.5], [-0.2, -0.5])
+    >>> oriented([0.0, 0.5, 1.0, 2.0], "ideal", 1.0).round(3).tolist()
+    [-inf, -0.693, -0.0, -0.693]
     """
-    x = np.asarray(values, dtype=np.float64)
+    x, neutral = np.asarray(values, dtype=np.float64), np.asarray(ideal, dtype=np.float64)
     if better == "ideal":
-        x = -np.abs(x - np.asarray(ideal, dtype=np.float64))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            x = -np.abs(np.where(neutral == 1, np.log(x), x - neutral))
     elif better == "lower":
         x = -x
     elif better != "higher":
         return np.full(x.shape, np.nan)
     return np.array([float(f"{v:.12g}") for v in x.reshape(-1)]).reshape(x.shape)
+
+
+def fairness(rows: Sequence[Mapping[str, Any]]) -> Floats:
+    """How fair each system is by one metric: its rows, turned so that larger is fairer.
+
+    Where the level expected by chance differs between systems (lists of other lengths, groups of other sizes), it is
+    subtracted first: it says nothing about the order that a system chose. A value that is exactly its chance level is that
+    of lists with one group only, which no order can change: such a system is last.
+
+    >>> rows = [{"estimate": 0.3, "chance": 0.29}, {"estimate": 0.2, "chance": 0.1}, {"estimate": 0.4, "chance": 0.4}]
+    >>> fairness([{**row, "better": "lower", "ideal": 0.0} for row in rows]).tolist()
+    [-0.01, -0.1, -inf]
+    """
+    names = ("estimate", "chance", "ideal")
+    estimates, chances, ideals = (
+        np.array([np.nan if row.get(name) is None else row[name] for row in rows], dtype=np.float64) for name in names
+    )
+    better = rows[0]["better"] if rows else ""
+    known = chances[~np.isnan(estimates)]
+    # beyond nine digits they differ by rounding only
+    if np.isnan(known).any() or len({f"{chance:.9g}" for chance in known}) < 2:
+        return oriented(estimates, better, ideals)
+    return np.where(np.isclose(estimates, chances, rtol=1e-9), -np.inf, oriented(estimates - chances, better, 0.0))
 
 
 def places(fairness: Floats) -> Floats:

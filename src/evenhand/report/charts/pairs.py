@@ -9,14 +9,16 @@ from typing import Any
 from evenhand.cards import REGISTRY, parse_metric
 from evenhand.findings import Findings, label
 from evenhand.findings import number as read_number
+from evenhand.metrics.agreement import fairness
 from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, distinct, drawable, split
 from evenhand.report.charts.shapes import squares
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.table import ARROWS
+from evenhand.report.words.comparisons import agreement_count
 from evenhand.report.words.headlines import is_finite
 from evenhand.report.words.labels import Row, slice_labels
 from evenhand.report.words.phrases import metric_title, value_text
-from evenhand.report.words.text import number, percent
+from evenhand.report.words.text import counted, number, percent
 
 ARROWS_NOTE = "↓ lower is fairer, ↑ higher is fairer, → closer to the ideal is fairer."
 
@@ -34,7 +36,7 @@ def systems(findings: Findings) -> Picture:
     by_metric = split(zip(slice_labels(findings), findings.rows(), strict=True), lambda pair: pair[1]["metric"])
     for metric, of_metric in list(by_metric.items())[: SIZES.metrics]:
         heading = f"{metric} {ARROWS.get(of_metric[0][1]['better'], '')}".strip()
-        for (where, row), place in zip(of_metric, places([_fairness(r) for _, r in of_metric]), strict=True):
+        for (where, row), place in zip(of_metric, places(fairness([r for _, r in of_metric]).tolist()), strict=True):
             text = value_text(row["estimate"], metric) if not math.isnan(read_number(row["estimate"])) else "–"
             cells.append(
                 {
@@ -59,17 +61,11 @@ def systems(findings: Findings) -> Picture:
         drawn, down=headings if few else shown, across=shown if few else headings, titles=(None, None), strongest=0.45, each=26,
         least=90, tips={"label": " ", "column": " ", "series": "metric", "text": "value"},
     )  # fmt: skip
-    firsts = {
-        name: sum(c["strength"] == 1.0 for c in of_name)
-        for name, of_name in split(cells, lambda c: c["system"]).items()
-    }
-    best = max(firsts, key=lambda name: firsts[name], default="")
     text = (
-        f"{best} has the fairest value on {firsts[best]} of {len(headings)} metrics."
-        if best and firsts[best]
-        else "No system has a number."
+        f"{counted(len(names), 'system')} by {counted(len(headings), 'metric')}; eh.compare tests which of them differ."
     )
-    return Picture((panel,), table, text, f"{ARROWS_NOTE} Shades rank the systems on each metric separately.")
+    note = f"{ARROWS_NOTE} Shades rank the systems on each metric separately, less what is expected by chance where that differs."
+    return Picture((panel,), table, text, note)
 
 
 def places(fairness: Sequence[float]) -> list[float]:
@@ -77,14 +73,6 @@ def places(fairness: Sequence[float]) -> list[float]:
     levels = sorted({f for f in fairness if not math.isnan(f)})
     span = max(1, len(levels) - 1)
     return [0.0 if math.isnan(f) else 1.0 if len(levels) == 1 else levels.index(f) / span for f in fairness]
-
-
-def _fairness(row: Row) -> float:
-    """Larger is fairer, whichever way the metric points."""
-    value, ideal = read_number(row["estimate"]), read_number(row["ideal"])
-    if row["better"] == "ideal" and not math.isnan(ideal):
-        return -abs(value - ideal)
-    return {"higher": value, "lower": -value}.get(row["better"], math.nan)
 
 
 def _diagonal(down: Sequence[str], across: Sequence[str]) -> list[str]:
@@ -103,7 +91,7 @@ def agreement(findings: Findings) -> Picture:
     experiments = split(rows, findings.slice_label)
     panels = [_taus(part, where) for where, part in list(experiments.items())[: SIZES.panels]]
     table = columns_of(rows, *(name for name in findings.columns if name != "note"))
-    return Picture(tuple(panels), table, _agreement_in_words(rows), _few(rows, len(experiments)))
+    return Picture(tuple(panels), table, agreement_count(findings), _few(rows, len(experiments)))
 
 
 def _taus(rows: Sequence[Row], where: str) -> Panel:
@@ -139,7 +127,7 @@ def comparison(findings: Findings) -> Picture:
     for where, part in list(experiments.items())[: SIZES.panels // 2]:
         panels += [_values(by_experiment.get(where, []), where), _taus(part, where)]
     note = f"{ARROWS_NOTE} {_few(rows, len(experiments))}"
-    return Picture(tuple(panels), columns, _agreement_in_words(rows), note)
+    return Picture(tuple(panels), columns, agreement_count(findings), note)
 
 
 def _values(points: Sequence[Row], where: str) -> Panel:
@@ -151,9 +139,9 @@ def _values(points: Sequence[Row], where: str) -> Panel:
         arrow = ""
         if metric.partition("(")[0].partition("@")[0] in REGISTRY:
             arrow = ARROWS.get(parse_metric(metric).better, "")
-        fairness = [read_number(p["fairness"]) for p in of_metric]
-        levels = len({f for f in fairness if not math.isnan(f)})
-        for p, place in zip(of_metric, places(fairness) if levels > 1 else [0.0] * len(of_metric), strict=True):
+        standing = [read_number(p["fairness"]) for p in of_metric]
+        levels = len({f for f in standing if not math.isnan(f)})
+        for p, place in zip(of_metric, places(standing) if levels > 1 else [0.0] * len(of_metric), strict=True):
             value = read_number(p["value"])
             short = f"{value:.3f}" if abs(value) < 1 else f"{value:.3g}"
             text = "–" if math.isnan(value) else short if is_narrow else value_text(value, metric)
@@ -163,19 +151,6 @@ def _values(points: Sequence[Row], where: str) -> Panel:
         cells, down=distinct(c["label"] for c in cells), across=distinct(c["column"] for c in cells), titles=(None, None),
         strongest=0.45, each=26, least=90, tips={"label": " ", "column": " ", "text": "value"}, title=where,
     )  # fmt: skip
-
-
-def _agreement_in_words(rows: Sequence[Row]) -> str:
-    defined = [r for r in rows if is_finite(r["tau_c"])]
-    if not defined:
-        return "No two metrics can be compared: too few systems, or constant values."
-    best, worst = (pick(defined, key=lambda r: read_number(r["tau_c"])) for pick in (max, min))
-    reverse = sum(read_number(r["tau_c"]) < 0 for r in defined)
-    return (
-        f"{best['metric']} and {best['other']} order the systems most alike (tau-c {number(best['tau_c'])}), {worst['metric']} and "
-        f"{worst['other']} least ({number(worst['tau_c'])}); {percent(reverse / len(defined))} of pairs of metrics disagree (tau-c "
-        "below 0)."
-    )
 
 
 def _few(rows: Sequence[Row], experiments: int) -> str:

@@ -15,6 +15,7 @@ from evenhand.report.words.phrases import distinct_texts, metric_title, value_fo
 from evenhand.report.words.sentences import SentenceWriter
 from evenhand.report.words.text import (
     capitalized,
+    counted,
     first_reason,
     in_words,
     number,
@@ -150,23 +151,10 @@ class AgreementSentences(SentenceWriter, audit="agreement"):
         return [*(_pair(findings, row) for row in rows), *_few_systems(rows)]
 
     def key_sentences(self, findings: Findings) -> list[str]:
-        """The most and the least alike, how many agree, and how many significantly."""
+        """The five pairs with the smallest p; the headline counts those that are significant."""
         rows = unordered_pairs(findings)
-        defined = [row for row in rows if is_finite(row["tau_c"])]
-        if len(defined) <= 3:
-            return self.sentences(findings)
-        taus = [read_number(row["tau_c"]) for row in defined]
-        most, least = defined[taus.index(max(taus))], defined[taus.index(min(taus))]
-        alike, opposed = sum(tau >= 0.5 for tau in taus), sum(tau <= -0.5 for tau in taus)
-        significant = sum(float(row["p"]) < 0.05 for row in defined)
-        lost = f" {len(rows) - len(defined):,} pairs cannot be compared." if len(defined) < len(rows) else ""
-        return [
-            f"{alike:,} of {len(defined):,} pairs of metrics order the systems alike (tau-c of 0.5 or more), {opposed:,} in reverse "
-            f"(-0.5 or less); {significant:,} are significant at 5%, unadjusted for the number of pairs.{lost}",
-            f"Most alike: {_pair(findings, most)}",
-            f"Least alike: {_pair(findings, least)}",
-            *_few_systems(rows),
-        ]
+        first = sorted(rows, key=lambda row: (not is_finite(row["p"]), row["p_adjusted"]))[:5]
+        return [*(_pair(findings, row) for row in first), *_few_systems(rows)]
 
 
 def unordered_pairs(findings: Findings) -> list[Row]:
@@ -184,13 +172,30 @@ def _pair(findings: Findings, row: Row) -> str:
     pair, tau = f"{row['metric']} and {row['other']}", read_number(row["tau_c"])
     if math.isnan(tau):
         return f"{lead}{pair} cannot be compared: {first_reason(row['note'])}."
-    systems = int(row["systems"])
-    if abs(tau) >= 1 - 1e-9:
-        order = f"order all {systems} systems {'alike' if tau > 0 else 'in reverse'}"
-    else:
-        agree = "hardly agree" if abs(tau) < 0.5 else "mostly agree" if tau > 0 else "mostly disagree"
-        order = f"{agree} on the order of {systems} systems"
-    return f"{lead}{pair} {order} (tau-c {tau:.2f}, {p_text(float(row['p']))})."
+    claim, systems = findings.claim(row), int(row["systems"])
+    numbers = f"tau-c {tau:.2f} over {systems} systems, adjusted {p_text(float(row['p_adjusted']))}"
+    if claim is None or not claim.made:
+        return f"{lead}{pair}: {numbers}, {NOT_SIGNIFICANT}."
+    return f"{lead}{claim.text} ({numbers})."
+
+
+def agreement_count(findings: Findings) -> str:
+    """How many pairs of metrics order the systems alike and how many in reverse, by their claims."""
+    rows, claims = unordered_pairs(findings), findings.claims
+    if not claims:
+        return "No two metrics can be compared: too few systems, or constant values."
+    alike, opposed = (sum(claim.direction == side for claim in claims) for side in ("higher", "lower"))
+    lost = f" {len(rows) - len(claims):,} cannot be compared." if len(claims) < len(rows) else ""
+    pairs = f"{counted(len(claims), 'pair')} of metrics"
+    if not alike and not opposed:
+        return f"No significant agreement on the order of the systems among {pairs}.{lost}"
+    return f"{alike:,} of {pairs} significantly order the systems alike, {opposed:,} in reverse.{lost}"
+
+
+@headline("agreement")
+def _agreement(findings: Findings) -> Headline:
+    rest = len(findings.claims) - sum(claim.made for claim in findings.claims)
+    return Headline(agreement_count(findings), f"{rest:,} not statistically significant" if rest else "")
 
 
 def _few_systems(rows: Sequence[Row]) -> list[str]:
