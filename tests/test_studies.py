@@ -28,16 +28,22 @@ def made(seed, holds=True):
     )  # fmt: skip
 
 
-def test_verdicts_are_counted_over_the_seeds_in_which_the_question_can_be_put():
+def test_seeds_that_cannot_tell_are_counted_as_such():
     found = over_seeds(made, [1, 2, 3])
-    assert [c.verdict for c in found.claims] == ["yes", "in some", "no", "cannot be measured", "yes"]
-    assert [c.in_seeds for c in found.claims] == ["3 of 3", "2 of 3", "0 of 2", "", "3 of 3"]
+    assert [c.verdict for c in found.claims] == ["yes", "in some", "no", "cannot be told", "yes"]
+    assert [c.in_seeds for c in found.claims] == [
+        "3 of 3",
+        "2 of 3",
+        "0 of 3, 1 cannot tell",
+        "0 of 3, 3 cannot tell",
+        "3 of 3",
+    ]
     assert found.seeds == (1, 2, 3)
     assert "seeds 1 to 3" in found.setting
     moved = found.tables[-1]
     assert moved.rows == (
         ("by seed", "yes: 1", "no: 2", "yes: 3"),
-        ("sometimes there", "cannot be measured: ", "no: ", "no: "),
+        ("sometimes there", "cannot be told: ", "no: ", "no: "),
     )
 
 
@@ -53,7 +59,7 @@ def test_no_seed_or_one_twice_is_refused(seeds):
 
 def test_checks_of_ours_never_count_among_the_findings_of_the_source():
     text = made(2, holds=False).to_text()
-    assert "Of 4 findings that the source states, 1 comes out, 2 do not, 1 cannot be measured." in text
+    assert "Of 4 findings that the source states, 1 comes out, 2 do not, 1 cannot be told." in text
     assert "Of 1 check of our own, 0 come out, 1 does not." in text
     assert text.index("by seed") < text.index("Of 1 check") < text.rindex("(not")
 
@@ -62,7 +68,7 @@ def test_the_tally_of_several_seeds_says_all_some_and_none():
     found = over_seeds(made, [1, 2])
     stated = [c for c in found.claims if not c.is_ours]
     assert count(stated) == (
-        "Of 4 findings that the source states, 1 comes out in all 2 seeds, 1 in some, 1 in none, 1 cannot be measured."
+        "Of 4 findings that the source states, 1 comes out in all 2 seeds, 1 in some, 1 in none, 1 cannot be told."
     )
 
 
@@ -75,7 +81,7 @@ def test_what_counts_as_about_and_the_caveats_stand_in_every_form():
     assert "about 2 (counts if 1 or 3)" in found.to_text("markdown")
     page = found.to_html()
     assert "All of it is made up." in page
-    assert "in 1 of 2 seeds" in page
+    assert "in 1 of 2" in page
     whole = json.loads(found.to_text("json"))
     assert whole["caveats"] == ["All of it is made up."]
     assert whole["seeds"] == [1, 2]

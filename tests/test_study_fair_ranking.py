@@ -100,12 +100,12 @@ def test_agreement_is_compared_across_several_experiments_and_not_claimed_from_o
     assert main([*words, "--data", one, "--data", two]) == 0
     found = json.loads(capsys.readouterr().out)
     across = [f for f in found["findings"] if f["where"] == "section 3.3"]
-    assert [f["comes out"] for f in across[:2]] != ["cannot be measured"] * 2
+    assert [f["comes out"] for f in across[:2]] != ["cannot be told"] * 2
     taus = found["tables"]["Kendall's tau-c between metrics, over systems"]
     assert {"one", "two"} <= set(taus[0])
     assert main([*words, "--data", one]) == 0
     alone = json.loads(capsys.readouterr().out)["findings"]
-    assert {f["comes out"] for f in alone if f["where"] == "section 3.3"} == {"cannot be measured"}
+    assert {f["comes out"] for f in alone if f["where"] == "section 3.3"} == {"cannot be told"}
 
 
 def test_columns_of_a_table_may_have_other_names_than_their_roles(tmp_path, capsys):

@@ -45,7 +45,7 @@ def table(found, start):
 
 def test_every_stated_finding_has_a_row_with_a_measurement_and_a_verdict(found):
     assert len(found.claims) == len(FINDINGS)
-    assert all(c.measured and c.where and c.verdict in ("yes", "no", "cannot be measured") for c in found.claims)
+    assert all(c.measured and c.where and c.verdict in ("yes", "no", "cannot be told") for c in found.claims)
 
 
 def test_what_does_not_come_out_is_printed_as_such(found):
@@ -116,7 +116,7 @@ def test_a_claim_is_read_off_the_numbers(found):
 
 def test_a_finding_about_sources_that_are_off_cannot_be_measured():
     month = measure(log_of_platform(platform(500, rng=1, mix={"in_network": 1})), interval=None, seed=1)
-    assert out_of_network_is_more_skewed(month).verdict == "cannot be measured"
+    assert out_of_network_is_more_skewed(month).verdict == "cannot be told"
 
 
 def test_orders_are_alike_by_their_pairs():
@@ -345,13 +345,13 @@ def test_rows_of_no_source_are_left_out_where_that_is_asked():
 def test_of_intervals_that_overlap_nobody_says_which_is_more_skewed():
     own = study(data=small_log(), unit="who", amount="n", source="via", in_network="x")
     claim = next(c for c in own.claims if c.statement.startswith("Out-of-network"))
-    assert claim.verdict == "cannot be measured"
+    assert claim.verdict == "cannot be told"
     assert "whose intervals overlap" in claim.measured
 
 
 def test_nothing_is_read_off_a_handful_of_units():
     own = study(data=pl.DataFrame({"who": ["a"], "n": [3]}), unit="who", amount="n")
-    assert {(c.measured, c.verdict) for c in own.claims} == {("fewer than 30 units", "cannot be measured")}
+    assert {(c.measured, c.verdict) for c in own.claims} == {("fewer than 30 units", "cannot be told")}
 
 
 def test_the_word_none_of_the_command_line_is_no_population(tmp_path, capsys):

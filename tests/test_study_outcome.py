@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,8 @@ import pytest
 import evenhand as eh
 from evenhand.cli import main
 from evenhand.studies import outcome, outcome_log
+from evenhand.studies import outcome_findings as findings
+from evenhand.studies.study import Replicates, result_from_rows
 
 
 @pytest.mark.slow
@@ -23,9 +26,7 @@ def test_the_study_says_what_comes_out_and_what_does_not(tmp_path, monkeypatch):
         "One bar for both groups",
         "The marginal outcomes agree",
         "Precision can be equal",
-        "Men, under-scored, realise higher",
         "The gap found is the gap",
-        "Women, under-scored, realise higher",
         "A scoring bias is found",
         "Equalised odds can hold although",
     ):
@@ -33,7 +34,6 @@ def test_the_study_says_what_comes_out_and_what_does_not(tmp_path, monkeypatch):
     for start in (
         "Scores q for one group and 1 - q",
         "Re-ranked without the bias, men move up",
-        "The same procedure shows no rise",
     ):
         assert not any(holds for says, holds in verdicts.items() if says.startswith(start)), start
     written = {path.name for path in found.write(tmp_path)}
@@ -42,8 +42,8 @@ def test_the_study_says_what_comes_out_and_what_does_not(tmp_path, monkeypatch):
 
 def test_small_worlds_are_judged_by_four_measures():
     rates = outcome.rates_of({"bias": {"female": 1.0}}, 3, 1)
-    assert rates.joint == 1.0
-    assert all(0 <= value <= 1 for value in rates.cells())
+    assert rates.joint == rates.worlds == 3
+    assert all(0 <= calls <= 3 for calls in rates.cells())
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_a_table_of_ones_own_gives_all_figures_and_findings_in_one_command(admis
     assert verdicts[outcome_log.SIZE]["comes out"] == "yes"
     assert verdicts["With slots given again, some group's slots change beyond chance"]["comes out"] == "yes"
     for says, *_ in outcome_log.TRUTH:
-        assert verdicts[says]["comes out"] == "cannot be measured"
+        assert verdicts[says]["comes out"] == "cannot be told"
     assert {"role": "score", "column or value": "marks"} in found["tables"]["Columns by role"]
     test = eh.outcome_test(
         admissions, score="marks", outcome="passed", group="race", reference="a", treated="let_in", request="school",
@@ -104,7 +104,7 @@ def test_what_a_table_does_not_hold_is_not_claimed(admissions, capsys):
         "joint test in 2 of 2 slices"
     )
     assert "a weight makes a row stand for several" in found["The outcome changes less than the slots"]["measured"]
-    assert found["The outcome changes less than the slots"]["comes out"] == "cannot be measured"
+    assert found["The outcome changes less than the slots"]["comes out"] == "cannot be told"
 
 
 def test_roles_that_are_missing_or_without_a_table_are_refused_in_flags(admissions, capsys):
@@ -144,4 +144,76 @@ def test_a_slice_in_which_nothing_can_be_tested_does_not_stop_the_others():
         }
     )
     found = outcome.study(data=table, score="score", outcome="outcome", group="group", by="land")
-    assert any(claim.holds is not None for claim in found.claims)
+    assert any("b, land=x" in claim.measured for claim in found.claims)
+
+
+def test_where_the_bias_is_the_other_way_round_every_finding_says_no(monkeypatch):
+    monkeypatch.setattr(outcome, "BATCHES", 2)
+    jobs = outcome._notifications(600, {"female": 1.5}, 1)
+    people = outcome._ranking(600, {"male": 1.5, "unknown": -1.5}, 2)
+    told = {c.statement: c.holds for c in (*findings._notifications(jobs, jobs), *findings._ranking(people))}
+    is_no = [says for says, holds in told.items() if holds is False]
+    for start in (
+        "Men, under-scored",
+        "The gap in the marginal",
+        "Without the bias",
+        "Women, under-scored",
+        "Outcomes differ",
+    ):
+        assert any(says.startswith(start) for says in is_no), (start, told)
+    assert told["The under-scored groups gain slots"] is False
+
+
+def test_a_fair_marketplace_decides_nothing(monkeypatch):
+    monkeypatch.setattr(outcome, "BATCHES", 2)
+    fair = outcome._notifications(300, {}, 1)
+    told = {c.statement: c.holds for c in findings._notifications(fair, fair)}
+    assert told["The gap in the marginal decile is positive and significant"] is None
+    assert told["Without the bias men and unknown gain notifications, women lose them"] is None
+    assert told["Men, under-scored, realise higher outcomes in every decile, the marginal one included"] is None
+
+
+@pytest.mark.parametrize(("calls", "holds"), [(8, True), (30, False), (16, None)])
+def test_rates_of_worlds_come_out_do_not_or_cannot_be_told(calls, holds):
+    silent, loud = findings.Rates(200, calls, calls, 100, 100), findings.Rates(200, 180, 180, 180, 180)
+    names = ("nothing", "other qualifications", "very other qualifications", "human bias")
+    claims = findings._measures({**dict.fromkeys(names, silent), "scoring bias": loud})
+    assert [c.holds for c in claims] == [holds, holds, True, True, holds, True]
+    flipped = findings._measures(
+        {**dict.fromkeys(names, replace(silent, precision=10, odds=10)), "scoring bias": silent}
+    )
+    assert [c.holds for c in flipped] == [holds, holds, False, False, False, False]
+
+
+def test_a_rise_of_another_size_than_stated_is_a_no():
+    def reallocated(rise, moved):
+        rows = [
+            {"metric": "outcome_relative_change", "estimate": rise},
+            {"metric": "slots_relative_change", "estimate": moved},
+        ]
+        result = result_from_rows("outcome_test", "", (), [{**r, "group": None, "units": 1} for r in rows])
+        return findings.Reallocated(result, result)
+
+    def told(*rises, moved=0.1):
+        parts = [reallocated(rise, moved) for rise in rises]
+        return [c.holds for c in findings._outcome_rises(Replicates(parts[0], parts[1:]))]
+
+    assert told(0.01, 0.0101, 0.0099, 0.01) == [True, True, True]
+    assert told(0.5, 0.501, 0.499, 0.5) == [False, False, False]
+    assert told(0.01, 0.2, -0.2, 0.01)[0] is None
+
+
+def test_a_table_in_which_nothing_differs_says_no_where_it_is_large_and_nothing_where_it_is_small():
+    rng = np.random.default_rng(1)
+
+    def verdicts(rows):
+        score = rng.random(rows)
+        table = pl.DataFrame(
+            {"s": score, "y": (rng.random(rows) < 0.5).astype(float), "g": rng.choice(["a", "b"], rows)}
+        )
+        own = outcome.study(data=table, score="s", outcome="y", group="g")
+        return {c.statement: c.holds for c in own.claims}
+
+    small, large = verdicts(300), verdicts(60_000)
+    differ = "Outcomes differ at equal score along the scores"
+    assert (small[differ], large[differ]) == (None, False)

@@ -8,21 +8,36 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 import evenhand as eh
-from evenhand.studies.study import Claim, Row, ends, select, with_interval
+from evenhand.studies.study import Claim, Replicates, Row, above, ends, every, rate_above, select, with_interval
+
+
+@dataclass(frozen=True)
+class Reallocated:
+    """Slots given again as in the paper (`printed`), and to candidates from one bin below the bar only (`bounded`)."""
+
+    printed: eh.Result
+    bounded: eh.Result
+
+    def rise(self, how: str) -> float:
+        """Relative change of the outcome of all slots."""
+        return float(select(getattr(self, how), "outcome_relative_change")[0]["estimate"])
+
+    def moved(self, how: str) -> float:
+        """Largest relative change of a group's slots."""
+        return max(abs(float(r["estimate"])) for r in select(getattr(self, how), "slots_relative_change"))
 
 
 @dataclass(frozen=True)
 class Audit:
-    """A marketplace, its test, the test of true qualifications, and slots given again in three ways.
+    """A marketplace, its test, the test of true qualifications, and slots given again.
 
-    `printed`: as in the paper; `bounded`: candidates from one bin below the bar only; `honest`: that, with two folds.
+    `slots` also without a batch of requests each; `honest`: from one bin below the bar only, with two folds.
     """
 
     data: pl.DataFrame
     test: eh.Result
     truth: eh.Result
-    printed: eh.Result
-    bounded: eh.Result
+    slots: Replicates[Reallocated]
     honest: eh.Result
 
     @property
@@ -32,16 +47,26 @@ class Audit:
 
 @dataclass(frozen=True)
 class Rates:
-    """Share of worlds that each measure calls unfair."""
+    """How many of the worlds each measure calls unfair."""
 
     worlds: int
-    joint: float
-    marginal: float
-    precision: float
-    odds: float
+    joint: int
+    marginal: int
+    precision: int
+    odds: int
 
-    def cells(self) -> tuple[float, float, float, float]:
+    def cells(self) -> tuple[int, int, int, int]:
         return self.joint, self.marginal, self.precision, self.odds
+
+    def text(self, measure: str) -> str:
+        return f"{getattr(self, measure) / self.worlds:.1%}"
+
+    def above(self, measure: str, bound: float) -> bool | None:
+        return rate_above(getattr(self, measure), self.worlds, bound)
+
+    def is_silent(self, measure: str) -> bool | None:
+        """Whether a 5% test is surely below `MOST` of worlds; no if it is surely above 5%."""
+        return True if self.above(measure, MOST) is False else False if self.above(measure, 0.05) else None
 
 
 def claims(jobs: Audit, fair: Audit, people: Audit, rates: Mapping[str, Rates]) -> tuple[Claim, ...]:
@@ -79,14 +104,29 @@ def _listed(moves: Sequence[Move], form: str = "+,.0f") -> str:
     )
 
 
-def _deciles_in_which(result: eh.Result, group: str, other: str) -> tuple[int, int]:
-    """In how many deciles the mean outcome of a group is above another's, and how many there are."""
-    pairs = zip(*(select(result, "mean_outcome", group=g) for g in (group, other)), strict=True)
-    higher = [a["estimate"] > b["estimate"] for a, b in pairs]
-    return sum(higher), len(higher)
+def _as_stated(moves: Sequence[Move], stated: Sequence[int]) -> bool | None:
+    """Whether every group moves as stated: no if one significantly moves the other way."""
+    pairs = [(move.sign, sign) for move, sign in zip(moves, stated, strict=True)]
+    return every(None if sign == 0 else sign == expected for sign, expected in pairs)
+
+
+def is_positive(gap: Row, p: str = "p") -> bool | None:
+    """Whether a gap is significantly above zero, or below it."""
+    return None if not gap[p] < 0.05 else bool(gap["estimate"] > 0)
+
+
+def _in_every_decile(result: eh.Result, group: str) -> tuple[str, bool | None]:
+    """Whether a group's outcome is above the reference's in each decile at equal score; no if it is below in one."""
+    rows = select(result, "outcome_gap", group=group)
+    higher = [is_positive(r) for r in rows]
+    lower = any(is_positive(r, "p_adjusted") is False for r in rows)
+    text = f"higher in {sum(r['estimate'] > 0 for r in rows)} of {len(rows)} deciles, significantly in {higher.count(True)}"
+    return text, False if lower else True if all(higher) else None
 
 
 BEYOND = "each beyond its band of chance"
+EVERY = "significantly in each; no if significantly lower in one"
+MOST = 0.10  # of worlds: twice what a 5% test calls by chance
 
 
 def _toys() -> tuple[Claim, ...]:
@@ -112,62 +152,62 @@ def _toys() -> tuple[Claim, ...]:
 
 
 def _notifications(jobs: Audit, fair: Audit) -> tuple[Claim, ...]:
-    higher, deciles = _deciles_in_which(jobs.test, "male", "female")
     first = select(jobs.test, "outcome_gap", group="male")[0]
     slots = _moves(jobs.honest, ("male", "unknown", "female"))
-    unbiased = select(fair.bounded, "outcome_relative_change")[0]["estimate"]
     return (
         Claim(
             "Men, under-scored, realise higher outcomes in every decile, the marginal one included", "4.1, fig. 4",
-            "systematically higher", f"in {higher} of {deciles} deciles", higher == deciles,
+            "systematically higher", *_in_every_decile(jobs.test, "male"), counts=EVERY,
         ),
         Claim(
             "The gap in the marginal decile is positive and significant", "4.1, fig. 5", "positive, significant",
-            f"{first['estimate']:.4f} (p = {first['p']:.4f})", first["estimate"] > 0 and first["p"] < 0.05,
+            f"{first['estimate']:.4f} (p = {first['p']:.4f})", is_positive(first),
         ),
         _size(jobs, "male", "4.1"),
         Claim(
             "Without the bias men and unknown gain notifications, women lose them", "4.1", "up, up, down",
-            _listed(slots), [move.sign for move in slots] == [1, 1, -1], counts=BEYOND,
+            _listed(slots), _as_stated(slots, (1, 1, -1)), counts=BEYOND,
         ),
-        *_outcome_rises(jobs),
+        *_outcome_rises(jobs.slots),
         _honest_rise(jobs, fair),
-        Claim(
-            "The same procedure shows no rise where the scores are fair", "4.1", "(implied)",
-            f"{unbiased:+.2%} although nothing is wrong", bool(unbiased <= 0), is_ours=True,
-        ),
     )  # fmt: skip
 
 
-def _outcome_rises(jobs: Audit) -> tuple[Claim, ...]:
-    """Claims on the outcome of all slots, next to how many of them move."""
-    printed, bounded = (select(r, "outcome_relative_change")[0]["estimate"] for r in (jobs.printed, jobs.bounded))
-    largest, near = (
-        max(abs(r["estimate"]) for r in select(result, "slots_relative_change"))
-        for result in (jobs.printed, jobs.bounded)
-    )
+def _outcome_rises(slots: Replicates[Reallocated]) -> tuple[Claim, ...]:
+    """Claims on the outcome of all slots, next to how many of them move; errors by leaving out batches of requests."""
+    printed, bounded = (slots.whole.rise(how) for how in ("printed", "bounded"))
+    largest, near = (slots.whole.moved(how) for how in ("printed", "bounded"))
+
+    def within(how: str) -> bool | None:
+        return every((slots.above(lambda r: r.rise(how), of=2), slots.above(lambda r: 0.02 - r.rise(how), of=2)))
+
+    def is_smaller(how: str) -> bool | None:
+        return slots.above(lambda r: r.moved(how) - abs(r.rise(how)))
+
     return (
         Claim(
             "The outcome rises with the slots given again, predicted and valued with the same rows", "4.1", "by almost 1%",
-            f"{printed:+.2%}: the line of the marginal bin reaches far below the bar", 0 < printed < 0.02, counts="0 to 2%",
+            f"{printed:+.2%}: the line of the marginal bin reaches far below the bar", within("printed"), counts="surely 0 to 2%",
         ),
         Claim(
             "The outcome changes less than the notifications", "4.1", "small compared to them",
-            f"{abs(printed):.2%} against {largest:.2%}", abs(printed) < largest,
+            f"{abs(printed):.2%} against {largest:.2%}", is_smaller("printed"),
         ),
         Claim(
             "Both, with candidates from one bin below the bar only (our window)", "4.1", "(not done there)",
-            f"{bounded:+.2%}, against {near:.2%} of notifications", 0 < bounded < min(0.02, near), is_ours=True,
+            f"{bounded:+.2%}, against {near:.2%} of notifications", every((within("bounded"), is_smaller("bounded"))), is_ours=True,
         ),
     )  # fmt: skip
 
 
 def _size(audit: Audit, group: str, where: str) -> Claim:
     gap, truth = (select(result, "pooled_gap", group=group)[0] for result in (audit.test, audit.truth))
+    is_informative = above(gap) is not None
+    holds = False if above(gap, truth["estimate"]) is not None else True if is_informative else None
     return Claim(
         "The gap found is the gap that the true qualifications give", where, "(not stated: the truth is unknown there)",
-        f"{with_interval(gap)}, true {truth['estimate']:.4f}", bool(gap["low"] <= truth["estimate"] <= gap["high"]),
-        counts="the interval holds the truth", is_ours=True,
+        f"{with_interval(gap)}, true {truth['estimate']:.4f}", holds,
+        counts="the interval holds the truth, and not 0", is_ours=True,
     )  # fmt: skip
 
 
@@ -183,72 +223,81 @@ def _honest_rise(jobs: Audit, fair: Audit) -> Claim:
     return Claim(
         "The rise is beyond chance with bias and not without (two folds)", "4.1", "(not tested there)",
         "; ".join(f"{name} {text}" for name, text in zip(("biased", "fair"), texts, strict=True)),
-        moves[0].sign > 0 >= moves[1].sign, counts="above zero and above the band with bias only", is_ours=True,
+        every((_as_stated(moves[:1], [1]), moves[1].sign <= 0)), counts="above zero and above the band with bias only", is_ours=True,
     )  # fmt: skip
 
 
 def _ranking(people: Audit) -> tuple[Claim, ...]:
-    higher, deciles = _deciles_in_which(people.test, "female", "male")
-    joint = select(people.test, "joint_test")[0]
+    joint, pooled = select(people.test, "joint_test")[0], select(people.test, "pooled_gap", group="female")[0]
     slots = _moves(people.honest, ("female", "unknown", "male"))
     ranks = _moves(people.honest, ("female", "unknown", "male"), "mean_rank_change")
     return (
         Claim(
             "Women, under-scored, realise higher outcomes in every decile", "4.2, fig. 6", "systematically higher",
-            f"in {higher} of {deciles} deciles", higher == deciles,
+            *_in_every_decile(people.test, "female"), counts=EVERY,
         ),
         Claim(
             "Outcomes differ at equal score along the scores", "4.2, fig. 7", "positive, significant",
-            f"joint test p = {joint['p']:.2g}", joint["p"] < 0.05,
+            f"joint test p = {joint['p']:.2g}; over all {with_interval(pooled, '+.4f')}",
+            every((joint["p"] < 0.05 or None, is_positive(pooled))), counts="joint test below 5%, and women do better over all",
         ),
         _size(people, "female", "4.2"),
         Claim(
             "Re-ranked without the bias, men move up, women and unknown down, in line with women being under-scored", "4.2",
             "men up, women and unknown down", f"change of the mean rank: {_listed(ranks, '+,.2f')}; below zero is up",
-            [move.sign for move in ranks] == [1, 1, -1], counts=BEYOND,
+            _as_stated(ranks, (1, 1, -1)), counts=BEYOND,
         ),
         Claim(
             "The under-scored groups gain slots", "4.2", "(not stated)",
-            _listed(slots), [move.sign for move in slots] == [1, 1, -1], counts=BEYOND, is_ours=True,
+            _listed(slots), _as_stated(slots, (1, 1, -1)), counts=BEYOND, is_ours=True,
         ),
     )  # fmt: skip
+
+
+MEASURES = (
+    "Fair scores are not called unfair",
+    "Different qualifications alone (0.6 and 1 standard deviation) are not taken for bias",
+    "Precision takes them for bias",
+    "Equalised odds takes them for bias",
+    "Human bias is not sent to the algorithm",
+    "A scoring bias is found",
+)
+SILENCE = f"surely below {MOST:.0%} of worlds; no if surely above 5%"
+OFTEN = f"surely above {MOST:.0%} of worlds"
 
 
 def _measures(rates: Mapping[str, Rates]) -> tuple[Claim, ...]:
     none, human, biased = (rates[k] for k in ("nothing", "human bias", "scoring bias"))
     qualified = [rates["other qualifications"], rates["very other qualifications"]]
-    low, high = 0.01, 0.10  # where the rate of a 5% test lies in 200 worlds, but for one time in a hundred
 
     def both(name: str) -> str:
-        return " and ".join(f"{getattr(r, name):.1%}" for r in qualified)
+        return " and ".join(r.text(name) for r in qualified)
 
     return (
         Claim(
-            "Fair scores are not called unfair", "3.5", "no violation",
-            f"joint test {none.joint:.1%}, marginal bin {none.marginal:.1%} of {none.worlds} worlds (5% is chance)",
-            low <= none.joint <= high and low <= none.marginal <= high, counts=f"{low:.0%} to {high:.0%} of worlds",
+            MEASURES[0], "3.5", "no violation",
+            f"joint test {none.text('joint')}, marginal bin {none.text('marginal')} of {none.worlds} worlds (5% is chance)",
+            every(map(none.is_silent, ("joint", "marginal"))), counts=SILENCE,
         ),
         Claim(
-            "Different qualifications alone (0.6 and 1 standard deviation) are not taken for bias", "3.4, 5.4",
-            "not by the outcome test", f"joint test {both('joint')}, marginal bin {both('marginal')}",
-            all(r.joint <= high and r.marginal <= high for r in qualified), counts=f"at most {high:.0%} of worlds",
+            MEASURES[1], "3.4, 5.4", "not by the outcome test", f"joint test {both('joint')}, marginal bin {both('marginal')}",
+            every(r.is_silent(name) for r in qualified for name in ("joint", "marginal")), counts=SILENCE,
         ),
         Claim(
-            "Precision takes them for bias", "5.4.2", "false positive", f"{both('precision')} of worlds",
-            all(r.precision > high for r in qualified), counts=f"more than {high:.0%} of worlds",
+            MEASURES[2], "5.4.2", "false positive", f"{both('precision')} of worlds",
+            every(r.above("precision", MOST) for r in qualified), counts=OFTEN,
         ),
         Claim(
-            "Equalised odds takes them for bias", "5.4.1", "false positive", f"{both('odds')} of worlds",
-            all(r.odds > high for r in qualified), counts=f"more than {high:.0%} of worlds",
+            MEASURES[3], "5.4.1", "false positive", f"{both('odds')} of worlds",
+            every(r.above("odds", MOST) for r in qualified), counts=OFTEN,
         ),
         Claim(
-            "Human bias is not sent to the algorithm", "5.1", "separate",
-            f"joint test {human.joint:.1%}; precision {human.precision:.1%} of worlds", human.joint <= high < human.precision,
-            counts=f"joint test at most {high:.0%}, precision more",
+            MEASURES[4], "5.1", "separate", f"joint test {human.text('joint')}; precision {human.text('precision')} of worlds",
+            every((human.is_silent("joint"), human.above("precision", MOST))), counts=f"joint test {SILENCE}; precision {OFTEN}",
         ),
         Claim(
-            "A scoring bias is found", "3.6", "found", f"joint test {biased.joint:.1%}, marginal bin {biased.marginal:.1%}",
-            biased.joint > 0.5, counts="joint test in more than half",
+            MEASURES[5], "3.6", "found", f"joint test {biased.text('joint')}, marginal bin {biased.text('marginal')}",
+            biased.above("joint", 0.5), counts="joint test surely in more than half",
         ),
     )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """The outcome-test paper's questions on a user's table, whose truth is unknown.
 
 What the test and the reallocated slots can answer is answered, group by group and slice by slice. Findings that compare an
-answer with what is really so (true qualifications, who is biased) cannot be measured on a log, and that is said.
+answer with what is really so (true qualifications, who is biased) cannot be told from a log, and that is said.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import evenhand as eh
 from evenhand.errors import EvenhandError, listing
 from evenhand.report.words.intervals import interval_text
 from evenhand.report.words.text import number, p_text, percent
+from evenhand.studies.outcome_findings import Move, is_positive
 from evenhand.studies.study import Claim, Figure, Row, Study, Table, ends, is_number, select, with_interval
 
 if TYPE_CHECKING:
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
 TITLE = "Equal opportunity for the equally qualified: the outcome test on a table of one's own"
 CAVEAT = (
     "A yes or a no says what this table shows by the rule beside it. The paper speaks of other data: neither confirms nor "
-    "refutes it. Who is really qualified stands in no table, so that what needs it cannot be measured."
+    "refutes it. Who is really qualified stands in no table, so that what needs it cannot be told."
 )
 ALPHA = 0.05  # level of the tests
+SMALL_GAP = 0.05  # of the mean outcome
+NEGLIGIBLE = f"no if all intervals lie within {SMALL_GAP:.0%} of the mean outcome around 0"
 MIN_BINS = 5  # for "in every bin" to say something: a coin falls the same way four times in a row too often
 NULL_DRAWS = 999  # for a p that stays small when it is adjusted over a dozen groups
 HIGHER = "A group realises higher outcomes than the reference in every bin"
@@ -122,27 +125,43 @@ def _tested(test: OutcomeResult, *, is_ranking: bool) -> tuple[Claim, ...]:
     else:
         rows, name = select(test, "marginal_test"), "test of the lowest bin"
         statement = ("Outcomes differ right above the threshold", "4.1, fig. 5", "positive, significant")
-    measured, holds = _in_slices(test, rows)
-    every = select(test, "pooled_gap")
-    gaps = [r for r in every if "reference" not in (r["note"] or "").split("; ")]
+    measured, is_significant = _in_slices(test, rows)
+    pooled = select(test, "pooled_gap")
+    gaps = [r for r in pooled if "reference" not in (r["note"] or "").split("; ")]
     tested = sorted((r for r in gaps if is_number(r["p_adjusted"])), key=lambda r: float(r["p_adjusted"]))
     texts = [f"{_who(test, r)} {with_interval(r, '+.4f')}" for r in tested]
     return (
-        Claim(*statement, f"{name} {measured}", holds, counts="p below 5%", sample=_units(rows)),
+        Claim(
+            *statement, f"{name} {measured}", is_significant or _negligible(test, tested if is_ranking else _lowest_bin(test)),
+            counts=f"p below 5%; {NEGLIGIBLE}", sample=_units(rows),
+        ),
         _higher(test),
         Claim(
             SIZE, "4.1, 4.2", "(not stated)", listing(texts, 4) if texts else _why(gaps),
-            any(r["p_adjusted"] < ALPHA for r in tested) if tested else None, counts="adjusted p below 5%", is_ours=True,
-            sample=_units(every),
+            True if any(r["p_adjusted"] < ALPHA for r in tested) else _negligible(test, tested),
+            counts=f"adjusted p below 5%; {NEGLIGIBLE}", is_ours=True, sample=_units(pooled),
         ),
     )  # fmt: skip
 
 
-def _in_slices(result: eh.Result, rows: Sequence[Row]) -> tuple[str, bool | None]:
+def _negligible(test: OutcomeResult, gaps: Sequence[Row]) -> bool | None:
+    """False where every gap is surely too small to matter; else nothing can be told."""
+    means = [abs(r["estimate"]) for r in select(test, "mean_outcome") if is_number(r["estimate"])]
+    if not means or not gaps:
+        return None
+    bound = SMALL_GAP * sum(means) / len(means)
+    return False if all(-bound < r["low"] <= r["high"] < bound for r in gaps) else None
+
+
+def _lowest_bin(test: OutcomeResult) -> list[Row]:
+    return [r for r in select(test, "outcome_gap", bin=1) if is_number(r["p"])]
+
+
+def _in_slices(result: eh.Result, rows: Sequence[Row]) -> tuple[str, bool]:
     """The slices in which a test is significant, adjusted over all of them, in words; and whether there is one."""
     tested = [r for r in rows if is_number(r["p"])]
     if not tested:
-        return _why(rows), None
+        return _why(rows), False
     p = [(r["p_adjusted"] if is_number(r["p_adjusted"]) else r["p"], r) for r in tested]
     hits = [_who(result, r) for value, r in p if value < ALPHA]
     if len(rows) == 1:
@@ -155,24 +174,21 @@ def _in_slices(result: eh.Result, rows: Sequence[Row]) -> tuple[str, bool | None
 
 def _higher(test: OutcomeResult) -> Claim:
     """In how many bins each group does better than the reference at the same score."""
-    rows = [r for r in select(test, "mean_outcome") if is_number(r["estimate"])]
-    means: dict[str, dict[tuple[str, Any], float]] = {}
-    for r in rows:
-        means.setdefault(r["group"], {})[test.findings.slice_label(r), r["bin"]] = r["estimate"]
-    home = means.pop(str(test.findings.words.get("reference")), {})
-    counted: dict[str, tuple[int, int]] = {}
-    for group, by_bin in means.items():
-        for slice_ in dict.fromkeys(where for where, _ in by_bin):
-            both = [key for key in by_bin if key in home and key[0] == slice_]
-            if both:
-                name = f"{group}, {slice_}" if slice_ else group
-                counted[name] = sum(by_bin[key] > home[key] for key in both), len(both)
-    enough = [higher == bins for higher, bins in counted.values() if bins >= MIN_BINS]
-    ordered = sorted(counted.items(), key=lambda pair: -pair[1][0] / pair[1][1])
-    text = listing([f"{name} in {higher} of {bins}" for name, (higher, bins) in ordered], 6)
+    by_group: dict[str, list[Row]] = {}
+    for r in select(test, "outcome_gap"):
+        if is_number(r["p"]):
+            by_group.setdefault(_who(test, r), []).append(r)
+    texts, verdicts = [], []
+    for who, rows in sorted(by_group.items(), key=lambda pair: -sum(r["estimate"] > 0 for r in pair[1]) / len(pair[1])):
+        texts.append(f"{who} in {sum(r['estimate'] > 0 for r in rows)} of {len(rows)}")
+        is_lower = any(is_positive(r, "p_adjusted") is False for r in rows)
+        is_higher = len(rows) >= MIN_BINS and all(is_positive(r) for r in rows)
+        verdicts.append(False if is_lower else True if is_higher else None)
+    holds = True if True in verdicts else None if None in verdicts or not verdicts else False
     return Claim(
-        HIGHER, "4, fig. 4, 6", "systematically higher", text or "no bin holds two groups", any(enough) if enough else None,
-        counts=f"in all of {MIN_BINS} bins or more", sample=_units(rows),
+        HIGHER, "4, fig. 4, 6", "systematically higher", listing(texts, 6) or "no bin holds two groups", holds,
+        counts=f"significantly in all of {MIN_BINS} bins or more; no if every group is significantly lower in a bin",
+        sample=_units(select(test, "mean_outcome")),
     )  # fmt: skip
 
 
@@ -192,7 +208,7 @@ def _reallocated(slots: Slots | str, *, is_ranking: bool) -> tuple[Claim, ...]:
         f"{_who(honest, r)} {r['estimate']:{form}} (by chance {ends(bands[_who(honest, r)], form)})" for r in tested
     ]
     # Holm: the smallest of the adjusted p is the smallest p times their number.
-    holds = tested[0]["p"] * len(tested) < ALPHA if tested else None
+    holds = True if tested and tested[0]["p"] * len(tested) < ALPHA else None
     sample = _units(select(honest, "outcome_before"), "slots")
     first = Claim(
         *statement, listing(texts, 4) if texts else _why(changes), holds, counts="p adjusted over groups below 5%", sample=sample
@@ -217,8 +233,8 @@ def _outcomes(slots: Slots, sample: str) -> tuple[Claim, ...]:
         f"{slots.honest.findings.slice_label(rise)} {rise['estimate']:+.2%}, by chance {ends(band, '+.2%')}".lstrip()
         for rise, band in tested
     ]
-    # A fall that chance would make larger is no rise.
-    verdicts = [rise["estimate"] > max(band["high"], 0) for rise, band in tested]
+    signs = [Move(rise, band).sign for rise, band in tested]  # a fall that chance would make larger is no rise
+    is_rise = True if 1 in signs else False if signs and all(sign < 0 for sign in signs) else None
     return (
         Claim(
             *RISES, f"{_percents(plain)}; from one bin below the bar only: {_percents(near)}",
@@ -229,8 +245,8 @@ def _outcomes(slots: Slots, sample: str) -> tuple[Claim, ...]:
             sample=sample,
         ),
         Claim(
-            *BEYOND_CHANCE, listing(texts, 4) if texts else _why(rises), any(verdicts) if verdicts else None,
-            counts="above zero and above the band", is_ours=True, sample=sample,
+            *BEYOND_CHANCE, listing(texts, 4) if texts else _why(rises), is_rise,
+            counts="above zero and above the band; no if below both", is_ours=True, sample=sample,
         ),
     )  # fmt: skip
 

@@ -8,11 +8,13 @@ import json
 import logging
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+
+import numpy as np
 
 import evenhand as eh
 from evenhand.audits.parameters import Takes
@@ -39,6 +41,7 @@ File = Annotated[str | Path | None, Takes("FILE")]
 Paths = Annotated[str | Path | Sequence[str | Path] | None, Takes("PATH", many=True)]
 """Files that a study reads instead of generating data; the command line takes its options from a study's signature."""
 Row = Mapping[str, Any]
+T = TypeVar("T")
 
 
 def on_own_data(data: Any, needed: Mapping[str, Any], more: Mapping[str, Any], size: int | None = None) -> bool:
@@ -126,13 +129,92 @@ def with_interval(row: Row, form: str = ".4f") -> str:
     return f"{row['estimate']:{form}} ({text})" if text else f"{row['estimate']:{form}}"
 
 
+LEVEL = 0.95
+"""Of the intervals and tests behind verdicts."""
+CANNOT_TELL = "cannot be told"
+Verdict = bool | None
+"""Comes out, does not, or (None) cannot be told."""
+
+
+def above(row: Row, bound: float = 0.0) -> bool | None:
+    """Whether the number of a row is above a bound, by its interval; None where the interval holds the bound.
+
+    >>> above({"low": 0.1, "high": 0.3}), above({"low": -0.3, "high": -0.1}), above({"low": -0.1, "high": 0.1})
+    (True, False, None)
+    """
+    return True if row["low"] > bound else False if row["high"] < bound else None
+
+
+def rate_above(hits: int, trials: int, bound: float) -> bool | None:
+    """Whether a rate is above a bound, by the exact binomial interval.
+
+    >>> rate_above(9, 10, 0.5), rate_above(0, 10, 0.5), rate_above(6, 10, 0.5)
+    (True, False, None)
+    """
+    from scipy.stats import binomtest
+
+    if trials == 0:
+        return None
+    interval = binomtest(hits, trials).proportion_ci(LEVEL, method="exact")
+    return above({"low": interval.low, "high": interval.high}, bound)
+
+
+def every(verdicts: Iterable[bool | None]) -> bool | None:
+    """Whether all are so: no if one is not, and cannot be told if one cannot.
+
+    >>> every([True, True]), every([True, None, False]), every([True, None]), every([])
+    (True, False, None, None)
+    """
+    listed = list(verdicts)
+    return False if False in listed else None if None in listed or not listed else True
+
+
+def opposite(verdict: Verdict) -> Verdict:
+    """Not so; what cannot be told stays so."""
+    return None if verdict is None else not verdict
+
+
+@dataclass(frozen=True)
+class Replicates(Generic[T]):
+    """Measurements, and the same ones with a batch of their units left out at a time (jackknife).
+
+    A difference of two numbers that rest on the same units is paired by itself: both are read off the same replicate.
+    """
+
+    whole: T
+    without: Sequence[T]
+
+    def above(self, number: Callable[[T], float], bound: float = 0.0, *, of: int = 1) -> bool | None:
+        """Whether a number is above a bound, at 95% over `of` such questions (Bonferroni).
+
+        >>> batches = [[1, 2, 3], [2, 3, 4], [1, 3, 2]]
+        >>> whole, without = sum(batches, []), [sum(batches[:i] + batches[i + 1 :], []) for i in range(3)]
+        >>> mean = lambda values: sum(values) / len(values)
+        >>> [Replicates(whole, without).above(mean, bound) for bound in (0, 2, 9)]
+        [True, None, False]
+        """
+        estimate, values = number(self.whole), np.array([number(other) for other in self.without])
+        n = len(values)
+        error = math.sqrt((n - 1) / n * float(((values - values.mean()) ** 2).sum())) if n > 1 else math.nan
+        if not math.isfinite(estimate + error):
+            return None
+        half = error * _t_quantile(1 - (1 - LEVEL) / 2 / of, n - 1)
+        return above({"low": estimate - half, "high": estimate + half}, bound)
+
+
+def _t_quantile(probability: float, freedom: int) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, probability))
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One finding: what the paper states, and what was measured.
 
     Attributes
     ----------
-    holds : whether it comes out; None where it cannot be measured.
+    holds : whether it comes out; None where that cannot be told.
     counts : what counts as coming out, where the statement leaves it open ("0.07 to 0.095").
     is_ours : whether it is our own check, which never counts among the paper's findings.
     runs : `holds` of every seed, that of `measured` first; empty for a single run.
@@ -150,20 +232,19 @@ class Claim:
     sample: str = ""
 
     @property
-    def verdicts(self) -> list[bool]:
-        """The verdicts of the seeds in which it can be measured."""
-        return [verdict for verdict in self.runs or (self.holds,) if verdict is not None]
-
-    @property
     def verdict(self) -> str:
-        if not self.verdicts:
-            return "cannot be measured"
-        return "yes" if all(self.verdicts) else "in some" if any(self.verdicts) else "no"
+        """Over several seeds: yes in all of them, in some, in none (no), or in none since none can tell."""
+        verdicts = self.runs or (self.holds,)
+        if all(verdicts):
+            return "yes"
+        return "in some" if any(verdicts) else "no" if False in verdicts else CANNOT_TELL
 
     @property
     def in_seeds(self) -> str:
-        """In how many of the seeds it comes out; nothing for a single run."""
-        return f"{sum(self.verdicts)} of {len(self.verdicts)}" if self.runs and self.verdicts else ""
+        """In how many of the seeds it comes out, and how many cannot tell; nothing for a single run."""
+        unclear = self.runs.count(None)
+        seeds = f"{self.runs.count(True)} of {len(self.runs)}" if self.runs else ""
+        return f"{seeds}, {unclear} cannot tell" if unclear else seeds
 
     def record(self) -> dict[str, str]:
         """The columns of `HEAD`, for other programs."""
@@ -174,8 +255,9 @@ class Claim:
     def shown(self) -> tuple[str, ...]:
         """The columns that people read."""
         stated = f"{self.stated} (counts if {self.counts})" if self.counts else self.stated
-        seeds = {"in some": "in "}.get(self.verdict, f"{self.verdict}, ") + f"{self.in_seeds} seeds"
-        verdict = seeds if self.in_seeds else self.verdict
+        verdict = (
+            {"in some": "in"}.get(self.verdict, f"{self.verdict},") + f" {self.in_seeds}" if self.runs else self.verdict
+        )
         verdict = f"{verdict} ({self.sample})" if self.sample else verdict
         return self.statement, self.where, stated, self.measured, verdict
 
@@ -324,7 +406,7 @@ def count(claims: Sequence[Claim]) -> str:
     >>> count([Claim("a", "", "", "", True, runs=(True, True)), Claim("b", "", "", "", False, runs=(False, True))])
     'Of 2 findings that the source states, 1 comes out in all 2 seeds, 1 in some, 0 in none.'
     """
-    counts = {word: sum(c.verdict == word for c in claims) for word in ("yes", "in some", "no", "cannot be measured")}
+    counts = {word: sum(c.verdict == word for c in claims) for word in ("yes", "in some", "no", CANNOT_TELL)}
     noun, whose = ("check", "of our own") if claims and claims[0].is_ours else ("finding", "that the source states")
     what = f"{noun}{'s' * (len(claims) != 1)} {whose}"
     seeds = max((len(c.runs) for c in claims), default=0)
@@ -334,8 +416,8 @@ def count(claims: Sequence[Claim]) -> str:
         text += f" in all {seeds} seeds, {counts['in some']} in some, {counts['no']} in none"
     else:
         text += f", {counts['no']} {'does' if counts['no'] == 1 else 'do'} not"
-    unclear = counts["cannot be measured"]
-    return f"{text}, {unclear} cannot be measured." if unclear else f"{text}."
+    unclear = counts[CANNOT_TELL]
+    return f"{text}, {unclear} {CANNOT_TELL}." if unclear else f"{text}."
 
 
 def _text_table(table: Table) -> str:
@@ -366,7 +448,7 @@ def over_seeds(run: Callable[[int], Study], seeds: Sequence[int]) -> Study:
 
     >>> from evenhand.studies.recommender import study
     >>> repeated = over_seeds(lambda seed: study(size=100, seed=seed), [1, 2])
-    >>> {claim.in_seeds for claim in repeated.claims} <= {"0 of 2", "1 of 2", "2 of 2"}
+    >>> {claim.in_seeds.partition(",")[0] for claim in repeated.claims} <= {"0 of 2", "1 of 2", "2 of 2"}
     True
     """
     if not seeds or len(set(seeds)) < len(seeds):
@@ -375,11 +457,11 @@ def over_seeds(run: Callable[[int], Study], seeds: Sequence[int]) -> Study:
     first = run(seeds[0])
     if len(seeds) == 1:
         return first
-    others: list[dict[str, Claim]] = []
+    others: list[dict[tuple[str, str], Claim]] = []
     for seed in seeds[1:]:
         log.info("seed %s", seed)
-        others.append({c.statement: c for c in run(seed).claims})  # the rest of a study is large
-    by_claim = [[c, *(other[c.statement] for other in others)] for c in first.claims]
+        others.append({(c.statement, c.where): c for c in run(seed).claims})  # the rest of a study is large
+    by_claim = [[c, *(other[c.statement, c.where] for other in others)] for c in first.claims]
     moved = tuple(
         (by_seed[0].statement, *(f"{c.verdict}: {c.measured}" for c in by_seed))
         for by_seed in by_claim

@@ -26,6 +26,7 @@ ALPHAS = tuple(round(-1 + 0.1 * i, 1) for i in range(21))
 SIDED: Mapping[str, Mapping[str, Any]] = {m: {"normalizer": "published"} for m in ("ndd", "ndr", "ndkl")}
 METRICS = (*SIDED, "ndjs")
 TITLE = "Viewpoint diversity in search results: four metrics against a known bias"
+BATCHES = 20  # of the lists of a setting
 log = logging.getLogger("evenhand")
 SENTENCES = (
     "Negative bias puts the protected viewpoints on top, positive bias at the bottom: section 4.2.2 of the paper has it the "
@@ -39,15 +40,16 @@ SENTENCES = (
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One metric on the lists of one setting: mean, its standard error, chance level, and how many lists stand out.
+    """One metric on the lists of one setting: mean, chance level, and how many lists stand out.
 
-    `detected` is the share of lists further from the whole than 95% of random orders of the same items.
+    `detected` is the share of lists further from the whole than 95% of random orders of the same items. `without` has both
+    without a batch of the lists, for standard errors; metrics of the same lists leave out the same ones.
     """
 
     mean: float
-    error: float
     chance: float
     detected: float
+    without: tuple[Point, ...] = ()
 
 
 Key = tuple[str, str, float]
@@ -121,8 +123,10 @@ def _point(metric: str, p: Placement, random_orders: dict[str, Random], seed: in
     if metric not in random_orders:
         random_orders[metric] = random_order_of(template, p, 999, seed)
     values, chance = template.values(p), random_orders[metric]
-    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
-    return Point(float(values.mean()), error, chance.mean, float((values > chance.cut).mean()))
+    hits, batch = values > chance.cut, np.arange(len(values)) % min(BATCHES, len(values))
+    rest = [batch != k for k in range(batch.max() + 1)] if len(values) > 1 else []
+    without = (Point(float(values[kept].mean()), chance.mean, float(hits[kept].mean())) for kept in rest)
+    return Point(float(values.mean()), chance.mean, float(hits.mean()), tuple(without))
 
 
 def _paper_tables(points: Points) -> tuple[Table, Table]:
