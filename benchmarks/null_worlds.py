@@ -190,12 +190,12 @@ def pairwise(rng: np.random.Generator) -> eh.Result:
     )
 
 
-def _outcomes(rng: np.random.Generator) -> pl.DataFrame:
-    """Candidates whose outcome depends on the score only."""
+def _outcomes(rng: np.random.Generator, shift: float = 0.5) -> pl.DataFrame:
+    """Candidates whose outcome depends on the score only; each group scores higher than the last by a `shift`."""
     n = max(200, 4 * sizes(rng))
     groups = int(rng.integers(2, 5))
     group = rng.choice(groups, n, p=rng.dirichlet(np.full(groups, 4.0)))
-    score = 1 / (1 + np.exp(-(rng.normal(0, 1, n) + 0.5 * group)))
+    score = 1 / (1 + np.exp(-(rng.normal(0, 1, n) + shift * group)))
     outcome = rng.random(n) < score if rng.random() < 0.7 else rng.random(n) < np.sqrt(score)
     return pl.DataFrame(
         {"score": score, "group": np.array([f"g{i}" for i in range(groups)])[group], "outcome": outcome.astype(int)}
@@ -203,9 +203,15 @@ def _outcomes(rng: np.random.Generator) -> pl.DataFrame:
 
 
 def outcome_test(rng: np.random.Generator) -> eh.Result:
-    """The same outcomes at equal score."""
-    kind = {"kind": "classification", "threshold": 0.5} if rng.random() < 0.4 else {}
-    return eh.outcome_test(_outcomes(rng), score="score", outcome="outcome", group="group", reference="g0", **kind)
+    """The same outcomes at equal score; where rates are compared too (outcomes below the threshold are known), equal scores."""
+    roles = {"score": "score", "outcome": "outcome", "group": "group", "reference": "g0"}
+    if rng.random() < 0.6:
+        return eh.outcome_test(_outcomes(rng), **roles)
+    above = {"kind": "classification", "threshold": 0.5}
+    if rng.random() < 0.5:
+        return eh.outcome_test(_outcomes(rng, shift=0.0), **roles, **above)
+    table = _outcomes(rng).with_columns(pl.when(pl.col("score") >= 0.5).then("outcome").alias("outcome"))
+    return eh.outcome_test(table, **roles, **above)
 
 
 def counterfactual(rng: np.random.Generator) -> eh.Result:

@@ -74,7 +74,7 @@ def test_slots_given_again_equal_a_loop_over_requests(seed, folds, baseline):
     rows = [r for r in rows if r["group"] in names]
     worth, places = oracle.counterfactual(rows, inner, "a", (low, high), lowest, fold_of, folds, baseline is not None)
     hidden = frame.with_columns(pl.when("seen").then("outcome").alias("outcome"))
-    test = eh.outcome_test(hidden, **ROLES, treated="seen", kind=kind, bins=bins, reference="a")
+    test = eh.outcome_test(hidden, **ROLES, treated="seen", kind=kind, bins=bins, reference="a", unknown="group")
     window = "bin" if windowed else None
     found = values(test.counterfactual(folds=folds, baseline=baseline, window=window, null_draws=0, rng=seed))
     for side in ("before", "after"):

@@ -221,7 +221,14 @@ def test_every_slice_is_tested_as_if_it_were_alone_and_p_is_adjusted_over_all(mo
         for here, there in zip(mine, alone.findings.rows(), strict=True):
             here.pop("p_adjusted"), there.pop("p_adjusted")
             assert here == pytest.approx(there, nan_ok=True)
-    for metric in ("outcome_gap", "pooled_gap", "spline_gap", "joint_test", "joint_test(bins=2)"):
+    claimed = [c.p for c in result.claims if math.isfinite(c.p)]
+    assert sorted(c.p_adjusted for c in result.claims if math.isfinite(c.p)) == pytest.approx(
+        sorted(multipletests(claimed, method="holm")[1])
+    )
+    for row in rows_of(result, "pooled_gap"):
+        claim = result.findings.claim(row)
+        assert claim is None or row["p_adjusted"] == pytest.approx(claim.p_adjusted, nan_ok=True)
+    for metric in ("outcome_gap", "spline_gap", "joint_test(bins=2)"):
         rows = [r for r in rows_of(result, metric) if math.isfinite(r["p_adjusted"])]
         expected = multipletests([r["p"] for r in rows], method="holm")[1]
         assert [r["p_adjusted"] for r in rows] == pytest.approx(expected.tolist())

@@ -115,8 +115,8 @@ def test_rows_without_a_group_are_one():
 def test_categories_are_labels_and_those_without_one_are_unknown(dtype):
     named = pl.Series(np.where(NORMAL > 2, "unknown", GROUPS))
     made = table(NORMAL, named.set(pl.Series(NORMAL < -1.8), None))
-    found = eh.outcome_test(made.with_columns(pl.col("g").cast(dtype)), **ROLES).frame
-    assert found.equals(eh.outcome_test(made, **ROLES).frame)
+    found = eh.outcome_test(made.with_columns(pl.col("g").cast(dtype)), **ROLES, unknown="group").frame
+    assert found.equals(eh.outcome_test(made, **ROLES, unknown="group").frame)
 
 
 @pytest.mark.parametrize("wrong", [None, np.nan])

@@ -78,7 +78,7 @@ def test_the_pooled_gap_says_which_share_of_the_rows_it_rests_on():
     assert found["units"] == 20
     assert found["share_used"] == pytest.approx(0.5)
     assert "bins_missing" in found["note"]
-    assert "50.0% of the rows of b" in next(x for x in result.only("pooled_gap").sentences() if "outcomes of b" in x)
+    assert "50.0% of the rows of b" in next(x for x in result.only("pooled_gap").sentences() if "gap of b" in x)
 
 
 def test_the_mean_of_zeros_and_ones_stays_between_them():

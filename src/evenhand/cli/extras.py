@@ -39,8 +39,8 @@ def add_reallocation(parser: argparse.ArgumentParser) -> None:
         "compare with predictions that ignore the group (recalibrated), or with the slots as they were (default: none)"
     )
     group.add_argument("--baseline", choices=("recalibrated", "none"), default="none", help=text)
-    text = "draws for the range expected by chance (default: 200)"
-    group.add_argument("--null-draws", type=int, default=200, help=text)
+    text = "draws for the range expected by chance (default: 200 for each claim, at most 5,000)"
+    group.add_argument("--null-draws", type=int, default=None, help=text)
     group.add_argument("--seed", type=int, default=None, help="seed of folds and draws (default: drawn and recorded)")
 
 

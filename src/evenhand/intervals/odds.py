@@ -18,7 +18,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.intervals.rules import MIN_CLUSTERS
-from evenhand.metrics.outcome import FEWEST_EVENTS, FEWEST_ROWS, critical
+from evenhand.metrics.outcome import FEWEST_EVENTS, FEWEST_ROWS, critical, two_sided
 from evenhand.metrics.outcome_rates import cuts, rates
 from evenhand.streams import stream
 from evenhand.tallies.ragged import Ints
@@ -261,32 +261,43 @@ class Rate:
     estimate: float
     low: float
     high: float
+    p: float
 
 
 def rate_gap(rows: Rows, mask: Bools, group: int, reference: int, level: float) -> Rate:
-    """Difference of two weighted shares, with a normal interval robust to clusters.
+    """Difference of two weighted shares, with a normal interval robust to clusters and a p as if the shares were equal.
 
-    No interval where either side has fewer than 30 rows, or fewer than 5 that were treated or were not.
+    Neither where either side has fewer than 30 rows, or fewer than 5 that were treated or were not.
     """
     shares = rates(rows, mask, (group, reference))
-    gap, nothing = shares[0] - shares[1], (np.nan, np.nan)
+    gap, nothing = shares[0] - shares[1], (np.nan, np.nan, np.nan)
     treated = np.zeros(len(rows.score), dtype=bool) if rows.treated is None else rows.treated
-    sides = [mask & (rows.group == g) for g in (group, reference)]
+    sides = (mask & (rows.group == group), mask & (rows.group == reference))
     counts = [np.count_nonzero(side & kind) for side in sides for kind in (treated, ~treated)]
     if group == reference or min(counts) < FEWEST_EVENTS or min(map(np.count_nonzero, sides)) < FEWEST_ROWS:
         return Rate(gap, *nothing)
+    common = float(np.average(treated[sides[0] | sides[1]], weights=rows.mass[sides[0] | sides[1]]))
+    error, freedom = _rate_error(rows, treated, sides, shares)
+    null_error, _ = _rate_error(rows, treated, sides, (common, common))
+    if np.isnan(error):
+        return Rate(gap, *nothing)
+    wide = float(critical(level, freedom) * error)
+    return Rate(gap, max(-1.0, gap - wide), min(1.0, gap + wide), float(two_sided(gap / null_error, freedom)))
+
+
+def _rate_error(
+    rows: Rows, treated: Bools, sides: tuple[Bools, Bools], shares: tuple[float, float]
+) -> tuple[float, float]:
+    """Standard error of a difference of shares, and its degrees of freedom; NaN where clusters are few."""
     w, pull = rows.mass, np.zeros(len(rows.score))
     for side, rate, sign in zip(sides, shares, (1, -1), strict=True):
         pull[side] = sign * w[side] * (treated[side] - rate) / w[side].sum()
     if rows.cluster is None:
         sizes = [np.count_nonzero(side) for side in sides]
         variance = float(np.sum([(pull[side] ** 2).sum() * n / (n - 1) for side, n in zip(sides, sizes, strict=True)]))
-        freedom = np.inf
-    else:
-        either = sides[0] | sides[1]
-        parts = np.bincount(np.unique(rows.cluster[either], return_inverse=True)[1], pull[either])
-        if len(parts) < MIN_CLUSTERS:
-            return Rate(gap, *nothing)
-        variance, freedom = float((parts**2).sum()) * len(parts) / (len(parts) - 1), len(parts) - 1.0
-    wide = float(critical(level, freedom) * np.sqrt(variance))
-    return Rate(gap, max(-1.0, gap - wide), min(1.0, gap + wide))
+        return float(np.sqrt(variance)), np.inf
+    either = sides[0] | sides[1]
+    parts = np.bincount(np.unique(rows.cluster[either], return_inverse=True)[1], pull[either])
+    if len(parts) < MIN_CLUSTERS:
+        return np.nan, np.nan
+    return float(np.sqrt((parts**2).sum() * len(parts) / (len(parts) - 1))), len(parts) - 1.0

@@ -27,6 +27,9 @@ FEWEST_EXPECTED = 10
 """A cell enters the joint test by the events that its rows let expect, not by those it has: cells with few events are those
 with low outcomes, and a test that leaves them out finds a true null too rarely (3.4% instead of 5% at an outcome rate of 12%)."""
 
+FEWEST_CLUSTERS = 10
+"""Below this, cluster-robust variances are too uncertain."""
+
 ROUNDING = 1e-13
 """Outcomes that differ by less, relative to their size, are equal."""
 
@@ -169,7 +172,7 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
         block = np.stack([across.reshape(bins, groups, bins, groups)[b, :, b] for b in range(bins)])
         if m.clusters is not None:
             clusters = m.clusters.total
-            small = small | (m.clusters.per_cell().reshape(rows.shape) < 10)  # too few for CR1
+            small = small | (m.clusters.per_cell().reshape(rows.shape) < FEWEST_CLUSTERS)
         freedom, total = np.where(per_bin > 1, per_bin - 1.0, np.nan), _effective_clusters(m, flat, tilt) - 1.0
     else:
         block, freedom = _sandwich(residual, flat, tilt, n, k, covariance)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.cards import Card, Floats, metric
-from evenhand.metrics.outcome import ROUNDING, gaps
+from evenhand.metrics.outcome import FEWEST_CLUSTERS, FEWEST_EXPECTED, ROUNDING, Covariance, gaps, two_sided
 from evenhand.metrics.outcome_joint import bin_test as test_of_bin
 from evenhand.metrics.outcome_joint import joint_test as test_of_all
 from evenhand.tallies.moments import Moments
@@ -92,7 +92,10 @@ def calibration_gap(m: Moments) -> Floats:
     span=(1.0, math.inf), ideal=1.0, better="ideal",
     undefined="there are no rows", otherwise="empty",
     example="mean outcomes 0.2, 0.1, 0.5 -> 2",
-    variants=("Not 1: outcomes do not rise with the score (note 13 of the source).",),
+    variants=(
+        "Not 1: outcomes may not rise with the score (note 13 of the source); p tests the bin against the first one, times the bins "
+        "that might have been the lowest.",
+    ),
 ))  # fmt: skip
 def lowest_bin(m: Moments) -> Floats:
     """Number of the bin, from 1, whose outcomes are the lowest; the first of those that tie.
@@ -100,10 +103,49 @@ def lowest_bin(m: Moments) -> Floats:
     >>> float(lowest_bin.on(Moments.from_arrays([1, 2, 3, 4], [1, 1, 0, 0], [0, 0, 1, 1], [0, 1, 0, 1], shape=(2, 2))))
     2.0
     """
-    mass = m.mass.sum(-1)
-    mean = np.nansum(m.mass * np.nan_to_num(m.mean_outcome), axis=-1) / np.where(mass > 0, mass, np.nan)
+    mean = _bin_means(m)
     least = np.nanmin(mean) + ROUNDING * np.nanmax(np.abs(mean))  # bins that tie must not be told apart by a last digit
     return np.asarray(1.0 + np.flatnonzero(mean <= least)[0])
+
+
+def lowest_bin_p(m: Moments, covariance: Covariance = "HC1") -> float:
+    """P that the bin of the lowest outcomes lies below the first one; NaN where outcomes of a kind are few, or clusters.
+
+    Two-sided, over the rows of all groups, with the error as if both bins did alike, times the bins that might have been the
+    lowest (the data chose it).
+    """
+    if not m.above.any() or not m.below.any():
+        return math.nan
+    mean, mass, rows = _bin_means(m), m.mass.sum(-1), m.rows.sum(-1)
+    others, lowest = np.count_nonzero(rows) - 1, int(lowest_bin.on(m)) - 1
+    first = int(np.flatnonzero(rows)[0])
+    if lowest == first:
+        return 1.0
+    pair = [first, lowest]
+    rarer = min(m.above.sum(-1)[pair].sum(), m.below.sum(-1)[pair].sum())
+    if (rarer * rows[pair] / rows[pair].sum()).min() < FEWEST_EXPECTED:
+        return math.nan
+    common = float((mean[pair] * mass[pair]).sum() / mass[pair].sum())
+    residual = m.residuals(np.full(m.level.shape, common), np.zeros_like(m.slope))
+    contrast = np.zeros(len(mass))
+    contrast[pair] = -1 / mass[first], 1 / mass[lowest]
+    if covariance == "cluster" and residual.clusters is not None:
+        clusters = int(residual.clusters.per_bin()[pair].min())
+        flat = np.repeat(contrast, m.rows.shape[-1])[:, None]
+        square = float(residual.clusters.products(flat, 0 * flat)[0, 0])
+        if clusters < FEWEST_CLUSTERS:
+            return math.nan
+        variance, freedom = square * clusters / (clusters - 1), clusters - 1.0
+    else:
+        variance, freedom = float((residual.squared[..., 0, 2].sum(-1) * contrast**2).sum()), math.inf
+    ratio = abs(mean[lowest] - mean[first]) / math.sqrt(variance) if variance > 0 else math.nan
+    return min(1.0, others * float(two_sided(ratio, freedom)))
+
+
+def _bin_means(m: Moments) -> Floats:
+    """Mean outcome of each bin over all groups; NaN where it has no rows."""
+    mass = m.mass.sum(-1)
+    return np.asarray(np.nansum(m.mass * np.nan_to_num(m.mean_outcome), axis=-1) / np.where(mass > 0, mass, np.nan))
 
 
 _WALD = {

@@ -29,7 +29,7 @@ OWN = frozenset({"bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "s
 """Columns of the answer that no slice may be called like."""
 
 UNKNOWN = "unknown"
-"""What candidates without a group label are called; they are a group of their own."""
+"""What candidates without a group label are called where they form a group."""
 
 MOST_SLICES = 500
 MOST_GROUPS = 1_000
@@ -39,6 +39,7 @@ NARROWEST, WIDEST = 1e-60, 1e60
 """Between these the fourth powers of scores, and the squares of scores times outcomes, are numbers with all their digits."""
 
 Missing = Literal["raise", "omit"]
+Unlabelled = Literal["drop", "group", "raise"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class Roles:
 
     weight: str | None = None
     by: tuple[str, ...] = ()
+    unknown: Unlabelled = "drop"
+    """What becomes of rows without a group label."""
 
     @property
     def keys(self) -> list[str]:
@@ -195,6 +198,11 @@ class Outcomes:
         (match,) = matches("reference", [reference], labels, of=f"{column!r} with observed outcomes")
         return labels.index(match)
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether any row read belongs to a group."""
+        return self.rows > _count(self.facts, "no_group")
+
     def holds_reference(self) -> bool:
         """Whether the group that was named as the reference has rows that count."""
         return name_of(self.reference_group[0]) in self.names
@@ -265,6 +273,8 @@ class Outcomes:
         import polars as pl
 
         sizes = _over_slices(self.facts)
+        if self.roles.unknown != "group":
+            sizes = sizes.filter(pl.col("label").is_not_null())
         small = sizes.filter(pl.col("used") < min_units)["label"]
         if not len(small):
             return self, []
@@ -411,7 +421,7 @@ def _candidates(opened: Relation, roles: Roles) -> dict[str, str]:
     chosen = {key: opened.label(b) for key, b in zip(roles.keys, roles.by, strict=True)}
     label = opened.label(roles.group)
     is_text = opened.label_type(roles.group) == nw.String
-    chosen["label"] = f"COALESCE({label}, {text(UNKNOWN)})" if is_text else label
+    chosen["label"] = f"COALESCE({label}, {text(UNKNOWN)})" if is_text and roles.unknown == "group" else label
     chosen |= {"score": opened.number(roles.score), "outcome": opened.number(roles.outcome)}
     chosen |= {role: opened.label(getattr(roles, role)) for role in roles.shared}
     numbers = {"weight": roles.weight, "treated": roles.treated}
@@ -429,6 +439,7 @@ def _flags(roles: Roles, threshold: float | None) -> dict[str, str]:
     """Conditions on rows that something is wrong with, by name; those with a flag `no_...` are left out."""
     observable = _observable(roles, threshold)
     flags = {"no_score": "score IS NULL", "no_outcome": f"outcome IS NULL{f' AND {observable}' if observable else ''}"}
+    flags |= {} if roles.unknown == "group" else {"no_group": "label IS NULL"}
     flags |= {f"no_{role}": f"{role} IS NULL" for role in roles.shared}
     if roles.treated is not None:
         flags |= {"no_treated": "treated IS NULL", "odd": "treated <> 0 AND treated <> 1"}
@@ -506,8 +517,11 @@ def _value_problems(facts: Any, roles: Roles, nan_policy: Missing) -> list[str]:
         problems.append(
             f"weight={roles.weight!r} is negative or infinite in {odd:,} rows. Pass weights of zero or more."
         )
-    for name, words in _missing_words(roles).items():
-        if (many := _count(facts, name)) and nan_policy == "raise":
+    words_by_flag = _missing_words(roles)
+    if roles.unknown == "raise" and (many := _count(facts, "no_group")):
+        problems.append(f"{words_by_flag['no_group']} in {many:,} rows. Fill it, or pass unknown='drop' or 'group'.")
+    for name, words in words_by_flag.items():
+        if (many := _count(facts, name)) and nan_policy == "raise" and name != "no_group":
             is_never_treated = name == "no_outcome" and roles.treated is None
             remedy = (
                 "Pass treated= if the outcome is seen for some rows only, fill them"
@@ -531,7 +545,8 @@ def off_scale(words: str, least: float, most: float) -> list[str]:
 def _missing_words(roles: Roles) -> dict[str, str]:
     """What is missing in rows with a flag, by its name."""
     numbers = ("score", "outcome", "weight")
-    named = {role: column for role, column in roles.named() if role in (*numbers, "treated", "request", "cluster")}
+    roles_with_flag = (*numbers, "group", "treated", "request", "cluster")
+    named = {role: column for role, column in roles.named() if role in roles_with_flag}
     return {
         f"no_{role}": f"{role}={column!r} is missing{' (null or NaN)' if role in numbers else ''}"
         for role, column in named.items()

@@ -16,17 +16,20 @@ from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import join_points, names_of
 from evenhand.audits.declare import Call, audit, log
 from evenhand.audits.outcome import rows as outcome_rows
+from evenhand.audits.outcome.claims import outcome_claims, remedies
 from evenhand.audits.outcome.remedies import Evidence, OutcomeResult
 from evenhand.audits.outcome.rows import ODDS, RATES, AllRows, Binning
 from evenhand.audits.parameters import Columns, Count, Countable, Label, Level, Metrics, Takes
 from evenhand.cards import Floats, MetricSpec, parse_metrics
+from evenhand.claims import decide
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row
 from evenhand.labels import whole_labels
 from evenhand.metrics.outcome import Covariance, gaps, mean_errors
 from evenhand.metrics.outcome_joint import spline
+from evenhand.metrics.outcome_means import lowest_bin_p
 from evenhand.metrics.outcome_pooled import pooled
-from evenhand.sources.outcomes import NARROWEST, UNKNOWN, Missing, Outcomes, Roles, open_outcomes
+from evenhand.sources.outcomes import NARROWEST, UNKNOWN, Missing, Outcomes, Roles, Unlabelled, open_outcomes
 from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
 from evenhand.tallies.moments import BinnedMoments, Moments, ScoreBins
 from evenhand.tallies.rows import Rows
@@ -83,6 +86,7 @@ def outcome_test(
     level: Level = 0.95,
     min_units: Count | None = None,
     nan_policy: Missing = "raise",
+    unknown: Unlabelled = "drop",
 ) -> OutcomeResult:
     """Whether equally scored candidates of different groups realise equal outcomes, along the score.
 
@@ -95,7 +99,8 @@ def outcome_test(
     score : column with the score; it must be comparable between requests, but need not be on the scale of the
         outcome.
     outcome : column with the outcome of each candidate: 0 or 1, or an amount.
-    group : column with the group of each candidate, at most 1,000 groups; missing values form the group "unknown".
+    group : column with the group of each candidate, at most 1,000 groups; `unknown` says what becomes of
+        missing values.
     reference : the group that others are compared with; None is the largest.
     kind : "ranking" tests every score bin that all groups share; "classification" tests the bin just above
         `threshold` and shows the others.
@@ -107,12 +112,14 @@ def outcome_test(
     cluster : column to cluster standard errors by, if not `request`.
     weight : column with the weight of each row: regressions and means are weighted, bins are not; rows of weight zero
         are left out.
-    by : column(s) to slice by (country, week); every slice has its own test, and p-values are adjusted over all
-        slices.
+    by : column(s) to slice by (country, week); every slice has its own test, and p-values of all claims are adjusted
+        together.
     metrics : metric strings (default: all that the test reports).
     min_units : leave out groups with fewer rows before anything is measured; suppress cells with fewer, and one more
         cell of the group where a single one could be found by subtraction.
     nan_policy : what to do with a missing score or outcome: "raise" an error, or "omit" the row.
+    unknown : what to do with candidates without a group label: "drop" them (counted in the provenance), make them the
+        "group" called unknown, or "raise" an error.
 
     Examples
     --------
@@ -144,10 +151,16 @@ def _result(parts: Sequence[_Part], plan: _Plan, checked: Outcomes, roles: Roles
     words = parts[0].words if len(parts) == 1 else plan.words
     points = join_points((cell, part.curve) for cell, part in zip(cells, parts, strict=True) if part.curve)
     curves = {"calibration": points} if points else {}
-    curves["remedies"] = outcome_rows.remedies(rows, roles.by, words.get("reference", ""), plan.level)
+    facts = outcome_rows.of_slices(roles.by, labels, [part.facts for part in parts])
+    by_row = outcome_claims(
+        rows, roles.by, plan.kind, words.get("reference", ""), plan.level, points="outcomes" in facts
+    )
+    claims = dict(zip(by_row, decide(by_row.values(), plan.level), strict=True))
+    rows = [{**r, "p_adjusted": claims[i].p_adjusted} if i in claims else r for i, r in enumerate(rows)]
+    curves["remedies"] = remedies(rows, claims, roles.by, plan.level)
     return plan.call.result(
         rows, backend=checked.backend, read=checked.rows, dropped=checked.dropped, slices=roles.by, curves=curves, words=words,
-        facts=outcome_rows.of_slices(roles.by, labels, [part.facts for part in parts]), of=OutcomeResult,
+        facts=facts, claims=list(by_row.values()), of=OutcomeResult,
         evidence=tuple(replace(p.evidence, cells=cell) for cell, p in zip(cells, parts, strict=True) if p.evidence),
     )  # fmt: skip
 
@@ -168,7 +181,8 @@ def _covariance_and_roles(arguments: Mapping[str, Any]) -> tuple[Covariance, Rol
     if covariance in ("HC1", "classical"):
         how, cluster = covariance, arguments["cluster"]
     columns = {role: arguments[role] for role in ("score", "outcome", "group", "request", "treated", "weight")}
-    return how, Roles(**columns, cluster=cluster, clustered=how == "cluster", by=names_of(arguments["by"]))
+    by, unknown = names_of(arguments["by"]), arguments["unknown"]
+    return how, Roles(**columns, cluster=cluster, clustered=how == "cluster", by=by, unknown=unknown)
 
 
 @dataclass(frozen=True)
@@ -216,7 +230,7 @@ def _test_slice(label: SliceLabel, view: Outcomes, plan: _Plan) -> _Part:
     view.check_groups()
     low, high = _scope(view, plan.kind)
     if not low <= high:
-        absent = "suppressed" if left else "nobody_treated" if view.rows else "empty"
+        absent = "suppressed" if left else "nobody_treated" if view.has_labels else "empty"
         reference = view.names[view.reference] if view.labels else ""
         return _undefined(label, view.names, "no_common_support" if view.labels else absent, plan, reference)
     if fewest > 1:  # ends are means of so many scores, or the threshold: no single row's score
@@ -303,6 +317,7 @@ def _moments(view: Outcomes, bins: Sequence[ScoreBins], plan: _Plan) -> list[Mom
             pooled(m, gaps(m, view.reference, plan.how), plan.how)
         spline(moments[0], view.reference, plan.how, bins[0].all_edges)
         mean_errors(moments[0], plan.how)
+        lowest_bin_p(moments[0], plan.how)
 
     return binned.with_clusters(ask)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from evenhand.intervals.odds import odds_gaps, rate_gap
 from evenhand.intervals.pooled import with_null_draws
 from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance, Gaps, critical, gaps, mean_errors, reasons
 from evenhand.metrics.outcome_joint import Effect, Wald, bin_test, joint_test, spline
-from evenhand.metrics.outcome_means import lowest_bin
+from evenhand.metrics.outcome_means import lowest_bin, lowest_bin_p
 from evenhand.metrics.outcome_pooled import Pooled, pooled
 from evenhand.sources.outcomes import Outcomes
 from evenhand.tallies.moments import Moments
@@ -81,11 +80,8 @@ def all_rows(
         rows.append({**by_bin[0], "metric": "marginal_test"})
     rows += _effects(tested.pooled, "pooled_gap", tested, view, level)
     rows += _effects(spline(m, view.reference, tested.covariance, tested.ends), "spline_gap", tested, view, level)
-    lowest = float(lowest_bin.on(m))  # if not the first, outcomes do not rise with the score (note 13 of the source)
-    rows.append(row(
-        {}, "lowest_bin", estimate=lowest, ideal=1.0, better="ideal", units=int(m.rows.sum()),
-        note="not_rising" if lowest > 1 else None,
-    ))  # fmt: skip
+    lowest = row({}, "lowest_bin", estimate=float(lowest_bin.on(m)), ideal=1.0, better="ideal", units=int(m.rows.sum()))
+    rows.append({**lowest, "p": lowest_bin_p(m, tested.covariance)})
     if whole is not None:
         rows += _effects(whole.pooled, WHOLE, whole, view, level)
     for count, other in others.items():
@@ -400,7 +396,7 @@ def _rate_rows(view: Outcomes, single_rows: AllRows, metric: str, level: float) 
         rows.append(row(
             {}, metric, group=name, estimate=gap.estimate, low=np.nan if home else gap.low,
             high=np.nan if home else gap.high, ideal=0.0, better="ideal",
-            units=int(np.count_nonzero(at & (people.group == g))), note="reference" if home else note,
+            units=int(np.count_nonzero(at & (people.group == g))), p=gap.p, note="reference" if home else note,
         ))  # fmt: skip
     return rows
 
@@ -411,6 +407,10 @@ def on_outcome_scale(view: Outcomes) -> bool:
     return bool(low <= view.low.min() and view.high.max() <= high and low < high)
 
 
+FAMILY = (
+    "Holm over everything that the result could claim (deciding test, gap of each group, fall of outcomes, gaps of rates; all "
+    "slices); what is shown without a claim (bins, other numbers of bins, spline) within its metric"
+)
 BIN_RULE = "right-closed; equal edges merged"
 SMALL_RULE = (
     "left out of the joint test and the family of p-values, never out of the pooled gap: fewer than 30 rows, or fewer than 5 "
@@ -456,7 +456,7 @@ def facts_of(
         "errors": errors,
         **({"weights": WEIGHTED.format(view.roles.weight)} if view.weighted else {}),
         "clusters": tested.gaps.clusters,
-        "family": f"Holm over the {int(tested.gaps.tested.sum())} gaps (bins times groups) whose cells are not small",
+        "family": FAMILY,
         "small_cell": SMALL_RULE + (", or fewer than 10 clusters" if how == "cluster" else ""),
         "joint_test": _joint_rule(tested),
         "pooled_gap": POOLED_RULE[how],
@@ -500,25 +500,6 @@ def _counts(names: Sequence[str], counts: Floats) -> dict[str, int]:
     return dict(zip(names, counts.astype(int).tolist(), strict=True))
 
 
-def remedies(rows: Sequence[Row], by: Sequence[str], reference: str, level: float) -> Points:
-    """Which team can fix which bias (section 5.1 of the source), and what the test found.
-
-    The algorithm's bias is what the pooled gap tells of; of people's bias the test is silent. "found" is beyond chance once all
-    groups and slices are counted; "cannot tell" where there is no test.
-    """
-    points = []
-    for r in rows:
-        if r["metric"] != "pooled_gap" or r["group"] in (None, reference):
-            continue
-        p = float(r.get("p_adjusted", math.nan))
-        answer = "cannot tell" if math.isnan(p) else "found" if p < 1 - level else "not found"
-        where, gap = [r[b] for b in by], [r["estimate"], r["low"], r["high"], p]
-        points.append([*where, r["group"], "algorithm", answer, *gap, "works", "does not work"])
-        points.append([*where, r["group"], "people", "not tested", *[math.nan] * 4, "does not work", "works"])
-    names = ("group", "source", "found", "estimate", "low", "high", "p_adjusted", "change_scores", "change_product")
-    return as_columns((*by, *names), points)
-
-
 OWN = ("scope", "groups", "bins", "clusters", "joint_test")
 """What differs from slice to slice."""
 
@@ -530,5 +511,4 @@ def of_slices(by: Sequence[str], labels: Sequence[Sequence[Any]], facts: Sequenc
     common = next((f for f in facts if "kind" in f), facts[0] if facts else {})
     each = {slice_words(by, label): {k: f[k] for k in OWN if k in f} for label, f in zip(labels, facts, strict=True)}
     shared = {k: v for k, v in common.items() if k not in OWN}
-    family = "Holm over the gaps of all slices whose cells are not small; joint tests and pooled gaps are families of their own"
-    return shared | {"family": family, "slices": each}
+    return shared | {"slices": each}

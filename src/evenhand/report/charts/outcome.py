@@ -159,9 +159,7 @@ def gaps(findings: Findings) -> Picture:
         "units",
         "note",
     )
-    significant = sum(read_number(r["p_adjusted"]) < 0.05 for r in rows if is_finite(r["estimate"]))
-    where = f"{len({r['bin'] for r in rows})} bins for {len(groups)} groups"
-    sentence = f"Gaps to {reference} in {where}; {significant} are significant after adjustment."
+    sentence = f"Gaps to {reference} in {len({r['bin'] for r in rows})} bins for {len(groups)} groups."
     notes = [
         "Above zero: the group does better than the reference at equal score, so it is under-rated. Bars are intervals; hollow "
         "points have too few rows or events for a reliable interval.",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
 from typing import Any
 
+from evenhand.claims import Claim
+from evenhand.errors import listing
 from evenhand.findings import Findings, slice_words
 from evenhand.findings import number as read_number
-from evenhand.report.words.headlines import Headline, headline, interval, is_finite
+from evenhand.report.words.headlines import Headline, headline, interval
 from evenhand.report.words.intervals import interval_in_brackets, interval_text
 from evenhand.report.words.labels import Row, confidence_level, slice_lead, word
 from evenhand.report.words.sentences import SentenceWriter, SideTable
@@ -23,6 +26,9 @@ from evenhand.report.words.text import (
     short_percent,
 )
 
+POWER = 0.8
+"""Power at which the detectable gap is stated, as is usual."""
+
 
 def _absent(value: Any) -> bool:
     return math.isnan(read_number(value))
@@ -32,39 +38,66 @@ def _reference(findings: Findings) -> str:
     return findings.words.get("reference", "the reference")
 
 
-def gap_size(findings: Findings, value: float, *, few: bool = False) -> str:
+def gap_size(value: float, *, points: bool, few: bool = False) -> str:
     """A gap without its unit, which is percentage points for outcomes of 0 and 1; `few` digits for a headline."""
-    if findings.provenance.get("outcomes"):
+    if points:
         return f"{100 * value:.{1 if few else 2}f}" if abs(value) >= 5e-5 or not value else f"{100 * value:.1g}"
     return f"{value:.2f}" if few and 0.01 <= abs(value) < 100 else number(value)
 
 
-def gap_text(findings: Findings, value: float, *, few: bool = False, unit: str = "percentage points") -> str:
+def gap_text(value: float, *, points: bool, few: bool = False, unit: str = "percentage points") -> str:
     """A gap with its unit.
 
-    >>> gap_text(Findings("", "", (), {}, provenance={"outcomes": "0 or 1"}), 0.0673), gap_text(Findings("", "", (), {}), 0.0673)
+    >>> gap_text(0.0673, points=True), gap_text(0.0673, points=False)
     ('6.73 percentage points', '0.0673')
     """
-    return gap_size(findings, value, few=few) + (f" {unit}" if findings.provenance.get("outcomes") else "")
+    return gap_size(value, points=points, few=few) + (f" {unit}" if points else "")
 
 
-def _power(findings: Findings, gap: float) -> str:
-    return f"the test had 80% power for gaps of {gap_text(findings, gap, few=True, unit='points')} or more"
+def power_text(gap: float, *, points: bool) -> str:
+    """The gap that would have been found in 80% of cases."""
+    return f"the test had 80% power for gaps of {gap_text(gap, points=points, few=True, unit='points')} or more"
+
+
+def detectable_gap(row: Row, tests: int, level: float) -> float:
+    """The gap of a row with 80% power where p is adjusted over so many tests; NaN where it is not known."""
+    normal = NormalDist()
+    reach, alone = (normal.inv_cdf(1 - (1 - level) / 2 / max(m, 1)) + normal.inv_cdf(POWER) for m in (tests, 1))
+    return read_number(row.get("detectable")) * reach / alone
+
+
+def _in_points(findings: Findings) -> bool:
+    return bool(findings.provenance.get("outcomes"))
 
 
 def _test(findings: Findings, row: Row, level: float) -> str:
+    """A test of equal outcomes: its claim, or only its p where it is a variant that claims nothing."""
     where = {"marginal_test": "right above the threshold", "bin_test": f"in bin {_bin(row)}"}.get(row["metric"], "")
     other = f", with {counted(int(row['metric'].partition('=')[2][:-1]), 'bin')}" if "(" in row["metric"] else ""
     at = f"At equal score {where}".rstrip() + other
     support = ""
     if "narrow_support" in (row["note"] or ""):
         support = " Less than half of the rows have a score that occurs in every group; the others are excluded."
-    p = read_number(row["p"])
-    if math.isnan(p):
+    if math.isnan(read_number(row["p"])):
         return f"{at}, nothing can be tested: {first_reason(row['note'], 'undefined')}.{support}"
-    if p < 1 - level:
-        return f"{at}, the groups' outcomes differ ({p_text(p)}).{support}"
-    return f"{at}, no significant difference between the groups' outcomes ({p_text(p)}), which does not prove equality.{support}"
+    claim = _deciding_claim(findings, row)
+    if claim is None:
+        p = read_number(row["p_adjusted"])
+        return f"{at}, the test of equal outcomes has an adjusted {p_text(p)}.{support}"
+    p = claim.p_adjusted
+    if claim.made:
+        return f"{at}, the groups' outcomes differ (adjusted {p_text(p)}).{support}"
+    unproven = "which does not prove equality"
+    return f"{at}, no significant difference between the groups' outcomes (adjusted {p_text(p)}), {unproven}.{support}"
+
+
+def _deciding_claim(findings: Findings, row: Row) -> Claim | None:
+    """The claim about a test; of the test above a threshold, with two groups, that of the gap there, which is the same test."""
+    if (claim := findings.claim(row)) or row["metric"] != "marginal_test":
+        return claim
+    rows = findings.rows()
+    gaps = (r for r in rows if r["metric"] == "outcome_gap" and all(r[k] == row[k] for k in (*findings.slices, "bin")))
+    return next(filter(None, map(findings.claim, gaps)), None)
 
 
 def _bin(row: Row) -> str:
@@ -72,24 +105,18 @@ def _bin(row: Row) -> str:
 
 
 def _gap(findings: Findings, row: Row, level: float) -> str:
-    """A gap, its direction in words, and the detectable gap where it is not significant."""
-    reference = _reference(findings)
-    if row["group"] == reference:
-        return f"{reference} is the reference group."
-    side, rated = ("higher", "under-rates") if row["estimate"] > 0 else ("lower", "over-rates")
-    ends = interval_in_brackets(row, level, lambda v: gap_size(findings, v))
-    gap = (
-        f"{_compared_rows(row)}, outcomes of {row['group']} are {gap_text(findings, abs(row['estimate']))} {side} than those of "
-        f"{reference} at equal score{ends}"
-    )
-    if not ends or "small_cell" in (row["note"] or ""):
-        return f"{gap}."
-    if row["low"] <= 0 <= row["high"]:
-        least = read_number(row.get("detectable"))
-        return f"{gap}. No significant gap{'' if math.isnan(least) else f'; {_power(findings, least)}'}."
-    if not read_number(row["p_adjusted"]) < 1 - level:
-        return f"{gap}: significant on its own, but not after adjusting for all gaps tested."
-    return f"{gap}: the score {rated} {row['group']}."
+    """A gap; with its direction where it is claimed, and with the detectable gap where it is not significant."""
+    reference, points, claim = _reference(findings), _in_points(findings), findings.claim(row)
+    ends = interval_in_brackets(row, level, lambda v: gap_size(v, points=points))
+    if claim is not None and claim.made:
+        size = gap_text(abs(row["estimate"]), points=points)
+        return (
+            f"{_compared_rows(row)}, outcomes of {row['group']} are {size} {claim.direction} than those of {reference} at equal "
+            f"score{ends}: {claim.text}."
+        )
+    size = gap_text(row["estimate"], points=points)
+    verdict = f": {claim.text}" if claim is not None and not math.isnan(claim.p) else ""
+    return f"{_compared_rows(row)}, the gap of {row['group']} to {reference} at equal score is {size}{ends}{verdict}."
 
 
 def _compared_rows(row: Row) -> str:
@@ -110,19 +137,19 @@ def _compared_rows(row: Row) -> str:
 
 
 def _lowest(findings: Findings, row: Row, level: float) -> str:
+    """Where outcomes are lowest; that they fall with the score only where that is claimed."""
     if row["estimate"] == 1:
         return "The lowest outcomes are at the lowest scores, as they should be."
-    return (
-        f"The lowest outcomes are in bin {int(row['estimate'])}, not in the first: outcomes do not rise with the score, which is a "
-        "problem of the scoring beyond fairness."
-    )
+    claim, bin_of_lowest = findings.claim(row), int(row["estimate"])
+    if claim is not None and claim.made:
+        return f"{capitalized(claim.text)} (adjusted {p_text(claim.p_adjusted)}), a problem of the scoring beyond fairness."
+    return f"The lowest mean outcome is in bin {bin_of_lowest}{'' if claim is None else f': {claim.text}'}."
 
 
 def _calibration(findings: Findings, row: Row, level: float) -> str:
-    side = "above" if row["estimate"] >= 0 else "below"
     return (
-        f"Outcomes of {row['group']} are {number(abs(row['estimate']))} {side} their scores on average (calibration). Errors at low "
-        "and high scores can cancel out, and this says nothing about a threshold."
+        f"The mean outcome of {row['group']} minus its mean score is {number(row['estimate'])} (calibration). Errors at low and high "
+        "scores can cancel out, and this says nothing about a threshold."
     )
 
 
@@ -133,30 +160,26 @@ _AMONG = {
 
 
 def _odds(findings: Findings, row: Row, level: float) -> str:
-    reference = _reference(findings)
-    if row["group"] == reference:
-        return f"{reference} is the reference group for scores given the outcome."
     chance = read_number(row.get("chance"))
-    by_chance = "" if math.isnan(chance) else f", {number(chance)} expected by chance"
+    by_chance = "" if math.isnan(chance) else f"; {number(chance)} is expected by chance"
     among, name = _AMONG[str(row["metric"])]
     return (
-        f"Among those {among}, the score distributions of {row['group']} and {reference} differ by up to "
+        f"Among those {among}, the largest distance between the score distributions of {row['group']} and {_reference(findings)} is "
         f"{number(row['estimate'])}{interval_in_brackets(row, level)}{by_chance} ({name}). This mixes the scoring with how qualified "
         "the groups are."
     )
 
 
 def _rate(findings: Findings, row: Row, level: float) -> str:
-    reference = _reference(findings)
-    if row["group"] == reference:
-        return f"{reference} is the reference group for treatment rates."
     have = "with the outcome" if str(row["metric"]).startswith("true") else "without the outcome"
-    side, low, high = ("more", row["low"], row["high"]) if row["estimate"] > 0 else ("less", -row["high"], -row["low"])
-    ends = interval_in_brackets({"low": low, "high": high}, level)  # of the difference without its sign
-    return (
-        f"Among those {have}, {row['group']} are treated {side} often than {reference}, by "
-        f"{number(abs(row['estimate']))}{ends} ({str(row['metric']).replace('_', ' ')})."
+    claim, name = findings.claim(row), str(row["metric"]).replace("_", " ")
+    rate = f"the {name} of {row['group']} to {_reference(findings)} is {number(row['estimate'])}{interval_in_brackets(row, level)}"
+    if claim is not None and claim.made:
+        return f"{capitalized(claim.text)}: {rate}."
+    verdict = (
+        "" if claim is None or math.isnan(claim.p) else ": no significant difference in how often they are treated"
     )
+    return f"Among those {have}, {rate}{verdict}."
 
 
 _SENTENCES: dict[str, Callable[[Findings, Row, float], str]] = {
@@ -176,45 +199,71 @@ _SENTENCES: dict[str, Callable[[Findings, Row, float], str]] = {
 
 
 _FEW_ROWS = {
-    "small_cell": " Too few rows or events for a reliable interval.",
-    "few_outcomes": " Too few outcomes of one kind for a test or an interval.",
-    "no_variation": " Its outcomes do not vary, so there is no interval.",
-    "constant_input": " Outcomes do not vary, so nothing can be tested.",
-    "permuted_labels": " Rows or outcomes are few, so p comes from permuting the labels within bins.",
+    "small_cell": "Too few rows or events for a reliable interval",
+    "few_outcomes": "Too few outcomes of one kind for a test or an interval",
+    "no_variation": "Outcomes do not vary, so there is no interval",
+    "constant_input": "Outcomes do not vary, so nothing can be tested",
+    "permuted_labels": "Rows or outcomes are few, so p comes from permuting the labels within bins",
 }
+
+
+def is_reference(row: Row) -> bool:
+    """Whether a row only says which group the others are compared with."""
+    return "reference" in note_codes(row["note"])
+
+
+def _row_name(row: Row) -> str:
+    """A row in words: its metric, group and bin."""
+    bin_name = "" if _absent(row["bin"]) else f" in bin {_bin(row)}"
+    group_name = f" of {row['group']}" if row["group"] else ""
+    return f"{str(row['metric']).replace('_', ' ')}{group_name}{bin_name}"
+
+
+def _cautions(findings: Findings, rows: Sequence[Row]) -> list[str]:
+    """Each caution once, with the rows that it concerns."""
+    concerned: dict[str, list[str]] = {}
+    for row in rows:
+        for code in note_codes(row["note"]):
+            if code in _FEW_ROWS and not _absent(row["estimate"]):
+                concerned.setdefault(code, []).append(f"{_row_name(row)} {findings.slice_label(row)}".rstrip())
+    return [f"{_FEW_ROWS[code]}: {listing(names)}." for code, names in concerned.items()]
 
 
 class OutcomeSentences(SentenceWriter, audit="outcome_test"):
     """Gaps with their direction and the power to detect them, tests, and whether outcomes rise with the score."""
 
+    def sentences(self, findings: Findings) -> list[str]:
+        """One sentence per row, the reference group once, and each caution once."""
+        rows, level = list(findings.rows()), confidence_level(findings)
+        repeated = [i for i, row in enumerate(rows) if is_reference(row)][1:]
+        spoken = [row for i, row in enumerate(rows) if i not in set(repeated)]
+        return [self.sentence(findings, row, level) for row in spoken] + _cautions(findings, spoken)
+
     def key_sentences(self, findings: Findings) -> list[str]:
-        """The deciding test, the gap of each group, and whether outcomes rise with the score."""
-        level = confidence_level(findings)
-        decisive = "marginal_test" if "marginal_test" in findings.columns["metric"] else "joint_test"
-        reference = findings.words.get("reference")
-        return [
-            self.sentence(findings, row, level)
-            for row in findings.rows()
-            if row["metric"] == decisive
-            or (row["metric"] == "pooled_gap" and row["group"] != reference)
-            or (row["metric"] == "lowest_bin" and "not_rising" in (row["note"] or ""))
+        """The deciding test, the gap of each group that decides, and that outcomes fall with the score where it is claimed."""
+        level, deciding = confidence_level(findings), ("joint_test", "marginal_test")
+        tests = [
+            row for row in findings.rows() if row["metric"] == deciding["marginal_test" in findings.columns["metric"]]
         ]
+        claimed = [
+            row
+            for row in findings.rows()
+            if row["metric"] in ("pooled_gap", "outcome_gap", "lowest_bin")
+            and (claim := findings.claim(row))
+            and (claim.made or row["metric"] != "lowest_bin")
+        ]
+        return [self.sentence(findings, row, level) for row in (*tests, *claimed)]
 
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
         """One row as a sentence; by its card or phrase where it has no other one here."""
         name, lead = str(row["metric"]).partition("(")[0], slice_lead(findings, row)
+        if is_reference(row):
+            return f"{row['group']} is the reference group."
         if _absent(row["estimate"]) and name not in ("joint_test", "marginal_test", "bin_test"):
-            where = "" if _absent(row["bin"]) else f"in bin {int(row['bin'])}"
-            group = f"for {row['group']}" if row["group"] else ""
-            cell = capitalized(" ".join(filter(None, [where, group])))
-            why = first_reason(row["note"], "undefined")
-            return f"{lead}{f'{cell}: ' if cell else ''}{name.replace('_', ' ')} is undefined: {why}."
+            return f"{lead}{capitalized(_row_name(row))} is undefined: {first_reason(row['note'], 'undefined')}."
         if name not in _SENTENCES:
             return super().sentence(findings, row, level)
-        text = lead + _SENTENCES[name](findings, row, level)
-        if name.endswith("_test") or row["group"] == findings.words.get("reference", ""):
-            return text
-        return text + "".join(more for code, more in _FEW_ROWS.items() if code in note_codes(row["note"]))
+        return lead + _SENTENCES[name](findings, row, level)
 
     def side_tables(self, findings: Findings) -> list[SideTable]:
         """Remedies by the source of the bias (section 5.1 of the paper), and the limits of the test."""
@@ -265,28 +314,31 @@ def _algorithm_bias(findings: Findings) -> str:
 
 @headline("outcome_test")
 def _outcome(findings: Findings) -> Headline | None:
-    """The widest significant gap at equal score; else the gap that would have been detected."""
-    level, reference = confidence_level(findings), _reference(findings)
-    pooled = [r for r in findings.rows() if r["metric"] == "pooled_gap" and r["group"] != reference]
-    gaps = [r for r in pooled if is_finite(r["estimate"])]
-    large = [r for r in gaps if "small_cell" not in (r["note"] or "")]
-    significant = [r for r in large if read_number(r.get("p_adjusted")) < 1 - level]
-    if significant:
-        row = max(significant, key=lambda r: abs(r["estimate"]))
-        side, rated = ("higher", "under-rates") if row["estimate"] > 0 else ("lower", "over-rates")
-        outcome = word(findings, "outcome")
-        what = f"the {outcome} rate" if findings.provenance.get("outcomes") else outcome
-        where = findings.slice_label(row)
-        text = (
-            f"At equal score{f' in {where}' if where else ''}, {what} is "
-            f"{gap_text(findings, abs(row['estimate']), few=True)} {side} for {row['group']} than for {reference}: "
-            f"the score {rated} {row['group']}."
+    """The widest gap that is claimed; else that groups differ in some bin; else the gap that would have been detected."""
+    level, reference, points = confidence_level(findings), _reference(findings), _in_points(findings)
+    claims = [(row, claim) for row in findings.rows() if (claim := findings.claim(row))]
+    gaps = [(row, claim) for row, claim in claims if row["metric"] in ("pooled_gap", "outcome_gap")]
+    if made := [(row, claim) for row, claim in gaps if claim.made]:
+        row, claim = max(made, key=lambda pair: abs(pair[0]["estimate"]))
+        outcome, where = word(findings, "outcome"), findings.slice_label(row)
+        what, size = (
+            f"the {outcome} rate" if points else outcome,
+            gap_text(abs(row["estimate"]), points=points, few=True),
         )
-        return Headline(text, interval(row, level, lambda v: gap_size(findings, v, few=True)), row=row)
-    detectable = [read_number(r.get("detectable")) for r in large if is_finite(r.get("detectable"))]
-    if len(large) < len(gaps) or not detectable or len(detectable) < len(large):
+        text = (
+            f"At equal score{f' in {where}' if where else ''}, {what} is {size} {claim.direction} for {row['group']} than for "
+            f"{reference}: {claim.text}."
+        )
+        return Headline(text, interval(row, level, lambda v: gap_size(v, points=points, few=True)), row=row)
+    for row, claim in claims:
+        if claim.made and row["metric"] in ("joint_test", "marginal_test"):
+            text = capitalized(f"{claim.text}, though no group's own gap is significant.")
+            return Headline(f"{slice_lead(findings, row)}{text}", row=row)
+    tested = sum(not math.isnan(claim.p) for claim in findings.claims)
+    sizes = [detectable_gap(row, tested, level) for row, claim in gaps if not math.isnan(claim.p)]
+    if not sizes or len(sizes) < len(gaps) or any(map(math.isnan, sizes)):
         return None
-    return Headline(f"No significant gap to {reference} at equal score; {_power(findings, max(detectable))}.")
+    return Headline(f"No significant gap to {reference} at equal score; {power_text(max(sizes), points=points)}.")
 
 
 class CounterfactualSentences(SentenceWriter, audit="counterfactual"):
@@ -345,14 +397,8 @@ def _null_row(findings: Findings, row: Row) -> Row | None:
     return None if null_row is None or _absent(null_row["low"]) else null_row
 
 
-def _beyond_chance(findings: Findings, row: Row) -> bool:
-    """Whether a change lies outside the interval of changes by chance alone."""
-    null = _null_row(findings, row)
-    return null is not None and not null["low"] <= row["estimate"] <= null["high"]
-
-
 def _outcome_change(findings: Findings, row: Row) -> str:
-    value, null = read_number(row["estimate"]), _null_row(findings, row)
+    value, null, claim = read_number(row["estimate"]), _null_row(findings, row), findings.claim(row)
     change = f"With the slots reallocated, the outcome would change by {percent(value)}"
     if findings.provenance.get("counterfactual", {}).get("folds") == 1:
         change += " (predicted and evaluated on the same rows, so it cannot be negative)"
@@ -360,41 +406,50 @@ def _outcome_change(findings: Findings, row: Row) -> str:
     of_slice = facts.get("slices", {}).get(slice_words(findings.slices, [row[n] for n in findings.slices]), facts)
     if of_slice.get("candidates") == of_slice.get("slots"):
         return f"{change}: every candidate has a slot, so only the order can change."
-    if null is None:
+    if null is None or claim is None or math.isnan(claim.p):
         return f"{change}; without a null distribution it cannot be tested."
-    chance = f"{interval_text(null['low'], null['high'], percent)} is expected by chance"
-    if value > max(null["high"], 0):
-        return f"{change}; {chance}, so this is a significant rise."
-    if value > null["high"]:
-        return f"{change}; {chance}: knowing the group helps significantly, but not enough for a rise."
-    return f"{change}; {chance}, so there is no significant rise."
+    return f"{change}; {interval_text(null['low'], null['high'], percent)} is expected by chance: {claim.text}."
 
 
 def _group_change(findings: Findings, row: Row) -> str:
-    value, null, group = read_number(row["estimate"]), _null_row(findings, row), row["group"]
-    if row["metric"] == "slots_gained":
-        text = f"{group} would {'gain' if value >= 0 else 'lose'} {number(abs(value))} slot{'' if abs(value) == 1 else 's'}"
-    else:
-        way = "lower" if value > 0 else "higher"
-        text = f"The mean rank of {group} would be {number(abs(value))} places {way}, though of different candidates"
+    """The slots or the mean rank of a group; which way they move only where that is claimed."""
+    value, null, group, claim = (
+        read_number(row["estimate"]),
+        _null_row(findings, row),
+        row["group"],
+        findings.claim(row),
+    )
+    slots = row["metric"] == "slots_gained"
+    what = f"slots of {group}" if slots else f"mean rank of {group}"
+    text = f"The {what} would change by {number(value)}{'' if slots else ', though of different candidates'}"
     if null is None:
         return f"{text}."
     if "small_cell" in (row["note"] or ""):
         text += f" ({number(row['units'])} slots before, too few to rely on)"
-    significance = "significant" if _beyond_chance(findings, row) else "not significant"
-    return f"{text}; {interval_text(null['low'], null['high'])} is expected by chance, so this is {significance}."
+    verdict = f": {claim.text}" if claim is not None else ""
+    return f"{text}; {interval_text(null['low'], null['high'])} is expected by chance{verdict}."
 
 
 @headline("counterfactual")
 def _counterfactual(findings: Findings) -> Headline | None:
-    """The group that would gain most slots, or ranks, beyond chance."""
-    for metric, sign in (("slots_gained", 1), ("mean_rank_change", -1)):
-        rows = [r for r in findings.rows() if r["metric"] == metric and is_finite(r["estimate"])]
-        most = max((r for r in rows if _beyond_chance(findings, r)), key=lambda r: sign * r["estimate"], default=None)
-        if most is None or sign * most["estimate"] <= 0:
-            continue
-        size = sign * most["estimate"]
-        slots, ranks = f"have {number(round(size, 1))} more slots", f"rank {size:.1f} places higher on average"
-        gain = slots if metric == "slots_gained" else ranks
-        return Headline(f"Without the bias, {most['group']} would {gain}, a significant gain.", row=most)
-    return Headline("Without the bias, no group would gain significantly.")
+    """The group that would gain most of those with a claimed gain; else the one that would lose most."""
+    claims = [(row, claim) for row in findings.rows() if row["group"] and (claim := findings.claim(row)) and claim.made]
+    if not claims:
+        return Headline("Without the bias, no group would gain or lose significantly.")
+    gains = [(_gain(row), row) for row, _ in claims]
+    gain, row = max(gains, key=lambda pair: pair[0])
+    if gain < 0:
+        gain, row = min(gains, key=lambda pair: pair[0])
+    where, size = findings.slice_label(row), abs(gain)
+    slots = f"have {number(round(size, 1))} {'more' if gain > 0 else 'fewer'} slots"
+    ranks = f"rank {size:.1f} places {'higher' if gain > 0 else 'lower'} on average"
+    change = slots if row["metric"] == "slots_gained" else ranks
+    return Headline(
+        f"Without the bias, {row['group']}{f' ({where})' if where else ''} would {change}, a significant change.",
+        row=row,
+    )
+
+
+def _gain(row: Row) -> float:
+    """Slots gained, or places moved up."""
+    return float(row["estimate"] if row["metric"] == "slots_gained" else -row["estimate"])

@@ -77,7 +77,6 @@ REASONS = {
     "constant_score": "the score is constant within the bin, so outcomes are compared without adjustment",
     "no_null": "no null distribution was simulated, so the number cannot be tested",
     "narrow_support": "less than half of the rows have a score that occurs in every group",
-    "not_rising": "outcomes do not rise with the score",
     "too_few_clusters": "too few clusters to test this many gaps jointly",
     "replication_invariant": "the paper says no because a percentage means another number of users in a larger population; "
     "read off the Lorenz curve, the value itself does not change when the population is replicated",
