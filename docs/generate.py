@@ -37,6 +37,7 @@ FAMILIES = {
     "ScoredGroups": ("The outcome test", "`eh.outcome_test`"),
     "Change": ("What would change without the bias", "`result.counterfactual()`"),
     "Gained": ("Another order of the same items", "`eh.rebalance`"),
+    "Judged": ("Another order of the same items", "`eh.rebalance`"),
     "Reordered": ("Another order of the same items", "`eh.rebalance`"),
     "Crosstab": ("Recommenders: groups of users, and items", "`eh.recommender`"),
     "Lists": ("Recommenders: groups of users, and items", "`eh.recommender`"),

@@ -17,7 +17,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from evenhand.cards import REGISTRY, Between, Metric
-from evenhand.tallies.slates import Gained, Reordered
+from evenhand.tallies.slates import Gained, Judged, Reordered
 from evenhand.tallies.spectrum import Spectrum
 
 
@@ -118,6 +118,11 @@ FAMILIES: dict[type, Family] = {
         tallies=gains.map(Gained.from_arrays),
         even=gains.map(lambda found: Gained.from_arrays(sorted(found, reverse=True))),
         undefined={"zero_utility": Gained.from_arrays([0, 0])},
+    ),
+    Judged: Family(
+        tallies=st.builds(lambda shown, more: Judged.from_arrays(shown, judgments=shown + more), gains, gains),
+        even=gains.map(lambda found: Judged.from_arrays(sorted(found, reverse=True))),
+        undefined={"zero_normalizer": Judged.from_arrays([0, 0])},
     ),
     Spectrum: Family(
         tallies=spectra(),

@@ -181,6 +181,45 @@ def test_relevance_adds_rows_and_another_attention_the_standard_ndcg():
     assert 0 < value(found, "ndcg_relevance", 0.0) < 1
 
 
+def test_ndcg_by_judgments_counts_relevant_items_that_are_no_candidates():
+    rng = np.random.default_rng(4)
+    relevance = {
+        f"q{q}": {f"d{d}": int(rng.integers(0, 4)) for d in rng.permutation(30)[: rng.integers(1, 12)]}
+        for q in range(40)
+    }
+    relevance["q0"] = {"d0": 0, "elsewhere": 3}  # nothing relevant among the candidates: 0
+    relevance["q1"] = {"d0": 0}  # nothing relevant at all: left out
+    del relevance["q2"]  # nobody judged it: left out
+    rows = [(f"q{q}", f"d{d}", float(rng.random())) for q in range(40) for d in range(int(rng.integers(2, 20)))]
+    table = pl.DataFrame(rows, schema=["request", "item", "score"], orient="row")
+    values = []
+    for _, part in table.group_by("request"):
+        judged = relevance.get(part["request"][0], {})
+        shown = [judged.get(item, 0) for item in part.sort("score", descending=True)["item"][:3]]
+        discounts = 1 / np.log2(np.arange(2, 5))
+        ideal = sum(y * a for y, a in zip(sorted(judged.values(), reverse=True), discounts, strict=False))
+        values += [sum(y * a for y, a in zip(shown, discounts, strict=False)) / ideal] if ideal else []
+    found = eh.rebalance(table, top=3, strength=0.1, holdout=0, relevance=relevance, interval=None, rng=1)
+    row = next(r for r in found.findings.rows() if r["metric"] == "ndcg_relevance" and r["strength"] == 0.0)
+    assert row["estimate"] == pytest.approx(np.mean(values), abs=1e-12)
+    assert (row["units"], row["undefined"], row["note"].split("; ")[0]) == (
+        len(values),
+        40 - len(values),
+        "some_undefined",
+    )
+    assert any(f"{40 - len(values)} requests without a relevant item are left out" in s for s in found.sentences())
+
+
+def test_judgments_by_number_match_candidates_whose_labels_are_text():
+    table = pl.DataFrame({"request": [1, 1, 2, 2], "item": [7, 8, 7, 8], "score": [2.0, 1.0, 2.0, 1.0]})
+    call = {"top": 1, "strength": 0.1, "holdout": 0, "interval": None, "rng": 1}
+    by_number = eh.rebalance(table, relevance={1: {7: 1, 9: 1}, 2: {8: 1}}, **call)
+    by_text = eh.rebalance(
+        table, relevance={"1": {"7": 1, "9": 1}, "2": {"8": 1}}, providers={"7": "x", "8": "y"}, **call
+    )
+    assert value(by_number, "ndcg_relevance", 0.0, "learned") == value(by_text, "ndcg_relevance", 0.0, "learned") == 0.5
+
+
 def test_headroom_of_a_served_ranking_is_what_mixing_policies_attains():
     worst = MARKET.with_columns(rank=pl.col("score").rank("ordinal").over("request")).filter(pl.col("rank") <= 5)
     found = eh.rebalance(MARKET, **CALL, rankings=worst.select("request", "item", "rank"))

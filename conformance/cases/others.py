@@ -208,6 +208,10 @@ for gains, why in (
     case("ndcg", why, {"gains": gains})
 case("ndcg", "a better candidate was left out", {"gains": [1, 0], "candidates": [3, 1, 0]})
 case("ndcg", "another attention", {"gains": [1, 3, 2]}, attention="rbp(patience=0.8)")
+case("ndcg_relevance", "relevant items that are no candidates count", {"gains": [0, 1], "judgments": [1, 1, 0]})
+case("ndcg_relevance", "nothing relevant was shown", {"gains": [0, 0], "judgments": [2, 1]})
+case("ndcg_relevance", "fewer judged than shown", {"gains": [0, 3, 0], "judgments": [3]})
+case("ndcg_relevance", "nothing is relevant", {"gains": [0, 0], "judgments": [0]})
 SAME, TURNED = (
     {"after": ["a", "b", "c"], "before": ["a", "b", "c", "d"]},
     {"after": ["a", "b", "c"], "before": ["b", "a", "c"]},

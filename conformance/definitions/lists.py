@@ -20,6 +20,18 @@ def ndcg(of, attention="log(offset=1)"):
     return over(add(times(a, u) for a, u in zip(w, gains, strict=True)), ideal)
 
 
+@defines("ndcg_relevance")
+def ndcg_relevance(of, attention="log(offset=1)"):
+    """The best list takes every judged item, whether it could have been shown or not."""
+    gains = fracs(of["gains"])
+    best = sorted(fracs(of.get("judgments") or of["gains"]), reverse=True)[: len(gains)]
+    w = weights(attention, len(gains))
+    ideal = add(times(a, u) for a, u in zip(w, best, strict=False))
+    if not ideal:
+        raise Undefined("zero_normalizer")
+    return over(add(times(a, u) for a, u in zip(w, gains, strict=True)), ideal)
+
+
 @defines("rank_biased_overlap")
 def rank_biased_overlap(of, patience=Fraction(9, 10)):
     """Overlap at every depth, weighted; beyond the list's end, that of its last depth goes on."""

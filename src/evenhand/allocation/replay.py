@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -12,9 +11,9 @@ from evenhand.allocation.policies import Draw
 from evenhand.allocation.serving import Server
 from evenhand.attention import log
 from evenhand.cards import Floats
-from evenhand.metrics.reorder import least_promoted, ndcg, rank_biased_overlap
+from evenhand.metrics.reorder import least_promoted, ndcg, ndcg_relevance, rank_biased_overlap
 from evenhand.tallies.ragged import Ints
-from evenhand.tallies.slates import Gained, Reordered, Slates
+from evenhand.tallies.slates import Gained, Judged, Reordered, Slates
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,9 @@ class Stage:
             padded = np.append(slates.score, 0.0)
             best = padded[slates.as_ranked] @ self.standard
             each["ndcg_standard"] = ndcg.on(Gained(padded[lists] @ self.standard, best))
-        if slates.relevance is not None:
-            each["ndcg_relevance"] = ndcg.on(Gained(slates.value(lists, slates.relevance), self._most_relevant))
+        if slates.relevance is not None and slates.most_relevant is not None:
+            judged = Judged(slates.value(lists, slates.relevance), slates.most_relevant)
+            each["ndcg_relevance"] = ndcg_relevance.on(judged)
         each["rank_biased_overlap"] = rank_biased_overlap.on(moved)
         each["least_promoted"] = least_promoted.on(moved)
         return Replayed(each, self._exposure(lists))
@@ -86,15 +86,6 @@ class Stage:
                 received = slates.received(self.server.fill(owners.per_item(boosts)))
                 end[p] = received[p] / received.sum()
         return ends[0], ends[1]
-
-    @cached_property
-    def _most_relevant(self) -> Floats:
-        """(Q,) gain of the best list by judgments."""
-        slates = self.slates
-        worth = slates.relevance if slates.relevance is not None else slates.score
-        request = np.repeat(np.arange(slates.requests), slates.sizes)
-        best = worth[np.lexsort((-worth, request))]
-        return slates.value(slates.as_ranked, best)
 
     def _exposure(self, lists: Ints) -> Floats:
         slates = self.slates

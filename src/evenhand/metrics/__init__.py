@@ -49,7 +49,7 @@ from evenhand.metrics.recommender import (
     recall_ratio,
     rmse_ratio,
 )
-from evenhand.metrics.reorder import least_promoted, ndcg, rank_biased_overlap
+from evenhand.metrics.reorder import least_promoted, ndcg, ndcg_relevance, rank_biased_overlap
 from evenhand.metrics.representation import FairTable, awrf, fair, fair_satisfied, fair_table
 from evenhand.metrics.shares import (
     Lorenz,
@@ -72,7 +72,7 @@ __all__ = [
     "exposure_tv", "f1_ratio", "fair", "fair_satisfied", "fair_table", "fair_violation", "generalized_entropy",
     "geyik_ndkl", "gini", "gini_chance", "gini_se", "herfindahl", "hoover", "iaa", "ii_disparity", "inter_acc",
     "intra_acc", "item_gini", "jain_index", "kendall_tau_c", "least_promoted", "log_dp", "log_eur", "log_rur",
-    "lorenz", "mad", "mae_ratio", "marginal_outcome", "mean", "ndcg", "ndd", "ndjs", "ndkl", "ndr", "palma",
+    "lorenz", "mad", "mae_ratio", "marginal_outcome", "mean", "ndcg", "ndcg_relevance", "ndd", "ndjs", "ndkl", "ndr", "palma",
     "percentile", "percentile_ratio", "precision_ratio", "pref", "pref_kl", "pref_nd", "pref_rd",
     "rank_biased_overlap", "ranked_gini", "reach", "recall_ratio", "recommendation_popularity", "rmse_ratio", "rur",
     "satisfied_items", "share_ratio", "target_exposure", "target_norm", "theil", "top_share", "top_share_se",

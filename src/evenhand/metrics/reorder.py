@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 
 from evenhand.cards import Between, Card, Floats, metric
-from evenhand.tallies.slates import Gained, Reordered
+from evenhand.tallies.slates import Gained, Judged, Reordered
 
 Patience = Annotated[float, Between(0, 1, open_low=True, open_high=True)]
 
@@ -28,6 +28,28 @@ def ndcg(t: Gained) -> Floats:
     0.7967
     """
     return np.where(t.ideal > 0, t.gained / t.ideal, np.nan)
+
+
+@metric(Card(
+    name="ndcg_relevance", symbol="nDCG", title="nDCG against judgments", needs=Judged, span=(0.0, 1.0), ideal=1.0, better="higher",
+    asks="How much of the relevance of the best list of all judged items do the lists hold?",
+    undefined="no item is relevant to the request", otherwise="zero_normalizer",
+    says="nDCG against all judgments: {estimate:number}{interval}.",
+    formula=r"\sum_r a(r)\, y_{L(r)} \Big/ \sum_r a(r)\, y_{(r)}", example="relevance 0 1, judged 1 1 0 -> 0.3869",
+    variants=(
+        "The best list takes all judged items, also those that are no candidates: a re-ranker cannot always reach 1.",
+        "A request whose relevant items are no candidates scores 0; one without a relevant item is left out, and counted.",
+        "Gains are the grades themselves; the exponential form of Burges takes 2^grade - 1.",
+    ),
+    references=("jarvelin2002",), per="ranking", family="reorder",
+))  # fmt: skip
+def ndcg_relevance(t: Judged) -> Floats:
+    """Attention-weighted relevance of a list over that of the best list of all judged items.
+
+    >>> round(ndcg_relevance([0, 1], judgments=[1, 1, 0]), 4)
+    0.3869
+    """
+    return ndcg.on(t)
 
 
 @metric(Card(

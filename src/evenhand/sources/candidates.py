@@ -31,6 +31,8 @@ class CandidateRows:
     request_ids, item_ids : Polars series, by code. providers : labels, by code.
     owned, owners, shares : one entry per item and provider: their codes, and the part of the item that is the provider's.
     unowned : items that nobody was named for; each is its own provider.
+    judged : a query of all judgments above zero, candidates or not: `request` (codes), `relevance`, and how many `items` have it;
+        None without judgments.
     """
 
     engine: Engine
@@ -42,7 +44,7 @@ class CandidateRows:
     owners: Ints
     shares: Floats
     unowned: int
-    has_relevance: bool
+    judged: str | None
 
     def table(self, requests: Ints, items: Ints, places: Ints, **columns: Any) -> Any:
         """A Polars frame of request, item and rank, given codes and places, and of what is the same for all rows."""
@@ -128,7 +130,22 @@ def open_candidates(
         {joins[1]}
     """
     owned = _owned(coded, ids["item"], names["item"], scored.engine)
-    return CandidateRows(scored.engine, query, ids["request"], ids["item"], *owned, has_relevance=judgments is not None)
+    judged = None if judgments is None else _judged(judgments, ids["request"], names["request"])
+    return CandidateRows(scored.engine, query, ids["request"], ids["item"], *owned, judged)
+
+
+def _judged(judgments: Judgments, requests: Any, request_codes: str) -> str:
+    """A query of how many items of each request have each relevance above zero, whether they are candidates or not."""
+    import polars as pl
+
+    request = "CAST(judged.request AS VARCHAR)" if requests.dtype == pl.String else "judged.request"
+    return f"""
+        SELECT requests.code AS request, judged.relevance AS relevance, COUNT(*) AS items
+        FROM ({judgments.sql}) AS judged
+        JOIN {request_codes} AS requests ON requests.id = {request}
+        WHERE judged.relevance > 0
+        GROUP BY requests.code, judged.relevance
+    """
 
 
 def _comparable_id(key: str, types: Mapping[str, Type], coded: CodedLabels | None, judgments: Judgments | None) -> str:

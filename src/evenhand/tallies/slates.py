@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -68,7 +67,8 @@ class Slates:
     item : (n,) item codes. score : (n,) gains, none negative.
     owners : who provides the items; the same set whatever part of the requests is looked at.
     top : longest list; attention : (top,) weights of its ranks, never rising.
-    relevance : (n,) judgments, or None; NaN where nobody judged the request.
+    relevance : (n,) judgments, 0 where there is none; None without any.
+    most_relevant : (Q,) gain of the best list by all judgments, candidates or not; None without judgments.
     """
 
     starts: Ints
@@ -78,25 +78,22 @@ class Slates:
     top: int
     attention: Floats
     relevance: Floats | None = None
+    most_relevant: Floats | None = None
 
     @classmethod
-    def from_arrays(
-        cls, request: Any, item: Any, score: Any, owners: Owners, top: int, attention: Any, relevance: Any = None
-    ) -> Slates:
+    def from_arrays(cls, request: Any, item: Any, score: Any, owners: Owners, top: int, attention: Any) -> Slates:
         """Rows sorted into requests; `request` and `item` are codes from 0."""
         codes, items = np.asarray(request, dtype=np.int64), np.asarray(item, dtype=np.int64)
         gains = np.asarray(score, dtype=np.float64)
         order = np.lexsort((items, -gains, codes))
         starts = starts_of(np.bincount(codes))
-        judged = None if relevance is None else np.asarray(relevance, dtype=np.float64)[order]
         weights = np.asarray(attention, dtype=np.float64)
-        return cls(starts, items[order], gains[order], owners, top, weights, judged)
+        return cls(starts, items[order], gains[order], owners, top, weights)
 
     @classmethod
     def from_candidates(cls, rows: CandidateRows, top: int, attention: Floats) -> Slates:
         """The candidates of every request, sorted: one loop over requests."""
-        partial = functools.partial(_sorted_candidates, has_relevance=rows.has_relevance)
-        parts = rows.engine.tallied(rows.query, ["request"], ["cost", "item"], partial)
+        parts = rows.engine.tallied(rows.query, ["request"], ["cost", "item"], _sorted_candidates)
         request, sizes, item, score, relevance = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("request", "sizes", "item", "score", "relevance")
@@ -104,8 +101,14 @@ class Slates:
         order = np.argsort(request)  # parts may come in any order
         at, starts = cells_of(starts_of(sizes), order)
         owners = Owners(rows.owned, rows.owners, rows.shares, len(rows.item_ids), len(rows.providers))
-        judged = relevance[at] if rows.has_relevance else None
-        return cls(starts, item[at].astype(np.int64), score[at], owners, top, attention, judged)
+        slates = cls(starts, item[at].astype(np.int64), score[at], owners, top, attention)
+        if rows.judged is None:
+            return slates
+        judged = rows.engine.cells(rows.judged)
+        best = best_gains(
+            judged.integers("request"), judged.floats("relevance"), judged.integers("items"), slates.requests, attention
+        )
+        return replace(slates, relevance=np.nan_to_num(relevance[at], nan=0.0), most_relevant=best)
 
     @property
     def requests(self) -> int:
@@ -171,8 +174,26 @@ class Slates:
         if chosen.dtype == bool:
             chosen = np.flatnonzero(chosen)
         rows, starts = cells_of(self.starts, chosen)
-        judged = None if self.relevance is None else self.relevance[rows]
-        return replace(self, starts=starts, item=self.item[rows], score=self.score[rows], relevance=judged)
+        part = replace(self, starts=starts, item=self.item[rows], score=self.score[rows])
+        if self.relevance is None or self.most_relevant is None:
+            return part
+        return replace(part, relevance=self.relevance[rows], most_relevant=self.most_relevant[chosen])
+
+
+def best_gains(request: Ints, relevance: Floats, items: Ints, requests: int, attention: Floats) -> Floats:
+    """(Q,) attention-weighted relevance of the best lists, from how many items of a request have each relevance.
+
+    >>> best_gains(np.array([0, 0, 1]), np.array([1.0, 3.0, 2.0]), np.array([5, 1, 1]), 3, np.array([1.0, 0.5])).tolist()
+    [3.5, 2.0, 0.0]
+    """
+    order = np.lexsort((-relevance, request))
+    request, relevance, items = request[order], relevance[order], items[order]
+    ends = np.cumsum(items)
+    before = np.append(0, ends)[np.searchsorted(request, request)]  # items of earlier requests
+    seen = np.append(0.0, np.cumsum(attention))
+    last = np.minimum(ends - before, len(attention))
+    first = np.minimum(ends - items - before, len(attention))
+    return sums_by(request, relevance * (seen[last] - seen[first]), requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,14 +207,9 @@ class _SortedCandidates:
     relevance: Floats
 
 
-def _sorted_candidates(batch: Batch, *, has_relevance: bool) -> _SortedCandidates:
-    """Columns of a batch of requests; unjudged items are worth 0, or NaN if no item is judged."""
-    sizes = np.diff(batch.starts)
-    relevance = batch.floats("relevance") if has_relevance else np.zeros(0)
-    if has_relevance:
-        has_judgment = ~np.isnan(relevance)
-        judged = np.repeat(np.logical_or.reduceat(has_judgment, batch.starts[:-1]), sizes)
-        relevance = np.where(judged & ~has_judgment, 0.0, relevance)
+def _sorted_candidates(batch: Batch) -> _SortedCandidates:
+    """Columns of a batch of requests; relevance is NaN where nobody judged."""
+    sizes, relevance = np.diff(batch.starts), batch.floats("relevance")
     request = batch.firsts(["request"]).integers("request")
     requests, counts, items = (column.astype(np.int32) for column in (request, sizes, batch.integers("item")))
     return _SortedCandidates(requests, counts, items, batch.floats("score"), relevance)
@@ -250,3 +266,17 @@ class Gained:
 
     def reason(self) -> str:
         return "" if (self.ideal > 0).any() else "zero_utility"
+
+
+@dataclass(frozen=True)
+class Judged(Gained):
+    """Relevance that lists gain, and that the best list of all judged items would, candidates or not."""
+
+    @classmethod
+    def from_arrays(cls, gains: Any, *, judgments: Any = None, attention: Any = "log(offset=1)") -> Judged:  # type: ignore[override]
+        """One list: the relevance at each rank, and that of all judged items where there are more."""
+        one = Gained.from_arrays(gains, candidates=judgments, attention=attention)
+        return cls(one.gained, one.ideal)
+
+    def reason(self) -> str:
+        return "" if (self.ideal > 0).any() else "zero_normalizer"

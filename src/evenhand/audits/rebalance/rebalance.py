@@ -48,7 +48,7 @@ Aim = Annotated[Any, Takes("NAME|LABEL=SHARE,..", read=_read_objective)]
     "rebalance",
     question="What would a more even exposure cost in relevance?",
     charts=("frontier", "before_after", "movers"),
-    extra=("least", "most"),
+    extra=("least", "most", "undefined"),
     stands_for="The interval is for other requests like those held out, served by the same policy: how far the number would move "
     "had other requests come in. It is not for a policy learned anew.",
 )
@@ -90,7 +90,8 @@ def rebalance(
     score : column with the score.
     holdout : share of requests held out for evaluation.
     iterations : maximum number of steps for each strength.
-    relevance : relevance judgments of request and item, a table or a column of `scores`: adds rows `ndcg_relevance`.
+    relevance : relevance judgments of request and item, a table or a column of `scores`: adds rows `ndcg_relevance`, nDCG
+        against all judgments, also of items that are no candidates.
     rankings : lists that are served now, a table with request, item and rank: `result.headroom` shows how far they
         are from the frontier.
     interval : `"normal"`, from a jackknife over held-out requests, or None.
@@ -309,7 +310,7 @@ class Meter:
 
     def _mean(self, name: str, values: Floats) -> Figure:
         """The mean of a metric over requests."""
-        metric = REGISTRY["ndcg" if name.startswith("ndcg") else name]
+        metric = REGISTRY["ndcg" if name == "ndcg_standard" else name]
         defined = ~np.isnan(values)
         buckets = int(self.bucket.max(initial=-1)) + 1
         sums = np.bincount(self.bucket[defined], values[defined], buckets)
@@ -317,8 +318,9 @@ class Meter:
         with np.errstate(invalid="ignore", divide="ignore"):
             estimate = float(sums.sum() / counts.sum())
             without = (sums.sum() - sums) / (counts.sum() - counts)
-        note = "zero_utility" if not defined.any() else "" if defined.all() else "some_undefined"
+        note = str(metric.card.otherwise) if not defined.any() else "" if defined.all() else "some_undefined"
         cells = {"ideal": metric.ideal(), "better": metric.better(), "units": int(defined.sum())}
+        cells["undefined"] = int((~defined).sum())
         return Figure(name, estimate, without, metric.span(), cells, note)
 
     def _inequality(self, a: MetricSpec, replay: Replayed, *, has_interval: bool) -> Figure:

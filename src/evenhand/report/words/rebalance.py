@@ -11,11 +11,14 @@ from evenhand.report.words.headlines import Headline, headline
 from evenhand.report.words.intervals import interval_in_brackets
 from evenhand.report.words.labels import Row
 from evenhand.report.words.sentences import SentenceWriter, sentence
-from evenhand.report.words.text import capitalized, number, percent, rounded_percent
+from evenhand.report.words.text import capitalized, counted, number, percent, rounded_percent
 
 REQUESTS = {"learned": "training requests", "held_out": "held-out requests"}
 UNEVEN = {"gini": "Gini index of exposure", "target_distance": "distance from the target shares"}
 """Metrics of evenness in words."""
+
+LEFT_OUT = {"ndcg": "without a score above zero", "ndcg_relevance": "without a relevant item"}
+"""Requests that a mean leaves out, by metric."""
 
 
 def evenness_metric(findings: Findings) -> str:
@@ -36,7 +39,10 @@ class RebalanceSentences(SentenceWriter, audit="rebalance"):
         text = "" if math.isnan(read_number(row["estimate"])) else _own_sentence(findings, row, level)
         if not text:
             words = {**findings.words, "unit": findings.words.get("holder", "provider")}  # who gets the exposure
-            text = sentence(Findings(findings.audit, findings.question, (), findings.columns, words=words), row, level)
+            plain = Findings(findings.audit, findings.question, (), findings.columns, words=words)
+            text = sentence(plain, {**row, "undefined": None}, level)
+            if row.get("undefined") and row["metric"] in LEFT_OUT:
+                text += f" ({counted(int(row['undefined']), 'request')} {LEFT_OUT[row['metric']]} are left out.)"
         start = text if text[:2].isupper() else text[0].lower() + text[1:]
         return f"{lists}, on {REQUESTS.get(str(row['on']), str(row['on']))}: {start}"
 
@@ -74,9 +80,8 @@ def _own_sentence(findings: Findings, row: Row, level: float) -> str:
         aim = percent(read_number(row["ideal"]))
         reach = ", out of reach with these candidates" if "out_of_reach" in note else ""
         return f"{row['group']} gets {percent(estimate)} of all exposure{interval}; the target was {aim}{reach}."
-    kinds = {"ndcg_standard": "standard nDCG", "ndcg_relevance": "nDCG by judgments"}
-    if metric in kinds:
-        return f"lists keep {percent(estimate)} of the best possible gain ({kinds[metric]}){interval}."
+    if metric == "ndcg_standard":
+        return f"lists keep {percent(estimate)} of the best possible gain (standard nDCG){interval}."
     return ""
 
 
