@@ -286,3 +286,12 @@ def test_where_every_amount_is_left_out_there_is_nothing_to_split():
     found = eh.decompose(table, **call).frame
     assert found["metric"].to_list() == ["total", "within", "between", "overlap"]
     assert set(found["note"]) == {"empty"}
+
+
+def test_groups_beyond_what_memory_holds_are_refused_only_with_intervals():
+    n = 40_000
+    table = pl.DataFrame({"u": range(n), "g": [i // 2 for i in range(n)], "a": [float(i) for i in range(n)]})
+    call = {"unit": "u", "amount": "a", "group": "g", "population": None, "rng": 1}
+    with pytest.raises(eh.EvenhandError, match="20,000 groups over 40,000 amounts"):
+        eh.decompose(table, **call)
+    assert len(eh.decompose(table, **call, interval=None).only("share").findings) == n // 2

@@ -531,3 +531,10 @@ def test_an_odd_float_is_found_whatever_a_file_says_of_its_ends(tmp_path, value)
                 left = eh.inequality(table, **call, nan_policy="omit").frame
                 kept = odd.filter(pl.col("v").is_not_null() & pl.col("v").is_not_nan())
                 assert left["estimate"].equals(eh.inequality(kept, **call).frame["estimate"])
+
+
+def test_more_amount_columns_than_a_query_each_allows_are_refused_with_a_remedy():
+    names = [f"a{i}" for i in range(301)]
+    table = pl.DataFrame({"u": [1, 2, 3], **{name: [1, 2, 3] for name in names}})
+    with pytest.raises(eh.EvenhandError, match=r"301 columns, more than 300\. Reshape the table to one row per unit"):
+        eh.inequality(table, unit="u", amount=names, population=None, metrics="gini", rng=1)

@@ -41,6 +41,7 @@ SMALL = "(small groups)"
 """What groups with too few receivers are called, taken together before anything is measured."""
 
 SHARES = (0.0, 1.0)
+MOST_CELLS = 2 * 10**8  # groups times amounts: a float for each takes 1.6 GB
 NAMES: dict[Index, str] = {"gini": "Gini", "theil": "Theil", "ge": "generalised entropy", "atkinson": "Atkinson"}
 
 
@@ -277,6 +278,7 @@ class Decomposed:
         (index,) = estimates(groups, [self.ask], self.how, self.call.seed, streams)
         ends["index"] = Ends(index.low, index.high, index.undefined_draws)
         warned = cautions(groups) if self.how.kind != "none" else [""] * len(tally)
+        sizes = groups.units.astype(int).tolist()
         for g, name in enumerate(tally.groups):
             for figure in (m for m in PER_GROUP if m in metrics):
                 is_index = figure == "index"
@@ -284,7 +286,7 @@ class Decomposed:
                 why = groups[g].reason() if is_index else tally.reason()
                 code = why if math.isnan(numbers["estimate"]) else warned[g] if is_index else ""
                 rows.append(row(
-                    cells, figure, group=label(name), units=int(groups.units[g]), note=code or None,
+                    cells, figure, group=label(name), units=sizes[g], note=code or None,
                     span=self.ask.span if is_index else SHARES, certain=len(tally) == 1 and not is_index, **numbers,
                 ))  # fmt: skip
         return rows
@@ -302,6 +304,11 @@ class Decomposed:
         chosen = {n: values[n] for n in names}
         if self.how.kind == "none" or tally.reason():
             return blank({n: values[n] for n in METRICS})
+        if len(tally) * len(tally.values) > MOST_CELLS:
+            raise EvenhandError(
+                f"{len(tally):,} groups over {len(tally.values):,} amounts are too many for intervals. Pass interval=None, or merge "
+                "the smallest groups first."
+            )
         drawable = tally.binned() if len(tally.values) > BINNED else tally
         if self.how.kind == "normal" or len(drawable.values) > WIDE:
             return self._linearised(tally, split, chosen)

@@ -26,6 +26,7 @@ from evenhand.sources.sql import columns, quoted, select
 LARGEST_SUM = 9e18
 """Above this an int64 sum could wrap; amounts are then added as float64, good to 16 digits."""
 
+MOST_AMOUNTS = 300  # a query for each, and each query reads the whole SELECT: time grows with the square
 NO_ROWS = "The table has no rows. Pass a table of who received what; check the path or the filter before it."
 
 NanPolicy = Literal["raise", "omit", "propagate"]
@@ -205,6 +206,11 @@ def name_problems(unit: str | None, names: Sequence[str], by: Sequence[str], par
     if part and by[-1] in [unit, *slices]:
         problems.append(
             f"{part}={by[-1]!r} is also named as {'unit' if by[-1] == unit else 'by'}. Name another column."
+        )
+    if len(names) > MOST_AMOUNTS:
+        problems.append(
+            f"amount names {len(names):,} columns, more than {MOST_AMOUNTS}. Reshape the table to one row per unit and kind of "
+            "amount, and name the column of the kind in by."
         )
     if multiple and not names:
         problems.append("amount is an empty list. Name at least one column, or pass None to count rows.")
