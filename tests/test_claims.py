@@ -52,3 +52,17 @@ def test_every_result_has_claims_and_a_headline() -> None:
     assert isinstance(result.claims, tuple)
     assert all(isinstance(claim, eh.Claim) for claim in result.claims)
     assert result.headline.endswith(".")
+
+
+def test_a_caution_is_said_once_with_the_rows_that_it_concerns() -> None:
+    few = [row({"source": s}, "gini", estimate=0.5, note="few_units") for s in ("a", "b")]
+    other = row({"source": "c"}, "gini", estimate=0.4)
+
+    def spoken(rows: list[dict[str, object]]) -> list[str]:
+        return eh.Result(Findings("inequality", "?", ("source",), tidy(rows, ["source"]))).sentences()
+
+    some, every = spoken([*few, other]), spoken(few)
+    assert some[0].count("(For gini (a), gini (b): few units: the interval is rough") == 1
+    assert every[0].count("(For all numbers: few units: the interval is rough") == 1
+    assert not any("rough" in sentence for sentence in (*some[1:], *every[1:]))
+    assert "(Few units: the interval is rough" in spoken([few[0], other])[0]

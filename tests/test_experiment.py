@@ -265,7 +265,7 @@ def test_equal_amount_thins_the_arm_whose_viewers_see_more():
     found = one(units)
     assert found["volume_ratio"] == pytest.approx(3, rel=0.3)
     assert "volume_changed" in found["note"]
-    assert "times that of control" in units.sentences()[0]
+    assert "times that of control" in units.sentences()[-1]
     assert one(amount)["treatment"] > found["treatment"]  # fewer viewers, sparser, less equal
     assert one(amount)["control_value"] == found["control_value"]
 

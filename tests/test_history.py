@@ -282,6 +282,9 @@ def test_sentences_say_what_changed_and_when(changed):
     kept, _ = changed
     told = kept.alarms().sentences()
     assert told[0].startswith("Gini index (home) rose from 0.4997 to 0.60")
+    claim = kept.trend().claims[0]
+    assert told[0].startswith(claim.text)
+    assert (claim.made, claim.direction, claim.p_adjusted) == (True, "higher", 0.05)
     assert "Share of the top 10% (home) rose from 30." in told[1]
     assert str(kept.alarms().frame["since"][0]) in told[0]
     every = kept.trend().sentences()

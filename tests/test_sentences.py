@@ -78,6 +78,7 @@ def test_writers_are_only_for_audits_that_say_more_than_their_rows():
         "history",
         "outcome_test",
         "rebalance",
+        "recommender",
     }
     assert set(SentenceWriter.registry) == audits
     assert writer_for(plain).key_sentences(plain) == []

@@ -16,7 +16,7 @@ from evenhand.errors import EvenhandError
 from evenhand.findings import COLUMNS, Findings, hash_of
 from evenhand.history import store
 from evenhand.intervals.alarms import Watch, watch
-from evenhand.report.words.history import Line, lines
+from evenhand.report.words.history import Line, alarm_claims, lines
 from evenhand.results import Result
 
 RATE = 0.05
@@ -114,7 +114,9 @@ class History:
         raised, facts = trend.findings.curves["alarms"], trend.findings.provenance
         columns = {name: column for name, column in raised.items() if name not in ("line", "label")}
         slices = tuple(name for name in columns if name not in ALARM)
-        findings = Findings("alarms", "When did it change?", slices, columns, trend.findings.curves, {}, facts)
+        findings = Findings(
+            "alarms", "When did it change?", slices, columns, trend.findings.curves, {}, facts, claims=trend.claims
+        )
         return Alarms(findings, trend.backend, trend=trend)
 
     def trend(self, rate: float = RATE) -> Result:
@@ -138,7 +140,8 @@ class History:
         if len(correlated):
             facts["closely_related_days"] = [f"{drawn[i].metric} {drawn[i].label}".strip() for i in correlated]
         curves = {**findings.curves, "alarms": _alarm_columns(drawn, days, seen)}
-        return Result(replace(findings, curves=curves, provenance={**findings.provenance, **facts}))
+        watched = replace(findings, curves=curves, provenance={**findings.provenance, **facts})
+        return Result(replace(watched, claims=alarm_claims(watched)))
 
     def _stored(self) -> store.Stored:
         stored = store.read(self.path)

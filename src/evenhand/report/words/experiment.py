@@ -85,21 +85,30 @@ class ExperimentSentences(SentenceWriter, audit="experiment"):
 
 
 def _volume(findings: Findings, row: Row) -> str:
-    """The difference that unequal volume alone gives, and whether the change altered volume."""
-    raw, chance, ratio = (read_number(row[k]) for k in ("raw", "chance", "volume_ratio"))
-    show, words, text = value_format(row["metric"]), _nouns(findings), ""
-    if not math.isnan(chance) and abs(chance) > abs(raw) / 20:
-        unequal = f"numbers of {words['units']}" if _design(findings) == UNITS else "volume"
-        text = f" The raw difference is {signed(raw, show)}, of which unequal {unequal} alone would give {signed(chance, show)}."
-    if "volume_changed" in (row["note"] or "") and abs(ratio - 1) > 0.02:  # 2% is not worth a word
-        unit = words["randomized"].removesuffix("s")
-        text += f" Volume per {unit} is {number(ratio)} times that of control, which also affects inequality."
-    return text
+    """The difference that unequal volume alone gives."""
+    raw, chance = (read_number(row[k]) for k in ("raw", "chance"))
+    if math.isnan(chance) or abs(chance) <= abs(raw) / 20:
+        return ""
+    show = value_format(row["metric"])
+    unequal = f"numbers of {_nouns(findings)['units']}" if _design(findings) == UNITS else "volume"
+    return f" The raw difference is {signed(raw, show)}, of which unequal {unequal} alone would give {signed(chance, show)}."
+
+
+def _changed_volumes(findings: Findings) -> list[str]:
+    """For every arm whose change altered volume, by how much: it concerns all of its numbers."""
+    unit, lines = _nouns(findings)["randomized"].removesuffix("s"), []
+    for row in findings.rows():
+        ratio = read_number(row.get("volume_ratio"))
+        if "volume_changed" in note_codes(row["note"]) and abs(ratio - 1) > 0.02:  # 2% is not worth a word
+            lead, arm = slice_lead(findings, row, without=("arm",)), _arm_name(findings, row["arm"])
+            times = f"{number(ratio)} times that of {_control_name(findings)}"
+            lines.append(f"{lead}Volume per {unit} in {arm} is {times}, which also affects inequality.")
+    return list(dict.fromkeys(lines))
 
 
 def _for_all(findings: Findings) -> list[str]:
-    """Whether the sizes of the arms match the intended split, and that nothing was randomised."""
-    lines = []
+    """Changed volume, whether the sizes of the arms match the intended split, and that nothing was randomised."""
+    lines = _changed_volumes(findings)
     if ratio := findings.provenance.get("sample_ratio"):
         sizes = ", ".join(f"{arm} {n:,}" for arm, n in ratio["found"].items())
         verb = "does not match" if has_wrong_split(findings) else "matches"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
+from evenhand.claims import Claim, direction_of
 from evenhand.errors import listing
 from evenhand.findings import Findings, key_columns
 from evenhand.findings import number as read_number
@@ -17,6 +18,7 @@ from evenhand.report.words.phrases import distinct_texts, metric_title, value_fo
 from evenhand.report.words.sentences import SentenceWriter, SideTable
 from evenhand.report.words.text import counted, short_percent, slice_names
 
+MOVED = {"higher": "rose", "lower": "fell", "differs": "moved"}
 HISTORY_COLUMNS = ("at", "plan", "audit")
 """Columns that a history adds to those of the audits."""
 
@@ -148,14 +150,26 @@ def _name(metric: str, label: str) -> str:
     return f"{metric_title(metric)} ({label})" if label else metric_title(metric)
 
 
-def _alarm_sentences(findings: Findings) -> Iterator[str]:
+def alarm_claims(findings: Findings) -> tuple[Claim, ...]:
+    """Every alarm as a claim that a quantity moved; its p is the chance of a false alarm, whatever the number of looks."""
+    rate, about = (
+        float(findings.provenance["rate"]),
+        ("metric", "group", "since", "before", "after", "deviations", "line", "label"),
+    )
+    claims = []
     for r in alarms(findings):
-        show = value_format(r["metric"])
-        way = "rose" if r["after"] > r["before"] else "fell"
+        show, direction = value_format(r["metric"]), direction_of(r["after"] - r["before"])
+        text = f"{_name(r['metric'], r['label'])} {MOVED[direction]} from {show(r['before'])} to {show(r['after'])}"
+        where = {name: value for name, value in r.items() if name not in about}
+        claims.append(Claim(text, r["metric"], r["group"], where, direction, rate, True, rate))
+    return tuple(claims)
+
+
+def _alarm_sentences(findings: Findings) -> Iterator[str]:
+    for r, claim in zip(alarms(findings), findings.claims, strict=True):
         size = f"{abs(r['deviations']):.1f} standard deviations of its usual days"
         size = size if math.isfinite(r["deviations"]) else "and had never varied before"
-        moved = f"{_name(r['metric'], r['label'])} {way} from {show(r['before'])} to {show(r['after'])}"
-        yield f"{moved} about {r['since']}, {size} (alarm on {r['at']})."
+        yield f"{claim.text} about {r['since']}, {size} (alarm on {r['at']})."
 
 
 def _alarm_count(findings: Findings) -> str:
@@ -223,7 +237,7 @@ def _history(findings: Findings) -> Headline | None:
     newest = raised[0]
     moved = len({(r["metric"], r["label"]) for r in raised})
     before, after = distinct_texts(newest["metric"], newest["before"], newest["after"])
-    verb = "rose" if newest["after"] > newest["before"] else "fell"
+    verb = MOVED[findings.claims[0].direction]
     lead = f"{moved:,} of {watched:,} quantities shifted: " if watched > 1 else ""
     return Headline(
         f"{lead}{_name(newest['metric'], newest['label'])} {verb} from {before} to {after} about {newest['since']}.",

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import importlib
 import math
+import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from evenhand.cards import REGISTRY, MetricSpec, parse_metric
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings, label
 from evenhand.findings import number as read_number
 from evenhand.report.words.intervals import interval_in_brackets
-from evenhand.report.words.labels import Row, confidence_level, slice_lead, word
+from evenhand.report.words.labels import Row, confidence_level, row_labels, slice_lead, word
 from evenhand.report.words.phrases import PHRASES, estimate_format
 from evenhand.report.words.text import (
     DIRECTION,
@@ -89,8 +90,28 @@ def writer_for(findings: Findings) -> SentenceWriter:
 
 
 def sentences(findings: Findings) -> list[str]:
-    """The findings in plain words."""
-    return writer_for(findings).sentences(findings)
+    """The findings in plain words; a remark that several sentences share is made once, with what it concerns."""
+    lines, rows = writer_for(findings).sentences(findings), list(findings.rows())
+    if len(lines) < len(rows):  # not one for each row
+        return lines
+    sharing: dict[str, list[int]] = {}
+    for i, line in enumerate(lines[: len(rows)]):
+        for remark in REMARK.findall(line):
+            sharing.setdefault(remark, []).append(i)
+    defined = sum(not math.isnan(read_number(row.get("estimate"))) for row in rows)
+    labels = row_labels(findings)
+    for remark, at in sharing.items():
+        if len(at) > 1:
+            names = (f"{rows[i]['metric']}{f' ({labels[i]})' if labels[i] else ''}" for i in at)
+            which = "all numbers" if len(at) == defined else listing(names, 4)
+            text = remark[2:] if remark[2:4].isupper() else remark[2].lower() + remark[3:]
+            for i in at:
+                lines[i] = lines[i].replace(remark, f" (For {which}: {text}" if i == at[0] else "")
+    return lines
+
+
+REMARK = re.compile(r" \([A-Z\d](?:[^()]|\([^()]*\))*\.\)")
+"""A remark in brackets at the end of a sentence."""
 
 
 def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:

@@ -27,6 +27,7 @@ from evenhand.report.words.labels import (
 )
 from evenhand.report.words.phrases import card_of, distinct_texts, is_share, meaning, metric_title
 from evenhand.report.words.sentences import (
+    REMARK,
     metric_params,
     plain_sentence,
     sentence,
@@ -132,9 +133,6 @@ def _numbers_first(findings: Findings, rows: Sequence[Row], headline: Headline) 
     return [every[i] for *_, i in sorted(order)]
 
 
-_REMARK = re.compile(r" \([A-Z](?:[^()]|\([^()]*\))*\.\)")
-
-
 def without_repeated_remarks(lines: Sequence[str]) -> list[str]:
     """Sentences in which a remark in brackets is left out where an earlier one has it.
 
@@ -144,8 +142,8 @@ def without_repeated_remarks(lines: Sequence[str]) -> list[str]:
     seen: set[str] = set()
     shorter = []
     for line in lines:
-        shorter.append(_REMARK.sub(lambda remark: "" if remark[0] in seen else remark[0], line))
-        seen.update(_REMARK.findall(line))
+        shorter.append(REMARK.sub(lambda remark: "" if remark[0] in seen else remark[0], line))
+        seen.update(REMARK.findall(line))
     return shorter
 
 
