@@ -181,8 +181,8 @@ def fair_table(k: int, p: float, alpha: float, *, adjusted: bool = True) -> Fair
     """The FA*IR constraint: the least number of protected items in every prefix of up to `k`.
 
     Every prefix is a test, so the unadjusted table at level `alpha` may fail fair rankings more often than `alpha`.
-    `adjusted` takes the highest level, among the values of the distribution function up to `alpha`, at which the exact
-    chance that a fair ranking fails is at most `alpha`.
+    `adjusted` takes the highest level at which the exact chance that a fair ranking fails is at most `alpha`: `alpha` itself,
+    or a value of the distribution function below it.
 
     >>> fair_table(10, 0.5, 0.1, adjusted=False).table
     [0, 0, 0, 1, 1, 1, 2, 2, 3, 3]
@@ -198,8 +198,8 @@ def fair_table(k: int, p: float, alpha: float, *, adjusted: bool = True) -> Fair
     if not adjusted:
         table = _least(below, alpha)
         return FairTable(table.tolist(), float(alpha), failure_probability(table, p))
-    levels = np.unique(below[below <= alpha + SLACK])
-    levels = levels[np.concatenate([np.diff(levels) > SLACK, [True]])] if len(levels) else levels
+    levels = np.unique(np.append(below[below <= alpha + SLACK], alpha))
+    levels = levels[np.append(np.diff(levels) > SLACK, True)]
     low, high = 0, len(levels)  # the failure rises with the level: bisect for the strictest that keeps to alpha
     while low < high:
         middle = (low + high) // 2
