@@ -175,3 +175,95 @@ def test_drawn_orders_come_next_to_the_mean_over_all_orders(labels, attention, n
 def test_many_lists_alike_are_put_in_every_order_once(labels):
     wanted = over_all_orders(list(labels), parse("log").weights(len(labels)))
     assert chance_of(list(labels), 300, "log") == pytest.approx(wanted, abs=1e-12)
+
+
+def judged_lists(rng, requests=6, draws=1):
+    """Lists with unlabelled items, relevance and weights; `draws` rankings of each request, each of its own items."""
+    rows = []
+    for q in range(requests):
+        for s in range(draws):
+            items = rng.permutation(12)[: int(rng.integers(4, 10))]
+            rows += [
+                {"request": q, "sample": s, "item": f"{q}-{d}", "rank": r, "group": [None, "a", "a", "b", "b", "c"][(q + d) % 6],
+                 "relevance": float((q * d) % 3 == 0), "weight": 1.0 + q % 3}
+                for r, d in enumerate(items.tolist(), 1)
+            ]  # fmt: skip
+    return pl.DataFrame(rows)
+
+
+def in_random_order(lists, worlds, rng, *, unlabelled_stay):
+    """So many copies of the lists, each in random order: items move with all they carry."""
+    parts = []
+    for copy in range(worlds):
+        for part in lists.partition_by("request", "sample", maintain_order=True):
+            moves = np.flatnonzero(part["group"].is_not_null().to_numpy() | (not unlabelled_stay))
+            order = np.arange(len(part))
+            order[moves] = rng.permutation(moves)
+            parts.append(part[order.tolist()].with_columns(rank=part["rank"], world=pl.lit(copy)))
+    return pl.concat(parts)
+
+
+CASCADE = "attention='cascade(patience=0.8, stop=0.5)'"
+BY_GROUP = [
+    "eed", "eed@3", "eed(aggregate='per_request')", "eel", "eel(aggregate='per_request')", "eel(target='equal')",
+    f"eed({CASCADE})", f"eel({CASCADE})", f"eel(aggregate='per_request', {CASCADE})", "awrf", "awrf@3", "fair(p=0.4)", "ndd",
+]  # fmt: skip
+OF_DRAWS = [
+    "eed(unbiased=True)", "eed(aggregate='per_request', unbiased=True)", "eel(unbiased=True)", "eed",
+    "eed(aggregate='per_request')",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("metrics", "draws", "unlabelled_stay"),
+    [
+        (BY_GROUP, 1, True),
+        (OF_DRAWS, 3, True),
+        (["eel(level='item')"], 1, False),
+        (["eed(level='item')", "eel(level='item')", "eed(level='item', unbiased=True)"], 3, False),
+    ],
+)
+def test_the_chance_column_is_the_mean_over_lists_in_random_order(metrics, draws, unlabelled_stay):
+    rng = np.random.default_rng(13)
+    call = {
+        "groups": "group", "relevance": "relevance", "protected": "a", "versus": "*", "weight": "weight", "metrics": metrics,
+        "interval": None, "sample": "sample",
+    }  # fmt: skip
+    lists = judged_lists(rng, draws=draws)
+    found = eh.exposure(lists, **call)
+    assert found.findings.provenance["chance"] == dict.fromkeys(metrics, "in random order")
+    worlds = in_random_order(lists, 400, rng, unlabelled_stay=unlabelled_stay)
+    drawn = eh.exposure(worlds, **call, by="world", chance=False).frame
+    for metric, chance in zip(metrics, found.frame["chance"], strict=True):
+        values = drawn.filter(pl.col("metric") == metric)["estimate"].drop_nulls().to_numpy()
+        assert chance == pytest.approx(values.mean(), abs=3 * values.std() / math.sqrt(len(values))), metric
+
+
+def test_ratios_of_exposure_and_norms_that_no_order_moves_have_no_chance():
+    lists = judged_lists(np.random.default_rng(2))
+    metrics = ["dp", "log_dp", "eur", "log_eur", "rur", "log_rur", "eer", "target_norm", "eed(level='item')"]
+    found = eh.exposure(
+        lists, groups="group", relevance="relevance", protected="a", versus="b", metrics=metrics, interval=None
+    )
+    assert found.frame["chance"].is_nan().all()
+
+
+def test_soft_labels_have_the_chance_of_expected_exposure_too():
+    shares = {"x": {"f": 0.5, "m": 0.5}, "y": {"f": 1.0, "m": 0.0}, "z": {"f": 0.2, "m": 0.8}}
+    table = pl.DataFrame([{"item": i, **row} for i, row in shares.items()])
+    run = pl.DataFrame({"request": ["q"] * 3, "item": list("xyz"), "rank": [1, 2, 3]})
+    found = eh.exposure(run, groups=table, metrics="eed", interval=None).frame["chance"][0]
+    weights, values = [1.0, 0.5, 0.25], []
+    for order in itertools.permutations(shares.values()):
+        values.append(sum(sum(w * row[g] for w, row in zip(weights, order, strict=True)) ** 2 for g in "fm"))
+    assert found == pytest.approx(np.mean(values))
+
+
+def test_the_ideal_policy_on_as_few_requests_is_the_floor_of_eel():
+    lists = judged_lists(np.random.default_rng(2))
+    found = eh.exposure(lists, groups="group", relevance="relevance", metrics=["eel", "eed"], interval=None)
+    assert found.frame["floor"][0] > 0
+    assert found.frame["floor"][1] is None or math.isnan(found.frame["floor"][1])
+    assert "an ideal policy judged on as few requests would score" in found.sentences()[0]
+    assert "in random order: " in found.sentences()[0]
+    assert "floor" not in eh.exposure(lists, groups="group", metrics="eed", interval=None).frame.columns

@@ -117,20 +117,21 @@ def test_bias_of_a_squared_norm_is_taken_off_and_both_values_are_held():
     assert plain[0][0] == pytest.approx(low[0] + draws.mean() - 0.09)
 
 
-def test_the_interval_of_a_perfectly_fair_policy_holds_zero_and_chance_stands_beside_it():
+def test_the_interval_of_a_perfectly_fair_policy_holds_zero_and_its_floor_stands_beside_it():
     held = []
     for seed in range(25):
         call = {"groups": GROUPS, "relevance": "relevance", "metrics": ["eel", "eed"], "interval": "bootstrap(199)"}
         eel, eed = eh.exposure(fair_lists(60, seed), **call, rng=seed).frame.rows(named=True)
         held.append(eel["low"] <= 0 <= eel["high"] and eed["low"] <= eed["ideal"] * (1 + 1e-12))
-        assert 0 < eel["chance"] < 0.05
+        assert 0 < eel["floor"] < 0.05
         assert eed["chance"] > eed["ideal"]
     assert np.mean(held) >= 0.92
 
 
-def test_chance_of_eel_is_what_fair_policies_score_on_average():
+def test_the_floor_of_eel_is_what_fair_policies_score_on_average_and_chance_of_eed_what_random_orders_do():
     call = {"groups": GROUPS, "relevance": "relevance", "metrics": ["eel", "eed"], "interval": None}
-    found = [eh.exposure(fair_lists(30, seed), **call).frame["chance"].to_list() for seed in range(20)]
+    frames = [eh.exposure(fair_lists(30, seed), **call).frame for seed in range(20)]
+    found = [(frame["floor"][0], frame["chance"][1]) for frame in frames]
     weights = 0.5 ** np.arange(6)
     drawn = 3 * (6 - 3) / (6 - 1) * weights.var()  # variance of what three of six ranks hold, drawn without replacement
     assert np.mean([eel for eel, _ in found]) == pytest.approx(2 * drawn / 30, rel=0.1)

@@ -77,6 +77,7 @@ def test_writers_are_only_for_audits_that_say_more_than_their_rows():
         "experiment",
         "history",
         "outcome_test",
+        "prefix",
         "rebalance",
         "recommender",
     }

@@ -18,8 +18,9 @@ COLUMNS = (
 )  # fmt: skip
 """Every frame has these, in this order, after its slice columns; an audit may add more behind them."""
 
-RANGE = ("least", "most")
-"""The range that the volume of the data allows, where it binds a metric (few rows over many units)."""
+RANGE = ("floor", "least", "most")
+"""What the volume of the data allows, where it binds a metric: the value of an ideal policy on as few requests (EEL), and the
+range of a metric of few rows over many units."""
 NUMBERS = frozenset({"estimate", "low", "high", "chance", "ideal"})
 
 

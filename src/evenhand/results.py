@@ -329,7 +329,7 @@ def pivoted(findings: Findings, by: str, values: str) -> dict[str, list[Any]]:
 
 
 FIGURES = frozenset({
-    "a", "b", "bin_high", "bin_low", "detectable", "found", "intercept", "least", "most", "p", "p_adjusted", "p_favoured", "pairs",
+    "a", "b", "bin_high", "bin_low", "detectable", "floor", "found", "intercept", "least", "most", "p", "p_adjusted", "p_favoured", "pairs",
     "rank", "se", "slope", "tau_c", "undefined", "value",
 })  # fmt: skip
 """Columns of single audits that hold numbers, also where no row has one."""

@@ -24,9 +24,12 @@ from evenhand.audits.parameters import (
 from evenhand.audits.requests import RankingResult, interval_words, per_request, refuse_one_sided, request_sums, rows_of
 from evenhand.audits.small_groups import SmallGroups, merge_small_groups
 from evenhand.cards import Between, MetricSpec, needing, parse_metrics, refuse_lacking
+from evenhand.claims import Candidate, direction_of
 from evenhand.errors import EvenhandError
+from evenhand.intervals.request_tests import t_test
 from evenhand.intervals.requests import Reduced, blocks
 from evenhand.labels import Unknown
+from evenhand.report.words.text import rounded_percent
 from evenhand.sources.judgments import Judgments, MissingRelevance, carried, open_judgments
 from evenhand.sources.labels import LabelColumns, columns_in, open_labels
 from evenhand.sources.labels import Labels as OpenedLabels
@@ -178,10 +181,45 @@ def _result(
         words["versus"] = str(counts.pairs.groups[counts.pairs.versus])
     return call.result(
         rows_of(reduced, within, names, call, small, rngs=rngs), backend=view.backend, read=view.rows,
-        dropped=view.dropped, slices=names, words=words, facts=facts, counts=counts.counts, of=RankingResult,
+        dropped=view.dropped, slices=names, words=words, facts=facts, counts=counts.counts,
+        claims=list(_claims(counts, average, names, small)), of=RankingResult,
         each=per_request([r.measured for r in reduced], within, names, small),
         hold=lambda: request_sums([m for a in specs for m in measured(a, counts, average)], within, small),
     )  # fmt: skip
+
+
+def _claims(counts: PairCounts, average: Average, names: Sequence[str], small: Sequence[bool]) -> Iterator[Candidate]:
+    """Per slice, whether a more relevant item ranks higher as often if it is of the protected group as if it is of the other.
+
+    Requests are independent, and the null that both shares are equal gives their errors.
+    """
+    t, within = counts.pairs, counts.within
+    if t.protected < 0 or t.versus < 0:
+        return
+    protected, other = str(t.groups[t.protected]), str(t.groups[t.versus])
+    weighed = t.equally_weighted() if average == "macro" else t
+    for s, where in enumerate(within.slices):
+        cells = [(t.protected, t.versus), (t.versus, t.protected)]
+        (wins, pairs), (other_wins, other_pairs) = (
+            (weighed.wins[within.part(s), i, j], weighed.pairs[within.part(s), i, j]) for i, j in cells
+        )
+        if small[s] or not pairs.sum() or not other_pairs.sum():
+            continue
+        both = (wins.sum() + other_wins.sum()) / (pairs.sum() + other_pairs.sum())
+        off = (other_wins - both * other_pairs) / other_pairs.sum() - (wins - both * pairs) / pairs.sum()
+        p, _ = t_test(off[(pairs > 0) | (other_pairs > 0)], imposed=True)
+        share, other_share = (
+            rounded_percent(float(w.sum() / n.sum())) for w, n in ((wins, pairs), (other_wins, other_pairs))
+        )
+        ranks = "the more relevant item ranks higher"
+        yield Candidate(
+            p, direction_of(float(off.sum())),
+            f"{ranks} {'less' if off.sum() > 0 else 'more'} often if it is of {protected} ({share} of pairs) than if it is of "
+            f"{other} ({other_share})",
+            f"{ranks} in {share} of pairs if it is of {protected} and in {other_share} if it is of {other}, not a statistically "
+            "significant difference",
+            "inter_acc", protected, dict(zip(names, where, strict=True)),
+        )  # fmt: skip
 
 
 def _order(rank: str | None, score: str | None, columns: Sequence[str]) -> tuple[bool, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
@@ -15,12 +15,22 @@ from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import Points, join_points, names_of
 from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log
 from evenhand.audits.parameters import Columns, Count, Labels, Level, Metrics, Rankings, Seed, TableOrColumns
-from evenhand.audits.requests import RankingResult, interval_words, per_request, refuse_one_sided, request_sums, rows_of
+from evenhand.audits.requests import (
+    IN_RANDOM_ORDER,
+    RankingResult,
+    interval_words,
+    per_request,
+    refuse_one_sided,
+    request_sums,
+    rows_of,
+)
 from evenhand.audits.small_groups import merge_small_groups
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics, refuse_lacking
+from evenhand.claims import Candidate, direction_of
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.findings import slice_words
 from evenhand.intervals.orders import Orders, parse_draws, random_orders
+from evenhand.intervals.request_tests import skewed_test
 from evenhand.intervals.requests import Reduced
 from evenhand.labels import Unknown, match, no_label, several
 from evenhand.metrics.chance import share_band
@@ -159,13 +169,14 @@ def _result(
     names, within = view.slice_names, placed.within
     facts = {
         "ordered_by": view.ordered_by, "labels": [str(g) for g in groups][:100], "random_orders": draws, **few.facts(),
-        "interval": interval_words(call.interval),
+        "interval": interval_words(call.interval), "chance": {a.text: IN_RANDOM_ORDER for a in specs if draws},
     }  # fmt: skip
     return call.result(
         rows_of([Reduced.from_measured(m, within) for m in measures], within, names, call, small), backend=view.backend,
         read=view.rows, dropped=view.dropped, slices=names, curves=_curves(placed, placement, ordered, names, call, small),
         words={"unit": call.arguments["request"], "group": group_name}, facts=facts,
         counts=_counts(view, placed, measures, unknown), of=RankingResult,
+        claims=list(_claims(ordered[0], placed, names, small)) if draws else (),
         each=per_request(measures, within, names, small), hold=lambda: request_sums(measures, within, small),
     )  # fmt: skip
 
@@ -177,10 +188,11 @@ def _look(a: MetricSpec) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Leaning:
-    """(R, groups) how far each side is above its share, and its standard deviation by chance."""
+    """(R, groups) how far each side is above its share, and its standard deviation and third moment by chance."""
 
     lean: Floats
     spread: Floats
+    third: Floats
     sides: tuple[str, ...]
 
     @classmethod
@@ -284,6 +296,31 @@ class Ordered:
         sides = self.leaning.sides
         favoured = [sides[g] if yes else None for g, yes in zip(best.tolist(), ahead.tolist(), strict=True)]
         return {"chance": self.chances.tolist(), "p": p.tolist(), "favoured": favoured}
+
+
+def _claims(
+    first: Ordered, placed: LabelledRankings, names: Sequence[str], small: Sequence[bool]
+) -> Iterator[Candidate]:
+    """Per slice, whether the protected group (without one: each) is nearer to the top than random order gives.
+
+    Tested are the rankings' leans, whose moments over random orders are exact. Of two groups one is asked.
+    """
+    leaning, sides = first.leaning, range(len(first.leaning.sides))
+    for s, where in enumerate(placed.slices):
+        at = placed.rankings_of(s)
+        at = at[~np.isnan(first.scores.values[at])]
+        for g in sides[:1] if len(sides) == 2 else sides:
+            lean = float(leaning.lean[at, g].sum())
+            variance, third = float((leaning.spread[at, g] ** 2).sum()), float(leaning.third[at, g].sum())
+            if small[s] or not variance > 0:
+                continue
+            side = leaning.sides[g]
+            way = "nearer to" if lean > 0 else "further from"
+            yield Candidate(
+                skewed_test(lean, variance, third), direction_of(lean), f"{side} stands {way} the top than random order gives",
+                f"{side} stands neither significantly nearer to nor further from the top than random order gives",
+                "favoured", side, dict(zip(names, where, strict=True)),
+            )  # fmt: skip
 
 
 def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any:

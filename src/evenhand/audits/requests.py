@@ -22,6 +22,9 @@ from evenhand.streams import stream
 from evenhand.tallies.requests import Measured, Requests
 from evenhand.tallies.slices import Label
 
+IN_RANDOM_ORDER = "in random order"
+"""The null of every chance level of a ranking: each list in random order."""
+
 
 @dataclass(frozen=True)
 class RequestSums:
@@ -151,6 +154,7 @@ def _row(labels: Mapping[str, Any], f: Reduced, s: int, part: slice, draws: Floa
     codes = [f.reason(s, part) if lost else "", "infinite_draws" if endless else ""]
     codes.append((m.left_out or "some_undefined") if undefined and not lost else "")
     chance, ideal = np.nan if m.chance is None else float(m.chance[s]), m.ideal(f.totals[s])
+    floor = {} if m.floor is None or np.isnan(m.floor[s]) else {"floor": float(m.floor[s])}
     least, most = m.ask.span
     if m.ask.better == "lower" and least < ideal <= estimate:
         least = ideal  # what the total allows: nothing is below it
@@ -158,7 +162,7 @@ def _row(labels: Mapping[str, Any], f: Reduced, s: int, part: slice, draws: Floa
         labels, m.ask.text, group=m.group, estimate=estimate, low=low, high=high, chance=chance, ideal=ideal,
         better=m.ask.better, units=units, rests_on=counted, span=(least, most),
         undefined_draws=int((~np.isfinite(defined_draws)).sum()) if len(defined_draws) > 1 else 0,
-        note=notes(*codes), **{"undefined": undefined, **m.cells(s, estimate)},
+        note=notes(*codes), **{"undefined": undefined, **floor, **m.cells(s, estimate)},
     )  # fmt: skip
 
 

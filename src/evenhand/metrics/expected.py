@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from evenhand.attention import parse, target_weights
-from evenhand.cards import Card, Floats, metric
+from evenhand.cards import Card, Floats, Metric, metric
 from evenhand.distances import total
 from evenhand.errors import EvenhandError
 from evenhand.metrics.exposure import Level, Model
@@ -176,34 +176,50 @@ def least_disparity(
         return np.asarray((t.received.sum(-1) / t.weight) ** 2 / t.received.shape[-1])
 
 
-@eel.chance
-def loss_by_noise(
-    t: Exposure, *, level: str = "group", aggregate: str = "before", unbiased: bool = False, **_: Any
-) -> Floats:
-    """`eel` of an ideal policy on as many requests: sampling noise, estimated between requests."""
-    if level != "group" or aggregate != "before" or unbiased or t.due is None:
-        return np.array(np.nan)
-    return _noise(t, t.received - t.due)
+class InRandomOrder(NamedTuple):
+    """Exposure of requests whose lists are in random order: its mean (a tally of sums), and its variance.
+
+    `variance` : (...,) that of each request times its weight squared, added up over groups and requests.
+    """
+
+    expected: Exposure
+    variance: Floats
 
 
 @eed.chance
-def disparity_by_noise(
-    t: Exposure, *, level: str = "group", aggregate: str = "before", unbiased: bool = False, **_: Any
+def disparity_in_random_order(
+    order: InRandomOrder, *, level: str = "group", aggregate: str = "before", **params: Any
 ) -> Floats:
-    """`eed` of a policy that exposes all groups alike: the least value plus sampling noise."""
-    if level != "group" or aggregate != "before" or unbiased:
-        return np.array(np.nan)
-    everything = t.received.sum() / t.weight.sum()
-    return np.asarray(everything**2 / t.received.shape[-1] + _noise(t, t.received))
+    """Mean of `eed` over random orders of every list."""
+    return _mean_over_orders(eed, order, level=level, aggregate=aggregate, **params)
 
 
-def _noise(t: Exposure, sums: Floats) -> Floats:
-    """Variance of the mean over requests of (Q, G) sums, summed over groups; NaN for one request."""
-    weight, requests = t.weight[:, None], len(sums)
+@eel.chance
+def loss_in_random_order(
+    order: InRandomOrder, *, level: str = "group", aggregate: str = "before", **params: Any
+) -> Floats:
+    """Mean of `eel` over random orders of every list; what is due stays."""
+    return _mean_over_orders(eel, order, level=level, aggregate=aggregate, **params)
+
+
+def _mean_over_orders(metric: Metric, order: InRandomOrder, *, level: str, aggregate: str, **params: Any) -> Floats:
+    """The metric of mean exposure; the squared norm of a mean over requests adds its variance, norms of requests hold theirs."""
+    value = metric.on(order.expected, level=level, aggregate=aggregate, **params)
+    before = level == "group" and aggregate == "before"
+    return value + order.variance / order.expected.weight**2 if before else value
+
+
+def loss_floor(
+    t: Exposure, *, level: str = "group", aggregate: str = "before", unbiased: bool = False, **_: Any
+) -> float:
+    """`eel` that an ideal policy would score on as many requests: sampling noise, estimated between requests."""
+    if level != "group" or aggregate != "before" or unbiased or t.due is None:
+        return math.nan
+    weight, sums, requests = t.weight[:, None], t.received - t.due, len(t.weight)
     if requests < 2 or not t.weight.sum() > 0 or not sums.shape[-1]:
-        return np.array(np.nan)
+        return math.nan
     off = sums - weight * sums.sum(0) / weight.sum()
-    return np.asarray((off**2).sum() / weight.sum() ** 2 * requests / (requests - 1))
+    return float((off**2).sum() / weight.sum() ** 2 * requests / (requests - 1))
 
 
 def _over_requests(t: Exposure, square: Floats) -> Floats:

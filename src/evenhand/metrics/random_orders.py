@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import ceil, log2, sqrt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats
 from evenhand.streams import stream
-from evenhand.tallies.exposure import Exposed
+from evenhand.tallies.exposure import Exposed, OrderMoments
 from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
 from evenhand.tallies.ranked_lists import SampledLists
 
@@ -33,6 +33,42 @@ def chosen_lists(sums: GroupExposure, part: slice, rng: np.random.Generator) -> 
     if not weight.sum() > 0:
         return at[:0]
     return np.sort(rng.choice(at, most, replace=True, p=weight / weight.sum()))
+
+
+def drawn_moments(lists: Sequence[SampledLists], browsing: AttentionSpec, policy: Policy) -> OrderMoments:
+    """Exposure over random orders where attention depends on relevance: labelled items move with all they carry.
+
+    Draws depend on nothing but the lists, so that no seed moves a chance level.
+    """
+    parts = [_drawn(some, browsing, policy.assign_unlabelled(some.shares)) for some in lists]
+    return OrderMoments(np.concatenate([m for m, _ in parts]), np.concatenate([v for _, v in parts]))
+
+
+def _drawn(lists: SampledLists, browsing: AttentionSpec, shares: Floats) -> tuple[Floats, Floats]:
+    """(m, G) means and (m,) variances of the exposure of groups in these lists."""
+    many, groups = len(lists.at), shares.shape[-1]
+    inside = lists.ranks > 0
+    seen = inside if browsing.cutoff is None else inside & (lists.ranks <= browsing.cutoff)
+    by_rank = np.where(seen, browsing.attention.at(np.maximum(lists.ranks, 1)), 0.0)
+    labelled = inside & (shares.sum(-1) > 0)[lists.kinds]
+    row, slot = np.nonzero(labelled)
+    rng = stream(0, "cascades", many)
+    copies = max(1, (1 << 17) // max(1, inside.size))  # orders of every list at a time
+    steps = max(40 // copies, 40 * ORDERS // max(1, inside.size * copies)) + 1
+    shape = (copies, *inside.shape)
+    kinds, relevance = np.broadcast_to(lists.kinds, shape).copy(), np.broadcast_to(lists.relevance, shape).copy()
+    total, squares, draws = np.zeros((many, groups)), np.zeros((many, groups)), steps * copies
+    for _ in range(steps):
+        moved = slot[np.lexsort([rng.random((copies, len(row))), np.broadcast_to(row, (copies, len(row)))])]
+        kinds[:, row, slot], relevance[:, row, slot] = lists.kinds[row, moved], lists.relevance[row, moved]
+        weights = by_rank * browsing.attention.survival(relevance)
+        for g in range(groups):
+            received = (weights * shares[:, g][kinds]).sum(-1)
+            total[:, g] += received.sum(0)
+            squares[:, g] += (received**2).sum(0)
+    means = total / draws
+    variances = np.maximum(squares - draws * means**2, 0.0) / (draws - 1)
+    return means, variances.sum(-1)
 
 
 def _affordable(most: int, groups: int) -> int:

@@ -149,6 +149,35 @@ def target_shares(target: Any, groups: Sequence[Any]) -> dict[Any, float]:
 
 
 @dataclass(frozen=True)
+class OrderMoments:
+    """Exposure of groups over random orders of each ranking; only labelled items move, among the ranks they hold.
+
+    Attributes
+    ----------
+    means : (R, G). variances : (R,) added up over groups.
+    """
+
+    means: Floats
+    variances: Floats
+
+    @classmethod
+    def from_sums(cls, sums: GroupExposure, policy: Policy, attention: AttentionSpec) -> OrderMoments:
+        """Exact where the rank alone decides: sums of n weights drawn without replacement."""
+        items = policy.assign_unlabelled(sums.items)
+        shares = items if sums.share_squares is None else policy.assign_unlabelled(sums.share_squares)
+        weight, squares = (policy.assign_unlabelled(x[attention]).sum(-1) for x in (sums.attended, sums.squared))
+        n = items.sum(-1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            means = np.nan_to_num(items * (weight / n)[:, None])
+            spread = (squares - weight**2 / n) * (shares.sum(-1) - (items**2).sum(-1) / n) / (n - 1)
+        return cls(means, np.where(n > 1, np.maximum(np.nan_to_num(spread), 0.0), 0.0))
+
+    def variance_of_requests(self, sums: GroupExposure) -> Floats:
+        """(Q,) the variance of a request's exposure, its draws in orders of their own."""
+        return sums.sum_per_request(self.variances * sums.share**2)
+
+
+@dataclass(frozen=True)
 class Exposure:
     """Exposure that each group received and was due, weighted sums over requests.
 
@@ -200,24 +229,25 @@ class Exposure:
     @classmethod
     def from_sums(
         cls, sums: GroupExposure, policy: Policy, attention: AttentionSpec, sizes: Floats, norms: Literal["group", "item"] | None = None,
-        shares: Floats | None = None,
+        shares: Floats | None = None, moments: OrderMoments | None = None,
     ) -> Exposure:  # fmt: skip
         """One row per request, weights applied: what a resample of requests adds up.
 
         `norms` are those of each request. With `shares` (G,) a group is due its share of all labelled exposure of the request,
-        not what relevance says.
+        not what relevance says. With `moments`, what is received and its norms are means over random orders.
         """
         w = sums.weight[:, None]
-        received = sums.expected(policy.assign_unlabelled(sums.attended[attention]))
+        in_order = policy.assign_unlabelled(sums.attended[attention]) if moments is None else moments.means
+        received = sums.expected(in_order)
         due = policy.assign_unlabelled(sums.due[attention]) if attention in sums.due else None
         if shares is not None:
             due = received.sum(-1, keepdims=True) * shares
         squares = None
         if norms is not None:
             each = (
-                _item_norms(sums, attention)
+                _item_norms(sums, attention, by_chance=moments is not None)
                 if norms == "item"
-                else _group_norms(sums, policy, attention, received, due)
+                else _group_norms(sums, in_order, received, due, moments)
             )
             squares = np.column_stack([w * each, sums.weight**2 * each[:, 3]])
         return cls(
@@ -354,20 +384,24 @@ def targets(sums: GroupExposure, policy: Policy, target: Any, sizes: Floats) -> 
 
 
 def _group_norms(
-    sums: GroupExposure, policy: Policy, attention: AttentionSpec, received: Floats, due: Floats | None
+    sums: GroupExposure, by_ranking: Floats, received: Floats, due: Floats | None, moments: OrderMoments | None
 ) -> Floats:
     """(Q, 4) |e|^2, e.e*, |e*|^2 over groups, and what few draws add to the first."""
     target = np.zeros_like(received) if due is None else due
-    draw_squares = sums.expected((policy.assign_unlabelled(sums.attended[attention]) ** 2).sum(-1))
+    draw_squares = sums.expected((by_ranking**2).sum(-1))
     square = (received**2).sum(-1)
+    if moments is not None:
+        square = square + moments.variance_of_requests(sums)
+        draw_squares = draw_squares + sums.expected(moments.variances)
     products = (received * target).sum(-1), (target**2).sum(-1)
     return np.column_stack([square, *products, _excess(sums, draw_squares - square)])
 
 
-def _item_norms(sums: GroupExposure, attention: AttentionSpec) -> Floats:
+def _item_norms(sums: GroupExposure, attention: AttentionSpec, *, by_chance: bool) -> Floats:
     """(Q, 4) the same over items."""
     norms = sums.norms[attention]
-    square, product = norms[:, 0] / sums.mass**2, norms[:, 1] / sums.mass
+    first = 3 if by_chance else 0
+    square, product = norms[:, first] / sums.mass**2, norms[:, first + 1] / sums.mass
     draw_squares = norms[:, 2] / sums.mass  # with equal probabilities of 1: the mean over draws of a draw's square
     target = sums.due_norms.get(attention, np.zeros(len(sums.requests)))
     return np.column_stack([square, product, target, _excess(sums, draw_squares - square)])

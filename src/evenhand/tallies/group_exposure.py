@@ -52,7 +52,7 @@ class RequiredSums:
     ----------
     specs : attention to add up by ranking and group.
     gained : those whose attention times relevance is needed too; due : those with the exposure under the ideal policy;
-        items : those with norms over items.
+        items : those with norms over items; squared : those whose variance over random orders is asked for.
     scores : whether predicted utility is added up; judged : whether relevance is, request by request.
     """
 
@@ -60,6 +60,7 @@ class RequiredSums:
     gained: frozenset[AttentionSpec] = field(default_factory=frozenset)
     due: frozenset[AttentionSpec] = field(default_factory=frozenset)
     items: frozenset[AttentionSpec] = field(default_factory=frozenset)
+    squared: frozenset[AttentionSpec] = field(default_factory=frozenset)
     scores: bool = False
     judged: bool = False
 
@@ -76,7 +77,9 @@ class RequiredSums:
     @property
     def arrays(self) -> int:
         """How many numbers are held for each ranking and group."""
-        return 1 + len(self.specs) + len(self.gained) + len(self.due) + 2 * self.judged + self.scores
+        return (
+            1 + len(self.specs) + len(self.gained) + len(self.due) + len(self.squared) + 2 * self.judged + self.scores
+        )
 
     def among(self, chosen: frozenset[AttentionSpec]) -> list[AttentionSpec]:
         """Some of them, in order."""
@@ -96,11 +99,13 @@ class GroupExposure:
     requests : (Q,) ids; request q holds rankings request_starts[q] to request_starts[q + 1].
     probability : (R,) of each draw, as given; weight : (Q,) of each request.
     labels : names of the G groups.
-    items : (R, G + 1) number of items. attended, gained : by attention, its sums, and those of attention times relevance.
+    items : (R, G + 1) number of items. attended, gained, squared : by attention, its sums, those of attention times relevance,
+        and those of its squares. share_squares : (R, G + 1) squared shares of items, where items have shares.
     scores : predicted utility. unjudged : ranked items without a judgment.
     judged : (Q,) whether anybody judged an item of the request; None where judgments were not asked for.
     worth, relevant, due : (Q, G + 1) what is judged; due_norms : (Q,) by attention, squared target exposure over items.
-    norms : (Q, 3) by attention, |e|^2, e.e* and the draws' own squares, over items.
+    norms : (Q, 5) by attention, over items: |e|^2, e.e* and the draws' own squares; the means of the first two over random
+        orders.
     """
 
     keys: Cells
@@ -115,6 +120,8 @@ class GroupExposure:
     items: Floats
     attended: Mapping[AttentionSpec, Floats]
     gained: Mapping[AttentionSpec, Floats] = field(default_factory=dict)
+    squared: Mapping[AttentionSpec, Floats] = field(default_factory=dict)
+    share_squares: Floats | None = None
     scores: Floats | None = None
     unjudged: int = 0
     judged: npt.NDArray[np.bool_] | None = None
@@ -170,6 +177,10 @@ class GroupExposure:
             gained={
                 spec: dense(f"gain_{i}") for i, spec in enumerate(required.by_rank) if spec in required.gained
             },
+            squared={
+                spec: dense(f"square_{i}") for i, spec in enumerate(required.by_rank) if spec in required.squared
+            },
+            share_squares=dense("share_squares") if "share_squares" in cells.names else None,
             scores=dense("scores") if required.scores else None,
             unjudged=round(float(cells.floats("unjudged").sum())) if "unjudged" in cells.names else 0,
         )  # fmt: skip
@@ -291,6 +302,13 @@ def query(tables: JudgedRankings, required: RequiredSums, groups: int, attention
         for i, spec in enumerate(specs)
         if spec in required.gained
     }
+    sums |= {
+        f"square_{i}": exact_sum(f"{weights[i]} * attention.attention_{i}")
+        for i, spec in enumerate(specs)
+        if spec in required.squared
+    }
+    if required.squared and tables.soft:
+        sums["share_squares"] = exact_sum(" * ".join([*factors, "ranked.share"]))
     if required.scores:
         sums["scores"] = exact_sum("ranked.share * ranked.score")
     for name in ("probability", "weight"):

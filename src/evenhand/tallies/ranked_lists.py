@@ -190,7 +190,7 @@ class ListSums:
     Attributes
     ----------
     cells : rankings times groups and one, plus the group; sums : by ("attention" or "gain", attention).
-    requests : numbers of requests; norms : by attention, (n, 3) |e|^2, e.e*, the draws' own squares.
+    requests : numbers of requests; norms : by attention, (n, 5) as `GroupExposure.norms`.
     items : by (attention, pooled), request, item, attention and utility.
     by_item : cells, items, and by name their values.
     """
@@ -327,22 +327,32 @@ class ListRows:
         return cells, sums
 
     def item_norms(self, attention: AttentionSpec, batch: Batch) -> Floats:
-        """(requests, 3) |e|^2 and e.e* over items, and the sum over draws of a draw's |e|^2.
+        """(requests, 5) |e|^2 and e.e* over items, the sum over draws of a draw's |e|^2, the means of the first two over orders.
 
         Draws enter with their probability as it stands; who reads the norms divides by what a request's probabilities add up to.
+        In random order every item of a list gets the mean of its weights, give or take their variance; a cascade has no such
+        form, and its means are NaN.
         """
         assert self.item is not None  # noqa: S101  (asked for by the query)
-        drawn = np.where(self.first, self.probability * self.weights[attention], 0.0)
+        listed = self.first & (self.shown > 0)
+        drawn = np.where(listed, self.probability * self.weights[attention], 0.0)
+        lists, at = np.unique(self.ranking, return_inverse=True)
+        sizes, sums = (sums_by(at, part, len(lists)) for part in (listed.astype(np.float64), drawn))
+        means = (
+            np.where(listed, (sums / np.maximum(sizes, 1))[at], 0.0)
+            if attention.is_by_rank
+            else np.full(len(drawn), np.nan)
+        )
         order = np.lexsort([np.arange(len(drawn)), self.item, self.request])
         request, item = self.request[order], self.item[order]
         pairs = run_starts(request, item)  # the first row of each item of a request
-        exposure = np.add.reduceat(drawn[order], pairs)
         due = self.due[attention][order][pairs] if attention in self.due else np.zeros(len(pairs))
         owner = np.repeat(np.arange(batch.groups), np.diff(batch.starts))[order][pairs]
-        draw_squares = np.add.reduceat((drawn * drawn)[order], pairs)
-        return np.column_stack(
-            [sums_by(owner, part, batch.groups) for part in (exposure * exposure, exposure * due, draw_squares)]
+        exposure, expected, draw_squares, variances = (
+            np.add.reduceat(part[order], pairs) for part in (drawn, means, drawn**2, drawn**2 - means**2)
         )
+        parts = (exposure**2, exposure * due, draw_squares, expected**2 + variances, expected * due)
+        return np.column_stack([sums_by(owner, part, batch.groups) for part in parts])
 
     def by_item(self, spec: AttentionSpec, pooled: bool) -> tuple[Ints, Ints, Floats, Floats]:  # noqa: FBT001
         """Request, item, attention and predicted utility of every row.
@@ -419,7 +429,7 @@ def with_lists(exposure: GroupExposure, required: RequiredSums, parts: Sequence[
         return scatter(((part.cells, part.sums[kind, spec]) for part in parts), len(exposure.probability), width)
 
     def norms(spec: AttentionSpec) -> Floats:
-        values = np.zeros((len(exposure.requests), 3))
+        values = np.zeros((len(exposure.requests), 5))
         for part in parts:
             values[part.requests] = part.norms[spec]
         return values

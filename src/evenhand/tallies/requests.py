@@ -85,7 +85,7 @@ class Measured:
     reason : the code for a slice, given its number and totals, that has no value.
     ideal : the metric's ideal on totals.
     group : the group that the metric looks at, if it looks at one.
-    chance : (slices,) what no bias at all would give.
+    chance : (slices,) mean of the metric under its null. floor : (slices,) what an ideal policy would score on as few requests.
     counted : (Q,) requests that an interval rests on; None: all of them.
     left_out : why the other requests are not part of the value, as a note; none where they are.
     resampler : takes the place of the sums, where there is one.
@@ -102,6 +102,7 @@ class Measured:
     ideal: Callable[[Floats], float]
     group: str | None = None
     chance: Floats | None = None
+    floor: Floats | None = None
     counted: npt.NDArray[np.bool_] | None = None
     left_out: str = ""
     resampler: Resampler | None = None

@@ -13,6 +13,7 @@ from evenhand.attention import parse
 from evenhand.audits.assemble import names_of
 from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log
 from evenhand.audits.exposure import measures
+from evenhand.audits.exposure.claims import exposure_claims
 from evenhand.audits.exposure.measures import ExposureMetricSpec, ExposureTallies
 from evenhand.audits.parameters import (
     Columns,
@@ -27,7 +28,15 @@ from evenhand.audits.parameters import (
     Takes,
     pairs,
 )
-from evenhand.audits.requests import RankingResult, draws_wanted, interval_words, per_request, request_sums, rows_of
+from evenhand.audits.requests import (
+    IN_RANDOM_ORDER,
+    RankingResult,
+    draws_wanted,
+    interval_words,
+    per_request,
+    request_sums,
+    rows_of,
+)
 from evenhand.audits.small_groups import SmallGroups, merge_small_groups
 from evenhand.cards import Floats, refuse_lacking
 from evenhand.errors import EvenhandError, listing
@@ -40,7 +49,7 @@ from evenhand.sources.judgments import MissingRelevance
 from evenhand.sources.rankings import Ties
 from evenhand.sources.rollup import rollup
 from evenhand.streams import stream
-from evenhand.tallies.exposure import Amortised, Exposed, Exposure, side_codes, target_shares
+from evenhand.tallies.exposure import Amortised, Exposure, side_codes, target_shares
 from evenhand.tallies.group_exposure import Policy
 from evenhand.tallies.slices import Label
 
@@ -155,7 +164,7 @@ def exposure(
     min_units : merge groups with fewer ranked items, and suppress slices with fewer requests or fewer items of a
         group.
     nan_policy : what to do with a missing score: `"raise"` an error, or count it as zero (`"omit"`).
-    chance : also report what awrf and fair would be if every list were in random order.
+    chance : also report what metrics would be on average if every list were in random order.
     resample : what intervals generalise to: other requests with the same items, or other requests and other items.
 
     Examples
@@ -245,15 +254,18 @@ def _tally(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Ca
     policy = _sides(labels, few.side(protected), few.side(versus), unknown, specs)
     _refuse_many(tables.view.rankings, len(labels), specs, draws_wanted(call.interval))
     log.info("adding up exposure")
-    sums, by_item, crossed = measures.add_up(tables, specs, labels, resample_items=_resamples_items(call))
+    chance = call.arguments["chance"]
+    sums, by_item, crossed = measures.add_up(
+        tables, specs, labels, chance=chance, resample_items=_resamples_items(call)
+    )
     unlabelled_items = round(float(sums.items[:, -1].sum()))
     if unknown == "raise" and unlabelled_items:
         raise EvenhandError(
             f"{unlabelled_items:,} ranked items have no group. Add them to groups, or pass unknown='drop' or 'group'."
         )
     placement = measures.placement_of(tables, sums, policy) if any(a.placed for a in specs) else None
-    simulated = call.arguments["chance"] and tables.engine.has_rows and bool(policy.labels)
-    simulated = simulated and any(a.needs(Exposed) for a in specs)
+    simulated = chance and tables.engine.has_rows and bool(policy.labels)
+    simulated = simulated and any(a.in_random_order == "drawn" for a in specs)
     lists = measures.lists_by_slice(tables, sums, specs, call.seed) if simulated else None
     return _Tallied(tables, specs, ExposureTallies(sums, policy, sizes, placement, by_item, lists, crossed), few)
 
@@ -306,7 +318,7 @@ def _refuse_many(
     most_numbers: int = 1_000_000_000, most_products: int = 200_000_000_000,
 ) -> None:  # fmt: skip
     """Refuse so many groups that sums exceed 8 GB or draws half a minute: ids taken for groups."""
-    if rankings * (groups + 1) * measures.required_by(specs).arrays > most_numbers:
+    if rankings * (groups + 1) * measures.required_by(specs, chance=True).arrays > most_numbers:
         raise EvenhandError(
             f"{rankings:,} rankings times {groups:,} groups are too many to hold. Use broader groups, or slice the rankings."
         )
@@ -334,6 +346,7 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
         drawn = crossed_draws(on_resample, tallies.crossed, sums, draws_wanted(call.interval), rng)
     over = "requests, for these items" if call.arguments["resample"] == "requests" else "requests and items"
     facts = {"ordered_by": view.ordered_by, "interval": interval_words(call.interval, over), **few.facts()}
+    facts["chance"] = {a.text: IN_RANDOM_ORDER for a in specs if chance and a.in_random_order}
     if _resamples_items(call):
         facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS
     words = {"unit": call.arguments["request"], "amount": "exposure"}
@@ -343,7 +356,8 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
     return call.result(
         rows_of(reduced, within, names, call, small, drawn), backend=view.backend, read=view.rows, dropped=tables.dropped,
         slices=names, curves=measures.curves(tallies, specs, names, call, small), words=words, facts=facts, counts=counts,
-        of=RankingResult, each=per_request([r.measured for r in reduced], within, names, small),
+        claims=list(exposure_claims(tallies, specs, names, small)), of=RankingResult,
+        each=per_request([r.measured for r in reduced], within, names, small),
         hold=lambda: request_sums([measures.measure(a, lasting, chance=False) for a in specs], within, small),
     )  # fmt: skip
 

@@ -19,12 +19,13 @@ from evenhand.intervals.items import ItemResampler
 from evenhand.intervals.kinds import percentile_ends
 from evenhand.intervals.requests import resampled
 from evenhand.labels import UNKNOWN_LABEL
+from evenhand.metrics.expected import InRandomOrder, loss_floor
 from evenhand.metrics.prefix import looked_at, reasons_of, scores_of
-from evenhand.metrics.random_orders import ShuffledLists, chosen_lists
+from evenhand.metrics.random_orders import ShuffledLists, chosen_lists, drawn_moments
 from evenhand.metrics.representation import Represented
 from evenhand.sources.judged_rankings import JudgedRankings
 from evenhand.streams import stream
-from evenhand.tallies.exposure import Amortised, Exposed, Exposure, target_shares, targets
+from evenhand.tallies.exposure import Amortised, Exposed, Exposure, OrderMoments, target_shares, targets
 from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy, RequiredSums
 from evenhand.tallies.judged_requests import JudgedRequests, refuse_strangers
 from evenhand.tallies.placement import UNKNOWN, LabelledRankings, Placement
@@ -77,6 +78,13 @@ class ExposureMetricSpec(MetricSpec):
     def of_items(self) -> bool:
         """Whether it reads attention item by item, which cannot be added up by group."""
         return self.needs(Amortised) and self.item_level
+
+    @property
+    def in_random_order(self) -> Literal["", "exact", "drawn"]:
+        """How its chance level is made, if it has one: lists in random order, by formula or drawn."""
+        if not self.metric.has_chance:
+            return ""
+        return "exact" if self.placed or (self.needs(Exposure) and self.browsing.is_by_rank) else "drawn"
 
     @property
     def norms(self) -> Literal["group", "item"] | None:
@@ -140,8 +148,8 @@ def _refuse_bad_target(spec: ExposureMetricSpec) -> None:
         )
 
 
-def required_by(metrics: Sequence[ExposureMetricSpec]) -> RequiredSums:
-    """The sums that these metrics need."""
+def required_by(metrics: Sequence[ExposureMetricSpec], *, chance: bool) -> RequiredSums:
+    """The sums that these metrics, and their chance levels where asked for, need."""
     summed = [a for a in metrics if not a.placed]
     specs = tuple(dict.fromkeys(a.browsing for a in summed))
     return RequiredSums(
@@ -149,6 +157,7 @@ def required_by(metrics: Sequence[ExposureMetricSpec]) -> RequiredSums:
         gained=frozenset(a.browsing for a in summed if "gains" in a.reads),
         due=frozenset(a.browsing for a in summed if "dues" in a.reads),
         items=frozenset(a.browsing for a in summed if a.norms == "item"),
+        squared=frozenset(a.browsing for a in summed if chance and a.needs(Exposure) and a.in_random_order == "exact"),
         scores=any(a.needs(Amortised) for a in summed),
         judged=any("relevance" in a.metric.reads(**a.params) or a.target == "relevant" for a in summed),
     )
@@ -177,10 +186,10 @@ class ExposureTallies:
 
 
 def add_up(
-    tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], labels: Label, *, resample_items: bool
+    tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], labels: Label, *, chance: bool, resample_items: bool
 ) -> tuple[GroupExposure, dict[tuple[AttentionSpec, bool], ItemAttention], CrossedSums | None]:
     """Sums by group, attention by item, and the sums by item where items are resampled."""
-    required = required_by(specs)
+    required = required_by(specs, chance=chance)
     sums, judged = GroupExposure.from_rankings(tables, required, labels), None
     if tables.judged is not None and required.judged:
         judged = JudgedRequests.from_rankings(tables, sums, required)
@@ -219,7 +228,7 @@ def lists_by_slice(
     """Per slice, whole rankings that stand for it."""
     slices = range(len(sums.slices))
     chosen = [chosen_lists(sums, sums.part(s), stream(seed, "exposure", *sums.slices[s], "lists")) for s in slices]
-    needs_relevance = any(not a.browsing.is_by_rank for a in specs if a.needs(Exposed))
+    needs_relevance = any(not a.browsing.is_by_rank for a in specs if a.in_random_order == "drawn")
     lists = SampledLists.from_rankings(
         tables, sums, np.concatenate([np.zeros(0, dtype=np.int64), *chosen]), relevance=needs_relevance
     )
@@ -258,13 +267,43 @@ def measure(spec: ExposureMetricSpec, t: ExposureTallies, *, chance: bool) -> Me
             lambda *_: "", lambda _: spec.ideal, resampler=ItemResampler(spec, table),
         )  # fmt: skip
     measured = measured_on(spec, t.sums, t.policy, t.sizes, chance=_chances(spec, t) if chance else None)
-    if chance and spec.metric.has_chance and spec.needs(Exposure):
-        tally, within = _sums(spec, t.sums, t.policy, t.sizes), t.sums
-        counted = np.ones(len(measured.sums), dtype=bool) if measured.counted is None else measured.counted
-        parts = [within.part(s) for s in range(len(within.slices))]
-        by_slice = [spec.by_chance(tally.with_sums(measured.sums[part][counted[part]])) for part in parts]
-        measured = replace(measured, chance=np.array([float(level) for level in by_slice]))
+    if chance and spec.needs(Exposure) and spec.in_random_order:
+        measured = replace(measured, chance=_in_random_order(spec, t))
+    if spec.card.name == "eel":
+        measured = replace(measured, floor=_floors(spec, t, measured))
     return measured
+
+
+def _in_random_order(spec: ExposureMetricSpec, t: ExposureTallies) -> Floats:
+    """(slices,) mean of expected exposure's norms over random orders; NaN where a cascade has too many lists to draw.
+
+    Over the items of one list per request, EED is the same in every order: there is no chance level.
+    """
+    sums = t.sums.only_judged() if "relevance" in spec.reads else t.sums
+    slices = range(len(sums.slices))
+    if spec.in_random_order == "exact":
+        moments = OrderMoments.from_sums(sums, t.policy, spec.browsing)
+    elif t.lists is None or spec.item_level or sum(len(lists.at) for lists in t.lists) < len(sums.probability):
+        return np.full(len(slices), np.nan)
+    else:
+        moments = drawn_moments(t.lists, spec.browsing, t.policy)
+    tally = _sums(spec, sums, t.policy, t.sizes, moments)
+    rows, variance = tally.stacked(), sums.weight**2 * moments.variance_of_requests(sums)
+    parts = [sums.part(s) for s in slices]
+    orders = [InRandomOrder(tally.with_sums(rows[part].sum(0)), variance[part].sum()) for part in parts]
+    is_constant = [
+        spec.item_level and spec.card.name == "eed" and bool((sums.draws[part] <= 1).all()) for part in parts
+    ]
+    levels = [np.nan if same else float(spec.by_chance(o)) for o, same in zip(orders, is_constant, strict=True)]
+    return np.array(levels)
+
+
+def _floors(spec: ExposureMetricSpec, t: ExposureTallies, measured: Measured) -> Floats:
+    """(slices,) what an ideal policy would score on as few requests."""
+    tally, sums = _sums(spec, t.sums, t.policy, t.sizes), measured.sums
+    counted = np.ones(len(sums), dtype=bool) if measured.counted is None else measured.counted
+    parts = [t.sums.part(s) for s in range(len(t.sums.slices))]
+    return np.array([loss_floor(tally.with_sums(sums[part][counted[part]]), **spec.params) for part in parts])
 
 
 def measured_on(
@@ -292,11 +331,13 @@ def measured_on(
     return _of_judged(spec, sums, measure_sums(spec, _sums(spec, sums.only_judged(), policy, sizes), group=group))
 
 
-def _sums(spec: ExposureMetricSpec, sums: GroupExposure, policy: Policy, sizes: Floats) -> Exposure:
-    """Exposure, with what was due by relevance or by the metric's own target."""
+def _sums(
+    spec: ExposureMetricSpec, sums: GroupExposure, policy: Policy, sizes: Floats, moments: OrderMoments | None = None
+) -> Exposure:
+    """Exposure, with what was due by relevance or by the metric's own target; with `moments`, its mean over orders."""
     target = spec.settled("target")
     shares = None if target is None else targets(sums, policy, target, sizes)
-    return Exposure.from_sums(sums, policy, spec.browsing, sizes, spec.norms, shares)
+    return Exposure.from_sums(sums, policy, spec.browsing, sizes, spec.norms, shares, moments)
 
 
 def _of_judged(spec: ExposureMetricSpec, sums: GroupExposure, measured: Measured) -> Measured:
@@ -387,6 +428,18 @@ def _chances(spec: ExposureMetricSpec, t: ExposureTallies) -> Floats | None:
     return means
 
 
+def exposure_and_targets(
+    t: ExposureTallies, specs: Sequence[ExposureMetricSpec]
+) -> tuple[Exposure, Floats, AttentionSpec]:
+    """Exposure of groups under the attention of the first metric, (Q, G) their target shares, and that attention."""
+    sums, policy, first = t.sums, t.policy, specs[0]
+    browsing = first.browsing if first.browsing in sums.attended else next(iter(sums.attended))
+    aim = targets(sums, policy, first.target, t.sizes)
+    aim = np.broadcast_to(aim, (len(sums.requests), len(policy.labels))) if aim.ndim == 1 else aim
+    aim = aim if len(aim) == len(sums.requests) else sums.expected(np.nan_to_num(aim))
+    return Exposure.from_sums(sums, policy, browsing, t.sizes), aim, browsing
+
+
 def curves(
     t: ExposureTallies,
     specs: Sequence[ExposureMetricSpec],
@@ -398,12 +451,7 @@ def curves(
     sums, policy = t.sums, t.policy
     if not policy.labels or not specs:
         return {"exposure": {}}
-    first = specs[0]
-    browsing = first.browsing if first.browsing in sums.attended else next(iter(sums.attended))
-    tally = Exposure.from_sums(sums, policy, browsing, t.sizes)
-    aim = targets(sums, policy, first.target, t.sizes)
-    aim = np.broadcast_to(aim, (len(sums.requests), len(policy.labels))) if aim.ndim == 1 else aim
-    aim = aim if len(aim) == len(sums.requests) else sums.expected(np.nan_to_num(aim))
+    tally, aim, _ = exposure_and_targets(t, specs)
     sizes = policy.assign_unlabelled(t.sizes)
     points = []
     for s, where in enumerate(sums.slices):

@@ -11,10 +11,10 @@ from evenhand.findings import number as read_number
 from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, distinct, drawn_note, split, without_curve
 from evenhand.report.charts.shapes import SHARE, Axis, ends, in_rows, joined, lines, shares
 from evenhand.report.charts.theme import SIZES
-from evenhand.report.words.headlines import has_interval, is_finite
+from evenhand.report.words.headlines import is_finite
 from evenhand.report.words.labels import confidence_level, points, word
 from evenhand.report.words.phrases import card_of, metric_title, value_text
-from evenhand.report.words.rankings import against_random_order
+from evenhand.report.words.rankings import in_slice, leading_claim, prefix_point
 from evenhand.report.words.text import number, percent, plural, short_percent
 
 Point = dict[str, Any]
@@ -38,7 +38,8 @@ def prefix(findings: Findings) -> Picture:
     level = short_percent(confidence_level(findings))
     band = f"Band: {level} of random orders of the same items, rank by rank." if len(parts[0][1]) == 1 else ""
     notes = [band, "Dashed: share of the whole list.", drawn_note(len(shown), len(parts), "slices")]
-    return Picture(tuple(panels), _share_table(curve), _shares_in_words(curve, drawn), " ".join(filter(None, notes)))
+    sentence = _shares_in_words(findings, curve, drawn)
+    return Picture(tuple(panels), _share_table(curve), sentence, " ".join(filter(None, notes)))
 
 
 def _share_panel(
@@ -73,22 +74,17 @@ def _share_table(curve: Sequence[Point]) -> dict[str, list[Any]]:
     return table | {title: [percent(p[name]) for p in shown] for name, title in titles.items()}
 
 
-def _shares_in_words(curve: Sequence[Point], groups: Sequence[str]) -> str:
-    """The top 10 of the slice in which the first label is furthest from its share of the whole list."""
-
-    def at(where: str, group: str) -> Point:
-        of_group = [p for p in curve if p["group"] == group and p["where"] == where]
-        return next((p for p in of_group if p["rank"] == 10), of_group[-1])
-
-    slices = distinct(_where(p) for p in curve if p["group"] == groups[0])
-    where = max(slices, key=lambda w: abs(at(w, groups[0])["share"] - at(w, groups[0])["overall"]))
-    shown = [at(where, g) for g in groups[:3] if any(p["group"] == g and p["where"] == where for p in curve)]
+def _shares_in_words(findings: Findings, curve: Sequence[Point], groups: Sequence[str]) -> str:
+    """Shares near the top and of the whole list, in the slice that the headline is about."""
+    claim = leading_claim(findings, "favoured")
+    part = [p for p in curve if p["where"] == curve[0]["where"]] if claim is None else in_slice(curve, claim)
+    shown = [p for g in groups[:3] if (p := prefix_point(part, g)) is not None]
     parts = [
-        f"{p['group']} makes up {percent(p['share'])} of the top {p['rank']} and {percent(p['overall'])} of the whole list, "
-        f"{against_random_order(p)}"
+        f"{p['group']} makes up {percent(p['share'])} of the top {p['rank']} and {percent(p['overall'])} of the whole list"
         for p in shown
     ]
-    return (f"{where}: " if where else "") + "; ".join(parts) + "."
+    lead = f"{part[0]['where']}: " if part and part[0]["where"] else ""
+    return f"{lead}{'; '.join(parts)}." if parts else "The lists are too short to have a top of their own."
 
 
 @chart("requests", title="Request by request, and expected by chance", unless=without_curve("requests"))
@@ -231,7 +227,9 @@ def exposure(findings: Findings) -> Picture:
     )
     table = {"slice": [p["where"] for p in curve]} if slices != [""] else {}
     table |= columns_of(curve, "group", "exposure", "low", "high", "target", "items")
-    return Picture(panels, table, _exposure_in_words(curve), "Tick: the target. Line: the interval over requests.")
+    return Picture(
+        panels, table, _exposure_in_words(findings, curve), "Tick: the target. Line: the interval over requests."
+    )
 
 
 def _exposure_panel(curve: Sequence[Point], of: str, title: str) -> Panel:
@@ -247,16 +245,17 @@ def _exposure_panel(curve: Sequence[Point], of: str, title: str) -> Panel:
     return in_rows(rows, "bar", x=shares("share of exposure"), tips=tips, title=title, each=26, least=64)
 
 
-def _exposure_in_words(curve: Sequence[Point]) -> str:
-    gaps = [(p["exposure"] - p["target"], p) for p in curve if is_finite(p["exposure"]) and is_finite(p["target"])]
-    if not gaps:
+def _exposure_in_words(findings: Findings, curve: Sequence[Point]) -> str:
+    defined = [p for p in curve if is_finite(p["exposure"]) and is_finite(p["target"])]
+    if not defined:
         return "No labelled item was exposed."
-    gap, most = max(gaps, key=lambda pair: abs(pair[0]))
-    where = f"{most['where']}: " if most["where"] else ""
-    side = "above" if gap >= 0 else "below"
-    sentence = f"{where}{most['group']} gets {percent(most['exposure'])} of the exposure, {side} its target of {percent(most['target'])}"
-    close = has_interval(most) and most["low"] <= most["target"] <= most["high"]
-    return f"{sentence}: the largest gap{', but not statistically significant' if close else ''}."
+    claim = leading_claim(findings, "exposure")
+    if claim is not None:
+        lead = next((f"{p['where']}: " for p in in_slice(curve, claim) if p["where"]), "")
+        return f"{lead}{claim.text}."
+    first = defined[0]
+    where = f"{first['where']}: " if first["where"] else ""
+    return f"{where}{first['group']} gets {percent(first['exposure'])} of the exposure; its target is {percent(first['target'])}."
 
 
 def _no_relevance(findings: Findings) -> str:
@@ -276,12 +275,11 @@ def relevance(findings: Findings) -> Picture:
             x=shares("share"), tips={"label": "group", "series": "share", "value_text": " "}, title=where,
         ))  # fmt: skip
     table = {"slice": [p["where"] for p in curve], **columns_of(curve, "group", "relevance", "exposure")}
-    gap, most = max(((p["exposure"] - p["relevance"], p) for p in curve), key=lambda pair: abs(pair[0]))
-    lead = f"{most['where']}: " if most["where"] else ""
-    size = "about" if abs(gap) < 0.01 else "more than" if gap > 0 else "less than"
+    widest = max(curve, key=lambda p: abs(p["exposure"] - p["relevance"]))
+    lead = f"{widest['where']}: " if widest["where"] else ""
     sentence = (
-        f"{lead}{most['group']} has {percent(most['relevance'])} of the relevance and gets {percent(most['exposure'])} of the "
-        f"exposure, {size} its share."
+        f"{lead}{widest['group']} has {percent(widest['relevance'])} of the relevance and gets {percent(widest['exposure'])} of the "
+        "exposure."
     )
     return Picture(tuple(panels), table, sentence, drawn_note(len(panels), len(slices), "slices"))
 

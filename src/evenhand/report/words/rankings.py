@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evenhand.claims import Claim
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
 from evenhand.report.words.headlines import Headline, has_interval, headline, interval, is_finite
@@ -13,89 +15,128 @@ from evenhand.report.words.sentences import SentenceWriter, sentence
 from evenhand.report.words.text import capitalized, rounded_percent
 
 
-def _lead(findings: Findings, point: Row) -> str:
+def _lead(findings: Findings, point: Mapping[str, Any]) -> str:
     where = named_slice(findings, point)
     return f"For {where}, " if where else ""
 
 
+def leading_claim(findings: Findings, metric: str) -> Claim | None:
+    """The claim of this kind with the smallest p, or the first that could be made."""
+    claims = [claim for claim in findings.claims if claim.metric == metric]
+    return min(claims, key=lambda claim: (not claim.made, claim.p if claim.made else 0.0), default=None)
+
+
+def _claimed(findings: Findings, claim: Claim) -> str:
+    """A claim as a sentence, with its slice, and in how many slices such a claim is made."""
+    lead = _lead(findings, claim.where)
+    alike = [c for c in findings.claims if c.metric == claim.metric]
+    slices = {tuple(c.where.values()) for c in alike}
+    made = {tuple(c.where.values()) for c in alike if c.made}
+    count = ""
+    if len(slices) > 1:
+        count = (
+            f"in {len(made):,} of the {len(slices):,} slices." if made else f"in none of the {len(slices):,} slices."
+        )
+        count = f" Statistically significant {count}"
+    return f"{lead}{claim.text}.{count}" if lead else f"{_sentence(claim)}{count}"
+
+
+def _sentence(claim: Claim) -> str:
+    """The clause of a claim as a sentence; a label at its head stays as it is written."""
+    return f"{claim.text if claim.text.startswith(str(claim.group)) else capitalized(claim.text)}."
+
+
+class _PrefixSentences(SentenceWriter, audit="prefix"):
+    """Sentences of the cards; the first of each slice also says who stands nearer to the top."""
+
+    def sentences(self, findings: Findings) -> list[str]:
+        """One sentence per row of the frame."""
+        level, spoken = confidence_level(findings), set()
+        written = []
+        for row in findings.rows():
+            text, where = self.sentence(findings, row, level), findings.slice_label(row)
+            claims = [] if where in spoken else [c for c in findings.claims if findings.slice_label(c.where) == where]
+            spoken.add(where)
+            written.append(" ".join([text, *map(_sentence, claims)]))
+        return written
+
+
 @headline("exposure")
 def _exposure(findings: Findings) -> Headline | None:
-    """Exposure of the protected group (or of any) and its target, in the slice where they differ most."""
-    defined = [p for p in points(findings, "exposure") if is_finite(p["exposure"]) and is_finite(p["target"])]
-    protected = (findings.provenance.get("plan") or {}).get("protected")
-    candidates = [p for p in defined if p["group"] == protected] or defined
-    if not candidates:
+    """Exposure of the protected group (or of any) and whether it is above or below its target."""
+    claim = leading_claim(findings, "exposure")
+    curve = points(findings, "exposure")
+    if claim is None:
+        return _untested_exposure(findings, curve)
+    point = next((p for p in curve if claim.is_about({**p, "metric": "exposure"})), None)
+    bounds = "" if point is None else interval(point, confidence_level(findings))
+    return Headline(_claimed(findings, claim), bounds, "exposure", "" if point is None else point["where"])
+
+
+def _untested_exposure(findings: Findings, curve: Sequence[Row]) -> Headline | None:
+    """Share and target of the protected group (or the first), where nothing was tested."""
+    defined = [p for p in curve if is_finite(p["exposure"]) and is_finite(p["target"])]
+    protected = str((findings.provenance.get("plan") or {}).get("protected"))
+    point = next((p for p in defined if p["group"] == protected), defined[0] if defined else None)
+    if point is None:
         return None
-    worst = max(candidates, key=lambda p: abs(p["exposure"] - p["target"]))
-    close = has_interval(worst) and worst["low"] <= worst["target"] <= worst["high"]
-    side = "about" if close else "above" if worst["exposure"] > worst["target"] else "below"
     text = (
-        f"{_lead(findings, worst)}{worst['group']} gets {rounded_percent(worst['exposure'])} of the exposure, {side} its target of "
-        f"{rounded_percent(worst['target'])}"
+        f"{_lead(findings, point)}{point['group']} gets {rounded_percent(point['exposure'])} of the exposure; its target is "
+        f"{rounded_percent(point['target'])}."
     )
-    others = [p for p in candidates if p["group"] == worst["group"] and p is not worst]
-    if others:
-        best = min(others, key=lambda p: abs(p["exposure"] - p["target"]))
-        text += f"; for {best['where']} it gets {rounded_percent(best['exposure'])}"
-    return Headline(f"{text}.", interval(worst, confidence_level(findings)), "exposure", worst["where"])
+    return Headline(text, interval(point, confidence_level(findings)), "exposure", point["where"])
 
 
 @headline("prefix")
 def _prefix(findings: Findings) -> Headline | None:
-    """The share of the first group in the top 10 and in the whole list, in the slice where they differ most."""
-    curve = points(findings, "prefix")
-    by_slice: dict[str, list[dict[str, Any]]] = {}
-    for p in curve:
-        if p["group"] == curve[0]["group"]:
-            by_slice.setdefault(p["where"], []).append(p)
-    tops = [next((p for p in ranks if p["rank"] == 10), ranks[-1]) for ranks in by_slice.values()]
-    defined = [p for p in tops if is_finite(p["share"]) and is_finite(p["overall"])]
-    if not defined:
+    """Which group stands nearer to or further from the top than random order gives, and its share there."""
+    claim = leading_claim(findings, "favoured")
+    if claim is None:
         return None
-    worst = max(defined, key=lambda p: abs(p["share"] - p["overall"]))
-    text = (
-        f"{_lead(findings, worst)}{worst['group']} makes up {rounded_percent(worst['share'])} of the top {worst['rank']} and "
-        f"{rounded_percent(worst['overall'])} of the whole list"
-    )
-    if not is_finite(worst["low"]):
-        return Headline(f"{text}.", "", "prefix", worst["where"])
-    band = f"Random order gives {interval_text(worst['low'], worst['high'], rounded_percent)}"
-    return Headline(f"{text}: {against_random_order(worst)}.", band, "prefix", worst["where"])
+    curve = in_slice(points(findings, "prefix"), claim)
+    point = prefix_point(curve, str(claim.group), claim.direction)
+    shares, band = "", ""
+    if point is not None:
+        shares = (
+            f" It makes up {rounded_percent(point['share'])} of the top {point['rank']} and {rounded_percent(point['overall'])} "
+            "of the whole list."
+        )
+        if is_finite(point["low"]) and rounded_percent(point["low"]) != rounded_percent(point["high"]):
+            band = f"Random order gives {interval_text(point['low'], point['high'], rounded_percent)}"
+    return Headline(f"{_claimed(findings, claim)}{shares}", band, "prefix", curve[0]["where"] if curve else "")
 
 
-def against_random_order(point: Row) -> str:
-    """Whether a share near the top lies outside the band of random orders."""
-    if point["share"] < read_number(point["low"]) - 1e-12:  # equal up to rounding is inside
-        return "less than random order would give"
-    above = point["share"] > read_number(point["high"]) + 1e-12
-    return "more than random order would give" if above else "in line with random order"
+def in_slice(curve: Sequence[Row], claim: Claim) -> list[Row]:
+    """The points of the slice that a claim is about."""
+    return [p for p in curve if all(str(p[name]) == str(value) for name, value in claim.where.items())]
+
+
+def prefix_point(curve: Sequence[Row], group: str, direction: str = "none") -> Row | None:
+    """The share of a group in the top 10, 5, 3, ... of lists at least twice as long, on the side that the claim names."""
+    ranks = [p for p in curve if p["group"] == group and is_finite(p["share"])]
+    depth = max((p["rank"] for p in ranks), default=0)
+    for top in (10, 5, 3, 2, 1):
+        for p in ranks:
+            side = "higher" if p["share"] > p["overall"] else "lower"
+            if p["rank"] == top and 2 * top <= depth and direction in ("none", side):
+                return p
+    return None
 
 
 @headline("pairwise")
 def _pairwise(findings: Findings) -> Headline | None:
     """How often the more relevant item ranks higher, if it is of the protected group and if it is of the other."""
-    protected = str((findings.provenance.get("plan") or {}).get("protected"))
-    by_slice: dict[str, dict[str, Row]] = {}
-    for r in findings.rows():
-        if r["group"] is not None and ">" in str(r["group"]) and is_finite(r["estimate"]):
-            by_slice.setdefault(findings.slice_label(r), {})[str(r["group"])] = r
-    candidates = []
-    for rows in by_slice.values():
-        for pair, row in rows.items():
-            group, _, other = pair.rpartition(">")
-            reverse = rows.get(f"{other}>{group}")
-            if group == protected and group != other and reverse is not None:
-                candidates.append((row, reverse, other))
-    if not candidates:
+    claim = leading_claim(findings, "inter_acc")
+    if claim is None:
         return None
-    row, reverse, other = max(candidates, key=lambda c: abs(c[0]["estimate"] - c[1]["estimate"]))
-    text = (
-        f"{_lead(findings, row)}the more relevant item ranks higher in {rounded_percent(row['estimate'])} of pairs if it is of "
-        f"{protected}, and in {rounded_percent(reverse['estimate'])} if it is of {other}."
-    )
+    rows = [r for r in findings.rows() if claim.is_about({**r, "metric": "inter_acc", "group": claim.group})]
+    protected, other = str(claim.group), findings.words.get("versus", "")
+    pairs = {f"{protected}>{other}": protected, f"{other}>{protected}": other}
     level = confidence_level(findings)
-    ends = [f"{name} {interval(r, level)}" for name, r in ((protected, row), (other, reverse)) if has_interval(r)]
-    return Headline(capitalized(text), "; ".join(ends))
+    ends = [
+        f"{name} {interval(r, level)}" for pair, name in pairs.items() for r in rows if r["group"] == pair and has_interval(r)
+    ]  # fmt: skip
+    return Headline(_claimed(findings, claim), "; ".join(ends))
 
 
 @headline("recommender")

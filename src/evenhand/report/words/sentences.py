@@ -139,8 +139,10 @@ def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
             why = f"{row.get('versus')} is shown an item that {row.get('protected')} never is"
         return f"{name} is {number(estimate)}: {why}."
     show = estimate_format(template)
-    end = "." if math.isnan(chance) or "{chance" in template else f"; {show(chance)} is expected by chance."
-    end += _cautions(findings, row)
+    levels = [] if math.isnan(chance) or "{chance" in template else [f"{_null(findings, row)}: {show(chance)}"]
+    if not math.isnan(floor := read_number(row.get("floor"))):
+        levels.append(f"an ideal policy judged on as few requests would score {show(floor)}")
+    end = "".join(f"; {level}" for level in levels) + "." + _cautions(findings, row)
     if not template:
         return f"{name}{convention} is {number(estimate)}{interval_in_brackets(row, level)}{end}"
     spoken = _as_spoken(row, template, params)
@@ -152,6 +154,11 @@ def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
     choices = "" if metric is None else unnamed_choices(metric, template)
     overlap = " (The two overlap.)" if "overlap" in note_codes(row["note"]) else ""
     return f"{lead}{fill(template, params, fields).removesuffix('.')}{choices}{end}{overlap}"
+
+
+def _null(findings: Findings, row: Row) -> str:
+    """What the chance level of a row is the mean under."""
+    return str((findings.provenance.get("chance") or {}).get(row["metric"], "expected by chance"))
 
 
 def metric_params(metric: MetricSpec) -> dict[str, Any]:

@@ -1,0 +1,84 @@
+"""What an exposure result asserts: which group gets more or less of the exposure than its target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from evenhand.audits.exposure.measures import ExposureMetricSpec, ExposureTallies, exposure_and_targets
+from evenhand.cards import Floats
+from evenhand.claims import Candidate, direction_of
+from evenhand.intervals.request_tests import FEWEST, skewed_test, t_test
+from evenhand.report.words.text import percent, rounded_percent
+from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
+
+POWER = 1.96 + 0.84
+"""Standard errors that a test at 5% finds in 80% of cases."""
+
+
+def exposure_claims(
+    t: ExposureTallies, specs: Sequence[ExposureMetricSpec], names: Sequence[str], small: Sequence[bool]
+) -> Iterator[Candidate]:
+    """Per slice, whether the exposure of the protected group (without one: of each) is above or below its target.
+
+    Paired over requests: received exposure less target share times all exposure. The p is the larger of two: Student's t, and
+    that of random orders of the lists (few items near the top make t see too little spread). Of two groups one is asked.
+    """
+    if not t.policy.labels or not specs:
+        return
+    tally, target, browsing = exposure_and_targets(t, specs)
+    sides = [tuple(t.policy.protected)] if t.policy.protected else [(i,) for i in range(len(t.policy.labels))]
+    for s, where in enumerate(t.sums.slices):
+        part = t.sums.part(s)
+        for side in () if small[s] else sides[:1] if len(t.policy.labels) == 2 else sides:
+            received, whole = tally.received[part][:, list(side)].sum(-1), tally.received[part].sum(-1)
+            aim = target[part][:, list(side)].sum(-1)
+            used = (whole > 0) & ~np.isnan(aim)
+            if used.sum() < FEWEST:
+                continue
+            off = (received - aim * whole)[used]
+            p, error = t_test(off)
+            variance, third = (m[part][used].sum() for m in order_moments(t.sums, t.policy, side, browsing))
+            p = max(p, skewed_test(float(off.sum()), float(variance), float(third))) if variance > 0 else p
+            share, goal = float(received[used].sum() / whole[used].sum()), float(aim[used].mean())
+            group = ", ".join(str(t.policy.labels[i]) for i in side)
+            show = percent if rounded_percent(share) == rounded_percent(goal) else rounded_percent
+            gets = f"{group} gets {show(share)} of the exposure"
+            power = 100 * POWER * max(error, math.sqrt(variance)) / float(whole[used].sum())
+            yield Candidate(
+                p, direction_of(float(off.sum())),
+                f"{gets}, {'above' if off.sum() > 0 else 'below'} its target of {show(goal)}",
+                f"{gets}, not significantly different from its target of {show(goal)}; "
+                f"the test had 80% power for differences of {power:.2g} points or more",
+                "exposure", group, dict(zip(names, where, strict=True)),
+            )  # fmt: skip
+
+
+def order_moments(
+    sums: GroupExposure, policy: Policy, side: Sequence[int], browsing: AttentionSpec
+) -> tuple[Floats, Floats]:
+    """(Q,) variance and third central moment of a side's exposure over random orders of each list, weights applied.
+
+    Lists are taken as if they held ranks 1 to n, and a cascade as if nobody stopped: more spread, never less.
+    """
+    by_group = policy.assign_unlabelled(sums.items)
+    items, labelled = sums.items.sum(-1), by_group.sum(-1)
+    weights = browsing.by_place(max(1, int(np.ceil(items.max(initial=1)))))
+    powers = [np.append(0.0, np.cumsum(weights**k)) for k in (1, 2, 3)]
+    n = np.round(items).astype(np.int64)
+    first, second, cubed = (x[n] for x in powers)
+    m = np.maximum(labelled, 3)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = by_group[:, list(side)].sum(-1) / labelled
+        mean = first / n
+        squares = (second - n * mean**2) * labelled / n
+        cubes = (cubed - 3 * mean * second + 2 * n * mean**3) * labelled / n
+    spread = share * (1 - share)
+    variance = np.nan_to_num(squares * spread * m / (m - 1))
+    third = np.nan_to_num(cubes * spread * (1 - 2 * share) * m**2 / ((m - 1) * (m - 2)))
+    return (
+        sums.weight**2 * sums.sum_per_request(variance * sums.share**2),
+        sums.weight**3 * sums.sum_per_request(third * sums.share**3),
+    )

@@ -1,0 +1,54 @@
+"""Two-sided tests of sums over requests, for what a ranking audit claims."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from evenhand.cards import Floats
+
+FEWEST = 5
+"""Requests below which their spread says nothing."""
+
+
+def t_test(values: Floats, *, imposed: bool = False) -> tuple[float, float]:
+    """P that the sum of independent values is 0 (Student's t), and the standard error of the sum; NaN for few values.
+
+    `imposed` : values that have mean 0 under the null are squared as they stand.
+
+    >>> t_test(np.array([1.0, -1.0, 1.0, -1.0, 0.0]))
+    (1.0, 2.23606797749979)
+    """
+    from scipy.special import stdtr
+
+    many = len(values)
+    if many < FEWEST:
+        return math.nan, math.nan
+    centre = 0.0 if imposed else values.mean()
+    error = math.sqrt(float(((values - centre) ** 2).sum()) * many / (many - 1))
+    total = float(values.sum())
+    if abs(total) <= 1e-12 * max(1e-300, float(np.abs(values).sum())):
+        return 1.0, error
+    return (2 * float(stdtr(many - 1, -abs(total) / error)) if error > 0 else 0.0), error
+
+
+def skewed_test(total: float, variance: float, third: float) -> float:
+    """P of a sum with mean 0, this variance and this third central moment under the null (Pearson's type III).
+
+    The normal law gives too small a p on the long side: a minority of 5% that heads 4 of 30 lists is no wonder.
+
+    >>> round(skewed_test(1.96, 1.0, 0.0), 3), round(skewed_test(2.0, 1.0, 1.0), 3)
+    (0.05, 0.085)
+    """
+    from scipy.special import gammainc, gammaincc, ndtr
+
+    if not variance > 0:
+        return math.nan
+    z, skew = total / math.sqrt(variance), third / variance**1.5
+    if abs(skew) < 1e-3:
+        return 2 * float(ndtr(-abs(z)))
+    shape = 4 / skew**2
+    at = shape + math.copysign(1.0, skew) * z * math.sqrt(shape)  # below 0 the law ends
+    tails = (float(gammainc(shape, max(at, 0.0))), float(gammaincc(shape, max(at, 0.0))))
+    return min(1.0, 2 * min(tails))
