@@ -220,6 +220,10 @@ def test_sensitivity_repeats_the_audit_and_ranks_the_systems():
     assert found.frame.filter(attention="log", target="population")["tau_c"].to_list() == [1.0] * 10
     stability = found.findings.curves["stability"]
     assert stability["settings"] == [4] * 10
+    assert found.headline.startswith("The order of the systems depends on the choices: it changes in ")
+    assert " of 8 cases where one is changed, and with " in found.headline
+    same = eh.sensitivity(eh.exposure, table, **fixed, metrics="log_dp", vary={"target": ["population", "equal"]})
+    assert same.headline == "The order of the systems is the same under all 2 combinations of choices."
     assert "rank" in found.to_text("csv")
     assert found.sentences()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any
 
 from evenhand.findings import Findings, label
@@ -205,3 +206,35 @@ def _few_systems(rows: Sequence[Row]) -> list[str]:
         return []
     least = number(2 / math.factorial(systems))
     return [f"With {systems} systems p cannot fall below {least}, so no agreement can be significant at 5%."]
+
+
+@headline("sensitivity")
+def _sensitivity(findings: Findings) -> Headline | None:
+    """Whether the order of the systems is the same under all choices, and which choice changes it most often."""
+    varied = (findings.provenance.get("plan") or {}).get("vary") or ()
+    choices = [name for name in findings.slices if name in varied]
+    if not choices:
+        return None
+    others = [name for name in (*findings.slices, "metric") if name not in (*choices, "system")]
+    others = [name for name in others if name != "metric" or "metrics" not in choices]
+    orders: dict[tuple[Any, ...], dict[tuple[Any, ...], dict[str, str]]] = {}
+    for row in findings.rows():
+        where, setting = (tuple(row[name] for name in names) for names in (others, choices))
+        orders.setdefault(where, {}).setdefault(setting, {})[str(row["system"])] = str(row["rank"])
+    settings = len({setting for by_setting in orders.values() for setting in by_setting})
+    moved = {name: [0, 0] for name in choices}  # how often another choice changed the order, and how often it was tried
+    for by_setting in orders.values():
+        for (a, first), (b, second) in combinations(by_setting.items(), 2):
+            differing = [name for name, x, y in zip(choices, a, b, strict=True) if x != y]
+            if len(differing) == 1:
+                moved[differing[0]][0] += first != second
+                moved[differing[0]][1] += 1
+    changes, tried = (sum(counts) for counts in zip(*moved.values(), strict=True))
+    if not changes:
+        return Headline(
+            f"The order of the systems is the same under all {counted(settings, 'combination')} of choices."
+        )
+    most = max(moved, key=lambda name: moved[name][0] / max(1, moved[name][1]))
+    text = f"The order of the systems depends on the choices: it changes in {changes:,} of {tried:,} cases where one is changed"
+    which = f", and with {most} in {moved[most][0]:,} of {moved[most][1]:,}" if len(choices) > 1 else ""
+    return Headline(f"{text}{which}.")
