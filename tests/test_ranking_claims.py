@@ -125,3 +125,14 @@ def test_tests_of_sums_know_their_edges():
     assert t_test(np.zeros(9))[0] == 1.0
     assert np.isnan(skewed_test(1.0, 0.0, 0.0))
     assert skewed_test(-3.0, 1.0, 1.0) == 0.0  # below where the law ends
+
+
+def test_gaps_in_ranks_are_said_once_and_infinite_ratios_name_the_side_that_has_nothing():
+    table = lists(30, 0.0).with_columns(rank=pl.col("rank") * 2 - 1)
+    said = " ".join(eh.prefix(table, group="group", protected="f", rng=1).sentences())
+    assert said.count("30 of 30 rankings have gaps in their ranks") == 1
+    shown = lists(30, 0.0).filter(pl.col("group") == "m")
+    call = {"groups": "group", "target": {"f": 0.5, "m": 0.5}, "interval": None, "metrics": "log_dp"}
+    none, all_of_it = (eh.exposure(shown, protected=p, versus=v, **call).sentences()[0] for p, v in ("fm", "mf"))
+    assert none.endswith("m has something and f has nothing.")
+    assert all_of_it.endswith("m has something and f has nothing.")

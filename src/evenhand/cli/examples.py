@@ -74,8 +74,8 @@ examples:
   evenhand prefix 'runs/*.gz' --group labels.qrels --protected con       TREC runs, labels in the format of judgments
   evenhand prefix charts.csv --group "rollup(films.csv, group=genres, split='|')"       an item shared among its genres
 
-Files that do not end in .parquet, .csv, .tsv or .jsonl are read as TREC runs (request Q0 item rank score tag), ordered by
-score, ties by item, as trec_eval does.
+Files that do not end in .parquet, .csv, .tsv or .jsonl are read as TREC runs (request Q0 item rank score tag). Their
+ranks hold where scores never rise along them; elsewhere the score orders, ties by item, as in trec_eval.
 """,
     "advise": """\
 Which ranking metric should you trust for these rankings, and why?

@@ -219,7 +219,8 @@ def loss_floor(
     if requests < 2 or not t.weight.sum() > 0 or not sums.shape[-1]:
         return math.nan
     off = sums - weight * sums.sum(0) / weight.sum()
-    return float((off**2).sum() / weight.sum() ** 2 * requests / (requests - 1))
+    noise = float((off**2).sum() / weight.sum() ** 2 * requests / (requests - 1))
+    return noise if noise > 1e-24 else 0.0  # requests that are all alike leave the rounding of 0
 
 
 def _over_requests(t: Exposure, square: Floats) -> Floats:

@@ -134,7 +134,7 @@ def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
     if math.isnan(estimate):
         return f"{name} is undefined: {first_reason(row['note'], 'undefined')}."
     if math.isinf(estimate):
-        why = ONE_SIDE_ONLY
+        why = _empty_side(findings, row, estimate)
         if "shown_to_one_group" in note_codes(row.get("note")):
             why = f"{row.get('versus')} is shown an item that {row.get('protected')} never is"
         return f"{name} is {number(estimate)}: {why}."
@@ -154,6 +154,16 @@ def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
     choices = "" if metric is None else unnamed_choices(metric, template)
     overlap = " (The two overlap.)" if "overlap" in note_codes(row["note"]) else ""
     return f"{lead}{fill(template, params, fields).removesuffix('.')}{choices}{end}{overlap}"
+
+
+def _empty_side(findings: Findings, row: Row, estimate: float) -> str:
+    """Which side of an infinite ratio has nothing."""
+    versus = row.get("versus") or findings.words.get("versus")
+    if not versus or not row.get("group"):
+        return ONE_SIDE_ONLY
+    sides = (str(row.get("protected") or row["group"]), str(versus))
+    full, empty = sides if estimate > 0 else sides[::-1]
+    return f"{full} has something and {empty} has nothing"
 
 
 def _null(findings: Findings, row: Row) -> str:
@@ -228,6 +238,9 @@ def _cautions(findings: Findings, row: Row) -> str:
     # the sentence has words of its own for these, or needs none
     quiet = {"overlap", "some_undefined", "unjudged_requests", "no_interval"}
     cautions += [f"{capitalized(REASONS[code])}." for code in codes if code in REASONS and code not in quiet]
+    if gaps := findings.provenance.get("rankings_with_empty_ranks"):
+        rankings = counted(int(findings.provenance["rankings"]), "ranking")
+        cautions.append(f"{int(gaps):,} of {rankings} have gaps in their ranks, which count as ranks without an item.")
     part = (findings.provenance.get("unlabelled_share") or {}).get(findings.slice_label(row) or "all")
     if part:
         cautions.append(f"{percent(part)} of ranked items have no label and are excluded.")
