@@ -42,7 +42,7 @@ def test_every_verdict_says_no_in_a_planted_world():
         falling,
         rising,
         lambda *key: rising(*key, larger="S1"),
-        lambda metric, _, alpha: 0.8 * abs(alpha) * (metric == "ndd"),
+        lambda metric, _, alpha: 0.01 + 0.8 * abs(alpha) * (metric == "ndd"),
     ]
     refuted = {c.statement for mean in worlds for c in claims(world(mean)) if c.holds is False}
     asked = {c.statement for c in claims(world(falling)) if c.where != "Table 5"}

@@ -12,9 +12,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-import numpy as np
-import polars as pl
-
 import evenhand as eh
 from evenhand.audits.parameters import Columns, Labels, Takes
 from evenhand.audits.parameters import Table as Data
@@ -33,10 +30,11 @@ from evenhand.studies.inequality_findings import (
     TOP_10,
     Measures,
     claims,
+    replicates,
     values,
     words,
 )
-from evenhand.studies.inequality_log import NETWORK, USUAL, Log, log_of_data, log_of_platform
+from evenhand.studies.inequality_log import NETWORK, USUAL, ByUnit, Log, log_of_data, log_of_platform
 from evenhand.studies.study import Claim, Study, Table, on_own_data, select, with_interval
 
 SIZE = 50_000
@@ -72,7 +70,8 @@ OWN_TITLE = "Who gets how much, and which source makes the skew"
 def study(
     *, size: int | None = None, seed: int = 1, data: Data = None, unit: str | None = None, amount: Columns = None,
     source: str | None = None, followers: str | None = None, population: Everyone = None, in_network: Labels = None,
-    out_of_network: Labels = None, figure_5: Beside = None, nan_policy: Literal["raise", "omit"] | None = None,
+    out_of_network: Labels = None, figure_5: Beside = None, later: str | None = None,
+    nan_policy: Literal["raise", "omit"] | None = None,
 ) -> Study:  # fmt: skip
     """Rerun use cases 1 and 2 of the inequality paper, on `size` generated authors or a log.
 
@@ -92,12 +91,13 @@ def study(
     out_of_network : labels of the out-of-network sources (default: all that are not in network).
     figure_5 : the out-of-network source that figure 5 compares with in-network ranking (default: misc, as in the
         paper), or `pooled` for all of them.
+    later : column with the first amount counted until a later day, for the paper's first note.
     nan_policy : what to do with a missing amount, or a unit without followers: `"raise"` an error (the default), or
         `"omit"` the row.
     """
     roles = {
         "amount": amount, "source": source, "followers": followers, "population": population, "in_network": in_network,
-        "out_of_network": out_of_network, "nan_policy": nan_policy,
+        "out_of_network": out_of_network, "later": later, "nan_policy": nan_policy,
     }  # fmt: skip
     if on_own_data(data, {"unit": unit}, roles, size):
         return _on_data(log_of_data(data, unit=str(unit), figure_5=figure_5, **roles), seed)
@@ -125,7 +125,7 @@ def _on_data(events: Log, seed: int) -> Study:
     return Study(
         name="inequality",
         title=OWN_TITLE,
-        setting=f"{measured.types.provenance['rows']:,} rows of {events.origin}. {measured.units:,} different "
+        setting=f"{events.rows:,} rows of {events.origin}. {measured.units:,} different "
         f"{events.unit!r} count: {events.counted}. {events.first!r} is taken for what the paper calls impressions (seed {seed}).",
         claims=claims(measured, all=False),
         tables=tuple(tables),
@@ -192,17 +192,15 @@ def measure(events: Log, *, interval: str | None, seed: int) -> Measures:
         parts["networks"] = eh.inequality(events.by_network(), by=NETWORK, metrics=[GINI], **first)
         if events.followed:
             bins = eh.log_bins(str(events.followers), BINS)
-            parts["bins"] = eh.inequality(events.in_figure_5(), by=[NETWORK, bins], metrics=["mean", GINI], **first)
-    return Measures(events, types, _crossings(events), parts)
+            metrics = ["mean", GINI, REACH]
+            parts["bins"] = eh.inequality(events.in_figure_5(), by=[NETWORK, bins], metrics=metrics, **first)
+    by_unit = events.by_unit()
+    return Measures(events, types, _crossings(by_unit, events.amounts), parts, replicates(by_unit, seed))
 
 
-def _crossings(events: Log) -> list[tuple[str, str]]:
+def _crossings(by_unit: ByUnit, amounts: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of engagement types of which neither is more equal throughout."""
-    totals = events.table.drop_nulls(events.unit).group_by(events.unit).agg(pl.col(events.amounts).sum())
-    population = events.everyone.height if isinstance(events.everyone, pl.DataFrame) else int(events.everyone)
-    silent = np.zeros(max(0, population - totals.height))  # received nothing, and are in no row of the log
-    amounts = {name: np.concatenate([totals[name].to_numpy(), silent]) for name in events.amounts}
-    curves = {name: eh.metrics.lorenz(x) for name, x in amounts.items() if x.sum() > 0}
+    curves = {name: eh.metrics.lorenz(by_unit.kinds[name]) for name in amounts if by_unit.kinds[name].sum() > 0}
     pairs = itertools.combinations(curves, 2)
     return [(a, b) for a, b in pairs if not curves[a].dominates(curves[b]) and not curves[b].dominates(curves[a])]
 

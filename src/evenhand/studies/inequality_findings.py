@@ -1,3 +1,4 @@
+# ruff: noqa: B023 (a verdict is reached before the loop that asks for it goes on)
 """The findings of the inequality paper, checked against a generated month or a user's log.
 
 Every finding is a function of `Measures`, so that it can be asked again of a platform with a mechanism switched off.
@@ -14,10 +15,9 @@ from typing import Any
 import numpy as np
 
 import evenhand as eh
-from evenhand.errors import listing
 from evenhand.report.charts.parts import middle
-from evenhand.studies.inequality_log import INSIDE, NETWORK, USUAL, Log
-from evenhand.studies.study import Claim, select
+from evenhand.studies.inequality_log import INSIDE, NETWORK, POOLED, USUAL, ByUnit, Log
+from evenhand.studies.study import Claim, Replicates, above, every, opposite, rate_above, select
 
 GINI, ATKINSON, TOP_1, TOP_10 = "gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)"
 EQUAL, EQUIVALENT = "equal_share", "equivalent_to_top(p=0.1)"
@@ -28,6 +28,7 @@ REACH = "reach"
 MIN_UNITS = 30  # below, nothing is read off the units of a log or of a bin
 MIN_BINS = 6  # of that many units each; below, small and large accounts cannot be compared
 MUCH_HIGHER = 0.1  # difference of two Gini indices
+LINEAR = 0.2  # of a power: "roughly linearly"
 VISIBLE = 0.01  # half an interval that is seen on an axis from 0 to 1
 CORRELATED = 0.9  # correlation that counts as high
 AGREEMENT = 0.8  # share of pairs in the same order: of ten pairs two may differ
@@ -36,6 +37,8 @@ NEEDS = {
     "types": "two kinds of amounts or more (amount)",
     "ratios": "an amount of which the bottom 20% have some",
     "quotes": "an amount called quotes (amount)",
+    "retweets": "an amount called retweets (amount)",
+    "later": "the first amount counted until a later day (later)",
     "profile_clicks": "an amount called profile_clicks (amount)",
     "sources": "two sources or more (source)",
     "networks": "which sources are in network and which are not (in_network, out_of_network)",
@@ -45,6 +48,48 @@ NEEDS = {
     "table (in_network, followers, population)",
 }
 """What a finding or a figure may need beside one kind of amount, and how a log is given it."""
+
+
+Key = tuple[str, str]
+Numbers = Mapping[Key, float]
+"""A number by metric and label: of a kind of amount, or of a source."""
+BATCHES = 20  # of units, left out one at a time
+TOPS = {TOP_1: 0.01, TOP_10: 0.1, "top 0.1%": 0.001, "top half": 0.5}
+
+
+def replicates(by_unit: ByUnit, seed: int) -> Replicates[Numbers]:
+    """The numbers that verdicts compare, of all units and without a batch of them each."""
+    columns = {("kind", name): x for name, x in by_unit.kinds.items()}
+    columns |= {("source", name): x for name, x in by_unit.sources.items()}
+    units = len(next(iter(columns.values())))
+    batch = np.random.default_rng(seed).permutation(np.arange(units) % BATCHES)
+    orders = {key: np.argsort(x, kind="stable") for key, x in columns.items()}
+    followers = by_unit.followers
+    runs: list[dict[Key, float]] = []
+    for left_out in range(-1, BATCHES if units >= MIN_UNITS else 0):
+        numbers: dict[Key, float] = {}
+        for (role, name), x in columns.items():
+            order = orders[role, name]
+            kept = order[batch[order] != left_out]
+            numbers |= {(metric, f"{role} {name}"): value for metric, value in _numbers(x[kept]).items()}
+            if role == "source" and followers is not None:
+                size = followers[kept][x[kept] > 0]
+                numbers["mean followers", f"source {name}"] = float(size.mean()) if len(size) else math.nan
+                is_spread = len(size) > 0 and size.sum() > 0
+                numbers["gini of followers", f"source {name}"] = eh.metrics.gini(size) if is_spread else math.nan
+        runs.append(numbers)
+    return Replicates(runs[0], runs[1:])
+
+
+def _numbers(x: Any) -> dict[str, float]:
+    """Metrics of amounts in ascending order."""
+    total, n = float(x.sum()), len(x)
+    numbers = {REACH: float((x > 0).mean()), "mean": total / n}
+    if total <= 0:
+        return {**numbers, **dict.fromkeys((GINI, ATKINSON, *TOPS), math.nan)}
+    tails = {name: float(x[n - max(1, round(p * n)) :].sum()) / total for name, p in TOPS.items()}
+    gini = float((2 * np.arange(1, n + 1) - n - 1) @ x) / (n * total)
+    return {**numbers, **tails, GINI: gini, ATKINSON: 1 - float(np.sqrt(x).mean()) ** 2 / (total / n)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +111,19 @@ class Measures:
     types: eh.Result
     crossings: Sequence[tuple[str, str]]
     parts: Mapping[str, eh.Result]
+    numbers: Replicates[Numbers]
+
+    def above(self, first: Key, other: Key | None = None, bound: float = 0.0, *, of: int = 1) -> bool | None:
+        """Whether one number, or its difference to another over the same units, is above a bound."""
+        return self.numbers.above(lambda n: n[first] - (n[other] if other is not None else 0.0), bound, of=of)
 
     @property
     def has(self) -> set[str]:
         """The needs that are met."""
         amounts, sources = self.log.amounts, self.log.sources
         return {
-            *self.parts, *({"types"} if len(amounts) > 1 else ()), *({"quotes", "profile_clicks"} & set(amounts)),
+            *self.parts, *({"later"} if self.log.later else ()), *({"types"} if len(amounts) > 1 else ()),
+            *({"quotes", "retweets", "profile_clicks"} & set(amounts)),
             *({"ratios"} if _ratios(self.types) else ()), *({"misc"} if "sources" in self.parts and USUAL in sources else ()),
         }  # fmt: skip
 
@@ -117,7 +168,8 @@ class Finding:
 
 FINDINGS: list[Finding] = []
 
-SEPARATE, OVERLAPPING = "the intervals do not overlap", "whose intervals overlap"
+SEPARATE = "significantly, over the same authors"
+UNCLEAR = "not significantly different"
 
 
 def finding(statement: str, where: str, stated: str, *needs: str, counts: str = "") -> Callable[..., Finding]:
@@ -134,19 +186,6 @@ def finding(statement: str, where: str, stated: str, *needs: str, counts: str = 
 def values(result: eh.Result, metric: str, key: str) -> dict[str, float]:
     """The estimates of one metric by the labels of one slice column."""
     return {str(r[key]): float(r["estimate"]) for r in select(result, metric)}
-
-
-def above(result: eh.Result, key: str, first: str, other: str) -> bool | None:
-    """Whether the Gini index of one slice is above another's; None if intervals overlap.
-
-    Without intervals the estimates decide.
-    """
-    rows = {str(r[key]): r for r in select(result, GINI)}
-    (low, high), (other_low, other_high) = (
-        (r["estimate"], r["estimate"]) if math.isnan(r["low"] + r["high"]) else (r["low"], r["high"])
-        for r in (rows[first], rows[other])
-    )
-    return True if low > other_high else False if high <= other_low else None
 
 
 def _defined(estimates: Mapping[str, float]) -> dict[str, float]:
@@ -175,85 +214,144 @@ def _listed(estimates: Mapping[str, float], digits: int = 3) -> str:
 
 @finding("All engagement types have a Gini index above 0.95", "figure 2a", "> 0.95")
 def every_gini_is_high(m: Measures) -> tuple[str, bool | None]:
-    return _ends(values(m.types, GINI, "amount"), 0.95, ".3f")
+    return _ends(m, GINI, 0.95, ".3f")
 
 
 @finding("The top 1% hold more than 70% of every type", "figure 2c", "> 70%")
 def every_top_share_is_high(m: Measures) -> tuple[str, bool | None]:
-    return _ends(values(m.types, TOP_1, "amount"), 0.7, ".1%")
+    return _ends(m, TOP_1, 0.7, ".1%")
 
 
-def _ends(estimates: Mapping[str, float], bound: float, form: str) -> tuple[str, bool | None]:
+def _ends(m: Measures, metric: str, bound: float, form: str) -> tuple[str, bool | None]:
+    estimates = values(m.types, metric, "amount")
     defined = _defined(estimates)
     if not defined:
         return "nobody received anything", None
     least = min(defined, key=lambda k: defined[k])
     measured = f"smallest {defined[least]:{form}} ({words(least)}), largest {max(defined.values()):{form}}"
-    return measured if len(estimates) > 1 else f"{defined[least]:{form}} ({words(least)})", defined[least] > bound
+    is_above = every(m.above((metric, f"kind {name}"), bound=bound, of=len(defined)) for name in defined)
+    return measured if len(estimates) > 1 else f"{defined[least]:{form}} ({words(least)})", is_above
 
 
-@finding("Impressions reach furthest: their curve leaves zero first", "figure 1b", "impressions", "types")
+@finding(
+    "Impressions reach furthest: their curve leaves zero first", "figure 1b", "impressions", "types", counts=SEPARATE
+)
 def impressions_reach_furthest(m: Measures) -> tuple[str, bool | None]:
     reach = values(m.types, REACH, "amount")
     # As many digits as tell the shares apart, up to two.
     digits = next((d for d in (0, 1) if len({round(x, d + 2) for x in reach.values()}) == len(reach)), 2)
     measured = "with any: " + ", ".join(f"{words(n)} {x:.{digits}%}" for n, x in reach.items())
-    return measured, all(reach[m.log.first] > x for name, x in reach.items() if name != m.log.first)
+    return measured, _beyond_all(m, REACH, "kind", [m.log.first], [n for n in reach if n != m.log.first])
 
 
-@finding("Some of the Lorenz curves cross", "figure 1", "some", "types")
+@finding(
+    "Some of the Lorenz curves cross", "figure 1", "some", "types",
+    counts="significantly larger and significantly smaller top shares; no if none cross",
+)  # fmt: skip
 def curves_cross(m: Measures) -> tuple[str, bool | None]:
     named = ", ".join(words(f"{a} and {b}") for a, b in m.crossings[:3])
     pairs = math.comb(len(m.log.amounts), 2)
-    return f"{len(m.crossings)} of {pairs} pairs cross" + (f" ({named})" if named else ""), bool(m.crossings)
+    signs = (
+        {m.above((top, f"kind {a}"), (top, f"kind {b}"), of=len(TOPS) * len(m.crossings)) for top in TOPS}
+        for a, b in m.crossings
+    )
+    is_crossing = any({True, False} <= by_top for by_top in signs)
+    text = f"{len(m.crossings)} of {pairs} pairs cross" + (f" ({named})" if named else "")
+    return text, True if is_crossing else None if m.crossings else False
 
 
 @finding("Quotes are the most skewed type", "figure 2", "quotes", "types", "quotes", counts=SEPARATE)
 def quotes_are_most_skewed(m: Measures) -> tuple[str, bool | None]:
-    return _at_the_end(m.types, "amount", "quotes", most=True)
+    return _at_the_end(m, m.types, "amount", ["quotes"], most=True)
+
+
+@finding(
+    "Sharing to one's own followers (retweets, quotes) is more skewed than every other type", "use case 1", "the most skewed",
+    "types", "quotes", "retweets", counts=SEPARATE,
+)  # fmt: skip
+def sharing_is_most_skewed(m: Measures) -> tuple[str, bool | None]:
+    return _at_the_end(m, m.types, "amount", ["quotes", "retweets"], most=True)
 
 
 @finding(
     "Profile clicks are the least skewed type", "figure 2", "profile clicks", "types", "profile_clicks", counts=SEPARATE
 )
 def profile_clicks_are_least_skewed(m: Measures) -> tuple[str, bool | None]:
-    return _at_the_end(m.types, "amount", "profile_clicks", most=False)
+    return _at_the_end(m, m.types, "amount", ["profile_clicks"], most=False)
 
 
-def _at_the_end(result: eh.Result, key: str, name: str, *, most: bool) -> tuple[str, bool | None]:
-    """Whether a slice is more, or less, skewed than all others."""
-    estimates = _defined(values(result, GINI, key))
-    others = [other for other in estimates if other != name]
-    if name not in estimates:
-        return f"nobody received any {words(name)}", None
+def _beyond_all(m: Measures, metric: str, role: str, names: Sequence[str], others: Sequence[str]) -> bool | None:
+    """Whether a metric of each of some is above that of each of the others."""
+    pairs = [((metric, f"{role} {a}"), (metric, f"{role} {b}")) for a in names for b in others]
+    return every(m.above(a, b, of=len(pairs)) for a, b in pairs)
+
+
+def _at_the_end(
+    m: Measures, result: eh.Result, key: str, names: Sequence[str], *, most: bool
+) -> tuple[str, bool | None]:
+    """Whether some slices are more, or less, skewed than all others."""
+    estimates, role = _defined(values(result, GINI, key)), "kind" if key == "amount" else "source"
+    others = [other for other in estimates if other not in names]
+    if lost := [name for name in names if name not in estimates]:
+        return f"nobody received any {words(lost[0])}", None
     if not others:
         return "nobody received anything else", None
-    first = (max if most else min)(others, key=lambda k: estimates[k])
-    text = f"{words(name)} {estimates[name]:.3f}; of the others {'most' if most else 'least'}: {words(first)} {estimates[first]:.3f}"
-    ends = above(result, key, *((name, first) if most else (first, name)))
-    return text if ends is not None else f"{text}, {OVERLAPPING}", ends
+    nearest = (max if most else min)(others, key=lambda k: estimates[k])
+    named = ", ".join(f"{words(name)} {estimates[name]:.3f}" for name in names)
+    text = f"{named}; of the others {'most' if most else 'least'}: {words(nearest)} {estimates[nearest]:.3f}"
+    sides = (names, others) if most else (others, names)
+    verdict = _beyond_all(m, GINI, role, *sides)
+    return text if verdict is not None else f"{text}, {UNCLEAR}", verdict
 
 
-@finding("80/20 ratios are defined for impressions only", "figure 2b", "impressions", "types")
+@finding(
+    "80/20 ratios are defined for impressions only", "figure 2b", "impressions", "types",
+    counts="impressions reach significantly more than 80% of authors, the others fewer",
+)  # fmt: skip
 def ratios_need_impressions(m: Measures) -> tuple[str, bool | None]:
     defined = _ratios(m.types)
-    return "defined for " + (", ".join(sorted(map(words, defined))) or "none"), defined == {m.log.first}
+    reached = {name: m.above((REACH, f"kind {name}"), bound=0.8, of=len(m.log.amounts)) for name in m.log.amounts}
+    verdict = every(is_above if name == m.log.first else opposite(is_above) for name, is_above in reached.items())
+    return "defined for " + (", ".join(sorted(map(words, defined))) or "none"), verdict
 
 
 @finding(
     "All metric families generally agree on the order of the types", "figure 2", "agree", "types",
-    counts=f"{AGREEMENT:.0%} of pairs or more in the order of the Gini index, by every family",
+    counts=f"{AGREEMENT:.0%} of pairs or more, of those that the Gini index tells apart, by every family",
 )  # fmt: skip
 def metrics_agree(m: Measures) -> tuple[str, bool | None]:
     order = _defined(values(m.types, GINI, "amount"))
-    if len(order) < 2:
-        return "fewer than two types that anybody received", None
-    others = {metric: alike(order, values(m.types, metric, "amount")) for metric in FAMILIES[1:]}
+    pairs = list(itertools.combinations(order, 2))
+    told = [(a, b) for a, b in pairs if m.above((GINI, f"kind {a}"), (GINI, f"kind {b}"), of=len(pairs)) is not None]
+    if not told:
+        return "the Gini index tells no two types apart", None
+    others = {}
+    for metric in FAMILIES[1:]:
+        by_type = values(m.types, metric, "amount")
+        others[metric] = sum((order[a] - order[b]) * (by_type[a] - by_type[b]) > 0 for a, b in told) / len(told)
     worst = min(others, key=lambda k: others[k])
-    measured = (
-        f"pairs of types ordered as by the Gini index: {others[worst]:.0%} ({worst}) to {max(others.values()):.0%}"
-    )
+    agreement = f"{others[worst]:.0%} ({worst}) to {max(others.values()):.0%}"
+    measured = f"{len(told)} of {len(pairs)} pairs told apart; as by the Gini index: {agreement}"
     return measured, others[worst] >= AGREEMENT
+
+
+@finding(
+    "Counting until later changes next to nothing", "note 1", "negligible", "later",
+    counts=f"significantly less than {VISIBLE} in every metric",
+)  # fmt: skip
+def later_counts_change_nothing(m: Measures) -> tuple[str, bool | None]:
+    keys = [(metric, f"kind {m.log.later}") for metric in (GINI, ATKINSON, TOP_1, TOP_10)]
+    changes = {
+        metric: m.numbers.whole[metric, name] - m.numbers.whole[metric, f"kind {m.log.first}"] for metric, name in keys
+    }
+
+    def within(metric: str, name: str) -> bool | None:
+        first = (metric, f"kind {m.log.first}")
+        return every((m.above((metric, name), first, -VISIBLE, of=8), m.above(first, (metric, name), -VISIBLE, of=8)))
+
+    return "later less at once: " + ", ".join(f"{k} {v:+.4f}" for k, v in changes.items()), every(
+        within(*key) for key in keys
+    )
 
 
 @finding(
@@ -265,14 +363,13 @@ def out_of_network_is_more_skewed(m: Measures) -> tuple[str, bool | None]:
     inside, outside = ([str(s) for s in side if str(s) in estimates] for side in (m.log.inside, m.log.outside))
     if not inside or not outside:
         return _listed(estimates), None
-    nearest = min(outside, key=lambda k: estimates[k]), max(inside, key=lambda k: estimates[k])
-    ends = above(m.sources, str(m.log.source), *nearest)
-    return _listed(estimates) + ("" if ends is not None else f"; {listing(nearest)}, {OVERLAPPING}"), ends
+    verdict = _beyond_all(m, GINI, "source", outside, inside)
+    return _listed(estimates) + ("" if verdict is not None else f"; some {UNCLEAR}"), verdict
 
 
 @finding("Miscellaneous suggestions are the most skewed source", "figure 3", "misc", "sources", "misc", counts=SEPARATE)
 def misc_is_most_skewed(m: Measures) -> tuple[str, bool | None]:
-    return _at_the_end(m.sources, str(m.log.source), USUAL, most=True)
+    return _at_the_end(m, m.sources, str(m.log.source), [USUAL], most=True)
 
 
 @finding(
@@ -287,7 +384,12 @@ def metrics_are_correlated(m: Measures) -> tuple[str, bool | None]:
         return "fewer than three sources that differ", None
     of = np.corrcoef([[estimates[name] for name in shared] for estimates in by_metric])
     text = f"Gini and Atkinson {of[0, 1]:.2f}, Gini and top 1% {of[0, 2]:.2f}, Atkinson and top 1% {of[1, 2]:.2f}"
-    return text, float(of.min()) >= CORRELATED
+
+    def least(n: Numbers) -> float:
+        rows = [[n[metric, f"source {name}"] for name in shared] for metric in (GINI, ATKINSON, TOP_1)]
+        return float(np.corrcoef(rows).min()) if min(map(np.ptp, rows)) > 0 else math.nan
+
+    return text, m.numbers.above(least, CORRELATED)
 
 
 @finding(
@@ -313,7 +415,19 @@ def _with_followers(m: Measures, metric: str, digits: int) -> tuple[str, bool | 
     if max(estimates.values()) - min(estimates.values()) <= 0.01 * max(estimates.values()):
         return f"the same for all: {_listed(estimates, digits)}", False
     same = alike({name: skew[name] for name in estimates}, estimates)
-    return f"{same:.0%} of pairs rise together; {_listed(estimates, digits)}", same >= AGREEMENT
+    number = "mean followers" if metric == "mean" else "gini of followers"
+
+    def share(n: Numbers) -> float:
+        skews, sizes = ({name: n[k, f"source {name}"] for name in estimates} for k in (GINI, number))
+        return alike(skews, sizes)
+
+    # A share of few pairs: below the bound and not on it is a no.
+    verdict = (
+        m.numbers.above(share, AGREEMENT - 0.01)
+        if (number, f"source {next(iter(estimates))}") in m.numbers.whole
+        else None
+    )
+    return f"{same:.0%} of pairs rise together; {_listed(estimates, digits)}", verdict
 
 
 TOO_FEW_BINS = f"fewer than {MIN_BINS} bins with {MIN_UNITS} authors"
@@ -330,23 +444,61 @@ def _by_bin(m: Measures, metric: str, fewest: int = MIN_UNITS) -> list[tuple[flo
     return [(x, inside[x][0], outside[x][0], inside[x][1]) for x in sorted(set(inside) & set(outside))]
 
 
-@finding(
-    "Impressions grow with followers at a similar rate in and out of network", "figure 5a", "similar", "bins",
-    counts="within a quarter",
-)  # fmt: skip
-def reach_grows_alike(m: Measures) -> tuple[str, bool | None]:
+Bin = tuple[float, float, float, int]
+
+
+def _without_a_bin(rows: Sequence[Bin]) -> Replicates[Sequence[Bin]]:
+    return Replicates(rows, [[*rows[:i], *rows[i + 1 :]] for i in range(len(rows))])
+
+
+def _power(rows: Sequence[Bin], side: int) -> float:
+    """The power of followers with which the mean grows: the slope of logarithms."""
+    return float(np.polyfit(np.log([r[0] for r in rows]), np.log([r[side] for r in rows]), 1)[0])
+
+
+def _powers(m: Measures) -> tuple[str, Replicates[Sequence[Bin]] | None]:
     rows = [r for r in _by_bin(m, "mean") if min(r[:3]) > 0]
     if len(rows) < MIN_BINS:
         return TOO_FEW_BINS, None
-    x = np.log([r[0] for r in rows])
-    inside, outside = (float(np.polyfit(x, np.log([r[k] for r in rows]), 1)[0]) for k in (1, 2))
-    measured = f"powers of followers: in network {inside:.2f}, {words(m.log.other)} {outside:.2f}"
-    return measured, min(inside, outside) > 0 and abs(inside - outside) < 0.25 * inside
+    text = f"powers of followers: in network {_power(rows, 1):.2f}, {words(m.log.other)} {_power(rows, 2):.2f}"
+    return text, _without_a_bin(rows)
+
+
+@finding(
+    "In network, impressions grow roughly linearly with followers", "use case 2", "roughly linearly", "bins",
+    counts=f"a power significantly within {LINEAR} of 1",
+)  # fmt: skip
+def in_network_grows_linearly(m: Measures) -> tuple[str, bool | None]:
+    text, bins = _powers(m)
+    return text, None if bins is None else every(
+        (bins.above(lambda r: _power(r, 1), 1 - LINEAR), bins.above(lambda r: -_power(r, 1), -1 - LINEAR))
+    )
+
+
+@finding(
+    "Out of network, impressions grow faster than linearly with followers", "use case 2", "likely faster", "bins",
+    counts="a power significantly above 1",
+)  # fmt: skip
+def out_of_network_grows_faster(m: Measures) -> tuple[str, bool | None]:
+    text, bins = _powers(m)
+    return text, None if bins is None else bins.above(lambda r: _power(r, 2), 1.0)
+
+
+@finding(
+    "Impressions grow with followers at a similar rate in and out of network", "figure 5a", "similar", "bins",
+    counts="powers significantly within a quarter",
+)  # fmt: skip
+def reach_grows_alike(m: Measures) -> tuple[str, bool | None]:
+    text, bins = _powers(m)
+    if bins is None:
+        return text, None
+    is_close = bins.above(lambda r: 0.25 * _power(r, 1) - abs(_power(r, 1) - _power(r, 2)))
+    return text, every((is_close, *(bins.above(lambda r: _power(r, side)) for side in (1, 2))))
 
 
 @finding(
     "Authors in general get more impressions from in-network ranking than from suggestions", "figure 5a", "more", "bins",
-    counts="a larger mean, and in most bins",
+    counts="a significantly larger mean, and in significantly more than half of the bins",
 )  # fmt: skip
 def in_network_shows_more(m: Measures) -> tuple[str, bool | None]:
     rows, whole = _by_bin(m, "mean"), _by_bin(m, "mean", fewest=1)
@@ -354,56 +506,97 @@ def in_network_shows_more(m: Measures) -> tuple[str, bool | None]:
     inside, outside = (sum(r[k] * r[3] for r in whole) / units for k in (1, 2))
     form = ",.0f" if min(inside, outside) >= 10 else ",.2f"
     measured = f"mean {inside:{form}} against {outside:{form}} ({words(m.log.other)}); more in {more} of {len(rows)} bins of followers"
-    return measured, inside > outside and 2 * more > len(rows)
+    compared = m.log.outside if m.log.figure_5 == POOLED else (m.log.figure_5,)
+
+    def difference(n: Numbers) -> float:
+        inner, outer = (sum(n["mean", f"source {s}"] for s in side) for side in (m.log.inside, compared))
+        return inner - outer
+
+    return measured, every((m.numbers.above(difference), rate_above(more, len(rows), 0.5)))
 
 
-def _gaps(rows: Sequence[tuple[float, float, float, int]]) -> list[float]:
+@finding(
+    "Out of network, a smaller fraction of authors with few followers is reached", "figure 5b", "a smaller fraction", "bins",
+    counts="significantly smaller than of authors with more followers, and than in network",
+)  # fmt: skip
+def few_small_accounts_are_reached(m: Measures) -> tuple[str, bool | None]:
+    rows = _by_bin(m, REACH)
+    if len(rows) < MIN_BINS:
+        return TOO_FEW_BINS, None
+    half = len(rows) // 2
+
+    def share(part: Sequence[Bin], side: int) -> tuple[float, float]:
+        """The share of authors reached, and its variance."""
+        units = sum(r[3] for r in part)
+        reached = sum(r[side] * r[3] for r in part) / units
+        return reached, reached * (1 - reached) / units
+
+    low, high, inside = share(rows[:half], 2), share(rows[half:], 2), share(rows[:half], 1)
+    text = (
+        f"{words(m.log.other)} reaches {low[0]:.0%} of the lower half of the bins and {high[0]:.0%} of the upper; in network "
+        f"{inside[0]:.0%} of the lower"
+    )
+
+    def larger(a: tuple[float, float], b: tuple[float, float]) -> bool | None:
+        difference, error = a[0] - b[0], 2.24 * math.sqrt(a[1] + b[1])  # 95% over two questions
+        return above({"low": difference - error, "high": difference + error})
+
+    return text, every((larger(high, low), larger(inside, low)))
+
+
+def _gaps(rows: Sequence[Bin]) -> list[float]:
     return [outside - inside for _, inside, outside, _ in rows]
 
 
 @finding(
     "Within bins, out-of-network is much more skewed for authors with few followers", "figure 5b", "much more", "bins",
-    counts=f"higher in every lower bin, by {MUCH_HIGHER} on average",
+    counts=f"higher in every lower bin, and significantly by {MUCH_HIGHER} on average",
 )  # fmt: skip
 def small_accounts_are_skewed_out_of_network(m: Measures) -> tuple[str, bool | None]:
     rows = _by_bin(m, GINI)
     if len(rows) < MIN_BINS:
         return TOO_FEW_BINS, None
-    gaps = _gaps(rows[: len(rows) // 2])
+    lower = rows[: len(rows) // 2]
+    gaps = _gaps(lower)
     text = (
         f"{words(m.log.other)}: Gini index higher by {min(gaps):.2f} to {max(gaps):.2f} in the {len(gaps)} lower bins"
     )
-    return text, min(gaps) > 0 and float(np.mean(gaps)) > MUCH_HIGHER
+    return text, every(
+        (_without_a_bin(lower).above(lambda r: float(np.mean(_gaps(r))), MUCH_HIGHER), min(gaps) > 0 or None)
+    )
 
 
 @finding(
     "Within bins, both are close for the authors with most followers", "figure 5b", "close", "bins",
-    counts="less than half the gap of the three smallest bins",
+    counts="the size of the gap is significantly less than half of that in the three smallest bins",
 )  # fmt: skip
 def large_accounts_are_alike(m: Measures) -> tuple[str, bool | None]:
     rows = _by_bin(m, GINI)
     if len(rows) < MIN_BINS:
         return TOO_FEW_BINS, None
-    small, large = (float(np.mean(_gaps(part))) for part in (rows[:3], rows[-3:]))
+    small, large = (np.abs(_gaps(part)) for part in (rows[:3], rows[-3:]))
     x, inside, outside, units = rows[-1]
     measured = (
-        f"gap {large:+.2f} in the three largest bins, {small:+.2f} in the three smallest; in the last bin "
+        f"gap of {large.mean():.2f} in the three largest bins, {small.mean():.2f} in the three smallest; in the last bin "
         f"({units:,} authors around {x:,.0f} followers) {outside:.2f} against {inside:.2f}"
     )
-    return measured, abs(large) < abs(small) / 2
+    # Three bins on either side: Welch's t with the fewest degrees of freedom.
+    difference = float(small.mean() / 2 - large.mean())
+    half = 4.303 * math.sqrt(float(small.var(ddof=1)) / 4 / 3 + float(large.var(ddof=1)) / 3)
+    return measured, above({"low": difference - half, "high": difference + half})
 
 
 @finding("The top share has the widest range over engagement types", "figure 2, Table 2", "top share", "types")
 def top_share_spreads_types(m: Measures) -> tuple[str, bool | None]:
-    return _spread(m.types, "amount", FAMILIES)
+    return _spread(m, m.types, "amount", FAMILIES)
 
 
 @finding("The top share has the widest range over sources", "figure 3, Table 2", "top share", "sources")
 def top_share_spreads_sources(m: Measures) -> tuple[str, bool | None]:
-    return _spread(m.sources, str(m.log.source), (GINI, ATKINSON, TOP_1, TOP_10))
+    return _spread(m, m.sources, str(m.log.source), (GINI, ATKINSON, TOP_1, TOP_10))
 
 
-def _spread(result: eh.Result, key: str, metrics: Sequence[str]) -> tuple[str, bool | None]:
+def _spread(m: Measures, result: eh.Result, key: str, metrics: Sequence[str]) -> tuple[str, bool | None]:
     """Effect size as in the paper's figures: the range of each metric over slices."""
     ranges = {}
     for metric in metrics:
@@ -411,8 +604,16 @@ def _spread(result: eh.Result, key: str, metrics: Sequence[str]) -> tuple[str, b
         ranges[metric] = max(estimates, default=math.nan) - min(estimates, default=math.nan)
     if any(map(math.isnan, ranges.values())):
         return "nobody received anything", None
-    widest = max(ranges, key=lambda k: ranges[k])
-    return _listed(ranges), widest.startswith("top_share")
+    widest, role = max(ranges, key=lambda k: ranges[k]), "kind" if key == "amount" else "source"
+    names = list(_defined(values(result, GINI, key)))
+
+    def lead(n: Numbers) -> float:
+        """How much wider the range of a top share is than that of the other metrics."""
+        spans = {k: np.ptp([n[k, f"{role} {name}"] for name in names]) for k in (GINI, ATKINSON, TOP_1, TOP_10)}
+        return float(max(spans[TOP_1], spans[TOP_10]) - max(spans[GINI], spans[ATKINSON]))
+
+    is_wider = m.numbers.above(lead)
+    return _listed(ranges), is_wider if widest in (GINI, ATKINSON, TOP_1, TOP_10) else opposite(is_wider is not None)
 
 
 @finding("Bootstrap errors are too small to be seen", "figures 2, 3", "invisible", counts=f"at most {VISIBLE}")

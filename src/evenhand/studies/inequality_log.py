@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
 import polars as pl
 
 import evenhand as eh
@@ -25,6 +26,20 @@ MAX_SOURCES = 50  # a column with more labels holds ids, not sources
 
 
 @dataclass(frozen=True)
+class ByUnit:
+    """What every unit got: by kind of amount, and by source; with its followers where these are known."""
+
+    kinds: Mapping[str, Any]
+    sources: Mapping[str, Any]
+    followers: Any = None
+
+
+def _pad(amounts: Any, silent: int) -> Any:
+    """Amounts with zeros for those who received nothing and are in no row."""
+    return np.concatenate([amounts.astype(np.float64), np.zeros(silent)])
+
+
+@dataclass(frozen=True)
 class Log:
     """Who received what. The first of the amounts is what the paper calls impressions.
 
@@ -34,7 +49,8 @@ class Log:
     inside, outside : the sources in and out of network; none if nobody said.
     figure_5 : the out-of-network source that figure 5 shows, or `pooled`.
     counted : who `everyone` is, in words.
-    origin : what the table is called.
+    origin : what the table is called. rows : how many rows it has; `table` has their sums by unit and source.
+    later : column with the first amount, counted until a later day.
     """
 
     table: pl.DataFrame
@@ -49,6 +65,8 @@ class Log:
     counted: str = ""
     nan_policy: Literal["raise", "omit"] = "raise"
     origin: str = ""
+    later: str | None = None
+    rows: int = 0
 
     @property
     def first(self) -> str:
@@ -73,6 +91,39 @@ class Log:
     def other(self) -> str:
         """Label of figure 5's out-of-network side: the source, or out_of_network if pooled."""
         return OUTSIDE if self.figure_5 in (POOLED, INSIDE) else self.figure_5
+
+    def by_unit(self) -> ByUnit:
+        """What everyone got, by kind and by source of the first amount, and their followers."""
+        kinds = [*self.amounts, *([] if self.later is None else [self.later])]
+        known = self.table.drop_nulls(self.unit)
+        followers = [pl.col(self.followers).max()] if self.followers in known.columns else []
+        totals = known.group_by(self.unit).agg(pl.col(kinds).sum(), *followers)
+        if isinstance(self.everyone, pl.DataFrame):
+            people = self.everyone.with_columns(pl.col(self.unit).cast(known.schema[self.unit]))
+            if followers and self.followers in people.columns:
+                people = people.drop(str(self.followers))
+            totals = people.join(totals, on=self.unit, how="left")
+            silent = 0
+        else:
+            silent = max(0, int(self.everyone) - totals.height)
+        columns = {name: totals[name].fill_null(0).to_numpy() for name in kinds}
+        size = (
+            None
+            if self.followers not in totals.columns
+            else totals[self.followers].cast(pl.Float64).fill_null(0).to_numpy()
+        )
+        sources = {}
+        if len(self.sources) > 1:
+            place = totals.select(self.unit).with_row_index("place")
+            for source in self.sources:
+                part = (
+                    known.filter(pl.col(str(self.source)) == source).group_by(self.unit).agg(pl.col(self.first).sum())
+                )
+                sources[str(source)] = (
+                    place.join(part, on=self.unit, how="left").sort("place")[self.first].fill_null(0).to_numpy()
+                )
+        padded = [{k: _pad(v, silent) for k, v in part.items()} for part in (columns, sources)]
+        return ByUnit(padded[0], padded[1], None if size is None else _pad(size, silent))
 
     def by_network(self) -> pl.DataFrame:
         """The log with a column `network`: in_network, out_of_network, or another source's name."""
@@ -133,7 +184,7 @@ def log_of_platform(month: eh.synthetic.Platform, figure_5: str = USUAL) -> Log:
 
 def log_of_data(
     data: Any, *, unit: str, amount: str | Sequence[str] | None, source: str | None, followers: str | None, population: Any,
-    in_network: Any, out_of_network: Any, figure_5: str | None, nan_policy: Literal["raise", "omit"] | None,
+    in_network: Any, out_of_network: Any, figure_5: str | None, nan_policy: Literal["raise", "omit"] | None, later: str | None = None,
 ) -> Log:  # fmt: skip
     """The user's log, its columns checked."""
     amounts = () if amount is None else (amount,) if isinstance(amount, str) else tuple(amount)
@@ -146,15 +197,18 @@ def log_of_data(
     sized = [] if followers is None else [followers]
     people = _people(population, unit, sized)
     roles = [("unit", unit), *(("amount", name) for name in amounts), *([("source", source)] if source else [])]
+    roles += [("later", later)] if later else []
     if followers is not None and (people is None or followers not in people.columns):
         roles.append(("followers", followers))
-    table, origin = read_table(data, roles, sized, [*amounts, *sized], role="data")
+    numbers = [*amounts, *([] if later is None else [later])]
+    table, origin = read_table(data, roles, sized, [*numbers, *sized], role="data", totals=numbers)
     if nan_policy == "omit" and amounts:  # a row without any amount does not say that nothing was received
         table = table.filter(~pl.all_horizontal(pl.col(amounts).is_null()))
+    rows = int(table["row_count"].sum())
     if not amounts:
         if "rows" in table.columns:
             raise EvenhandError("'rows' is a column in another role, and rows are counted. Rename it, or pass amount=.")
-        table, amounts = table.with_columns(rows=pl.lit(1)), ("rows",)
+        table, amounts = table.with_columns(rows="row_count"), ("rows",)
     everyone, counted = population, "as many as the population says"
     if people is not None:
         everyone, counted = people, "those of the population table"
@@ -173,8 +227,11 @@ def log_of_data(
         counted=counted,
         nan_policy=nan_policy or "raise",
         origin=origin,
+        later=later,
+        rows=rows,
     )
     log = _with_known_sources(_with_known_followers(log))
+    log = replace(log, table=log.table.drop("row_count"))
     return _with_networks(log, several(in_network), several(out_of_network), figure_5)
 
 
@@ -195,7 +252,7 @@ def _with_known_followers(log: Log) -> Log:
     for table in (log.table, log.everyone):
         if log.followers is None or not isinstance(table, pl.DataFrame) or name not in table.columns:
             continue
-        if log.nan_policy == "raise" and (lost := table[name].null_count()):
+        if log.nan_policy == "raise" and (lost := _rows_without(table, name)):
             raise EvenhandError(
                 f"followers={name!r} is missing (null or NaN) in {lost:,} rows. Fill them, or pass nan_policy='omit'."
             )
@@ -204,6 +261,12 @@ def _with_known_followers(log: Log) -> Log:
                 f"followers={name!r} has more than one number for {varying:,} units. Keep one for each, such as the last."
             )
     return log
+
+
+def _rows_without(table: pl.DataFrame, name: str) -> int:
+    """How many rows of the log, or of a population, lack a value."""
+    lacking = table.filter(pl.col(name).is_null())
+    return int(lacking["row_count"].sum()) if "row_count" in table.columns else lacking.height
 
 
 def _varying(table: pl.DataFrame, unit: str, name: str) -> int:
@@ -216,7 +279,7 @@ def _with_known_sources(log: Log) -> Log:
     """The log without rows of no source; refused with them unless they are to be omitted."""
     if log.source is None:
         return log
-    if log.nan_policy == "raise" and (lost := log.table[log.source].null_count()):
+    if log.nan_policy == "raise" and (lost := _rows_without(log.table, log.source)):
         raise EvenhandError(
             f"source={log.source!r} is missing in {lost:,} rows. Give them a source, or pass nan_policy='omit'."
         )
