@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from evenhand.claims import DIRECTIONS, Claim
@@ -100,7 +101,20 @@ class Findings:
 
     def claim(self, row: Mapping[str, Any]) -> Claim | None:
         """The claim about this row of the frame, made or not; None where nothing is asserted about it."""
-        return next((claim for claim in self.claims if claim.is_about(row)), None)
+        for names, claims in self._claims_by_columns.items():
+            key = (row["metric"], row.get("group"), *(str(row.get(name)) for name in names))
+            if key in claims:
+                return claims[key]
+        return None
+
+    @cached_property
+    def _claims_by_columns(self) -> dict[tuple[str, ...], dict[tuple[Any, ...], Claim]]:
+        """Claims by the columns that say where they hold, and then by metric, group and the values of these columns."""
+        index: dict[tuple[str, ...], dict[tuple[Any, ...], Claim]] = {}
+        for claim in self.claims:
+            key = (claim.metric, claim.group, *map(str, claim.where.values()))
+            index.setdefault(tuple(claim.where), {}).setdefault(key, claim)
+        return index
 
     def slice_label(self, row: Mapping[str, Any]) -> str:
         """The slice of a row in words: `"source=likes"`, or nothing for an unsliced audit."""
