@@ -18,7 +18,7 @@ from evenhand.tallies.rows import Rows
 
 WORLDS = 5_000
 BINS = 10
-CUT = ("estimate", "block", "freedom", "rows", "small", "likely", "steady")
+CUT = ("estimate", "block", "freedom", "rows", "small", "likely", "welch_freedom")
 
 
 def independent(rng, worlds=1):
