@@ -107,8 +107,12 @@ def _section(metric: Metric) -> str:
     if card.formula:
         lines += [f"$${card.formula}$$", ""]
     direction = BETTER.get(metric.better(), "neither direction is better in itself")
+    others = "".join(
+        f", {_limit(least)} to {_limit(most)} with {' or '.join(f'`{choice}`' for choice in choices)}"
+        for (least, most), choices in metric.other_spans().items()
+    )
     lines.append(
-        f"- **Range** {_limit(low)} to {_limit(high)}; {direction}"
+        f"- **Range** {_limit(low)} to {_limit(high)}{others}; {direction}"
         + ("" if math.isnan(ideal) else f"; ideal {number(ideal)}")
     )
     if parameters:

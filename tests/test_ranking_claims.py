@@ -136,3 +136,11 @@ def test_gaps_in_ranks_are_said_once_and_infinite_ratios_name_the_side_that_has_
     none, all_of_it = (eh.exposure(shown, protected=p, versus=v, **call).sentences()[0] for p, v in ("fm", "mf"))
     assert none.endswith("m has something and f has nothing.")
     assert all_of_it.endswith("m has something and f has nothing.")
+
+
+def test_cards_state_the_range_of_every_parameter_that_changes_it():
+    assert eh.metrics.awrf.other_spans() == {
+        (0.0, np.inf): ["distance='kl'", "distance='rd'"],
+        (-1.0, 1.0): ["signed=True"],
+    }
+    assert eh.metrics.fair.other_spans() == {}

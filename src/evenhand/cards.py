@@ -335,6 +335,29 @@ class Metric:
         low, high = self.resolved("span", params)
         return float(low), float(high)
 
+    def other_spans(self) -> dict[tuple[float, float], list[str]]:
+        """Ranges that single parameters give and the defaults do not, each with those parameters as typed."""
+        spans: dict[tuple[float, float], list[str]] = {}
+        for name in self.parameters if callable(self.card.span) else ():
+            for value in _choices(self._hints.get(name)):
+                if (span := self.span(**{name: value})) != self.span():
+                    spans.setdefault(span, []).append(f"{name}={value!r}")
+        return spans
+
+
+def _choices(hint: Any) -> list[Any]:
+    """All values that a hint allows, where they can be listed.
+
+    >>> _choices(Literal["max"] | None), _choices(bool), _choices(float)
+    (['max', None], [True, False], [])
+    """
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return list(arguments)
+    if origin in (typing.Union, types.UnionType):
+        return [value for option in arguments for value in _choices(option)]
+    return [True, False] if hint is bool else [None] if hint is types.NoneType else []
+
 
 def metric(card: Card) -> Callable[[Callable[..., Any]], Metric]:
     """Declare a metric: the decorated function reads one tally and nothing else."""

@@ -128,10 +128,14 @@ def _plain(metric: Any) -> dict[str, Any]:
 def _card(metric: Any) -> str:
     from evenhand.report.words.text import DIRECTION, number
 
-    card, (low, high), ideal = metric.card, metric.span(), metric.ideal()
-    span = f"{number(low)} to {number(high)}"
-    if math.isinf(high):
-        span = "any number" if math.isinf(low) else f"{number(low)} and above"
+    def range_words(low: float, high: float) -> str:
+        if math.isinf(high):
+            return "any number" if math.isinf(low) else f"{number(low)} and above"
+        return f"{number(low)} to {number(high)}"
+
+    card, span, ideal = metric.card, range_words(*metric.span()), metric.ideal()
+    for ends, choices in metric.other_spans().items():
+        span += f", {range_words(*ends)} with {' or '.join(choices)}"
     parameters = ", ".join(f"{n}={p.default!r}" for n, p in metric.parameters.items()) or "none"
     lines = [
         f"{card.name}  {f'({card.symbol})  ' if card.symbol else ''}{card.title}", "", f"  {card.asks}", "",
