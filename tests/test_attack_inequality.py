@@ -143,10 +143,11 @@ def test_units_that_all_weigh_nothing_are_named_as_such():
         assert frame["estimate"].to_list()[2:] == [0.0, 3.0]
 
 
-def test_the_chance_level_of_weighted_counts_follows_their_weighted_mean():
-    weighted = audit(log_of(u=[1, 2], x=[3, 4], w=[0.5, 2.0]), weight="w").frame
-    plain = audit(log_of(u=[1, 2, 3, 4, 5], x=[3, 4, 4, 4, 4])).frame
-    assert weighted["chance"][0] == pytest.approx(plain["chance"][0])
+def test_weighted_units_have_no_chance_level():
+    weighted = log_of(u=[1, 2], x=[3, 4], w=[0.5, 2.0])
+    assert math.isnan(audit(weighted, weight="w", amount=None, population=2).frame["chance"][0])
+    with pytest.raises(eh.EvenhandError, match="weigh"):
+        audit(weighted, weight="w", population=2, chance="events")
 
 
 def test_the_size_of_a_suppressed_slice_is_not_in_the_provenance():

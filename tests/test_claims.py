@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -66,3 +67,60 @@ def test_a_caution_is_said_once_with_the_rows_that_it_concerns() -> None:
     assert every[0].count("(For all numbers: few units: the interval is rough") == 1
     assert not any("rough" in sentence for sentence in (*some[1:], *every[1:]))
     assert "(Few units: the interval is rough" in spoken([few[0], other])[0]
+
+
+def by_source(spread: float) -> eh.Result:
+    rng = np.random.default_rng(4)
+    sizes = {"home": spread, "search": 0.5, "ads": 0.5}
+    amounts = {name: rng.lognormal(0, sigma, 300) for name, sigma in sizes.items()}
+    table = pl.DataFrame({"author": np.arange(300), **amounts}).unpivot(index="author", variable_name="source")
+    return eh.sources(
+        table, unit="author", amount="value", source="source", population=None, rng=1, interval="bootstrap(199)"
+    )
+
+
+def test_a_source_that_raises_inequality_most_is_named_and_others_are_not() -> None:
+    skewed, alike = by_source(1.5), by_source(0.5)
+    assert skewed.headline.startswith("More home would raise inequality most: ")
+    assert {(c.group, c.direction) for c in skewed.claims if c.made} >= {("home", "most"), ("home", "higher")}
+    assert alike.headline == "No source stands out."
+    assert not any(c.made for c in alike.claims)
+    for result in (skewed, alike):
+        for r, sentence in zip(result.findings.rows(), result.sentences(), strict=True):
+            if r["metric"] == "marginal":
+                claim = result.findings.claim(r)
+                assert claim is not None
+                assert claim.made == (" raise " in sentence or " lower " in sentence)
+                assert claim.made != ("not statistically significant" in sentence)
+
+
+def by_group(gap: float) -> eh.Result:
+    rng = np.random.default_rng(6)
+    band = rng.integers(3, size=200)
+    table = pl.DataFrame(
+        {"author": np.arange(200), "band": band.astype(str), "views": rng.lognormal(gap * band, 1.0, 200)}
+    )
+    return eh.decompose(
+        table, unit="author", amount="views", group="band", population=None, rng=1, interval="bootstrap(99)"
+    )
+
+
+def test_groups_differ_only_where_permuted_labels_say_so() -> None:
+    apart, alike = by_group(1.0), by_group(0.0)
+    assert apart.headline.endswith("; bands differ in views.")
+    assert alike.headline.endswith("; no significant difference between bands.")
+    assert "where they overlap" in alike.headline
+    assert [c.made for c in apart.claims + alike.claims] == [True, False]
+    chance = {r["metric"]: r["chance"] for r in alike.findings.rows() if r["group"] is None}
+    estimate = {r["metric"]: r["estimate"] for r in alike.findings.rows() if r["group"] is None}
+    assert sum(chance[part] for part in ("within", "between", "overlap")) == pytest.approx(estimate["total"])
+    assert 0 < chance["between"] < 0.15
+    assert alike.provenance["chance"]["between"] == "with groups permuted"
+
+
+def test_the_headline_of_slices_has_no_superlative() -> None:
+    rng = np.random.default_rng(2)
+    table = pl.DataFrame({"unit": np.arange(600), "slice": np.arange(600) % 3, "x": rng.lognormal(0, 1, 600)})
+    result = eh.inequality(table, unit="unit", amount="x", population=None, by="slice", rng=1, interval=None)
+    assert " from " in result.headline
+    assert "most" not in result.headline

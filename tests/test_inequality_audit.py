@@ -316,10 +316,58 @@ def test_heavy_tails_are_noted_and_light_ones_are_not():
 def test_the_chance_level_of_a_sparse_gini_stands_beside_it():
     x = np.random.default_rng(0).poisson(0.1, 20_000)
     frame = eh.inequality(
-        pl.DataFrame({"x": x}), unit=None, amount="x", population=None, metrics="gini", interval=None
+        pl.DataFrame({"x": x}), unit=None, amount="x", population=20_000, metrics="gini", interval=None, chance="events"
     ).frame
     assert frame["chance"][0] == pytest.approx(0.909, abs=0.01)
     assert frame["estimate"][0] == pytest.approx(frame["chance"][0], abs=0.01)
+
+
+def gini_by_chance(table, population=40, **call):
+    asked = {"unit": "seller", "population": population, "metrics": "gini", "interval": None} | call
+    return eh.inequality(table, **asked).frame["chance"][0]
+
+
+def test_chance_is_the_mean_of_events_or_rows_dealt_to_the_population():
+    rng = np.random.default_rng(8)
+    seller, price = rng.integers(40, size=300), rng.integers(100, 5_001, size=300)
+    purchases = pl.DataFrame({"seller": seller, "cents": price, "euros": price / 100})
+
+    def simulated(amounts, draws=3_000):
+        totals = np.stack([np.bincount(rng.integers(40, size=300), amounts, 40) for _ in range(draws)])
+        ginis = np.sort(totals, axis=1) @ (2 * np.arange(40) - 39.0) / (40 * totals.sum(1))
+        return ginis.mean(), 2 * ginis.std() / math.sqrt(draws)
+
+    for level, amounts in (
+        (gini_by_chance(purchases, amount=None), np.ones(300)),
+        (gini_by_chance(purchases, amount="cents", chance="rows"), price),
+    ):
+        mean, error = simulated(amounts)
+        assert level == pytest.approx(mean, abs=error + 3e-4)
+    assert gini_by_chance(purchases, amount="euros", chance="rows") == pytest.approx(
+        gini_by_chance(purchases, amount="cents", chance="rows"), rel=1e-9
+    )
+    assert gini_by_chance(purchases, amount="cents", chance="events") < 0.02
+
+
+def test_chance_of_few_events_is_exact():
+    twelve = pl.DataFrame({"seller": np.arange(30) % 7})
+    assert gini_by_chance(twelve, amount=None, population=12) == pytest.approx(0.3200, abs=5e-5)
+
+
+def test_a_null_that_the_data_cannot_tell_is_not_guessed():
+    log = pl.DataFrame({"seller": [1, 1, 2], "views": [3, 4, 5]})
+    assert math.isnan(gini_by_chance(log, amount="views"))
+    assert math.isnan(gini_by_chance(log, amount=None, population=None))
+    assert math.isnan(gini_by_chance(log, amount="views", population=None, chance="events"))
+    assert math.isnan(gini_by_chance(log, amount=None, chance=None))
+    with pytest.raises(eh.EvenhandError, match="whole amounts"):
+        gini_by_chance(log.with_columns(pl.col("views") / 2), amount="views", chance="events")
+
+
+def test_amounts_that_are_all_equal_have_no_heavy_tail():
+    for x in (np.full(200, 0.1), np.r_[np.zeros(190), np.full(10, 0.3)]):
+        frame = eh.inequality(pl.DataFrame({"x": x}), unit=None, amount="x", population=None, rng=1).frame
+        assert "heavy_tail" not in " ".join(note or "" for note in frame["note"])
 
 
 # --- what comes out -----------------------------------------------------------------------------------------------

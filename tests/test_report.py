@@ -140,10 +140,8 @@ def test_the_verdict_counts_the_units_of_the_top_and_names_both_ends():
     held = {r["source"]: r["estimate"] for r in found.rows() if r["metric"] == "top_share(p=0.01)"}
     most, least = max(held, key=held.get), min(held, key=held.get)
     says = headline_for(found).text
-    assert says.startswith(
-        f"For source {most}, the top 1% of authors (4 of 400) get {held[most]:.0%} of all impressions"
-    )
-    assert says.endswith(f"for {least}, the most even, {held[least]:.0%}.")
+    ends = f"from {held[least]:.0%} ({least}) to {held[most]:.0%} ({most})"
+    assert says == f"The top 1% of authors (4 of 400) get {ends} of all impressions."
 
 
 def test_without_a_share_of_the_top_the_verdict_reads_it_off_the_curve():

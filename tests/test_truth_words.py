@@ -58,8 +58,10 @@ def test_items_without_a_label_are_said_to_be_left_out():
 
 def test_the_gini_of_counts_says_what_equal_rates_would_give():
     log = pl.DataFrame({"author": np.random.default_rng(1).integers(0, 50, 60)})
-    found = eh.inequality(log, unit="author", population=None, metrics="gini", interval=None)
-    assert f"; equal rates would give {number(found.frame['chance'][0])}" in found.sentences()[0]
+    found = eh.inequality(log, unit="author", population=50, metrics="gini", interval=None)
+    assert f"; at equal rates: {number(found.frame['chance'][0])}." in found.sentences()[0]
+    assert found.provenance["chance"] == {"gini": "at equal rates"}
+    assert "chance: expected at equal rates." in str(found)
 
 
 def test_notes_are_cautions_in_the_sentence():

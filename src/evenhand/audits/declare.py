@@ -12,11 +12,12 @@ import importlib
 import importlib.metadata
 import inspect
 import logging
+import math
 import pkgutil
 import platform
 import re
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -50,6 +51,7 @@ class Audit:
     over : whom intervals are over (`"units"`, `"requests"`, `"rows"`), so that a note can say that they are few; rows of an
         outcome test have rules of their own for that. Empty where the audit has no intervals.
     stands_for : what the interval is for: a sentence for whoever reads the number; `{units}` are the units by name.
+    null : under what the column `chance` is the mean ("in random order"), by metric where they differ.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Audit:
     extra: tuple[str, ...]
     over: str = ""
     stands_for: str = ""
+    null: str | Mapping[str, str] = ""
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
@@ -275,7 +278,8 @@ class Call:
         counts: Mapping[str, Any] | None = None,
         hides: bool = False,
         question: str = "",
-        claims: Sequence[Candidate] = (),
+        claims: Iterable[Candidate] = (),
+        null: str = "",
         of: Callable[..., ResultT] = Result,  # type: ignore[assignment]
         **more: Any,
     ) -> ResultT:
@@ -284,19 +288,33 @@ class Call:
         `read` rows of the table were read and `dropped` left out, by reason; `columns` are the slice columns of the frame
         where they are more than `slices` (edges of bins). `counts` say how many of something there are; they and the rows stay
         here where `min_units` hides something whose size would follow: a suppressed row, or what only the audit knows of
-        (`hides`). `question` is asked in place of the audit's; `claims` are all that the result could assert; `of` is the kind
-        of result, made with `more`.
+        (`hides`). `question` is asked in place of the audit's; `claims` are all that the result could assert; `null` takes the
+        place of the audit's; `of` is the kind of result, made with `more`.
         """
         if not isinstance(rows, Mapping):
             has_intervals = bool(self.audit.over) and self.interval.kind != "none"
             rows = adjusted(bounded(rows, self.audit.over) if has_intervals else rows, self.audit.extra)
             rows = tidy(rows, slices if columns is None else columns, self.audit.extra)
+        if nulls := nulls_of(rows, null or self.audit.null):
+            facts = {**(facts or {}), "chance": nulls}
         provenance = self.provenance(read, dropped or {}, facts or {}, counts or {}, rows, hides=hides)
         findings = Findings(
             self.audit.name, question or self.audit.question, tuple(slices), rows, dict(curves or {}), dict(words or {}),
             provenance, self.audit.charts, decide(claims, float(provenance.get("level", self.interval.level))),
         )  # fmt: skip
         return of(findings, backend, **more)
+
+
+def nulls_of(rows: Mapping[str, Sequence[Any]], null: str | Mapping[str, str]) -> dict[str, str]:
+    """What `chance` is the mean under, for every metric that has it.
+
+    >>> nulls_of({"metric": ["gini", "mean"], "chance": [0.2, math.nan]}, "at equal rates")
+    {'gini': 'at equal rates'}
+    """
+    levels = zip(rows.get("metric", ()), rows.get("chance", ()), strict=False)
+    known = dict.fromkeys(str(metric) for metric, chance in levels if chance is not None and math.isfinite(chance))
+    texts = {m: null if isinstance(null, str) else null.get(re.split(r"\W", m)[0], "") for m in known}
+    return {metric: text for metric, text in texts.items() if text}
 
 
 @functools.cache
@@ -344,9 +362,10 @@ def audit(
     extra: Sequence[str] = (),
     over: str = "",
     stands_for: str = "",
+    null: str | Mapping[str, str] = "",
 ) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
     """Declare an audit: the function takes the `Call` first, then what its callers pass."""
-    return _declare(AUDITS, name, question, tuple(charts), default, tuple(extra), over, stands_for)
+    return _declare(AUDITS, name, question, tuple(charts), default, tuple(extra), over, stands_for, null)
 
 
 def tool(name: str) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,14 +14,16 @@ from evenhand.audits.declare import OTHER_UNITS, Call, audit, log
 from evenhand.audits.parameters import Count, Level, Metrics, Seed, Table
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import MetricSpec, parse_call
+from evenhand.claims import Candidate
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.findings import Row, label, row
 from evenhand.intervals.kinds import Interval
-from evenhand.intervals.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
+from evenhand.intervals.parts import WIDE, Ends, blank, drawn_ends, linearised_ends, permuted_partitions
 from evenhand.intervals.spectra import WIDE as BINNED
 from evenhand.intervals.spectra import estimates
 from evenhand.intervals.tails import cautions
 from evenhand.metrics.decomposition import INDICES, TUNED, Index, Parts, checked_index, parts, parts_influence
+from evenhand.report.words.text import plural
 from evenhand.results import Result
 from evenhand.sources.columns import TEXT
 from evenhand.sources.labels import SEPARATOR, combined
@@ -40,6 +42,9 @@ METRICS = (*WHOLE, *PER_GROUP)
 SMALL = "(small groups)"
 """What groups with too few receivers are called, taken together before anything is measured."""
 
+PERMUTATIONS = 999
+"""How often groups are permuted over units for `chance` and `p`."""
+
 SHARES = (0.0, 1.0)
 MOST_CELLS = 2 * 10**8  # groups times amounts: a float for each takes 1.6 GB
 NAMES: dict[Index, str] = {"gini": "Gini", "theil": "Theil", "ge": "generalised entropy", "atkinson": "Atkinson"}
@@ -50,8 +55,10 @@ NAMES: dict[Index, str] = {"gini": "Gini", "theil": "Theil", "ge": "generalised 
     question="Does the inequality lie within groups or between them?",
     charts=("decomposition", "intervals", "scatter"),
     default="all parts",
+    extra=("p", "p_adjusted"),
     over="units",
     stands_for=OTHER_UNITS,
+    null="with groups permuted",
 )
 def decompose(
     call: Call,
@@ -77,8 +84,9 @@ def decompose(
     """How much of the inequality of `amount` lies within groups of units and how much between them.
 
     Gini: total = within + between + overlap. Theil and generalised entropy: total = within + between. Atkinson:
-    1 - total = (1 - within)(1 - between). Per group (column `group`): its own `index`, its `share` of the total and its
-    `population_share`.
+    1 - total = (1 - within)(1 - between). `chance` is what the parts would be on average if groups were permuted over
+    units, `p` how often `between` would then be as large; both are drawn where there are intervals. Per group (column
+    `group`): its own `index`, its `share` of the total and its `population_share`.
 
     Parameters
     ----------
@@ -116,10 +124,13 @@ def decompose(
         "interval": _interval_words(call.interval), "population": prepared.population_words,
         "missing_slice_labels": "shown as a slice or group of their own", "unknown": unknown,
     }  # fmt: skip
-    words = {"unit": unit or "row", "amount": "rows" if amount is None else amount, "index": NAMES[chosen]}
+    words = {
+        "unit": unit or "row", "amount": "rows" if amount is None else amount, "index": NAMES[chosen], "group": prepared.by[-1]
+    }  # fmt: skip
     decomposed = Decomposed(MetricSpec(index, INDICES[chosen], params), chosen, call)
+    rows = decomposed.rows(split, whole, figures, broken)
     return call.result(
-        decomposed.rows(split, whole, figures, broken), backend=read.backend, read=read.rows, dropped=read.dropped,
+        rows, claims=_claims(rows, whole.by, words), backend=read.backend, read=read.rows, dropped=read.dropped,
         slices=whole.by, columns=whole.columns, words=words, facts=facts, counts={"units_without_group": left_out},
     )  # fmt: skip
 
@@ -241,8 +252,8 @@ class Decomposed:
             total = Ends(totals.low[i], totals.high[i], totals.undefined_draws[i])
             for r in self._slice(tally, where, cells, metrics, total):
                 r["note"] = notes(*dict.fromkeys([r["note"] or "", "" if math.isnan(r["estimate"]) else warned[i]]))
-                shown = nan_in_data(r) if where in broken else r
-                rows.append(suppressed(shown) if few else shown)
+                shown = nan_in_data(r | {"p": math.nan}) if where in broken else r
+                rows.append(suppressed(shown | {"p": math.nan}) if few else shown)
             names = [label(originals[where].groups[g]) for g in small[where]]
             rows += [suppressed(row(cells, m, group=name)) for name in names for m in PER_GROUP if m in metrics]
         return rows
@@ -266,13 +277,16 @@ class Decomposed:
                 ends[part] = ends[part].in_proportion(
                     values[part], float(values["total"]), float(total.low), float(total.high)
                 )
+        chance, p = self._by_chance(tally, float(values["between"]), where)
         rows = []
         for name in (m for m in WHOLE if m in metrics):
             code = tally.reason() or ("zero_over_zero" if np.isnan(values[name]) else "")
             numbers = _numbers(values[name], ends[name], ()) | (self._direction if name == "total" else {})
             certain = len(tally) == 1 and name in ("between", "overlap")  # one group: nothing lies between groups
             units, note = int(tally.pooled.units), code or None
-            rows.append(row(cells, name, units=units, note=note, span=self.ask.span, certain=certain, **numbers))
+            numbers["chance"] = chance.get(name, math.nan)
+            r = row(cells, name, units=units, note=note, span=self.ask.span, certain=certain, **numbers)
+            rows.append(r | ({"p": p} if name == "between" else {}))
         groups = Spectra.from_spectra([tally[g] for g in range(len(tally))])
         streams = [("inequality", *where, name) for name in tally.groups]
         (index,) = estimates(groups, [self.ask], self.how, self.call.seed, streams)
@@ -290,6 +304,19 @@ class Decomposed:
                     span=self.ask.span if is_index else SHARES, certain=len(tally) == 1 and not is_index, **numbers,
                 ))  # fmt: skip
         return rows
+
+    def _by_chance(self, tally: Partition, between: float, where: Label) -> tuple[dict[str, float], float]:
+        """Means of the parts with groups permuted over units, and how often `between` is then as large."""
+        if self.how.kind == "none" or tally.reason() or len(tally) < 2 or math.isnan(between):
+            return {}, math.nan
+        rng = stream(self.call.seed, "permuted", "inequality", *where)
+        replicates = [parts(p, self.index, **self.ask.params) for p in permuted_partitions(tally, PERMUTATIONS, rng)]
+        if not replicates:
+            return {}, math.nan
+        drawn = {name: np.concatenate([getattr(r, name) for r in replicates]) for name in WHOLE[1:]}
+        count = int((drawn["between"] >= between * (1 - 1e-9)).sum())
+        means = {name: float(values.mean()) for name, values in drawn.items()}
+        return means, (1 + count) / (1 + PERMUTATIONS)
 
     @property
     def _direction(self) -> dict[str, Any]:
@@ -332,6 +359,18 @@ class Decomposed:
         spans = {n: SHARES if "share" in n else self.ask.span for n in chosen}
         units = Spectrum(tally.values, tally.counts, tally.weights)
         return linearised_ends(units, {n: moves[n] for n in chosen}, chosen, spans, self.how.level)
+
+
+def _claims(rows: Sequence[Row], by: Sequence[str], words: Mapping[str, str]) -> Iterator[Candidate]:
+    """Whether groups differ, by what lies between them."""
+    groups = plural(words["group"])
+    for r in rows:
+        if r["metric"] == "between" and not math.isnan(r.get("p", math.nan)):
+            where = {name: r[name] for name in by}
+            lead = f"For {', '.join(map(str, where.values()))}, " if where else ""
+            text = f"{groups} differ in {words['amount']}"
+            otherwise = f"no significant difference between {groups}"
+            yield Candidate(r["p"], "differs", lead + text, lead + otherwise, "between", None, where)
 
 
 def _numbers(values: Any, ends: Ends, at: tuple[int, ...]) -> dict[str, Any]:

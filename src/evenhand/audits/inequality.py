@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from evenhand.intervals.kinds import Estimates, Interval
 from evenhand.intervals.spectra import MANY, MOST_CELLS, estimates
 from evenhand.intervals.tails import cautions
 from evenhand.labels import whole_labels
+from evenhand.metrics.random_lists import gini_of_dealt_rows
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.report.charts.lorenz_curves import corners, stops
 from evenhand.report.words.text import plural
@@ -39,6 +41,13 @@ OTHER_BOTH = (
     "The interval is for other {units} like these, seen by as many other {viewers} like these: how far the number would move had "
     "both been others. It is wide rather than too short."
 )
+Null = Literal["events", "rows"] | None
+NULLS = {"events": "at equal rates", "rows": "with rows dealt at random"}
+"""What `chance` is the mean under, in words."""
+
+ROWS_DEALT = 1 << 24
+"""Rows that are dealt for the chance levels of all slices: a second's work."""
+
 METRICS = ("gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)", "equal_share")
 
 
@@ -59,6 +68,7 @@ def inequality(
     weight: str | None = None,
     within: Columns = None,
     by: By = None,
+    chance: Literal["auto", "events", "rows"] | None = "auto",
     metrics: Metrics = METRICS,
     interval: str | None = "bootstrap(999)",
     level: Level = 0.95,
@@ -84,6 +94,10 @@ def inequality(
         they cover other units and other viewers, and are conservative. `interval` can then only be switched off.
     by : column(s) to slice by; `eh.log_bins(column, 20)` or `eh.quantile_bins(column, 10)` slice by a number that
         each unit has.
+    chance : what the Gini index is expected to be by chance alone, over the `population` (none without one). `"events"`:
+        every unit of the amount (an impression) is one event, and each goes to one of the units at random. `"rows"`: every
+        row of the table (a purchase) is one event and takes its amount along. `"auto"`: `"events"` where rows are
+        counted, otherwise none, since a table does not tell whether 7 impressions are seven events.
     metrics : metric strings, for example `"top_share(p=0.01)"`.
     interval : `"bootstrap(999)"` (studentised if the metric has a standard error), `"percentile(999)"`, `"normal"` or
         None.
@@ -108,7 +122,8 @@ def inequality(
     )  # fmt: skip
     read = prepared.log
     several = amount is not None and not isinstance(amount, str)
-    rows, curves, wide = _measure(prepared, specs, call, viewer, both=both, several=several)
+    null = _null(chance, prepared, specs)
+    rows, curves, wide = _measure(prepared, specs, call, viewer, null, both=both, several=several)
     facts = {
         "interval": _interval_words(call.interval, wide, viewer, both=both), "population": prepared.population_words,
         "missing_slice_labels": "shown as a slice of their own",
@@ -120,12 +135,33 @@ def inequality(
     amounts = ("amount",) if several else ()
     return call.result(
         rows, backend=read.backend, read=read.rows, dropped=read.dropped, slices=(*read.by, *amounts),
-        columns=(*prepared.columns, *amounts), curves={"lorenz": curves}, words=words, facts=facts,
+        columns=(*prepared.columns, *amounts), curves={"lorenz": curves}, words=words, facts=facts, null=NULLS.get(null or "", ""),
     )  # fmt: skip
 
 
+def _null(chance: str | None, prepared: Units, specs: Sequence[MetricSpec]) -> Null:
+    """What decides by chance alone; None where the data do not tell."""
+    if chance not in ("auto", "events", "rows", None):
+        raise EvenhandError(f"chance={chance!r} is unknown. Pass 'events', 'rows', 'auto' or None.")
+    read, may_be_known = prepared.log, prepared.everyone is not None and any(a.metric.has_chance for a in specs)
+    if chance == "auto":
+        return "events" if may_be_known and read.weight is None and read.amounts[0].name is None else None
+    if chance is not None and read.weight is not None:
+        raise EvenhandError(
+            f"chance={chance!r} deals whole events, and weight={read.weight!r} weighs units. Pass chance=None."
+        )
+    return chance if may_be_known else None  # type: ignore[return-value]
+
+
 def _measure(
-    prepared: Units, specs: Sequence[MetricSpec], call: Call, viewer: str | None, *, both: bool, several: bool
+    prepared: Units,
+    specs: Sequence[MetricSpec],
+    call: Call,
+    viewer: str | None,
+    null: Null,
+    *,
+    both: bool,
+    several: bool,
 ) -> tuple[list[Row], Points, int]:
     """Rows and Lorenz curves of every amount, and how many slices are drawn on binned amounts."""
     read, assignment = prepared.log, None
@@ -145,7 +181,7 @@ def _measure(
             padded = buckets.among(prepared.padded(buckets.pooled))
             labels = whole_labels([prepared.legend.name(read.by, label) for label in padded.labels])
             seen = dict(zip(labels, padded.tallies, strict=True))
-        rows += [{**r, **cells} for r in _rows(prepared, slices, column, specs, call, small, seen, both=both)]
+        rows += [{**r, **cells} for r in _rows(prepared, slices, column, specs, call, small, seen, null, both=both)]
         count = len(slices.labels) * len(read.amounts)
         curves += [
             ({**label, **cells}, c) for label, c in _lorenz_curves(slices, read.by, small, count, call.min_units)
@@ -171,7 +207,7 @@ def _viewer_column(within: Columns, unit: str | None) -> tuple[str | None, bool]
 
 def _rows(
     prepared: Units, slices: Slices, amount: Amount, metrics: Sequence[MetricSpec], call: Call, small: Sequence[bool],
-    seen: Mapping[Label, Buckets] | None, *, both: bool,
+    seen: Mapping[Label, Buckets] | None, null: Null, *, both: bool,
 ) -> list[Row]:  # fmt: skip
     """Every slice and metric as a row, slices in the order of their labels."""
     log.info("measuring %s slices", f"{len(slices.labels):,}")
@@ -180,9 +216,8 @@ def _rows(
     resamples_units = call.interval.kind != "none" and (seen is None or both)
     warned = cautions(spectra) if resamples_units else [""] * len(units)
     counts_rows = amount.name is None and spectra.weights is None  # whole rows, which no rule can divide
-    by_metric = list(
-        zip(metrics, measured, chances(slices, amount, metrics), [(a.ideal, a.better) for a in metrics], strict=True)
-    )
+    levels = chances(prepared, slices, amount, metrics, null)
+    by_metric = list(zip(metrics, measured, levels, [(a.ideal, a.better) for a in metrics], strict=True))
     rows = []
     for i, label in enumerate(slices.labels):
         cells, many = prepared.cells(label), int(units[i])
@@ -243,13 +278,30 @@ def _estimates(
     return measured
 
 
-def chances(slices: Slices, amount: Amount, metrics: Sequence[MetricSpec]) -> list[Floats]:
-    """Values expected by chance if all units had equal rates; NaN for metrics without."""
-    has_chance = amount.integer and any(a.metric.has_chance for a in metrics)
+def chances(prepared: Units, slices: Slices, amount: Amount, metrics: Sequence[MetricSpec], null: Null) -> list[Floats]:
+    """Means of the metrics by chance alone; NaN for metrics without, and where nothing says what chance decides."""
     levels = [np.full(len(slices.labels), np.nan) for _ in metrics]
-    for chosen, batch in slices.spectra.batches(MOST_CELLS) if has_chance else ():
-        for a, chance in zip(metrics, levels, strict=True):
-            chance[chosen] = a.metric.by_chance(batch, **a.params)
+    spectra = slices.spectra
+    if null == "events":
+        if (spectra.values % 1 != 0).any():
+            raise EvenhandError(
+                f"chance='events' needs whole amounts, and {amount.name!r} has fractions. Pass chance='rows' if every row is "
+                "one event, or chance=None."
+            )
+        for chosen, batch in spectra.batches(MOST_CELLS):
+            for a, level in zip(metrics, levels, strict=True):
+                level[chosen] = a.metric.by_chance(batch, **a.params)
+    if null == "rows":
+        dealt = Slices.per_slice(replace(prepared.log, unit=None), amount)
+        dealt = prepared.legend.named(prepared.by, dealt)
+        steps = ROWS_DEALT // max(1, len(slices.labels))
+        by_label = dict(zip(whole_labels(dealt.labels), dealt.spectra.separate(), strict=True))
+        for i, label in enumerate(slices.labels):
+            units = float(spectra.units[i])
+            gini = gini_of_dealt_rows(by_label[label].binned(), units, steps) if label in by_label else np.nan
+            for a, level in zip(metrics, levels, strict=True):
+                if a.card.name == "gini":
+                    level[i] = gini * (units / (units - 1) if a.params.get("corrected") else 1.0)
     return levels
 
 

@@ -57,6 +57,7 @@ NOBODY = 1e-12
     extra=("p", "p_adjusted", "favoured", "p_favoured", "undefined"),
     over="requests",
     stands_for=OTHER_REQUESTS,
+    null="in random order",
 )
 def prefix(
     call: Call,

@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from evenhand.audits.assemble import chosen_figures, nan_in_data, notes, suppressed
 from evenhand.audits.declare import OTHER_UNITS, Call, audit, log
-from evenhand.audits.inequality import chances
+from evenhand.audits.inequality import NULLS, Null, chances
 from evenhand.audits.parameters import Count, Countable, Level, Metrics, Seed
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Floats, parse_metric
+from evenhand.claims import Candidate, direction_of
 from evenhand.findings import Row, label, row
-from evenhand.intervals.kinds import Interval
-from evenhand.intervals.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
+from evenhand.intervals.kinds import Interval, studentised_ends
+from evenhand.intervals.parts import (
+    WIDE,
+    Ends,
+    blank,
+    bootstrap_draws,
+    ends_of_draws,
+    linearised_ends,
+    sign_flip_p,
+    studentised_p,
+)
 from evenhand.intervals.rules import ANYTHING
 from evenhand.intervals.spectra import estimates
 from evenhand.intervals.tails import cautions
 from evenhand.labels import whole_labels
-from evenhand.metrics.decomposition import SourceParts, source_influence, source_parts
+from evenhand.metrics.decomposition import (
+    SourceParts,
+    influence_by_total,
+    marginal_tilt,
+    source_influence,
+    source_parts,
+)
+from evenhand.metrics.inequality import spread_of_mean
 from evenhand.results import Result
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.slicing import Bins
@@ -28,15 +48,24 @@ from evenhand.tallies.slices import Label
 from evenhand.tallies.sources import Sources, SourceSlices
 from evenhand.tallies.spectrum import Spectra, Spectrum
 
-METRICS = ("gini", "share", "own_gini", "correlation", "contribution", "marginal")
-DRAWN = ("share", "correlation", "contribution", "marginal")
+METRICS = ("gini", "share", "own_gini", "correlation", "contribution", "contribution_share", "marginal")
+DRAWN = ("share", "correlation", "contribution", "contribution_share", "marginal")
 """Figures that need the units' whole vectors; the other two are Gini indices, measured as the inequality audit does."""
 
-SPANS = {"share": (0.0, 1.0), "correlation": (-1.0, 1.0), "contribution": (-1.0, 1.0), "marginal": ANYTHING}
+STUDENTISED = ("contribution", "contribution_share", "marginal")
+"""Figures whose draws are divided by their linearised errors."""
+
+SPANS = {
+    "share": (0.0, 1.0), "correlation": (-1.0, 1.0), "contribution": (-1.0, 1.0),
+    "contribution_share": ANYTHING, "marginal": ANYTHING,
+}  # fmt: skip
+MANY = 1 << 12
+"""Draws of more cells are divided by the one error of the sample: their own would differ little and take longer."""
+
 SMALL = "(small sources)"
 """What sources with too few receivers are called, taken together before anything is measured."""
 
-CERTAIN_ALONE = frozenset({"share", "marginal"})
+CERTAIN_ALONE = frozenset({"share", "contribution_share", "marginal"})
 """Figures that are certain where there is one source only: all of it comes from there."""
 
 
@@ -66,15 +95,16 @@ def sources(
     """What each source of `amount` does to the inequality of units' totals (Lerman and Yitzhaki).
 
     Per source (column `group`): `share` of the total, `own_gini`, `correlation` of its amounts with the rank of the total,
-    `contribution` to the Gini index (they add up to it), and `marginal`: scaling the source up by 1% moves the index by
-    1% of it. A source can contribute and still equalise: read "which source makes the skew" off `marginal`.
+    `contribution` to the Gini index (they add up to it), `contribution_share` of it, and `marginal`: scaling the source up
+    by 1% moves the index by 1% of it. A source can contribute and still equalise: read "which source makes the skew" off
+    `marginal`.
 
     Parameters
     ----------
     table, unit, amount, population, by, interval, level, rng, nan_policy : as in `eh.inequality`.
     source : column with the source of each amount, or bins of a number, `eh.log_bins("followers", 5)`.
     min_units : suppress slices with fewer units that received anything, and merge sources with fewer.
-    metrics : any of `gini`, `share`, `own_gini`, `correlation`, `contribution`, `marginal`.
+    metrics : any of `gini`, `share`, `own_gini`, `correlation`, `contribution`, `contribution_share`, `marginal`.
 
     Examples
     --------
@@ -97,9 +127,13 @@ def sources(
         "missing_slice_labels": "shown as a slice of their own",
     }  # fmt: skip
     words = {"unit": unit, "amount": "rows" if amount is None else amount, "source": prepared.by[-1]}
+    null: Null = "events" if amount is None and whole.everyone is not None else None
+    claims: list[Candidate] = []
+    rows = _rows(slices, whole, chosen, call, null, claims)
     return call.result(
-        _rows(slices, whole, chosen, call), backend=whole.log.backend, read=whole.log.rows, dropped=whole.log.dropped,
-        slices=whole.by, columns=whole.columns, words=words, facts=facts,
+        rows, backend=whole.log.backend, read=whole.log.rows, dropped=whole.log.dropped,
+        slices=whole.by, columns=whole.columns, words=words, facts=facts, claims=claims,
+        null=NULLS.get(null or "", ""),
     )  # fmt: skip
 
 
@@ -115,13 +149,15 @@ def _source_slices(whole: Units, source: str) -> SourceSlices:
     return SourceSlices(full.names, labels, tuple(full.tallies[i] for i in order), broken)
 
 
-def _rows(slices: SourceSlices, whole: Units, metrics: Sequence[str], call: Call) -> list[Row]:
-    """The Gini index of every slice, then a row per source and figure."""
+def _rows(
+    slices: SourceSlices, whole: Units, metrics: Sequence[str], call: Call, null: Null, claims: list[Candidate]
+) -> list[Row]:
+    """The Gini index of every slice, then a row per source and figure; what they could assert is added to `claims`."""
     log.info("measuring %s slices", f"{len(slices.labels):,}")
     gini, totals, fewest = parse_metric("gini"), slices.totals, call.min_units
     streams = [("inequality", *where) for where in slices.labels]
     (index,) = estimates(totals.spectra, [gini], call.interval, call.seed, streams)
-    (chance,) = chances(totals, whole.log.amounts[0], [gini])
+    (chance,) = chances(whole, totals, whole.log.amounts[0], [gini], null)
     warned = cautions(totals.spectra) if call.interval.kind != "none" else [""] * len(slices.labels)
     figures = [m for m in metrics if m != "gini"]
     rows: list[Row] = []
@@ -137,7 +173,10 @@ def _rows(slices: SourceSlices, whole: Units, metrics: Sequence[str], call: Call
                 chance=float(chance[i]), ideal=gini.ideal, better=gini.better, undefined_draws=int(index.undefined_draws[i]),
             )]  # fmt: skip
         if len(tally):
-            slice_rows += _source_rows(cells, tally, figures, call, streams[i])
+            measured = Measured.of_slice(tally, call, streams[i])
+            slice_rows += _source_rows(cells, tally, measured, figures, call, streams[i])
+            if not few and where not in slices.broken:
+                claims += _claims(tally, measured, dict(zip(whole.by, where, strict=True)), call, streams[i])
         for r in slice_rows:
             r |= {"units": units, "note": tally.reason() or notes(*dict.fromkeys([r["note"] or "", warned[i]]))}
             if where in slices.broken:
@@ -148,10 +187,11 @@ def _rows(slices: SourceSlices, whole: Units, metrics: Sequence[str], call: Call
     return rows
 
 
-def _source_rows(cells: dict[str, Any], tally: Sources, figures: Sequence[str], call: Call, labels: Label) -> list[Row]:
+def _source_rows(
+    cells: dict[str, Any], tally: Sources, measured: Measured, figures: Sequence[str], call: Call, labels: Label
+) -> list[Row]:
     """A row per source and figure."""
-    parts, interval = source_parts(tally), call.interval
-    values, ends = _figures(parts), _ends(tally, parts, call, labels)
+    interval, values, ends = call.interval, _figures(measured.parts), measured.ends
     spectra = Spectra.from_spectra([tally.spectrum_of(k) for k in range(len(tally))])
     gini = parse_metric("gini")
     (source_gini,) = estimates(spectra, [gini], interval, call.seed, [(*labels, name) for name in tally.names])
@@ -172,24 +212,90 @@ def _source_rows(cells: dict[str, Any], tally: Sources, figures: Sequence[str], 
     return rows
 
 
-def _ends(tally: Sources, parts: SourceParts, call: Call, labels: Label) -> dict[str, Ends]:
-    """Percentile bootstrap over units, for `bootstrap` never shorter than Student's t.
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The figures of the sources of one slice, their intervals, and the p of each marginal against zero."""
 
-    Normal with the linearised error where asked for, or too wide to draw.
-    """
-    values, how = _figures(parts), call.interval
-    if how.kind == "none" or tally.reason():
-        return blank(values)
-    influence = source_influence(tally, parts)
+    parts: SourceParts
+    ends: dict[str, Ends]
+    p: Floats
+
+    @classmethod
+    def of_slice(cls, tally: Sources, call: Call, labels: Label) -> Measured:
+        """Bootstrap over units, for `bootstrap` never shorter than Student's t.
+
+        Normal with the linearised error where asked for, or too wide to draw.
+        """
+        parts = source_parts(tally)
+        values, how = _figures(parts), call.interval
+        if how.kind == "none" or tally.reason():
+            return cls(parts, blank(values), np.full(len(tally), np.nan))
+        moves, units = source_influence(tally, parts), Spectrum(tally.totals, tally.counts)
+        least = linearised_ends(units, {n: moves[n].T for n in DRAWN}, values, SPANS, how.level)
+        errors = _errors(tally, moves)
+        size = float(tally.units)
+        if how.kind == "normal" or len(tally.counts) > WIDE:
+            ratios = np.zeros((len(tally), 1))
+            return cls(parts, least, studentised_p(parts.marginal, errors["marginal error"], ratios, ratios, size))
+
+        def draw(some: Sources) -> dict[str, Floats]:
+            drawn = source_parts(some)
+            if len(some.counts[0]) > MANY:
+                return _figures(drawn) | {n: np.tile(error, (len(some.counts), 1)) for n, error in errors.items()}
+            return _figures(drawn) | _errors(some, influence_by_total(some, drawn))
+
+        draws = bootstrap_draws(tally, draw, how.draws, stream(call.seed, "sources", *labels))
+        ends = ends_of_draws({n: draws[n] for n in DRAWN}, values, how, round(size))
+        if how.kind == "bootstrap":
+            for n in STUDENTISED:
+                args = values[n], errors[f"{n} error"], draws[n], draws[f"{n} error"], values[n][:, None]
+                ends[n] = Ends(*studentised_ends(*args, how.level, SPANS[n]), ends[n].undefined_draws)
+            ends = {n: drawn.reaching(least[n].low, least[n].high) for n, drawn in ends.items()}
+        name = "marginal"
+        return cls(
+            parts, ends, studentised_p(values[name], errors[f"{name} error"], draws[name], draws[f"{name} error"], size)
+        )
+
+
+def _errors(tally: Sources, moves: Mapping[str, Floats]) -> dict[str, Floats]:
+    """(..., K) linearised errors of the figures that are studentised."""
     units = Spectrum(tally.totals, tally.counts)
-    least = linearised_ends(units, {n: influence[n].T for n in DRAWN}, values, SPANS, how.level)
-    if how.kind == "normal" or len(tally.counts) > WIDE:
-        return least
-    rng = stream(call.seed, "sources", *labels)
-    drawn = drawn_ends(tally, lambda t: _figures(source_parts(t)), values, how, rng)
-    if how.kind == "percentile":
-        return drawn
-    return {n: ends.reaching(least[n].low, least[n].high) for n, ends in drawn.items()}
+    per_source = {n: np.moveaxis(moves[n], -1, 0) for n in STUDENTISED}
+    return {
+        f"{n} error": np.stack([spread_of_mean(units, of_source) for of_source in by_source], axis=-1)
+        for n, by_source in per_source.items()
+    }
+
+
+def _claims(
+    tally: Sources, measured: Measured, where: Mapping[str, Any], call: Call, labels: Label
+) -> Iterator[Candidate]:
+    """Which way more of each source would move inequality, and whether one would raise it most.
+
+    Amounts that two sources swap within a unit change no total and no rank: the difference of two marginals is a sum over
+    units, and its signs are random where the two sources are alike.
+    """
+    if call.interval.kind == "none" or tally.reason() or len(tally) < 2:
+        return
+    names, marginal = [label(name) for name in tally.names], measured.parts.marginal
+    lead, whether, no, more = (
+        (f"For {', '.join(map(str, where.values()))}, ", "whether", "no", "more")
+        if where
+        else ("", "Whether", "No", "More")
+    )
+    for name, value, p in zip(names, marginal.tolist(), measured.p.tolist(), strict=True):
+        which = "raise" if value > 0 else "lower"
+        yield Candidate(
+            p, direction_of(value), f"{lead}{more} {name} would {which} inequality",
+            f"{lead}{whether} more {name} would raise or lower inequality is unclear", "marginal", name, where,
+        )  # fmt: skip
+    top = int(np.argmax(marginal))
+    tilt, rng = marginal_tilt(tally, measured.parts), stream(call.seed, "swapped", *labels)
+    draws = max(199, min(1_999, (1 << 22) // len(tally.counts)))
+    others = [tally.amounts[:, k] for k in range(len(tally)) if k != top]
+    p = max(sign_flip_p(tilt * (tally.amounts[:, top] - other), tally.counts, draws, rng) for other in others)
+    text = f"{lead}{more} {names[top]} would raise inequality most"
+    yield Candidate(p, "most", text, f"{lead}{no} source stands out", "marginal", names[top], where)
 
 
 def _figures(parts: SourceParts) -> dict[str, Floats]:
@@ -199,8 +305,9 @@ def _figures(parts: SourceParts) -> dict[str, Floats]:
 def _interval_words(how: Interval, wide: int) -> str:
     if how.kind in ("none", "normal"):
         return {"none": "none", "normal": "normal, with the linearised error"}[how.kind]
-    kind = "studentised" if how.kind == "bootstrap" else "percentile"
-    words = f"bootstrap over units, {how.draws:,} draws: {kind} for the Gini indices, percentile for the figures of a "
-    words += "source, never shorter than Student's t" if how.kind == "bootstrap" else "source"
+    words = f"bootstrap over units, {how.draws:,} draws: percentile"
+    if how.kind == "bootstrap":
+        words = f"bootstrap over units, {how.draws:,} draws: studentised with the linearised error, percentile for the share and "
+        words += "the correlation of a source, never shorter than Student's t"
     many = f"; {wide:,} slices with over {WIDE:,} different vectors of amounts have normal intervals with the linearised error"
     return words + (many if wide else "")

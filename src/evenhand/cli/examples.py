@@ -41,8 +41,8 @@ example:
   evenhand sources events.parquet --unit author_id --amount impressions --source source --population authors.parquet
 
 Per source: share of the total, own_gini, correlation with the rank of the total, contribution (these add up to the Gini
-index), and marginal: 1% more from that source changes the index by 1% of this number. To see which source drives the
-inequality, read marginal.
+index), contribution_share (of the index), and marginal: 1% more from that source changes the index by 1% of this number.
+To see which source drives the inequality, read marginal.
 """,
     "decompose": r"""
 Is the inequality within groups or between them?

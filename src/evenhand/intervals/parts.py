@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
 
@@ -10,9 +11,11 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.intervals.kinds import Interval, centred_ends, normal_ends, percentile_ends
+from evenhand.intervals.rules import ROUNDING, t_quantile
 from evenhand.intervals.spectra import draw_populations
 from evenhand.metrics.inequality import spread_of_mean
-from evenhand.tallies.spectrum import Spectrum
+from evenhand.tallies.partition import Partition
+from evenhand.tallies.spectrum import BIN_WIDTH, Spectrum, collapse
 
 WIDE = 1 << 16
 """A tally with more cells is not resampled: its intervals are normal, with the linearised error."""
@@ -59,20 +62,16 @@ def drawn_ends(
     tally: T, figures: Callable[[T], Figures], estimates: Figures, interval: Interval, rng: np.random.Generator
 ) -> dict[str, Ends]:
     """Bootstrap intervals of every figure: percentiles, bias-corrected for `bootstrap`."""
-    size, cells = round(float(tally.counts.sum())), len(tally.counts)
+    size = round(float(tally.counts.sum()))
     if not size:
         return blank(estimates)
-    draws: dict[str, list[Floats]] = {name: [] for name in estimates}
-    rngs = rng, rng.spawn(1)[0]
-    at_once = max(1, (1 << 20) // max(1, cells))  # 8 MiB
-    for start in range(0, interval.draws, at_once):
-        many = min(at_once, interval.draws - start)
-        counts = draw_populations(rngs, size, tally.counts / tally.counts.sum(), many).astype(np.float64)
-        for name, values in figures(tally.with_counts(counts)).items():
-            draws[name].append(values)
+    return ends_of_draws(bootstrap_draws(tally, figures, interval.draws, rng), estimates, interval, size)
+
+
+def ends_of_draws(draws: Figures, estimates: Figures, interval: Interval, size: int) -> dict[str, Ends]:
+    """Percentiles of the draws of every figure, bias-corrected for `bootstrap`; `size` units were resampled."""
     ends = {}
-    for name, batches in draws.items():
-        every = np.moveaxis(np.concatenate(batches), 0, -1)
+    for name, every in draws.items():
         undefined = np.isnan(estimates[name])
         if interval.kind == "bootstrap":  # a part that noise alone fills is above what it measures
             both = centred_ends(np.asarray(estimates[name]), every, interval.level, size, biased=True)
@@ -81,6 +80,105 @@ def drawn_ends(
         low, high = (np.where(undefined, np.nan, end) for end in both)
         ends[name] = Ends(low, high, np.asarray(np.isnan(every).sum(-1)))
     return ends
+
+
+def bootstrap_draws(
+    tally: T, figures: Callable[[T], Figures], draws: int, rng: np.random.Generator
+) -> dict[str, Floats]:
+    """Every figure of resampled units; draws are the last axis."""
+    size, cells = round(float(tally.counts.sum())), len(tally.counts)
+    batches: dict[str, list[Floats]] = {}
+    rngs = rng, rng.spawn(1)[0]
+    at_once = max(1, (1 << 20) // max(1, cells))  # 8 MiB
+    for start in range(0, draws, at_once):
+        many = min(at_once, draws - start)
+        counts = draw_populations(rngs, size, tally.counts / tally.counts.sum(), many).astype(np.float64)
+        for name, values in figures(tally.with_counts(counts)).items():
+            batches.setdefault(name, []).append(values)
+    return {name: np.moveaxis(np.concatenate(parts), 0, -1) for name, parts in batches.items()}
+
+
+def studentised_p(estimate: Floats, error: Floats, draws: Floats, draw_errors: Floats, units: float) -> Floats:
+    """Two-sided p of zero, from the distances of draws (last axis) from the estimate in their own errors.
+
+    Beyond the draws it follows Student's t, stretched to their 95% and 99% quantiles.
+
+    >>> rng = np.random.default_rng(1)
+    >>> z = rng.normal(size=999)
+    >>> p = studentised_p(np.array([2.0, 9.0]), np.ones(2), np.array([2.0, 9.0])[:, None] + z, np.ones((2, 999)), 1000)
+    >>> bool(0.03 < p[0] < 0.08), bool(p[1] < 1e-10)
+    (True, True)
+    """
+    from scipy.special import stdtr
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.abs(estimate / error)
+        ratios = np.abs((draws - estimate[..., None]) / draw_errors)
+    ratios = np.where(np.isnan(ratios), np.inf, ratios)  # no spread within a draw: as far off as any
+    stretch = np.ones(t.shape)
+    for level in (0.95, 0.99):
+        bound = np.quantile(ratios, level, axis=-1, method="higher")
+        stretch = np.maximum(stretch, bound / t_quantile(level, units))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tail = 2 * stdtr(max(units - 1, 1), -t / stretch)
+    return np.asarray(np.maximum(tail, (ratios >= t[..., None]).mean(-1)))
+
+
+def sign_flip_p(steps: Floats, counts: Floats, draws: int, rng: np.random.Generator) -> float:
+    """Two-sided p of a sum of steps whose signs are random; cells hold `counts` units with the same step.
+
+    Beyond the draws it follows the normal curve, which has the heavier tails.
+
+    >>> rng = np.random.default_rng(1)
+    >>> bool(sign_flip_p(np.ones(5), np.ones(5), 9_999, rng) > 0.05), bool(sign_flip_p(np.ones(1), np.full(1, 90.0), 999, rng) < 1e-9)
+    (True, True)
+    """
+    total, scale = abs(float(steps @ counts)), float(np.sqrt(steps**2 @ counts))
+    if not scale > 0:
+        return 1.0
+    flipped = 0
+    at_once = max(1, (1 << 20) // max(1, len(counts)))
+    many = counts.astype(np.int64)
+    for start in range(0, draws, at_once):
+        ups = rng.binomial(many, 0.5, (min(at_once, draws - start), len(many)))
+        flipped += int((np.abs((2 * ups - many) @ steps) >= total * (1 - ROUNDING)).sum())
+    return max(flipped / draws, math.erfc(total / scale / math.sqrt(2)))
+
+
+def permuted_partitions(tally: Partition, draws: int, rng: np.random.Generator) -> Iterator[Partition]:
+    """The units of a partition with their groups permuted: `draws` replicates in batches, groups as large as they are.
+
+    Amounts are binned where there are many; nothing is drawn where that does not suffice.
+    """
+    pooled = tally.pooled
+    if pooled.weights is None:
+        width = BIN_WIDTH
+        pooled = collapse(pooled.values, pooled.counts)
+        while len(pooled.values) * len(tally) > WIDE and width <= 1 / 16:
+            pooled, width = pooled.binned(width), 4 * width
+    cells, groups, sizes = len(pooled.values), len(tally), [int(tally[g].units) for g in range(len(tally))]
+    if cells * groups > 4 * WIDE or sum(sizes) > 5e8:
+        return
+    every = Partition.joined(tally.groups, [pooled] * groups)
+    shuffles = sum(sizes) <= WIDE  # unit by unit, else cell by cell
+    cell_of_unit = (
+        np.repeat(np.arange(cells), pooled.counts.astype(np.int64)) if shuffles else np.zeros(0, dtype=np.int64)
+    )
+    first_cell = np.repeat(np.arange(groups) * cells, sizes) if shuffles else cell_of_unit
+    at_once = max(1, (1 << 20) // max(1, cells * groups))  # 8 MiB
+    for start in range(0, draws, at_once):
+        counts = np.zeros((min(at_once, draws - start), groups, cells))
+        for replicate in counts:
+            if shuffles:
+                placed = np.bincount(first_cell + rng.permutation(cell_of_unit), minlength=groups * cells)
+                replicate += placed.reshape(groups, cells)
+                continue
+            rest = pooled.counts.astype(np.int64)
+            for g, size in enumerate(sizes[:-1]):
+                replicate[g] = rng.multivariate_hypergeometric(rest, size)
+                rest -= replicate[g].astype(np.int64)
+            replicate[-1] = rest
+        yield every.with_counts(counts.reshape(len(counts), -1))
 
 
 def linearised_ends(

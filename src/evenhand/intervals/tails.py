@@ -115,7 +115,10 @@ def heavy_tails(spectra: Spectra, *, heavy: float = 2.0, little: float = 0.08, m
     for chosen, batch in spectra.batches(1 << 17):
         share = largest_variance_share(batch)
         far = ((tail_exponents(batch) < heavy) & (share > little)) | (share > most)
-        is_heavy[chosen] = far & (batch.units >= FEW_UNITS)
+        received = (batch.counts > 0) & (batch.values > 0)
+        largest = np.where(received, batch.values, 0.0).max(-1, initial=0.0)
+        smallest = np.where(received, batch.values, np.inf).min(-1, initial=np.inf)
+        is_heavy[chosen] = far & (batch.units >= FEW_UNITS) & (largest > smallest)  # equal amounts have no tail
     return is_heavy
 
 

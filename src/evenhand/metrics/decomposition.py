@@ -206,6 +206,7 @@ class SourceParts:
     own_gini: Floats
     correlation: Floats
     contribution: Floats
+    contribution_share: Floats
     marginal: Floats
 
 
@@ -269,8 +270,9 @@ def source_parts(s: Sources) -> SourceParts:
         share, own_gini = amounts / total, own_tilted / (units * amounts)
         contribution = np.where(own_tilted > 0, tilted, 0.0) / (units * total)
         correlation = np.where(own_tilted > 0, tilted / own_tilted, np.nan)
-    index = np.asarray(contribution.sum(-1))
-    return SourceParts(index, share, own_gini, correlation, contribution, contribution - share * index[..., None])
+        index = contribution.sum(-1, keepdims=True)
+        part = contribution / np.where(index > 0, index, np.nan)
+    return SourceParts(index[..., 0], share, own_gini, correlation, contribution, part, contribution - share * index)
 
 
 def _over_units(s: Sources, mass: Floats) -> Floats:
@@ -290,33 +292,59 @@ def _distance(counts: Floats, rungs: Ladder) -> Floats:
 
 
 def source_influence(s: Sources, figures: SourceParts) -> dict[str, Floats]:
-    """(C,) or (C, K) influence of a unit on every figure, up to a constant."""
-    units = float(s.units)
-    x, totals = s.amounts, s.totals[:, None]
-    means = (s.counts @ x) / units
-    mean = float(means.sum())
+    """(..., C) or (..., C, K) influence of a unit on every figure, up to a constant."""
+    moves = influence_by_total(s, figures)
+    share, own_gini, correlation = (f[..., None, :] for f in (figures.share, figures.own_gini, figures.correlation))
     with np.errstate(divide="ignore", invalid="ignore"):
-        moved = np.stack([_rank_moves(s, x[:, k], s.by_total) for k in range(len(s))], axis=-1)
-        own_moved = np.stack([_rank_moves(s, x[:, k], rungs) for k, rungs in enumerate(s.by_source)], axis=-1)
-        contribution = (moved - figures.contribution * totals) / mean
-        own_index = (own_moved - figures.own_gini * x) / means
-        index = (_rank_moves(s, s.totals, s.by_total) - float(figures.gini) * s.totals) / mean
-        share = (x - figures.share * totals) / mean
-        both = figures.share * figures.own_gini
-        product = figures.share * own_index + figures.own_gini * share
-        correlation = (contribution - figures.correlation * product) / both
-        marginal = contribution - figures.share * index[:, None] - float(figures.gini) * share
-    return {
-        "gini": index, "share": share, "own_gini": own_index,
-        "correlation": correlation, "contribution": contribution, "marginal": marginal,
-    }  # fmt: skip
+        means = (_over_units(s, s.counts) / s.units[..., None])[..., None, :]
+        own_moved = [
+            _rank_moves(s, s.amounts[:, k], rungs, _distance(s.counts, rungs)) for k, rungs in enumerate(s.by_source)
+        ]
+        moves["own_gini"] = (np.stack(own_moved, axis=-1) - own_gini * s.amounts) / means
+        product = share * moves["own_gini"] + own_gini * moves["share"]
+        moves["correlation"] = (moves["contribution"] - correlation * product) / (share * own_gini)
+    return moves
 
 
-def _rank_moves(s: Sources, x: Floats, rungs: Ladder) -> Floats:
+def influence_by_total(s: Sources, figures: SourceParts) -> dict[str, Floats]:
+    """Influence on the figures that rank units by their totals only."""
+    distance, totals = _distance(s.counts, s.by_total), s.totals[:, None]
+    share, contribution, part = (
+        f[..., None, :] for f in (figures.share, figures.contribution, figures.contribution_share)
+    )
+    gini = figures.gini[..., None, None]
+    moved = np.stack([_rank_moves(s, x, s.by_total, distance) for x in s.amounts.T], axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = (_over_units(s, s.counts).sum(-1) / s.units)[..., None, None]
+        of_index = (moved.sum(-1, keepdims=True) - gini * totals) / mean
+        of_share = (s.amounts - share * totals) / mean
+        moves = (moved - contribution * totals) / mean
+        return {
+            "gini": of_index[..., 0], "share": of_share, "contribution": moves,
+            "contribution_share": (moves - part * of_index) / gini,
+            "marginal": moves - share * of_index - gini * of_share,
+        }  # fmt: skip
+
+
+def _rank_moves(s: Sources, x: Floats, rungs: Ladder, distance: Floats) -> Floats:
     """Influence of a unit on 2 cov(x, F), by its own term and by the ranks of others."""
+    amounts = np.add.reduceat((s.counts * x)[..., rungs.order], rungs.steps, axis=-1)
+    above = np.empty_like(distance)
+    above[..., rungs.order] = (amounts.sum(-1, keepdims=True) - np.cumsum(amounts, axis=-1) + amounts / 2)[
+        ..., rungs.step
+    ]
+    return (x * distance + 2 * above) / s.units[..., None]
+
+
+def marginal_tilt(s: Sources, figures: SourceParts) -> Floats:
+    """(C,) what an amount of a unit adds to the marginal of the source that it comes from.
+
+    It depends on the unit's total only, so an amount that changes sources within its unit moves two marginals and nothing else.
+
+    >>> s = Sources.from_arrays({"a": [1, 2, 3, 0], "b": [0, 0, 1, 9]})
+    >>> figures = source_parts(s)
+    >>> bool(np.allclose(s.counts * marginal_tilt(s, figures) @ s.amounts, figures.marginal))
+    True
+    """
     units = float(s.units)
-    tilt = x * _distance(s.counts, rungs) / units
-    amounts = np.add.reduceat((s.counts * x)[rungs.order], rungs.steps)
-    above = np.empty_like(x)
-    above[rungs.order] = (amounts.sum() - np.cumsum(amounts) + amounts / 2)[rungs.step]
-    return tilt + 2 * above / units
+    return (_distance(s.counts, s.by_total) / units - float(figures.gini)) / (s.counts @ s.totals)

@@ -1,4 +1,4 @@
-"""Chance levels of the Gini index over items: its mean where every user's list is filled at random."""
+"""Chance levels of the Gini index: its mean where every user's list is filled, or every row of a log dealt, at random."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from evenhand.cards import Floats
 from evenhand.metrics.inequality import gini
 from evenhand.tallies.crosstab import spectrum_of
 from evenhand.tallies.ragged import Ints, Ragged
+from evenhand.tallies.spectrum import Spectrum
 
 EXACT_STEPS = 1 << 25
 """Pairs of items on one list times points, up to which the level is exact: a second's work. Beyond, lists are drawn."""
@@ -148,3 +149,35 @@ def _simulated(odds: Ragged, never_offered: int, draws: int) -> float:
         at = taken // count * items + odds.items[cells][taken % count]
         shown += np.bincount(at, minlength=draws * items).reshape(draws, items)
     return float(np.mean(gini.on(spectrum_of(shown, never_offered))))
+
+
+def gini_of_dealt_rows(rows: Spectrum, units: float, steps: int) -> float:
+    """Mean Gini index where every row, with its amount, goes to one of the units at random.
+
+    The difference of two units decides it, so a part of them is drawn where they are many. `steps`: rows to deal in all.
+
+    >>> uniform = Spectrum.from_arrays(np.arange(100.0, 5000.0, 16.0))
+    >>> round(gini_of_dealt_rows(uniform, 40, 1 << 20), 2)
+    0.23
+    """
+    values, counts = rows.values[rows.values > 0], rows.counts[rows.values > 0].astype(np.int64)
+    total = float(values @ counts)
+    if not total or units < 2:
+        return 0.0 if total else math.nan
+    some = int(min(units, max(2, steps * units // counts.sum()), 1 << 12))
+    dealt = counts.sum() * some / units
+    at_once = int(max(1, min(steps, 1 << 18) // max(dealt, some)))
+    rng = np.random.default_rng(0)  # a chance level must not depend on the caller's seed
+    differences = []
+    for _ in range(int(max(1, min(steps // max(dealt, some), (1 << 20) // some) // at_once))):
+        received = np.zeros((at_once, some))
+        for amounts in received:
+            here = counts if some == units else rng.binomial(counts, some / units)
+            if len(values) * some < here.sum():
+                amounts += values @ rng.multinomial(here, np.full(some, 1 / some))
+            else:
+                amounts += np.bincount(rng.integers(some, size=here.sum()), np.repeat(values, here), some)
+        received.sort(axis=1)
+        differences.append(received @ (2 * np.arange(some) - some + 1.0))
+    mean_difference = float(np.mean(differences)) * 2 / (some * (some - 1.0))
+    return (units - 1) * mean_difference / (2 * total)

@@ -98,10 +98,16 @@ def _text(findings: Findings) -> str:
     notes = dict.fromkeys(code for note in findings.columns.get("note", ()) for code in note_codes(note))
     below = [f"{code}: {REASONS[code]}." for code in notes if code in REASONS]
     if "chance" in head:
-        below.append(f"chance: {findings.words.get('chance', 'expected without any bias, on data of this size')}.")
+        below.append(f"chance: {_null(findings)}.")
     below += [*filter(None, [excluded(findings)]), *dropped(findings)]
     lines += ["", *below] if below else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _null(findings: Findings) -> str:
+    """What the column of chance levels is the mean under."""
+    nulls = dict.fromkeys((findings.provenance.get("chance") or {}).values())
+    return str(findings.words.get("chance") or f"expected {' or '.join(nulls) or 'by chance alone'}")
 
 
 def dropped(findings: Findings) -> list[str]:

@@ -94,6 +94,7 @@ OTHER_REQUESTS_AND_ITEMS = (
     extra=("favoured", "undefined"),
     over="requests",
     stands_for=OTHER_REQUESTS,
+    null="in random order",
 )
 def exposure(
     call: Call,

@@ -64,6 +64,7 @@ Bins = Annotated[int | Sequence[float], Takes("N|EDGES", many=True, read=read_bi
     over="rows",
     stands_for="The interval is for other people like these, scored and treated in the same way: how far the number would "
     "move had others come.",
+    null="with group labels permuted",
 )
 def outcome_test(
     call: Call,

@@ -135,8 +135,7 @@ def _chart(polygons: Sequence[Polygon]) -> Any:
 
 def _picture(findings: Findings, drawn: Sequence[Curve], layers: Sequence[Any], note: str) -> Picture:
     least = drawn[-1]
-    who = f" ({least.name})" if least.name else ""
-    lead = f"On the least equal curve{who}, " if len(drawn) > 1 else "On this curve, "
+    lead = f"On the lowest curve{f' ({least.name})' if least.name else ''}, " if len(drawn) > 1 else "On this curve, "
     half, top = percent(least.at(0.5)), percent(1 - least.at(0.99))
     sentence = f"{lead}the bottom half of {holders(findings)} get {half} and the top 1% get {top}."
     named: dict[str, list[Any]] = {", ".join(findings.slices): [c.name for c in drawn]} if findings.slices else {}
@@ -174,7 +173,7 @@ def _gap(drawn: Sequence[Curve]) -> list[Any]:
 
 def _crowd_note(drawn: Sequence[Curve]) -> str:
     many = len(drawn) > SIZES.series
-    return f"{len(drawn):,} curves; the most and the least equal are in colour." if many else ""
+    return f"{len(drawn):,} curves; the highest and the lowest are in colour." if many else ""
 
 
 @chart("lorenz_annotated", title="How to read a Lorenz curve", unless=_no_curve, reported=False)

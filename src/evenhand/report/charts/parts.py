@@ -46,24 +46,28 @@ def sources(findings: Findings) -> Picture:
     for where, rows in list(slices.items())[: SIZES.panels]:
         lead = f"{where}: c" if where else "C"
         panels.append(
-            _bars(rows["contribution"], f"{lead}ontribution to the Gini index, {number(_total(rows, 'gini'))} in total")
+            _bars(
+                findings,
+                rows["contribution"],
+                f"{lead}ontribution to the Gini index, {number(_total(rows, 'gini'))} in total",
+            )
         )
         if "marginal" in rows:
-            faint = "; faint: not significant" if any(map(_is_open, rows["marginal"].values())) else ""
+            faint = "; faint: not significant" if any(_is_open(findings, r) for r in rows["marginal"].values()) else ""
             title = f"More of the source lowers (left) or raises (right) the index{faint}"
-            panels.append(_bars(rows["marginal"], title))
+            panels.append(_bars(findings, rows["marginal"], title))
     note = drawn_note(min(len(slices), SIZES.panels), len(slices), "slices")
-    return Picture(tuple(panels), long_table(findings), _sources_in_words(slices), note)
+    return Picture(tuple(panels), long_table(findings), _sources_in_words(findings, slices), note)
 
 
-def _bars(rows: dict[str, Row], title: str) -> Panel:
+def _bars(findings: Findings, rows: dict[str, Row], title: str) -> Panel:
     """A bar per group with its interval; negative ones in the second colour, faint where the sign is not significant."""
     sizes = _values(rows)
     bars = [
         {
             "label": name, "x": sizes.get(name, math.nan), "low": rows[name]["low"], "high": rows[name]["high"],
             "text": number(sizes.get(name, math.nan)), "series": "raises" if sizes.get(name, 0.0) >= 0 else "lowers",
-            "faint": _is_open(rows[name]),
+            "faint": _is_open(findings, rows[name]),
         }
         for name in ends(sorted(rows, key=lambda name: -sizes.get(name, 0.0)))
     ]  # fmt: skip
@@ -73,27 +77,26 @@ def _bars(rows: dict[str, Row], title: str) -> Panel:
     )  # fmt: skip
 
 
-def _is_open(row: Row) -> bool:
-    """Whether the interval includes zero, so that the direction is open."""
-    return bool(row["low"] <= 0 <= row["high"] and row["low"] < row["high"])
+def _is_open(findings: Findings, row: Row) -> bool:
+    """Whether nothing is claimed about the direction of a row that could be."""
+    claim = findings.claim(row)
+    return claim is not None and not claim.made
 
 
-def _sources_in_words(slices: dict[str, Parts]) -> str:
+def _sources_in_words(findings: Findings, slices: dict[str, Parts], most: int = 3) -> str:
+    """The contributions to the index, and the last claim of the slice: whether one source stands out."""
     where, rows = next(iter(slices.items()))
     contributions = _values(rows["contribution"])
     if not contributions:
         return "No contribution is defined."
-    largest = max(contributions, key=lambda n: contributions[n])
-    text = f"{f'For {where}, ' if where else ''}{largest} contributes most to the Gini index: {number(contributions[largest])}"
+    named = sorted(contributions, key=lambda n: -contributions[n])[:most]
+    listed = ", ".join(f"{number(contributions[name])} from {name}" for name in named)
     total = _total(rows, "gini")
-    text += f" of {number(total)}" if math.isfinite(total) else ""
-    marginal = _values({n: r for n, r in rows.get("marginal", {}).items() if not _is_open(r)})
-    highest, lowest = (choose(marginal, key=lambda n: marginal[n], default="") for choose in (max, min))
-    if highest and marginal[highest] > 0:
-        text += f"; more {highest} would raise it most"
-    if lowest and marginal[lowest] < 0:
-        text += f"; more {lowest} would lower it most"
-    return text + "."
+    of = f" of {number(total)}" if math.isfinite(total) else ""
+    text = f"{f'For {where}, of' if where else 'Of'} the Gini index{of}, {listed}"
+    marginals = rows.get("marginal", {}).values()
+    said = [claim.text for claim in findings.claims if any(claim.is_about(r) for r in marginals)]
+    return f"{text}. {said[-1]}." if said else f"{text}."
 
 
 MEANING = {"within": "within groups", "between": "between groups", "overlap": "from overlapping ranges"}

@@ -1,4 +1,4 @@
-"""Headlines of inequality: what the top gets, which source contributes most, within or between groups."""
+"""Headlines of inequality: what the top gets, whether one source would raise inequality most, within or between groups."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from evenhand.cards import REGISTRY, parse_metric
+from evenhand.claims import Claim
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
 from evenhand.report.charts.lorenz_curves import curves
@@ -13,7 +14,7 @@ from evenhand.report.words.headlines import Headline, headline, interval, interv
 from evenhand.report.words.labels import Row, confidence_level, dated, holders, named_slice, slice_labels, word
 from evenhand.report.words.phrases import card_of
 from evenhand.report.words.sentences import metric_params
-from evenhand.report.words.text import capitalized, fill, number, plural, rounded_percent
+from evenhand.report.words.text import FORMATS, capitalized, fill, number, plural, rounded_percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ def _inequality(findings: Findings) -> Headline | None:
     if not large:
         return None
     most, least = max(large, key=lambda s: s.share), min(large, key=lambda s: s.share)
-    count = f" ({number(round(top * most.units))} of {number(most.units)})" if top * most.units >= 1 else ""
+    is_one_size = most.units == least.units and top * most.units >= 1
+    count = f" ({number(round(top * most.units))} of {number(most.units)})" if is_one_size else ""
 
     def clause(value: str) -> str:
         fields = {**params, "units": f"{holders(findings)}{count}", "amount": amount, "value": value}
@@ -46,11 +48,12 @@ def _inequality(findings: Findings) -> Headline | None:
 
     high, low = rounded_percent(most.share), rounded_percent(least.share)
     differ = least is not most and low != high
-    if differ and (days := _in_time(findings)):
-        text = f"From {days[0]} to {days[-1]}, {clause(f'between {low} ({least.where}) and {high} ({most.where})')}"
+    if differ:
+        days = _in_time(findings)
+        period = f"From {days[0]} to {days[-1]}, " if days else ""
+        text = capitalized(f"{period}{clause(f'from {low} ({least.where}) to {high} ({most.where})')}")
     else:
         text = f"For {most.named}, {clause(high)}" if most.named else capitalized(clause(high))
-        text += f"; for {least.where}, the most even, {low}" if differ else ""
     rows = {s.where: s.row for s in (most, least) if s.row is not None}
     return Headline(f"{text}.", intervals(rows, confidence_level(findings)), metric if most.row is not None else "")
 
@@ -86,34 +89,48 @@ def _top_shares(findings: Findings) -> tuple[str, str, list[_TopShare]]:
 
 @headline("sources")
 def _sources(findings: Findings) -> Headline | None:
-    """The source with the largest contribution to the Gini index, as a share of it."""
-    rows = list(findings.rows())
-    total = next((read_number(r["estimate"]) for r in rows if r["metric"] == "gini" and not findings.slices), math.nan)
-    parts = [r for r in rows if r["metric"] == "contribution" and is_finite(r["estimate"])]
-    if not parts or not total > 0:
+    """Whether more of one source would raise inequality most."""
+    rows = {(findings.slice_label(r), r["group"]): r for r in findings.rows() if r["metric"] == "marginal"}
+    by_slice: dict[str, Claim] = {}  # the last claim of a slice is about its largest marginal
+    for claim in findings.claims:
+        where = ", ".join(str(claim.where[name]) for name in findings.slices)
+        by_slice[where] = claim
+    if not by_slice:
         return None
-    most = max(parts, key=lambda r: r["estimate"])
-    share = rounded_percent(most["estimate"] / total)
-    text = f"{most['group']} accounts for {share} of the inequality of {word(findings, 'amount', 'it')}, more than any other source."
-    return Headline(text, interval(most, confidence_level(findings), lambda v: rounded_percent(v / total)))
+    claim = next((claim for claim in by_slice.values() if claim.made), next(iter(by_slice.values())))
+    made = sum(claim.made for claim in by_slice.values())
+    if not made:
+        return Headline(
+            "No source stands out."
+            if len(by_slice) == 1
+            else f"No source stands out in any of {len(by_slice):,} slices."
+        )
+    row = next((r for r in rows.values() if claim.is_about(r)), None)
+    if row is None:
+        return Headline(f"{claim.text}.")
+    show = FORMATS["per_1_percent"]
+    text = f"{claim.text}: 1% more {word(findings, 'amount', 'of it')} from there would raise the Gini index by {show(row['estimate'])}"
+    text += f"; one source stands out in {made:,} of {len(by_slice):,} slices" if len(by_slice) > 1 else ""
+    return Headline(f"{text}.", interval(row, confidence_level(findings), show), row=row)
 
 
 @headline("decompose")
 def _decompose(findings: Findings) -> Headline | None:
-    """Whether most of the inequality is within or between groups, where the parts add up."""
+    """How much of the inequality is within groups, between them and overlap, where parts add up; whether groups differ."""
     if findings.slices:
         return None
     size = {r["metric"]: read_number(r["estimate"]) for r in findings.rows() if r["group"] is None}
     total, within, between = (size.get(name, math.nan) for name in ("total", "within", "between"))
-    parts = within + between + size.get("overlap", 0.0)
-    if not total > 0 or not math.isclose(parts, total, rel_tol=1e-6, abs_tol=1e-6):
+    overlap = size.get("overlap", 0.0)
+    if not total > 0 or not math.isclose(within + between + overlap, total, rel_tol=1e-6, abs_tol=1e-6):
         return None
-    larger, smaller = ("within", "between") if within >= between else ("between", "within")
-    overlap = f", {rounded_percent(size['overlap'] / total)} from overlapping ranges" if size.get("overlap") else ""
-    return Headline(
-        f"{rounded_percent(size[larger] / total)} of the inequality is {larger} {plural(word(findings, 'group', 'group'))}, "
-        f"{rounded_percent(size[smaller] / total)} {smaller} them{overlap}."
-    )
+    shares = [
+        f"{rounded_percent(within / total)} of the inequality is within {plural(word(findings, 'group', 'group'))}",
+        f"{rounded_percent(between / total)} between them",
+        *([f"{rounded_percent(overlap / total)} where they overlap"] if "overlap" in size else []),
+    ]
+    asserted = "".join(f"; {claim.text}" for claim in findings.claims if claim.metric == "between")
+    return Headline(f"{', '.join(shares)}{asserted}.")
 
 
 @headline("criteria")

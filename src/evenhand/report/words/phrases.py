@@ -20,6 +20,7 @@ PHRASES: dict[tuple[str, str], str] = {
         "Gini correlation of {group} with total {amount}: {estimate:number}{interval} (1 is the same order, -1 the opposite)."
     ),
     ("sources", "contribution"): "{group} contributes {estimate:number} to the Gini index{interval}.",
+    ("sources", "contribution_share"): "{group} makes up {estimate:percent} of the Gini index{interval}.",
     (
         "sources",
         "marginal",

@@ -138,6 +138,10 @@ def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
         if "shown_to_one_group" in note_codes(row.get("note")):
             why = f"{row.get('versus')} is shown an item that {row.get('protected')} never is"
         return f"{name} is {number(estimate)}: {why}."
+    claim = findings.claim(row) if metric is None else None
+    if claim is None or not claim.made:
+        template = template.replace("{raise}", "move")
+    unclear = ", not statistically significant" if claim and not claim.made else ""
     show = estimate_format(template)
     levels = [] if math.isnan(chance) or "{chance" in template else [f"{_null(findings, row)}: {show(chance)}"]
     if not math.isnan(floor := read_number(row.get("floor"))):
@@ -153,7 +157,7 @@ def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
     )
     choices = "" if metric is None else unnamed_choices(metric, template)
     overlap = " (The two overlap.)" if "overlap" in note_codes(row["note"]) else ""
-    return f"{lead}{fill(template, params, fields).removesuffix('.')}{choices}{end}{overlap}"
+    return f"{lead}{fill(template, params, fields).removesuffix('.')}{unclear}{choices}{end}{overlap}"
 
 
 def _empty_side(findings: Findings, row: Row, estimate: float) -> str:

@@ -257,6 +257,15 @@ def every_sentence(findings: Findings, most: int) -> list[str]:
     return every[:most] + ([f"{rest:,} more are in the table and in the saved result."] if rest > 0 else [])
 
 
+LIMITATIONS = (
+    "Inequality metrics suit what is better when it is less skewed; where it is unclear who benefits, they say little.",
+    "They need no labels and replace no comparison of groups: how groups fare must be measured as well.",
+    "Which metric is stable or telling was judged on data as concentrated as impressions; on other data, measure it "
+    "(eh.criteria).",
+)
+"""What the authors of the inequality metrics name as limits of theirs (Lazovich et al. 2022)."""
+
+
 def cautions(findings: Findings) -> list[tuple[str, str]]:
     """The kind of interval, every warning with the number of rows it concerns, and how many numbers are undefined."""
     if "estimate" not in findings.columns:
@@ -283,7 +292,8 @@ def cautions(findings: Findings) -> list[tuple[str, str]]:
     if lost := defined.count(False) - counts.get("suppressed", 0):
         lines.append(("care", f"{lost:,} of {len(findings):,} numbers are undefined; the table says why."))
     units = plural(findings.words.get("unit", "unit"))
-    return [(kind, _with_units(units, line)) for kind, line in lines]
+    limits = LIMITATIONS if findings.audit == "inequality" else ()
+    return [*((kind, _with_units(units, line)) for kind, line in lines), *(("", line) for line in limits)]
 
 
 def _note_counts(findings: Findings) -> Counter[str]:
