@@ -141,7 +141,7 @@ def test_the_gini_row_is_that_of_the_inequality_audit():
         assert here[column] == there[column]
     counted = {"unit": "author", "amount": None, "population": 300, "interval": None}
     assert (
-        eh.sources(df, source="source", **counted).findings.columns["chance"][0]
+        eh.sources(df, source="via", **counted).findings.columns["chance"][0]
         == eh.inequality(df, metrics="gini", **counted).findings.columns["chance"][0]
         < 1
     )

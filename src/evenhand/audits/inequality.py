@@ -141,15 +141,9 @@ def inequality(
 
 def _null(chance: str | None, prepared: Units, specs: Sequence[MetricSpec]) -> Null:
     """What decides by chance alone; None where the data do not tell."""
-    if chance not in ("auto", "events", "rows", None):
-        raise EvenhandError(f"chance={chance!r} is unknown. Pass 'events', 'rows', 'auto' or None.")
     read, may_be_known = prepared.log, prepared.everyone is not None and any(a.metric.has_chance for a in specs)
     if chance == "auto":
-        return "events" if may_be_known and read.weight is None and read.amounts[0].name is None else None
-    if chance is not None and read.weight is not None:
-        raise EvenhandError(
-            f"chance={chance!r} deals whole events, and weight={read.weight!r} weighs units. Pass chance=None."
-        )
+        return "events" if may_be_known and read.amounts[0].name is None else None
     return chance if may_be_known else None  # type: ignore[return-value]
 
 

@@ -83,10 +83,7 @@ OTHER_USERS = (
     extra=("protected", "versus", "p", "p_adjusted", "least", "most", "convention"),
     over="units",
     stands_for=OTHER_USERS,
-    null={
-        "item_gini": "with lists filled at random",
-        **dict.fromkeys(("exposure_tv", "exposure_kl"), "with user labels permuted"),
-    },
+    null={"item_gini": "with lists filled at random", "exposure_tv": "with user labels permuted"},
 )
 def recommender(
     call: Call,
