@@ -421,7 +421,9 @@ def test_ratios_far_apart_stand_on_a_log_axis_and_words_are_not_struck_through()
 def test_chance_levels_far_off_do_not_crowd_the_estimates():
     rng = np.random.default_rng(2)
     table = pl.DataFrame({"who": range(500), **{n: rng.pareto(0.6, 500).astype(int) for n in ("a", "b", "c")}})
-    found = eh.inequality(table, unit="who", amount=["a", "b", "c"], population=5_000, metrics="gini", rng=1)
+    found = eh.inequality(
+        table, unit="who", amount=["a", "b", "c"], population=5_000, metrics="gini", chance="events", rng=1
+    )
     assert (found.frame["estimate"] > 0.95).all()
     assert (found.frame["chance"] < 0.6).all()
     spec = picture(found.findings, "intervals")[1].panels[0].chart.to_dict()
