@@ -312,8 +312,8 @@ def nulls_of(rows: Mapping[str, Sequence[Any]], null: str | Mapping[str, str]) -
     {'gini': 'at equal rates'}
     """
     levels = zip(rows.get("metric", ()), rows.get("chance", ()), strict=False)
-    known = dict.fromkeys(str(metric) for metric, chance in levels if chance is not None and math.isfinite(chance))
-    texts = {m: null if isinstance(null, str) else null.get(re.split(r"\W", m)[0], "") for m in known}
+    levelled = dict.fromkeys(str(metric) for metric, chance in levels if chance is not None and math.isfinite(chance))
+    texts = {m: null if isinstance(null, str) else null.get(re.split(r"\W", m)[0], "") for m in levelled}
     return {metric: text for metric, text in texts.items() if text}
 
 

@@ -172,11 +172,11 @@ def gini_of_dealt_rows(rows: Spectrum, units: float, steps: int) -> float:
     for _ in range(int(max(1, min(steps // max(dealt, some), (1 << 20) // some) // at_once))):
         received = np.zeros((at_once, some))
         for amounts in received:
-            here = counts if some == units else rng.binomial(counts, some / units)
-            if len(values) * some < here.sum():
-                amounts += values @ rng.multinomial(here, np.full(some, 1 / some))
+            chosen = counts if some == units else rng.binomial(counts, some / units)
+            if len(values) * some < chosen.sum():
+                amounts += values @ rng.multinomial(chosen, np.full(some, 1 / some))
             else:
-                amounts += np.bincount(rng.integers(some, size=here.sum()), np.repeat(values, here), some)
+                amounts += np.bincount(rng.integers(some, size=chosen.sum()), np.repeat(values, chosen), some)
         received.sort(axis=1)
         differences.append(received @ (2 * np.arange(some) - some + 1.0))
     mean_difference = float(np.mean(differences)) * 2 / (some * (some - 1.0))

@@ -95,8 +95,8 @@ def _sources_in_words(findings: Findings, slices: dict[str, Parts], most: int = 
     of = f" of {number(total)}" if math.isfinite(total) else ""
     text = f"{f'For {where}, of' if where else 'Of'} the Gini index{of}, {listed}"
     marginals = rows.get("marginal", {}).values()
-    said = [claim.text for claim in findings.claims if any(claim.is_about(r) for r in marginals)]
-    return f"{text}. {said[-1]}." if said else f"{text}."
+    texts = [claim.text for claim in findings.claims if any(claim.is_about(r) for r in marginals)]
+    return f"{text}. {texts[-1]}." if texts else f"{text}."
 
 
 MEANING = {"within": "within groups", "between": "between groups", "overlap": "from overlapping ranges"}

@@ -98,8 +98,8 @@ def _sources(findings: Findings) -> Headline | None:
     if not by_slice:
         return None
     claim = next((claim for claim in by_slice.values() if claim.made), next(iter(by_slice.values())))
-    made = sum(claim.made for claim in by_slice.values())
-    if not made:
+    made_count = sum(claim.made for claim in by_slice.values())
+    if not made_count:
         return Headline(
             "No source stands out."
             if len(by_slice) == 1
@@ -110,7 +110,7 @@ def _sources(findings: Findings) -> Headline | None:
         return Headline(f"{claim.text}.")
     show = FORMATS["per_1_percent"]
     text = f"{claim.text}: 1% more {word(findings, 'amount', 'of it')} from there would raise the Gini index by {show(row['estimate'])}"
-    text += f"; one source stands out in {made:,} of {len(by_slice):,} slices" if len(by_slice) > 1 else ""
+    text += f"; one source stands out in {made_count:,} of {len(by_slice):,} slices" if len(by_slice) > 1 else ""
     return Headline(f"{text}.", interval(row, confidence_level(findings), show), row=row)
 
 
