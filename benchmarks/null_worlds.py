@@ -66,6 +66,19 @@ def inequality(rng: np.random.Generator) -> eh.Result:
     return eh.inequality(table, unit="unit", amount="amount", population=None, by="slice", rng=int(rng.integers(1e9)))
 
 
+def criteria(rng: np.random.Generator) -> eh.Result:
+    """Slices of units that are drawn alike, held against the paper's criteria."""
+    n, k = sizes(rng), int(rng.integers(2, 21))
+    table = pl.DataFrame(
+        {
+            "unit": np.arange(n * k),
+            "slice": np.repeat(np.arange(k), n).astype(str),
+            "amount": np.concatenate(_alike(rng, n, k)),
+        }
+    )
+    return eh.criteria(table, unit="unit", amount="amount", population=None, by="slice", rng=int(rng.integers(1e9)))
+
+
 def _alike(rng: np.random.Generator, n: int, k: int) -> list[np.ndarray]:
     """`k` samples of one law."""
     whole = amounts(rng, n * k)
@@ -273,6 +286,7 @@ WORLDS: dict[str, World] = {
     "recommender": recommender,
     "compare, two systems": compare_systems,
     "agreement": agreement,
+    "criteria": criteria,
 }
 
 

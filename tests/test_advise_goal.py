@@ -39,3 +39,11 @@ def test_advice_read_back_has_the_same_columns(tmp_path):
     said = eh.advise(balance="low", bias="low")
     said.to_json(tmp_path / "advice.json")
     assert eh.read.result(tmp_path / "advice.json").frame.equals(said.frame)
+
+
+def test_reasons_cite_the_paper_as_its_opinion_and_say_where_the_rerun_differs():
+    reasons = eh.advise(balance="low", bias="high").frame["reason"].to_list()
+    assert "Table 5 of the paper" in reasons[0]
+    assert "Our rerun of its simulation differs: nDKL rises more there" in reasons[0]
+    assert "12 to 33%, nDD in 71 to 88%" in reasons[1]
+    assert not any("hardly" in reason for reason in reasons)

@@ -258,3 +258,32 @@ def test_small_slices_are_left_out_and_counted():
 def test_a_table_without_rows_is_refused():
     with pytest.raises(eh.EvenhandError, match="no rows"):
         eh.criteria(events().clear(), **CALL)
+
+
+def slices_of(k, n, spread, seed):
+    rng = np.random.default_rng(seed)
+    amounts = np.exp(rng.normal(size=(k, n)) * np.asarray(spread)[:, None])
+    return pl.DataFrame(
+        {"author": np.arange(k * n), "slice": np.repeat(np.arange(k), n).astype(str), "views": amounts.ravel()}
+    )
+
+
+def test_a_wide_range_over_many_slices_that_are_alike_is_undecided_and_no_claim():
+    alike = slices_of(20, 60, [1.0] * 20, 3)
+    found = eh.criteria(
+        alike, unit="author", amount="views", population=None, by="slice", metrics="gini", draws=99, rng=1
+    )
+    measured = {r["criterion"]: r for r in found.findings.rows()}
+    assert measured["effect"]["value"] > 3  # medium by the cut-off, which many slices reach by chance
+    assert measured["effect"]["measured"] == measured["dynamic_range"]["measured"] == "undecided"
+    assert not any(c.made for c in found.claims)
+    assert "undecided" in found.headline
+
+
+def test_slices_that_differ_are_claimed_to():
+    planted = slices_of(2, 300, [0.5, 1.5], 3)
+    found = eh.criteria(
+        planted, unit="author", amount="views", population=None, by="slice", metrics="gini", draws=99, rng=1
+    )
+    assert found.claims[0].made
+    assert next(r for r in found.findings.rows() if r["criterion"] == "effect")["measured"] == "high"

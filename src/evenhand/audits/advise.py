@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -12,6 +14,7 @@ from evenhand.audits.declare import Call, audit, log
 from evenhand.audits.parameters import Labels, Rankings, Seed, TableOrColumn, TableOrColumns
 from evenhand.audits.prefix import protected_labels
 from evenhand.cards import REGISTRY, Between
+from evenhand.claims import Candidate, decide, direction_of
 from evenhand.errors import EvenhandError
 from evenhand.intervals.orders import random_order_of
 from evenhand.labels import Unknown
@@ -118,9 +121,9 @@ def advise(
         raise EvenhandError("group is not given. Name the column of labels, so that their balance can be read off.")
     else:
         situation, facts, backend = _situation_of(table, group, protected, unknown, balance, bias, roles)
-    columns = _advise_prefix(situation, call.seed)
+    columns, claims = _advise_prefix(situation, call.seed)
     facts |= {"thresholds_of_balance": list(EDGES), "bias_in_simulation": ALPHAS}
-    return call.result(columns, backend=backend, facts=facts)
+    return call.result(columns, backend=backend, facts=facts, claims=claims)
 
 
 def _situation_of(
@@ -158,34 +161,41 @@ def _situation_of(
 def advice_for(s: Situation) -> Advice:
     """Advice on prefix metrics."""
     if s.viewpoints > 2:
-        mild = " Read it with care where bias is mild (section 5.2 of the paper)." if s.bias in (None, "low") else ""
+        mild = ""
+        if s.bias in (None, "low"):
+            mild = f" The paper (section 5.2) advises care where bias is mild; {STUDY}, it stands out in 6 to 13%."
         return [
             ("ndjs", "recommended", f"the only one of the four that compares all viewpoints at once.{mild}"),
             ("ndd", "with care", "answers for one viewpoint only; name it with protected= if there is one to protect."),
-            ("ndkl", "with care", "answers for one viewpoint only, like nDD; tells severe bias apart better."),
+            ("ndkl", "with care", "answers for one viewpoint only, like nDD."),
             ("ndr", "avoid", NDR),
         ]
     first = TABLE_5[s.balance or "low", s.bias or "low"]
     second = "ndkl" if first == "ndd" else "ndd"
-    cell = (
-        f"Table 5 of the paper (Draws et al. 2020), {s.balance or 'unstated'} balance and {s.bias or 'unstated'} bias"
+    cell = f"{s.balance or 'unstated'} balance and {s.bias or 'unstated'} bias"
+    why = f"named for {cell} by Table 5 of the paper (Draws et al. 2020)."
+    other = REFUTED.get((s.balance, s.bias))
+    against = f" Our rerun of its simulation differs: {other} rises more there." if other else ""
+    unstated = (
+        "" if s.bias and s.balance else " What is not stated counts as low; Table 5 names nDD in six of nine cells."
     )
-    why = {
-        "ndd": "its values differ most where bias is mild",
-        "ndkl": "it tells severe bias apart better, where the sides are balanced enough",
-    }
-    first_why = why[first]
-    if first == "ndd" and s.bias in ("medium", "high"):
-        first_why = "with sides so unequal it keeps telling biases apart, where nDKL hardly moves"
-    unstated = "" if s.bias and s.balance else " What is not stated counts as low; nDD is right in six of nine cells."
     only_bound = "works for two sides too, but its normaliser is a bound: not comparable with the others."
     return [
-        (first, "recommended", f"{cell}: {first_why}.{unstated}"),
-        (second, "second opinion", f"{why[second]}."),
+        (first, "recommended", f"{why}{against}{unstated}"),
+        (second, "second opinion", OPINIONS[second]),
         ("ndjs", "with care", only_bound),
         ("ndr", "avoid", NDR),
     ]
 
+
+STUDY = "in our rerun of its simulation, at a bias of 0.2 on lists of 700 (evenhand study viewpoints)"
+REFUTED: dict[tuple[Degree | None, Degree | None], str] = {("low", "high"): "nDKL", ("high", "medium"): "nDD"}
+"""Cells of Table 5 that the rerun does not bear out: (balance, bias) -> the metric that rises more."""
+OPINIONS = {
+    "ndd": f"the paper prefers it where bias is mild; {STUDY}, it stands out from random orders in 71 to 88%, nDKL in 12 to 33%.",
+    "ndkl": f"the paper prefers it for severe bias and balanced sides; {STUDY}, it stands out from random orders in 12 to 33%, "
+    "nDD in 71 to 88%.",
+}
 
 NDR = (
     "the paper's section 5.1 favours it for a small disadvantaged group and then rules it out altogether; its normaliser is no maximum, "
@@ -193,25 +203,46 @@ NDR = (
 )
 
 
-def _advise_prefix(s: Situation, seed: int) -> Points:
-    """The prefix metrics, the recommended one first, each with its reason and power."""
+def _advise_prefix(s: Situation, seed: int) -> tuple[Points, list[Candidate]]:
+    """The prefix metrics, the recommended one first, each with its reason and power; and which finds bias more often."""
     log.info("weighing the metrics")
     rows = []
     for name, advice, reason in advice_for(s):
         symbol = REGISTRY[name].card.symbol
         rows.append([name, symbol, advice, *_chance_and_power(name, s, seed), f"{symbol}: {reason}"])
     columns = as_columns(("metric", "symbol", "advice", "chance", "found", "reason"), rows)
-    symbols, power = columns["symbol"], columns["found"]
-    best = int(np.nanargmax(power)) if not np.isnan(power).all() else 0
-    if best and power[best] > power[0] + 0.05:  # clearly more often, as 400 simulated lists can tell
-        shares = f"{100 * power[best]:.0f}% against {100 * power[0]:.0f}%"
-        columns["reason"][best] += (
-            f" On lists like yours it stands out from random orders more often than {symbols[0]} ({shares})."
+    candidates = _power_claims(columns["metric"], columns["symbol"], columns["found"])
+    for i, claim in enumerate(decide(candidates, 0.95), 1):
+        columns["reason"][i] += f" {claim.text}." if claim.made else ""
+    return columns, candidates
+
+
+def _power_claims(metrics: Sequence[str], symbols: Sequence[str], power: Sequence[float]) -> list[Candidate]:
+    """Whether each further metric finds bias more or less often than the recommended one, in as many simulated lists."""
+    first, candidates = power[0], []
+    for metric, symbol, share in zip(metrics[1:], symbols[1:], power[1:], strict=True):
+        pooled = (first + share) / 2
+        error = math.sqrt(2 * pooled * (1 - pooled) / (2 * LISTS))
+        p = (
+            math.erfc(abs(share - first) / error / math.sqrt(2))
+            if error > 0
+            else math.nan
+            if math.isnan(pooled)
+            else 1.0
         )
-    return columns
+        shares = f"({100 * share:.0f}% against {100 * first:.0f}%)"
+        way = "more" if share > first else "less"
+        text = f"On lists like yours it stands out from random orders {way} often than {symbols[0]} {shares}"
+        otherwise = f"on lists like yours {symbol} and {symbols[0]} stand out about as often {shares}"
+        candidates.append(Candidate(p, direction_of(share - first), text, otherwise, metric))
+    return candidates
 
 
-def _chance_and_power(metric: str, s: Situation, seed: int, lists: int = 400) -> tuple[float, float]:
+LISTS = 400
+"""Lists that are simulated with each sign of a bias."""
+
+
+def _chance_and_power(metric: str, s: Situation, seed: int, lists: int = LISTS) -> tuple[float, float]:
     """Chance level of a typical list, and how often one with the expected bias exceeds it."""
     p = s.placement
     if p is None or (TEMPLATES[metric](p).difference.sided and p.protected is None):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,12 +17,14 @@ from evenhand.audits.declare import Call, audit, log
 from evenhand.audits.parameters import Columns, Count, Metrics, Seed, Table, Takes
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
+from evenhand.claims import Candidate, decide
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.intervals.spectra import WIDE
 from evenhand.metrics.criteria import CRITERIA, PUBLISHED, Fact, theoretical, worst
 from evenhand.results import Result
 from evenhand.sources.logs import NanPolicy
 from evenhand.streams import stream
+from evenhand.tallies.ragged import Ints
 from evenhand.tallies.slices import Label
 from evenhand.tallies.spectrum import Spectrum
 
@@ -29,6 +33,7 @@ COLUMNS = ("metric", "criterion", "measured", "value", "published", "note")
 ORDER = ("population", "adjustable", "scale", "subgroups", "transfer", "zeros", "user", "interpretable", "stable",
          "undefined_draws", "effect", "dynamic_range")  # fmt: skip
 LEVELS = ("low", "medium", "high")
+UNDECIDED = "undecided"
 CUTOFFS: dict[str, tuple[float, float]] = {
     "stable": (0.1, 0.02),
     "undefined_draws": (0.05, 0.0),
@@ -80,7 +85,8 @@ def criteria(
     `adjustable` (a parameter moves it one way), `subgroups` (an exact identity in subgroups), `transfer` (a gift from a
     richer to a poorer unit), `zeros` (as many units again with nothing). By resampling: `stable` (coefficient of
     variation, `value`, and share of undefined draws) and, with slices, `effect` (range over slices in pooled standard
-    errors, and the dynamic range: largest over smallest). `user` and `interpretable` are judgement and not measured.
+    errors, and the dynamic range: largest over smallest). Above low they are
+    `undecided` unless slices differ significantly (Holm over metrics). `user` and `interpretable` are judgement and not measured.
     `published` is the judgement of the paper's Table 2.
 
     Parameters
@@ -110,10 +116,15 @@ def criteria(
     large = [(label, s) for label, s in slices if s.receivers >= call.min_units]
     if not large:
         raise EvenhandError(f"No slice has min_units={min_units} units. Lower it, or slice by fewer columns.")
-    rows: list[tuple[Any, ...]] = []
+    measured = []
     for n, a in enumerate(specs, 1):
         log.info("checking %s: metric %s of %s", a.text, n, len(specs))
-        rows += _rows(a, _facts(a, large, limits, draws, call.seed))
+        measured.append(_facts(a, large, limits, draws, call.seed))
+    ps = _p_of_ranges(specs, large, draws, call.seed)
+    claims = [_claim(a, facts["effect"], p) for a, facts, p in zip(specs, measured, ps, strict=True)]
+    rows: list[tuple[Any, ...]] = []
+    for a, by_criterion, claim in zip(specs, measured, decide(claims, call.interval.level), strict=True):
+        rows += _rows(a, by_criterion if claim.made else _untold(by_criterion))
     facts = {
         "population": prepared.population_words, "slices": len(large), "slices_left_out": len(slices) - len(large),
         "theoretical_criteria_on": f"the {min(len(large), MOST_SLICES)} largest slices",
@@ -122,7 +133,7 @@ def criteria(
     words = {"unit": unit or "row", "amount": "rows" if amount is None else str(amount)}
     return call.result(
         as_columns(COLUMNS, rows), backend=read.backend, read=read.rows, dropped=read.dropped, words=words, facts=facts,
-        hides=len(large) < len(slices),
+        hides=len(large) < len(slices), claims=claims,
     )  # fmt: skip
 
 
@@ -171,6 +182,69 @@ def _facts(
     return facts | {name: Fact(name, None, note="judgement") for name in ("user", "interpretable")}
 
 
+MOST_UNITS = 200_000
+"""Units up to which slices are permuted: a few seconds."""
+
+
+def _p_of_ranges(
+    specs: Sequence[MetricSpec], slices: list[tuple[Label, Spectrum]], draws: int, seed: int
+) -> list[float]:
+    """For each metric, how often units permuted between slices lie as far apart; NaN where there are too many of them.
+
+    The larger p of amounts as they are (exact where slices are drawn alike) and relative to the mean of their slice (slices
+    may differ in volume; by itself that gave 22% false claims with heavy tails).
+    """
+    sizes = [int(s.units) for _, s in slices]
+    if len(slices) < 2 or min(sizes) < 2 or sum(sizes) > MOST_UNITS:
+        return [math.nan] * len(specs)
+    draws = max(draws, 40 * len(specs))  # so that the smallest p is small enough after Holm
+    plain = [np.repeat(s.values, s.counts.astype(np.int64)) for _, s in slices]
+    ps = [
+        _p_of_permuted(specs, amounts, np.cumsum([0, *sizes]), draws, stream(seed, "criteria slices"))
+        for amounts in (plain, [x / (x.mean() or 1.0) for x in plain])
+    ]
+    return [max(pair) for pair in zip(*ps, strict=True)]
+
+
+def _p_of_permuted(
+    specs: Sequence[MetricSpec], slices: Sequence[Floats], starts: Ints, draws: int, rng: np.random.Generator
+) -> list[float]:
+    """For each metric, how often the range over slices is reached with their amounts permuted."""
+    amounts = np.concatenate(slices)
+    at_once = max(1, 2**22 // len(amounts))
+    values = np.empty((len(specs), draws + 1, len(slices)))
+    for first in range(0, draws + 1, at_once):
+        dealt = rng.permuted(np.tile(amounts, (min(at_once, draws + 1 - first), 1)), axis=1)
+        if first == 0:
+            dealt[0] = amounts  # the slices as they are
+        for i, (start, stop) in enumerate(pairwise(starts)):
+            part = np.sort(dealt[:, start:stop])
+            spectrum = Spectrum(part, np.broadcast_to(1.0, part.shape))
+            values[:, first : first + len(dealt), i] = [a.on(spectrum) for a in specs]
+    with np.errstate(invalid="ignore"):
+        ranges = values.max(2) - values.min(2)
+    reached = (ranges[:, 1:] >= ranges[:, :1] - 1e-12).sum(1)
+    p = (1 + reached) / (1 + np.isfinite(ranges[:, 1:]).sum(1))
+    return [float(x) for x in np.where(np.isfinite(ranges[:, 0]), p, np.nan)]
+
+
+def _claim(a: MetricSpec, effect: Fact, p: float) -> Candidate:
+    """Whether a metric differs between the slices."""
+    size = "" if effect.value is None else f", {effect.value:.3g} pooled standard errors apart at most"
+    return Candidate(
+        p, "differs", f"{a.text} differs between slices{size}", f"no significant difference of {a.text} between slices", a.text,
+        where={"criterion": "effect"},
+    )  # fmt: skip
+
+
+def _untold(facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    """Facts of a metric that does not differ significantly between slices: an effect above low is undecided."""
+    return {
+        name: replace(f, measured=UNDECIDED) if name in ("effect", "dynamic_range") and f.measured in LEVELS[1:] else f
+        for name, f in facts.items()
+    }
+
+
 def _stability(drawn: Floats, limits: dict[str, tuple[float, float]]) -> tuple[Fact, Fact]:
     """Coefficient of variation over draws at the median slice, and the share of undefined draws."""
     defined = np.isfinite(drawn)
@@ -178,10 +252,12 @@ def _stability(drawn: Floats, limits: dict[str, tuple[float, float]]) -> tuple[F
     several = [row[ok] for row, ok in zip(drawn, defined, strict=True) if ok.sum() > 1 and row[ok].any()]
     spread = [values.std() / abs(values.mean()) for values in several]
     wobble = float(np.median(spread)) if spread else math.nan
-    gaps = Fact("undefined_draws", _level(undefined, limits["undefined_draws"]), undefined)
+    error = math.sqrt(undefined * (1 - undefined) / drawn.size)
+    gaps = Fact("undefined_draws", _level(undefined, limits["undefined_draws"], error), undefined)
     if math.isnan(wobble):
         return Fact("stable", "low" if undefined else "high", wobble), gaps
-    return Fact("stable", _lower(_level(wobble, limits["stable"]), str(gaps.measured)), wobble), gaps
+    error = wobble / math.sqrt(2 * drawn.shape[1])  # of a standard deviation over so many draws
+    return Fact("stable", _lower(_level(wobble, limits["stable"], error), str(gaps.measured)), wobble), gaps
 
 
 def _effect(estimates: Floats, drawn: Floats, limits: dict[str, tuple[float, float]]) -> tuple[Fact, Fact]:
@@ -200,14 +276,23 @@ def _effect(estimates: Floats, drawn: Floats, limits: dict[str, tuple[float, flo
     return Fact("effect", _lower(_level(gap, limits["effect"]), str(wide.measured)), float(gap)), wide
 
 
-def _level(value: float, limits: tuple[float, float]) -> str:
-    """Low, medium or high; a falling pair of limits means that less is better."""
+def _level(value: float, limits: tuple[float, float], error: float = 0.0) -> str:
+    """Low, medium or high; a falling pair of limits means that less is better.
+
+    Undecided where draws leave the value (two of its Monte Carlo errors either way) on both sides of a limit.
+
+    >>> _level(0.05, (0.1, 0.02), 0.01), _level(0.09, (0.1, 0.02), 0.01)
+    ('medium', 'undecided')
+    """
     sign = -1 if limits[0] > limits[1] else 1
-    return LEVELS[sum(sign * value >= sign * limit for limit in limits)]
+    levels = {sum(sign * v >= sign * limit for limit in limits) for v in (value - 2 * error, value + 2 * error)}
+    return LEVELS[levels.pop()] if len(levels) == 1 else UNDECIDED
 
 
 def _lower(first: str, second: str) -> str:
-    return LEVELS[min(LEVELS.index(first), LEVELS.index(second))]
+    """The lower of two levels; undecided where one is, unless the other is the lowest."""
+    order = (LEVELS[0], UNDECIDED, *LEVELS[1:])
+    return order[min(order.index(first), order.index(second))]
 
 
 def _rows(a: MetricSpec, facts: Mapping[str, Fact]) -> list[tuple[Any, ...]]:

@@ -135,10 +135,13 @@ def _decompose(findings: Findings) -> Headline | None:
 
 @headline("criteria")
 def _criteria(findings: Findings) -> Headline | None:
-    """How many published judgements of the metrics these data contradict."""
+    """How many published judgements of the metrics were measured on these data, and how many came out the same."""
     both = [r for r in findings.rows() if r.get("published") and r.get("measured")]
     if not both:
         return None
-    odd = [r for r in both if r["measured"] != r["published"]]
-    first = f", first {odd[0]['metric']}: {str(odd[0]['criterion']).replace('_', ' ')}" if odd else ""
-    return Headline(f"These data contradict {len(odd):,} of {len(both):,} published judgements{first}.")
+    same = sum(r["measured"] == r["published"] for r in both)
+    undecided = sum(r["measured"] == "undecided" for r in both)
+    return Headline(
+        f"{len(both):,} judgements of the paper were measured on these data: {same:,} come out the same, "
+        f"{len(both) - same - undecided:,} otherwise, {undecided:,} undecided."
+    )
