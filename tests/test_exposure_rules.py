@@ -635,7 +635,7 @@ def test_taking_every_item_once_gives_the_same_sums_as_the_engine(soft, systems)
     metrics = ["awrf", "eel", "eer"] if soft else ["awrf", "log_rur", "eel"]
     asked, labels = parse_exposure_metrics(metrics, None, "relevant"), opened.labels.labels
     sizes = opened.group_sizes(unknown=False)
-    sums, _, crossed = add_up(opened, asked, labels, chance=False, resample_items=True)
+    sums, _, crossed = add_up(opened, asked, labels, resample_items=True)
     ((again, counted),) = crossed.drawn(sums, np.ones((crossed.items, 1)))
     np.testing.assert_allclose(counted, sizes)
     for name in ("items", "worth", "relevant"):

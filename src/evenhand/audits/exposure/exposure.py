@@ -255,17 +255,14 @@ def _tally(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Ca
     policy = _sides(labels, few.side(protected), few.side(versus), unknown, specs)
     _refuse_many(tables.view.rankings, len(labels), specs, draws_wanted(call.interval))
     log.info("adding up exposure")
-    chance = call.arguments["chance"]
-    sums, by_item, crossed = measures.add_up(
-        tables, specs, labels, chance=chance, resample_items=_resamples_items(call)
-    )
+    sums, by_item, crossed = measures.add_up(tables, specs, labels, resample_items=_resamples_items(call))
     unlabelled_items = round(float(sums.items[:, -1].sum()))
     if unknown == "raise" and unlabelled_items:
         raise EvenhandError(
             f"{unlabelled_items:,} ranked items have no group. Add them to groups, or pass unknown='drop' or 'group'."
         )
     placement = measures.placement_of(tables, sums, policy) if any(a.placed for a in specs) else None
-    simulated = chance and tables.engine.has_rows and bool(policy.labels)
+    simulated = call.arguments["chance"] and tables.engine.has_rows and bool(policy.labels)
     simulated = simulated and any(a.in_random_order == "drawn" for a in specs)
     lists = measures.lists_by_slice(tables, sums, specs, call.seed) if simulated else None
     return _Tallied(tables, specs, ExposureTallies(sums, policy, sizes, placement, by_item, lists, crossed), few)
@@ -319,7 +316,7 @@ def _refuse_many(
     most_numbers: int = 1_000_000_000, most_products: int = 200_000_000_000,
 ) -> None:  # fmt: skip
     """Refuse so many groups that sums exceed 8 GB or draws half a minute: ids taken for groups."""
-    if rankings * (groups + 1) * measures.required_by(specs, chance=True).arrays > most_numbers:
+    if rankings * (groups + 1) * measures.required_by(specs).arrays > most_numbers:
         raise EvenhandError(
             f"{rankings:,} rankings times {groups:,} groups are too many to hold. Use broader groups, or slice the rankings."
         )

@@ -148,8 +148,8 @@ def _refuse_bad_target(spec: ExposureMetricSpec) -> None:
         )
 
 
-def required_by(metrics: Sequence[ExposureMetricSpec], *, chance: bool) -> RequiredSums:
-    """The sums that these metrics, and their chance levels where asked for, need."""
+def required_by(metrics: Sequence[ExposureMetricSpec]) -> RequiredSums:
+    """The sums that these metrics and their chance levels need: one query, whether or not chance is asked for."""
     summed = [a for a in metrics if not a.placed]
     specs = tuple(dict.fromkeys(a.browsing for a in summed))
     return RequiredSums(
@@ -157,7 +157,7 @@ def required_by(metrics: Sequence[ExposureMetricSpec], *, chance: bool) -> Requi
         gained=frozenset(a.browsing for a in summed if "gains" in a.reads),
         due=frozenset(a.browsing for a in summed if "dues" in a.reads),
         items=frozenset(a.browsing for a in summed if a.norms == "item"),
-        squared=frozenset(a.browsing for a in summed if chance and a.needs(Exposure) and a.in_random_order == "exact"),
+        squared=frozenset(a.browsing for a in summed if a.needs(Exposure) and a.in_random_order == "exact"),
         scores=any(a.needs(Amortised) for a in summed),
         judged=any("relevance" in a.metric.reads(**a.params) or a.target == "relevant" for a in summed),
     )
@@ -186,10 +186,10 @@ class ExposureTallies:
 
 
 def add_up(
-    tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], labels: Label, *, chance: bool, resample_items: bool
+    tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], labels: Label, *, resample_items: bool
 ) -> tuple[GroupExposure, dict[tuple[AttentionSpec, bool], ItemAttention], CrossedSums | None]:
     """Sums by group, attention by item, and the sums by item where items are resampled."""
-    required = required_by(specs, chance=chance)
+    required = required_by(specs)
     sums, judged = GroupExposure.from_rankings(tables, required, labels), None
     if tables.judged is not None and required.judged:
         judged = JudgedRequests.from_rankings(tables, sums, required)
