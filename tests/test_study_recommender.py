@@ -1,12 +1,15 @@
 """The recommender study: four recommenders whose bias is known, and what the measures make of them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import evenhand as eh
 from evenhand.cli import main
 from evenhand.errors import EvenhandError
-from evenhand.studies.recommender import MISSES, SHOWN, study
+from evenhand.studies.recommender import MISSES, SHOWN, Measured, _alike, _claims_on_groups, _claims_on_items, study
+from evenhand.studies.study import Replicates
 from evenhand.synthetic.catalogue import RECOMMENDERS, catalogue
 
 
@@ -81,3 +84,39 @@ def test_too_small_a_catalogue_is_refused():
 def test_the_same_seed_makes_the_same_catalogue():
     one, two = catalogue(50, 40, rng=5), catalogue(50, 40, rng=5)
     np.testing.assert_array_equal(one.scores["debiased"], two.scores["debiased"])
+
+
+def planted(values, precision):
+    """Measures that are the same in every batch."""
+    base = {name: dict.fromkeys(SHOWN, 1.0) for name in RECOMMENDERS}
+    rows = {
+        name: {m: {"estimate": values.get((m, name), v), "chance": 0.1, "units": 9} for m, v in by.items()}
+        for name, by in base.items()
+    }
+    return Replicates(Measured(rows, precision), [Measured(rows, precision)] * 4)
+
+
+def test_every_verdict_says_no_in_a_planted_world():
+    served = {name: {"majority": 0.2, "minority": 0.6} for name in RECOMMENDERS}  # the minority is served better
+    served["debiased"] = {"majority": 0.9, "minority": 0.9}
+    values = {
+        ("item_gini", "debiased"): 2.0, ("item_gini", "popularity"): 0.5, ("recommendation_popularity", "debiased"): 0.5, ("exposure_entropy", "popularity"): 3.0,
+        ("aggregate_diversity", "random"): 2.0, ("precision_ratio", "popularity"): 0.5, ("precision_ratio", "debiased"): 1.5,
+    }  # fmt: skip
+    results = {name: SimpleNamespace(shown=np.ones((3, 4))) for name in RECOMMENDERS}
+    reverse = planted(values, served)
+    worse = {name: {"majority": 0.9, "minority": 0.1} for name in RECOMMENDERS}
+    same = planted({("mad", "popularity"): 0.0, ("exposure_tv", "personal"): 0.9}, worse)
+    worlds = [
+        _claims_on_groups(reverse),
+        _claims_on_groups(same),
+        _claims_on_items(reverse, results),
+        [_alike(300, 1, apart=0.9)],
+    ]
+    told = {c.statement for claims in worlds for c in claims if c.holds is False}
+    asked = {c.statement for claims in worlds for c in claims}
+    assert asked - told == set()
+
+
+def test_groups_that_are_alike_are_said_to_differ_in_nothing():
+    assert _alike(200, 2).holds
