@@ -4,7 +4,6 @@
 """
 
 import pytest
-
 from benchmarks.null_worlds import WORLDS, count
 
 
