@@ -138,8 +138,8 @@ class PermutedPair:
         """The lists of these users under permuted labels."""
         if self.labels is None:
             return None
-        own = lists if len(self.users) == len(lists) else lists.take(self.users)
-        return ResampledLists(((own, self.labels),))
+        chosen = lists if len(self.users) == len(lists) else lists.take(self.users)
+        return ResampledLists(((chosen, self.labels),))
 
     def p_of_distance(self, estimate: float, draws: Floats) -> float:
         """How often permuted labels give at least this distance; beyond all draws, a bound from their spread.

@@ -115,9 +115,9 @@ def fairness(rows: Sequence[Mapping[str, Any]]) -> Floats:
         np.array([np.nan if row.get(name) is None else row[name] for row in rows], dtype=np.float64) for name in names
     )
     better = rows[0]["better"] if rows else ""
-    known = chances[~np.isnan(estimates)]
+    defined = chances[~np.isnan(estimates)]
     # beyond nine digits they differ by rounding only
-    if np.isnan(known).any() or len({f"{chance:.9g}" for chance in known}) < 2:
+    if np.isnan(defined).any() or len({f"{chance:.9g}" for chance in defined}) < 2:
         return oriented(estimates, better, ideals)
     return np.where(np.isclose(estimates, chances, rtol=1e-9), -np.inf, oriented(estimates - chances, better, 0.0))
 

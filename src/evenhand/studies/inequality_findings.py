@@ -70,10 +70,10 @@ def replicates(by_unit: ByUnit, seed: int) -> Replicates[Numbers]:
         numbers: dict[Key, float] = {}
         for (role, name), x in columns.items():
             order = orders[role, name]
-            kept = order[batch[order] != left_out]
-            numbers |= {(metric, f"{role} {name}"): value for metric, value in _numbers(x[kept]).items()}
+            units = order[batch[order] != left_out]
+            numbers |= {(metric, f"{role} {name}"): value for metric, value in _numbers(x[units]).items()}
             if role == "source" and followers is not None:
-                size = followers[kept][x[kept] > 0]
+                size = followers[units][x[units] > 0]
                 numbers["mean followers", f"source {name}"] = float(size.mean()) if len(size) else math.nan
                 is_spread = len(size) > 0 and size.sum() > 0
                 numbers["gini of followers", f"source {name}"] = eh.metrics.gini(size) if is_spread else math.nan
@@ -322,16 +322,20 @@ def ratios_need_impressions(m: Measures) -> tuple[str, bool | None]:
 def metrics_agree(m: Measures) -> tuple[str, bool | None]:
     order = _defined(values(m.types, GINI, "amount"))
     pairs = list(itertools.combinations(order, 2))
-    told = [(a, b) for a, b in pairs if m.above((GINI, f"kind {a}"), (GINI, f"kind {b}"), of=len(pairs)) is not None]
-    if not told:
+    separated = [
+        (a, b) for a, b in pairs if m.above((GINI, f"kind {a}"), (GINI, f"kind {b}"), of=len(pairs)) is not None
+    ]
+    if not separated:
         return "the Gini index tells no two types apart", None
     others = {}
     for metric in FAMILIES[1:]:
         by_type = values(m.types, metric, "amount")
-        others[metric] = sum((order[a] - order[b]) * (by_type[a] - by_type[b]) > 0 for a, b in told) / len(told)
+        others[metric] = sum((order[a] - order[b]) * (by_type[a] - by_type[b]) > 0 for a, b in separated) / len(
+            separated
+        )
     worst = min(others, key=lambda k: others[k])
     agreement = f"{others[worst]:.0%} ({worst}) to {max(others.values()):.0%}"
-    measured = f"{len(told)} of {len(pairs)} pairs told apart; as by the Gini index: {agreement}"
+    measured = f"{len(separated)} of {len(pairs)} pairs told apart; as by the Gini index: {agreement}"
     return measured, others[worst] >= AGREEMENT
 
 

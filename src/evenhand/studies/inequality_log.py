@@ -95,11 +95,11 @@ class Log:
     def by_unit(self) -> ByUnit:
         """What everyone got, by kind and by source of the first amount, and their followers."""
         kinds = [*self.amounts, *([] if self.later is None else [self.later])]
-        known = self.table.drop_nulls(self.unit)
-        followers = [pl.col(self.followers).max()] if self.followers in known.columns else []
-        totals = known.group_by(self.unit).agg(pl.col(kinds).sum(), *followers)
+        with_unit = self.table.drop_nulls(self.unit)
+        followers = [pl.col(self.followers).max()] if self.followers in with_unit.columns else []
+        totals = with_unit.group_by(self.unit).agg(pl.col(kinds).sum(), *followers)
         if isinstance(self.everyone, pl.DataFrame):
-            people = self.everyone.with_columns(pl.col(self.unit).cast(known.schema[self.unit]))
+            people = self.everyone.with_columns(pl.col(self.unit).cast(with_unit.schema[self.unit]))
             if followers and self.followers in people.columns:
                 people = people.drop(str(self.followers))
             totals = people.join(totals, on=self.unit, how="left")
@@ -117,7 +117,9 @@ class Log:
             place = totals.select(self.unit).with_row_index("place")
             for source in self.sources:
                 part = (
-                    known.filter(pl.col(str(self.source)) == source).group_by(self.unit).agg(pl.col(self.first).sum())
+                    with_unit.filter(pl.col(str(self.source)) == source)
+                    .group_by(self.unit)
+                    .agg(pl.col(self.first).sum())
                 )
                 sources[str(source)] = (
                     place.join(part, on=self.unit, how="left").sort("place")[self.first].fill_null(0).to_numpy()

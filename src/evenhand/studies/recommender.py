@@ -135,12 +135,12 @@ def _audit(drawn: eh.synthetic.Catalogue, name: str, seed: int, metrics: Sequenc
     )  # fmt: skip
 
 
-def _measured(drawn: eh.synthetic.Catalogue, kept: Any, results: Mapping[str, eh.Result] | None = None) -> Measured:
+def _measured(drawn: eh.synthetic.Catalogue, users: Any, results: Mapping[str, eh.Result] | None = None) -> Measured:
     """The measures on some of the users, from results where there are any."""
-    groups = np.array(drawn.groups)[kept]
+    groups = np.array(drawn.groups)[users]
     rows, precision = {}, {}
     for name in RECOMMENDERS:
-        scores, relevant = drawn.scores[name][kept], drawn.relevant[kept]
+        scores, relevant = drawn.scores[name][users], drawn.relevant[users]
         result = results[name] if results is not None else eh.recommender(
             scores, user_groups=groups.tolist(), versus="majority", protected="minority", relevant=relevant, top=TOP, metrics=SHOWN,
             interval=None, chance=None,

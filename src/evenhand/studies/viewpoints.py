@@ -125,7 +125,7 @@ def _point(metric: str, p: Placement, random_orders: dict[str, Random], seed: in
     values, chance = template.values(p), random_orders[metric]
     hits, batch = values > chance.cut, np.arange(len(values)) % min(BATCHES, len(values))
     rest = [batch != k for k in range(batch.max() + 1)] if len(values) > 1 else []
-    without = (Point(float(values[kept].mean()), chance.mean, float(hits[kept].mean())) for kept in rest)
+    without = (Point(float(values[mask].mean()), chance.mean, float(hits[mask].mean())) for mask in rest)
     return Point(float(values.mean()), chance.mean, float(hits.mean()), tuple(without))
 
 

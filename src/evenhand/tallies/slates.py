@@ -275,8 +275,8 @@ class Judged(Gained):
     @classmethod
     def from_arrays(cls, gains: Any, *, judgments: Any = None, attention: Any = "log(offset=1)") -> Judged:  # type: ignore[override]
         """One list: the relevance at each rank, and that of all judged items where there are more."""
-        one = Gained.from_arrays(gains, candidates=judgments, attention=attention)
-        return cls(one.gained, one.ideal)
+        gain = Gained.from_arrays(gains, candidates=judgments, attention=attention)
+        return cls(gain.gained, gain.ideal)
 
     def reason(self) -> str:
         return "" if (self.ideal > 0).any() else "zero_normalizer"

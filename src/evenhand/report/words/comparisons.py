@@ -43,8 +43,8 @@ NOT_SIGNIFICANT = "not statistically significant"
 def significant_rows(findings: Findings) -> list[tuple[int, Row]]:
     """Rows whose claim is made, with their positions, smallest p first."""
     claims = ((i, row, findings.claim(row)) for i, row in enumerate(findings.rows()))
-    made = [(i, row) for i, row, claim in claims if claim and claim.made]
-    return sorted(made, key=lambda pair: pair[1]["p_adjusted"])
+    significant = [(i, row) for i, row, claim in claims if claim and claim.made]
+    return sorted(significant, key=lambda pair: pair[1]["p_adjusted"])
 
 
 def significance(findings: Findings, row: Row) -> str:

@@ -62,8 +62,8 @@ def power_text(gap: float, *, points: bool) -> str:
 def detectable_gap(row: Row, tests: int, level: float) -> float:
     """The gap of a row with 80% power where p is adjusted over so many tests; NaN where it is not known."""
     normal = NormalDist()
-    reach, alone = (normal.inv_cdf(1 - (1 - level) / 2 / max(m, 1)) + normal.inv_cdf(POWER) for m in (tests, 1))
-    return read_number(row.get("detectable")) * reach / alone
+    reach, unadjusted = (normal.inv_cdf(1 - (1 - level) / 2 / max(m, 1)) + normal.inv_cdf(POWER) for m in (tests, 1))
+    return read_number(row.get("detectable")) * reach / unadjusted
 
 
 def _in_points(findings: Findings) -> bool:
@@ -318,8 +318,8 @@ def _outcome(findings: Findings) -> Headline | None:
     level, reference, points = confidence_level(findings), _reference(findings), _in_points(findings)
     claims = [(row, claim) for row in findings.rows() if (claim := findings.claim(row))]
     gaps = [(row, claim) for row, claim in claims if row["metric"] in ("pooled_gap", "outcome_gap")]
-    if made := [(row, claim) for row, claim in gaps if claim.made]:
-        row, claim = max(made, key=lambda pair: abs(pair[0]["estimate"]))
+    if significant := [(row, claim) for row, claim in gaps if claim.made]:
+        row, claim = max(significant, key=lambda pair: abs(pair[0]["estimate"]))
         outcome, where = word(findings, "outcome"), findings.slice_label(row)
         what, size = (
             f"the {outcome} rate" if points else outcome,

@@ -31,11 +31,13 @@ def _claimed(findings: Findings, claim: Claim) -> str:
     lead = _lead(findings, claim.where)
     alike = [c for c in findings.claims if c.metric == claim.metric]
     slices = {tuple(c.where.values()) for c in alike}
-    made = {tuple(c.where.values()) for c in alike if c.made}
+    significant = {tuple(c.where.values()) for c in alike if c.made}
     count = ""
     if len(slices) > 1:
         count = (
-            f"in {len(made):,} of the {len(slices):,} slices." if made else f"in none of the {len(slices):,} slices."
+            f"in {len(significant):,} of the {len(slices):,} slices."
+            if significant
+            else f"in none of the {len(slices):,} slices."
         )
         count = f" Statistically significant {count}"
     return f"{lead}{claim.text}.{count}" if lead else f"{_sentence(claim)}{count}"
@@ -144,18 +146,18 @@ def _recommender(findings: Findings) -> Headline | None:
     """How far the lists of two groups differ, and with permuted labels: where the claim is made, the pair that exceeds it most."""
     rows = [r for r in findings.rows() if r["metric"] == "exposure_tv" and r["group"] and is_finite(r["estimate"])]
     tested = [(r, claim) for r in rows if (claim := findings.claim(r)) is not None]
-    made = [r for r, claim in tested if claim.made]
-    if not rows or (tested and not made and len(tested) > 1):
+    significant = [r for r, claim in tested if claim.made]
+    if not rows or (tested and not significant and len(tested) > 1):
         claim = next((c for c in findings.claims if c.made), None)
         if claim is not None:
             return Headline(f"{capitalized(claim.text)}.")
         return Headline("No two groups are shown significantly different items.") if rows else None
-    row = max(made or rows[:1], key=lambda r: r["estimate"] - read_number(r["chance"]))
+    row = max(significant or rows[:1], key=lambda r: r["estimate"] - read_number(r["chance"]))
     share, chance = rounded_percent(row["estimate"]), ""
     if is_finite(row["chance"]):
         chance = f"with permuted labels {rounded_percent(row['chance'])}"
     text = f"{share} of what {row['protected']} and {row['versus']} are shown differs; {chance}"
-    if tested and not made:
+    if tested and not significant:
         text = f"{tested[0][1].text}: {share} differs, {chance}"
     text = capitalized(f"{_lead(findings, row)}{text}".rstrip("; "))
     return Headline(f"{text}.", interval(row, confidence_level(findings)), "exposure_tv", row=row)
