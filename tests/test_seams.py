@@ -92,7 +92,10 @@ def test_a_metric_declared_on_a_tally_shows_in_frame_table_sentence_plan_and_com
     }
     assert set(result.per_request["estimate"]) == {VALUE}
     assert str(VALUE) in repr(result)
-    told = {s.rpartition(": ")[2].partition("; ")[0].removesuffix(".") for s in result.sentences()}
+    told = {
+        s.rpartition(": ")[2].partition("; ")[0].partition(". x stands")[0].removesuffix(".")
+        for s in result.sentences()
+    }
     assert told == {"The stranger found 0.1250 (95% interval 0.1250 to 0.1250)"}
     plan = result.provenance["plan"]
     assert plan["metrics"] == name

@@ -135,7 +135,7 @@ def test_every_cell_of_table_5_is_answered_with_a_reason(balance, bias):
 def test_many_viewpoints_call_for_ndjs():
     first = eh.advise(viewpoints=7, bias="low").frame.row(0, named=True)
     assert first["metric"] == "ndjs"
-    assert "with care where bias is mild" in first["reason"]
+    assert "advises care where bias" in first["reason"]
 
 
 def test_advice_for_data_reads_the_balance_off_and_adds_chance():
@@ -183,7 +183,7 @@ def test_advice_on_the_command_line(capsys, tmp_path):
     table({"q": ["con", "pro", "pro", "con"]}).write_csv(path)
     assert main(["advise", str(path), "--group", "stance", "--protected", "con", "--sentences"]) == 0
     assert capsys.readouterr().out.startswith(
-        "nDD: Table 5 of the paper (Draws et al. 2020), high balance and unstated bias"
+        "nDD: named for high balance and unstated bias by Table 5 of the paper (Draws et al. 2020)"
     )
     assert main(["advise"]) == 2
 

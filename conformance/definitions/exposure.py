@@ -120,7 +120,7 @@ def at_level(k, p, level):
 def fair_table(k, p, alpha, adjusted):
     if not adjusted:
         return at_level(k, p, alpha)
-    levels = {as_few(i, m, p) for i in range(1, k + 1) for m in range(i + 1)}
+    levels = {alpha} | {as_few(i, m, p) for i in range(1, k + 1) for m in range(i + 1)}
     good = [level for level in levels if level <= alpha and failure(at_level(k, p, level), p) <= alpha]
     return at_level(k, p, max(good)) if good else [0] * k
 

@@ -53,7 +53,7 @@ def fair_violation(placed: Placement, *, p: Share | None = None, alpha: Share = 
     """First rank with fewer protected items than `fair_table` asks; undefined without one.
 
     >>> fair_violation([0, 0, 0, 0, 0, 1], protected=1, p=0.5, alpha=0.1)
-    5.0
+    4.0
     """
     violations = first_violations(placed, p, alpha, adjusted=adjusted)
     return np.where(violations > 0, violations, np.nan)
