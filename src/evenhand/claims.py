@@ -11,9 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import Any, Literal, get_args
 
 from evenhand.intervals.difference import holm
+from evenhand.metrics.outcome import POWER
 
 Direction = Literal["higher", "lower", "differs", "most", "least", "none"]
 DIRECTIONS: tuple[str, ...] = get_args(Direction)
@@ -87,6 +89,13 @@ def decide(candidates: Iterable[Candidate], level: float) -> tuple[Claim, ...]:
             )
         )
     return tuple(claims)
+
+
+def adjusted_detectable(detectable: float, tests: int, level: float) -> float:
+    """The difference with 80% power once p is adjusted over so many tests, from the one with 80% power for a single test."""
+    normal = NormalDist()
+    reach, single = (normal.inv_cdf(1 - (1 - level) / 2 / max(m, 1)) + normal.inv_cdf(POWER) for m in (tests, 1))
+    return detectable * reach / single
 
 
 def direction_of(difference: float) -> Direction:

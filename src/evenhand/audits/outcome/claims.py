@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.audits.assemble import Points, as_columns
-from evenhand.claims import Candidate, Claim, Direction, direction_of
-from evenhand.findings import Row
-from evenhand.report.words.outcome import detectable_gap, power_text
+from evenhand.claims import Candidate, Claim, Direction, adjusted_detectable, direction_of
+from evenhand.findings import Row, number
+from evenhand.report.words.outcome import power_text
 
 TESTS = {"ranking": "joint_test", "classification": "marginal_test"}
 AMONG = {"true_positive_rate_gap": "with the outcome", "false_positive_rate_gap": "without the outcome"}
@@ -40,7 +40,10 @@ def outcome_claims(
         )
 
     def gap(r: Row) -> Candidate:
-        rated, size = "under-rates" if r["estimate"] > 0 else "over-rates", detectable_gap(r, tested, level)
+        rated, size = (
+            "under-rates" if r["estimate"] > 0 else "over-rates",
+            adjusted_detectable(number(r.get("detectable")), tested, level),
+        )
         power = "" if math.isnan(size) else f"; {power_text(size, points=points)}"
         otherwise = f"no significant gap between {r['group']} and {reference} at equal score{at}{power}"
         untested = f"whether the score under- or over-rates {r['group']}{at}"
@@ -123,7 +126,16 @@ def remedies(rows: Sequence[Row], claims: Mapping[int, Claim], by: Sequence[str]
         answer = "cannot tell" if math.isnan(claim.p) else "found" if claim.made else "not found"
         where, gap = [r[b] for b in by], [r["estimate"], r["low"], r["high"], claim.p_adjusted]
         points.append(
-            [*where, r["group"], "algorithm", answer, *gap, detectable_gap(r, tested, level), "works", "does not work"]
+            [
+                *where,
+                r["group"],
+                "algorithm",
+                answer,
+                *gap,
+                adjusted_detectable(number(r.get("detectable")), tested, level),
+                "works",
+                "does not work",
+            ]
         )
         points.append([*where, r["group"], "people", "not tested", *missing, "does not work", "works"])
     names = ("estimate", "low", "high", "p_adjusted", "detectable", "change_scores", "change_product")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from statistics import NormalDist
 from typing import Any
 
-from evenhand.claims import Claim
+from evenhand.claims import Claim, adjusted_detectable
 from evenhand.errors import listing
 from evenhand.findings import Findings, slice_words
 from evenhand.findings import number as read_number
@@ -25,9 +24,6 @@ from evenhand.report.words.text import (
     percent,
     short_percent,
 )
-
-POWER = 0.8
-"""Power at which the detectable gap is stated, as is usual."""
 
 
 def _absent(value: Any) -> bool:
@@ -57,13 +53,6 @@ def gap_text(value: float, *, points: bool, few: bool = False, unit: str = "perc
 def power_text(gap: float, *, points: bool) -> str:
     """The gap that would have been found in 80% of cases."""
     return f"the test had 80% power for gaps of {gap_text(gap, points=points, few=True, unit='points')} or more"
-
-
-def detectable_gap(row: Row, tests: int, level: float) -> float:
-    """The gap of a row with 80% power where p is adjusted over so many tests; NaN where it is not known."""
-    normal = NormalDist()
-    reach, unadjusted = (normal.inv_cdf(1 - (1 - level) / 2 / max(m, 1)) + normal.inv_cdf(POWER) for m in (tests, 1))
-    return read_number(row.get("detectable")) * reach / unadjusted
 
 
 def _in_points(findings: Findings) -> bool:
@@ -335,7 +324,11 @@ def _outcome(findings: Findings) -> Headline | None:
             text = capitalized(f"{claim.text}, though no group's own gap is significant.")
             return Headline(f"{slice_lead(findings, row)}{text}", row=row)
     tested = sum(not math.isnan(claim.p) for claim in findings.claims)
-    sizes = [detectable_gap(row, tested, level) for row, claim in gaps if not math.isnan(claim.p)]
+    sizes = [
+        adjusted_detectable(read_number(row.get("detectable")), tested, level)
+        for row, claim in gaps
+        if not math.isnan(claim.p)
+    ]
     if not sizes or len(sizes) < len(gaps) or any(map(math.isnan, sizes)):
         return None
     return Headline(f"No significant gap to {reference} at equal score; {power_text(max(sizes), points=points)}.")
