@@ -341,8 +341,8 @@ def test_the_picture_of_requests_says_which_is_the_least_even():
     lists = {19: list("aabbbb"), 7: list("babbab")}
     found = eh.prefix(table(lists), group="stance", protected="a", rng=1).findings
     assert KINDS["requests"].draw(found).text == (
-        "request 19 is the least even: nDD 1 (the maximum) and nDKL 1 (the maximum). "
-        "Less even than random order: 1 of 2 requests by nDD, 1 of 2 requests by nDKL."
+        "request 19: nDD 1 (the maximum) and nDKL 1 (the maximum). "
+        "Above the mean of random orders: 1 of 2 requests by nDD, 1 of 2 requests by nDKL."
     )
 
 

@@ -150,7 +150,7 @@ def test_the_chart_of_differences_says_what_differs_most(files):
     gaps = np.abs(np.array(held["versus_share"]) - np.array(held["protected_share"]))
     assert gaps.argmax() == 0
     assert held["item"][0] in ("0", "1", "2")
-    assert drawn.text.startswith(f"Item {held['item'][0]} differs most")
+    assert drawn.text.startswith(f"Item {held['item'][0]}: ")
     assert drawn.table["item"][0] == held["item"][0]
 
 

@@ -295,26 +295,6 @@ def _criteria_table(events: Log, seed: int) -> Table:
 
 
 def _skew(m: Measures) -> list[str]:
-    """A sentence on which source makes the skew, as far as the intervals show."""
-    share, contribution = (
-        {r["group"]: r["estimate"] for r in select(m.parts["split"], name)} for name in ("share", "contribution")
-    )
-    marginal = {r["group"]: r for r in select(m.parts["split"], "marginal") if not math.isnan(r["estimate"])}
-    if not marginal:
-        return []
-    largest = max(contribution, key=lambda k: contribution[k])
-    why = ", because it shows most" if all(share[largest] > x for k, x in share.items() if k != largest) else ""
-    sentences = [f"{words(largest).capitalize()} contributes most ({contribution[largest]:.3f}){why}"]
-    raises = [r for r in marginal.values() if r["low"] > 0]
-    evens = sorted(words(r["group"]) for r in marginal.values() if r["high"] < 0)
-    unclear = sorted(words(r["group"]) for r in marginal.values() if not (r["low"] > 0 or r["high"] < 0))
-    if raises:
-        most = max(raises, key=lambda r: r["estimate"])
-        sentences.append(
-            f"1% more of {words(most['group'])} raises the Gini index fastest (by {most['estimate'] / 100:+.6f})"
-        )
-    if evens:
-        sentences.append(f"more of {' or '.join(evens)} lowers it")
-    if unclear:
-        sentences.append(f"the effect of more {' or '.join(unclear)} is not statistically significant")
-    return [f"Which source makes the skew? {'; '.join(sentences)}."]
+    """Which source makes the skew, as far as the claims of the audit go."""
+    claims = [claim.text for claim in m.parts["split"].claims if claim.made]
+    return [f"Which source makes the skew? {'; '.join(claims) or m.parts['split'].headline.removesuffix('.')}."]

@@ -189,10 +189,7 @@ def pairs(findings: Findings) -> Picture:
     if defined:
         worst = min(defined, key=lambda r: read_number(r["estimate"]))
         lead = ", ".join(label(worst[name]) for name in findings.slices)
-        text = (
-            f"{f'For {lead}, ' if lead else ''}{worst['group']} has the smallest share of pairs in the right order, "
-            f"{percent(worst['estimate'])}."
-        )
+        text = f"{f'For {lead}, ' if lead else ''}{percent(worst['estimate'])} of the pairs {worst['group']} are in the right order."
     table = columns_of(rows, *findings.slices, "metric", "group", "estimate", "low", "high")
     note = "Random scores put half of the pairs in the right order; the darker, the further from that."
     return Picture(tuple(panels), table, text, note)

@@ -131,7 +131,7 @@ def _request_panel(curve: Sequence[Point], metric: str) -> Panel:
 
 
 def _requests_in_words(findings: Findings, by_metric: dict[str, list[Point]]) -> str:
-    """Which request is the least even, by which metric, and how many are less even than random order."""
+    """The highest values of single requests, and how many requests lie above the mean of random orders."""
     unit = word(findings, "unit")
     furthest: dict[str, list[str]] = {}
     counts = []
@@ -154,11 +154,8 @@ def _requests_in_words(findings: Findings, by_metric: dict[str, list[Point]]) ->
             else f"about {above / len(of_metric):.0%} of all"
         )
         counts.append(f"{part} {plural(unit)} by {symbol}")
-    listed = [
-        f"{name}{'' if i else ' is the least even'}: {' and '.join(values)}"
-        for i, (name, values) in enumerate(furthest.items())
-    ]
-    return f"{'; '.join(listed)}. Less even than random order: {', '.join(counts)}."
+    listed = [f"{name}: {' and '.join(values)}" for name, values in furthest.items()]
+    return f"{'; '.join(listed)}. Above the mean of random orders: {', '.join(counts)}."
 
 
 @chart("strip", title="The rankings themselves", unless=without_curve("strip"))
@@ -305,7 +302,7 @@ def differences(findings: Findings) -> Picture:
     most = max(rows, key=lambda p: abs(p["versus_share"] - p["protected_share"]))
     lead = f"{most['where']}: item" if most["where"] else "Item"
     text = (
-        f"{lead} {most['item']} differs most: {percent(most['versus_share'])} of the slots of {versus}, "
+        f"{lead} {most['item']}: {percent(most['versus_share'])} of the slots of {versus}, "
         f"{percent(most['protected_share'])} of those of {protected}."
     )
     panels = tuple(

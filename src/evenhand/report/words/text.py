@@ -220,7 +220,6 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "one_in": one_in,
     "number": lambda value: number(float(value)),
     "p": lambda value: p_text(float(value)),
-    "unless_significant": lambda p: "" if p < 0.05 else ", not statistically significant",
     "times": lambda value: number(math.exp(min(value, 700.0))),
     "per_1_percent": lambda derivative: f"{round(derivative / 100, 4) or derivative / 100:.1g}",
 }
