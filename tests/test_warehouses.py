@@ -277,7 +277,7 @@ def test_only_the_tally_leaves_postgresql(name, big, travelled):
     rows, size = np.sum(travelled, axis=0)
     # scores are counted to find the edges of bins; a ranking of 20 items has two groups
     assert rows < ROWS / (15 if name not in ("outcome_test", "exposure") else 5)
-    assert size < BYTES / 13
+    assert size < BYTES / 15
 
 
 SHARING = {

@@ -210,7 +210,7 @@ def _bucket(low: float, high: float, buckets: int) -> str:
     shrink = 1.0 if math.isfinite(high - low) else 0.25  # the spread of -1e308 and 1e308 is not a number
     value = "value" if shrink == 1 else f"value * {double(shrink)}"
     share = f"({value} - {double(low * shrink)}) / {double(high * shrink - low * shrink)}"
-    return f"CAST(LEAST(FLOOR({share} * {double(buckets)}), {double(buckets - 1)}) AS BIGINT)"
+    return f"CAST(LEAST(FLOOR({share} * {double(buckets)}), {double(buckets - 1)}) AS INTEGER)"
 
 
 def significant(x: Floats, digits: int = 12) -> Floats:
