@@ -109,7 +109,7 @@ coverage: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.coverage $(if $(QUICK),--quick)
 
 alarms: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.alarms $(if $(QUICK),--quick)
+	$(BIN)/python -m benchmarks.alarms $(if $(QUICK),--series 200)
 
 claims: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.null_worlds $(if $(QUICK),--quick)

@@ -10,6 +10,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.audits.declare import find
+from evenhand.cli import main as cli
 from evenhand.findings import COLUMNS, plan_hash
 from evenhand.history import store
 from evenhand.history.locks import only_writer
@@ -243,12 +244,14 @@ def test_the_plan_can_be_read_off_the_file(kept):
     assert known["slices"] == ["source"]
 
 
-def moved(kept, days=75, change=60):
+def moved(kept, days=75, change=60, end=10**6, window=1):
     """A history whose home lines move on a day; made from one result, whose numbers are set."""
     findings = audited().findings
     rng = np.random.default_rng(3)
     for i in range(days):
-        level = np.array([0.5, 0.3, 0.45, 0.28]) + np.array([0.1, 0.1, 0, 0]) * (i >= change) + rng.normal(0, 0.01, 4)
+        level = (
+            np.array([0.5, 0.3, 0.45, 0.28]) + np.array([0.1, 0.1, 0, 0]) * (change <= i < end) + rng.normal(0, 0.01, 4)
+        )
         columns = {
             **findings.columns,
             "estimate": level.tolist(),
@@ -258,7 +261,7 @@ def moved(kept, days=75, change=60):
         day = type(findings)(
             findings.audit, findings.question, findings.slices, columns, {}, findings.words, findings.provenance
         )
-        kept.append(Result(day), at=START + dt.timedelta(i))
+        kept.append(Result(day), at=START + dt.timedelta(i), window=window)
     return START + dt.timedelta(change)
 
 
@@ -271,7 +274,18 @@ def changed(tmp_path_factory):
 def test_alarms_are_rows_with_the_days_and_the_levels(changed):
     kept, day = changed
     frame = kept.alarms().frame
-    assert frame.columns == ["source", "metric", "group", "at", "since", "before", "after", "deviations", "plan"]
+    assert frame.columns == [
+        "source",
+        "metric",
+        "group",
+        "at",
+        "since",
+        "before",
+        "after",
+        "deviations",
+        "plan",
+        "until",
+    ]
     assert frame["source"].to_list() == ["home", "home"]
     assert set(frame["metric"]) == {"gini", "top_share(p=0.1)"}
     assert all(day <= at < day + dt.timedelta(7) for at in frame["at"])
@@ -289,7 +303,40 @@ def test_sentences_say_what_changed_and_when(changed):
     assert str(kept.alarms().frame["since"][0]) in told[0]
     every = kept.trend().sentences()
     assert every[:2] == told
-    assert len(every) == 6
+    assert len(every) == 10
+    assert every[6].startswith("Trend of Gini index (home): +")
+
+
+def test_a_standing_alarm_fails_a_build_until_the_series_is_back(tmp_path, changed):
+    kept, _ = changed
+    assert cli(["history", str(kept.path), "--alarm", "0.05"]) == 1
+    assert kept.alarms().standing == 2
+    assert kept.alarms().frame["until"].dtype == pl.Date
+    assert kept.trend().frame["units"].dtype == pl.Int64
+    back = eh.history(tmp_path / "back.parquet")
+    day = moved(back, days=90, change=60, end=70)
+    alarms = back.alarms()
+    assert alarms.standing == 0
+    assert all(abs((until - day).days - 10) <= 2 for until in alarms.frame["until"])
+    assert f"It has been back since {alarms.frame['until'][0]}." in alarms.sentences()[0]
+    assert back.trend().headline.startswith("No alarm stands for 4 quantities; 2 earlier alarms have ended")
+    assert cli(["history", str(back.path), "--alarm", "0.05"]) == 0
+    assert cli(["history", str(kept.path)]) == 0
+
+
+def test_only_days_whose_tables_do_not_overlap_are_watched(tmp_path):
+    weekly = eh.history(tmp_path / "weekly.parquet")
+    moved(weekly, days=28 * 7, change=400, window=7)
+    trend = weekly.trend()
+    assert trend.provenance["watched"] == 4
+    assert "overlap: only days whose tables do not are watched" in " ".join(
+        trend.report(tmp_path / "p.html").read_text().split()
+    )
+    short = eh.history(tmp_path / "short.parquet")
+    moved(short, days=35, change=99, window=7)
+    assert short.trend().provenance["watched"] == 0
+    with pytest.raises(eh.EvenhandError, match="window=0 is no number of days"):
+        moved(short, days=1, window=0)
 
 
 def test_a_history_without_alarms_says_so(kept):
@@ -369,5 +416,5 @@ def test_the_page_is_complete_in_itself(changed, tmp_path, browser):
     text = page.inner_text("body")
     assert "Gini index (home) rose from" in text
     assert "What changed, and when?" in text
-    assert "however often they are checked" in text
+    assert "in a year of daily checks" in text
     assert len(page.query_selector_all("#trend svg")) == 4

@@ -57,7 +57,6 @@ def data(tmp_path_factory):
         side=pl.when(number % 3 == 0).then(pl.lit("f")).otherwise(pl.lit("m")),
         era=pl.when(number % 2 == 0).then(pl.lit("old")).otherwise(pl.lit("new")),
         grade=(number % 4 == 0).cast(pl.Int64),
-        user=pl.col("request").str.slice(1).cast(int) // 2,
     )
     ranked.write_csv(folder / "ranked.csv")
     ranked = ranked.with_columns(worth=pl.col("score").abs())
@@ -114,14 +113,10 @@ CALLS = {
         {**UNITS, "arm": "source", "randomized": None, "control": "home", "metrics": "gini", "draws": 99, "weight": "w", "interval": None},
         {**UNITS, "arm": None, "randomized": "viewer", "metrics": ["gini"], "draws": 99, "min_units": 2, "level": 0.9},
     ],
-    "explain": [
-        {**UNITS, "arm": "source", "control": "home", "group": "band", "metric": "theil", "top": 3, "interval": None},
-        {**UNITS, "arm": "half", "control": 2, "min_units": 2, "level": 0.9},
-    ],
     "criteria": [{**UNITS, "metrics": ["gini"], "draws": 29, "cutoffs": {"stable": [0.2, 0.05]}, "by": "source"}],
     "prefix": [
         {"table": "ranked.csv", "group": "side", "protected": "f", "interval": "percentile(49)", "chance": "permutation(99)"},
-        {"table": "ranked.csv", "group": "era", "request": "query", "rank": "position", "system": "system", "cluster": "user", "chance": None, "metrics": ["ndjs@5"]},
+        {"table": "ranked.csv", "group": "era", "request": "query", "rank": "position", "system": "system", "chance": None, "metrics": ["ndjs@5"]},
         {"table": "gaps.csv", "group": "side", "protected": "f", "rank": None, "score": "score", "nan_policy": "omit", "interval": None},
         {"table": "ranked.csv", "group": "sides.csv", "protected": ["f"], "unknown": "group", "interval": "normal"},
         {"table": "ranked.csv", "group": "rollup(counted.csv, group=kinds, split='|')", "chance": None, "interval": None},
@@ -129,7 +124,7 @@ CALLS = {
     ],
     "exposure": [
         {"rankings": "ranked.csv", "groups": "side", "protected": "f", "interval": "percentile(49)"},
-        {"rankings": "ranked.csv", "groups": ["side", "era"], "metrics": ["awrf", "eed"], "target": "equal", "cluster": "user", "chance": False},
+        {"rankings": "ranked.csv", "groups": ["side", "era"], "metrics": ["awrf", "eed"], "target": "equal", "chance": False},
         {"rankings": "ranked.csv", "groups": "side", "protected": "f", "versus": "*", "metrics": ["log_dp"], "interval": None},
         {"rankings": "ranked.csv", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "versus": "m", "system": "system", "attention": "rbp(patience=0.8)"},
         {"rankings": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "target": {"f": 0.6, "m": 0.4}, "interval": None},
@@ -141,7 +136,7 @@ CALLS = {
     ],
     "pairwise": [
         {"scores": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "interval": "percentile(49)"},
-        {"scores": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "rank": "position", "cluster": "user", "interval": "percentile(29)"},
+        {"scores": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "rank": "position", "interval": None},
         {"scores": "gaps.csv", "nan_policy": "omit", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "average": "macro", "negatives": 3, "system": "system"},
     ],
     "outcome_test": [

@@ -361,6 +361,8 @@ def _dtype(name: str, column: Sequence[Any]) -> Any:
         return nw.String if name in ("metric", "group", "better", "note") else nw.Float64
     if name in FIGURES and all(v is None for v in column):
         return nw.Float64
+    if name == "until" and all(v is None for v in column):  # every alarm stands
+        return nw.Date
     return _label_dtype(column)
 
 

@@ -15,13 +15,13 @@ from evenhand.audits.assemble import Points, as_columns, notes
 from evenhand.audits.declare import Call, audit
 from evenhand.audits.parameters import Seed, Takes
 from evenhand.audits.recommender import Part, RecommenderResult, Served, Tabulation
-from evenhand.audits.requests import RankingResult, RequestSums, few_clusters
+from evenhand.audits.requests import RankingResult, RequestSums
 from evenhand.audits.systems import Saved, opened, sides, system_column
 from evenhand.cards import Between, Floats
 from evenhand.claims import Claim, decide
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.findings import Row, row
-from evenhand.intervals.crosstabs import Resampled, Swapped, affordable_draws, jackknife_reach, values
+from evenhand.intervals.crosstabs import Resampled, Swapped, affordable_draws, values
 from evenhand.intervals.difference import holm
 from evenhand.intervals.kinds import percentile_ends
 from evenhand.intervals.paired import Difference, Draws, paired_difference
@@ -29,21 +29,15 @@ from evenhand.intervals.rules import ANYTHING
 from evenhand.labels import match
 from evenhand.metrics.agreement import fairness
 from evenhand.report.table import render_systems
-from evenhand.report.words.text import plural
 from evenhand.results import COMPARED, Result, difference_claims, difference_of
 from evenhand.tallies.crosstab import ResampledLists
 from evenhand.tallies.ragged import Ints
-from evenhand.tallies.requests import Requests
 from evenhand.tallies.slices import Label
 from evenhand.tallies.user_lists import AT
 
 OTHER_REQUESTS = (
     "The interval is for other requests like these, answered by both sides: how far the difference would move had other requests "
     "come in. Items stay as they are."
-)
-OTHER_CLUSTERS = (
-    "The interval is for other {clusters} like these with all of their requests, answered by both sides: how far the difference would "
-    "move had other {clusters} come in. Items stay as they are."
 )
 OTHER_USERS = (
     "The interval is for as many other users like these, served by both sides: how far the difference would move had other users "
@@ -73,9 +67,9 @@ def compare(
     """Difference b - a of every row that two results share, with interval and p (Holm-adjusted beside it).
 
     Ranking results that share requests are compared on them: the interval resamples requests, p swaps the two within
-    requests at random (whole clusters of requests where the results have `cluster=`); those that share none are compared as
-    two samples of requests. A result of units holds none of them, so whether two share any is not known: interval and p need
-    `independent=True`. `eh.experiment` compares arms and periods from the log itself.
+    requests at random; those that share none are compared as two samples of requests. A result of units holds none of them,
+    so whether two share any is not known: interval and p need `independent=True`. `eh.experiment` compares arms and periods
+    from the log itself.
 
     With one ranking result: its systems, two by two, on the same requests; p is adjusted over all rows, and
     `.systems("markdown")` is the table of a paper. With one recommender result: both are measured again on the users that they
@@ -161,7 +155,7 @@ def with_holm(rows: Sequence[Row]) -> list[Row]:
 class PairedTest:
     """Paired differences: bootstrap over shared requests, p by swapping sides within requests.
 
-    Draws are shared by all differences of one experiment that rest on as many requests, or clusters of them.
+    Draws are shared by all differences of one experiment that rest on as many requests.
     """
 
     level: float
@@ -179,65 +173,40 @@ class PairedTest:
             return cls(level, draws, call.seed)
         return cls(level, DRAWS, call.seed, max(DRAWS, min(most_swaps, math.ceil(rows / (1 - level)))))
 
-    def difference(self, a: RequestSums, b: RequestSums, where: Label) -> tuple[Difference, Requests]:
-        """The second minus the first, on the requests that both have, and which these are."""
+    def difference(self, a: RequestSums, b: RequestSums, where: Label) -> tuple[Difference, int]:
+        """The second minus the first, on the requests that both have, and how many these are."""
         if list(a.requests) == list(b.requests):
             at_a = at_b = np.arange(len(a.requests))
         else:
             place = {q: i for i, q in enumerate(b.requests)}
             both = [(i, place[q]) for i, q in enumerate(a.requests) if q in place]
             at_a, at_b = np.array(both, dtype=np.int64).reshape(-1, 2).T
-        shared = shared_requests(a, b, at_a, at_b)
-        sums_a, sums_b = shared.unit_sums(0, a.sums[at_a]), shared.unit_sums(0, b.sums[at_b])
-        key = (len(sums_a), *where)
+        key = (len(at_a), *where)
         if key not in self.cache:
             self.cache = {k: v for k, v in self.cache.items() if k[1:] == where}
-            self.cache[key] = Draws(len(sums_a), self.draws, self.seed, where, self.swaps)
-        return paired_difference(sums_a, sums_b, a.value, self.level, self.cache[key]), shared
+            self.cache[key] = Draws(len(at_a), self.draws, self.seed, where, self.swaps)
+        return paired_difference(a.sums[at_a], b.sums[at_b], a.value, self.level, self.cache[key]), len(at_a)
 
     def row(self, labels: Mapping[str, Any], a: RequestSums, b: RequestSums, better: str, where: Label) -> Row:
         """A row of the frame: b minus a."""
-        d, requests = self.difference(a, b, where)
-        shared = requests.size(0)
+        d, shared = self.difference(a, b, where)
         undefined = "undefined_difference" if np.isnan(d.estimate) else ""
         unshared = "unshared_requests" if shared and len(a.requests) + len(b.requests) > 2 * shared else ""
         return row(
             labels, a.metric, group=a.group, estimate=d.estimate, low=d.low, high=d.high, ideal=0.0, better=better,
             span=ANYTHING, units=shared, undefined_draws=d.undefined_draws, a=d.a, b=d.b, p=d.p,
-            note=notes(undefined if shared else "no_shared_request", unshared), rests_on=requests.unit_count(0),
-            **few_clusters(requests.clusters is not None),
+            note=notes(undefined if shared else "no_shared_request", unshared),
         )  # fmt: skip
 
     def facts(self, *results: Result) -> dict[str, Any]:
         """How the differences were made, for provenance."""
-        cluster = results[0].findings.provenance.get("plan", {}).get("cluster")
-        of = "" if cluster is None else f"clusters ({cluster}) of "
         return {
-            "level": self.level, "p_adjusted": "Holm over all rows",
-            "interval_for": OTHER_REQUESTS if cluster is None else OTHER_CLUSTERS.format(clusters=plural(cluster)),
-            "interval": f"paired bootstrap over {of}shared requests: {self.draws:,} draws, percentile",
-            "p": f"systems swapped within {of}requests at random: {self.draws:,} times, where p is small "
+            "level": self.level, "p_adjusted": "Holm over all rows", "interval_for": OTHER_REQUESTS,
+            "interval": f"paired bootstrap over shared requests: {self.draws:,} draws, percentile",
+            "p": f"systems swapped within requests at random: {self.draws:,} times, where p is small "
             f"{max(self.draws, self.swaps):,} times; (1 + as large) / (1 + swaps)",
             "of": [dict(r.findings.provenance.get("plan", {})) for r in results],
         }  # fmt: skip
-
-
-def shared_requests(a: RequestSums, b: RequestSums, at_a: Ints, at_b: Ints) -> Requests:
-    """The requests at these places of two sides, in their clusters where both have the same."""
-    starts, ids = np.array([0, len(at_a)]), [a.requests[i] for i in at_a.tolist()]
-    if a.clusters is None and b.clusters is None:
-        return Requests([()], starts, ids)
-    if a.clusters is None or b.clusters is None:
-        raise EvenhandError(
-            "One of the two results has cluster= and the other has not. Pass the same cluster= to both."
-        )
-    clusters = [a.clusters[i] for i in at_a.tolist()]
-    if lost := [q for q, c, i in zip(ids, clusters, at_b.tolist(), strict=True) if b.clusters[i] != c]:
-        raise EvenhandError(
-            f"{len(lost):,} requests are in other clusters in the second result (first: {lost[0]!r}). Pass the same cluster= to both."
-        )
-    codes = {cluster: code for code, cluster in enumerate(dict.fromkeys(clusters))}
-    return Requests([()], starts, ids, np.array([codes[c] for c in clusters], dtype=np.int64), list(codes))
 
 
 @dataclass(frozen=True, repr=False)
@@ -419,7 +388,6 @@ class UserPairs:
     users, unshared : how many users both serve, and how many only one of them.
     smallest : (questions,) users of the smaller group of each question.
     observed : (questions,) values of the two; resampled, swapped : (questions, draws).
-    influences : (users,) what the difference loses without each user, of questions whose metric says so.
     """
 
     served: Served
@@ -429,7 +397,6 @@ class UserPairs:
     observed: tuple[Floats, Floats]
     resampled: tuple[Floats, Floats]
     swapped: tuple[Floats, Floats]
-    influences: Sequence[Floats | None]
 
     @classmethod
     def from_parts(cls, served: Served, a: Part, b: Part, draws: int, seed: int, where: Label) -> UserPairs:
@@ -461,15 +428,10 @@ class UserPairs:
         counted = first.total.mark("users")
         sizes = [float(len(users)) if q.pair is None else float(min(counted[list(q.pair)])) for q in questions]
         observed = [np.array([float(q.on(t.total)) for q in questions]) for t in (first, second)]
-        influences = [
-            None if (lost := q.influence(first.total, x)) is None else np.asarray(q.influence(second.total, y)) - lost
-            for q, x, y in zip(questions, *observed, strict=True)
-        ]
         return cls(
             served, len(users), a.slice.user_count + b.slice.user_count - 2 * len(users), sizes, (observed[0], observed[1]),
             (on(first.under(drawn)), on(second.under(drawn))),
             (on(first.under(swap).with_other(second.under(complement))), on(first.under(complement).with_other(second.under(swap)))),
-            influences,
         )  # fmt: skip
 
     def rows(self, labels: Mapping[str, Any], level: float) -> list[Row]:
@@ -497,12 +459,7 @@ class UserPairs:
         with np.errstate(invalid="ignore"):
             drawn = self.resampled[1][i] - self.resampled[0][i]
             swapped = np.abs(self.swapped[0][i] - self.swapped[1][i])
-        influence = self.influences[i]
-        if influence is None:
-            low, high = (float(end[0]) for end in percentile_ends(drawn[None, :], level, int(self.smallest[i])))
-        else:
-            reach = jackknife_reach(influence, level)
-            low, high = difference - reach, difference + reach
+        low, high = percentile_ends(drawn[None, :], level, int(self.smallest[i]))
         smaller = swapped < abs(difference) * (1 - 1e-6) - 1e-9  # False for an undefined swap: p is never too small
         large = int((~smaller).sum())
-        return low, high, (1 + large) / (1 + len(swapped)), int(np.isnan(drawn).sum())
+        return float(low[0]), float(high[0]), (1 + large) / (1 + len(swapped)), int(np.isnan(drawn).sum())

@@ -55,17 +55,6 @@ gini: total = within + between + overlap; theil, ge(alpha=2): total = within + b
 atkinson(epsilon=0.5): 1 - total = (1 - within)(1 - between).
 Units that received nothing need a group too: --population takes a table with the group column, GROUP=N,..., or none.
 """,
-    "explain": r"""
-Who changed it? A change of inequality between two periods or arms, split over what made it.
-
-examples:
-  evenhand explain events.parquet --unit author_id --amount impressions --arm month --control 2026-09 --population none
-  evenhand explain events.parquet --unit author_id --amount impressions --arm month --control 2026-09 --population none \
-      --source source --group country --movers movers.csv
-
-change = volume + entry + exit + stayed = volume + the sources = volume + the groups. volume is what more events alone do; the
-others are Shapley values. without_largest and without_top_1% are the change without those that it goes with most.
-""",
     "criteria": """\
 Which inequality metric suits this data? The criteria of the inequality paper, measured.
 
@@ -320,7 +309,6 @@ example:
   evenhand study inequality --data log.parquet --unit author --amount views --amount likes --source via --followers followers
   evenhand study viewpoints --seeds 10 --html viewpoints.html
   evenhand study outcome --data jobs.parquet --score score --outcome applied --group gender --request job --html bar.html
-  evenhand study recommender --data scores.parquet --user user --item item --score score --group gender --relevance bought
   evenhand study fair-ranking --data trec-fair-2019       on files of the TREC Fair Ranking track
   evenhand study fair-ranking --data 2019 --data 2020.parquet --ratings u.data     agreement across experiments
   evenhand study fair-ranking --ratings ml-100k/u.data    four recommenders of LensKit learn from ratings (extra: lenskit)

@@ -12,7 +12,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE.parquet", help="history, as --history writes it")
     parser.add_argument(
         "--alarm", metavar="RATE", nargs="?", const=0.05, type=float,
-        help="show only the alarms; RATE is the chance that a stable series ever raises a false alarm (default: 0.05)",
+        help="show only the alarms, and exit with code 1 while one stands; RATE is the chance that a stable series raises a false "
+        "alarm in a year (default: 0.05)",
     )  # fmt: skip
     add_output(parser, ["trend"], gates=False)
 
@@ -27,4 +28,7 @@ def run(args: argparse.Namespace) -> int:
     rate = RATE if args.alarm is None else args.alarm
     if args.format in ("openmetrics", "grafana") and not args.sentences:
         return deliver([Delivery(latest.audit, Result(latest), []) for latest in stored.latest()], args)
-    return finish(stored.trend(rate) if args.alarm is None else stored.alarms(rate), args)
+    if args.alarm is None:
+        return finish(stored.trend(rate), args)
+    alarms = stored.alarms(rate)
+    return max(finish(alarms, args), int(alarms.standing > 0))

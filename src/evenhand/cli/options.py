@@ -74,6 +74,10 @@ def _add_checks(parser: argparse.ArgumentParser, *, hidden: bool) -> None:
     text = "append the numbers to this file, a row per day, plan, slice, metric and group"
     add("--history", text, dest="history", metavar="FILE.parquet")
     add("--at", "date of the numbers, such as 2026-11-16", dest="at", metavar="DATE")
+    text = (
+        "with --history: days that the table covers, up to --at; overlapping tables are not watched twice (default: 1)"
+    )
+    add("--window", text, dest="window", metavar="DAYS", type=int, default=1)
     text = "with --history: replace earlier numbers of the same plan and day"
     add("--replace", text, dest="replace", action="store_true", default=False)
 

@@ -46,8 +46,9 @@ class Outputs:
         if self.args.history is None:
             return
         for delivery in self.deliveries:
+            options = {"replace": self.args.replace, "window": self.args.window}
             try:
-                history(self.args.history).append(delivery.result, at=self.at or "", replace=self.args.replace)
+                history(self.args.history).append(delivery.result, at=self.at or "", **options)
             except EvenhandError as error:
                 raise EvenhandError(str(error).replace("Pass replace=True", "Add --replace")) from error
 

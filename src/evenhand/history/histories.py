@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from pathlib import Path
@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from evenhand.cards import is_whole
 from evenhand.errors import EvenhandError
 from evenhand.findings import COLUMNS, Findings, hash_of
 from evenhand.history import store
-from evenhand.intervals.alarms import Watch, watch
+from evenhand.intervals.alarms import Alarm, Watch, watch
+from evenhand.intervals.trends import trend
 from evenhand.report.words.history import Line, alarm_claims, lines
 from evenhand.results import Result
 
@@ -55,8 +57,8 @@ class History:
 
     path: Path
 
-    def append(self, result: Result, *, at: str | date, replace: bool = False) -> History:
-        """Add a result for a day.
+    def append(self, result: Result, *, at: str | date, replace: bool = False, window: int = 1) -> History:
+        """Add a result for a day; `window` is how many days its table covers, up to that day.
 
         The same numbers again change nothing. Other numbers for the same plan and day are an error, unless `replace`.
         Results of a changed plan stand beside the old ones: the column `plan` tells them apart.
@@ -67,7 +69,9 @@ class History:
             raise EvenhandError(
                 f"A {result.findings.audit} result holds no estimates. Keep the result of an audit with metrics."
             )
-        store.add(self.path, result.findings, hash_of(result.findings), day(at), replace=replace)
+        if not is_whole(window, 1):
+            raise EvenhandError(f"window={window!r} is no number of days. Pass a whole number such as 7.")
+        store.add(self.path, result.findings, hash_of(result.findings), day(at), replace=replace, window=int(window))
         return self
 
     def plans_and_days(self) -> set[tuple[str, date]]:
@@ -89,7 +93,7 @@ class History:
             rows = stored.rows.filter(store.is_of_day(plan, max(days)))
             about = stored.plans.get(plan, {})
             slices = tuple(s for s in about.get("slices", []) if s in rows.columns)
-            columns = {name: rows[name].to_list() for name in [*slices, *COLUMNS, *store.extra_columns(rows, slices)]}
+            columns = store.columns(rows, [*slices, *COLUMNS, *store.extra_columns(rows, slices)])
             audit = str(about.get("audit") or rows["audit"][0])
             question, words = str(about.get("question") or audit), about.get("words") or {}
             facts = {"plan_hash": plan, "at": max(days).isoformat(), "plan": about.get("plan") or {}}
@@ -107,7 +111,7 @@ class History:
     def alarms(self, rate: float = RATE) -> Alarms:
         """One row per lasting change: the days it was detected and began, level before and after.
 
-        `rate` is the chance that a stable quantity ever gives a false alarm, however many looks. Each quantity is watched by
+        `rate` is the chance that a stable quantity gives a false alarm in a year of daily looks. Each quantity is watched by
         itself, on levels adjusted for weekdays, and anew after an alarm; docs/history.md has what this assumes.
         """
         trend = self.trend(rate)
@@ -125,21 +129,22 @@ class History:
             raise EvenhandError(
                 f"rate={rate!r} is no chance of a false alarm. Pass a number between 0 and 1, such as 0.05."
             )
-        findings = _findings(self._stored())
+        stored = self._stored()
+        findings = _findings(stored)
         drawn = lines(findings)
+        windows = {plan: int(about.get("window") or 1) for plan, about in stored.plans.items()}
         days = sorted({day for line in drawn for day in line.at})
-        column = {day: i for i, day in enumerate(days)}
-        levels = np.full((len(drawn), len(days)), math.nan)
-        for i, line in enumerate(drawn):
-            levels[i, [column[day] for day in line.at]] = line.estimate
-        seen = watch(levels, [day.weekday() for day in days], rate=rate)
+        seen = _watched(drawn, days, windows, rate)
         ready = int(np.isfinite(seen.evidence).any(axis=1).sum())
         facts: dict[str, Any] = {"rate": rate, "quantities": len(drawn), "watched": ready}
-        # The false-alarm rate was checked up to 0.3, which is hardly ever estimated above 0.4 from two months of days.
-        correlated = np.flatnonzero(seen.autocorrelation > 0.4)
+        # Up to 0.5 the false-alarm rate was checked with a year of days; more is hardly ever estimated there than 0.6.
+        correlated = np.flatnonzero(seen.autocorrelation > 0.6)
         if len(correlated):
             facts["closely_related_days"] = [f"{drawn[i].metric} {drawn[i].label}".strip() for i in correlated]
-        curves = {**findings.curves, "alarms": _alarm_columns(drawn, days, seen)}
+        thinned = [f"{line.metric} {line.label}".strip() for line in drawn if windows.get(line.plan, 1) > 1]
+        facts |= {"thinned": thinned} if thinned else {}
+        level = float(findings.provenance.get("level", 0.95))
+        curves = {**findings.curves, "alarms": _alarm_columns(drawn, days, seen), "trends": _trends(drawn, level)}
         watched = replace(findings, curves=curves, provenance={**findings.provenance, **facts})
         return Result(replace(watched, claims=alarm_claims(watched)))
 
@@ -159,6 +164,11 @@ class Alarms(Result):
     def __len__(self) -> int:
         return len(self.findings)
 
+    @property
+    def standing(self) -> int:
+        """How many alarms have not ended."""
+        return sum(until is None for until in self.findings.columns["until"])
+
     def plot(self, kind: str | None = None) -> Any:
         return self.trend.plot(kind)
 
@@ -171,7 +181,7 @@ EACH_DAY = (
     "drawn. Whether a line has moved is for the alarms to say, not for intervals of two days that do not meet."
 )
 
-ALARM = ("metric", "group", "at", "since", "before", "after", "deviations", "plan", "line", "label")
+ALARM = ("metric", "group", "at", "since", "before", "after", "deviations", "plan", "until", "line", "label")
 """Columns of an alarm beside those of its slice."""
 
 
@@ -208,9 +218,46 @@ def _findings(stored: store.Stored) -> Findings:
         "asked": [about.get("plan") or {} for about in about_plans],
     }  # fmt: skip
     return Findings(
-        "history", "What changed, and when?", ("at", *slices), {name: rows[name].to_list() for name in names},
+        "history", "What changed, and when?", ("at", *slices), store.columns(rows, names),
         {"plans": plans}, {}, facts, ("trend",),
     )  # fmt: skip
+
+
+def _watched(drawn: Sequence[Line], days: Sequence[date], windows: Mapping[str, int], rate: float) -> Watch:
+    """Watch every line on the looks whose tables do not overlap; weekdays count only where looks are days apart."""
+    column = {day: i for i, day in enumerate(days)}
+    levels = np.full((len(drawn), len(days)), math.nan)
+    is_daily = np.zeros(len(drawn), dtype=bool)
+    for i, line in enumerate(drawn):
+        last = date.min
+        gaps = np.diff([day.toordinal() for day in line.at])
+        is_daily[i] = not len(gaps) or np.median(gaps) < 7
+        for day, estimate in zip(line.at, line.estimate, strict=True):
+            if (day - last).days >= windows.get(line.plan, 1) and not math.isnan(estimate):
+                levels[i, column[day]], last = estimate, day
+        is_daily[i] &= (
+            windows.get(line.plan, 1) < 7
+        )  # fewer looks than days of a week: no weekday has enough of its own
+    evidence, autocorrelation = np.full(levels.shape, math.nan), np.full(len(drawn), math.nan)
+    alarms: list[Alarm] = []
+    weekdays = np.array([day.weekday() for day in days], dtype=np.int64)
+    for which, days_of_week in ((is_daily, weekdays), (~is_daily, 0 * weekdays)):
+        rows = np.flatnonzero(which)
+        seen = watch(levels[rows], days_of_week, rate=rate)
+        evidence[rows], autocorrelation[rows] = seen.evidence, seen.autocorrelation
+        alarms += [replace(alarm, series=int(rows[alarm.series])) for alarm in seen.alarms]
+    return Watch(tuple(alarms), evidence, autocorrelation)
+
+
+def _trends(drawn: Sequence[Line], level: float) -> dict[str, list[Any]]:
+    """The trend of every line that has looks enough, as columns: change a year, and the ends of the fitted line."""
+    rows = []
+    for i, line in enumerate(drawn):
+        if fitted := trend([day.toordinal() for day in line.at], line.estimate, level):
+            ends = [line.defined[0][0], line.defined[-1][0], fitted.first, fitted.last]
+            rows.append([i, line.metric, line.label, fitted.slope, fitted.low, fitted.high, *ends])
+    names = ("line", "metric", "label", "slope", "low", "high", "first_day", "last_day", "first", "last")
+    return {name: [cells[i] for cells in rows] for i, name in enumerate(names)}
 
 
 def _alarm_columns(drawn: Sequence[Line], days: Sequence[date], seen: Watch) -> dict[str, list[Any]]:
@@ -221,7 +268,7 @@ def _alarm_columns(drawn: Sequence[Line], days: Sequence[date], seen: Watch) -> 
         line = drawn[alarm.series]
         cells = [
             line.metric, line.group, days[alarm.look], days[alarm.since], alarm.before, alarm.after, alarm.deviations,
-            line.plan, alarm.series, line.label,
+            line.plan, None if alarm.until is None else days[alarm.until], alarm.series, line.label,
         ]  # fmt: skip
         rows.append([*(line.labels.get(name) for name in slices), *cells])
     return {name: [cells[i] for cells in rows] for i, name in enumerate([*slices, *ALARM])}

@@ -58,7 +58,7 @@ def read(path: Path) -> Stored | None:
     return Stored(rows, plans)
 
 
-def add(path: Path, findings: Findings, plan: str, at: date, *, replace: bool) -> bool:
+def add(path: Path, findings: Findings, plan: str, at: date, *, replace: bool, window: int = 1) -> bool:
     """Add the rows of one result for one day; whether the file changed.
 
     The same numbers again change nothing; others for the same plan and day are refused, unless they replace the old.
@@ -69,7 +69,7 @@ def add(path: Path, findings: Findings, plan: str, at: date, *, replace: bool) -
     rows = _rows(findings, plan, at)
     with only_writer(target):
         stored = read(target)
-        plans = {**(stored.plans if stored else {}), plan: about(findings)}
+        plans = {**(stored.plans if stored else {}), plan: {**about(findings), "window": window}}
         if stored is not None:
             earlier = stored.rows.filter(is_of_day(plan, at))
             if earlier.height and _same(earlier, rows):
@@ -124,6 +124,13 @@ def _column(name: str, values: Sequence[Any], *, number: bool) -> pl.Series:
     if number:
         return pl.Series(name, [None if v is None or v != v else float(v) for v in values], pl.Float64)
     return pl.Series(name, [None if v is None else label(v) for v in values], pl.String)
+
+
+def columns(rows: pl.DataFrame, names: Sequence[str]) -> dict[str, list[Any]]:
+    """Columns of findings from rows of a history; counts, which the file holds as numbers, are whole again."""
+    values = {name: rows[name].to_list() for name in names}
+    whole = {name: [None if v is None else int(v) for v in values[name]] for name in COUNTS if name in values}
+    return {**values, **whole}
 
 
 def extra_columns(rows: pl.DataFrame, slices: Sequence[str]) -> list[str]:

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from evenhand.sources.logs import Amount, Log
 
 
-MANY = 1 << 13
-"""Bins of pairs above which wider ones are taken: units are then so many that draws differ by less than their noise."""
-
-
 @dataclass(frozen=True)
 class Side:
     """One occasion: which cells of the pairs fall into which cell of its spectrum."""
@@ -103,7 +99,7 @@ class PairedAmounts:
     @cached_property
     def sides(self) -> tuple[Side, Side]:
         """How either occasion is read off the pairs."""
-        return side_of(self.first, self.weights), side_of(self.second, self.weights)
+        return _side(self.first, self.weights), _side(self.second, self.weights)
 
     def binned(self) -> tuple[PairedAmounts, Ints, Ints]:
         """Units on a grid of both amounts, cells at their means; and order and starts for `joined`.
@@ -115,35 +111,9 @@ class PairedAmounts:
             return self, same, same
         width = 2.0**-5 if self.has_second else 2.0**-6  # relative; a grid of both amounts has many more cells
         order, starts = _runs([bin_codes(self.first, width), bin_codes(self.second, width)])
-        while len(starts) > MANY and width < 1 / 8:
-            width *= 2
-            order, starts = _runs([bin_codes(self.first, width), bin_codes(self.second, width)])
         counts = joined(self.counts, order, starts)
         means = [joined(x * self.counts, order, starts) / counts for x in (self.first, self.second)]
         return PairedAmounts(means[0], means[1], counts), order, starts
-
-    def mirrored(self) -> tuple[PairedAmounts, Floats, Floats]:
-        """Every pair with the larger amount first, then every one with it second; units of the former, and of both.
-
-        Swaps within units change nothing else, bins included, so that a test by swaps is exact.
-
-        >>> both, larger_first, sizes = PairedAmounts.from_arrays([1, 5, 5], [5, 1, 1]).mirrored()
-        >>> both.first.tolist(), larger_first.tolist(), sizes.tolist()
-        ([5.0, 1.0], [2.0], [3.0])
-        """
-        is_larger_first = self.first >= self.second
-        high, low = np.maximum(self.first, self.second), np.minimum(self.first, self.second)
-        parts = [
-            PairedAmounts(high[at], low[at], self.counts[at], None if self.weights is None else self.weights[at])
-            for at in (is_larger_first, ~is_larger_first)
-        ]
-        unordered, larger_first = parts[0].pool(parts[1])
-        narrow, order, starts = unordered.binned()
-        both = PairedAmounts(
-            np.append(narrow.first, narrow.second), np.append(narrow.second, narrow.first), np.tile(narrow.counts, 2),
-            None if narrow.weights is None else np.tile(narrow.weights, 2),
-        )  # fmt: skip
-        return both, joined(larger_first, order, starts), narrow.counts
 
     def resample(self, draws: int, rng: np.random.Generator) -> Floats:
         """Counts of whole populations drawn with replacement: units keep their pair."""
@@ -302,7 +272,7 @@ def _runs(keys: Sequence[Any]) -> tuple[Ints, Ints]:
     return order, run_starts(*(key[order] for key in keys))
 
 
-def side_of(values: Floats, weights: Floats | None) -> Side:
+def _side(values: Floats, weights: Floats | None) -> Side:
     order, starts = _runs([values] if weights is None else [values, weights])
     cell = np.empty(len(values), dtype=np.int64)
     cell[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))

@@ -30,14 +30,21 @@ def trend(findings: Findings) -> Picture:
     order = list(panels)
     if len(panels) > SIZES.trend_panels:
         order = sorted(panels, key=lambda key: not any(i in raised for i in panels[key]))[: SIZES.trend_panels]
+    fitted = _trend_lines(findings)
     charts = tuple(
         _panel(
-            [drawn[i] for i in panels[key]], [a for i in panels[key] for a in raised.get(i, [])], _span(drawn, key[0])
+            [drawn[i] for i in panels[key]],
+            [a for i in panels[key] for a in raised.get(i, [])],
+            [end for i in panels[key] for end in fitted.get(i, [])],
+            _span(drawn, key[0]),
         )
         for key in order
     )
     notes = ["The band is the interval of each day."]
-    notes += ["A dashed line is an alarm; the shading starts where the shift began."] if raised else []
+    notes += ["The straight line is the trend over the whole series."] if fitted else []
+    notes += (
+        ["A dashed line is an alarm; the shading runs from where the shift began to where it ended."] if raised else []
+    )
     notes.append(drawn_note(len(order), len(panels), "quantities (those with alarms first)"))
     days = sorted({day for line in drawn for day in line.at})
     metrics = ", ".join(distinct(metric_title(line.metric) for line in drawn))
@@ -71,7 +78,22 @@ def _span(drawn: Sequence[Line], metric: str) -> list[float] | None:
     return [low - room, high + room]
 
 
-def _panel(parts: Sequence[Line], raised: Sequence[dict[str, Any]], span: list[float] | None) -> Panel:
+def _trend_lines(findings: Findings) -> dict[int, list[dict[str, Any]]]:
+    """The two ends of the trend of each line."""
+    columns = findings.curves.get("trends") or {"line": [], "first_day": [], "last_day": [], "first": [], "last": []}
+    names = ("line", "first_day", "last_day", "first", "last")
+    return {
+        line: [{"day": str(first_day), "y": first, "line": line}, {"day": str(last_day), "y": last, "line": line}]
+        for line, first_day, last_day, first, last in zip(*(columns[name] for name in names), strict=True)
+    }
+
+
+def _panel(
+    parts: Sequence[Line],
+    raised: Sequence[dict[str, Any]],
+    trend_ends: Sequence[dict[str, Any]],
+    span: list[float] | None,
+) -> Panel:
     metric, label = parts[0].metric, parts[0].label
     rows = [point for line in parts for point in _points(line)]
     base = alt.Chart(records(rows))
@@ -88,10 +110,16 @@ def _panel(parts: Sequence[Line], raised: Sequence[dict[str, Any]], span: list[f
         base.mark_line(clip=True).encode(x=x, y=y, detail="plan:N"),
         base.mark_point(size=16).encode(x=x, y=y, tooltip=tips),
     ]
+    if trend_ends:
+        fitted = alt.Chart(records(trend_ends)).mark_line(style="trend", clip=True)
+        layers.append(fitted.encode(x=x, y=y, detail="line:N"))
     if raised:
-        marks = alt.Chart(records({"day": str(a["at"]), "since": str(a["since"])} for a in raised))
+        last = str(max(day for line in parts for day in line.at))
+        marks = alt.Chart(
+            records({"day": str(a["at"]), "since": str(a["since"]), "until": str(a["until"] or last)} for a in raised)
+        )
         since = alt.X("since:T", title=None, scale=alt.Scale(type="utc"))
         tips = [alt.Tooltip("day:T", title="alarm on", **day), alt.Tooltip("since:T", title="since about", **day)]
-        shade = marks.mark_rect(style="gap").encode(x=since, x2="day:T")
+        shade = marks.mark_rect(style="gap").encode(x=since, x2="until:T")
         layers = [shade, marks.mark_rule(style="reference").encode(x=x, tooltip=tips), *layers]
     return Panel(alt.layer(*layers), f"{metric_title(metric)}{f': {label}' if label else ''}", height=SIZES.short)

@@ -142,6 +142,7 @@ def _styles(colours: Colours) -> dict[str, dict[str, Any]]:
         "halo": {**_text(paper), "stroke": paper, "strokeWidth": 5, "strokeJoin": "round"},
         "inside": {**_text(paper), "fontWeight": 600},
         "aside": {**_text(muted), "fontSize": 11.5},
+        "trend": {"color": muted, "strokeWidth": 1.4},
         "gap": {"color": first, "opacity": 0.12},
         "crowd": {"color": muted, "strokeWidth": 1, "opacity": 0.4},
     }

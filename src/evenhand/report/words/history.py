@@ -25,11 +25,12 @@ HISTORY_COLUMNS = ("at", "plan", "audit")
 ASSUMES = (
     "Each quantity is watched on its own: a day is compared with earlier days of the same weekday, and the usual spread is learned "
     "from the days themselves, not from their intervals.",
-    "An alarm means a lasting shift. It is not designed to detect a single odd day, a slow drift, or a shift of less than about 1.5 "
-    "standard deviations of the usual days.",
-    "It assumes at most one look a day, days of similar spread and little skew, and an autocorrelation between neighbouring days of "
-    "at most 0.3.",
-    "It needs 28 days of history; after an alarm it starts over and needs 28 days again.",
+    "An alarm means a lasting shift. It is not designed to detect a single odd day, a slow drift, or a shift of less than about one "
+    "standard deviation of the usual days.",
+    "It assumes at most one look a day. The more neighbouring days are correlated, the larger a shift must be; the false alarm rate was "
+    "checked up to an autocorrelation of 0.5.",
+    "It needs 28 days of history. After an alarm the new level is learned, which takes 28 days again; an alarm ends when the old "
+    "level is back.",
     "The false alarm rate holds for each quantity, so with many quantities false alarms add up.",
 )
 
@@ -86,16 +87,16 @@ class HistorySentences(SentenceWriter, audit="history"):
     """The alarms, changes of plans, and the latest value of each quantity."""
 
     def sentences(self, findings: Findings) -> list[str]:
-        return [*_alarm_sentences(findings), *_plan_changes(findings), *map(_latest, lines(findings))]
+        latest = map(_latest, lines(findings))
+        return [*_alarm_sentences(findings), *_plan_changes(findings), *latest, *_trends(findings)]
 
     def key_sentences(self, findings: Findings) -> list[str]:
         """The number of alarms, the 12 newest, changes of plans, and the latest values where quantities are few."""
         raised, drawn = list(_alarm_sentences(findings)), lines(findings)
         rest = [f"{len(raised) - 12:,} earlier alarms are in the table below."] if len(raised) > 12 else []
-        latest = map(_latest, drawn) if len(drawn) <= 8 else []
-        return [
-            _alarm_count(findings), *raised[:12], *rest, *_plan_changes(findings), *_autocorrelated(findings), *latest
-        ]  # fmt: skip
+        latest = [*map(_latest, drawn), *_trends(findings)] if len(drawn) <= 8 else []
+        cautions = [*_autocorrelated(findings), *_thinned(findings)]
+        return [_alarm_count(findings), *raised[:12], *rest, *_plan_changes(findings), *cautions, *latest]
 
     def facts(self, findings: Findings) -> list[str]:
         """The period, and the numbers of days and quantities."""
@@ -105,19 +106,18 @@ class HistorySentences(SentenceWriter, audit="history"):
 
     def side_tables(self, findings: Findings) -> list[SideTable]:
         """The alarms as a table, what the alarm assumes, and the plans behind the numbers."""
-        promise = (
-            f"At most {_rate(findings)} of stable quantities ever give a false alarm, however often they are checked."
-        )
+        promise = f"At most {_rate(findings)} of stable quantities give a false alarm in a year of daily checks."
         rows = tuple(
             (
                 str(r["at"]),
                 str(r["since"]),
+                str(r["until"] or ""),
                 _name(r["metric"], r["label"]),
                 *map(value_format(r["metric"]), (r["before"], r["after"])),
             )
             for r in alarms(findings)
         )
-        head = ("alarm on", "began about", "quantity", "before", "after")
+        head = ("alarm on", "began about", "back since", "quantity", "before", "after")
         return [
             SideTable("Alarms and their assumptions", head, rows, (promise, *ASSUMES, *_autocorrelated(findings))),
             SideTable("Plans", ("plan", "audit", "first day", "last day", "parameters"), tuple(_plan_rows(findings))),
@@ -154,7 +154,7 @@ def alarm_claims(findings: Findings) -> tuple[Claim, ...]:
     """Every alarm as a claim that a quantity moved; its p is the chance of a false alarm, whatever the number of looks."""
     rate, about = (
         float(findings.provenance["rate"]),
-        ("metric", "group", "since", "before", "after", "deviations", "line", "label"),
+        ("metric", "group", "since", "until", "before", "after", "deviations", "line", "label"),
     )
     claims = []
     for r in alarms(findings):
@@ -169,7 +169,8 @@ def _alarm_sentences(findings: Findings) -> Iterator[str]:
     for r, claim in zip(alarms(findings), findings.claims, strict=True):
         size = f"{abs(r['deviations']):.1f} standard deviations of its usual days"
         size = size if math.isfinite(r["deviations"]) else "and had never varied before"
-        yield f"{claim.text} about {r['since']}, {size} (alarm on {r['at']})."
+        ended = "" if r["until"] is None else f" It has been back since {r['until']}."
+        yield f"{claim.text} about {r['since']}, {size} (alarm on {r['at']}).{ended}"
 
 
 def _alarm_count(findings: Findings) -> str:
@@ -177,8 +178,12 @@ def _alarm_count(findings: Findings) -> str:
     facts, raised = findings.provenance, len(alarms(findings))
     watched, quantities = int(facts.get("watched", 0)), int(facts.get("quantities", 0))
     early = f" {quantities - watched:,} of {quantities:,} have too few days so far (28 are needed)."
+    stands = sum(r["until"] is None for r in alarms(findings))
+    state = {raised: "", 0: ", all ended,"}.get(
+        stands, f", of which {stands:,} {'stands' if stands == 1 else 'stand'},"
+    )
     return (
-        f"{counted(raised, 'alarm') if raised else 'No alarm'} for {counted(watched, 'quantity')}, each with at most a "
+        f"{counted(raised, 'alarm') + state if raised else 'No alarm'} for {counted(watched, 'quantity')}, each with at most a "
         f"{_rate(findings)} chance of a false alarm in a year of daily checks.{'' if watched == quantities else early}"
     )
 
@@ -203,9 +208,26 @@ def _autocorrelated(findings: Findings) -> list[str]:
     if not names:
         return []
     return [
-        f"Neighbouring days of {listing(names, 3)} are more correlated than the alarm assumes, so its false alarms are more likely "
-        "than stated."
+        f"Neighbouring days of {listing(names, 3)} are closely correlated, so only large shifts raise an alarm. If each day's table covers "
+        "several days, say how many when it is added (--window 7)."
     ]
+
+
+def _thinned(findings: Findings) -> list[str]:
+    names = findings.provenance.get("thinned") or []
+    return [f"Tables of {listing(names, 3)} overlap: only days whose tables do not are watched."] if names else []
+
+
+def _trends(findings: Findings) -> list[str]:
+    """The straight line through each quantity, with its interval: a number, not a claim."""
+    columns = findings.curves.get("trends") or {}
+    sentences = []
+    for row in (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)):
+        slope, low, high = (f"{row[name]:+.3g}" for name in ("slope", "low", "high"))
+        level = short_percent(float(findings.provenance.get("level", 0.95)))
+        name = _name(row["metric"], row["label"])
+        sentences.append(f"Trend of {name}: {slope} a year ({level} interval {low} to {high}).")
+    return sentences
 
 
 def _latest(line: Line) -> str:
@@ -228,16 +250,20 @@ def _latest(line: Line) -> str:
 def _history(findings: Findings) -> Headline | None:
     """How many of the watched quantities shifted, and the newest alarm."""
     watched, raised = int(findings.provenance.get("watched", 0)), alarms(findings)
-    uncertainty = f"Each quantity has at most a {_rate(findings)} chance of ever giving a false alarm"
+    uncertainty = f"Each quantity has at most a {_rate(findings)} chance of a false alarm in a year"
     if not watched:
         return None  # too few days yet: the first sentence says so
-    if not raised:
+    standing = [i for i, r in enumerate(raised) if r["until"] is None]
+    if not standing:
+        if raised:
+            ended = f"{counted(len(raised), 'earlier alarm')} {'has' if len(raised) == 1 else 'have'} ended"
+            return Headline(f"No alarm stands for {counted(watched, 'quantity')}; {ended}.", uncertainty)
         which = f"None of {watched:,} quantities has" if watched > 1 else "The quantity has not"
         return Headline(f"{which} shifted.", uncertainty)
-    newest = raised[0]
-    moved = len({(r["metric"], r["label"]) for r in raised})
+    newest = raised[standing[0]]
+    moved = len({(raised[i]["metric"], raised[i]["label"]) for i in standing})
     before, after = distinct_texts(newest["metric"], newest["before"], newest["after"])
-    verb = MOVED[findings.claims[0].direction]
+    verb = MOVED[findings.claims[standing[0]].direction]
     lead = f"{moved:,} of {watched:,} quantities shifted: " if watched > 1 else ""
     return Headline(
         f"{lead}{_name(newest['metric'], newest['label'])} {verb} from {before} to {after} about {newest['since']}.",
