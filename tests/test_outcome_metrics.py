@@ -97,8 +97,21 @@ def test_the_spline_equals_statsmodels_with_hat_functions(covariance, scores):
     hats = np.column_stack([np.interp(s, knots, row) for row in np.eye(len(knots))])
     fit = by_statsmodels(s, y, g, c, covariance, hats)
     np.testing.assert_allclose(found.estimate[1:], fit.params[:2], rtol=1e-8)
+    if covariance == "cluster":
+        rows = np.column_stack([g == 1, g == 2, hats]).astype(float)
+        np.testing.assert_allclose(found.error[1:], [error_without_gap(rows, y, c, j) for j in range(2)], rtol=1e-8)
+        return
     np.testing.assert_allclose(found.error[1:], fit.bse[:2], rtol=1e-8)
     np.testing.assert_allclose(found.p[1:], fit.pvalues[:2], rtol=1e-7)
+
+
+def error_without_gap(rows, y, clusters, j, weights=1.0):
+    """Root of the squared sums per cluster of what its rows add to coefficient j, with residuals of the fit without it."""
+    root = np.sqrt(weights * np.ones(len(y)))
+    others = np.delete(rows, j, axis=1)
+    residual = y - others @ np.linalg.lstsq(others * root[:, None], y * root)[0]
+    pull = np.linalg.pinv(rows * root[:, None])[j] * root
+    return np.sqrt((np.bincount(clusters, pull * residual) ** 2).sum())
 
 
 @pytest.mark.parametrize("covariance", ["HC1", "classical"])

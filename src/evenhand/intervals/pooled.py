@@ -29,7 +29,7 @@ def with_null_draws(m: Moments, gaps: Gaps, pooled: Pooled, rows: Callable[[], R
     `rows` are read only if needed.
     """
     if pooled.by_cluster:
-        return _flip_signs(pooled)
+        return with_flipped_signs(pooled)
     needed = np.flatnonzero(pooled.few).tolist()
     row_data = rows() if needed else None
     if row_data is None:
@@ -37,7 +37,7 @@ def with_null_draws(m: Moments, gaps: Gaps, pooled: Pooled, rows: Callable[[], R
     return replace(pooled, drawn={g: _permute_labels(m, gaps, pooled, g, row_data) for g in needed})
 
 
-def _flip_signs(pooled: Pooled) -> Pooled:
+def with_flipped_signs(pooled: Pooled) -> Pooled:
     """Sign-flip draws of clusters' contributions; no test with few contributing clusters."""
     few, alike = pooled.few.copy(), dict[int, dict[int, Floats]]()
     for g, parts in pooled.by_cluster.items():

@@ -17,10 +17,10 @@ from evenhand.metrics.outcome import (
     meat,
     quantile,
     rounding_error,
-    small_sample_factor,
     thin,
     two_sided,
 )
+from evenhand.metrics.outcome_pooled import Pooled, gap_step, parabola
 from evenhand.tallies.moments import Moments, zero_rounding
 
 RANK = 1e-10
@@ -138,46 +138,91 @@ class Effect:
         return (critical(level, self.freedom) + quantile(POWER, self.freedom)) * self.error
 
 
-def spline(m: Moments, reference: int, covariance: Covariance = "HC1", ends: Floats | None = None) -> Effect:
+@dataclass(frozen=True)
+class _SplineFit:
+    """Least squares over all scores; a row's regressors are `level + turn * u`, group terms come first."""
+
+    m: Moments
+    level: Floats  # (B, G, K)
+    turn: Floats  # (B, G, K)
+    inverse: Floats  # (K, K) of the cross-products
+    theta: Floats  # (K,)
+    rank: int
+    estimate: Floats  # (G,) gaps; NaN where score and group cannot be told apart
+
+    @classmethod
+    def from_moments(cls, m: Moments, reference: int, ends: Floats | None) -> _SplineFit:
+        groups = m.rows.shape[1]
+        level, turn = _spline_design(m, reference, ends)
+        s0, s1, s2 = (m.sums[..., i, 0] for i in range(3))
+        wide = level.shape[-1]
+        gram = meat(m.sums[..., :3, 0].reshape(-1, 3), level.reshape(-1, wide), turn.reshape(-1, wide))
+        y0 = m.level * s0 + m.slope * s1 + m.sums[..., 0, 1]
+        y1 = m.level * s1 + m.slope * s2 + m.sums[..., 1, 1]
+        inverse, projector, rank = _pseudo_inverse(gram)
+        theta = inverse @ _along(y0, y1, level, turn)
+        rest = m.measured_from(level @ theta, turn @ theta).sums
+        theta = theta + inverse @ _along(rest[..., 0, 1], rest[..., 1, 1], level, turn)  # what rounding left of it
+        lacking = np.abs(projector[:groups] - np.eye(len(gram))[:groups]).max(-1) > 1e-6
+        others = np.arange(groups) != reference
+        estimate = np.where(others & ~lacking, theta[:groups], np.where(others, np.nan, 0.0))
+        estimate = np.where(np.abs(estimate) <= rounding_error(m), 0.0, estimate)
+        return cls(m, level, turn, inverse, theta, rank, estimate)
+
+    def residuals(self, theta: Floats) -> Moments:
+        return self.m.residuals(self.level @ theta, self.turn @ theta)
+
+    def with_gap(self, g: int, gap: float) -> Moments:
+        """The rows measured from the least-squares fit among those where the gap of a group is this."""
+        step = (self.theta[g] - gap) / self.inverse[g, g]
+        return self.residuals(self.theta - self.inverse[:, g] * step)
+
+
+def spline(m: Moments, reference: int, covariance: Covariance = "HC1", ends: Floats | None = None) -> Effect | Pooled:
     """One gap per group over all scores, with the score as a spline with knots at bin edges.
 
     The flexible form beside the line per bin: inside a bin a spline is a line, so the same sums give it. `ends` are the
-    edges with both ends of the scores; without them the highest score of each bin is its edge.
+    edges with both ends of the scores; without them the highest score of each bin is its edge. With clusters the errors
+    impose that there is no gap, as those of the pooled gap, so that whole clusters can be flipped: with few or unequal
+    clusters the sandwich gave 25% false alarms.
     """
-    groups = m.rows.shape[1]
-    level, turn = _spline_design(m, reference, ends)
-    s0, s1, s2 = (m.sums[..., i, 0] for i in range(3))
-    wide = level.shape[-1]
-    gram = meat(m.sums[..., :3, 0].reshape(-1, 3), level.reshape(-1, wide), turn.reshape(-1, wide))
-    y0 = m.level * s0 + m.slope * s1 + m.sums[..., 0, 1]
-    y1 = m.level * s1 + m.slope * s2 + m.sums[..., 1, 1]
-    right = _along(y0, y1, level, turn)
-    inverse, projector, rank = _pseudo_inverse(gram)
-    theta = inverse @ right
-    rest = m.measured_from(level @ theta, turn @ theta).sums
-    theta = theta + inverse @ _along(rest[..., 0, 1], rest[..., 1, 1], level, turn)  # what rounding left of it
-    lacking = np.abs(projector[:groups] - np.eye(len(gram))[:groups]).max(-1) > 1e-6
-    others = np.arange(groups) != reference
-    estimate = np.where(others & ~lacking, theta[:groups], np.where(others, np.nan, 0.0))
-    residual = m.residuals(level @ theta, turn @ theta)
-    flat, tilt = level @ inverse[:, :groups], turn @ inverse[:, :groups]
-    n, freedom = m.rows.sum(), np.inf
-    left = n - rank if n > rank else np.nan
-    rowwise = meat(residual.squared[..., :3, 2], flat, tilt).sum(0)
-    if covariance == "cluster" and residual.clusters is not None:
-        clusters = residual.clusters.total
-        variance = residual.clusters.products(flat.reshape(-1, groups), tilt.reshape(-1, groups))
-        variance = zero_rounding(np.diagonal(variance), np.diagonal(rowwise), n)
-        variance = variance * small_sample_factor(clusters, clusters - 1) * (n - 1) / left
-        freedom = clusters - 1.0 if clusters > 1 else np.nan
-    elif covariance == "classical":
-        variance, freedom = np.diagonal(inverse)[:groups] * residual.sums[..., 0, 2].sum() / left, left
+    fit, groups = _SplineFit.from_moments(m, reference, ends), m.rows.shape[1]
+    flat, tilt = fit.level @ fit.inverse[:, :groups], fit.turn @ fit.inverse[:, :groups]
+    if covariance == "cluster":
+        return _clustered_spline(fit, reference, flat, tilt)
+    residual, n, freedom = fit.residuals(fit.theta), m.rows.sum(), np.inf
+    left = n - fit.rank if n > fit.rank else np.nan
+    if covariance == "classical":
+        variance, freedom = np.diagonal(fit.inverse)[:groups] * residual.sums[..., 0, 2].sum() / left, left
     else:
-        variance = np.diagonal(rowwise) * n / left
-    error = np.where(np.isnan(estimate), np.nan, np.sqrt(np.maximum(variance, 0.0)))
-    estimate = np.where(np.abs(estimate) <= rounding_error(m), 0.0, estimate)
+        variance = np.diagonal(meat(residual.squared[..., :3, 2], flat, tilt).sum(0)) * n / left
+    error = np.where(np.isnan(fit.estimate), np.nan, np.sqrt(np.maximum(variance, 0.0)))
     error[reference] = 0.0
-    return Effect(estimate, error, float(freedom), thin(m.rows.sum(0), m.above.sum(0), m.below.sum(0)))
+    return Effect(fit.estimate, error, float(freedom), thin(m.rows.sum(0), m.above.sum(0), m.below.sum(0)))
+
+
+def _clustered_spline(fit: _SplineFit, reference: int, flat: Floats, tilt: Floats) -> Pooled:
+    """Gaps with what each cluster adds to them if there is none."""
+    m, groups = fit.m, fit.m.rows.shape[1]
+    square, by_cluster = np.full((groups, 3), np.nan), dict[int, Floats | None]()
+    step = gap_step(m, fit.estimate)
+    for g in (g for g in range(groups) if g != reference and np.isfinite(fit.estimate[g])):
+        along, across = flat[..., g], tilt[..., g]
+        variances = []
+        for gap in (0.0, step, -step):
+            residual = fit.with_gap(g, gap)
+            if residual.clusters is None:
+                raise ValueError("clustered errors need sums per cluster")
+            variance = residual.clusters.products(along.reshape(-1, 1), across.reshape(-1, 1))[0, 0]
+            rowwise = meat(residual.squared[..., :3, 2], along[..., None], across[..., None]).sum()
+            variances.append(float(zero_rounding(variance, rowwise, m.rows.sum())))
+            if not gap:
+                by_cluster[g] = residual.clusters.parts(along.ravel(), across.ravel())
+        square[g] = parabola(variances, step)
+    square[reference] = 0.0
+    bins = np.full(groups, float(np.count_nonzero(m.rows.any(1))))
+    few = np.zeros(groups, dtype=bool)
+    return Pooled(fit.estimate, square, np.zeros_like(m.rows), m.rows.sum(0), bins, np.inf, few, by_cluster)
 
 
 def _along(flat: Floats, tilted: Floats, level: Floats, turn: Floats) -> Floats:

@@ -6,7 +6,7 @@ So the errors impose what is tested, and nothing is left out by how outcomes fel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -99,21 +99,31 @@ def pooled(m: Moments, fitted: Gaps, covariance: Covariance = "HC1") -> Pooled:
     square, by_cluster = np.full((groups, 3), np.nan), {}
     few = np.asarray(_few(m, usable, fitted.reference) & (rows > 0) & (covariance != "cluster"))
     flat, tilt = influence(m, fitted.lines, np.isfinite(fitted.estimate), fitted.reference)
-    # The variance is a parabola in the gap: three gaps give it.
-    step = max(np.abs(np.nan_to_num(estimate)).max(), 1e-3 * np.nanmax(np.abs(m.mean_outcome), initial=0.0)) or 1.0
+    step = gap_step(m, estimate)
     for g in np.flatnonzero(rows > 0).tolist():
         null = Null(m, fitted, g, flat[..., g] * share[:, g, None], tilt[..., g] * share[:, g, None])
         at = null.variances(np.array([0.0, step, -step]), "alike" if few[g] else covariance).tolist()
         if at[0] <= 0:  # outcomes that do not vary around their lines
             square[g] = 0.0
             continue
-        square[g] = at[0], (at[1] - at[2]) / (2 * step), (at[1] + at[2] - 2 * at[0]) / (2 * step**2)
+        square[g] = parabola(at, step)
         if covariance == "cluster":
             by_cluster[g] = null.by_cluster()
     square[fitted.reference] = 0.0
     left = float(np.maximum(m.rows.sum() - fitted.lines.parameters.sum(), 1))
     freedom = left if covariance == "classical" else np.inf
     return Pooled(estimate, square, share, rows, usable.sum(0).astype(float), freedom, few, by_cluster)
+
+
+def gap_step(m: Moments, estimate: Floats) -> float:
+    """How far from zero the variance of a gap is looked at: about as far as the gaps are."""
+    largest = np.abs(np.nan_to_num(estimate)).max()
+    return float(max(largest, 1e-3 * np.nanmax(np.abs(m.mean_outcome), initial=0.0)) or 1.0)
+
+
+def parabola(at: Sequence[float], step: float) -> tuple[float, float, float]:
+    """The variance of a gap as a polynomial in the true one, from its values at 0, `step` and -`step`."""
+    return at[0], (at[1] - at[2]) / (2 * step), (at[1] + at[2] - 2 * at[0]) / (2 * step**2)
 
 
 def _few(m: Moments, usable: Bools, reference: int) -> Bools:

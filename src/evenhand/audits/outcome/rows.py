@@ -14,7 +14,7 @@ from evenhand.cards import REGISTRY, Floats, Metric, MetricSpec, needing
 from evenhand.findings import Row, row, slice_words
 from evenhand.intervals.difference import holm, holm_by_family
 from evenhand.intervals.odds import odds_gaps, rate_gap
-from evenhand.intervals.pooled import with_null_draws
+from evenhand.intervals.pooled import with_flipped_signs, with_null_draws
 from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance, Gaps, critical, gaps, mean_errors, reasons
 from evenhand.metrics.outcome_joint import Effect, Wald, bin_test, joint_test, spline
 from evenhand.metrics.outcome_means import lowest_bin, lowest_bin_p
@@ -79,7 +79,9 @@ def all_rows(
     if kind == "classification":
         rows.append({**by_bin[0], "metric": "marginal_test"})
     rows += _effects(tested.pooled, "pooled_gap", tested, view, level)
-    rows += _effects(spline(m, view.reference, tested.covariance, tested.ends), "spline_gap", tested, view, level)
+    bent = spline(m, view.reference, tested.covariance, tested.ends)
+    bent = with_flipped_signs(bent) if isinstance(bent, Pooled) else bent
+    rows += _effects(bent, "spline_gap", tested, view, level)
     lowest = row({}, "lowest_bin", estimate=float(lowest_bin.on(m)), ideal=1.0, better="ideal", units=int(m.rows.sum()))
     rows.append({**lowest, "p": lowest_bin_p(m, tested.covariance)})
     if whole is not None:
@@ -195,7 +197,8 @@ def _effect_note(
     missing = "bins_missing" if isinstance(effect, Pooled) and effect.bins[g] < bins else ""
     drawn = "permuted_labels" if isinstance(effect, Pooled) and g in effect.drawn and effect.few[g] else ""
     constant = "constant_input" if not effect.error[g] > 0 else ""
-    few = "few_outcomes" if not constant and np.isnan(ends[0]) else ""
+    too_few = "too_few_clusters" if tested.covariance == "cluster" else "few_outcomes"
+    few = too_few if not constant and np.isnan(ends[0]) else ""
     return notes(missing, constant, few, drawn if not few and not constant else "")
 
 

@@ -77,7 +77,7 @@ REASONS = {
     "constant_score": "the score is constant within the bin, so outcomes are compared without adjustment",
     "no_null": "no null distribution was simulated, so the number cannot be tested",
     "narrow_support": "less than half of the rows have a score that occurs in every group",
-    "too_few_clusters": "too few clusters to test this many gaps jointly",
+    "too_few_clusters": "too few clusters, or a few that outweigh the others, for this test or interval",
     "replication_invariant": "the paper says no because a percentage means another number of users in a larger population; "
     "read off the Lorenz curve, the value itself does not change when the population is replicated",
     "needs_overlap": "exact only with the overlap of the groups' ranges, which subgroup values do not give; the average of "
