@@ -733,3 +733,61 @@ def test_where_nothing_lies_between_ends_that_are_means_all_is_suppressed():
     rows = pl.DataFrame({"s": scores, "y": range(14), "g": ["a"] * 7 + ["b"] * 7})
     found = eh.outcome_test(rows, score="s", outcome="y", group="g", min_units=5, bins=2, metrics="pooled_gap")
     assert set(found.frame["note"]) == {"suppressed"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_outcomes_in_words_are_those_in_numbers(engine):
+    frame = candidates()
+    words = frame.with_columns(y=pl.when(pl.col("y") == 1).then(pl.lit("yes")).otherwise(pl.lit("no")))
+    found = eh.outcome_test(ENGINES[engine](words), **ROLES, positive="yes").findings
+    same(found.columns, eh.outcome_test(frame, **ROLES).findings.columns)
+
+
+def test_two_labels_of_any_kind_are_outcomes():
+    frame = candidates()
+    expected = eh.outcome_test(frame, **ROLES).frame
+    for outcome, positive in (
+        (pl.col("y") + 1, 2),
+        (pl.col("y") + 1, "2"),
+        (pl.col("y") == 1, True),
+        (1 - pl.col("y"), 0),
+    ):
+        assert eh.outcome_test(frame.with_columns(y=outcome), **ROLES, positive=positive).frame.equals(expected)
+
+
+def test_words_that_are_no_outcomes_are_refused_with_what_to_pass():
+    frame = candidates().with_columns(
+        words=pl.when(pl.col("y") == 1).then(pl.lit("yes")).otherwise(pl.lit("no")), grade=pl.col("g") + "!"
+    )
+    call = {"score": "s", "group": "g"}
+    with pytest.raises(eh.EvenhandError, match=r"is text: 'no' and 'yes'. Pass positive= .* such as positive='yes'"):
+        eh.outcome_test(frame, outcome="words", **call)
+    with pytest.raises(eh.EvenhandError, match=r"positive='Yes' is no label of outcome='words'. Did you mean 'yes'"):
+        eh.outcome_test(frame, outcome="words", positive="Yes", **call)
+    with pytest.raises(eh.EvenhandError, match=r"outcome='grade' has more than two labels: 'f!', 'm!', 'u!'"):
+        eh.outcome_test(frame, outcome="grade", positive="f!", **call)
+    with pytest.raises(eh.EvenhandError, match="a printed query cannot"):
+        eh.sql("outcome_test", table="log", dialect="duckdb", outcome="words", positive="yes", **call)
+
+
+def test_outcomes_in_words_on_the_command_line(tmp_path, capsys):
+    frame = candidates().with_columns(
+        pl.when(pl.col("y") == 1).then(pl.lit("good")).otherwise(pl.lit("bad")).alias("y")
+    )
+    frame.write_csv(tmp_path / "people.csv")
+    words = [
+        "outcome-test",
+        str(tmp_path / "people.csv"),
+        "--score",
+        "s",
+        "--outcome",
+        "y",
+        "--group",
+        "g",
+        "-m",
+        "pooled_gap",
+    ]
+    assert main([*words, "--positive", "good", "--no-progress"]) == 0
+    assert "pooled_gap" in capsys.readouterr().out
+    assert main(words) == 2
+    assert "Pass --positive with the label of success, such as --positive good." in capsys.readouterr().err

@@ -141,6 +141,7 @@ CALLS = {
     ],
     "outcome_test": [
         {"table": "people.parquet", "score": "s", "outcome": "y", "group": "g", "bins": 4},
+        {"table": "people.parquet", "score": "s", "outcome": "y", "group": "g", "positive": 1, "bins": 2, "metrics": "pooled_gap"},
         {"table": "people.parquet", "score": "s", "outcome": "y", "group": "g", "bins": [0.3, 0.6], "request": "job", "reference": "F", "covariance": "HC1"},
         {"table": "people.parquet", "score": "s", "outcome": "y", "group": "g", "kind": "classification", "threshold": 0.4, "treated": "t", "min_units": 3},
         {"table": "people.parquet", "score": "s", "outcome": "y", "group": "g", "bins": 2, "weight": "w", "by": "land", "metrics": ["pooled_gap", "joint_test", "equal_opportunity_gap"]},

@@ -127,6 +127,11 @@ def _checked_call(name: str, dialect: str, table: str, roles: Mapping[str, Any])
             "min_units rounds what could show single rows, and a database rounds nothing. Leave it out of the query, and pass it "
             "with the tally where the audit takes it."
         )
+    if arguments.get("positive") is not None:
+        raise EvenhandError(
+            "positive= asks the database which labels there are, and a printed query cannot. Pass a column of 0 and 1, such as that "
+            "of a view."
+        )
     _refuse_viewers(arguments)
     return audit, arguments
 

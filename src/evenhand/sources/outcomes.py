@@ -15,11 +15,11 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.errors import EvenhandError, all_problems
-from evenhand.labels import matches, order
+from evenhand.errors import EvenhandError, all_problems, listing
+from evenhand.labels import match, matches, no_label, order, whole
 from evenhand.sources.engine import Cells, Engine
 from evenhand.sources.opening import open_table
-from evenhand.sources.relation import Relation
+from evenhand.sources.relation import Relation, is_number
 from evenhand.sources.roles import role_problems, slice_problems
 from evenhand.sources.sql import INFINITY, columns, count_where, double, quoted, select, text
 
@@ -59,6 +59,9 @@ class Roles:
     by: tuple[str, ...] = ()
     unknown: Unlabelled = "drop"
     """What becomes of rows without a group label."""
+
+    positive: Any = None
+    """The label of success, where outcomes are two labels."""
 
     @property
     def keys(self) -> list[str]:
@@ -382,8 +385,14 @@ def open_outcomes(
 ) -> Outcomes:
     """A table with its roles checked and everything that is wrong with its values counted by one query."""
     opened = open_table(table, columns=[column for _, column in roles.named()])
+    opened = _with_success(opened, roles) if roles.positive is not None else opened
     opened = opened.with_numbers(roles.score, roles.outcome, roles.treated, roles.weight)
     problems = role_problems(opened, roles.named(), ("score", "outcome", "treated", "weight"))
+    if is_text(opened, roles.outcome) and len(labels := _labels_of(opened, roles.outcome)) == 2:
+        generic = role_problems(opened, [("outcome", roles.outcome)], ("outcome",))
+        remedy = f"Pass positive= with the label of success, such as positive={labels[-1]!r}."
+        in_words = f"outcome={roles.outcome!r} is text: {labels[0]!r} and {labels[1]!r}. {remedy}"
+        problems = [in_words if p in generic else p for p in problems]
     if problems := problems + name_problems(roles):
         raise all_problems(problems, where="The call")
     if nan_policy not in ("raise", "omit"):
@@ -403,6 +412,41 @@ def open_outcomes(
         "" if is_whole else _complete(roles, threshold), "" if is_whole else _observable(roles, threshold),
         opened.backend, opened.origin, threshold, (reference, roles.group), facts, roles,
     )  # fmt: skip
+
+
+MOST_LABELS = 10
+"""Labels of an outcome that a message lists, and one more is asked for."""
+
+
+def is_text(opened: Relation, column: str) -> bool:
+    return column in opened.schema and opened.label_type(column) == nw.String
+
+
+def _labels_of(opened: Relation, column: str) -> list[Any]:
+    """A few of the labels of a column, missing ones left out."""
+    labels = f"SELECT DISTINCT label FROM ({opened.select({'label': opened.label(column)})}) AS labels"
+    cells = opened.engine.cells(f"{labels} WHERE label IS NOT NULL LIMIT {MOST_LABELS + 1}")
+    return sorted(whole(cells.frame["label"].to_list()), key=order)
+
+
+def _with_success(opened: Relation, roles: Roles) -> Relation:
+    """The table with outcomes of 1 where the label is that of success, and 0 where it is the other one."""
+    column = roles.outcome
+    if column not in opened.schema or not (is_text(opened, column) or is_number(opened.schema[column])):
+        return opened  # no column of labels: said with all other problems
+    labels = _labels_of(opened, column)
+    if len(labels) > 2:
+        raise EvenhandError(
+            f"outcome={column!r} has more than two labels: {listing(map(repr, labels), MOST_LABELS)}. positive= is for two: make "
+            "the others missing, or pass a column of 0 and 1."
+        )
+    success = match(roles.positive, labels)
+    if success not in labels and labels:
+        raise EvenhandError(no_label("positive", [roles.positive], labels, of=f"outcome={column!r}"))
+    is_success = text(success) if is_text(opened, column) else double(float(success))
+    label = opened.label(column) if is_text(opened, column) else opened.number(column)
+    outcome = f"CASE WHEN {label} = {is_success} THEN 1 WHEN {label} IS NOT NULL THEN 0 END"
+    return opened.with_column(column, outcome, nw.Int64())
 
 
 def _checked_threshold(threshold: Any) -> float:

@@ -88,6 +88,7 @@ def outcome_test(
     min_units: Count | None = None,
     nan_policy: Missing = "raise",
     unknown: Unlabelled = "drop",
+    positive: Label = None,
 ) -> OutcomeResult:
     """Whether equally scored candidates of different groups realise equal outcomes, along the score.
 
@@ -99,7 +100,7 @@ def outcome_test(
         `evenhand sql outcome-test` prints.
     score : column with the score; it must be comparable between requests, but need not be on the scale of the
         outcome.
-    outcome : column with the outcome of each candidate: 0 or 1, or an amount.
+    outcome : column with the outcome of each candidate: 0 or 1, an amount, or one of two labels (see `positive`).
     group : column with the group of each candidate, at most 1,000 groups; `unknown` says what becomes of
         missing values.
     reference : the group that others are compared with; None is the largest.
@@ -121,6 +122,7 @@ def outcome_test(
     nan_policy : what to do with a missing score or outcome: "raise" an error, or "omit" the row.
     unknown : what to do with candidates without a group label: "drop" them (counted in the provenance), make them the
         "group" called unknown, or "raise" an error.
+    positive : label of success where outcomes are two labels, such as yes and no.
 
     Examples
     --------
@@ -182,8 +184,8 @@ def _covariance_and_roles(arguments: Mapping[str, Any]) -> tuple[Covariance, Rol
     if covariance in ("HC1", "classical"):
         how, cluster = covariance, arguments["cluster"]
     columns = {role: arguments[role] for role in ("score", "outcome", "group", "request", "treated", "weight")}
-    by, unknown = names_of(arguments["by"]), arguments["unknown"]
-    return how, Roles(**columns, cluster=cluster, clustered=how == "cluster", by=by, unknown=unknown)
+    choices = {name: arguments[name] for name in ("unknown", "positive")}
+    return how, Roles(**columns, cluster=cluster, clustered=how == "cluster", by=names_of(arguments["by"]), **choices)
 
 
 @dataclass(frozen=True)
