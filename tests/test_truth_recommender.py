@@ -7,7 +7,9 @@ import polars as pl
 import pytest
 
 import evenhand as eh
+from evenhand.cards import parse_metric
 from evenhand.metrics.random_lists import gini_of_random_lists
+from evenhand.tallies.crosstab import Crosstab
 
 
 def slow_gini(counts):
@@ -128,3 +130,43 @@ def test_items_that_nobody_is_shown_are_in_every_draw_of_a_measure_that_reads_ea
     assert few["high"][2] == many["high"][2]
     assert few["high"][0] > many["high"][0] > 0
     assert 1 - (1 - few["high"][1]) / 2 == pytest.approx(many["high"][1], abs=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["aggregate_diversity", "exposure_entropy", "item_gini"])
+def test_what_a_value_loses_without_a_user_is_what_counting_without_them_gives(metric):
+    rng = np.random.default_rng(6)
+    scores = rng.random((25, 300)) ** 4 + rng.random(300)
+    spec = parse_metric(metric)
+    total = Crosstab.from_arrays(scores, top=4)
+    lost = [spec.on(total) - spec.on(Crosstab.from_arrays(np.delete(scores, u, 0), top=4)) for u in range(25)]
+    close = {"abs": 5e-4} if metric == "item_gini" else {"abs": 1e-12}  # moves of a user's own items are added up there
+    assert spec.linearised(total, spec.on(total)) == pytest.approx(np.array(lost) - np.mean(lost), **close)
+
+
+def niches(rng):
+    """60 users, each shown all five items of one of 100 niches: the bootstrap's interval held in 0.77 of such samples."""
+    niche = rng.choice(100, 60, p=(1 / np.arange(1, 101)) / (1 / np.arange(1, 101)).sum())
+    return pl.DataFrame({"user": np.repeat(np.arange(60), 5), "item": (5 * niche[:, None] + np.arange(5)).ravel()})
+
+
+def test_intervals_over_the_catalogue_hold_where_lists_hardly_overlap():
+    rng = np.random.default_rng(7)
+    call = {"score": None, "items": 500, "interval": "bootstrap(20)", "rng": 1}
+    metrics = ["aggregate_diversity", "item_gini", "exposure_entropy"]
+    frames = [eh.recommender(niches(rng), metrics=metrics, **call).frame for _ in range(80)]
+    estimate, low, high = (np.array([frame[name] for frame in frames]) for name in ("estimate", "low", "high"))
+    held = ((low <= estimate.mean(0)) & (estimate.mean(0) <= high)).mean(0)
+    assert (held >= 0.87).all(), held
+    width = np.median(high - low, axis=0) / (2 * 1.96 * estimate.std(0))
+    assert (width <= 1.5).all(), width
+
+
+def test_a_catalogue_that_no_single_user_widens_has_no_interval_and_says_why():
+    scores = np.tile([[4.0, 3, 2, 1], [1, 2, 3, 4]], (20, 1))
+    found = eh.recommender(scores, top=2, metrics="aggregate_diversity", rng=1)
+    row = next(iter(found.findings.rows()))
+    assert (row["estimate"], row["note"]) == (1.0, "no_lone_user")
+    assert np.isnan([row["low"], row["high"]]).all()
+    assert "leaving out any one user does not change it" in found.sentences()[0].lower()
+    bare = eh.recommender(scores, top=2, metrics="aggregate_diversity", interval=None)
+    assert next(iter(bare.findings.rows()))["note"] is None

@@ -245,8 +245,13 @@ class Metric:
             return float(self._ideal(tally, **params))
 
     def smooth(self, params: Mapping[str, Any]) -> bool:
-        """Whether the value has a linearisation; a percentile, for example, has none."""
-        return self._influence is not None and "convention" not in params
+        """Whether the value has a linearisation; a percentile, for example, has none.
+
+        A convention has one only where the declared function takes it.
+        """
+        if self._influence is None:
+            return False
+        return "convention" not in params or "convention" in _parameter_names(self._influence)
 
     def linearised(self, tally: Any, estimate: Floats, params: Mapping[str, Any]) -> Floats | None:
         """Influence of one unit in each cell on the value, or None without a linearisation."""

@@ -21,7 +21,7 @@ from evenhand.cards import Between, Floats
 from evenhand.claims import Claim, decide
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.findings import Row, row
-from evenhand.intervals.crosstabs import Resampled, Swapped, affordable_draws, values
+from evenhand.intervals.crosstabs import Resampled, Swapped, affordable_draws, jackknife_reach, values
 from evenhand.intervals.difference import holm
 from evenhand.intervals.kinds import percentile_ends
 from evenhand.intervals.paired import Difference, Draws, paired_difference
@@ -388,6 +388,7 @@ class UserPairs:
     users, unshared : how many users both serve, and how many only one of them.
     smallest : (questions,) users of the smaller group of each question.
     observed : (questions,) values of the two; resampled, swapped : (questions, draws).
+    influences : (users,) what the difference loses without each user, of questions whose metric says so.
     """
 
     served: Served
@@ -397,6 +398,7 @@ class UserPairs:
     observed: tuple[Floats, Floats]
     resampled: tuple[Floats, Floats]
     swapped: tuple[Floats, Floats]
+    influences: Sequence[Floats | None]
 
     @classmethod
     def from_parts(cls, served: Served, a: Part, b: Part, draws: int, seed: int, where: Label) -> UserPairs:
@@ -428,10 +430,15 @@ class UserPairs:
         counted = first.total.mark("users")
         sizes = [float(len(users)) if q.pair is None else float(min(counted[list(q.pair)])) for q in questions]
         observed = [np.array([float(q.on(t.total)) for q in questions]) for t in (first, second)]
+        influences = [
+            None if (lost := q.influence(first.total, x)) is None else np.asarray(q.influence(second.total, y)) - lost
+            for q, x, y in zip(questions, *observed, strict=True)
+        ]
         return cls(
             served, len(users), a.slice.user_count + b.slice.user_count - 2 * len(users), sizes, (observed[0], observed[1]),
             (on(first.under(drawn)), on(second.under(drawn))),
             (on(first.under(swap).with_other(second.under(complement))), on(first.under(complement).with_other(second.under(swap)))),
+            influences,
         )  # fmt: skip
 
     def rows(self, labels: Mapping[str, Any], level: float) -> list[Row]:
@@ -459,7 +466,12 @@ class UserPairs:
         with np.errstate(invalid="ignore"):
             drawn = self.resampled[1][i] - self.resampled[0][i]
             swapped = np.abs(self.swapped[0][i] - self.swapped[1][i])
-        low, high = percentile_ends(drawn[None, :], level, int(self.smallest[i]))
+        influence = self.influences[i]
+        if influence is None:
+            low, high = (float(end[0]) for end in percentile_ends(drawn[None, :], level, int(self.smallest[i])))
+        else:
+            reach = jackknife_reach(influence, level)
+            low, high = difference - reach, difference + reach
         smaller = swapped < abs(difference) * (1 - 1e-6) - 1e-9  # False for an undefined swap: p is never too small
         large = int((~smaller).sum())
-        return float(low[0]), float(high[0]), (1 + large) / (1 + len(swapped)), int(np.isnan(drawn).sum())
+        return low, high, (1 + large) / (1 + len(swapped)), int(np.isnan(drawn).sum())

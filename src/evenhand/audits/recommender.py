@@ -435,7 +435,7 @@ class _Measure:
             "groups": hidden_sizes(
                 {**sizes, **({"(unknown)": unknown} if unknown else {})}, call.min_units, parts=True
             ),
-            "interval": _interval_words(call.interval, resampled),
+            "interval": _interval_words(call.interval, resampled, self.metrics),
         }
         counts = {
             "users": part.user_count, "users_with_ties": tabulated.tied,
@@ -459,15 +459,16 @@ class _Measure:
             a, tally = q.ask, total if q.pair is None else total.between(*q.pair)
             estimate = float(q.on(total))
             tied = "ties_at_cut" if tabulated.tied and "shown" in a.reads else ""
-            note = a.card.reason(tally, **a.params) if np.isnan(estimate) else notes(a.caution(estimate), tied)
             group_users = [int(users.sum())] if q.pair is None else [int(users[g]) for g in q.pair]
-            low, high = crosstabs.ends(q, estimate, drawn, call.interval, min(group_users), chance)
+            ends = crosstabs.ends(q, total, estimate, drawn, call.interval, min(group_users), chance)
+            cautions = _cautions(a, estimate, ends, tied, call.interval)
+            note = a.card.reason(tally, **a.params) if np.isnan(estimate) else cautions
             is_claimed = q.pair is not None and a.text in claimed and not np.isnan(estimate)
             p = _p(q, permuted[q.pair], tabulated.lists, estimate, chance) if q.pair and is_claimed else None
             least, most = a.metric.attainable_on(tally, **a.params)
             r = row(
-                cells, a.text, estimate=estimate, low=low, high=high, chance=_mean_chance(a, chance), p=p, ideal=a.ideal, better=a.better,
-                units=sum(group_users), rests_on=min(group_users), note=note, least=least, most=most,
+                cells, a.text, estimate=estimate, low=ends[0], high=ends[1], chance=_mean_chance(a, chance), p=p,
+                ideal=a.ideal, better=a.better, units=sum(group_users), rests_on=min(group_users), note=note, least=least, most=most,
                 undefined_draws=0 if replicates is None else int(np.isnan(drawn).sum()),
                 convention=a.params.get("convention"), **_labels(q.pair, self.sides),
             )  # fmt: skip
@@ -509,6 +510,13 @@ def _labels(pair: tuple[int, int] | None, sides: UserGroups) -> dict[str, Any]:
         return {"protected": None, "versus": None}
     versus, protected = (sides.name(side) for side in pair)
     return {"group": f"{protected} vs {versus}", "protected": protected, "versus": versus}
+
+
+def _cautions(a: MetricSpec, estimate: float, ends: tuple[float, float], tied: str, how: Interval) -> str | None:
+    """Notes on a defined value: ties, what makes it or its interval infinite, and why there is no interval."""
+    still = "no_lone_user" if a.smooth and math.isnan(ends[0]) and how.kind != "none" else ""
+    open_end = "infinite_draws" if math.isinf(ends[1]) and math.isfinite(estimate) else ""
+    return notes(a.caution(estimate), tied, still, open_end)
 
 
 def _mean_chance(a: MetricSpec, chance: Floats | float) -> float:
@@ -595,15 +603,17 @@ def _most_slots(part: Slice, reading: Reading) -> float:
     return float(min(part.facts.cells, part.user_count * (reading.shown.top or part.item_count)))
 
 
-def _interval_words(how: Interval, resampled: Resampled | None) -> str:
+def _interval_words(how: Interval, resampled: Resampled | None, metrics: Sequence[MetricSpec]) -> str:
     if resampled is None:
         return "none"
     drawn = "users drawn within their group" if resampled.exact else "every user a Poisson number of times"
     over = f"bootstrap over users, {resampled.draws:,} draws, {drawn}"
+    jackknife = "".join(f"; {a.text}: jackknife over users" for a in metrics if a.smooth)
     if resampled.draws < how.draws:
-        return f"normal, with the error of a {over} ({how.draws:,} would not fit)"
-    return {
+        return f"normal, with the error of a {over} ({how.draws:,} would not fit){jackknife}"
+    ends = {
         "bootstrap": f"{over}; percentiles centred on the estimate",
         "percentile": f"{over}; percentiles",
         "normal": f"normal, with the error of a {over}",
-    }[how.kind]
+    }
+    return ends[how.kind] + jackknife

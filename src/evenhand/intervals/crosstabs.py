@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.kinds import Interval, drawn_ends, without_noise
-from evenhand.intervals.rules import ROUNDING
+from evenhand.intervals.rules import ROUNDING, t_quantile
 from evenhand.streams import stream
 from evenhand.tallies.crosstab import MOST_CELLS, Crosstab, ResampledLists, Times
 from evenhand.tallies.ragged import Bools, Ints
@@ -261,6 +261,10 @@ class Question:
         """The value on every replicate of the tally."""
         return self.on_pair(tally if self.pair is None else tally.between(*self.pair))
 
+    def influence(self, total: Crosstab, estimate: float) -> Floats | None:
+        """(U,) what the value loses without each user; None where its metric does not say."""
+        return self.ask.linearised(total, np.asarray(estimate))
+
     def on_pair(self, tally: Crosstab) -> Floats:
         """The value on a tally that compares the two groups of the question."""
         value = self.ask.on(tally if self.ask.card.compact else tally.everything)
@@ -278,20 +282,53 @@ def values(replicates: ResampledLists, total: Crosstab, questions: Sequence[Ques
 
 
 def ends(
-    question: Question, estimate: float, draws: Floats, how: Interval, users: int, chance: Floats | float = np.nan
+    question: Question,
+    total: Crosstab,
+    estimate: float,
+    draws: Floats,
+    how: Interval,
+    users: int,
+    chance: Floats | float = np.nan,
 ) -> tuple[float, float]:
-    """Interval ends; percentiles, or normal where draws were too few (`affordable_draws`).
+    """Interval ends; percentiles, or normal where draws were too few (`affordable_draws`); the jackknife where one is declared.
 
     A distance between two groups reads the noise of both as distance, so its bias is taken off. Other metrics say what
     so many users are shown, and their interval is for as many others. A distance that permuted labels (draws of
     `chance`) reach often enough is not significantly different from none: the interval then starts there.
     """
+    if question.ask.smooth:
+        return _jackknife_ends(question, total, estimate, how)
     span, compares = question.ask.span, question.pair is not None
     low, high = drawn_ends(estimate, draws, how, span, users, biased=compares)
     if compares and how.kind == "bootstrap" and span[0] == question.ask.ideal == 0:
         reached = np.ndim(chance) > 0 and np.mean(np.asarray(chance) >= estimate - ROUNDING) > (1 - how.level) / 2
         low = 0.0 if reached else min(low, without_noise(estimate, draws, how.level, users))
     return low, high
+
+
+def _jackknife_ends(question: Question, total: Crosstab, estimate: float, how: Interval) -> tuple[float, float]:
+    """Interval ends from what the value loses without each user, within what the volume allows.
+
+    NaN where it loses nothing without any single one of them.
+    """
+    influence = question.influence(total, estimate)
+    if how.kind == "none" or influence is None or len(influence) < 2 or not np.abs(influence).max() > ROUNDING:
+        return math.nan, math.nan
+    reach = jackknife_reach(influence, how.level)
+    least, most = question.ask.metric.attainable_on(total, **question.ask.params)
+    low, high = np.fmax(estimate - reach, least), np.fmin(estimate + reach, most)
+    return float(np.clip(low, *question.ask.span)), float(np.clip(high, *question.ask.span))
+
+
+def jackknife_reach(influence: Floats, level: float) -> float:
+    """Half the width of an interval, from what a value loses without each of its units.
+
+    A draw with replacement leaves out a third of the users, and with them all that only they are shown: it tells little of
+    how many items as many other users would reach (0.77 of such intervals held where lists hardly overlap). The variance of
+    the jackknife is never too small on average (Efron and Stein, 1981).
+    """
+    n = len(influence)
+    return float(t_quantile(level, n) * np.sqrt((n - 1) / n * (influence**2).sum()))
 
 
 def seconds_of_pairs(

@@ -39,6 +39,18 @@ def aggregate_diversity(t: Crosstab) -> Floats:
     return np.asarray(np.where(t.mark("users").sum(-1) > 0, reached, np.nan))
 
 
+@aggregate_diversity.influence
+def _(t: Crosstab, estimate: Floats, *, convention: str | None = None) -> Floats:
+    """(U,) what the value loses without each user: the items shown to nobody else, whatever they are divided by."""
+    lists = t.counted_lists
+    is_lone = np.bincount(lists.items, minlength=t.items)[lists.items] == 1
+    return _centred(estimate * lists.per_user(is_lone) / shown_items(t))
+
+
+def _centred(lost: Floats) -> Floats:
+    return np.asarray(lost - lost.mean())
+
+
 @metric(Card(
     name="item_gini", symbol="G", title="Gini index over items", needs=Crosstab, compact=True,
     span=(0.0, 1.0), ideal=0.0, better="lower",
@@ -61,6 +73,21 @@ def item_gini(t: Crosstab, *, corrected: bool = False) -> Floats:
     0.75
     """
     return gini.on(t.spectrum, corrected=corrected)
+
+
+@item_gini.influence
+def _(t: Crosstab, estimate: Floats, *, corrected: bool = False) -> Floats:
+    """(U,) what the value loses without each user.
+
+    An item that moves down by a slot comes closer to all below it and further from all others. Moves of one user's items
+    are added up, which counts those between two of them twice.
+    """
+    lists, c = t.counted_lists, t.popularity
+    as_often = t.items - np.searchsorted(np.sort(c), c)  # items shown at least as often, itself included
+    moves = (2 * as_often - 1 - t.items)[lists.items] * lists.parts
+    pairs = gini.on(t.spectrum) * t.items * c.sum()
+    left = (pairs + lists.per_user(moves)) / pairs * c.sum() / (c.sum() - lists.slots)
+    return _centred(estimate * (1 - left))
 
 
 @item_gini.chance
@@ -124,6 +151,20 @@ def exposure_entropy(
     nats = np.where(spectrum.total > 0, -spectrum.sum_of(np.where(p == 0, 0.0, p * np.log(p))), np.nan)
     unit = math.log(t.items) if normalized and t.items else math.log(base)
     return np.asarray(np.maximum(nats, 0.0) / np.float64(unit))
+
+
+@exposure_entropy.influence
+def _(t: Crosstab, estimate: Floats, *, base: float = math.e, normalized: bool = False) -> Floats:
+    """(U,) what the value loses without each user."""
+    from scipy.special import xlogy
+
+    lists, c = t.counted_lists, t.popularity
+    before = c[lists.items]
+    after = np.maximum(before - lists.parts, 0.0)
+    total, left = c.sum(), c.sum() - lists.slots
+    nats = np.log(total) - xlogy(c, c).sum() / total
+    without = np.log(left) - (xlogy(c, c).sum() - lists.per_user(xlogy(before, before) - xlogy(after, after))) / left
+    return _centred(estimate * (1 - without / nats))
 
 
 @metric(Card(

@@ -45,6 +45,7 @@ class Crosstab:
     places, unshown : where only items that anybody is shown have a column, their places in the catalogue and how many more
         items it has. Metrics whose card is `compact` read such a tally, others `everything`.
     for_each : (...,) how many users stand for each that was drawn: 1, but where draws vary in how many they hold.
+    lists : the lists that were counted, one per user; None in replicates.
     """
 
     counts: Floats
@@ -58,6 +59,7 @@ class Crosstab:
     places: Ints | None = None
     unshown: int = 0
     for_each: Floats | float = 1.0
+    lists: UserLists | None = None
 
     @classmethod
     def from_arrays(
@@ -114,7 +116,7 @@ class Crosstab:
         lengths = None
         if everywhere and lists.values is None:
             lengths = np.bincount(lists.lengths, minlength=1).astype(np.float64)
-        return cls(counts, spread, marks, judged=lists.is_judged, cut=cut, lengths=lengths)
+        return cls(counts, spread, marks, judged=lists.is_judged, cut=cut, lengths=lengths, lists=lists)
 
     def mark(self, name: str) -> Floats:
         """One of the `MARKS` for every group: (..., G)."""
@@ -123,6 +125,13 @@ class Crosstab:
     @property
     def items(self) -> int:
         return int(self.counts.shape[-1]) + self.unshown
+
+    @property
+    def counted_lists(self) -> UserLists:
+        """The lists that were counted."""
+        if self.lists is None:
+            raise ValueError("a replicate holds no lists")
+        return self.lists
 
     @cached_property
     def everything(self) -> Crosstab:

@@ -183,7 +183,7 @@ class UserLists:
         )
         values = None
         if any(part.values is not None for part in parts):
-            values = np.concatenate([np.ones(len(p.items)) if p.values is None else p.values for p in parts])
+            values = np.concatenate([part.parts for part in parts])
         offered = [part.offered for part in parts if part.offered is not None]
         return cls(lengths, items, values, marks, tied, Ragged.joined(offered) if len(offered) == len(parts) else None)
 
@@ -217,6 +217,11 @@ class UserLists:
         return np.asarray(np.bincount(np.repeat(np.arange(len(self)), self.lengths), self.values, len(self)))
 
     @property
+    def parts(self) -> Floats:
+        """(n,) how much of a slot each item had."""
+        return np.ones(len(self.items)) if self.values is None else self.values
+
+    @property
     def is_judged(self) -> bool:
         """Whether there was a truth to hold the scores against."""
         return bool(self.marks.shape[1] > UNJUDGED)
@@ -244,6 +249,10 @@ class UserLists:
             return None
         offered = self.offered
         return Ragged(offered.starts, offered.items, (self.slots / np.maximum(offered.lengths, 1))[offered.rows])
+
+    def per_user(self, per_slot: npt.NDArray[Any]) -> Floats:
+        """(U,) sums of a number per slot over the slots of each user."""
+        return np.asarray(np.diff(np.concatenate([[0.0], np.cumsum(per_slot)])[self.starts]))
 
     def summed(self, codes: Ints, groups: int, items: int) -> tuple[Floats, Floats]:
         """(G, J) times shown to each group, and (J,) sums of an item's shares of users' slots."""

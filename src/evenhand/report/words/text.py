@@ -54,9 +54,10 @@ REASONS = {
     "few_requests": "few requests: the interval is rough below 20 and missing below 5",
     "few_viewers": "few viewers: the interval is rough below 20 and missing below 5",
     "no_variation": "the sample has no variation, so its uncertainty cannot be estimated",
+    "no_lone_user": "leaving out any one user does not change it, so its uncertainty cannot be estimated",
     "no_interval": "this figure has no interval",
     "part_of_a_unit": "the top is smaller than one unit, so the number is a fraction of what the largest unit has",
-    "infinite_draws": "in some resamples one side has nothing, so the ratio is infinite",
+    "infinite_draws": "in some resamples one side has nothing, so the value is infinite",
     "bins_missing": "score bins without the group or the reference are excluded",
     "few_outcomes": "too few outcomes of one kind for a test or an interval",
     "permuted_labels": "few rows or outcomes, so p comes from permuting the labels within score bins (exact if scores within a bin "
