@@ -176,6 +176,7 @@ class Coverage:
     made: float
     cautioned: float
     promised: float
+    width: float = math.nan
 
     @property
     def error(self) -> float:
@@ -210,9 +211,8 @@ def of_units(world: World, units: int, runs: int, seed: int) -> Iterator[Coverag
 
 
 def of_audits(design: Design, runs: int, seed: int) -> Iterator[Coverage]:
-    for metric, (covered, made, cautioned) in hits(design, runs, seed).items():
-        if made:
-            yield Coverage(design.name, metric, runs, covered, made, cautioned, PROMISED)
+    for metric, h in hits(design, runs, seed).items():
+        yield Coverage(design.name, metric, runs, h.covered, h.made, h.cautioned, PROMISED, h.width)
 
 
 HEAD = (
@@ -231,7 +231,7 @@ def wide(cells: Sequence[Coverage]) -> str:
 def line(c: Coverage) -> str:
     """A row of the table in docs/intervals.md."""
     mark = " **falls short**" if c.short else ""
-    return f"| {c.design} | {c.metric} | {c.covered:.3f} ± {2 * c.error:.3f}{mark} | {c.cautioned:.0%} | {c.runs} |"
+    return f"| {c.design} | {c.metric} | {c.covered:.3f} ± {2 * c.error:.3f}{mark} | {c.width:.2f} | {c.cautioned:.0%} | {c.runs} |"
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -252,7 +252,7 @@ def main(words: Sequence[str] | None = None) -> int:
             here = list(of_units(world, n, runs, args.seed))
             rows += here
             print(wide(here), flush=True)
-    print("\n| design | metric | holds the truth | rows with a caution | runs |\n|---|---|---|---|---|")
+    print("\n| design | metric | holds the truth | width | rows with a caution | runs |\n|---|---|---|---|---|---|")
     for design in (d for d in designs if args.only in d.name):
         for found in of_audits(design, runs, args.seed):
             rows.append(found)

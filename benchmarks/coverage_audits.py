@@ -6,8 +6,10 @@ samples of the same size give on average.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -177,6 +179,29 @@ def split(units: int) -> Design:
     return Design(f"sources, {units} units", ask)
 
 
+def twice(units: int, spreads: tuple[float, float]) -> Design:
+    """The same units in two periods, lognormal amounts of these spreads."""
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        z = rng.normal(size=(2, units))
+        z[1] = 0.7 * z[0] + np.sqrt(1 - 0.7**2) * z[1]
+        amounts = np.exp(np.array(spreads)[:, None] * z).ravel()
+        table = pl.DataFrame({"u": np.tile(np.arange(units), 2), "t": np.repeat([1, 2], units), "n": amounts})
+        call = {"unit": "u", "amount": "n", "arm": "t", "control": 1, "randomized": None, "population": None}
+        return eh.experiment(
+            table, **call, metrics=list(known), draws=199, interval=interval and "auto", rng=int(rng.integers(1 << 30))
+        )
+
+    normal = NormalDist()
+    values: dict[str, Callable[[float], float]] = {
+        "gini": lambda s: math.erf(s / 2), "atkinson(epsilon=0.5)": lambda s: -math.exp(-(s**2) / 4),
+        "top_share(p=0.1)": lambda s: -normal.cdf(normal.inv_cdf(0.9) - s), "equal_share": normal.cdf,
+    }  # fmt: skip
+    known = {name: value(spreads[1]) - value(spreads[0]) for name, value in values.items()}
+    words = "nothing changed" if len(set(spreads)) == 1 else f"then {spreads[1]:g}"
+    return Design(f"two periods of {units} units, lognormal {spreads[0]:g}, {words}", ask, known)
+
+
 RATES = np.random.default_rng(1).lognormal(0, 1, 100)
 
 
@@ -234,6 +259,8 @@ DESIGNS = (
     exposed(5), exposed(20), exposed(100), fair(20), fair(100), crossed(40), prefixes(5), prefixes(20), prefixes(100),
     ordered(20), ordered(100), shown(30), shown(180), no_distance(30), no_distance(180), parted(50), parted(500), split(50),
     split(500), viewed(30), viewed(60), viewed(120), both_drawn(30, 60), both_drawn(60, 200), outcomes(300),
+    twice(25, (1.8, 1.8)), twice(50, (1.8, 1.8)), twice(300, (1.8, 1.8)), twice(50, (0.7, 0.7)), twice(50, (0.8, 1.2)),
+    twice(300, (0.8, 1.2)), twice(300, (1.4, 1.8)),
 )  # fmt: skip
 
 
@@ -322,8 +349,21 @@ DESIGNS_APART = (
 """Designs that were first looked at after the rules were set."""
 
 
-def hits(design: Design, runs: int, seed: int) -> dict[str, tuple[float, float, float]]:
-    """By metric (and group): the share of intervals that hold the truth, of those made, the share made, and the share cautioned."""
+@dataclass(frozen=True)
+class Hits:
+    """Of the intervals made, the share that holds the truth; the shares made and cautioned; and the median width.
+
+    The width is over that of 1.96 true errors either side.
+    """
+
+    covered: float
+    made: float
+    cautioned: float
+    width: float
+
+
+def hits(design: Design, runs: int, seed: int) -> dict[str, Hits]:
+    """How the intervals of every metric (and group) fare."""
     rng = np.random.default_rng([seed, *design.name.encode()])
     found: dict[str, list[tuple[float, float, float, bool]]] = {}
     for _ in range(runs):
@@ -336,5 +376,8 @@ def hits(design: Design, runs: int, seed: int) -> dict[str, tuple[float, float, 
         there = ~np.isnan(low)
         truth = design.known.get(key, float(np.nanmean(estimate)))
         held = (low <= truth + 1e-12) & (truth - 1e-12 <= high)
-        out[key] = (float(held[there].mean()) if there.any() else np.nan, float(there.mean()), float(noted.mean()))
+        if there.any():
+            ideal = 2 * 1.96 * np.nanstd(estimate)
+            width = float(np.median((high - low)[there]) / ideal) if ideal > 0 else math.nan
+            out[key] = Hits(float(held[there].mean()), float(there.mean()), float(noted.mean()), width)
     return out

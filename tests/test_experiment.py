@@ -1,5 +1,6 @@
 """Did the change make it more even? Against slow definitions, on every engine, and refused where it cannot be answered."""
 
+import itertools
 import math
 
 import duckdb
@@ -366,6 +367,68 @@ def test_the_same_units_twice_are_as_sure_as_a_paired_bootstrap():
     assert found.high[0] - found.low[0] < 1.4 * (high - low)
     apart = math.hypot(eh.metrics.gini_se(first), eh.metrics.gini_se(second)) * 1.96 * 2
     assert found.high[0] - found.low[0] < 0.6 * apart
+
+
+def periods(rng, spreads, units, metrics=ASKED):
+    """Amounts of the same units twice, lognormal with these spreads and a correlation of 0.7 on the log scale."""
+    z = rng.normal(size=(2, units))
+    second = 0.7 * z[0] + math.sqrt(1 - 0.7**2) * z[1]
+    pairs = PairedAmounts.from_arrays(np.exp(spreads[0] * z[0]), np.exp(spreads[1] * second))
+    return paired_contrast(pairs, metrics, draws=199, level=0.95, rng=rng)
+
+
+@pytest.mark.parametrize("units", [25, 60])
+def test_two_periods_without_a_change_raise_few_alarms_under_heavy_tails(units):
+    rng = np.random.default_rng(8)
+    found = [periods(rng, (1.8, 1.8), units) for _ in range(200)]
+    assert (np.mean([c.p <= 0.05 for c in found], axis=0) < 0.05 + 2 * math.sqrt(0.05 * 0.95 / 200)).all()
+    held = np.mean([(c.low <= 0) & (c.high >= 0) for c in found], axis=0)
+    assert (held > 0.92).all()
+
+
+def test_two_periods_that_differ_are_told_apart_and_their_change_is_held():
+    rng = np.random.default_rng(9)
+    found = [periods(rng, (1.2, 0.8), 100, GINI) for _ in range(120)]
+    change = math.erf(0.6) - math.erf(0.4)
+    assert np.mean([c.p[0] <= 0.05 for c in found]) > 0.8
+    assert np.mean([c.low[0] <= change <= c.high[0] for c in found]) > 0.88  # two Monte Carlo errors below 0.92
+    width = np.median([c.high[0] - c.low[0] for c in found])
+    assert width < 1.5 * 2 * 1.96 * np.std([c.estimate[0] for c in found])
+
+
+def test_swaps_within_few_units_give_the_exact_p():
+    first, second = np.array([9.0, 4, 8, 7, 2, 9]), np.array([1.0, 5, 2, 6, 1, 3])
+    found = paired_contrast(
+        PairedAmounts.from_arrays(first, second), GINI, draws=9_999, level=0.95, rng=np.random.default_rng(1)
+    )
+    ratios = []
+    for flips in itertools.product([False, True], repeat=6):
+        x, y = np.where(flips, second, first), np.where(flips, first, second)
+        ratios.append((slow.gini(x) - slow.gini(y)) / paired_gini_error(x, y))
+    exact = np.mean(np.abs(ratios) >= abs(ratios[0]) * (1 - 1e-9))
+    assert found.p[0] == pytest.approx(exact, abs=0.02)
+
+
+def paired_gini_error(x, y):
+    """The linearised standard error of a difference of two Gini indices of the same units."""
+
+    def influence(x):
+        mean, gini = x.mean(), slow.gini(x)
+        return np.array([2 * np.abs(x - v).mean() / (2 * mean) - gini * (1 + v / mean) for v in x])
+
+    moves = influence(x) - influence(y)
+    return moves.std() / math.sqrt(len(x))
+
+
+def test_the_larger_change_is_not_blurred_by_renaming_the_periods():
+    rng = np.random.default_rng(4)
+    x, y = rng.lognormal(0, 1, 40).round(2), rng.lognormal(0, 1, 40).round(2)
+    one_way, other = (
+        paired_contrast(PairedAmounts.from_arrays(*pair), ASKED, draws=999, level=0.95, rng=np.random.default_rng(1))
+        for pair in ((x, y), (y, x))
+    )
+    assert one_way.p == pytest.approx(other.p, abs=1e-12)
+    assert one_way.estimate == pytest.approx(-other.estimate)
 
 
 def test_periods_are_compared_author_by_author_without_a_causal_word():

@@ -1,12 +1,12 @@
 """Two arms of different units, or the same units on two occasions: differences of inequality with interval and p.
 
 Errors come from units here. Where units were randomised they are re-assigned to arms for the test and drawn anew within
-each arm for the interval; where nothing was, each unit is drawn with both of its amounts.
+each arm for the interval; where nothing was, the two amounts of a unit change places for the test.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -51,8 +51,7 @@ def units_contrast(
     """
     pooled, in_arm = arm.pool(control)
     pooled, order, starts = pooled.binned()
-    if draws >= DEFAULT_DRAWS:  # more where they are cheap: ends of intervals are quantiles of few draws otherwise
-        draws = max(draws, min(9_999, (1 << 22) // max(1, len(pooled.first))))
+    draws = cheap_draws(draws, len(pooled.first))
     chosen = np.concatenate([joined(in_arm, order, starts)[None], pooled.split(round(arm.units), draws, rng)])
     rest = pooled.counts - chosen
     treated, others = measure(pooled, chosen, specs), measure(pooled, rest, specs)
@@ -85,26 +84,76 @@ def units_contrast(
 def paired_contrast(
     pairs: PairedAmounts, specs: Sequence[MetricSpec], *, draws: int, level: float | None, rng: np.random.Generator
 ) -> Contrast:
-    """Difference between two occasions of the same units; a draw takes units with both amounts."""
+    """Difference between two occasions of the same units.
+
+    p swaps the two amounts within units, each difference divided by its own error. The interval is the wider of that test
+    inverted and of a bootstrap that draws units with both amounts.
+    """
     ones = np.ones(len(specs))
     exact = measure(pairs, pairs.counts[None], specs, ones)
-    gap = exact.combined(ones)[0]
+    gap, scale = exact.combined(ones)[0], _divisor(exact.error, specs)[0]
     narrow = pairs.binned()[0]
-    centre = measure(narrow, narrow.counts[None], specs, ones)
-    drawn = measure(narrow, narrow.resample(draws, rng), specs, ones)
-    spread = drawn.combined(ones) - centre.combined(ones)
-    with np.errstate(invalid="ignore", divide="ignore"):  # draws in which nothing varies have no error
-        ratios, scale = spread / _divisor(drawn.error, specs), _divisor(exact.error, specs)[0]
-        low, high = _studentised_interval(gap, scale, ratios, level if has_enough_units(pairs) else None, specs)
-        # The draws stand around what was found; from no change, what was found stands as far out as this.
-        p = tail_p(np.concatenate([gap[None] / scale, ratios]))
+    centre, _ = _changes(narrow, specs, 1, lambda _: narrow.counts[None])
+    moved, errors = _changes(narrow, specs, draws, lambda many: narrow.resample(many, rng))
+    spread = moved - centre
+    p, swapped = _swap_test(pairs, specs, draws, rng)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratios = spread / errors
+    used = level if has_enough_units(pairs) else None
+    ends = [_studentised_interval(gap, scale, r, used, specs) for r in (ratios, np.concatenate([swapped, -swapped]))]
+    low, high = np.fmin(ends[0][0], ends[1][0]), np.fmax(ends[0][1], ends[1][1])
     nothing = np.full(len(specs), np.nan)
     return Contrast(
         exact.first[0], exact.second[0], gap, np.minimum(low, gap), np.maximum(high, gap),
         np.where(np.isnan(exact.error[0]), np.sqrt(defined_variance(spread)), exact.error[0]), gap, nothing,
-        p if has_enough_units(pairs) else nothing, spread, gap, np.isnan(spread).sum(0), np.zeros(len(specs)),
-        (_curve(pairs, 0), _curve(pairs, 1)),
+        np.where(np.isnan(gap), np.nan, p) if has_enough_units(pairs) else nothing, spread, gap,
+        np.isnan(spread).sum(0), np.zeros(len(specs)), (_curve(pairs, 0), _curve(pairs, 1)),
     )  # fmt: skip
+
+
+def _swap_test(
+    pairs: PairedAmounts, specs: Sequence[MetricSpec], draws: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Exact p of "nothing changed, volume included", and the studentised differences of swaps.
+
+    Where nothing changed, the two amounts of a unit could as well stand in the other order. A p that is rough after `draws`
+    swaps is settled by more where they are cheap, so that it can survive an adjustment for many rows.
+    """
+    mirrored, in_order, sizes = pairs.mirrored()
+
+    def ratios(many: int, draw: Callable[[int], Floats]) -> Floats:
+        moved, errors = _changes(mirrored, specs, many, lambda n: np.hstack([ordered := draw(n), sizes - ordered]))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(moved == 0, 0.0, moved / errors)
+
+    def swap(many: int) -> Floats:
+        return rng.binomial(sizes.astype(np.int64), 0.5, (many, len(sizes))).astype(np.float64)
+
+    def as_large(swapped: Floats) -> Floats:  # an undefined one counts, so that p is never too sure
+        return np.asarray((~(np.abs(swapped) < bound * (1 - 1e-9))).sum(0))
+
+    bound = np.abs(ratios(1, lambda _: in_order[None])[0])
+    swapped = ratios(draws, swap)
+    count, tried = as_large(swapped), cheap_draws(draws, len(sizes))
+    if tried == draws or count.min(initial=10) >= 10:
+        return (1 + count) / (1 + draws), swapped
+    return (1 + count + as_large(ratios(tried - draws, swap))) / (1 + tried), swapped
+
+
+def _changes(
+    tally: PairedAmounts, specs: Sequence[MetricSpec], draws: int, draw: Callable[[int], Floats]
+) -> tuple[Floats, Floats]:
+    """(draws, metrics) differences between the occasions and what they are divided by, a batch of draws at a time."""
+    ones, at_once = np.ones(len(specs)), max(1, MOST_CELLS // max(1, len(tally.first)))
+    sizes = [min(at_once, draws - start) for start in range(0, draws, at_once)]
+    values = [measure(tally, draw(many), specs, ones) for many in sizes]
+    errors = np.concatenate([v.error for v in values])
+    return np.concatenate([v.combined(ones) for v in values]), _divisor(errors, specs)
+
+
+def cheap_draws(draws: int, cells: int) -> int:
+    """More draws than asked for where they are cheap: p can then survive an adjustment for many rows."""
+    return draws if draws < DEFAULT_DRAWS else max(draws, min(9_999, (1 << 22) // max(1, cells)))
 
 
 def _curve(tally: PairedAmounts, side: int) -> Floats:
@@ -224,7 +273,8 @@ def _studentised_interval(
     if level is None:
         return nothing, nothing
     with np.errstate(invalid="ignore"):
-        t_low, t_high = percentile_ends(np.where(np.isnan(ratios), np.inf, ratios).T, level)
+        informative = np.where(np.isfinite(ratios), ratios, np.nan)  # no spread within a draw says nothing about scale
+        t_low, t_high = percentile_ends(informative.T, level)
         span = np.array([a.span[1] - a.span[0] for a in specs])
         low, high = np.maximum(gap - t_high * scale, -span), np.minimum(gap - t_low * scale, span)
     return np.where(high > low, low, np.nan), np.where(high > low, high, np.nan)

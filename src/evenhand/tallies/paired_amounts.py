@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from evenhand.sources.logs import Amount, Log
 
 
+MANY = 1 << 13
+"""Bins of pairs above which wider ones are taken: units are then so many that draws differ by less than their noise."""
+
+
 @dataclass(frozen=True)
 class Side:
     """One occasion: which cells of the pairs fall into which cell of its spectrum."""
@@ -111,9 +115,35 @@ class PairedAmounts:
             return self, same, same
         width = 2.0**-5 if self.has_second else 2.0**-6  # relative; a grid of both amounts has many more cells
         order, starts = _runs([bin_codes(self.first, width), bin_codes(self.second, width)])
+        while len(starts) > MANY and width < 1 / 8:
+            width *= 2
+            order, starts = _runs([bin_codes(self.first, width), bin_codes(self.second, width)])
         counts = joined(self.counts, order, starts)
         means = [joined(x * self.counts, order, starts) / counts for x in (self.first, self.second)]
         return PairedAmounts(means[0], means[1], counts), order, starts
+
+    def mirrored(self) -> tuple[PairedAmounts, Floats, Floats]:
+        """Every pair with the larger amount first, then every one with it second; units of the former, and of both.
+
+        Swaps within units change nothing else, bins included, so that a test by swaps is exact.
+
+        >>> both, larger_first, sizes = PairedAmounts.from_arrays([1, 5, 5], [5, 1, 1]).mirrored()
+        >>> both.first.tolist(), larger_first.tolist(), sizes.tolist()
+        ([5.0, 1.0], [2.0], [3.0])
+        """
+        is_larger_first = self.first >= self.second
+        high, low = np.maximum(self.first, self.second), np.minimum(self.first, self.second)
+        parts = [
+            PairedAmounts(high[at], low[at], self.counts[at], None if self.weights is None else self.weights[at])
+            for at in (is_larger_first, ~is_larger_first)
+        ]
+        unordered, larger_first = parts[0].pool(parts[1])
+        narrow, order, starts = unordered.binned()
+        both = PairedAmounts(
+            np.append(narrow.first, narrow.second), np.append(narrow.second, narrow.first), np.tile(narrow.counts, 2),
+            None if narrow.weights is None else np.tile(narrow.weights, 2),
+        )  # fmt: skip
+        return both, joined(larger_first, order, starts), narrow.counts
 
     def resample(self, draws: int, rng: np.random.Generator) -> Floats:
         """Counts of whole populations drawn with replacement: units keep their pair."""

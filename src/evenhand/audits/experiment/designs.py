@@ -14,6 +14,7 @@ from evenhand.cards import MetricSpec
 from evenhand.errors import EvenhandError, listing
 from evenhand.intervals.arms import paired_contrast, units_contrast, with_volume_effect
 from evenhand.intervals.experiments import Contrast, contrast, sample_ratio, undefined_contrast, volume_ratio
+from evenhand.intervals.tails import cautions
 from evenhand.labels import whole_labels
 from evenhand.sources.logs import Amount, Log, NanPolicy
 from evenhand.sources.relation import comparable
@@ -22,7 +23,7 @@ from evenhand.tallies.assignment import Assignment
 from evenhand.tallies.buckets import Buckets, BucketSlices
 from evenhand.tallies.paired_amounts import PairedAmounts, PairedSlices, arms_of, refuse_several_arms
 from evenhand.tallies.slices import Label, Slices
-from evenhand.tallies.spectrum import Spectrum
+from evenhand.tallies.spectrum import Spectra, Spectrum
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ class Comparison:
     units, smaller : randomised units of the two arms, and the smaller of the two numbers.
     volume_ratio : volume per randomised unit over that of control; changed : whether it differs by more than chance.
     broken : whether undefined amounts make the slice undefined.
+    caution : note code on how the amounts are spread.
     """
 
     labels: dict[str, Any]
@@ -109,6 +111,7 @@ class Comparison:
     broken: bool
     changed: bool = False
     reassigned: bool = True
+    caution: str = ""
 
     def few(self, fewest: int) -> bool:
         """Whether an arm has fewer randomised units, or fewer units that received anything."""
@@ -228,8 +231,12 @@ def paired(spec: ExperimentSpec) -> Trial:
                 compared.append(Comparison(
                     spec.cells(units, label, amount), name, effect, sides, round(pairs.units), round(pairs.units),
                     totals[0] / totals[1] if totals[1] else np.nan, label in slices.broken, reassigned=False,
+                    caution=max(cautions(Spectra.from_spectra([*sides]))),  # a heavy tail before few receivers
                 ))  # fmt: skip
-    words = "bootstrap over units, each with both of its amounts, studentised"
+    words = (
+        "the wider of two, both studentised: the test by swaps of the two amounts within units, inverted, and a bootstrap over "
+        "units, each with both of its amounts"
+    )
     return Trial(units, compared, "nothing randomised", words, arms[control], {})
 
 

@@ -30,7 +30,7 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row
 from evenhand.intervals.difference import holm
 from evenhand.intervals.experiments import GRID, detectable
-from evenhand.intervals.rules import MIN_UNITS
+from evenhand.intervals.rules import FEW_UNITS, MIN_UNITS
 from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame, difference_claims
 from evenhand.sources.logs import NanPolicy
@@ -74,8 +74,10 @@ def _note(c: Comparison, a: MetricSpec, i: int, ratio_p: float, level: float | N
         undefined = [s for s in c.sides if np.isnan(a.on(s))]
         return a.card.reason(undefined[0], **a.params) if undefined else "undefined"
     has_no_interval = math.isnan(c.contrast.low[i]) and level is not None
+    few = c.smaller < (MIN_UNITS if c.reassigned else max(FEW_UNITS, a.interval_units))
     return notes(
-        ("few_units" if c.smaller < MIN_UNITS else "no_variation") if has_no_interval else "",
+        "few_units" if few and level is not None else "no_variation" if has_no_interval else "",
+        c.caution if level is not None else "",
         "sample_ratio_mismatch" if ratio_p < 0.001 else "",
         "volume_changed" if c.changed else "",
     )
