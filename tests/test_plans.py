@@ -113,6 +113,10 @@ CALLS = {
         {**UNITS, "arm": "source", "randomized": None, "control": "home", "metrics": "gini", "draws": 99, "weight": "w", "interval": None},
         {**UNITS, "arm": None, "randomized": "viewer", "metrics": ["gini"], "draws": 99, "min_units": 2, "level": 0.9},
     ],
+    "explain": [
+        {**UNITS, "arm": "source", "control": "home", "group": "band", "metric": "theil", "top": 3, "interval": None},
+        {**UNITS, "arm": "half", "control": 2, "min_units": 2, "level": 0.9},
+    ],
     "criteria": [{**UNITS, "metrics": ["gini"], "draws": 29, "cutoffs": {"stable": [0.2, 0.05]}, "by": "source"}],
     "prefix": [
         {"table": "ranked.csv", "group": "side", "protected": "f", "interval": "percentile(49)", "chance": "permutation(99)"},

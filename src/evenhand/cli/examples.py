@@ -55,6 +55,17 @@ gini: total = within + between + overlap; theil, ge(alpha=2): total = within + b
 atkinson(epsilon=0.5): 1 - total = (1 - within)(1 - between).
 Units that received nothing need a group too: --population takes a table with the group column, GROUP=N,..., or none.
 """,
+    "explain": r"""
+Who changed it? A change of inequality between two periods or arms, split over what made it.
+
+examples:
+  evenhand explain events.parquet --unit author_id --amount impressions --arm month --control 2026-09 --population none
+  evenhand explain events.parquet --unit author_id --amount impressions --arm month --control 2026-09 --population none \
+      --source source --group country --movers movers.csv
+
+change = volume + entry + exit + stayed = volume + the sources = volume + the groups. volume is what more events alone do; the
+others are Shapley values. without_largest and without_top_1% are the change without those that it goes with most.
+""",
     "criteria": """\
 Which inequality metric suits this data? The criteria of the inequality paper, measured.
 

@@ -79,6 +79,22 @@ def write_serving_files(result: Any, args: argparse.Namespace) -> Any:
     return result
 
 
+def add_movers(parser: argparse.ArgumentParser) -> None:
+    """Add the file of units that a change goes with."""
+    text = "write the units that the change goes with most: unit, before, after, effect (their number: --top)"
+    parser.add_argument("--movers", metavar="FILE", help=text)
+    parser.set_defaults(written=("movers",))
+
+
+def write_movers(result: Any, args: argparse.Namespace) -> Any:
+    """The result, after its movers were written where `--movers` asks for them."""
+    from evenhand.report.files import write_table
+
+    if args.movers:
+        write_table(args.movers, result.movers)
+    return result
+
+
 def keep(result: Any, _: argparse.Namespace) -> Any:
     return result
 
@@ -87,6 +103,7 @@ Add = Callable[[argparse.ArgumentParser], None]
 After = Callable[[Any, argparse.Namespace], Any]
 EXTRAS: dict[str, tuple[Add, After]] = {
     "experiment": (add_power, keep),
+    "explain": (add_movers, write_movers),
     "outcome-test": (
         add_counterfactual,
         lambda result, args: reallocate(result, args) if args.counterfactual else result,

@@ -39,6 +39,11 @@ class Cells:
     frame: pl.DataFrame
     """Only `sources` may look at it."""
 
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Any]) -> Cells:
+        """Rows made here, to be brought to the engine."""
+        return cls(pl.DataFrame(dict(columns)))
+
     def __len__(self) -> int:
         return int(self.frame.height)
 

@@ -103,7 +103,7 @@ class PairedAmounts:
     @cached_property
     def sides(self) -> tuple[Side, Side]:
         """How either occasion is read off the pairs."""
-        return _side(self.first, self.weights), _side(self.second, self.weights)
+        return side_of(self.first, self.weights), side_of(self.second, self.weights)
 
     def binned(self) -> tuple[PairedAmounts, Ints, Ints]:
         """Units on a grid of both amounts, cells at their means; and order and starts for `joined`.
@@ -302,7 +302,7 @@ def _runs(keys: Sequence[Any]) -> tuple[Ints, Ints]:
     return order, run_starts(*(key[order] for key in keys))
 
 
-def _side(values: Floats, weights: Floats | None) -> Side:
+def side_of(values: Floats, weights: Floats | None) -> Side:
     order, starts = _runs([values] if weights is None else [values, weights])
     cell = np.empty(len(values), dtype=np.int64)
     cell[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))

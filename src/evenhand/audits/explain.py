@@ -1,0 +1,557 @@
+"""Who changed it? A change of inequality split over entry and exit, sources and groups, and what it rests on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from evenhand.audits.assemble import enough, hidden, notes, suppressed
+from evenhand.audits.declare import Call, audit, log
+from evenhand.audits.experiment.designs import control_of
+from evenhand.audits.parameters import Count, Label, Level, Seed, Table
+from evenhand.audits.units import Population, Units, units_of
+from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metric
+from evenhand.claims import Candidate, direction_of
+from evenhand.errors import EvenhandError, listing
+from evenhand.findings import Row, label, row
+from evenhand.intervals.arms import paired_contrast, units_contrast
+from evenhand.intervals.change import Split, measured_parts
+from evenhand.intervals.difference import holm
+from evenhand.intervals.experiments import Contrast
+from evenhand.intervals.rules import MIN_UNITS
+from evenhand.metrics.change import Worlds, amounts_of_sources, amounts_of_units, largest_first, values_without
+from evenhand.report.words.phrases import metric_title
+from evenhand.report.words.text import plural
+from evenhand.results import Result, as_frame
+from evenhand.sources.engine import Cells
+from evenhand.sources.logs import Amount, NanPolicy
+from evenhand.streams import stream
+from evenhand.tallies.changes import Changes, unit_ids
+from evenhand.tallies.paired_amounts import PairedAmounts, arms_of
+from evenhand.tallies.partition import refuse_shared_units
+from evenhand.tallies.slices import Slices
+from evenhand.tallies.spectrum import Spectrum
+
+EXTRA = ("control_value", "treatment", "p", "p_adjusted")
+KINDS = ("entry", "exit", "stayed")
+ROBUST = ("without_largest", "without_top_1%")
+SMALL = {"source": "(small sources)", "group": "(small groups)"}
+THINNED = 20
+"""How often events are thinned, where units are few; a mean over fewer suffices for many."""
+
+MOST_THINNED = 20_000_000
+"""Units up to which the effect of volume is worked out: thinning takes them one by one."""
+
+NO_MOVERS: dict[str, list[Any]] = {"unit": [], "before": [], "after": [], "effect": []}
+
+Top = Annotated[int, Between(0, 10_000)]
+
+
+@dataclass(frozen=True, repr=False)
+class ExplainResult(Result):
+    """A change and its parts; `.movers` lists the units that it goes with."""
+
+    largest: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    @property
+    def movers(self) -> Any:
+        """Units with the largest effects: id, amounts `before` and `after`, and `effect`, the part of the change that goes with the
+        unit; empty under `min_units`.
+        """
+        return as_frame(self.largest, self.backend)
+
+
+@audit(
+    "explain",
+    question="Who changed it?",
+    charts=("waterfall", "intervals"),
+    extra=EXTRA,
+    over="units",
+    stands_for="The interval is for other {units} like these, seen both times.",
+)
+def explain(
+    call: Call,
+    table: Table,
+    *,
+    unit: str,
+    amount: str | None,
+    arm: str,
+    population: Population,
+    control: Label = None,
+    source: str | None = None,
+    group: str | None = None,
+    metric: str = "gini",
+    weight: str | None = None,
+    top: Top = 10,
+    interval: Literal["auto"] | None = "auto",
+    level: Level = 0.95,
+    rng: Seed = None,
+    min_units: Count | None = None,
+    nan_policy: NanPolicy = "raise",
+) -> ExplainResult:
+    """A change of inequality between two periods or arms of the same units, split over what made it.
+
+    `change` = `volume` + `entry` + `exit` + `stayed` = `volume` + the sources = `volume` + the groups (column `part`). `volume` is
+    what more events alone do to a metric of counts; the others are Shapley values: what a kind of unit, a source or a group
+    adds when they switch to their later amounts in random order. `without_largest` and `without_top_1%` are the change
+    without the units it goes with most.
+
+    Parameters
+    ----------
+    table, unit, population, weight, nan_policy : as in `eh.inequality`.
+    amount : column of amounts, or None to count rows.
+    arm : column with the period or arm of each row; two of them.
+    control : label of the earlier period or control arm (default: "control").
+    source : column with the source of each amount, to split the change over.
+    group : column with the group of each unit, to split the change over.
+    metric : the metric of inequality whose change is explained.
+    top : how many units `.movers` lists.
+    interval : `"auto"` (bootstrap over units, studentised), or None.
+    min_units : suppress parts that fewer units make, merge sources and groups with fewer, list no movers.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> log = pl.DataFrame({"who": list("abcabc"), "month": ["may"] * 3 + ["june"] * 3, "sales": [1.5, 2.5, 3.0, 1.5, 2.5, 9.0]})
+    >>> result = explain(log, unit="who", amount="sales", arm="month", control="may", population=None, interval=None)
+    >>> result.frame.select("part", "estimate").row(0), result.movers.row(0)
+    (('change', 0.24175824175824176), ('c', 3.0, 9.0, 0.24175824175824176))
+    """
+    spec = parse_metric(metric, needing(Spectrum)).coarse(call.min_units)
+    question = Question(
+        unit, amount, arm, control, source, group, spec, weight, top, None if interval is None else level
+    )
+    _refuse_same_columns(question)
+    read = units_of(
+        table, unit=unit, amount=amount, population=None, weight=weight, nan_policy=nan_policy,
+        marks={"arm": arm} | ({"source": source} if source else {}),
+    )  # fmt: skip
+    codes, arms = arms_of(read.log)
+    if len(arms) > 2:
+        raise EvenhandError(
+            f"arm={arm!r} has {len(arms):,} values: {listing(map(repr, arms))}. Pass the rows of two of them."
+        )
+    before = control_of(arms, control)
+    sides = {"control": str(arms[before]), "arm": str(arms[1 - before])}
+    codes = codes.select(["arm"]).with_column("code", [int(name != arms[before]) for (name,) in codes.labels(["arm"])])
+    if share_no_unit(read, codes):
+        explained = _of_different_units(call, question, table, population, nan_policy, sides)
+    else:
+        explained = _of_same_units(call, question, table, population, nan_policy, codes)
+    words = {"unit": unit, "amount": amount or "rows", "source": source or "", "group": group or "", **sides}
+    claims = list(_claims(explained, words))
+    levels = {c.where["part"]: p for c, p in zip(claims, holm([c.p for c in claims]).tolist(), strict=True)}
+    rows = [
+        {**r, "p_adjusted": levels.get(r["part"], math.nan) if r["part"] in ("change", *ROBUST) else math.nan}
+        for r in explained.rows
+    ]
+    return call.result(
+        rows, claims=claims, backend=read.log.backend, read=read.log.rows,
+        dropped=read.log.dropped, slices=("part",), words=words, facts=explained.facts, of=ExplainResult, largest=explained.movers,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Question:
+    """The arguments that say what is explained."""
+
+    unit: str
+    amount: str | None
+    arm: str
+    control: Any
+    source: str | None
+    group: str | None
+    spec: MetricSpec
+    weight: str | None
+    top: int
+    level: float | None
+
+    def row(self, part: str, **values: Any) -> Row:
+        return row({"part": part}, self.spec.text, better=self.spec.better if part == "change" else "", **values)
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest part of one way to split a change, and the p of its lead over the others."""
+
+    part: str
+    group: str | None
+    p: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Rows of the frame, facts for the record, and the units that the change goes with."""
+
+    rows: list[Row]
+    facts: dict[str, Any]
+    movers: dict[str, list[Any]]
+    largest: tuple[Largest, ...] = ()
+
+
+def _refuse_same_columns(question: Question) -> None:
+    roles = {"unit": question.unit, "arm": question.arm, "source": question.source, "group": question.group}
+    named = [(role, column) for role, column in roles.items() if column is not None]
+    for i, (role, column) in enumerate(named):
+        for other, same in named[:i]:
+            if column == same:
+                raise EvenhandError(f"{role}={column!r} is also named as {other}. Name another column.")
+
+
+def share_no_unit(read: Units, arms: Cells) -> bool:
+    """Whether no unit has rows in both arms."""
+    several = f"SELECT unit FROM {read.log.source} GROUP BY unit HAVING COUNT(DISTINCT arm) > 1"
+    return (
+        len(arms) > 1
+        and not read.log.engine.cells(f"SELECT COUNT(*) AS units FROM ({several}) AS several").row()["units"]
+    )
+
+
+def _of_same_units(
+    call: Call, question: Question, table: Any, population: Any, nan_policy: NanPolicy, arms: Cells
+) -> Explanation:
+    """Everything that can be said where units have both amounts."""
+    units = units_of(
+        table, unit=question.unit, amount=question.amount, population=population, weight=question.weight, nan_policy=nan_policy,
+        marks={"arm": question.arm} | ({"source": question.source} if question.source else {}),
+        part=("group", question.group) if question.group else None,
+    )  # fmt: skip
+    amount = units.log.amounts[0]
+    if question.group:
+        refuse_shared_units(units.log)
+    log.info("adding up %s", amount.name or "rows")
+    seen = Changes.from_log(units.log, amount, arms)
+    tally = seen.among(units.padded(seen.slices))
+    tally = replace(tally, groups=tuple((units.legend.name(units.by, g) or (None,))[0] for g in tally.groups))
+    if units.log.broken(amount):
+        return Explanation([question.row("change", note="nan_in_data")], {"population": units.population_words}, {})
+    tally = _with_small_merged(tally, call.min_units)
+    pairs = tally.pairs
+    effects = _effects(pairs, question.spec)
+
+    def contrast(pairs: PairedAmounts) -> Contrast:
+        rng = stream(call.seed, "explain", "change")
+        return paired_contrast(pairs, [question.spec], draws=999, level=question.level, rng=rng)
+
+    rows = [_contrast_row(question, "change", contrast(pairs), pairs)]
+    log.info("splitting the change")
+    parts, largest, facts = _parts(question, tally, amount, call.seed)
+    rows += parts
+    rows += [
+        _contrast_row(question, name, contrast(fewer), fewer, number=number)
+        for name, number in _numbers_left_out(pairs.units).items()
+        for fewer in [replace(pairs, counts=_without(effects, pairs.counts, number))]
+    ]
+    movers = NO_MOVERS if call.min_units > 1 else _movers(units, amount, arms, pairs, effects, question.top)
+    facts |= {"population": units.population_words, "interval": _interval_words(question)}
+    rows = _with_few_hidden(rows, tally, call, question)
+    hides = {r["part"] for r in rows if r["note"] == "suppressed"}
+    return Explanation(rows, facts, movers, tuple(x for x in largest if x.part not in hides))
+
+
+def _of_different_units(
+    call: Call, question: Question, table: Any, population: Any, nan_policy: NanPolicy, sides: Mapping[str, str]
+) -> Explanation:
+    """The change and what it rests on, where arms share no unit."""
+    if isinstance(population, (int, np.integer)):
+        raise EvenhandError(
+            f"The arms share no unit, and population={population!r} does not say how many units each has. Pass {{arm: number}}, a "
+            f"table of units with the column {question.arm!r}, or None for those seen."
+        )
+    units = units_of(
+        table, unit=question.unit, amount=question.amount, population=population, weight=question.weight, nan_policy=nan_policy,
+        part=("arm", question.arm),
+    )  # fmt: skip
+    slices = units.padded(Slices.per_slice(units.log, units.log.amounts[0]))
+    spectra = {str(name): s for (name,), s in zip(slices.labels, slices.spectra.separate(), strict=True)}
+    arms = [
+        PairedAmounts(s.values, np.zeros(len(s.values)), s.counts, s.weights)
+        for s in (spectra[sides["arm"]], spectra[sides["control"]])
+    ]
+
+    def contrast(treated: PairedAmounts, other: PairedAmounts) -> Contrast:
+        rng = stream(call.seed, "explain", "change")
+        return units_contrast(treated, other, [question.spec], draws=999, level=question.level, rng=rng)
+
+    effects = []
+    values = [float(question.spec.on(s)) for s in (spectra[sides["arm"]], spectra[sides["control"]])]
+    for sign, value, a in zip((1, -1), values, arms, strict=True):
+        effects.append(sign * (value - values_without(a.first, a.counts, a.weights, question.spec)))
+    rows = [_contrast_row(question, "change", contrast(*arms), *arms)]
+    joined = np.concatenate(effects), np.concatenate([a.counts for a in arms])
+    for name, number in _numbers_left_out(sum(a.units for a in arms)).items():
+        split = np.split(_without(*joined, number), [len(arms[0].counts)])
+        without = [replace(a, counts=counts) for a, counts in zip(arms, split, strict=True)]
+        rows.append(_contrast_row(question, name, contrast(*without), *without, number=number))
+    facts = {
+        "population": units.population_words, "interval": _interval_words(question),
+        "arms": "they share no unit: eh.experiment with randomized= compares them",
+    }  # fmt: skip
+    few = min(s.receivers for s in spectra.values()) < enough(call.min_units, [question.spec], arms=2)
+    rows = [_suppressed(r) if few or _leaves_out_few(r, call) else r for r in rows]
+    return Explanation(rows, facts, NO_MOVERS)
+
+
+def _contrast_row(question: Question, part: str, contrast: Contrast, *tallies: PairedAmounts, number: int = 0) -> Row:
+    """A row of the change as a whole, or without a number of units."""
+    spectra = [t.sides[0].spectrum(t.counts) for t in tallies]
+    if len(tallies) == 1:
+        spectra.append(tallies[0].sides[1].spectrum(tallies[0].counts))
+    undefined = [s for s in spectra if math.isnan(question.spec.on(s))]
+    if undefined:
+        return question.row(
+            part, note=question.spec.card.reason(undefined[0], **question.spec.params), left_out=number, p=math.nan
+        )
+    estimate, low, high, p = (float(x[0]) for x in (contrast.raw, contrast.low, contrast.high, contrast.p))
+    few = min(t.units for t in tallies) < MIN_UNITS
+    note = "" if question.level is None or not math.isnan(low) else "few_units" if few else "no_variation"
+    sides = {"treatment": contrast.treatment[0], "control_value": contrast.control[0]} if part == "change" else {}
+    return question.row(
+        part, estimate=estimate, low=min(low, estimate), high=max(high, estimate), p=p, ideal=0.0 if part == "change" else math.nan,
+        units=round(sum(t.units for t in tallies)), note=notes(note), span=(-math.inf, math.inf), left_out=number,
+        **{name: float(value) for name, value in sides.items()},
+    )  # fmt: skip
+
+
+def _effects(pairs: PairedAmounts, spec: MetricSpec) -> Floats:
+    """(K,) of the change, what goes with one unit of each pair of amounts."""
+    change = [float(spec.on(side.spectrum(pairs.counts))) for side in pairs.sides]
+    without = [values_without(x, pairs.counts, pairs.weights, spec) for x in (pairs.first, pairs.second)]
+    return (change[0] - change[1]) - (without[0] - without[1])
+
+
+def _numbers_left_out(units: float) -> dict[str, int]:
+    return dict(zip(ROBUST, (1, math.ceil(units / 100)), strict=True))
+
+
+def _without(effects: Floats, counts: Floats, number: int) -> Floats:
+    """Counts less the units with the largest effects."""
+    fewer = counts.copy()
+    for cell, many in largest_first(effects, counts, number):
+        fewer[cell] -= many
+    return fewer
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to split a change: `part` of the frame and `group` of each player, its worlds, and which units are a player's."""
+
+    parts: tuple[str, ...]
+    groups: tuple[str | None, ...]
+    worlds: Worlds
+    codes: Any
+    units: tuple[int, ...]
+
+    def amounts(self, thinned: Changes, cells: Any) -> list[Floats]:
+        """Amounts of every world; `cells` are the cells of the whole tally that those of the thinned one come from."""
+        if self.codes is None:
+            return amounts_of_sources(thinned, self.worlds)
+        return amounts_of_units(thinned, self.codes[cells], self.worlds)
+
+
+def _ways(question: Question, tally: Changes, rng: np.random.Generator) -> list[Way]:
+    """By kind of unit, and by source and group where they are named."""
+
+    def counted(codes: Any, players: int) -> tuple[int, ...]:
+        received = (tally.totals[0] + tally.totals[1] > 0) * tally.counts
+        return tuple(np.bincount(codes, received, players).round().astype(int).tolist())
+
+    ways = [Way(KINDS, (None,) * 3, Worlds.between(3, rng), tally.kind, counted(tally.kind, 3))]
+    if question.source:
+        served = tuple(int(n) for n in tally.counts @ ((tally.before + tally.after) > 0))
+        names, many = tuple(label(name) for name in tally.sources), len(tally.sources)
+        ways.append(Way(("source",) * many, names, Worlds.between(many, rng), None, served))
+    if question.group:
+        names, many = tuple(label(name) for name in tally.groups), len(tally.groups)
+        ways.append(Way(("group",) * many, names, Worlds.between(many, rng), tally.group, counted(tally.group, many)))
+    return ways
+
+
+def _parts(
+    question: Question, tally: Changes, amount: Amount, seed: Any
+) -> tuple[list[Row], tuple[Largest, ...], dict[str, Any]]:
+    """Rows of volume and of every way to split the rest, the largest part of each way, and facts for the record."""
+    ways = _ways(question, tally, stream(seed, "explain", "orders"))
+    splits = _splits(tally, ways, amount, stream(seed, "explain", "thinned"))
+    rng = stream(seed, "explain", "parts")
+    players = sum(len(way.parts) for way in ways)
+    point = measured_parts(splits, question.spec, None, rng).estimate
+    leads = _leads(point[1:], ways)
+    shares = [replace(s, shares=np.concatenate([s.shares, leads @ s.shares[1:]])) for s in splits]
+    measured = measured_parts(shares, question.spec, question.level, rng)
+    why = "" if not np.isnan(point).any() else "zero_total"
+    rows = []
+    names = [
+        ("volume", None, round(tally.counts.sum())),
+        *((p, g, n) for w in ways for p, g, n in zip(w.parts, w.groups, w.units, strict=True)),
+    ]
+    for i, (part, group, units) in enumerate(names):
+        if part == "volume" and not amount.integer:
+            continue
+        rows.append(question.row(
+            part, group=group, estimate=float(measured.estimate[i]), low=float(measured.low[i]), high=float(measured.high[i]),
+            units=units, undefined_draws=int(measured.undefined[i]), p=math.nan,
+            note=why if math.isnan(measured.estimate[i]) else None, span=(-math.inf, math.inf),
+            certain=part in KINDS and not units,
+        ))  # fmt: skip
+    largest, at, lead = [], 1, 1 + players
+    for way in ways:
+        many = len(way.parts)
+        if many > 1 and question.level is not None and not np.isnan(point[at : at + many]).any():
+            top = int(np.argmax(np.abs(point[at : at + many])))
+            largest.append(Largest(way.parts[top], way.groups[top], float(np.max(measured.p[lead : lead + many - 1]))))
+        at, lead = at + many, lead + many - 1
+    walked = [label(w.parts[0]) for w in ways if w.worlds.steps is not None]
+    facts = {"orders": f"random, for {listing(walked)}: more than 12 players"} if walked else {}
+    return rows, tuple(largest), facts
+
+
+def _leads(parts: Floats, ways: Sequence[Way]) -> Floats:
+    """(comparisons, parts) of the size of the largest part of each way over that of each of the others."""
+    rows, at = [], 0
+    for way in ways:
+        many = len(way.parts)
+        sizes = np.nan_to_num(parts[at : at + many])
+        top = int(np.argmax(np.abs(sizes)))
+        for other in (k for k in range(many) if k != top):
+            row = np.zeros(len(parts))
+            row[at + top], row[at + other] = np.sign(sizes[top]) or 1.0, -np.sign(sizes[other])
+            rows.append(row)
+        at += many
+    return np.array(rows)
+
+
+def _splits(tally: Changes, ways: Sequence[Way], amount: Amount, rng: np.random.Generator) -> list[Split]:
+    """Worlds of every way; of counts, with the larger occasion thinned to the smaller one.
+
+    The first part is the volume: the change less that between the thinned occasions.
+    """
+    mass = tally.counts if tally.weights is None else tally.counts * tally.weights
+    totals = [float((x * mass).sum()) for x in tally.totals]
+    thins = amount.integer and min(totals) > 0 and totals[0] != totals[1] and tally.counts.sum() <= MOST_THINNED
+    shares_left = (min(1.0, totals[1] / totals[0]), min(1.0, totals[0] / totals[1])) if thins else (1.0, 1.0)
+    many = max(1, min(THINNED, int(2_000_000 // max(1.0, tally.counts.sum())))) if thins else 1
+    splits = []
+    for _ in range(many):
+        whole, thinned, cells = (
+            tally.thinned(shares_left, rng) if thins else (tally, tally, np.arange(len(tally.counts)))
+        )
+        amounts, shares = list(whole.totals), []
+        for way in ways:
+            worlds = way.amounts(thinned, cells)
+            shares.append((len(amounts), way.worlds.shares))
+            amounts += worlds
+        players = sum(len(s) for _, s in shares)
+        matrix, row = np.zeros((1 + players, len(amounts))), 1
+        first, last = shares[0][0], shares[0][0] + shares[0][1].shape[1] - 1
+        if thins:
+            matrix[0, [1, first]], matrix[0, [0, last]] = 1.0, -1.0
+        for start, of_way in shares:
+            matrix[row : row + len(of_way), start : start + of_way.shape[1]] = of_way
+            row += len(of_way)
+        splits.append(Split(amounts, matrix, whole.counts, whole.weights))
+    return splits
+
+
+def _with_small_merged(tally: Changes, fewest: int) -> Changes:
+    """Sources and groups that fewer units received anything in, taken together."""
+    if fewest <= 1:
+        return tally
+    received = (tally.before + tally.after) > 0
+    sizes = {
+        "source": tally.counts @ received,
+        "group": np.bincount(tally.group, tally.counts * received.any(1), len(tally.groups)),
+    }
+    codes, names = {}, {}
+    for role, labels in (("source", tally.sources), ("group", tally.groups)):
+        small = hidden(sizes[role].tolist(), fewest) if len(labels) > 1 else [False]
+        shown = [name for name, hide in zip(labels, small, strict=True) if not hide]
+        names[role] = [*shown, SMALL[role]] if any(small) else shown
+        codes[role] = np.array(
+            [len(shown) if hide else shown.index(name) for name, hide in zip(labels, small, strict=True)]
+        )
+    return tally.merged(codes["source"], names["source"], codes["group"], names["group"])
+
+
+def _with_few_hidden(rows: Sequence[Row], tally: Changes, call: Call, question: Question) -> list[Row]:
+    """Rows about fewer than `min_units`, and those that would give them away, suppressed."""
+    fewest = enough(call.min_units, [question.spec], arms=2)
+    if fewest <= 1:
+        return list(rows)
+    receivers = min(float(tally.counts @ (x > 0)) for x in tally.totals)
+    kinds = np.bincount(tally.kind, tally.counts, 3)
+    few_kinds = bool(((kinds > 0) & (kinds < fewest)).any())
+    return [
+        _suppressed(r) if receivers < fewest or (few_kinds and r["part"] in KINDS) or _leaves_out_few(r, call) else r
+        for r in rows
+    ]
+
+
+def _leaves_out_few(r: Row, call: Call) -> bool:
+    """Whether a row is the change without so few units that it tells of them."""
+    return call.min_units > 1 and r["part"] in ROBUST and r["left_out"] < call.min_units
+
+
+def _suppressed(r: Row) -> Row:
+    return suppressed(r) | dict.fromkeys(EXTRA, math.nan)
+
+
+def _movers(
+    units: Units, amount: Amount, arms: Cells, pairs: PairedAmounts, effects: Floats, top: int
+) -> dict[str, list[Any]]:
+    """The units with the largest effects, by id."""
+    chosen = [cell for cell, _ in largest_first(effects, pairs.counts, top)] if not np.isnan(effects).all() else []
+    if not chosen or top == 0:
+        return NO_MOVERS
+    ids = unit_ids(units.log, amount, arms, pairs.first[chosen], pairs.second[chosen], top)
+    number = int if amount.integer else float
+    by_place = [
+        (name, number(before), number(after), float(effects[chosen[place]])) for name, before, after, place in ids
+    ]
+    return {column: [r[i] for r in by_place] for i, column in enumerate(NO_MOVERS)}
+
+
+def _claims(explained: Explanation, words: Mapping[str, str]) -> Iterator[Candidate]:
+    """Whether there is a change, whether it is there without the units it goes with most, and which part is the largest.
+
+    Who is left out was chosen by the data: the change without them is claimed only where the change itself is.
+    """
+    rows = {
+        r["part"]: r
+        for r in explained.rows
+        if r["part"] in ("change", *ROBUST) and not math.isnan(r.get("p", math.nan))
+    }
+    if "change" not in rows:
+        return
+    title = metric_title(rows["change"]["metric"])
+    units, least = plural(words["unit"]), float(rows["change"]["p"])
+    without = {
+        "change": "",
+        ROBUST[0]: f" without its largest {words['unit']}",
+        ROBUST[1]: f" without the largest 1% of {units}",
+    }
+    for part, r in rows.items():
+        side = "higher" if r["estimate"] > 0 else "lower"
+        text = f"{title} is {side} in {words['arm']} than in {words['control']}{without[part]}"
+        otherwise = (
+            f"{title} does not differ significantly between {words['control']} and {words['arm']}{without[part]}"
+        )
+        yield Candidate(
+            max(least, r["p"]), direction_of(r["estimate"]), text, otherwise, r["metric"], None, {"part": part}
+        )
+    kinds = {"entry": f"{units} that entered", "exit": f"{units} that left", "stayed": f"{units} that stayed"}
+    for x in explained.largest:
+        name = kinds.get(x.part) or f"{words[x.part]} {x.group}"
+        whose = "kind of unit" if x.part in KINDS else words[x.part]
+        text = f"the largest part comes from {name}"
+        yield Candidate(
+            x.p, "most", text, f"no {whose} stands out", rows["change"]["metric"], x.group, {"part": x.part}
+        )
+
+
+def _interval_words(question: Question) -> str:
+    return "none" if question.level is None else "bootstrap over units, each with both of its amounts, studentised"

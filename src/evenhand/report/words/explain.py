@@ -1,0 +1,99 @@
+"""Sentences of a change taken apart: how large it is, what it rests on, and which part is the largest."""
+
+from __future__ import annotations
+
+import math
+
+from evenhand.findings import Findings
+from evenhand.findings import number as read_number
+from evenhand.report.words.comparisons import difference_text, significance
+from evenhand.report.words.headlines import Headline, headline, is_finite
+from evenhand.report.words.intervals import interval_in_brackets
+from evenhand.report.words.labels import Row, confidence_level, word
+from evenhand.report.words.phrases import distinct_texts, metric_title, value_format
+from evenhand.report.words.sentences import SentenceWriter
+from evenhand.report.words.text import capitalized, first_reason, plural, signed
+
+ROBUST = ("without_largest", "without_top_1%")
+
+
+class ExplainSentences(SentenceWriter, audit="explain"):
+    """The change, its parts, and the change without those that it goes with most."""
+
+    def sentences(self, findings: Findings) -> list[str]:
+        """One sentence per row, and one where the arms share no unit."""
+        return [*super().sentences(findings), *_for_all(findings)]
+
+    def key_sentences(self, findings: Findings) -> list[str]:
+        """The change, every largest part that is one, and the change without those that it goes with most."""
+        level = confidence_level(findings)
+        rows = [r for r in findings.rows() if r["part"] in ("change", *ROBUST) and is_finite(r["estimate"])]
+        largest = [f"{capitalized(c.text)}." for c in findings.claims if c.direction == "most"]
+        lines = [self.sentence(findings, r, level) for r in rows]
+        return [*lines[:1], *largest, *lines[1:], *_for_all(findings)]
+
+    def sentence(self, findings: Findings, row: Row, level: float) -> str:
+        """The change with both values, or a part with its interval."""
+        show, part = value_format(row["metric"]), row["part"]
+        what = name_of(findings, row)
+        if math.isnan(read_number(row["estimate"])):
+            return f"{what}: {first_reason(row['note'], 'undefined')}."
+        if part == "change":
+            sides = distinct_texts(row["metric"], row["control_value"], row["treatment"])
+            both = f"{sides[0]} in {word(findings, 'control')} and {sides[1]} in {word(findings, 'arm')}"
+            tested = ", ".join(filter(None, [difference_text(findings, row), significance(findings, row)]))
+            return f"{metric_title(row['metric'])} is {both}: {tested}."
+        if part in ROBUST:
+            tested = ", ".join(filter(None, [difference_text(findings, row), significance(findings, row)]))
+            return f"{what}: {tested}."
+        ends = interval_in_brackets(row, level, lambda v: signed(v, show))
+        return f"{what}: {signed(row['estimate'], show)}{ends}."
+
+
+def name_of(findings: Findings, row: Row) -> str:
+    """A part of the change in words."""
+    units = plural(word(findings, "unit"))
+    names = {
+        "change": "Change", "volume": "From a different volume alone", "entry": f"From {units} that entered",
+        "exit": f"From {units} that left", "stayed": f"From {units} that stayed",
+        "source": f"From {word(findings, 'source')} {row['group']}", "group": f"From {word(findings, 'group')} {row['group']}",
+        ROBUST[0]: f"Without the {word(findings, 'unit')} that it goes with most",
+        ROBUST[1]: f"Without the 1% of {units} that it goes with most",
+    }  # fmt: skip
+    return names[str(row["part"])]
+
+
+def _for_all(findings: Findings) -> list[str]:
+    if "arms" not in findings.provenance:
+        return []
+    return [f"No {word(findings, 'unit')} is in both arms, so there are no parts. eh.experiment compares such arms."]
+
+
+@headline("explain")
+def _explain(findings: Findings) -> Headline | None:
+    """The change and its largest part; that it rests on a few units, where it does."""
+    rows = {r["part"]: r for r in findings.rows() if r["part"] in ("change", *ROBUST) and is_finite(r["estimate"])}
+    if "change" not in rows:
+        return None
+    change = rows["change"]
+    values = distinct_texts(change["metric"], change["control_value"], change["treatment"])
+    title, doubt = metric_title(change["metric"]), capitalized(difference_text(findings, change))
+    sides = f"from {values[0]} in {word(findings, 'control')} to {values[1]} in {word(findings, 'arm')}"
+    claim = findings.claim(change)
+    if claim is None or not claim.made:
+        tested = "No statistically significant change" if claim else "Change"
+        return Headline(f"{tested} of the {title}: {sides}.", doubt, row=change)
+    verb = "rose" if claim.direction == "higher" else "fell"
+    for part, on in zip(
+        ROBUST, (f"one {word(findings, 'unit')}", f"1% of {plural(word(findings, 'unit'))}"), strict=True
+    ):
+        fewer = findings.claim(rows[part]) if part in rows else None
+        if fewer is not None and fewer.direction != claim.direction:
+            rest = "the other way" if fewer.made else "not statistically significant"
+            return Headline(
+                f"The change of the {title} ({sides}) rests on {on}: without {'it' if part == ROBUST[0] else 'them'}, it is "
+                f"{signed(rows[part]['estimate'], value_format(change['metric']))}, {rest}.",
+                doubt, row=change,
+            )  # fmt: skip
+    largest = "".join(f"; {c.text}" for c in findings.claims if c.direction == "most")
+    return Headline(f"{title} {verb} {sides}{largest}.", doubt, row=change)
