@@ -1,14 +1,28 @@
 """The recommender study: four recommenders whose bias is known, and what the measures make of them."""
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
+import polars as pl
 import pytest
 
 import evenhand as eh
 from evenhand.cli import main
 from evenhand.errors import EvenhandError
-from evenhand.studies.recommender import MISSES, SHOWN, Measured, _alike, _claims_on_groups, _claims_on_items, study
+from evenhand.studies.recommender import (
+    FINDINGS,
+    MISSES,
+    SHOWN,
+    Measured,
+    _alike,
+    _alike_catalogue,
+    _claims_on_groups,
+    _claims_on_items,
+    _sentences,
+    study,
+)
+from evenhand.studies.recommender_scores import Case
 from evenhand.studies.study import Replicates
 from evenhand.synthetic.catalogue import RECOMMENDERS, catalogue
 
@@ -60,7 +74,8 @@ def test_every_measure_has_a_row_and_what_it_misses(found):
     assert set(MISSES) == set(SHOWN)
     says, misses = found.tables
     assert [row[0] for row in misses.rows] == list(SHOWN)
-    assert {row[1] for row in misses.rows} <= set(RECOMMENDERS)
+    assert {row[1] for row in misses.rows} <= {*RECOMMENDERS, "cannot be told"}
+    assert len(found.claims) == FINDINGS
     assert len(says.rows) == len(SHOWN) + 2
 
 
@@ -111,7 +126,7 @@ def test_every_verdict_says_no_in_a_planted_world():
         _claims_on_groups(reverse),
         _claims_on_groups(same),
         _claims_on_items(reverse, results),
-        [_alike(300, 1, apart=0.9)],
+        [_alike(_alike_catalogue(Case(catalogue(300, 400, rng=1)), 1, apart=0.9), 1)],
     ]
     told = {c.statement for claims in worlds for c in claims if c.holds is False}
     asked = {c.statement for claims in worlds for c in claims}
@@ -119,4 +134,54 @@ def test_every_verdict_says_no_in_a_planted_world():
 
 
 def test_groups_that_are_alike_are_said_to_differ_in_nothing():
-    assert _alike(200, 2).holds
+    assert _alike(_alike_catalogue(Case(catalogue(200, 100, rng=2)), 2), 2).holds
+
+
+def test_sentences_follow_what_the_batches_bear_out():
+    noise = np.random.default_rng(1)
+
+    def drawn(spread):
+        rows = {
+            n: {m: {"estimate": 1 + spread * noise.normal(), "better": "lower", "ideal": 0.0} for m in SHOWN}
+            for n in RECOMMENDERS
+        }
+        level = {n: {"a": 0.5 + spread * noise.normal(), "b": 0.4 + (n == "personal") * 0.1} for n in RECOMMENDERS}
+        return Measured(rows, level)
+
+    (unclear,) = _sentences(Replicates(drawn(0.5), [drawn(0.5) for _ in range(8)]))
+    assert unclear == "Which recommender serves its worse-served group best cannot be told."
+
+
+def scores_of(drawn, path):
+    """The personal scores of a catalogue as a table, a tenth of them missing."""
+    users, items = drawn.relevant.shape
+    user, item = (index.ravel() for index in np.indices((users, items)))
+    rows = {
+        "reader": [f"u{u}" for u in user],
+        "book": item,
+        "predicted": drawn.scores["personal"].ravel(),
+        "liked": drawn.relevant.ravel(),
+        "sex": np.repeat(["m" if g == "majority" else "f" for g in drawn.groups], items),
+    }
+    pl.DataFrame(rows).sample(fraction=0.9, seed=1).write_parquet(path)
+    return ["--data", str(path), "--user", "reader", "--item", "book", "--score", "predicted", "--group", "sex"]
+
+
+def test_the_same_findings_are_asked_of_scores_of_ones_own(tmp_path, capsys):
+    words = [
+        "study",
+        "recommender",
+        *scores_of(catalogue(200, 60, rng=1), tmp_path / "scores.parquet"),
+        "--no-progress",
+    ]
+    assert main([*words, "--relevance", "liked", "--top", "5", "--format", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert len(answer["findings"]) == FINDINGS
+    assert "Group a is m, group b is f." in answer["setting"]
+    assert "for m" in answer["findings"][0]["measured"]
+    assert main(words) == 2
+    assert "--data needs --relevance as well" in capsys.readouterr().err
+    assert main([*words, "--relevance", "liked", "--protected", "x"]) == 2
+    assert "--protected x is no label" in capsys.readouterr().err
+    assert main([*words, "--relevance", "liked", "--top", "60"]) == 2
+    assert "--top 60 does not fit 60 items. Pass 1 to 59." in capsys.readouterr().err

@@ -320,6 +320,7 @@ example:
   evenhand study inequality --data log.parquet --unit author --amount views --amount likes --source via --followers followers
   evenhand study viewpoints --seeds 10 --html viewpoints.html
   evenhand study outcome --data jobs.parquet --score score --outcome applied --group gender --request job --html bar.html
+  evenhand study recommender --data scores.parquet --user user --item item --score score --group gender --relevance bought
   evenhand study fair-ranking --data trec-fair-2019       on files of the TREC Fair Ranking track
   evenhand study fair-ranking --data 2019 --data 2020.parquet --ratings u.data     agreement across experiments
   evenhand study fair-ranking --ratings ml-100k/u.data    four recommenders of LensKit learn from ratings (extra: lenskit)

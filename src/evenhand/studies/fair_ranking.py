@@ -15,25 +15,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 import evenhand as eh
 from evenhand.audits.parameters import Label
 from evenhand.errors import EvenhandError, listing
 from evenhand.report.table import system_cells
-from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, claims
+from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, FINDINGS, Measured, Tasks, claims
 from evenhand.studies.fair_ranking_ratings import from_ratings
 from evenhand.studies.fair_ranking_tasks import Task, from_data, generated
-from evenhand.studies.study import Figure, File, Paths, Study, Table, ends, select
+from evenhand.studies.study import Figure, File, Paths, Replicates, Study, Table, ends, select
 
 if TYPE_CHECKING:
     from evenhand.audits.requests import RankingResult
 
 log = logging.getLogger("evenhand")
+HALVES = 12  # of the requests, drawn at random; each is one more run of the study
 TITLE = "Do fair ranking metrics agree on which system is fairer?"
 CAVEAT = (
     "The tasks are made up in the shape of the paper's four (sizes, gaps, soft groups), and the bias of every system is drawn: a "
     "yes or no says what these metrics do on such data, not what they did on the paper's."
 )
+SYSTEMS = "Verdicts are about these systems: they allow for other requests, not for other systems."
 
 
 @dataclass(frozen=True)
@@ -105,11 +108,11 @@ def study(
         title=TITLE,
         setting=f"{where} (seed {seed}). {sizes}. {about}Unknown groups are left out of AWRF and logDP and are a group of their own "
         "in IAA and EE*.",
-        claims=claims([_measured(run) for run in runs]),
+        claims=claims(_replicates(runs, seed)),
         tables=(*(table for task in tasks for table in task.tables), *tables),
         figures=_figures(runs, stable),
         sentences=_sentences(runs, stable),
-        caveats=() if data is not None or ratings is not None else (CAVEAT,),
+        caveats=(SYSTEMS,) if data is not None or ratings is not None else (CAVEAT, SYSTEMS),
     )
 
 
@@ -154,7 +157,7 @@ def _tasks(
     return " and ".join(where) if paths else " and ".join(where).capitalize(), tasks
 
 
-def _run(task: Task, seed: int) -> Run:
+def _run(task: Task, seed: int, permutations: int = 9_999) -> Run:
     measure = partial(eh.exposure, task.rankings, interval=None, **task.roles)
     hard = ["fair", "log_eur", "log_rur"] if task.hard else []
     scored = ["iaa"] if task.scored else []
@@ -169,7 +172,28 @@ def _run(task: Task, seed: int) -> Run:
                 interval=None, rng=seed, nan_policy="omit",
             ),
         )  # fmt: skip
-    return Run(task, parts, eh.agreement(*parts, rng=seed))
+    return Run(task, parts, eh.agreement(*parts, draws=permutations, rng=seed))
+
+
+def _replicates(runs: Sequence[Run], seed: int) -> Replicates[Tasks]:
+    """The numbers that the findings rest on, from all requests and from random halves of them."""
+    log.info("the same on %s halves of the requests, for its errors", HALVES)
+    halves = []
+    for i in range(HALVES):
+        tasks = [_half(run.task, np.random.default_rng([seed, i])) for run in runs]
+        halves.append(Tasks([_measured(_run(task, seed, permutations=99)) for task in tasks]))
+    return Replicates(Tasks([_measured(run) for run in runs]), halves, is_halved=True, findings=FINDINGS)
+
+
+def _half(task: Task, rng: np.random.Generator) -> Task:
+    """A task with half of its requests."""
+    requests = task.rankings["request"].unique().sort()
+    half = requests.gather(rng.permutation(len(requests))[: (len(requests) + 1) // 2])
+    is_kept = pl.col("request").is_in(half.implode())
+    scores = None if task.scores is None else task.scores.filter(is_kept)
+    return replace(
+        task, rankings=task.rankings.filter(is_kept), scores=scores if scores is not None and scores.height else None
+    )
 
 
 def _measured(run: Run) -> Measured:

@@ -2,7 +2,7 @@
 """The recommender measures on a generated catalogue: what each says of four recommenders, and what it misses.
 
 The source is a page of definitions, so there is no table of numbers to rerun. What it states about each measure (which
-value is desired, and what a value shows) is put to the test on recommenders whose bias is known.
+value is desired, and what a value shows) is put to the test on recommenders whose bias is known, or on scores of one's own.
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 import evenhand as eh
+from evenhand.audits.parameters import Label
+from evenhand.audits.parameters import Table as Data
 from evenhand.report.words.intervals import interval_text
+from evenhand.studies.recommender_scores import TOP, Case, case_of_data
 from evenhand.studies.study import (
+    CANNOT_TELL,
     Claim,
     Figure,
     Replicates,
@@ -27,15 +31,17 @@ from evenhand.studies.study import (
     Study,
     Table,
     every,
+    on_own_data,
     opposite,
     result_from_rows,
     select,
 )
 from evenhand.synthetic.catalogue import RECOMMENDERS
 
-BATCHES = 8  # of users, left out one at a time
+BATCHES = 16  # of users, left out one at a time
+FINDINGS = 18  # how many verdicts share the 5%
 BETWEEN = ("mad", "exposure_tv", "precision_ratio", "recall_ratio", "f1_ratio")
-ITEMS, TOP = 400, 10  # of the catalogue, and in the list of each user
+ITEMS = 400  # of the generated catalogue
 TITLE = "What recommender measures say, and what they miss"
 SHOWN = ("mad", "exposure_tv", "exposure_kl(smoothing=1)", "precision_ratio", "recall_ratio", "f1_ratio", "aggregate_diversity",
          "item_gini", "exposure_entropy", "recommendation_popularity")  # fmt: skip
@@ -44,18 +50,23 @@ CAVEAT = (
     "contradict it."
 )
 log = logging.getLogger("evenhand")
+OWN = (
+    "A yes or a no says whether a statement holds for these scores by the rule beside it; the recommenders beside personal are made "
+    "from them."
+)
 MISSES = {
     "mad": "Compares scores, not lists: a list that is the same for all has no difference, whoever it suits.",
-    "exposure_tv": "0 is reached by showing everybody the same. Tastes that differ raise it, and so does chance.",
-    "exposure_kl(smoothing=1)": "As exposure_tv; without smoothing it is infinite for most pairs of groups.",
-    "precision_ratio": "A ratio forgets the level: a recommender that serves both groups badly is even-handed.",
-    "recall_ratio": "As precision_ratio; the group with fewer relevant items looks better served.",
+    "exposure_tv": "0 is reached by showing everybody the same, whoever it suits.",
+    "exposure_kl(smoothing=1)": "As exposure_tv; without smoothing it is infinite where one group sees an item that the other never does.",
+    "precision_ratio": "A ratio forgets the level: 1 is also reached by serving both groups badly.",
+    "recall_ratio": "As precision_ratio; with as many hits, the group with fewer relevant items looks better served.",
     "f1_ratio": "As precision_ratio.",
-    "aggregate_diversity": "One view is enough to count. Chance alone reaches 1, and more users raise it.",
-    "item_gini": "Blind to what is relevant: the best value is that of random picks, not of good ones.",
+    "aggregate_diversity": "One view is enough to count, and more users raise it.",
+    "item_gini": "Blind to what is relevant.",
     "exposure_entropy": "As item_gini, on a scale that depends on the size of the catalogue.",
     "recommendation_popularity": "As item_gini; grows with the number of users, so it cannot be compared between audits.",
 }
+"""What follows from the definition of each measure, whatever the data."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +76,21 @@ class Measured:
     Attributes
     ----------
     rows : the row of each metric, by recommender and metric.
-    precision : mean precision of each group of users, by recommender and group: what the ratios leave out.
+    precision : mean precision of each group of users, by recommender and group, group a first: what the ratios leave out.
     """
 
     rows: Mapping[str, Mapping[str, Row]]
     precision: Mapping[str, Mapping[str, float]]
+
+    @property
+    def sides(self) -> list[str]:
+        """The labels of groups a and b."""
+        return list(self.precision["random"])
+
+    def lead(self, name: str) -> float:
+        """How much better group a is served than group b."""
+        a, b = self.precision[name].values()
+        return a - b
 
     def value(self, metric: str, name: str) -> float:
         return float(self.rows[name][metric]["estimate"])
@@ -84,88 +105,119 @@ class Measured:
     def closest(self, metric: str, ideal: float) -> str:
         return min(self.rows, key=lambda name: abs(self.value(metric, name) - ideal))
 
-    def preferred(self, metric: str) -> str:
-        """The recommender that a measure calls best."""
-        card = self.rows["random"][metric]
-        if card["better"] == "ideal":
-            return self.closest(metric, float(card["ideal"]))
-        return self.order(metric)[0 if card["better"] == "lower" else -1]
+    def distance(self, metric: str, name: str) -> float:
+        """How far a value is from what the measure calls best; only differences count."""
+        row, value = self.rows["random"][metric], self.value(metric, name)
+        return (
+            abs(value - float(row["ideal"]))
+            if row["better"] == "ideal"
+            else value
+            if row["better"] == "lower"
+            else -value
+        )
 
     def precisions(self, name: str) -> str:
-        level = self.precision[name]
-        return f"{level['majority']:.3f} for the majority and {level['minority']:.3f} for the minority"
+        return " and ".join(f"{level:.3f} for {label}" for label, level in self.precision[name].items())
 
     def worst(self, name: str) -> float:
         """The precision for the group that a recommender serves worse."""
         return min(self.precision[name].values())
 
-    @property
-    def most_useful(self) -> str:
-        """The recommender with the highest precision for the group that it serves worse."""
-        return max(self.precision, key=lambda name: min(self.precision[name].values()))
+
+def _first(runs: Replicates[Measured], number: Any, of: int = 1) -> str:
+    """The recommender whose number is significantly the lowest, of so many such questions."""
+    best = min(RECOMMENDERS, key=lambda name: number(runs.whole, name))
+    others = [name for name in RECOMMENDERS if name != best]
+    lower = every(runs.above(lambda r: number(r, name) - number(r, best), of=of * len(others)) for name in others)
+    return best if lower else CANNOT_TELL
 
 
-def study(*, size: int | None = None, seed: int = 1) -> Study:
-    """Measure four recommenders on a catalogue for `size` users."""
+def study(
+    *, size: int | None = None, seed: int = 1, data: Data = None, user: str | None = None, item: str | None = None,
+    score: str | None = None, group: str | None = None, relevance: str | None = None, protected: Label = None, versus: Label = None,
+    top: int | None = None,
+) -> Study:  # fmt: skip
+    """Measure four recommenders on a catalogue for `size` users, or on a table of scores.
+
+    Parameters
+    ----------
+    data : table with one row per user and item that was scored.
+    user : column with the user id.
+    item : column with the item id.
+    score : column with the score.
+    group : column with the group of the user.
+    relevance : column with the relevance of the item to the user; above 0 is relevant.
+    protected : the protected group of users, group b of the source (default: the smallest).
+    versus : the group that it is compared with, group a (default: the largest).
+    top : items in the list of each user (default: 10).
+    """
+    columns = {"user": user, "item": item, "score": score, "group": group, "relevance": relevance}
+    if on_own_data(data, columns, {"protected": protected, "versus": versus, "top": top}, size):
+        named = {role: str(name) for role, name in columns.items()}
+        sides = {"protected": protected, "versus": versus}
+        case, where = case_of_data(data, named, sides, TOP if top is None else top, seed)
+        return _on_case(case, seed, where, (OWN,))
     users = 1_000 if size is None else size
-    generated = eh.synthetic.catalogue(users, ITEMS, rng=seed)
-    results = {name: _audit(generated, name, seed) for name in RECOMMENDERS}
-    everybody = np.arange(users)
+    where = f"A generated catalogue of {ITEMS} items and {users:,} users, 30% of them a minority with tastes of its own"
+    return _on_case(Case(eh.synthetic.catalogue(users, ITEMS, rng=seed)), seed, where, (CAVEAT,), is_generated=True)
+
+
+def _on_case(case: Case, seed: int, where: str, caveats: tuple[str, ...], *, is_generated: bool = False) -> Study:
+    results = {}
+    for name in RECOMMENDERS:
+        log.info("the %s recommender", name)
+        results[name] = case.audit(name, metrics=SHOWN, interval="bootstrap(199)", rng=seed)
     log.info("the same without a batch of users, for its errors")
-    without = [_measured(generated, everybody % BATCHES != k) for k in range(BATCHES)]
-    runs = Replicates(_measured(generated, everybody >= 0, results), without)
+    batch = np.random.default_rng([seed, 2]).permutation(case.users) % BATCHES
+    runs = Replicates(
+        _measured(case, batch >= 0, results), [_measured(case, batch != k) for k in range(BATCHES)], findings=FINDINGS
+    )
     return Study(
         name="recommender",
         title=TITLE,
-        setting=f"A generated catalogue of {ITEMS} items and {users:,} users, 30% of them a minority with tastes of its own "
-        f"(seed {seed}); {TOP} items for each user.",
-        claims=(*_claims_on_groups(runs), _mad_sign(generated), _alike(users, seed), *_claims_on_items(runs, results)),
-        tables=_tables(runs.whole),
+        setting=f"{where} (seed {seed}); {case.top} items for each user.",
+        claims=(
+            *_claims_on_groups(runs, case.items),
+            _mad_sign(case),
+            _alike(_alike_catalogue(case, seed) if is_generated else _permuted(case, seed), seed),
+            *_claims_on_items(runs, results, case.top),
+        ),
+        tables=_tables(runs),
         figures=_figures(results, seed),
-        sentences=_sentences(runs.whole),
-        caveats=(CAVEAT,),
+        sentences=_sentences(runs),
+        caveats=caveats,
     )
 
 
-def _audit(drawn: eh.synthetic.Catalogue, name: str, seed: int, metrics: Sequence[str] = SHOWN) -> eh.Result:
-    log.info("the %s recommender", name)
-    return eh.recommender(
-        drawn.scores[name], user_groups=drawn.groups, versus="majority", protected="minority", relevant=drawn.relevant, top=TOP,
-        metrics=metrics, interval="bootstrap(199)", rng=seed,
-    )  # fmt: skip
-
-
-def _measured(drawn: eh.synthetic.Catalogue, users: Any, results: Mapping[str, eh.Result] | None = None) -> Measured:
+def _measured(case: Case, mask: Any, results: Mapping[str, eh.Result] | None = None) -> Measured:
     """The measures on some of the users, from results where there are any."""
-    groups = np.array(drawn.groups)[users]
+    groups = np.array(case.catalogue.groups)[mask]
     rows, precision = {}, {}
     for name in RECOMMENDERS:
-        scores, relevant = drawn.scores[name][users], drawn.relevant[users]
-        result = results[name] if results is not None else eh.recommender(
-            scores, user_groups=groups.tolist(), versus="majority", protected="minority", relevant=relevant, top=TOP, metrics=SHOWN,
-            interval=None, chance=None,
-        )  # fmt: skip
+        result = (
+            results[name] if results is not None else case.audit(name, mask, metrics=SHOWN, interval=None, chance=None)
+        )
         rows[name] = {r["metric"]: r for r in select(result)}
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :TOP]
-        hits = np.take_along_axis(relevant, best, axis=1).mean(1)
-        precision[name] = {label: float(hits[groups == label].mean()) for label in ("majority", "minority")}
+        best = np.argsort(-case.catalogue.scores[name][mask], axis=1, kind="stable")[:, : case.top]
+        hits = np.take_along_axis(case.catalogue.relevant[mask], best, axis=1).mean(1)
+        precision[name] = {label: float(hits[groups == label].mean()) for label in (case.versus, case.protected)}
     return Measured(rows, precision)
 
 
-def _claims_on_groups(runs: Replicates[Measured]) -> list[Claim]:
+def _claims_on_groups(runs: Replicates[Measured], items: int = ITEMS) -> list[Claim]:
     """Claims about MAD, exposure and ratios, which compare groups of users."""
     m = runs.whole
     mad = m.value("mad", "popularity")
-    is_worse = runs.above(lambda r: r.precision["popularity"]["majority"] - r.precision["popularity"]["minority"])
+    is_worse = runs.above(lambda r: r.lead("popularity"))
     even = m.closest("precision_ratio", 1.0)
     others = [name for name in RECOMMENDERS if name != even]
     useful = [runs.above(lambda r: r.worst(even) - r.worst(name), of=len(others)) for name in others]
-    tv, as_printed = m.value("exposure_tv", "random"), m.value("exposure_tv", "personal") * ITEMS
+    tv, as_printed = m.value("exposure_tv", "random"), m.value("exposure_tv", "personal") * items
     return [
         Claim(
             "A large MAD shows differential treatment", "MAD", "differential treatment goes with a MAD away from 0",
             f"popularity: MAD {short(mad)}, while precision is {m.precisions('popularity')}", (abs(mad) > 1e-9) if is_worse else None,
-            counts="the minority is served significantly worse, and MAD is not 0",
+            counts="group b is served significantly worse, and MAD is not 0",
         ),
         _zero_is_desired(runs, "A total variation of 0 is desired", "ETV", "exposure_tv"),
         _zero_is_desired(runs, "A KL divergence of 0 is desired", "EKL", "exposure_kl(smoothing=1)"),
@@ -180,7 +232,7 @@ def _claims_on_groups(runs: Replicates[Measured]) -> list[Claim]:
         ),
         *(
             Claim(
-                f"A lower {words} ratio shows bias against group b", where, "below 1: against the minority",
+                f"A lower {words} ratio shows bias against group b", where, "below 1: against group b",
                 f"{m.listed(metric)}; popularity gives {m.precisions('popularity')}",
                 every((runs.above(lambda r: 1 - r.value(metric, "popularity")), is_worse)),
                 counts="both significant for the popularity list",
@@ -212,45 +264,57 @@ def _zero_is_desired(runs: Replicates[Measured], statement: str, where: str, met
     )  # fmt: skip
 
 
-def _mad_sign(drawn: eh.synthetic.Catalogue) -> Claim:
-    """Whether higher scores for the majority, group a, make MAD larger."""
-    majority = (np.array(drawn.groups) == "majority")[:, None]
+def _mad_sign(case: Case) -> Claim:
+    """Whether higher scores for group a make MAD larger."""
+    personal = case.catalogue.scores["personal"]
+    raised = personal + (np.array(case.catalogue.groups) == case.versus)[:, None]
     mads = [
         float(
-            eh.recommender(
-                scores,
-                user_groups=drawn.groups,
-                versus="majority",
-                protected="minority",
-                top=TOP,
-                metrics="mad",
-                interval=None,
-            ).frame["estimate"][0]
+            replace(case, catalogue=replace(case.catalogue, scores={"personal": scores}))
+            .audit("personal", metrics="mad", interval=None)
+            .frame["estimate"][0]
         )
-        for scores in (drawn.scores["personal"], drawn.scores["personal"] + majority)
+        for scores in (personal, raised)
     ]
     return Claim(
         "A positive MAD means that group a is scored higher", "MAD", "positive: a higher (the formula prints b - a)",
-        f"with 1 added to all scores of the majority, MAD goes from {mads[0]:.3g} to {mads[1]:.3g}", mads[1] > mads[0],
+        f"with 1 added to all scores of {case.versus}, MAD goes from {mads[0]:.3g} to {mads[1]:.3g}", mads[1] > mads[0],
     )  # fmt: skip
 
 
-def _alike(users: int, seed: int, **catalogue: Any) -> Claim:
-    """Whether the measures between groups claim anything where both groups have the same tastes and data."""
-    drawn = eh.synthetic.catalogue(users, ITEMS, rng=seed, **{"apart": 0.0, "noise": 0.0, **catalogue})
-    results = {name: _audit(drawn, name, seed, BETWEEN) for name in RECOMMENDERS}
+def _alike_catalogue(case: Case, seed: int, **catalogue: Any) -> Case:
+    """A catalogue in which both groups have the same tastes and data."""
+    shape: dict[str, Any] = {"apart": 0.0, "noise": 0.0, **catalogue}
+    return replace(case, catalogue=eh.synthetic.catalogue(case.users, case.items, rng=seed, **shape))
+
+
+def _permuted(case: Case, seed: int) -> Case:
+    """The same scores with the groups of users permuted."""
+    groups = np.random.default_rng([seed, 3]).permutation(case.catalogue.groups).tolist()
+    return replace(case, catalogue=replace(case.catalogue, groups=groups))
+
+
+def _alike(case: Case, seed: int) -> Claim:
+    """Whether the measures between groups claim anything where the groups are alike."""
+    results = {
+        name: case.audit(
+            name, metrics=BETWEEN, interval="bootstrap(199)", level=1 - 0.05 / FINDINGS / len(RECOMMENDERS), rng=seed
+        )
+        for name in RECOMMENDERS
+    }
     claimed = [f"{c.metric} of {name}" for name, result in results.items() for c in result.claims if c.made]
     return Claim(
         "Where the groups are alike, no measure between them claims a difference", "all", "(implied)",
         f"claimed: {', '.join(claimed)}" if claimed else f"nothing claimed of {len(RECOMMENDERS)} recommenders", not claimed, is_ours=True,
-        counts="none of the results makes a claim; each does by chance in 5% of catalogues",
+        counts="no recommender's result makes a claim, tested together",
     )  # fmt: skip
 
 
-def _claims_on_items(runs: Replicates[Measured], results: Mapping[str, Any]) -> list[Claim]:
+def _claims_on_items(runs: Replicates[Measured], results: Mapping[str, Any], top: int = TOP) -> list[Claim]:
     """Claims about diversity, Gini index, entropy and popularity, which describe the items shown."""
     m, shown, gini = runs.whole, "recommendation_popularity", partial(runs.whole.value, "item_gini")
-    printed = {name: float(np.asarray(result.shown).sum()) / ITEMS for name, result in results.items()}
+    items = np.asarray(results["random"].shown).shape[-1]
+    printed = {name: float(np.asarray(result.shown).sum()) / items for name, result in results.items()}
     pair, by_gini = ("personal", "debiased"), m.order("item_gini")
 
     def ahead(metric: str, name: str) -> bool | None:
@@ -271,7 +335,7 @@ def _claims_on_items(runs: Replicates[Measured], results: Mapping[str, Any]) -> 
         ),
         Claim(
             "Extreme inequality has a Gini index of 1", "Gini", "1 for extreme inequality",
-            f"everybody is shown the same {TOP} of {ITEMS}: {gini('popularity'):.4f} = 1 - {TOP}/{ITEMS}",
+            f"popularity: {gini('popularity'):.4f}; the same {top} of {items} for everybody give {1 - top / items:.4f}",
             math.isclose(gini("popularity"), 1.0, abs_tol=1e-3), counts="above 0.999",
         ),
         Claim(
@@ -281,8 +345,8 @@ def _claims_on_items(runs: Replicates[Measured], results: Mapping[str, Any]) -> 
         ),
         Claim(
             "Low entropy means certainty about what is shown", "EDE", "close to 0 = certainty",
-            f"{m.listed('exposure_entropy')}; the list that never changes has ln {TOP} = {math.log(TOP):.3g}",
-            every(low_entropy), counts="the list that never changes has significantly the lowest",
+            f"{m.listed('exposure_entropy')}; a list that never changes has ln {top} = {math.log(top):.3g}",
+            every(low_entropy), counts="popularity has significantly the lowest",
         ),
         Claim(
             "A low recommendation popularity shows equal recommendation", "ARP", "low: items are shown equally",
@@ -307,9 +371,14 @@ def short(value: float) -> str:
     return "0" if abs(value) < 1e-9 else f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
-def _tables(m: Measured) -> tuple[Table, Table]:
+def _preferred(runs: Replicates[Measured], metric: str) -> str:
+    """The recommender that a measure calls best, if significantly so."""
+    return _first(runs, lambda r, name: r.distance(metric, name), of=len(SHOWN))
+
+
+def _tables(runs: Replicates[Measured]) -> tuple[Table, Table]:
     """What each measure says of each recommender; and what it prefers, with what it misses."""
-    values = []
+    m, values = runs.whole, []
     for metric in SHOWN:
         texts = {
             name: interval_text(m.rows[name][metric]["low"], m.rows[name][metric]["high"], short)
@@ -320,25 +389,25 @@ def _tables(m: Measured) -> tuple[Table, Table]:
         )
         values.append((metric, *cells))
     values += [
-        (f"precision, {label}", *(f"{m.precision[name][label]:.3f}" for name in RECOMMENDERS))
-        for label in ("majority", "minority")
+        (f"precision, {label}", *(f"{m.precision[name][label]:.3f}" for name in RECOMMENDERS)) for label in m.sides
     ]
-    prefers = tuple((metric, m.preferred(metric), MISSES[metric]) for metric in SHOWN)
+    prefers = tuple((metric, _preferred(runs, metric), MISSES[metric]) for metric in SHOWN)
     return (
         Table("What each measure says (95% intervals over users)", ("measure", *RECOMMENDERS), tuple(values)),
         Table("What each measure prefers, and what it misses", ("measure", "prefers", "misses"), prefers),
     )
 
 
-def _sentences(m: Measured) -> tuple[str, ...]:
-    random = [metric for metric in SHOWN if m.preferred(metric) == "random"]
-    return (
-        f"Precision is highest for the worse-served group under the {m.most_useful} recommender ({m.precisions(m.most_useful)}).",
-        f"{len(random)} of {len(SHOWN)} measures prefer the random recommender: {', '.join(random)}. "
-        "Read measures of spread beside a measure of use, never alone.",
-        "Measures between groups of users say nothing about items, and the other way round: popularity has no difference of "
-        "exposure between the groups and the largest Gini index.",
+def _sentences(runs: Replicates[Measured]) -> tuple[str, ...]:
+    random = [metric for metric in SHOWN if _preferred(runs, metric) == "random"]
+    useful = _first(runs, lambda r, name: -r.worst(name))
+    best = (
+        f"Precision is highest for the worse-served group under the {useful} recommender ({runs.whole.precisions(useful)})."
+        if useful != CANNOT_TELL
+        else "Which recommender serves its worse-served group best cannot be told."
     )
+    many = f"{len(random)} of {len(SHOWN)} measures prefer the random recommender: {', '.join(random)}. "
+    return (best, many + "Read measures of spread beside a measure of use, never alone.") if random else (best,)
 
 
 def _figures(results: Mapping[str, eh.Result], seed: int) -> tuple[Figure, ...]:

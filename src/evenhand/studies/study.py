@@ -203,16 +203,24 @@ def opposite(verdict: Verdict) -> Verdict:
 
 @dataclass(frozen=True)
 class Replicates(Generic[T]):
-    """Measurements, and the same ones with a batch of their units left out at a time (jackknife).
+    """Measurements, and the same ones on a part of their units at a time (jackknife).
 
     A difference of two numbers that rest on the same units is paired by itself: both are read off the same replicate.
+
+    Attributes
+    ----------
+    without : the measurements on parts: without each batch in turn or, with `is_halved`, on random halves. Halves are for numbers that
+        jump, such as rank correlations: with a small batch left out they may never move.
+    findings : how many findings rest on these replicates; 95% holds over all of them (Bonferroni).
     """
 
     whole: T
     without: Sequence[T]
+    is_halved: bool = False
+    findings: int = 1
 
     def above(self, number: Callable[[T], float], bound: float = 0.0, *, of: int = 1) -> bool | None:
-        """Whether a number is above a bound, at 95% over `of` such questions (Bonferroni).
+        """Whether a number is above a bound, at 95% over `of` such questions in each finding (Bonferroni).
 
         >>> batches = [[1, 2, 3], [2, 3, 4], [1, 3, 2]]
         >>> whole, without = sum(batches, []), [sum(batches[:i] + batches[i + 1 :], []) for i in range(3)]
@@ -222,10 +230,12 @@ class Replicates(Generic[T]):
         """
         estimate, values = number(self.whole), np.array([number(other) for other in self.without])
         n = len(values)
-        error = math.sqrt((n - 1) / n * float(((values - values.mean()) ** 2).sum())) if n > 1 else math.nan
-        if not math.isfinite(estimate + error):
+        if n < 2 or not np.isfinite(values).all() or not math.isfinite(estimate):
             return None
-        half = error * _t_quantile(1 - (1 - LEVEL) / 2 / of, n - 1)
+        # A number that jumps is biased on halves, and the bias counts as error; sums over units shrink with each batch left out.
+        spread = float(((values - (estimate if self.is_halved else values.mean())) ** 2).mean())
+        error = math.sqrt(spread if self.is_halved else (n - 1) * spread)
+        half = error * _t_quantile(1 - (1 - LEVEL) / 2 / (of * self.findings), n - 1)
         return above({"low": estimate - half, "high": estimate + half}, bound)
 
 
