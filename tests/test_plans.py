@@ -57,6 +57,7 @@ def data(tmp_path_factory):
         side=pl.when(number % 3 == 0).then(pl.lit("f")).otherwise(pl.lit("m")),
         era=pl.when(number % 2 == 0).then(pl.lit("old")).otherwise(pl.lit("new")),
         grade=(number % 4 == 0).cast(pl.Int64),
+        user=pl.col("request").str.slice(1).cast(int) // 2,
     )
     ranked.write_csv(folder / "ranked.csv")
     ranked = ranked.with_columns(worth=pl.col("score").abs())
@@ -120,7 +121,7 @@ CALLS = {
     "criteria": [{**UNITS, "metrics": ["gini"], "draws": 29, "cutoffs": {"stable": [0.2, 0.05]}, "by": "source"}],
     "prefix": [
         {"table": "ranked.csv", "group": "side", "protected": "f", "interval": "percentile(49)", "chance": "permutation(99)"},
-        {"table": "ranked.csv", "group": "era", "request": "query", "rank": "position", "system": "system", "chance": None, "metrics": ["ndjs@5"]},
+        {"table": "ranked.csv", "group": "era", "request": "query", "rank": "position", "system": "system", "cluster": "user", "chance": None, "metrics": ["ndjs@5"]},
         {"table": "gaps.csv", "group": "side", "protected": "f", "rank": None, "score": "score", "nan_policy": "omit", "interval": None},
         {"table": "ranked.csv", "group": "sides.csv", "protected": ["f"], "unknown": "group", "interval": "normal"},
         {"table": "ranked.csv", "group": "rollup(counted.csv, group=kinds, split='|')", "chance": None, "interval": None},
@@ -128,7 +129,7 @@ CALLS = {
     ],
     "exposure": [
         {"rankings": "ranked.csv", "groups": "side", "protected": "f", "interval": "percentile(49)"},
-        {"rankings": "ranked.csv", "groups": ["side", "era"], "metrics": ["awrf", "eed"], "target": "equal", "chance": False},
+        {"rankings": "ranked.csv", "groups": ["side", "era"], "metrics": ["awrf", "eed"], "target": "equal", "cluster": "user", "chance": False},
         {"rankings": "ranked.csv", "groups": "side", "protected": "f", "versus": "*", "metrics": ["log_dp"], "interval": None},
         {"rankings": "ranked.csv", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "versus": "m", "system": "system", "attention": "rbp(patience=0.8)"},
         {"rankings": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "target": {"f": 0.6, "m": 0.4}, "interval": None},
@@ -140,7 +141,7 @@ CALLS = {
     ],
     "pairwise": [
         {"scores": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "interval": "percentile(49)"},
-        {"scores": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "rank": "position", "interval": None},
+        {"scores": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "rank": "position", "cluster": "user", "interval": "percentile(29)"},
         {"scores": "gaps.csv", "nan_policy": "omit", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "average": "macro", "negatives": 3, "system": "system"},
     ],
     "outcome_test": [

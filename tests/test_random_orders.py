@@ -9,6 +9,7 @@ import pytest
 
 from evenhand.cards import parse_metric
 from evenhand.intervals import order_sums
+from evenhand.intervals import orders as orders_module
 from evenhand.intervals.order_sums import Read, shuffled
 from evenhand.intervals.orders import random_orders
 from evenhand.metrics.prefix import looked_at, reading_of
@@ -58,7 +59,7 @@ def test_a_sum_over_items_is_the_sum_over_prefixes(metric, gaps, monkeypatch):
     (by_item,) = orders_of(p, metric)
     monkeypatch.setattr(Read, "by_item", lambda *_: None)
     (by_prefix,) = orders_of(p, metric)
-    for name in ("p", "means", "spreads", "values"):
+    for name in ("p", "means", "variances", "thirds"):
         np.testing.assert_allclose(getattr(by_item, name), getattr(by_prefix, name), atol=1e-7, equal_nan=True)
 
 
@@ -70,11 +71,13 @@ def test_random_orders_have_the_law_of_all_orders(metric):
     exact = reading_of(parse_metric(metric), Placement(every.ravel(), np.arange(0, every.size + 1, 7), p.groups, (0,)))
     exact = exact.scores(chance=False).values
     (orders,) = orders_of(values, metric, draws=20_000)
-    assert orders.spreads[0] == pytest.approx(exact.std(), rel=0.03)
-    assert orders.values[0].mean() == pytest.approx(exact.mean(), rel=0.01)
+    drawn = orders.null_means(np.array([0]))
+    assert orders.variances[0] == pytest.approx(exact.var(), rel=0.06)
+    assert orders.thirds[0] == pytest.approx(((exact - exact.mean()) ** 3).mean(), abs=0.1 * exact.std() ** 3)
+    assert drawn.mean() == pytest.approx(exact.mean(), rel=0.01)
     for level in (0.1, 0.5, 0.9):
         cut = np.quantile(exact, level)
-        assert (orders.values[0] <= cut + 1e-6).mean() == pytest.approx((exact <= cut + 1e-6).mean(), abs=0.015)
+        assert (drawn <= cut + 1e-6).mean() == pytest.approx((exact <= cut + 1e-6).mean(), abs=0.015)
 
 
 def test_other_lists_change_no_order_and_lists_of_one_length_share_theirs():
@@ -83,14 +86,43 @@ def test_other_lists_change_no_order_and_lists_of_one_length_share_theirs():
     for i in range(len(p)):
         (alone,) = orders_of(p.take(np.array([i])), "ndkl")
         assert alone.p[0] == all_of_them.p[i]
-        assert alone.spreads[0] == pytest.approx(all_of_them.spreads[i], rel=1e-12)
+        assert alone.variances[0] == pytest.approx(all_of_them.variances[i], rel=1e-12)
 
 
 def test_shares_have_orders_of_their_own():
     rows = np.tile([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [0.25, 0.75]], (2, 1))
     p = Placement(np.zeros(8, np.int8), np.array([0, 4, 8]), ("a", "b"), rows=rows + np.repeat([0, 1e-9], 4)[:, None])
     (orders,) = orders_of(p, "ndjs", draws=99)
-    assert np.abs(orders.values[0] - orders.values[1]).max() > 0.01
+    first, second = (orders.null_means(np.array([i])) for i in range(2))
+    assert np.abs(first - second).max() > 0.01
+
+
+def test_every_ranking_of_a_mean_has_orders_of_its_own():
+    p = Placement(np.tile([0, 0, 1, 1], 100).astype(np.int8), np.arange(0, 401, 4), ("a", "b"), (0,))
+    (orders,) = orders_of(p, "ndd", draws=999)
+    one, all_of_them = (orders.null_means(np.arange(many)) for many in (1, 100))
+    assert all_of_them.std() == pytest.approx(one.std() / 10, rel=0.1)
+    assert all_of_them.mean() == pytest.approx(orders.means[0], abs=4 * one.std() / np.sqrt(999 * 100))
+
+
+@pytest.mark.parametrize("metric", ["ndd", "ndkl", "ndjs"])
+def test_p_of_a_mean_differs_between_seeds_by_binomial_error_and_by_no_name(metric):
+    p = lists([10] * 60, seed=8)
+    ps = np.array([orders_of(p, metric, draws=999, seed=s)[0].p_of_mean(np.arange(60)) for s in range(30)])
+    level = ps.mean()
+    assert 0.01 < level < 0.99
+    assert ps.std() < 1.5 * np.sqrt(level * (1 - level) / 999)
+    renamed = Placement(2 - p.codes, p.starts, ("a", "b", "c"), (2,)).take(np.arange(60)[::-1])
+    assert orders_of(renamed, metric, draws=999, seed=3)[0].p_of_mean(np.arange(60)) == ps[3]
+
+
+@pytest.mark.parametrize("metric", ["ndd", "ndkl"])
+def test_three_moments_stand_for_the_orders_of_many(metric, monkeypatch):
+    p = lists([12] * 150, seed=2, groups=2)
+    (orders,) = orders_of(p, metric, draws=3999)
+    drawn = orders.p_of_mean(np.arange(150))
+    monkeypatch.setattr(orders_module, "MANY", 20)
+    assert orders.p_of_mean(np.arange(150)) == pytest.approx(drawn, abs=0.03)
 
 
 def test_a_list_that_no_target_allows_is_infinitely_far_in_every_order():
@@ -104,7 +136,7 @@ def test_lists_of_many_make_ups_are_summed_over_items_too(monkeypatch):
     (expected,) = orders_of(p, "ndkl", draws=99)
     monkeypatch.setattr(Read, "by_prefix", None)
     (summed,) = orders_of(p, "ndkl", draws=99)
-    np.testing.assert_allclose(summed.spreads, expected.spreads, rtol=1e-12)
+    np.testing.assert_allclose(summed.variances, expected.variances, rtol=1e-12)
     np.testing.assert_array_equal(summed.p, expected.p)
 
 
@@ -125,5 +157,5 @@ def test_what_is_kept_between_compositions_changes_no_order(monkeypatch):
     (kept,) = orders_of(p, "ndjs")
     monkeypatch.setattr(order_sums, "MOST_KEPT", 0)
     (forgotten,) = orders_of(p, "ndjs")
-    for name in ("p", "means", "spreads", "values"):
+    for name in ("p", "means", "variances", "thirds"):
         np.testing.assert_array_equal(getattr(kept, name), getattr(forgotten, name))

@@ -126,6 +126,7 @@ def rankings(requests=300, depth=25):
     return pl.DataFrame(
         {
             "request": np.repeat([f"request {i}" for i in range(requests)], depth),
+            "user": np.repeat([f"user {i // 4}" for i in range(requests)], depth),
             "system": np.repeat(["new", "old"], requests // 2 * depth),
             "item": [f"item {i}" for i in item],
             "rank": np.tile(np.arange(1, depth + 1), requests),
@@ -172,12 +173,12 @@ ASKS = {
     "experiment": (log, lambda t: eh.experiment(t, **UNITS, arm="arm", randomized="viewer", population=500, draws=99)),
     "outcome_test": (people, lambda t: eh.outcome_test(t, score="score", outcome="outcome", group="group", request="vacancy", bins=4)),
     "recommender": (ratings, lambda t: eh.recommender(t, user_groups="group", top=5, rng=3, interval="bootstrap(29)", chance="permutation(29)")),
-    "exposure": (rankings, lambda t: eh.exposure(t, groups="side", relevance="grade", **SIDES)),
+    "exposure": (rankings, lambda t: eh.exposure(t, groups="side", relevance="grade", cluster="user", **SIDES)),
     "prefix": (rankings, lambda t: eh.prefix(t, group="side", system="system", chance="permutation(29)", **SIDES)),
-    "pairwise": (rankings, lambda t: eh.pairwise(t, groups="side", relevance="grade", **SIDES)),
+    "pairwise": (rankings, lambda t: eh.pairwise(t, groups="side", relevance="grade", cluster="user", **SIDES)),
     "rebalance": (rankings, lambda t: eh.rebalance(t.filter("rank <= 9") if hasattr(t, "rdd") else t.filter(pl.col("rank") <= 9), top=3, providers="side", rng=3, interval=None)),
     "advise": (rankings, lambda t: eh.advise(t, group="side", protected="f")),
-    "compare": (rankings, lambda t: eh.compare(eh.prefix(t, group="side", **FEW), draws=199, rng=1)),
+    "compare": (rankings, lambda t: eh.compare(eh.prefix(t, group="side", cluster="user", **FEW), draws=199, rng=1)),
     "agreement": (rankings, lambda t: eh.agreement(eh.prefix(t, group="side", **FEW), rng=1)),
     "sensitivity": (rankings, lambda t: eh.sensitivity("prefix", t, group="side", protected="f", system="system", vary={"metrics": ["ndd", "ndjs"]})),
 }  # fmt: skip

@@ -96,6 +96,7 @@ ASKS = {
     "sources by slice": ("sources", dict(unit="author", amount="cash", source="source", by="day", population=None)),
     "sources of rows": ("sources", dict(unit="author", source="source", population=300)),
     "exposure": ("exposure", dict(**BY_QUERY, by="day", probability="chance", weight="users")),
+    "clusters of requests": ("exposure", dict(**BY_QUERY, cluster="users", metrics=["awrf", "log_dp"])),
     "the unknown are a group": ("exposure", dict(**BY_QUERY, unknown="group", metrics=["awrf@5", "log_dp(attention='log(offset=1)')"])),
     "ranked by score": ("exposure", dict(**BY_QUERY, rank=None, score="score", attention="rbp(patience=0.9)", metrics=["log_dp", "eed"])),
     "relevance": ("exposure", dict(**BY_QUERY, relevance="grade", by="day", weight="users")),

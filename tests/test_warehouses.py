@@ -51,6 +51,7 @@ def ranked():
         pl.Series("score", RNG.random(54)),
         side=pl.when(number % 3 == 0).then(pl.lit("f")).otherwise(pl.lit("M")),
         good=number % 4 == 0,
+        user=pl.col("request").replace_strict({f"q{i}": f"u{i // 2}" for i in range(9)}),
     )
 
 
@@ -94,12 +95,16 @@ CALLS = {
     "experiment": [
         lambda t: eh.experiment(t["log"], **UNITS, population=t["authors"], arm="arm", control="Control", randomized="viewer", metrics=["gini"], draws=99)
     ],
-    "prefix": [lambda t: eh.prefix(t["ranked"], group=t["sides"], protected="f", interval="percentile(29)", chance=None, rng=1)],
+    "prefix": [
+        lambda t: eh.prefix(t["ranked"], group=t["sides"], protected="f", interval="percentile(29)", chance=None, rng=1),
+        lambda t: eh.prefix(t["ranked"], group="side", protected="f", cluster="user", interval="percentile(29)", chance="permutation(29)", rng=1),
+    ],
     "exposure": [
+        lambda t: eh.exposure(t["ranked"], groups="side", protected="f", cluster="user", interval="percentile(29)", rng=1),
         lambda t: eh.exposure(t["ranked"], groups=t["sides"], relevance=t["judged"], protected="f", interval="percentile(29)", rng=1),
         lambda t: eh.exposure(t["ranked"], groups="side", relevance="good", attention="cascade(stop=0.4)", metrics="eel", interval=None, rng=1),
     ],
-    "pairwise": [lambda t: eh.pairwise(t["ranked"], groups="side", relevance="good", protected="f", interval="percentile(29)", rng=1)],
+    "pairwise": [lambda t: eh.pairwise(t["ranked"], groups="side", relevance="good", protected="f", cluster="user", interval="percentile(29)", rng=1)],
     "outcome_test": [
         lambda t: eh.outcome_test(t["people"], score="s", outcome="y", group="g", bins=3, by="land", weight="w", cluster="job")
     ],

@@ -15,7 +15,7 @@ from evenhand.audits.assemble import Points, as_columns, notes
 from evenhand.audits.declare import Call, audit
 from evenhand.audits.parameters import Seed, Takes
 from evenhand.audits.recommender import Part, RecommenderResult, Served, Tabulation
-from evenhand.audits.requests import RankingResult, RequestSums
+from evenhand.audits.requests import RankingResult, RequestSums, few_clusters
 from evenhand.audits.systems import Saved, opened, sides, system_column
 from evenhand.cards import Between, Floats
 from evenhand.claims import Claim, decide
@@ -29,15 +29,21 @@ from evenhand.intervals.rules import ANYTHING
 from evenhand.labels import match
 from evenhand.metrics.agreement import fairness
 from evenhand.report.table import render_systems
+from evenhand.report.words.text import plural
 from evenhand.results import COMPARED, Result, difference_claims, difference_of
 from evenhand.tallies.crosstab import ResampledLists
 from evenhand.tallies.ragged import Ints
+from evenhand.tallies.requests import Requests
 from evenhand.tallies.slices import Label
 from evenhand.tallies.user_lists import AT
 
 OTHER_REQUESTS = (
     "The interval is for other requests like these, answered by both sides: how far the difference would move had other requests "
     "come in. Items stay as they are."
+)
+OTHER_CLUSTERS = (
+    "The interval is for other {clusters} like these with all of their requests, answered by both sides: how far the difference would "
+    "move had other {clusters} come in. Items stay as they are."
 )
 OTHER_USERS = (
     "The interval is for as many other users like these, served by both sides: how far the difference would move had other users "
@@ -67,9 +73,9 @@ def compare(
     """Difference b - a of every row that two results share, with interval and p (Holm-adjusted beside it).
 
     Ranking results that share requests are compared on them: the interval resamples requests, p swaps the two within
-    requests at random; those that share none are compared as two samples of requests. A result of units holds none of them,
-    so whether two share any is not known: interval and p need `independent=True`. `eh.experiment` compares arms and periods
-    from the log itself.
+    requests at random (whole clusters of requests where the results have `cluster=`); those that share none are compared as
+    two samples of requests. A result of units holds none of them, so whether two share any is not known: interval and p need
+    `independent=True`. `eh.experiment` compares arms and periods from the log itself.
 
     With one ranking result: its systems, two by two, on the same requests; p is adjusted over all rows, and
     `.systems("markdown")` is the table of a paper. With one recommender result: both are measured again on the users that they
@@ -155,7 +161,7 @@ def with_holm(rows: Sequence[Row]) -> list[Row]:
 class PairedTest:
     """Paired differences: bootstrap over shared requests, p by swapping sides within requests.
 
-    Draws are shared by all differences of one experiment that rest on as many requests.
+    Draws are shared by all differences of one experiment that rest on as many requests, or clusters of them.
     """
 
     level: float
@@ -173,40 +179,65 @@ class PairedTest:
             return cls(level, draws, call.seed)
         return cls(level, DRAWS, call.seed, max(DRAWS, min(most_swaps, math.ceil(rows / (1 - level)))))
 
-    def difference(self, a: RequestSums, b: RequestSums, where: Label) -> tuple[Difference, int]:
-        """The second minus the first, on the requests that both have, and how many these are."""
+    def difference(self, a: RequestSums, b: RequestSums, where: Label) -> tuple[Difference, Requests]:
+        """The second minus the first, on the requests that both have, and which these are."""
         if list(a.requests) == list(b.requests):
             at_a = at_b = np.arange(len(a.requests))
         else:
             place = {q: i for i, q in enumerate(b.requests)}
             both = [(i, place[q]) for i, q in enumerate(a.requests) if q in place]
             at_a, at_b = np.array(both, dtype=np.int64).reshape(-1, 2).T
-        key = (len(at_a), *where)
+        shared = shared_requests(a, b, at_a, at_b)
+        sums_a, sums_b = shared.unit_sums(0, a.sums[at_a]), shared.unit_sums(0, b.sums[at_b])
+        key = (len(sums_a), *where)
         if key not in self.cache:
             self.cache = {k: v for k, v in self.cache.items() if k[1:] == where}
-            self.cache[key] = Draws(len(at_a), self.draws, self.seed, where, self.swaps)
-        return paired_difference(a.sums[at_a], b.sums[at_b], a.value, self.level, self.cache[key]), len(at_a)
+            self.cache[key] = Draws(len(sums_a), self.draws, self.seed, where, self.swaps)
+        return paired_difference(sums_a, sums_b, a.value, self.level, self.cache[key]), shared
 
     def row(self, labels: Mapping[str, Any], a: RequestSums, b: RequestSums, better: str, where: Label) -> Row:
         """A row of the frame: b minus a."""
-        d, shared = self.difference(a, b, where)
+        d, requests = self.difference(a, b, where)
+        shared = requests.size(0)
         undefined = "undefined_difference" if np.isnan(d.estimate) else ""
         unshared = "unshared_requests" if shared and len(a.requests) + len(b.requests) > 2 * shared else ""
         return row(
             labels, a.metric, group=a.group, estimate=d.estimate, low=d.low, high=d.high, ideal=0.0, better=better,
             span=ANYTHING, units=shared, undefined_draws=d.undefined_draws, a=d.a, b=d.b, p=d.p,
-            note=notes(undefined if shared else "no_shared_request", unshared),
+            note=notes(undefined if shared else "no_shared_request", unshared), rests_on=requests.unit_count(0),
+            **few_clusters(requests.clusters is not None),
         )  # fmt: skip
 
     def facts(self, *results: Result) -> dict[str, Any]:
         """How the differences were made, for provenance."""
+        cluster = results[0].findings.provenance.get("plan", {}).get("cluster")
+        of = "" if cluster is None else f"clusters ({cluster}) of "
         return {
-            "level": self.level, "p_adjusted": "Holm over all rows", "interval_for": OTHER_REQUESTS,
-            "interval": f"paired bootstrap over shared requests: {self.draws:,} draws, percentile",
-            "p": f"systems swapped within requests at random: {self.draws:,} times, where p is small "
+            "level": self.level, "p_adjusted": "Holm over all rows",
+            "interval_for": OTHER_REQUESTS if cluster is None else OTHER_CLUSTERS.format(clusters=plural(cluster)),
+            "interval": f"paired bootstrap over {of}shared requests: {self.draws:,} draws, percentile",
+            "p": f"systems swapped within {of}requests at random: {self.draws:,} times, where p is small "
             f"{max(self.draws, self.swaps):,} times; (1 + as large) / (1 + swaps)",
             "of": [dict(r.findings.provenance.get("plan", {})) for r in results],
         }  # fmt: skip
+
+
+def shared_requests(a: RequestSums, b: RequestSums, at_a: Ints, at_b: Ints) -> Requests:
+    """The requests at these places of two sides, in their clusters where both have the same."""
+    starts, ids = np.array([0, len(at_a)]), [a.requests[i] for i in at_a.tolist()]
+    if a.clusters is None and b.clusters is None:
+        return Requests([()], starts, ids)
+    if a.clusters is None or b.clusters is None:
+        raise EvenhandError(
+            "One of the two results has cluster= and the other has not. Pass the same cluster= to both."
+        )
+    clusters = [a.clusters[i] for i in at_a.tolist()]
+    if lost := [q for q, c, i in zip(ids, clusters, at_b.tolist(), strict=True) if b.clusters[i] != c]:
+        raise EvenhandError(
+            f"{len(lost):,} requests are in other clusters in the second result (first: {lost[0]!r}). Pass the same cluster= to both."
+        )
+    codes = {cluster: code for code, cluster in enumerate(dict.fromkeys(clusters))}
+    return Requests([()], starts, ids, np.array([codes[c] for c in clusters], dtype=np.int64), list(codes))
 
 
 @dataclass(frozen=True, repr=False)

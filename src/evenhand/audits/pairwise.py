@@ -21,7 +21,7 @@ from evenhand.audits.parameters import (
     TableOrColumn,
     TableOrColumns,
 )
-from evenhand.audits.requests import RankingResult, interval_words, per_request, refuse_one_sided, request_sums, rows_of
+from evenhand.audits.requests import RankingResult, interval_facts, per_request, refuse_one_sided, request_sums, rows_of
 from evenhand.audits.small_groups import SmallGroups, merge_small_groups
 from evenhand.cards import Between, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.claims import Candidate, direction_of
@@ -66,6 +66,7 @@ def pairwise(
     item: str = "item",
     score: str | None = "score",
     rank: str | None = None,
+    cluster: str | None = None,
     system: str | None = None,
     by: Columns = None,
     average: Average = "pooled",
@@ -91,7 +92,7 @@ def pairwise(
     relevance : a table with request, item and relevance; `{request: {item: relevance}}`; or a column of `scores`.
     protected : label of the protected group, for intra_acc and inter_acc; several labels form one group.
     versus : label of the group that the protected one is compared with; "*" is everyone else.
-    request, item, system, by, min_units : as in `eh.exposure`.
+    request, item, cluster, system, by, min_units : as in `eh.exposure`.
     score : column with the score, highest first; None to order by rank.
     rank : column with the rank, 1 is best, to order by instead of the score; `"rank"` if there is no score column.
     average : average over all pairs (`"pooled"`), or first within each request (`"macro"`).
@@ -118,12 +119,23 @@ def pairwise(
     refuse_lacking(specs, has if protected is None else has | {"sides"})
     refuse_one_sided(unknown, protected)
     log.info("checking the scores")
-    columns = [request, item, score, rank, RANK, system, *names_of(by), *columns_in(groups), *columns_in(relevance)]
+    columns = [
+        request,
+        item,
+        score,
+        rank,
+        RANK,
+        cluster,
+        system,
+        *names_of(by),
+        *columns_in(groups),
+        *columns_in(relevance),
+    ]
     opened = ranking_table(as_table(scores, request=request, item=item), columns=columns).with_numbers(relevance)
     labels = open_labels(groups, opened, item=item, request=request)
     ranked, column = _order(rank, score, opened.names)
     view = open_scores(
-        opened, request=request, item=item, score=column, by=names_of(by), nan_policy=nan_policy, ranked=ranked,
+        opened, request=request, item=item, score=column, by=names_of(by), cluster=cluster, nan_policy=nan_policy, ranked=ranked,
         carry=labels.carry(opened) | carried(relevance, opened), system=system or system_of(scores, opened),
     )  # fmt: skip
     judgments = open_judgments(relevance, opened, request=request, item=item, single=view.single)
@@ -170,12 +182,10 @@ def _result(
     within, names = counts.within, view.slice_names
     small = few.small(within)
     rngs = [stream(call.seed, "pairwise", *where) for where in within.slices]
-    joined = [blocks(within.size(s), rng) for s, rng in enumerate(rngs)]
+    joined = [blocks(within.unit_count(s), rng) for s, rng in enumerate(rngs)]
     reduced = [Reduced.from_measured(m, within, joined) for a in specs for m in measured(a, counts, average)]
     sampled = ", sampled negatives included" if call.arguments["negatives"] else ""
-    facts = {
-        "average": average, "ordered_by": ordered_by, **few.facts(), "interval": interval_words(call.interval) + sampled,
-    }  # fmt: skip
+    facts = {"average": average, "ordered_by": ordered_by, **few.facts(), **interval_facts(call, sampled)}
     words = {"unit": call.arguments["request"]}
     if counts.pairs.versus >= 0:
         words["versus"] = str(counts.pairs.groups[counts.pairs.versus])
@@ -191,7 +201,7 @@ def _result(
 def _claims(counts: PairCounts, average: Average, names: Sequence[str], small: Sequence[bool]) -> Iterator[Candidate]:
     """Per slice, whether a more relevant item ranks higher as often if it is of the protected group as if it is of the other.
 
-    Requests are independent, and the null that both shares are equal gives their errors.
+    Requests (or their clusters) are independent, and the null that both shares are equal gives their errors.
     """
     t, within = counts.pairs, counts.within
     if t.protected < 0 or t.versus < 0:
@@ -207,7 +217,7 @@ def _claims(counts: PairCounts, average: Average, names: Sequence[str], small: S
             continue
         both = (wins.sum() + other_wins.sum()) / (pairs.sum() + other_pairs.sum())
         off = (other_wins - both * other_pairs) / other_pairs.sum() - (wins - both * pairs) / pairs.sum()
-        p, _ = t_test(off[(pairs > 0) | (other_pairs > 0)], imposed=True)
+        p, _ = t_test(within.unit_sums(s, off, (pairs > 0) | (other_pairs > 0)), imposed=True)
         share, other_share = (
             rounded_percent(float(w.sum() / n.sum())) for w, n in ((wins, pairs), (other_wins, other_pairs))
         )

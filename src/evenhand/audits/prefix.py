@@ -18,7 +18,7 @@ from evenhand.audits.parameters import Columns, Count, Labels, Level, Metrics, R
 from evenhand.audits.requests import (
     IN_RANDOM_ORDER,
     RankingResult,
-    interval_words,
+    interval_facts,
     per_request,
     refuse_one_sided,
     request_sums,
@@ -30,7 +30,7 @@ from evenhand.claims import Candidate, direction_of
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.findings import slice_words
 from evenhand.intervals.orders import Orders, parse_draws, random_orders
-from evenhand.intervals.request_tests import skewed_test
+from evenhand.intervals.request_tests import flip_test, skewed_test, t_test
 from evenhand.intervals.requests import Reduced
 from evenhand.labels import Unknown, match, no_label, several
 from evenhand.metrics.chance import share_band
@@ -43,7 +43,7 @@ from evenhand.sources.rankings import Ties, open_rankings, ranking_table, system
 from evenhand.streams import stream
 from evenhand.tallies.placement import Batch, LabelledRankings, Placement
 from evenhand.tallies.ragged import Ints
-from evenhand.tallies.requests import Measured, measure_rankings
+from evenhand.tallies.requests import Measured, Requests, measure_rankings
 
 NOBODY = 1e-12
 """A lean this small is the rounding of 0."""
@@ -69,6 +69,7 @@ def prefix(
     item: str = "item",
     rank: str | None = "rank",
     score: str | None = None,
+    cluster: str | None = None,
     system: str | None = None,
     by: Columns = None,
     ties: Ties = "raise",
@@ -95,6 +96,7 @@ def prefix(
     item : column with the item id; optional.
     rank : column with the rank, 1 is best.
     score : column with a score to order by instead of `rank`, highest first.
+    cluster : column with what requests share (user, session, topic); intervals and tests then move whole clusters.
     system : column with the name of the system, if there are several.
     by : column(s) to slice by.
     ties : what to do with tied ranks: `"raise"` an error, or keep the order of the table (`"input_order"`).
@@ -114,7 +116,8 @@ def prefix(
     Returns
     -------
     A result with a row per metric and slice: the mean over requests, its interval (bootstrap over requests), `chance`
-    (what a random order gives on average, exact), `p` (share of random orders at least as far from the whole),
+    (what a random order gives on average, exact), `p` (share of random orders at least as far from the whole; with
+    `cluster`, of random signs of the clusters' means of value less chance),
     `favoured` (who stands higher than its share; `p_favoured`, how likely random orders are to favour somebody as much)
     and `undefined` (requests without a value). `.per_request` has every one.
 
@@ -133,13 +136,15 @@ def prefix(
     refuse_lacking(specs, has)
     refuse_one_sided(unknown, protected)
     log.info("checking the rankings")
-    opened = ranking_table(table, columns=[request, item, rank, score, system, *names_of(by), *columns_in(group)])
+    opened = ranking_table(
+        table, columns=[request, item, rank, score, cluster, system, *names_of(by), *columns_in(group)]
+    )
     labels = open_labels(group, opened, request=request, item=item, role="group")
     if labels.soft:
         refuse_lacking(specs, has - {"labels"})
     view = open_rankings(
         opened, request=request, item=item if item in opened.schema else None, rank=None if score is not None else rank,
-        score=score, by=names_of(by), system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy,
+        score=score, by=names_of(by), cluster=cluster, system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy,
         carry=labels.carry(opened),
     )  # fmt: skip
     group_name = group if isinstance(group, str) and group in opened.schema else "group"
@@ -170,7 +175,7 @@ def _result(
     names, within = view.slice_names, placed.within
     facts = {
         "ordered_by": view.ordered_by, "labels": [str(g) for g in groups][:100], "random_orders": draws, **few.facts(),
-        "interval": interval_words(call.interval), "chance": {a.text: IN_RANDOM_ORDER for a in specs if draws},
+        **interval_facts(call), "chance": {a.text: IN_RANDOM_ORDER for a in specs if draws},
     }  # fmt: skip
     return call.result(
         rows_of([Reduced.from_measured(m, within) for m in measures], within, names, call, small), backend=view.backend,
@@ -257,9 +262,12 @@ class Ordered:
         with_value = [part[defined[part]] for part in parts]
 
         def cells(s: int, _: float) -> dict[str, Any]:
-            rng = stream(seed, "p", *placed.slices[s])
-            p = np.nan if self.orders is None else self.orders.p_of_mean(values, parts[s], rng)
-            return {"p": p, "favoured": self.favoured(with_value[s]), "p_favoured": self.p_favoured(with_value[s])}
+            p_favoured = self.p_favoured(with_value[s], placed.within, s)
+            return {
+                "p": self.p(placed.within, s, seed),
+                "favoured": self.favoured(with_value[s]),
+                "p_favoured": p_favoured,
+            }
 
         chance = np.array([self.chances[at].mean() if len(at) else np.nan for at in with_value])
         return measure_rankings(
@@ -273,6 +281,18 @@ class Ordered:
             cells=cells,
         )
 
+    def p(self, within: Requests, s: int, seed: int) -> float:
+        """Of the mean of a slice: against random orders, or where requests are clustered by flipping the clusters' signs."""
+        if self.orders is None:
+            return float("nan")
+        if within.clusters is None:
+            return self.orders.p_of_mean(np.arange(*within.starts[s : s + 2]))
+        values = self.scores.values[within.part(s)]
+        defined = ~np.isnan(values)
+        above = values - self.chances[within.part(s)]
+        sums, counts = (within.unit_sums(s, part, defined) for part in (above, np.ones(len(values))))
+        return flip_test(sums / counts, self.orders.draws, stream(seed, "p"))
+
     def favoured(self, defined: Any) -> str | None:
         """Who stands higher than its share, on average over these rankings."""
         if not len(defined):
@@ -280,13 +300,22 @@ class Ordered:
         mean = self.leaning.lean[defined].mean(0)
         return self.leaning.sides[int(mean.argmax())] if mean.max() > NOBODY else None
 
-    def p_favoured(self, defined: Any) -> float:
-        """The p that random orders favour a group this much: normal, Bonferroni over groups."""
+    def p_favoured(self, defined: Any, within: Requests, s: int) -> float:
+        """The p that random orders favour a group this much: normal, Bonferroni over groups; of clusters Student's t too."""
         total = self.leaning.lean[defined].sum(0)
         if not len(defined) or total.max() <= NOBODY:
             return float("nan")
-        error = float(np.sqrt((self.leaning.spread[defined, int(total.argmax())] ** 2).sum()))
-        return min(1.0, len(total) * (1 - NormalDist().cdf(float(total.max()) / error)))
+        side = int(total.argmax())
+        error = float(np.sqrt((self.leaning.spread[defined, side] ** 2).sum()))
+        p = 1 - NormalDist().cdf(float(total.max()) / error)
+        return min(1.0, len(total) * clustered_p(p, self.leans(within, s, side), sides=1))
+
+    def leans(self, within: Requests, s: int, side: int) -> Floats | None:
+        """(clusters,) how far a side is above its share in each cluster of a slice; None where there are none."""
+        part = within.part(s)
+        if within.clusters is None:
+            return None
+        return within.unit_sums(s, self.leaning.lean[part, side], ~np.isnan(self.scores.values[part]))
 
     def columns(self) -> Points:
         """Chance, p and who is favoured, ranking by ranking."""
@@ -304,7 +333,8 @@ def _claims(
 ) -> Iterator[Candidate]:
     """Per slice, whether the protected group (without one: each) is nearer to the top than random order gives.
 
-    Tested are the rankings' leans, whose moments over random orders are exact. Of two groups one is asked.
+    Tested are the rankings' leans, whose moments over random orders are exact; of clusters also by Student's t. Of two groups one
+    is asked.
     """
     leaning, sides = first.leaning, range(len(first.leaning.sides))
     for s, where in enumerate(placed.slices):
@@ -315,13 +345,22 @@ def _claims(
             variance, third = float((leaning.spread[at, g] ** 2).sum()), float(leaning.third[at, g].sum())
             if small[s] or not variance > 0:
                 continue
-            side = leaning.sides[g]
+            side, p = leaning.sides[g], skewed_test(lean, variance, third)
             way = "nearer to" if lean > 0 else "further from"
             yield Candidate(
-                skewed_test(lean, variance, third), direction_of(lean), f"{side} stands {way} the top than random order gives",
+                clustered_p(p, first.leans(placed.within, s, g)), direction_of(lean),
+                f"{side} stands {way} the top than random order gives",
                 f"{side} stands neither significantly nearer to nor further from the top than random order gives",
                 "favoured", side, dict(zip(names, where, strict=True)),
             )  # fmt: skip
+
+
+def clustered_p(p: float, sums: Floats | None, sides: int = 2) -> float:
+    """The larger of a p that takes requests for independent and that of the clusters' sums (Student's t)."""
+    if sums is None:
+        return p
+    by_cluster = t_test(sums)[0] * sides / 2
+    return by_cluster if np.isnan(by_cluster) else max(p, by_cluster)
 
 
 def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any:

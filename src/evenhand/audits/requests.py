@@ -17,6 +17,7 @@ from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
 from evenhand.intervals.kinds import DEFAULT_DRAWS, Interval, drawn_ends
 from evenhand.intervals.requests import Reduced, metric_draws
+from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame
 from evenhand.streams import stream
 from evenhand.tallies.requests import Measured, Requests
@@ -34,6 +35,7 @@ class RequestSums:
     ----------
     where : labels of the slice. metric, group : as in the frame. requests : (Q,) ids.
     sums : (Q, K) what a resample of requests adds up; `value` turns (..., K) totals into the metric.
+    clusters : (Q,) ids of the clusters that are resampled in place of single requests; None where there are none.
     """
 
     where: Label
@@ -42,6 +44,7 @@ class RequestSums:
     requests: Sequence[Any]
     sums: Floats
     value: Callable[[Floats], Floats]
+    clusters: Sequence[Any] | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -95,16 +98,26 @@ def draws_wanted(interval: Interval) -> int:
     return 0 if interval.kind == "none" else interval.draws or DEFAULT_DRAWS
 
 
-def interval_words(interval: Interval, over: str = "requests") -> str:
-    """How the intervals of a ranking audit are made, for provenance."""
+OTHER_CLUSTERS = (
+    "The interval is for other {clusters} like these with all of their requests, answered with these same items: how far the number "
+    "would move had other {clusters} come in."
+)
+
+
+def interval_facts(call: Call, more: str = "") -> dict[str, str]:
+    """How the intervals of a ranking audit are made and what they are for, for provenance."""
+    interval, cluster = call.interval, call.arguments["cluster"]
     if interval.kind == "none":
-        return "none"
+        return {"interval": "none"}
+    over = "requests" if cluster is None else f"clusters of requests ({cluster})"
+    meant = {} if cluster is None else {"interval_for": OTHER_CLUSTERS.format(clusters=plural(cluster))}
     kind = {
         "bootstrap": "percentiles moved by their bias",
         "percentile": "percentiles",
         "normal": "normal, with the bootstrap error, logit or log scale",
     }[interval.kind]
-    return f"bootstrap over {over}: {draws_wanted(interval):,} draws, {kind}, as wide as Student's t for few"
+    method = f"bootstrap over {over}{more}: {draws_wanted(interval):,} draws, {kind}, as wide as Student's t for few"
+    return {"interval": method, **meant}
 
 
 def rows_of(
@@ -132,7 +145,7 @@ def rows_of(
             rng = partial(stream, call.seed, call.audit.name, *where) if rngs is None else partial(rngs.__getitem__, s)
             replicates = metric_draws(measures, s, part, draws, rng)
         for f, values in zip(measures, replicates, strict=True):
-            cells = _row(dict(zip(names, where, strict=True)), f, s, part, values, call.interval)
+            cells = _row(dict(zip(names, where, strict=True)), f, s, within, values, call.interval)
             if small[s]:  # the audit's own cells are hidden too
                 extra = {name: math.nan if isinstance(cells.get(name), float) else None for name in call.audit.extra}
                 cells = suppressed(cells) | extra
@@ -140,15 +153,18 @@ def rows_of(
     return rows
 
 
-def _row(labels: Mapping[str, Any], f: Reduced, s: int, part: slice, draws: Floats | None, interval: Interval) -> Row:
+def _row(
+    labels: Mapping[str, Any], f: Reduced, s: int, within: Requests, draws: Floats | None, interval: Interval
+) -> Row:
     """Estimate, interval and notes of one metric in one slice."""
-    m, units = f.measured, part.stop - part.start
+    m, units, part = f.measured, within.size(s), within.part(s)
     estimate = f.estimate(s, part)
     lost = bool(np.isnan(estimate))
     defined_draws = np.full(1, np.nan) if draws is None or lost else np.asarray(draws)
     counted = units if m.counted is None else int(m.counted[part].sum())
     biased = m.ask.card.per == "request"  # a mean over requests is not; a norm or distance of their sums is
-    low, high = drawn_ends(estimate, defined_draws, interval, m.ask.span, counted, biased=biased)
+    independent = within.unit_count(s, m.counted)
+    low, high = drawn_ends(estimate, defined_draws, interval, m.ask.span, independent, biased=biased)
     undefined = int(np.isnan(m.values[part]).sum()) if m.skips else units - counted if m.left_out else 0
     endless = bool(np.isinf(defined_draws).any()) and bool(np.isfinite(estimate))
     codes = [f.reason(s, part) if lost else "", "infinite_draws" if endless else ""]
@@ -160,10 +176,16 @@ def _row(labels: Mapping[str, Any], f: Reduced, s: int, part: slice, draws: Floa
         least = ideal  # what the total allows: nothing is below it
     return row(
         labels, m.ask.text, group=m.group, estimate=estimate, low=low, high=high, chance=chance, ideal=ideal,
-        better=m.ask.better, units=units, rests_on=counted, span=(least, most),
+        better=m.ask.better, units=units, rests_on=independent, span=(least, most),
         undefined_draws=int((~np.isfinite(defined_draws)).sum()) if len(defined_draws) > 1 else 0,
-        note=notes(*codes), **{"undefined": undefined, **floor, **m.cells(s, estimate)},
+        note=notes(*codes), **few_clusters(within.clusters is not None),
+        **{"undefined": undefined, **floor, **m.cells(s, estimate)},
     )  # fmt: skip
+
+
+def few_clusters(is_clustered: bool) -> dict[str, str]:  # noqa: FBT001
+    """The note of a row that rests on clusters, where these are few."""
+    return {"few": "few_clusters"} if is_clustered else {}
 
 
 def per_request(
@@ -196,7 +218,9 @@ def request_sums(measures: Sequence[Measured], within: Requests, small: Sequence
     """The sums of every request, for comparing systems; what cannot be added up is left out."""
     ids = within.listed()
     return [
-        RequestSums(where, m.ask.text, m.group, ids[within.part(s)], m.sums[within.part(s)], m.value)
+        RequestSums(
+            where, m.ask.text, m.group, ids[within.part(s)], m.sums[within.part(s)], m.value, within.clusters_of(s)
+        )
         for s, where in enumerate(within.slices)
         if not small[s]
         for m in measures

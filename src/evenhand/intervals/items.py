@@ -11,7 +11,7 @@ from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.requests import picks
 from evenhand.tallies.group_exposure import GroupExposure
 from evenhand.tallies.ranked_lists import CrossedSums, ItemAttention
-from evenhand.tallies.requests import Measured
+from evenhand.tallies.requests import Measured, Requests
 
 MOST_WORK = 4_000_000_000
 """Draws times cells that are resampled; beyond it item-level attention has no interval."""
@@ -19,10 +19,11 @@ MOST_WORK = 4_000_000_000
 
 @dataclass(frozen=True)
 class ItemResampler:
-    """A metric of attention per item, on resampled requests of a sparse request-item table."""
+    """A metric of attention per item, on resampled requests (or clusters of them) of a sparse request-item table."""
 
     ask: MetricSpec
     table: ItemAttention
+    within: Requests
 
     def value(self, part: slice) -> float:
         return float(self.ask.on(self.table.totals(part)).reshape(-1)[0])
@@ -33,13 +34,15 @@ class ItemResampler:
     def draws(self, part: slice, draws: int, rng: np.random.Generator) -> Floats | None:
         """The metric on resamples of the requests, or None where that would take too long."""
         requests, items = part.stop - part.start, self.table.attention.shape[1]
+        units = self.within.units(int(np.searchsorted(self.within.starts, part.start, side="right")) - 1)
         if not requests or draws * self.table.cells(part) > MOST_WORK:
             return None
         out = np.empty(draws)
         at_once = max(1, (1 << 22) // max(requests, items))
         for start in range(0, draws, at_once):
             count = min(at_once, draws - start)
-            out[start : start + count] = self.ask.on(self.table.resampled(part, picks(requests, count, rng).T))
+            times = picks(int(units.max()) + 1, count, rng)[:, units]
+            out[start : start + count] = self.ask.on(self.table.resampled(part, times.T))
         return out
 
 
@@ -55,10 +58,11 @@ def crossed_draws(
     `measures` makes the metrics from the exposure of groups and the sizes of groups.
     """
     slices, results, at_once = range(len(sums.slices)), [], 16
+    units = [sums.within.units(s) for s in slices]
     for start in range(0, draws, at_once):
         counts = item_counts(crossed.items, min(at_once, draws - start), rng)
         for drawn, sizes in crossed.drawn(sums, counts):
-            times = [picks(n, 1, rng)[0] if n else np.zeros(0) for n in np.diff(sums.slice_starts).tolist()]
+            times = [picks(int(u.max()) + 1, 1, rng)[0][u] if len(u) else np.zeros(0) for u in units]
             measured = measures(drawn, sizes)
             with np.errstate(divide="ignore", invalid="ignore"):
                 finite = [np.nan_to_num(m.sums, posinf=0.0, neginf=0.0) for m in measured]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ Orders = Iterator[tuple[slice, Ints]]
 class Batch:
     """Compositions that are put into the same random orders.
 
-    Every one's orders are random; where several rankings count together, each draws its own among them (`p_of_mean`).
+    Every one's orders are random; where several rankings count together, each has its own (`Orders.null_means`).
 
     Attributes
     ----------
@@ -51,22 +50,25 @@ class RandomOrders:
 
     No number depends on what other lists there are. Compositions of one size are put into the same orders. What is left of a
     random order is a random order, so orders are drawn for the next of a few sizes and restricted to the items of the list;
-    items that are shared out have orders of their own.
+    items that are shared out have orders of their own, and so has every list of an `owner`.
     """
 
     draws: int
     seed: int
+    owner: tuple[Any, ...] = ()
     stored: tuple[tuple[Any, ...], list[tuple[slice, Ints]]] = ((), [])
     group_sums: dict[tuple[int, ...], Floats] = field(default_factory=dict)
 
     def of_batch(self, p: Placement, batch: Batch) -> Orders:
         """The orders of a batch; those drawn last are kept, as far as they fit."""
-        if p.rows is None:
+        if self.owner:
+            drawn_size, labels = batch.size, self.owner
+        elif p.rows is None:
             top = 1 << (batch.size - 1).bit_length()
             drawn_size = top * 3 // 4 if batch.size <= top * 3 // 4 else top
-            labels: tuple[Any, ...] = (drawn_size,)
+            labels = (drawn_size,)
         else:
-            drawn_size, labels = batch.size, tuple(_shares(p, int(batch.first[0])).round(12).tolist())
+            drawn_size, labels = batch.size, tuple(shares_of(p, int(batch.first[0])).round(12).tolist())
         orders: Any = self._draw(drawn_size, labels)
         if drawn_size * self.draws <= MOST_KEPT:
             if self.stored[0] != labels:
@@ -108,9 +110,9 @@ class Read:
         p, ranking = self.reading.placement, int(batch.first[u])
         if p.rows is not None or batch.size > orders.draws:
             return None
-        ends = np.cumsum(p.counts[ranking]).astype(np.int64).tolist()
         complete, total = p.labelled[ranking] == p.lengths[ranking], np.zeros(orders.draws)
-        for kind, start, stop in zip(self.reading.kinds[ranking].tolist(), [0, *ends], ends, strict=False):
+        for group, start, stop in item_blocks(self.reading, ranking):
+            kind = int(self.reading.kinds[ranking, group])
             key = (batch.size, metric, kind, start) if complete else ()
             sums = orders.group_sums.get(key)
             if sums is None:
@@ -128,8 +130,11 @@ class Read:
         """(compositions, draws) sums over prefixes of compositions of the same items."""
         p, terms, ranking = self.reading.placement, self.reading.terms, batch.first[part.start]
         k = np.arange(1, batch.size + 1)
-        counts = _cumulated_counts(p, int(ranking), order)
-        per_rank: Any = sum(terms.at(c, k, kind) for kind, c in zip(self.reading.kinds[ranking], counts, strict=False))
+        kinds = self.reading.kinds[ranking]
+        per_rank: Any = sum(
+            terms.at(_cumulated_counts(p, int(ranking), order, block), k, kinds[block[0]])
+            for block in item_blocks(self.reading, int(ranking))
+        )
         # Not BLAS: threads change last bits.
         weights = np.stack([self.weights[u][: batch.size] for u in batch.some[part]])
         return np.asarray(np.einsum("uk,bk->ub", weights, per_rank))
@@ -163,20 +168,30 @@ def shuffled(size: int, many: int, rng: np.random.Generator) -> Ints:
     return keys.view(np.int64)
 
 
-def _cumulated_counts(p: Placement, ranking: int, order: Ints) -> Iterator[Any]:
-    """Per group, (draws, size) cumulated items or shares of a ranking put into these orders."""
-    ends = np.cumsum(p.counts[ranking]).astype(np.int64).tolist()
-    shares = None if p.rows is None else _shares(p, ranking)
-    for g, (start, end) in enumerate(pairwise([0, *ends])):
-        counts = np.zeros(order.shape, dtype=np.int64 if shares is None else np.float64)
-        if shares is None:
-            np.put_along_axis(counts, order[:, start:end], 1, axis=1)
-        else:
-            np.put_along_axis(counts, order, np.broadcast_to(shares[:, g], order.shape), axis=1)
-        yield np.cumsum(counts, axis=1, out=counts)
+def item_blocks(reading: Reading, ranking: int) -> list[tuple[int, int, int]]:
+    """Which of the items of a ranking are of each group looked at: the group, its first item and the one after its last.
+
+    The smallest groups come first where none is singled out, so that no number depends on what groups are called.
+    """
+    counts = reading.placement.counts[ranking].astype(np.int64)
+    groups = np.arange(len(counts)) if reading.template.difference.sided else np.argsort(counts, kind="stable")
+    ends = np.cumsum(counts[groups]).tolist()
+    looked_at = reading.kinds.shape[1]
+    return [block for block in zip(groups.tolist(), [0, *ends], ends, strict=False) if block[0] < looked_at]
 
 
-def _shares(p: Placement, ranking: int) -> Floats:
+def _cumulated_counts(p: Placement, ranking: int, order: Ints, block: tuple[int, int, int]) -> Any:
+    """(draws, size) cumulated items or shares of a group (see `item_blocks`) of a ranking put into these orders."""
+    group, start, stop = block
+    counts = np.zeros(order.shape, dtype=np.int64 if p.rows is None else np.float64)
+    if p.rows is None:
+        np.put_along_axis(counts, order[:, start:stop], 1, axis=1)
+    else:
+        np.put_along_axis(counts, order, np.broadcast_to(shares_of(p, ranking)[:, group], order.shape), axis=1)
+    return np.cumsum(counts, axis=1, out=counts)
+
+
+def shares_of(p: Placement, ranking: int) -> Floats:
     """(items, groups) the labelled items of a ranking that shares them out."""
     at = slice(p.starts[ranking], p.starts[ranking + 1])
     rows: Floats = p.rows[at]  # type: ignore[index]

@@ -1,7 +1,7 @@
 """Random orders: is a prefix metric larger than putting the same items in any order would make it?
 
-What a random order gives depends on the composition of a list only, so the orders are drawn once per composition and
-serve every ranking that has it.
+What a random order gives depends on the composition of a list only, so for the p of single rankings orders are drawn once per
+composition and serve every ranking that has it. In the mean of several rankings each has orders of its own.
 """
 
 from __future__ import annotations
@@ -9,24 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import NormalDist
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from evenhand.cards import Floats, parse_call
 from evenhand.errors import EvenhandError
-from evenhand.intervals.order_sums import Batch, RandomOrders, Read, null_sums
+from evenhand.intervals.order_sums import MOST_KEPT, Batch, RandomOrders, Read, item_blocks, null_sums, shares_of
+from evenhand.intervals.request_tests import skewed_tails
 from evenhand.metrics.template import Reading, Scores, Template
 from evenhand.tallies.compositions import Mix, distinct_rows, grouped
 from evenhand.tallies.placement import Placement
 from evenhand.tallies.ragged import Ints
 
 MOST_CELLS = 1 << 20
+MANY = 200
+"""Rankings whose mean needs no orders of its own: its law follows from three moments."""
+MOST_ORDERED = 1 << 24
+"""Items that are put into orders for the p of one mean, a second or two; beyond it three moments stand for them."""
 NEAR = 1e-9
 """A random order this close to the value counts as reaching it."""
-NEAR_SINGLE = 1e-6
-"""The same for values that are kept in 32 bits."""
 
 
 def parse_draws(chance: str | None) -> int:
@@ -56,39 +58,73 @@ class Orders:
     Attributes
     ----------
     p : (R,) share of random orders at least as far from the whole as the ranking itself.
-    means, spreads : (R,) mean and standard deviation of the metric over random orders; the mean is exact where known.
-    values : (U, B) values of the random orders of each composition; None where there are too many.
-    which : (R,) the composition of each ranking.
+    means : (R,) mean of the metric over random orders, exact where known. variances, thirds : (R,) its central moments.
     """
 
     p: Floats
     means: Floats
-    spreads: Floats
-    values: npt.NDArray[np.float32] | None
-    which: Ints
+    variances: Floats
+    thirds: Floats
+    reading: Reading
+    scores: Scores
+    draws: int
+    seed: int
 
     @classmethod
-    def empty(cls, scores: Scores, compositions: _Compositions, draws: int) -> Orders:
+    def empty(cls, reading: Reading, scores: Scores, draws: int, seed: int) -> Orders:
         """Arrays of NaN to be filled in."""
-        size, nothing = len(compositions.first), np.full(len(scores.values), np.nan)
-        values = np.zeros((size, draws), dtype=np.float32) if size * draws <= 1 << 25 else None  # 128 MiB
-        return cls(nothing.copy(), scores.chances.copy(), nothing, values, compositions.which)
+        p, variances, thirds = np.full((3, len(scores.values)), np.nan)
+        return cls(p, scores.chances.copy(), variances, thirds, reading, scores, draws, seed)
 
-    def p_of_mean(self, values: Floats, at: Ints, rng: np.random.Generator) -> float:
+    def p_of_mean(self, at: Ints) -> float:
         """Permutation p of the mean over these rankings; undefined values are left out."""
+        values = self.scores.values
         at = at[~np.isnan(values[at])]
         if len(at) < 2:
             return float(self.p[at[0]]) if len(at) else float("nan")
         mean, expected = float(values[at].mean()), float(self.means[at].mean())
-        if len(at) > 200 or self.values is None:  # a mean of so many is normal for all that matters here
-            error = float(np.sqrt((self.spreads[at] ** 2).sum())) / len(at)
-            return 1 - NormalDist().cdf((mean - expected) / error) if error > 0 else float(mean <= expected + NEAR)
-        pools = self.values[self.which[at]]
-        picks = rng.integers(0, pools.shape[1], pools.shape)
-        off = expected - float(pools.mean(dtype=np.float64))  # the pools' own mean is off by their sampling error
-        drawn = np.take_along_axis(pools, picks, axis=1).mean(0, dtype=np.float64)
-        reach = mean - NEAR_SINGLE - max(off, 0.0)  # the other way it would push those that tie with the mean below it
-        return float((1 + np.count_nonzero(drawn >= reach)) / (1 + len(drawn)))
+        items = float(self.reading.placement.labelled[at].sum()) * self.draws
+        if len(at) > MANY or items > MOST_ORDERED:
+            total, variance = len(at) * (mean - expected), float(self.variances[at].sum())
+            thirds = float(self.thirds[at].sum())
+            return skewed_tails(total, variance, thirds)[1] if variance > 0 else float(mean <= expected + NEAR)
+        reached = np.count_nonzero(self.null_means(at) >= mean - NEAR)
+        return (1 + reached) / (1 + self.draws)
+
+    def null_means(self, at: Ints) -> Floats:
+        """(draws,) means of the metric over these rankings, every one of them in random orders of its own.
+
+        Orders belong to what a list is made of and not to its name or row: rankings that are made of the same take theirs
+        from one stream.
+        """
+        p, total = self.reading.placement, np.zeros(self.draws)
+        alike: dict[tuple[Any, ...], list[int]] = {}
+        for ranking in at.tolist():
+            alike.setdefault(_contents(self.reading, ranking), []).append(ranking)
+        for contents, rankings in sorted(alike.items()):
+            first, size = np.array(rankings[:1]), int(p.labelled[rankings[0]])
+            (weights,) = _Compositions.from_placement(p.take(first)).weights(self.reading)
+            at_once = max(1, MOST_KEPT // max(1, self.draws * size))
+            for start in range(0, len(rankings), at_once):
+                many = min(at_once, len(rankings) - start)
+                orders = RandomOrders(many * self.draws, self.seed, ("own", *contents, start))
+                batch = Batch(size, np.zeros(1, dtype=np.int64), first, [slice(0, 1)])
+                ((sums,),) = null_sums(p, [Read(self.reading, [weights])], batch, orders)
+                total += sums.reshape(many, self.draws).sum(0) / self.scores.normalizers[rankings[0]]
+        return total / len(at)
+
+
+def _contents(reading: Reading, ranking: int) -> tuple[Any, ...]:
+    """What stays when a ranking is permuted: its size, the items of each group, and the ranks that hold any."""
+    p = reading.placement
+    codes = p.codes[p.starts[ranking] : p.starts[ranking + 1]]
+    items: tuple[Any, ...]
+    if p.rows is not None:
+        items = tuple(map(tuple, shares_of(p, ranking).round(12).tolist()))
+    else:
+        counts = [int(p.counts[ranking, group]) for group, _, _ in item_blocks(reading, ranking)]
+        items = tuple(n for n in counts if n or reading.shares is not None)
+    return len(codes), items, tuple(np.flatnonzero(codes < 0).tolist())
 
 
 def random_orders(scored: Sequence[tuple[Reading, Scores]], draws: int, seed: int) -> list[Orders]:
@@ -110,7 +146,7 @@ def _shared_orders(scored: Sequence[tuple[Reading, Scores]], draws: int, seed: i
     p = scored[0][0].placement
     compositions = _Compositions.from_placement(p)
     read = [Read(reading, compositions.weights(reading)) for reading, _ in scored]
-    results = [Orders.empty(scores, compositions, draws) for _, scores in scored]
+    results = [Orders.empty(reading, scores, draws, seed) for reading, scores in scored]
     defined = np.any([~np.isnan(scores.normalizers[compositions.first]) for _, scores in scored], axis=0)
     random_orders = RandomOrders(draws, seed)
     for batch in compositions.batches(p, np.flatnonzero(defined), draws):
@@ -121,10 +157,10 @@ def _shared_orders(scored: Sequence[tuple[Reading, Scores]], draws: int, seed: i
             exact = orders.means[rankings]
             orders.means[rankings] = np.where(np.isnan(exact), null.mean(1)[row], exact)
             with np.errstate(invalid="ignore"):  # a list that its target rules out is infinitely far in every order
-                orders.spreads[rankings] = null.std(1)[row]
+                off = null - null.mean(1, keepdims=True)
+                orders.variances[rankings] = (off**2).mean(1)[row]
+                orders.thirds[rankings] = (off**3).mean(1)[row]
             orders.p[rankings] = (1 + _count_reached(null, row, scores.values[rankings])) / (1 + draws)
-            if orders.values is not None:
-                orders.values[batch.some] = null
     for orders, (_, scores) in zip(results, scored, strict=True):
         orders.p[np.isnan(scores.values)] = np.nan
     return results
@@ -202,6 +238,5 @@ def random_order_of(template: Template, p: Placement, draws: int, seed: int, tai
     reading = Reading.from_placement(template, first)
     scores = reading.scores()
     (orders,) = random_orders([(reading, scores)], draws, seed)
-    values = scores.chances if orders.values is None else orders.values[0].astype(np.float64)
-    cut = float(np.quantile(values, 1 - tail, method="higher"))
-    return Random(float(orders.means[0]), cut + NEAR_SINGLE)
+    cut = float(np.quantile(orders.null_means(np.zeros(1, dtype=np.int64)), 1 - tail, method="higher"))
+    return Random(float(orders.means[0]), cut + NEAR)

@@ -1,4 +1,4 @@
-"""Bootstrap over requests: every ranking audit keeps a few sums per request, and a draw adds them up again."""
+"""Bootstrap over requests, or clusters of them: audits keep a few sums per request, and a draw adds them up again."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def blocks(requests: int, rng: np.random.Generator) -> Callable[[Floats], Floats
 
 @dataclass(frozen=True)
 class Reduced:
-    """Totals of a metric per slice, and the sums per request (or block) that are resampled.
+    """Totals of a metric per slice, and the sums per request (cluster, block) that are resampled.
 
     The measure keeps no sums of its own, so that many metrics of many requests fit.
     """
@@ -80,8 +80,8 @@ class Reduced:
     def from_measured(
         cls, measured: Measured, within: Requests, joined: Sequence[Callable[[Floats], Floats]] | None = None
     ) -> Reduced:
-        """`joined` puts the requests of each slice into blocks, where that is done at once."""
-        parts = [measured.sums[within.part(s)] for s in range(len(within.slices))]
+        """`joined` puts the requests (or clusters) of each slice into blocks, where that is done at once."""
+        parts = [within.unit_sums(s, measured.sums[within.part(s)]) for s in range(len(within.slices))]
         totals = [sums.sum(0) for sums in parts]
         if joined is not None:
             parts = [blocked(sums) for blocked, sums in zip(joined, parts, strict=True)]

@@ -266,7 +266,7 @@ class _Rows:
     ) -> _Rows:
         """Ranked rows and those that were only scored, told apart by `shown`."""
         scored = {f"by_{i}": table.label(b) for i, b in enumerate(view.by)} | dict(carry)
-        for role in ("system", "request", "sample", "item", "score", "probability", "weight"):
+        for role in ("system", "request", "sample", "item", "cluster", "score", "probability", "weight"):
             if roles[role] is not None:
                 scored[role] = table.number(roles[role]) if role in NUMBERS else table.label(roles[role])
         scored["place"] = "CAST(1 AS BIGINT)"

@@ -56,7 +56,7 @@ class Rankings:
         and of what the caller asked to carry along; `types` says what they hold.
     backend : the dataframe library in which results are handed out. origin : a few words on where the table came from.
     by : the slice columns as the user calls them; `slices` are ours.
-    keys : our names of the columns that name one ranking.
+    keys : our names of the columns that name one ranking; `heads` : these, and the cluster where there is one.
     rows, rankings : how many there are.
     gaps : rankings in which some rank is empty. An empty rank counts as an unknown item: the others keep theirs.
     ties : rows that shared their score (or rank) with another of the same ranking.
@@ -84,6 +84,10 @@ class Rankings:
     def source(self) -> str:
         """The rankings as they stand after FROM."""
         return f"({self.sql}) AS rankings"
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        return (*self.keys, "cluster") if "cluster" in self.types else self.keys
 
     @property
     def slices(self) -> tuple[str, ...]:
@@ -205,7 +209,7 @@ def _from_mapping(rankings: Mapping[Any, Any]) -> Any:
 def open_rankings(
     table: Relation, *, request: str = "request", item: str | None = "item", rank: str | None = "rank",
     score: str | None = None, by: Sequence[str] = (), system: str | None = None, sample: str | None = None,
-    probability: str | None = None, weight: str | None = None, ties: Ties = "raise",
+    probability: str | None = None, weight: str | None = None, cluster: str | None = None, ties: Ties = "raise",
     nan_policy: Literal["raise", "omit"] = "raise", carry: Mapping[str, str] | None = None, where: str = "",
 ) -> Rankings:  # fmt: skip
     """Rankings whose roles and values were checked, all problems at once.
@@ -214,6 +218,7 @@ def open_rankings(
     ----------
     rank, score : `rank` orders; where the table has no such column, `score` does.
     item : None where items are not looked at.
+    cluster : what requests share (user, topic): every request is in one.
     carry : SQL over the table of further columns to keep, by their name in the result.
     where : SQL condition over the table that rows must meet to be looked at.
     """
@@ -221,7 +226,7 @@ def open_rankings(
         raise EvenhandError(f"ties={ties!r} is unknown. Use 'raise' or 'input_order'.")
     if rank is not None and score is not None and rank not in table.names:
         rank = None
-    named = {"system": system, "request": request, "sample": sample, "item": item}
+    named = {"system": system, "request": request, "sample": sample, "item": item, "cluster": cluster}
     numbers = {"rank": rank, "score": score, "probability": probability, "weight": weight}
     checked = _Checked.from_table(table, "rankings", by, named | numbers, nan_policy, carry, where)
     facts = _check_rankings(checked, ties)
@@ -242,13 +247,15 @@ def open_rankings(
 
 def open_scores(
     table: Relation, *, request: str, item: str, score: str, by: Sequence[str] = (), system: str | None = None,
-    ranked: bool = False, nan_policy: Literal["raise", "omit"] = "raise", carry: Mapping[str, str] | None = None,
+    cluster: str | None = None, ranked: bool = False, nan_policy: Literal["raise", "omit"] = "raise",
+    carry: Mapping[str, str] | None = None,
 ) -> Rankings:  # fmt: skip
     """Checked scores of a model: one row per request and item; ties are allowed.
 
     `ranked`: the column holds ranks, 1 is best; their negatives are the scores.
     """
-    named = {"system": system, "request": request, "item": item, "rank" if ranked else "score": score}
+    order = "rank" if ranked else "score"
+    named = {"system": system, "request": request, "item": item, "cluster": cluster, order: score}
     checked = _Checked.from_table(table, "scores", by, named, nan_policy, carry)
     pairs = (*checked.keys, "item")
     count, first = _repeated(checked, "item") if may_repeat(table.engine, checked.query, pairs) else (0, {})
@@ -308,7 +315,9 @@ class _Checked:
         conditions = [f"({where})"] * bool(where) + [f"{chosen[name]} IS NOT NULL" for name in missing]
         dropped = {f"{roles[name][1]} is missing": count for name, count in missing.items()}
         meeting = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return cls(table, roles, chosen | dict(carry or {}), types, meeting, rows, dropped)
+        checked = cls(table, roles, chosen | dict(carry or {}), types, meeting, rows, dropped)
+        _refuse_split_requests(checked)
+        return checked
 
     @property
     def order(self) -> str:
@@ -454,6 +463,20 @@ def _bad_rankings(checked: _Checked, facts: Mapping[str, int], ties: Ties) -> li
             "Count ranks from 1 within each request, or order by score."
         )
     return problems
+
+
+def _refuse_split_requests(checked: _Checked) -> None:
+    """Refuse requests that are in several clusters, within a ranking or from one system to another."""
+    if "cluster" not in checked.roles:
+        return
+    keys = columns([name for name in checked.keys if name not in ("system", "sample")])
+    split = f"SELECT request FROM ({checked.query}) AS ranked GROUP BY {keys} HAVING MIN(cluster) <> MAX(cluster)"
+    facts = checked.table.engine.cells(f"SELECT COUNT(*) AS n, MIN(request) AS first FROM ({split}) AS split").row()
+    if facts["n"]:
+        raise EvenhandError(
+            f"{checked.words('cluster')} differs between rows of the same request in {int(facts['n']):,} requests (first: "
+            f"{facts['first']!r}). Give each request one cluster."
+        )
 
 
 def _repeated(checked: _Checked, column: str) -> tuple[int, dict[str, Any]]:

@@ -16,7 +16,7 @@ from evenhand.errors import EvenhandError
 from evenhand.labels import UNKNOWN_LABEL, Unknown
 from evenhand.sources.sql import columns, exact_sum, select
 from evenhand.tallies.ragged import Ints, run_bounds
-from evenhand.tallies.requests import Requests
+from evenhand.tallies.requests import Requests, cluster_codes
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Cells
@@ -98,6 +98,7 @@ class GroupExposure:
     slices : labels of the slices; slice s holds requests slice_starts[s] to slice_starts[s + 1].
     requests : (Q,) ids; request q holds rankings request_starts[q] to request_starts[q + 1].
     probability : (R,) of each draw, as given; weight : (Q,) of each request.
+    clusters : (Q,) the cluster of each request, which `cluster_ids` names; None where requests have none.
     labels : names of the G groups.
     items : (R, G + 1) number of items. attended, gained, squared : by attention, its sums, those of attention times relevance,
         and those of its squares. share_squares : (R, G + 1) squared shares of items, where items have shares.
@@ -130,6 +131,8 @@ class GroupExposure:
     due: Mapping[AttentionSpec, Floats] = field(default_factory=dict)
     due_norms: Mapping[AttentionSpec, Floats] = field(default_factory=dict)
     norms: Mapping[AttentionSpec, Floats] = field(default_factory=dict)
+    clusters: Ints | None = None
+    cluster_ids: Any = ()
 
     @classmethod
     def from_rankings(cls, tables: JudgedRankings, required: RequiredSums, labels: tuple[Any, ...]) -> GroupExposure:
@@ -154,7 +157,7 @@ class GroupExposure:
         request = keys.runs(requests)
         starts = run_bounds(request)
         heads = starts[:-1]
-        code = cells.integers("code")
+        code, clusters = cells.integers("code"), cluster_codes(cells.take(first[heads]))
 
         def dense(name: str) -> Floats:
             sums = np.zeros((len(first), len(labels) + 1))
@@ -183,6 +186,8 @@ class GroupExposure:
             share_squares=dense("share_squares") if "share_squares" in cells.names else None,
             scores=dense("scores") if required.scores else None,
             unjudged=round(float(cells.floats("unjudged").sum())) if "unjudged" in cells.names else 0,
+            clusters=clusters[0],
+            cluster_ids=clusters[1],
         )  # fmt: skip
 
     def only_judged(self) -> GroupExposure:
@@ -192,7 +197,7 @@ class GroupExposure:
     @property
     def within(self) -> Requests:
         """The requests within their slices, as every ranking audit has them."""
-        return Requests(self.slices, self.slice_starts, self.requests)
+        return Requests(self.slices, self.slice_starts, self.requests, self.clusters, self.cluster_ids)
 
     @cached_property
     def request_of(self) -> Ints:
@@ -314,6 +319,8 @@ def query(tables: JudgedRankings, required: RequiredSums, groups: int, attention
     for name in ("probability", "weight"):
         if name in tables.types:
             sums |= {name: f"MAX(ranked.{name})", f"least_{name}": f"MIN(ranked.{name})"}
+    if "cluster" in tables.types:
+        sums["cluster"] = "MIN(ranked.cluster)"
     if tables.judged is not None:
         sums["unjudged"] = exact_sum(f"CASE WHEN {tables.relevance} IS NULL THEN ranked.share ELSE 0 END")
     keys = columns(tables.rankings, table="ranked")

@@ -306,16 +306,16 @@ class PairCounts:
     ) -> PairCounts:
         """Pairs of all requests; with `negatives`, that many opponents are drawn for each item."""
         names, merged, protected, versus = sides.codes(labels.labels)
-        engine, keys = scores.engine, list(scores.keys)
+        engine, keys, heads = scores.engine, list(scores.keys), list(scores.heads)
         lost = judgments.count_unjudged(judgments.join(scores.sql, scores.types), missing, "scored items")
         query = (
-            f"SELECT {columns(keys)}, item, score, COALESCE(relevance, 0) AS relevance, CAST(COALESCE(label, -1) AS INTEGER) AS label "
+            f"SELECT {columns(heads)}, item, score, COALESCE(relevance, 0) AS relevance, CAST(COALESCE(label, -1) AS INTEGER) AS label "
             f"FROM ({judgments.join(labels.rows, scores.types)}) AS judged"
             + (" WHERE relevance IS NOT NULL" if missing == "drop" else "")
         )
-        read = partial(ScoredItems.from_batch, keys=keys, merged=merged)
+        read = partial(ScoredItems.from_batch, names=heads, merged=merged)
         if negatives is None or rng is None:
-            needed = f"SELECT {columns([*keys, 'score', 'relevance', 'label'])} FROM ({query}) AS scored"
+            needed = f"SELECT {columns([*heads, 'score', 'relevance', 'label'])} FROM ({query}) AS scored"
             parts = engine.tallied(needed, keys, [], partial(_count, read=read, groups=len(names)))
             counted = _Counted.merge(parts or [_Counted.empty(scores, len(names))], keys)
             _refuse_many(len(counted.heads), len(names))
@@ -350,12 +350,12 @@ class ScoredItems:
     unlabelled: int
 
     @classmethod
-    def from_batch(cls, batch: Batch, keys: Sequence[str], merged: Ints) -> ScoredItems:
+    def from_batch(cls, batch: Batch, names: Sequence[str], merged: Ints) -> ScoredItems:
         """The rows of a batch; `merged` has the group of every label, and of the unlabelled last."""
         labels = batch.integers("label")
         group, unlabelled = merged.take(labels, mode="wrap"), int((labels < 0).sum())
         return cls(
-            batch.firsts(keys), batch.starts, batch.floats("score"), batch.floats("relevance"), group, unlabelled
+            batch.firsts(names), batch.starts, batch.floats("score"), batch.floats("relevance"), group, unlabelled
         )
 
     @classmethod
@@ -398,7 +398,7 @@ class _Counted:
 
     @classmethod
     def empty(cls, scores: Rankings, groups: int) -> _Counted:
-        heads = scores.engine.cells(f"SELECT {columns(scores.keys)} FROM ({scores.sql}) AS scored LIMIT 0")
+        heads = scores.engine.cells(f"SELECT {columns(scores.heads)} FROM ({scores.sql}) AS scored LIMIT 0")
         nothing = np.zeros((0, groups, groups))
         return cls(heads, nothing, nothing, 0)
 

@@ -353,15 +353,15 @@ class LabelledRankings:
 
         Where `some_labelled`, labels of a table that no ranked item has are taken for ids that do not match.
         """
-        keys, groups = list(rankings.keys), len(labels.labels)
+        keys, names, groups = list(rankings.keys), list(rankings.heads), len(labels.labels)
         share = ", share" if labels.soft else ""
         label = f"CAST(COALESCE(label, {UNLABELLED}) AS INTEGER) AS label"
-        query = f"SELECT {columns(keys)}, place, {label}{share} FROM ({labels.rows}) AS labelled"
-        read = partial(_read_lists, keys=keys, groups=groups, soft=labels.soft)
+        query = f"SELECT {columns(names)}, place, {label}{share} FROM ({labels.rows}) AS labelled"
+        read = partial(_read_lists, names=names, groups=groups, soft=labels.soft)
         parts = rankings.engine.tallied(query, keys, ["place"], read)
         if not parts:
             none = np.zeros(0, dtype=np.int64)
-            heads = rankings.engine.cells(f"{query} LIMIT 0").select(keys)
+            heads = rankings.engine.cells(f"{query} LIMIT 0").select(names)
             parts = [_Lists(heads, none, none, none, np.zeros((0, groups)) if labels.soft else None, np.zeros(groups))]
         heads, order = sort_heads([part.heads for part in parts], keys)
         depths, missing, codes = (
@@ -401,7 +401,7 @@ class _Lists:
     label_counts: Any
 
 
-def _read_lists(batch: RowBatch, keys: Sequence[str], groups: int, *, soft: bool) -> _Lists:
+def _read_lists(batch: RowBatch, names: Sequence[str], groups: int, *, soft: bool) -> _Lists:
     """The labels of a batch of whole rankings, best first."""
     places, labels = batch.integers("place"), batch.integers("label")
     depths = places[batch.starts[1:] - 1]  # the rows of a ranking come in order
@@ -424,7 +424,7 @@ def _read_lists(batch: RowBatch, keys: Sequence[str], groups: int, *, soft: bool
     lost = np.cumsum(np.append(0, codes == UNLABELLED))
     ends = np.cumsum(depths)
     label_counts = np.bincount(labels - UNLABELLED, minlength=groups - UNLABELLED)[-UNLABELLED:]
-    return _Lists(batch.firsts(keys), depths, lost[ends] - lost[ends - depths], codes, shares, label_counts)
+    return _Lists(batch.firsts(names), depths, lost[ends] - lost[ends - depths], codes, shares, label_counts)
 
 
 def _code_type(groups: int) -> type[np.signedinteger[Any]]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.cards import Floats, MetricSpec
-from evenhand.tallies.ragged import Ints
+from evenhand.tallies.ragged import Ints, run_starts
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Cells
@@ -27,19 +27,24 @@ class Requests:
     ----------
     slices : labels of the slices; slice s holds requests starts[s] to starts[s + 1].
     ids : (Q,) what the requests are called.
+    clusters : (Q,) code of what a request shares with others (user, topic), which `cluster_ids` names; None where each
+        request is independent of the others.
     """
 
     slices: Sequence[tuple[Any, ...]]
     starts: Ints
     ids: Any
+    clusters: Ints | None = None
+    cluster_ids: Any = ()
 
     @classmethod
     def from_heads(cls, heads: Cells, slices: Sequence[str]) -> Requests:
         """From a sorted row per request (or ranking), and the columns that name its slice."""
-        if not slices:
-            return cls([()], np.array([0, len(heads)]), heads.column("request"))
-        starts = np.flatnonzero(np.diff(heads.runs(slices), prepend=-1))
-        return cls(heads.take(starts).labels(slices), np.append(starts, len(heads)), heads.column("request"))
+        labels, starts = [()], np.zeros(1, dtype=np.int64)
+        if slices:
+            starts = np.flatnonzero(np.diff(heads.runs(slices), prepend=-1))
+            labels = heads.take(starts).labels(slices)
+        return cls(labels, np.append(starts, len(heads)), heads.column("request"), *cluster_codes(heads))
 
     def part(self, s: int) -> slice:
         """Requests of a slice."""
@@ -50,6 +55,42 @@ class Requests:
 
     def listed(self) -> list[Any]:
         return list(self.ids.to_list() if hasattr(self.ids, "to_list") else self.ids)
+
+    def units(self, s: int) -> Ints:
+        """(n,) the independent unit of each request of a slice: its cluster, or the request itself."""
+        if self.clusters is None:
+            return np.arange(self.size(s))
+        return np.unique(self.clusters[self.part(s)], return_inverse=True)[1].reshape(-1)
+
+    def unit_count(self, s: int, counted: npt.NDArray[np.bool_] | None = None) -> int:
+        """Independent units of a slice; those of the `counted` requests where (Q,) says which."""
+        units = self.units(s) if counted is None else self.units(s)[counted[self.part(s)]]
+        return len(np.unique(units))
+
+    def unit_sums(self, s: int, values: Floats, counted: npt.NDArray[np.bool_] | None = None) -> Floats:
+        """(units, ...) sums over the requests of each independent unit, from (n, ...) values of a slice's requests.
+
+        Where (n,) `counted` is passed, requests that are not counted are left out, and units without any other.
+        """
+        if self.clusters is None:
+            return values if counted is None else values[counted]
+        units = self.units(s) if counted is None else self.units(s)[counted]
+        order = np.argsort(units, kind="stable")
+        starts = run_starts(units[order])
+        values = (values if counted is None else values[counted])[order]
+        return np.asarray(np.add.reduceat(values, starts, axis=0)) if len(values) else values
+
+    def clusters_of(self, s: int) -> list[Any] | None:
+        """What the clusters of a slice's requests are called."""
+        return None if self.clusters is None else [self.cluster_ids[c] for c in self.clusters[self.part(s)].tolist()]
+
+
+def cluster_codes(heads: Cells) -> tuple[Ints | None, list[Any]]:
+    """(Q,) the code of each request's cluster, and the clusters by code; None where requests have none."""
+    if "cluster" not in heads.names:
+        return None, []
+    codes, clusters = heads.numbered(["cluster"])
+    return np.asarray(codes), clusters.values("cluster")
 
 
 def sort_heads(parts: Sequence[Cells], keys: Sequence[str]) -> tuple[Cells, Ints]:

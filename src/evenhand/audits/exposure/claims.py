@@ -23,8 +23,9 @@ def exposure_claims(
 ) -> Iterator[Candidate]:
     """Per slice, whether the exposure of the protected group (without one: of each) is above or below its target.
 
-    Paired over requests: received exposure less target share times all exposure. The p is the larger of two: Student's t, and
-    that of random orders of the lists (few items near the top make t see too little spread). Of two groups one is asked.
+    Paired over requests (or clusters of them): received exposure less target share times all exposure. The p is the larger of
+    two: Student's t, and that of random orders of the lists (few items near the top make t see too little spread). Of two
+    groups one is asked.
     """
     if not t.policy.labels or not specs:
         return
@@ -36,9 +37,9 @@ def exposure_claims(
             received, whole = tally.received[part][:, list(side)].sum(-1), tally.received[part].sum(-1)
             aim = target[part][:, list(side)].sum(-1)
             used = (whole > 0) & ~np.isnan(aim)
-            if used.sum() < FEWEST:
+            off = t.sums.within.unit_sums(s, received - np.nan_to_num(aim) * whole, used)
+            if len(off) < FEWEST:
                 continue
-            off = (received - aim * whole)[used]
             p, error = t_test(off)
             variance, third = (m[part][used].sum() for m in order_moments(t.sums, t.policy, side, browsing))
             p = max(p, skewed_test(float(off.sum()), float(variance), float(third))) if variance > 0 else p

@@ -32,7 +32,7 @@ from evenhand.audits.requests import (
     IN_RANDOM_ORDER,
     RankingResult,
     draws_wanted,
-    interval_words,
+    interval_facts,
     per_request,
     request_sums,
     rows_of,
@@ -115,6 +115,7 @@ def exposure(
     sample: str | None = None,
     probability: str | None = None,
     weight: str | None = None,
+    cluster: str | None = None,
     system: str | None = None,
     ties: Ties = "raise",
     by: Columns = None,
@@ -156,6 +157,7 @@ def exposure(
     request : column with the query or user id.
     item : column with the item id.
     weight : column with the weight of each request (default: equal).
+    cluster : column with what requests share (user, session, topic); intervals and tests then move whole clusters.
     rank : column with the rank, 1 is best; None to order by score.
     score : column with the predicted utility, which iaa needs; without a rank, items are ordered by it, highest
         first.
@@ -181,7 +183,7 @@ def exposure(
     tables = open_judged_rankings(
         rankings, groups=groups, relevance=relevance, missing=missing_relevance, by=names_of(by), ties=ties,
         unranked=any(a.needs(Amortised) for a in specs), nan_policy=nan_policy, request=request, item=item, rank=rank,
-        score=score, sample=sample, probability=probability, weight=weight, system=system,
+        score=score, sample=sample, probability=probability, weight=weight, cluster=cluster, system=system,
     )  # fmt: skip
     specs, call = _settle(specs, has, tables, call)
     return _result(_tally(tables, specs, call), call)
@@ -334,7 +336,7 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
     counts = _counts(tables, tallies, names, small)
     log.info("measuring")
     rngs = [stream(call.seed, "exposure", *where, "blocks") for where in sums.slices]
-    joined = [blocks(within.size(s), rng) for s, rng in enumerate(rngs)]
+    joined = [blocks(within.unit_count(s), rng) for s, rng in enumerate(rngs)]
     chance = call.arguments["chance"]
     reduced = [Reduced.from_measured(measures.measure(a, tallies, chance=chance), within, joined) for a in specs]
     drawn = None
@@ -342,8 +344,8 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
         rng = stream(call.seed, "exposure", "items")
         on_resample = lambda drawn, sizes: [measures.measured_on(a, drawn, policy, sizes) for a in specs]  # noqa: E731
         drawn = crossed_draws(on_resample, tallies.crossed, sums, draws_wanted(call.interval), rng)
-    over = "requests, for these items" if call.arguments["resample"] == "requests" else "requests and items"
-    facts = {"ordered_by": view.ordered_by, "interval": interval_words(call.interval, over), **few.facts()}
+    over = ", for these items" if call.arguments["resample"] == "requests" else " and items"
+    facts = {"ordered_by": view.ordered_by, **interval_facts(call, over), **few.facts()}
     facts["chance"] = {a.text: IN_RANDOM_ORDER for a in specs if chance and a.in_random_order}
     if _resamples_items(call):
         facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS

@@ -264,7 +264,7 @@ def measure(spec: ExposureMetricSpec, t: ExposureTallies, *, chance: bool) -> Me
         values = table.each(spec)
         return Measured(
             spec, np.zeros((len(values), 0)), lambda _: np.array(np.nan), values, np.where(np.isnan(values), "zero_utility", ""),
-            lambda *_: "", lambda _: spec.ideal, resampler=ItemResampler(spec, table),
+            lambda *_: "", lambda _: spec.ideal, resampler=ItemResampler(spec, table, t.sums.within),
         )  # fmt: skip
     measured = measured_on(spec, t.sums, t.policy, t.sizes, chance=_chances(spec, t) if chance else None)
     if chance and spec.needs(Exposure) and spec.in_random_order:
@@ -302,8 +302,11 @@ def _floors(spec: ExposureMetricSpec, t: ExposureTallies, measured: Measured) ->
     """(slices,) what an ideal policy would score on as few requests."""
     tally, sums = _sums(spec, t.sums, t.policy, t.sizes), measured.sums
     counted = np.ones(len(sums), dtype=bool) if measured.counted is None else measured.counted
-    parts = [t.sums.part(s) for s in range(len(t.sums.slices))]
-    return np.array([loss_floor(tally.with_sums(sums[part][counted[part]]), **spec.params) for part in parts])
+    units = [
+        t.sums.within.unit_sums(s, sums[part], counted[part])
+        for s, part in enumerate(t.sums.part(s) for s in range(len(t.sums.slices)))
+    ]
+    return np.array([loss_floor(tally.with_sums(each), **spec.params) for each in units])
 
 
 def measured_on(
@@ -462,7 +465,8 @@ def curves(
         share, unknown = _shares(received.sum(0)), np.full(len(policy.labels), np.nan)
         low, high, draws = unknown, unknown, draws_wanted(call.interval)
         if draws and received.any():
-            drawn = _shares(resampled(received, draws, stream(call.seed, "exposure", *where)))
+            by_unit = sums.within.unit_sums(s, received)
+            drawn = _shares(resampled(by_unit, draws, stream(call.seed, "exposure", *where)))
             low, high = percentile_ends(drawn.T, call.interval.level)
         target = unknown if np.isnan(aim[part]).all() else np.nanmean(aim[part], axis=0)
         worth = unknown if tally.utility is None else _shares(tally.utility[part].sum(0))

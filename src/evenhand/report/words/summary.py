@@ -53,8 +53,8 @@ FEW = 8
 """Rows whose sentences are all at the top of the page; more are summed up."""
 
 WARNINGS = (
-    "heavy_tail", "few_receivers", "few_at_the_top", "few_units", "few_requests", "few_viewers", "part_of_a_unit", "no_variation",
-    "small_cell", "some_undefined", "ties_at_edge", "suppressed",
+    "heavy_tail", "few_receivers", "few_at_the_top", "few_units", "few_requests", "few_clusters", "few_viewers",
+    "part_of_a_unit", "no_variation", "small_cell", "some_undefined", "ties_at_edge", "suppressed",
 )  # fmt: skip
 """Notes to read before quoting a number; the others are explained below the table."""
 

@@ -52,6 +52,7 @@ REASONS = {
     "few_at_the_top": "the top consists of fewer than five units, so the interval is rough",
     "few_units": "few units: the interval is rough (below 20 units; for the top p, below 5/p) or missing",
     "few_requests": "few requests: the interval is rough below 20 and missing below 5",
+    "few_clusters": "few clusters: the interval is rough below 20 and missing below 5",
     "few_viewers": "few viewers: the interval is rough below 20 and missing below 5",
     "no_variation": "the sample has no variation, so its uncertainty cannot be estimated",
     "no_lone_user": "leaving out any one user does not change it, so its uncertainty cannot be estimated",
