@@ -418,3 +418,81 @@ def test_the_page_is_complete_in_itself(changed, tmp_path, browser):
     assert "What changed, and when?" in text
     assert "in a year of daily checks" in text
     assert len(page.query_selector_all("#trend svg")) == 4
+
+
+def damaged(content, rng):
+    """The bytes of a file with one of the damages that disks, copies and people do."""
+    at, many = int(rng.integers(len(content))), int(rng.integers(1, 64))
+    other = bytearray(content)
+    kind = rng.integers(7)
+    if kind == 0:
+        other[at] ^= 1 << int(rng.integers(8))
+    elif kind == 1:
+        other[at : at + many] = bytes(len(other[at : at + many]))
+    elif kind == 2:
+        del other[at:]
+    elif kind == 3:
+        del other[at : at + many]
+    elif kind == 4:
+        other[at:at] = rng.bytes(many)
+    elif kind == 5:
+        start = int(rng.integers(len(content)))
+        other[at : at + many] = content[start : start + len(other[at : at + many])]
+    else:
+        for place in rng.integers(len(content), size=many):
+            other[place] = int(rng.integers(256))
+    return bytes(other)
+
+
+@pytest.mark.parametrize("has_checksum", [True, False])
+def test_a_damaged_file_is_refused_in_words_and_never_read_with_other_numbers(has_checksum, tmp_path, capfd):
+    path = tmp_path / "h.parquet"
+    log = pl.DataFrame({"who": list("abcd") * 5, "via": ["x", "y"] * 10, "views": range(20)})
+    for day in range(1, 6):
+        result = eh.inequality(log.head(10 + day), unit="who", amount="views", population=None, by="via", rng=day)
+        eh.history(path).append(result, at=f"2026-11-{day:02}")
+    if not has_checksum:
+        as_before_checksums(path)
+    whole, content, rng = eh.history(path).frame, path.read_bytes(), np.random.default_rng(7)
+    refused = other = 0
+    for _ in range(1_000):
+        path.write_bytes(damaged(content, rng))
+        try:
+            read = eh.history(path).frame
+        except eh.EvenhandError as error:
+            refused += "is damaged" in str(error) or "is not a history" in str(error)
+        else:
+            other += not read.equals(whole)
+    if has_checksum:
+        assert other == 0
+        assert refused > 980  # some damages write the bytes that were there
+        assert "panicked" not in capfd.readouterr().err
+
+
+def as_before_checksums(path):
+    """Write a history as the versions before checksums did."""
+    from evenhand.history import store
+
+    plans = pl.read_parquet_metadata(path)[store.ABOUT]
+    pl.read_parquet(path).write_parquet(path, compression="zstd", metadata={store.ABOUT_UNCHECKED: plans})
+
+
+def test_a_file_from_before_checksums_is_read_and_gets_one_with_the_next_day(tmp_path):
+    path = tmp_path / "h.parquet"
+    log = pl.DataFrame({"who": list("abcd"), "views": range(4)})
+    result = eh.inequality(log, unit="who", amount="views", population=None, metrics="gini", rng=1)
+    eh.history(path).append(result, at="2026-11-01")
+    as_before_checksums(path)
+    assert b"evenhand-sha256" not in path.read_bytes()
+    assert eh.history(path).append(result, at="2026-11-02").frame.height == 2
+    assert b"evenhand-sha256" in path.read_bytes()
+
+
+def test_a_file_whose_checksum_was_cut_out_is_no_history(tmp_path):
+    path = tmp_path / "h.parquet"
+    log = pl.DataFrame({"who": list("abcd"), "views": range(4)})
+    result = eh.inequality(log, unit="who", amount="views", population=None, metrics="gini", rng=1)
+    eh.history(path).append(result, at="2026-11-01")
+    path.write_bytes(path.read_bytes().replace(b"with zeros here", b"with zeroes her"))
+    with pytest.raises(eh.EvenhandError, match="is not a history"):
+        eh.history(path).frame  # noqa: B018

@@ -18,7 +18,8 @@ import platform
 import re
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from evenhand.audits.assemble import adjusted, bounded, must_withhold
@@ -29,6 +30,7 @@ from evenhand.findings import Findings, Row, plan_hash, tidy
 from evenhand.intervals.kinds import Interval, seed_of
 from evenhand.report.words.text import plural
 from evenhand.results import Result
+from evenhand.sources.inputs import Inputs
 from evenhand.sources.tally_files import UnansweredError, tally_of
 
 log = logging.getLogger("evenhand")
@@ -103,6 +105,10 @@ class Audit:
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         bound = self.bind(*args, **keywords)
         call = self._call_of(bound)
+        with call.inputs.recording():
+            return self._answer(call, bound)
+
+    def _answer(self, call: Call, bound: inspect.BoundArguments) -> Any:
         tally = tally_of(bound.args[0]) if bound.args else None
         if tally is None:
             return self.function(call, *bound.args, **bound.kwargs)
@@ -181,6 +187,7 @@ class Call:
     Attributes
     ----------
     interval, seed, min_units : `interval` and `level`, `rng` and `min_units`, read; the seed is drawn where none was given.
+    inputs : the files and tables that were read.
     """
 
     audit: Audit
@@ -188,6 +195,7 @@ class Call:
     interval: Interval
     seed: Any
     min_units: int
+    inputs: Inputs = field(default_factory=Inputs)
 
     @functools.cached_property
     def parameters(self) -> dict[str, Parameter]:
@@ -253,6 +261,10 @@ class Call:
         files = [value for value in self.arguments.values() if hasattr(type(value), "reading")]
         if files and files[0].reading:
             record["reading"] = files[0].reading
+        record["inputs"] = self.inputs.records(read or None)
+        if counted["rows"] is None:
+            record["inputs"] = [{**entry, "rows": None} for entry in record["inputs"]]
+        record["computed_at"] = now()
         if objects:
             record["needed_again"] = objects
         placed = [name for name in plan if name != "audit" and self.parameters[name].positional]
@@ -315,6 +327,11 @@ def nulls_of(rows: Mapping[str, Sequence[Any]], null: str | Mapping[str, str]) -
     levelled = dict.fromkeys(str(metric) for metric, chance in levels if chance is not None and math.isfinite(chance))
     texts = {m: null if isinstance(null, str) else null.get(re.split(r"\W", m)[0], "") for m in levelled}
     return {metric: text for metric, text in texts.items() if text}
+
+
+def now() -> str:
+    """The time in UTC, as ISO 8601 writes it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @functools.cache

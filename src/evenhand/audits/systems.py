@@ -16,6 +16,7 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.metrics.agreement import fairness
 from evenhand.results import Result, load
+from evenhand.sources.inputs import record_files, record_rows
 from evenhand.tallies.slices import Label
 
 Saved = Annotated[Result | str | Path, Takes("RESULT.json", files="a saved result")]
@@ -24,7 +25,12 @@ Saved = Annotated[Result | str | Path, Takes("RESULT.json", files="a saved resul
 
 def opened(result: Result | str | Path) -> Result:
     """The result, read where it was saved."""
-    return result if isinstance(result, Result) else load(result)
+    if isinstance(result, Result):
+        return result
+    saved = load(result)
+    record_files("results", {str(result): str(result)})
+    record_rows(str(result), len(saved.findings))
+    return saved
 
 
 @dataclass(frozen=True)

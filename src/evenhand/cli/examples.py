@@ -290,6 +290,18 @@ examples:
   evenhand history reach.parquet --format openmetrics --output reach.prom     # the latest numbers, for Prometheus
   evenhand history reach.parquet --format grafana --output dashboard.json     # a dashboard that reads them
 """,
+    "verify": """\
+Make a saved result again from its plan and its inputs, and compare.
+
+examples:
+  evenhand verify result.json
+  evenhand verify result.json --table log.parquet                         the table has moved, or was a dataframe
+  evenhand verify result.json --table log.parquet groups=items.csv        another role by its name
+
+Files are looked for by the names in the result: from here, then from the folder of the result, then by their file name in it.
+Numbers are the same if they agree to nine digits: other processors add up in another order.
+Exit codes: 0 the same, 1 another number or other bytes of an input, 2 it cannot be made again.
+""",
     "metrics": """\
 Explain each metric, and what other tools compute under the same name.
 

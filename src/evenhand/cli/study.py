@@ -8,6 +8,8 @@ import importlib
 import inspect
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from evenhand.cli.options import add_no_progress, progress
@@ -17,6 +19,7 @@ from evenhand.report.files import refuse_unwritable, write_whole
 if TYPE_CHECKING:
     from evenhand.audits.declare import Audit
     from evenhand.audits.parameters import Parameter
+    from evenhand.studies.study import Study
 
 
 STUDIES = {
@@ -56,9 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from evenhand.cli.audit import in_flags
-    from evenhand.studies.study import over_seeds
-
     if args.folder and os.path.isfile(args.folder):
         raise EvenhandError(f"{args.folder!r} is a file. Pass the name of a folder, which need not exist.")
     if args.html:
@@ -69,17 +69,43 @@ def run(args: argparse.Namespace) -> int:
     if count < 1:
         raise EvenhandError(f"--seeds {count} is too few. Pass 1 or more.")
     with progress(f"study {args.name}", quiet=args.no_progress):
-        seeds = range(args.seed, args.seed + count)
-        try:
-            result = over_seeds(lambda seed: study.function(size=args.size, seed=seed, **arguments), seeds)
-        except EvenhandError as error:
-            raise EvenhandError(in_flags(str(error), study)) from error
+        result = _run(study, args.size, range(args.seed, args.seed + count), arguments)
         paths = result.write(args.folder) if args.folder else []
         paths += [write_whole(args.html, result.to_html())] if args.html else []
     sys.stdout.write(printable(result.to_text(args.format)))
     for path in paths:
         print(f"wrote {path}", file=sys.stderr)
     return 0
+
+
+def _run(study: Audit, size: int | None, seeds: range, arguments: Mapping[str, Any]) -> Study:
+    """The study over its seeds, with what makes it again."""
+    from evenhand.audits.declare import now, versions
+    from evenhand.cli.audit import in_flags
+    from evenhand.sources.inputs import Inputs
+    from evenhand.studies.study import over_seeds
+
+    inputs = Inputs()
+    try:
+        with inputs.recording():
+            result = over_seeds(lambda seed: study.function(size=size, seed=seed, **arguments), seeds)
+    except EvenhandError as error:
+        raise EvenhandError(in_flags(str(error), study)) from error
+    plan = {"study": study.name, "size": size, "seed": seeds[0], "seeds": len(seeds)}
+    plan |= {name: study.parameters[name].in_words(value) for name, value in arguments.items()}
+    files = [
+        entry for entry in inputs.records() if "name" in entry
+    ]  # of what it generates, nothing but the seed matters
+    facts = {"inputs": files, "computed_at": now(), "versions": versions(), "plan": plan}
+    return replace(result, provenance=facts)
+
+
+def rerun(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """A study as its plan says, as plain data."""
+    arguments = dict(plan)
+    study, size = declared(arguments.pop("study")), arguments.pop("size")
+    first, count = arguments.pop("seed"), arguments.pop("seeds")
+    return _run(study, size, range(first, first + count), arguments).to_dict()
 
 
 @functools.cache

@@ -1,13 +1,16 @@
 """The file of a history: one row per day, plan, slice, metric and group, in Parquet, whole at every moment.
 
 Rows are added under a lock, in a new file that takes the old one's place by a rename: a reader, a second writer or a kill at any
-moment meets either all rows of an append or none. Columns are only ever added, and keep the type that they began with.
+moment meets either all rows of an append or none. Columns are only ever added, and keep the type that they began with. The file
+holds a hash of its own bytes, so that a damaged one is refused before anything reads numbers from it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -25,8 +28,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 COUNTS = frozenset({"units", "undefined_draws"})
-ABOUT = "evenhand"
-"""Where the file keeps what is known of each plan: its words, its slices, its question."""
+ABOUT, CHECKSUM = "evenhand-plans", "evenhand-sha256"
+"""Where the file keeps what is known of each plan (its words, its slices, its question), and the hash of its bytes."""
+ABOUT_UNCHECKED = "evenhand"
+"""Where files of earlier versions keep their plans: these have no checksum."""
+
+MARK = re.compile(rb"sha256 of this file with zeros here: ([0-9a-f]{64})")
+ZEROS = b"0" * 64
 
 
 @dataclass(frozen=True)
@@ -47,15 +55,49 @@ def read(path: Path) -> Stored | None:
         return None
     except OSError as error:
         raise EvenhandError(f"{str(path)!r} cannot be read ({error.strerror}). Pass the path of a history.") from error
+    mark = MARK.search(content)
+    if mark and mark[1].decode() != _digest(content):
+        raise EvenhandError(
+            f"{str(path)!r} is damaged: its bytes are not those that were written. Take it from a backup."
+        )
     try:
+        metadata = pl.read_parquet_metadata(content)
+        if not mark and ABOUT in metadata:
+            raise ValueError("its checksum is gone")
+        plans = dict(json.loads(metadata[ABOUT if mark else ABOUT_UNCHECKED]))
         rows = pl.read_parquet(content)
-        described = pl.read_parquet_metadata(content).get(ABOUT)
-        plans = dict(json.loads(described)) if described else {}
-        if not set(HISTORY_COLUMNS) | set(COLUMNS) <= set(rows.columns):
-            raise ValueError("columns of a history are missing")
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
+        _refuse_other_types(rows, plans)
+    except (Exception, pl.exceptions.PanicException) as error:  # a reader meets a damaged file with any of them
         raise EvenhandError(f"{str(path)!r} is not a history. Pass a path that holds one, or none yet.") from error
     return Stored(rows, plans)
+
+
+def _refuse_other_types(rows: pl.DataFrame, plans: Mapping[str, Any]) -> None:
+    """Refuse rows that no version wrote, such as those of a damaged file without a checksum."""
+    import polars as pl
+
+    kinds: dict[str, Any] = {name: pl.Float64 if name in NUMBERS or name in COUNTS else pl.String for name in COLUMNS}
+    kinds |= {"at": pl.Date, "plan": pl.String, "audit": pl.String}
+    if any(rows.schema.get(name) != kind for name, kind in kinds.items()):
+        raise ValueError("columns of a history are missing")
+    if not all(isinstance(about, Mapping) and {"audit", "slices"} <= about.keys() for about in plans.values()):
+        raise ValueError("plans of a history cannot be read")
+
+
+def _digest(content: bytes) -> str:
+    """SHA-256 of the bytes with zeros in place of the digest that they hold."""
+    return hashlib.sha256(MARK.sub(lambda mark: mark[0][:-64] + ZEROS, content, count=1)).hexdigest()
+
+
+def _bytes(rows: pl.DataFrame, plans: Mapping[str, Any]) -> bytes:
+    """The file of a history, with the hash of its bytes in it."""
+    out = BytesIO()
+    checksum = f"sha256 of this file with zeros here: {ZEROS.decode()}"
+    described = json.dumps(plans, ensure_ascii=False)
+    rows.write_parquet(out, compression="zstd", metadata={ABOUT: described, CHECKSUM: checksum})
+    content = out.getvalue()
+    digest = _digest(content).encode()
+    return MARK.sub(lambda mark: mark[0][:-64] + digest, content, count=1)
 
 
 def add(path: Path, findings: Findings, plan: str, at: date, *, replace: bool, window: int = 1) -> bool:
@@ -79,9 +121,7 @@ def add(path: Path, findings: Findings, plan: str, at: date, *, replace: bool, w
                     f"{str(path)!r} holds other numbers for {at} and this plan. Pass replace=True to put these in their place."
                 )
             rows = _appended(stored.rows.filter(~is_of_day(plan, at)), rows, path)
-        content = BytesIO()
-        rows.write_parquet(content, compression="zstd", metadata={ABOUT: json.dumps(plans, ensure_ascii=False)})
-        write_whole(target, content.getvalue())
+        write_whole(target, _bytes(rows, plans))
     return True
 
 

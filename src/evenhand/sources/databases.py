@@ -13,6 +13,7 @@ from evenhand.sources.columns import StoredTable, by_position
 from evenhand.sources.engine import DuckDBEngine
 from evenhand.sources.files import WITHIN, database_of, refuse_missing
 from evenhand.sources.frames import Choice, as_stored, duckdb_columns, library_of_frame
+from evenhand.sources.inputs import record_place
 from evenhand.sources.sql import quoted, text
 
 
@@ -20,6 +21,7 @@ def attached_table(engine: DuckDBEngine, word: str, role: str, choose: Choice) -
     """The table that `file.duckdb::schema.table` names; its rows are read where they are."""
     path, name = database_of(word) or (word, "")
     refuse_missing(path, "a DuckDB database", role)
+    record_place(role, word)
     try:
         database = engine.attach(os.path.realpath(path))
     except EvenhandError:

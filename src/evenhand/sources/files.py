@@ -10,13 +10,14 @@ import os
 import shutil
 import sys
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.sources.folders import lasting
 from evenhand.sources.formats import FIRST_BYTES, FORMATS, PACKED, known_endings, opened_bytes
+from evenhand.sources.inputs import record_copy, record_files, record_place
 from evenhand.sources.stores import SPECIAL, refuse_place, refuse_unreachable, scheme, special
 
 FAIR, TALLY = "trec-fair:", "tally:"
@@ -42,7 +43,9 @@ def files_of(patterns: Sequence[str], role: str) -> tuple[list[str], str]:
     for pattern in patterns:
         refuse_place(pattern, role)
     refuse_unreachable(patterns)
-    paths = sorted({path for pattern in patterns for path in _matches(pattern, role)})
+    names = {path: pattern for pattern in patterns for path in _matches(pattern, role)}
+    paths = sorted(names)
+    _record(role, paths, piped={path for path, pattern in names.items() if pattern == STANDARD_INPUT})
     paths = [
         _as_json_lines(path, role) if path.lower().endswith(".json") and not special(path) else path for path in paths
     ]
@@ -55,9 +58,24 @@ def files_of(patterns: Sequence[str], role: str) -> tuple[list[str], str]:
     return filled or paths, kind
 
 
-@functools.cache
+def _record(role: str, paths: Sequence[str], piped: Collection[str]) -> None:
+    """Record the files of a role as inputs; those of stores and table formats by name only."""
+    is_elsewhere = {path: bool(scheme(path) or special(path)) for path in paths}
+    record_files(role, {p: STANDARD_INPUT if p in piped else p for p in paths if not is_elsewhere[p]})
+    for path in paths:
+        if is_elsewhere[path]:
+            record_place(role, path)
+
+
 def _as_json_lines(path: str, role: str) -> str:
     """The path of a temporary file with the objects of a JSON array, one per line."""
+    copy = _json_lines(path, role)
+    record_copy(copy, path)
+    return copy
+
+
+@functools.cache
+def _json_lines(path: str, role: str) -> str:
     try:
         rows = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:

@@ -25,6 +25,7 @@ from evenhand.sources.engine import DuckDBEngine
 from evenhand.sources.failures import refuse_repeated, unreadable
 from evenhand.sources.folders import lasting
 from evenhand.sources.frames import DURATIONS, Choice, as_stored, polars_columns, polars_kinds
+from evenhand.sources.inputs import is_recording, record_rows
 from evenhand.sources.sql import quoted, text
 from evenhand.sources.stores import scheme
 
@@ -36,6 +37,13 @@ LONGEST_LINE = 64 << 20
 
 PACKED = ".gz"
 """What may stand after the ending of text."""
+
+
+FILE = "evenhand_file"
+"""Column of a table of several text files: which of them a row comes from. It has two bytes, for rows may be many."""
+
+MOST_FILES = 1 << 16
+"""Files that such a column can tell apart."""
 
 
 class Format:
@@ -61,7 +69,7 @@ class Format:
         raise NotImplementedError
 
     def rows(self, engine: DuckDBEngine, paths: Sequence[str], columns: Sequence[Column]) -> str:
-        """What stands after FROM for files with the same columns: all of these by position."""
+        """What stands after FROM for files with the same columns: all of these by position, and for text the file's number."""
         raise NotImplementedError
 
     def scan(self, paths: Sequence[str]) -> pl.LazyFrame:
@@ -86,6 +94,14 @@ class Format:
                     f"{path!r} is not a whole {self.name} file. Write it again, or check that its copy finished."
                 )
         return True
+
+    def row_counts(self, engine: DuckDBEngine, table: str, paths: Sequence[str]) -> Sequence[int]:
+        """Rows of each file; of text by the column `FILE` of the table that it was read into."""
+        if len(paths) == 1:
+            return [engine.cells(f"SELECT COUNT(*) AS n FROM {table}").row()["n"]]
+        counted = engine.cells(f"SELECT {FILE} AS file, COUNT(*) AS n FROM {table} GROUP BY {FILE}")
+        counts = dict(zip(counted.values("file"), counted.values("n"), strict=True))
+        return [counts.get(i, 0) for i in range(len(paths))]
 
     def check(self, engine: DuckDBEngine, table: str, paths: Sequence[str]) -> None:
         """Refuse what the engine reads and should not, once it is a table."""
@@ -118,6 +134,12 @@ class Parquet(Format):
         types = engine.relation(f"SELECT * FROM {self.rows(engine, paths[:1], ())}").types
         kinds = polars_kinds(schema)
         return [_parquet_column(name, kinds[name], schema[name], t) for name, t in zip(kinds, types, strict=True)]
+
+    def row_counts(self, engine: DuckDBEngine, table: str, paths: Sequence[str]) -> list[int]:
+        """As the footers have it."""
+        footers = engine.cells(f"SELECT file_name, num_rows FROM parquet_file_metadata({paths_literal(paths)})")
+        counts = dict(zip(footers.values("file_name"), footers.values("num_rows"), strict=True))
+        return [int(counts[path]) for path in paths]
 
     def rows(self, engine: DuckDBEngine, paths: Sequence[str], columns: Sequence[Column]) -> str:
         return f"read_parquet({paths_literal(paths)})"
@@ -161,6 +183,9 @@ class PolarsFormat(Format):
         schema = self._read(paths[0]).collect_schema()
         return polars_columns(schema, schema.names())[0]
 
+    def row_counts(self, engine: DuckDBEngine, table: str, paths: Sequence[str]) -> list[int]:
+        return [int(self._read(path).select(pl.len()).collect().item()) for path in paths]
+
     def rows(self, engine: DuckDBEngine, paths: Sequence[str], columns: Sequence[Column]) -> str:
         chosen = [column.name for column in columns if column.is_stored]
         expressions = polars_columns(self._read(paths[0]).collect_schema(), chosen)[1]
@@ -200,7 +225,8 @@ class Separated(Format):
             f"parallel = {not has_quotes}"  # threads would refuse short lines beside line ends in quotes
         )
         filled = f"COALESCE({', '.join(names)}) IS NOT NULL"  # a line without anything is no row
-        return f"(SELECT * FROM read_csv({paths_literal([file for file, _ in checked])}, {options}) WHERE {filled})"
+        files = paths_literal([file for file, _ in checked])
+        return f"(SELECT *, file_index FROM read_csv({files}, {options}) WHERE {filled})"
 
     def scan(self, paths: Sequence[str]) -> pl.LazyFrame:
         scanned = pl.scan_csv(list(paths), separator=self.delimiter, infer_schema=False)
@@ -348,8 +374,10 @@ class JsonLines(Format):
         """Numbers and truth values as they are written."""
         pointers = ", ".join(_pointer(column.name) for column in columns)
         picked = ", ".join(f"picked[{i}] AS c{i}" for i in range(1, len(columns) + 1))
-        values = f"SELECT json_extract_string(json, [{pointers}]) AS picked FROM {_json_objects(paths)}"
-        return f"(SELECT {picked} FROM ({values}) AS objects)" if columns else f"(SELECT 0 FROM {_json_objects(paths)})"
+        values = f"SELECT json_extract_string(json, [{pointers}]) AS picked, file_index FROM {_json_objects(paths)}"
+        if not columns:
+            return f"(SELECT file_index FROM {_json_objects(paths)})"
+        return f"(SELECT {picked}, file_index FROM ({values}) AS objects)"
 
     def scan(self, paths: Sequence[str]) -> pl.LazyFrame:
         schema = pl.scan_ndjson(list(paths), infer_schema_length=None).collect_schema()
@@ -490,9 +518,16 @@ def read_files(
     columns = [
         _merged_column(name, lots) if name in chosen else replace(lots[0].column(name), sql="") for name in names
     ]
-    rows = " UNION ALL ".join(_rows_of(engine, form, lot, columns) for lot in lots)
+    is_numbered = form.is_text and 1 < len(paths) <= MOST_FILES and is_recording()
+    starts = [sum(len(lot.paths) for lot in lots[:i]) for i in range(len(lots))] if is_numbered else [None] * len(lots)
+    numbered = zip(lots, starts, strict=True)
+    rows = " UNION ALL ".join(_rows_of(engine, form, lot, columns, start) for lot, start in numbered)
     table = (engine.keep if form.is_text else engine.view)(rows)
     form.check(engine, table, paths)
+    if is_recording() and (is_numbered or not form.is_text or len(paths) == 1):
+        in_order = [path for lot in lots for path in lot.paths]
+        for path, count in zip(in_order, form.row_counts(engine, table, in_order), strict=True):
+            record_rows(path, count)
     return StoredTable(table, as_stored(columns)), lacking
 
 
@@ -516,8 +551,11 @@ def _merged_column(name: str, lots: Sequence[Lot]) -> Column:
     )
 
 
-def _rows_of(engine: DuckDBEngine, form: Format, lot: Lot, merged: Sequence[Column]) -> str:
-    """A query for the chosen columns of a lot, cast to the types that all lots share."""
+def _rows_of(engine: DuckDBEngine, form: Format, lot: Lot, merged: Sequence[Column], start: int | None) -> str:
+    """A query for the chosen columns of a lot, cast to the types that all lots share.
+
+    Its files are numbered from `start`, unless that is None.
+    """
     chosen = {column.name for column in merged if column.is_stored}
     columns = [column if column.name in chosen else replace(column, sql="") for column in lot.columns]
     positions = {name: f"c{i}" for i, name in enumerate(lot.names)}
@@ -530,5 +568,9 @@ def _rows_of(engine: DuckDBEngine, form: Format, lot: Lot, merged: Sequence[Colu
             if in_lot.kind != column.kind and str(column.kind) in wide_types:
                 value = f"CAST({value} AS {wide_types[str(column.kind)]})"
             values.append(f"{value} AS {quoted(inner)}")
-    alias = f" AS evenhand_positions({', '.join(positions.values())})" if positions else ""
-    return f"SELECT {', '.join(values) or '0 AS none'} FROM {form.rows(engine, lot.paths, columns)}{alias}"
+    values = values or ["0 AS none"]
+    if start is not None:
+        values.append(f"CAST({start} + file_index AS USMALLINT) AS {FILE}")
+    named = [*positions.values(), *(["file_index"] if form.is_text else [])]
+    alias = f" AS evenhand_positions({', '.join(named)})" if named else ""
+    return f"SELECT {', '.join(values)} FROM {form.rows(engine, lot.paths, columns)}{alias}"

@@ -124,7 +124,7 @@ def _opened(relevance: Any, table: Relation) -> Relation:
     if isinstance(relevance, (str, Path)) and os.path.isfile(relevance) and not has_known_ending(str(relevance)):
         from evenhand.sources.trec import qrels
 
-        return replace(open_table(qrels(relevance), same_engine_as=table), origin=str(relevance))
+        return replace(open_table(qrels(relevance), role="relevance", same_engine_as=table), origin=str(relevance))
     if isinstance(relevance, Mapping):
         import polars as pl
 

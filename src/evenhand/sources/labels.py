@@ -387,7 +387,7 @@ def open_labels(
     if isinstance(source, (str, Path)) and os.path.isfile(source) and not has_known_ending(str(source)):
         from evenhand.sources.trec import labels as trec_labels
 
-        opened = replace(open_table(trec_labels(source), same_engine_as=table), origin=str(source))
+        opened = replace(open_table(trec_labels(source), role=role, same_engine_as=table), origin=str(source))
     else:
         opened = open_table(source, role=role, same_engine_as=table)
     labels = labels_from_table(opened, item, request, role, shares)

@@ -14,6 +14,7 @@ import numpy as np
 
 from evenhand.errors import EvenhandError, listing
 from evenhand.sources.engine import DuckDBEngine
+from evenhand.sources.inputs import record_files, record_frame, record_rows
 from evenhand.sources.relation import Relation, relation_of
 
 MATRIX_FILES = (".npz", ".npy")
@@ -49,11 +50,15 @@ class Matrix:
         origin = "a matrix"
         if isinstance(data, (str, Path)):
             data, origin = _load(str(data), role), str(data)
+            record_files(role, {origin: origin})
+            record_rows(origin, data.shape[0])
         if is_sparse(data):
             data = _checked_sparse(data, role)
             origin = "a sparse matrix" if origin == "a matrix" else origin
         else:
             data = _dense(data, role)
+        if origin in ("a matrix", "a sparse matrix"):
+            record_frame(role, *map(int, data.shape))
         if data.dtype.kind not in "uifb":
             raise EvenhandError(f"{role} holds {data.dtype} values, not numbers. Pass scores as numbers.")
         return cls(data, origin)

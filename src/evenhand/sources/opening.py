@@ -17,6 +17,7 @@ from evenhand.sources.failures import reading, refuse_repeated
 from evenhand.sources.files import STANDARD_INPUT, database_of, files_of
 from evenhand.sources.formats import FORMATS, read_files
 from evenhand.sources.frames import library_of_frame, store_frame
+from evenhand.sources.inputs import record_frame
 from evenhand.sources.relation import Relation
 from evenhand.sources.sql import quoted
 from evenhand.sources.stores import SPECIAL, scan_special, scheme, unreadable_place
@@ -95,13 +96,17 @@ def _open_frame(table: Any, role: str, columns: Sequence[Any] | None, engine: En
     if library in ("pyspark", "ibis") or isinstance(table, databases.DatabaseQuery):
         from evenhand.sources import remote
 
-        return remote.open_frame(table, role, engine)
+        opened = remote.open_frame(table, role, engine)
+        record_frame(role, None, len(opened.schema))
+        return opened
     local = _local(engine)
     with reading(role):
         if library == "sqlframe":
             library, table = "duckdb", databases.relation_of_sqlframe(table, role)
         stored = store_frame(local, table, role, _choice(role, columns))
         backend = library if library in EAGER else "pyarrow"
+        has_length = library in EAGER and hasattr(type(table), "__len__")
+        record_frame(role, len(table) if has_length else None, len(stored.columns))
         return _relation(local, stored, backend=backend, origin=f"a {library} table")
 
 

@@ -23,6 +23,7 @@ from evenhand.sources.engine import Batch, Cells, Engine, frame_of, new_name, wh
 from evenhand.sources.failures import reading, refuse_repeated, unreadable
 from evenhand.sources.files import common_kind, files_of
 from evenhand.sources.formats import FORMATS, Lot, lots_of, shared_names
+from evenhand.sources.inputs import record_place
 from evenhand.sources.relation import Relation, relation_of
 from evenhand.sources.sql import columns, quoted, text
 from evenhand.sources.stores import SPECIAL, scheme
@@ -440,6 +441,8 @@ def open_files(patterns: Sequence[str], role: str, master: str | None, engine: E
     refuse_keys(role, *patterns)
     refuse_keys("master", master)
     is_remote = any(map(scheme, patterns))
+    for pattern in patterns if is_remote else ():
+        record_place(role, pattern)
     paths, kind = (
         (list(patterns), common_kind(patterns, role, is_remote=True)) if is_remote else files_of(patterns, role)
     )

@@ -17,6 +17,7 @@ import polars as pl
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.sources.failures import reading
 from evenhand.sources.files import nearby, refuse_missing
+from evenhand.sources.inputs import record_reading
 
 RUN = r"^\s*(?<request>\S+)\s+(?<iteration>\S+)\s+(?<item>\S+)\s+(?<rank>\S+)\s+(?<score>\S+)(?:\s+(?<system>.*?))?\s*$"
 JUDGED = r"^\s*(?<request>\S+)\s+(?<iteration>\S+)\s+(?<item>\S+)\s+(?<value>\S+)\s*$"
@@ -175,6 +176,7 @@ def _fields(path: str | Path, pattern: str, expected: str) -> pl.DataFrame:
         )  # fmt: skip
     lines = lines.with_row_index("number", offset=1).with_columns(pl.col("line").str.strip_chars("\ufeff\r\n \t"))
     lines = lines.filter(pl.col("line").str.len_chars() > 0)
+    record_reading(str(path), lines.height)
     split = lines.with_columns(pl.col("line").str.extract_groups(pattern).alias("fields"))
     bad = split.filter(pl.col("fields").struct.field("request").is_null())
     if bad.height:

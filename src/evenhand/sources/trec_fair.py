@@ -13,6 +13,7 @@ import polars as pl
 from evenhand.errors import EvenhandError, listing
 from evenhand.sources.failures import reading
 from evenhand.sources.files import FAIR, literal, paths_after, refuse_missing
+from evenhand.sources.inputs import record_reading
 from evenhand.sources.labels import Labels
 from evenhand.sources.rollup import rollup
 
@@ -136,6 +137,7 @@ def _json_lines(path: str | Path, keys: tuple[str, ...]) -> pl.DataFrame:
     refuse_missing(path, "a file of the TREC Fair track")
     with reading(str(path)):
         lines = pl.scan_ndjson(literal([str(path)]), infer_schema_length=None).collect()
+    record_reading(str(path), lines.height)
     lacking = [k for k in keys if k not in lines.columns]
     if lacking:
         raise EvenhandError(
@@ -150,6 +152,7 @@ def _split_lines(path: str | Path) -> pl.DataFrame:
         lines = pl.read_csv(str(path), glob=False, has_header=False, separator="\x1f", quote_char=None, new_columns=["line"],
                             infer_schema=False)  # fmt: skip
     lines = lines.filter(pl.col("line").str.strip_chars() != "")
+    record_reading(str(path), lines.height)
     return lines.select(pl.col("line").str.replace_all("\t", ",").str.split(",").alias("cells"))
 
 

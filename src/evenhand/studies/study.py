@@ -328,6 +328,7 @@ class Study:
     caveats : what its verdicts can and cannot show, said wherever they are.
     seeds : the seeds it was run with, where there are several.
     results : results of the audits behind it, in full, for JSON.
+    provenance : what it was called with and what it read, so that it can be made again.
     """
 
     name: str
@@ -340,6 +341,7 @@ class Study:
     caveats: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     results: Mapping[str, eh.Result] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def frame(self) -> Any:
@@ -379,6 +381,7 @@ class Study:
             "tables": {t.title: [dict(zip(t.head, row, strict=True)) for row in t.rows] for t in self.tables},
             "sentences": list(self.sentences),
             **({"results": {name: result.to_dict() for name, result in self.results.items()}} if self.results else {}),
+            **({"provenance": dict(self.provenance)} if self.provenance else {}),
         }
 
     def _page(self, table: Callable[[Table], str], paragraph: Callable[[str], str]) -> str:

@@ -1,0 +1,266 @@
+"""`evenhand verify`: a saved result, made again from its plan and its inputs, and compared."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import glob
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenhand.cli.options import add_no_progress, progress
+from evenhand.errors import EvenhandError, listing, printable
+from evenhand.report.words.text import counted
+
+if TYPE_CHECKING:
+    from evenhand.audits.declare import Audit
+    from evenhand.findings import Findings
+
+STANDARD_INPUT = "-"
+SHOWN = 10
+"""Differences that are printed; the rest are counted."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("result", metavar="RESULT.json", help="a saved result (--format json) or study (study.json)")
+    text = "the table that the result was made from, where it was a dataframe or has moved; ROLE=FILE for another role"
+    parser.add_argument("--table", metavar="FILE", nargs="+", action="extend", default=[], help=text)
+    add_no_progress(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    with progress("making the result again", quiet=args.no_progress):
+        study = _study(args.result)
+        verified = _verified_study(study, args.result) if study else _verified_result(args.result, args.table)
+    sys.stdout.write(printable(str(verified)) + "\n")
+    return 0 if verified.is_same else 1
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What came of making a result again.
+
+    Attributes
+    ----------
+    inputs : inputs that are not as recorded, in words. figures : figures that are not.
+    agreement : how closely the figures agree, where they do. notes : what else a reader must know.
+    """
+
+    inputs: Sequence[str]
+    figures: Sequence[str]
+    agreement: str
+    notes: Sequence[str] = ()
+
+    @property
+    def is_same(self) -> bool:
+        return not self.inputs and not self.figures
+
+    def __str__(self) -> str:
+        lines = [f"Another input: {text.rstrip('.')}." for text in self.inputs]
+        lines += [f"Another number: {text.rstrip('.')}." for text in self.figures[:SHOWN]]
+        if (rest := len(self.figures) - SHOWN) > 0:
+            lines.append(f"{rest:,} more numbers differ.")
+        if not self.figures:
+            lines.append(self.agreement)
+        return "\n".join([*lines, *self.notes])
+
+
+def _verified_result(path: str, tables: Sequence[str]) -> Verified:
+    from evenhand.audits.declare import find
+    from evenhand.cli.audit import in_flags
+    from evenhand.report.differences import differences, is_identical
+    from evenhand.results import load
+
+    saved = load(path).findings
+    plan = dict(saved.provenance.get("plan") or {})
+    if "audit" not in plan:
+        raise EvenhandError(
+            f"{path!r} holds no plan, so it cannot be made again. Verify a result that an audit gave, not one made from results."
+        )
+    audit = find(str(plan.pop("audit")))
+    passed = _passed(audit, tables)
+    _refuse_lost(saved, passed)
+    with _folder(path, _recorded(saved.provenance)) as moved:
+        inputs = _compared(saved.provenance, passed, moved)
+        plan = {name: _moved(value, moved) for name, value in {**plan, **passed}.items()}
+        try:
+            made = _made(audit, plan, saved.provenance)
+        except EvenhandError as error:
+            if not inputs.changed:
+                hint = f" Pass --table FILE for {listing(inputs.missing)}." if inputs.missing else ""
+                raise EvenhandError(f"{in_flags(str(error), audit)}{hint}") from error
+            return Verified(inputs.changed, [f"none can be made of this input. {in_flags(str(error), audit)}"], "")
+    return Verified(
+        [*inputs.changed, *(f"{name} is not there" for name in inputs.missing), *_counted(saved, made, passed)],
+        differences(saved, made),
+        f"The same: {counted(len(saved), 'row')}, equal {'to the bit' if is_identical(saved, made) else 'to nine digits'}.",
+        [inputs.text, *_versions(saved.provenance, made.provenance)],
+    )
+
+
+def _study(path: str) -> dict[str, Any]:
+    """What `evenhand study` saved as JSON; empty where it is something else."""
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}  # whoever reads it as a result says what is wrong
+    return data if isinstance(data, dict) and "study" in data else {}
+
+
+def _verified_study(saved: Mapping[str, Any], path: str) -> Verified:
+    """A study run again with its seeds; its findings, tables and sentences are compared."""
+    from evenhand.cli.study import rerun
+    from evenhand.report.differences import is_same
+
+    facts = saved.get("provenance")
+    if not isinstance(facts, Mapping) or not isinstance(facts.get("plan"), Mapping):
+        raise EvenhandError(
+            f"{path!r} holds no plan, so it cannot be made again. Run the study with this version first."
+        )
+    with _folder(path, _recorded(facts)) as moved:
+        inputs = _compared(facts, {}, moved)
+        made = json.loads(json.dumps(rerun({name: _moved(value, moved) for name, value in facts["plan"].items()})))
+    parts = [
+        name for name in made if name not in ("provenance", "results") and not is_same(saved.get(name), made[name])
+    ]
+    figures = [f"{name} of the study differ" for name in parts]
+    same = f"The same: {counted(len(saved['findings']), 'finding')}."
+    notes = [inputs.text, *_versions(facts, made["provenance"])]
+    return Verified([*inputs.changed, *inputs.missing], figures, same, notes)
+
+
+def _passed(audit: Audit, words: Sequence[str]) -> dict[str, Any]:
+    """The files of `--table` by the role that they take: the first table, or the role that stands before `=`."""
+    by_role: dict[str, list[str]] = {}
+    for word in words:
+        role, equals, path = word.partition("=")
+        is_role = bool(equals) and role in audit.parameters and not os.path.exists(word)
+        by_role.setdefault(role if is_role else next(iter(audit.parameters)), []).append(path if is_role else word)
+    absolute = {role: [os.path.abspath(path) for path in paths] for role, paths in by_role.items()}  # noqa: PTH100
+    return {role: paths if len(paths) > 1 else paths[0] for role, paths in absolute.items()}
+
+
+def _refuse_lost(saved: Findings, passed: Mapping[str, Any]) -> None:
+    """Refuse a result of objects that its plan does not hold, unless files take their place."""
+    objects = {**(saved.provenance.get("needed_again") or {})}
+    plan = saved.provenance["plan"]
+    objects |= {name: "what was piped in" for name, value in plan.items() if value == STANDARD_INPUT}
+    objects |= {
+        name: "sizes that are suppressed in it"
+        for name, value in plan.items()
+        if isinstance(value, Mapping) and "suppressed" in value.values()
+    }
+    lost = [f"{name} ({what})" for name, what in objects.items() if name not in passed]
+    if lost:
+        first = next(iter(objects))
+        table = "--table FILE" if first == next(iter(list(plan)[1:]), "") else f"--table {first}=FILE"
+        raise EvenhandError(f"The result does not hold its {listing(lost)}. Pass {table}, a file with the same rows.")
+
+
+def _hashed(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The files that a result was made from, as its provenance has them."""
+    return [entry for entry in facts.get("inputs") or [] if entry.get("sha256")]
+
+
+def _recorded(facts: Mapping[str, Any]) -> list[str]:
+    return [entry["name"] for entry in _hashed(facts) if entry["name"] != STANDARD_INPUT]
+
+
+@contextlib.contextmanager
+def _folder(path: str, names: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Work where the files are: here, or in the folder of the result; absolute names may have a copy beside the result."""
+    beside = Path(path).resolve().parent
+    relative = [name for name in names if not Path(name).is_absolute()]
+    is_here = all(os.path.exists(name) for name in relative)
+    is_beside = all((beside / name).exists() for name in relative)
+    with contextlib.chdir(beside if is_beside and not is_here else Path.cwd()):
+        copies = {name: beside / Path(name).name for name in names if not os.path.exists(name)}
+        yield {name: str(copy) for name, copy in copies.items() if copy.exists()}
+
+
+def _moved(value: Any, moved: Mapping[str, str]) -> Any:
+    """A value of the plan with the files that have moved where they are now."""
+    if isinstance(value, list):
+        return [_moved(part, moved) for part in value]
+    return moved.get(value, value) if isinstance(value, str) else value
+
+
+def _made(audit: Audit, plan: Mapping[str, Any], facts: Mapping[str, Any]) -> Findings:
+    """The findings of a plan, as `evenhand run` makes them."""
+    from evenhand.cli.plans import Step
+
+    made = audit(**Step(audit, plan, dict(facts.get("reading") or {}), Path()).arguments)
+    if then := facts.get("counterfactual"):
+        made = made.counterfactual(**then)
+    findings: Findings = made.findings
+    return findings
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The recorded inputs beside what is there now: those with other bytes, those that are missing, how many are the same."""
+
+    changed: list[str]
+    missing: list[str]
+    same: int
+
+    @property
+    def text(self) -> str:
+        if not (self.same or self.changed or self.missing):
+            return "The result records no file, so only its numbers were compared."
+        return f"{counted(self.same, 'file').capitalize()} with the recorded SHA-256."
+
+
+def _compared(facts: Mapping[str, Any], passed: Mapping[str, Any], moved: Mapping[str, str]) -> Inputs:
+    from evenhand.sources.inputs import Input
+
+    inputs = Inputs([], [], 0)
+    for entry in _hashed(facts):
+        name = entry["name"]
+        now = Input(entry["role"], name, _path_now(name, passed.get(entry["role"]), moved))
+        now.hash()
+        if now.sha256 == entry["sha256"]:
+            inputs = replace(inputs, same=inputs.same + 1)
+        elif now.size is None:
+            inputs.missing.append(f"{now.role} {name!r}")
+        else:
+            was = f"SHA-256 {entry['sha256'][:12]}, {entry['bytes']:,} bytes"
+            is_now = f"{str(now.sha256)[:12]}, {now.size:,} bytes"
+            inputs.changed.append(f"{now.role} {now.path!r} has other bytes ({was} recorded; {is_now} now)")
+    return inputs
+
+
+def _path_now(name: str, passed: Any, moved: Mapping[str, str]) -> str:
+    """Where a recorded file is: among the files that were passed (one of its name, or the only one), or where it was."""
+    if passed is None:
+        return moved.get(name, name)
+    files = [
+        f for word in (passed if isinstance(passed, list) else [passed]) for f in sorted(glob.glob(word)) or [word]
+    ]
+    return next((f for f in files if Path(f).name == Path(name).name), files[0] if len(files) == 1 else name)
+
+
+def _counted(saved: Findings, made: Findings, passed: Mapping[str, Any]) -> list[str]:
+    """Roles that read more or fewer files than before, or dataframes with more or fewer rows."""
+    words = []
+    old, new = (f.provenance.get("inputs") or [] for f in (saved, made))
+    for role in dict.fromkeys(entry["role"] for entry in old):
+        before, after = ([entry for entry in entries if entry["role"] == role] for entries in (old, new))
+        if len(before) != len(after) and role not in passed:
+            words.append(f"{role} has {counted(len(before), 'file')} recorded, {len(after):,} now")
+        elif "name" not in before[0] and after and before[0]["rows"] != after[0]["rows"]:
+            words.append(f"{role} has {before[0]['rows']:,} rows recorded, {after[0]['rows']:,} now")
+    return words
+
+
+def _versions(saved: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
+    """A sentence where the result was made with other versions."""
+    old, new = saved.get("versions") or {}, made.get("versions") or {}
+    other = [f"{name} {old[name]} (now {new[name]})" for name in old if new.get(name, old[name]) != old[name]]
+    when = f" at {saved['computed_at']}" if saved.get("computed_at") else ""
+    return [f"It was made{when} with other versions: {', '.join(other)}."] if other else []

@@ -1,0 +1,168 @@
+"""What an audit read: for each file its name, size, SHA-256 and rows, so that the same bytes can be recognised later.
+
+A thread hashes the files while the engine reads them. `EVENHAND_HASH=off` leaves the hashes out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class Input:
+    """A file, a table in a store or a database (no `path`), or a dataframe (no `name`).
+
+    Attributes
+    ----------
+    name : what the caller called it. path : the file on this machine.
+    """
+
+    role: str
+    name: str = ""
+    path: str = ""
+    rows: int | None = None
+    columns: int | None = None
+    size: int | None = None
+    sha256: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        if not self.name:
+            return {"role": self.role, "rows": self.rows, "columns": self.columns}
+        facts = {"bytes": self.size, "sha256": self.sha256, "rows": self.rows}
+        return {"role": self.role, "name": self.name, **facts}
+
+    def hash(self) -> None:
+        """Fill in size and hash; no hash where the file cannot be read, or changed while it was."""
+        with contextlib.suppress(OSError):
+            before = _state(self.path)
+            self.size = before[0]
+            digest = None if os.environ.get("EVENHAND_HASH") == "off" else _sha256(self.path, before)
+            self.sha256 = digest if _state(self.path) == before else None
+
+
+@dataclass
+class Inputs:
+    """The inputs of a call, in the order in which they were opened."""
+
+    entries: list[Input] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows of each file by the path that was read."""
+    _threads: list[threading.Thread] = field(default_factory=list)
+    copies: dict[str, str] = field(default_factory=dict)
+    """Files that are read in place of others."""
+    read: list[str] = field(default_factory=list)
+    """Files that were read into a dataframe, whose role is not known before it is opened."""
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record what is opened inside; a call within another one adds to both."""
+        outer = _current.get()
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+            if outer is not None:
+                outer.include(self)
+
+    def include(self, other: Inputs) -> None:
+        """Add the inputs of another call that are not among these."""
+        self._threads += other._threads
+        self.rows |= other.rows
+        present = {(entry.role, entry.name) for entry in self.entries if entry.name}
+        self.entries += [entry for entry in other.entries if (entry.role, entry.name) not in present]
+
+    def add(self, entries: Sequence[Input]) -> None:
+        """Add inputs and begin to hash those that are files here; a file that is opened twice counts once."""
+        present = {(entry.role, entry.name) for entry in self.entries if entry.name}
+        new = [entry for entry in entries if (entry.role, entry.name) not in present]
+        self.entries += new
+        files = [entry for entry in new if entry.path]
+        if files:
+            thread = threading.Thread(target=_hash, args=(files,), daemon=True)
+            thread.start()  # as a daemon: nobody who interrupts an audit waits for it
+            self._threads.append(thread)
+
+    def records(self, rows: int | None = None) -> list[dict[str, Any]]:
+        """Every input as plain data, when all are hashed; `rows` are those of the first table, where nobody counted."""
+        for thread in self._threads:
+            thread.join()
+        for entry in self.entries:
+            if entry.rows is None and entry.path:
+                entry.rows = self.rows.get(entry.path)
+        first = [entry for entry in self.entries if entry.role == self.entries[0].role]
+        if len(first) == 1 and first[0].rows is None:
+            first[0].rows = rows
+        return [entry.record() for entry in self.entries]
+
+
+_current: ContextVar[Inputs | None] = ContextVar("inputs", default=None)
+
+
+def record_files(role: str, names: Mapping[str, str]) -> None:
+    """Record files that a role reads: what each is called, by its path."""
+    if (inputs := _current.get()) is not None:
+        inputs.add([Input(role, name, path) for path, name in names.items()])
+
+
+def record_place(role: str, name: str) -> None:
+    """Record a table whose bytes are elsewhere, or are not the table's alone: in a store, a database, on a cluster."""
+    if (inputs := _current.get()) is not None:
+        inputs.add([Input(role, name)])
+
+
+def record_frame(role: str, rows: int | None, columns: int) -> None:
+    """Record a dataframe, or the files that it was just read from."""
+    if (inputs := _current.get()) is None:
+        return
+    files, inputs.read = inputs.read, []
+    inputs.add([Input(role, path, path) for path in files] or [Input(role, rows=rows, columns=columns)])
+
+
+def record_reading(path: str, rows: int) -> None:
+    """Record a file that is read into a dataframe; the role is that of the dataframe."""
+    if (inputs := _current.get()) is not None:
+        inputs.read.append(path)
+        inputs.rows[path] = rows
+
+
+def record_copy(copy: str, path: str) -> None:
+    """Record that a copy is read in place of a file."""
+    if (inputs := _current.get()) is not None:
+        inputs.copies[copy] = path
+
+
+def record_rows(path: str, rows: int) -> None:
+    """Record how many rows a file has."""
+    if (inputs := _current.get()) is not None:
+        inputs.rows[inputs.copies.get(path, path)] = rows
+
+
+def is_recording() -> bool:
+    return _current.get() is not None
+
+
+def _hash(files: Sequence[Input]) -> None:
+    for file in files:
+        file.hash()
+
+
+def _state(path: str) -> tuple[int, int, int]:
+    """Size, time of the last change, and identity of a file: another one has other bytes."""
+    stat = Path(path).stat()
+    return stat.st_size, stat.st_mtime_ns, stat.st_ino
+
+
+@functools.lru_cache(maxsize=1024)  # audits that repeat others, and plans of several, read a file again and again
+def _sha256(path: str, state: tuple[int, int, int]) -> str:
+    with Path(path).open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
