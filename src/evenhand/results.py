@@ -155,11 +155,17 @@ class Result:
 
         return charts.draw(self.findings, kind)
 
-    def report(self, path: str | Path) -> Path:
-        """One self-contained HTML file that a product manager can be sent."""
-        from evenhand.report import page as report
+    def report(self, path: str | Path, *, profile: str | Path | None = None) -> Path:
+        """One self-contained HTML file that a product manager can be sent.
 
-        return write_whole(path, report.html(self.findings))
+        `profile` makes a page for the file instead: question, answer, scope, method, limits, hashes and sign-off in the order of
+        a template (`record`, `dsa`, `ll144`, `ai-act`, or the path of your own TOML file).
+        """
+        from evenhand.report import page
+        from evenhand.report import profile as profiles
+
+        content = page.html(self.findings) if profile is None else profiles.html(self.findings, profile)
+        return write_whole(path, content)
 
     def pivot(self, by: str = "group", *, values: str = "estimate") -> Any:
         """One row per group (or label of a slice column), one column per metric.

@@ -37,6 +37,8 @@ def add_output(parser: argparse.ArgumentParser, charts: Sequence[str] = (), *, g
     )
     out.add_argument("--output", metavar="FILE", help="write the answer to FILE instead of standard output")
     out.add_argument("--html", metavar="FILE", help="write a report that opens in any browser")
+    text = "with --html: write a page for the file by a template (record, dsa, ll144, ai-act, or a .toml file of yours)"
+    out.add_argument("--profile", metavar="NAME", help=text)
     kinds = f"write a chart (.svg, .png or .html); kinds: {', '.join(charts)}"
     out.add_argument(
         "--plot", metavar="KIND=FILE", action="append", default=[], help=kinds if charts else argparse.SUPPRESS
@@ -137,6 +139,10 @@ def output_files(args: argparse.Namespace, deliveries: Sequence[Delivery] = ()) 
     """The files to write; unwritable files and inputs are refused before any work is done."""
     from evenhand.report.files import refuse_unwritable
 
+    if args.profile:
+        from evenhand.report.profile import load_profile
+
+        load_profile(args.profile)
     plots = [*args.plot, *(plot for delivery in deliveries for plot in delivery.plots)]
     written = [getattr(args, name) for name in getattr(args, "written", ())]
     files = [

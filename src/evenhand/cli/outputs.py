@@ -59,6 +59,9 @@ class Outputs:
             raise EvenhandError(
                 "--html and --plot are for one audit, and the plan has several. Give each its outputs in the plan."
             )
+        outputs = [path for delivery in self.deliveries for path in delivery.outputs]
+        if args.profile and not (args.html or any(path.endswith(".html") for path in outputs)):
+            raise EvenhandError("--profile is the template of a report. Add --html FILE.")
         writers: list[Callable[[], Any]] = []
         if args.plot or any(delivery.plots for delivery in self.deliveries):
             from evenhand.report.charts import (
@@ -68,14 +71,14 @@ class Outputs:
             for kind, path in map(chart_file, [*args.plot, *delivery.plots]):
                 writers.append(functools.partial(charts.save, delivery.result.plot(kind), path))
             paths = [*delivery.outputs, *filter(None, [args.html])]
-            writers += [self._writer(delivery.result, path) for path in paths]
+            writers += [self._writer(delivery.result, path, args.profile) for path in paths]
         return writers
 
     @staticmethod
-    def _writer(result: Any, path: str) -> Callable[[], Any]:
+    def _writer(result: Any, path: str, profile: str | None) -> Callable[[], Any]:
         suffix = Path(path).suffix.lower()
         if suffix == ".html":
-            return functools.partial(result.report, path)
+            return functools.partial(result.report, path, profile=profile)
         if suffix not in FORMAT_OF_SUFFIX:
             suffixes = ", ".join([".html", *FORMAT_OF_SUFFIX])
             raise EvenhandError(f"outputs={path!r} has an unknown file ending. Use one of: {suffixes}.")

@@ -89,17 +89,17 @@ def _verified_result(path: str, tables: Sequence[str]) -> Verified:
         inputs = _compared(saved.provenance, passed, moved)
         plan = {name: _moved(value, moved) for name, value in {**plan, **passed}.items()}
         try:
-            made = _made(audit, plan, saved.provenance)
+            recomputed = _recompute(audit, plan, saved.provenance)
         except EvenhandError as error:
             if not inputs.changed:
                 hint = f" Pass --table FILE for {listing(inputs.missing)}." if inputs.missing else ""
                 raise EvenhandError(f"{in_flags(str(error), audit)}{hint}") from error
             return Verified(inputs.changed, [f"none can be made of this input. {in_flags(str(error), audit)}"], "")
     return Verified(
-        [*inputs.changed, *(f"{name} is not there" for name in inputs.missing), *_counted(saved, made, passed)],
-        differences(saved, made),
-        f"The same: {counted(len(saved), 'row')}, equal {'to the bit' if is_identical(saved, made) else 'to nine digits'}.",
-        [inputs.text, *_versions(saved.provenance, made.provenance)],
+        [*inputs.changed, *(f"{name} is not there" for name in inputs.missing), *_counted(saved, recomputed, passed)],
+        differences(saved, recomputed),
+        f"The same: {counted(len(saved), 'row')}, equal {'to the bit' if is_identical(saved, recomputed) else 'to nine digits'}.",
+        [inputs.text, *_versions(saved.provenance, recomputed.provenance)],
     )
 
 
@@ -124,13 +124,17 @@ def _verified_study(saved: Mapping[str, Any], path: str) -> Verified:
         )
     with _folder(path, _recorded(facts)) as moved:
         inputs = _compared(facts, {}, moved)
-        made = json.loads(json.dumps(rerun({name: _moved(value, moved) for name, value in facts["plan"].items()})))
+        recomputed = json.loads(
+            json.dumps(rerun({name: _moved(value, moved) for name, value in facts["plan"].items()}))
+        )
     parts = [
-        name for name in made if name not in ("provenance", "results") and not is_same(saved.get(name), made[name])
+        name
+        for name in recomputed
+        if name not in ("provenance", "results") and not is_same(saved.get(name), recomputed[name])
     ]
     figures = [f"{name} of the study differ" for name in parts]
     same = f"The same: {counted(len(saved['findings']), 'finding')}."
-    notes = [inputs.text, *_versions(facts, made["provenance"])]
+    notes = [inputs.text, *_versions(facts, recomputed["provenance"])]
     return Verified([*inputs.changed, *inputs.missing], figures, same, notes)
 
 
@@ -174,12 +178,12 @@ def _recorded(facts: Mapping[str, Any]) -> list[str]:
 @contextlib.contextmanager
 def _folder(path: str, names: Sequence[str]) -> Iterator[dict[str, str]]:
     """Work where the files are: here, or in the folder of the result; absolute names may have a copy beside the result."""
-    beside = Path(path).resolve().parent
+    result_folder = Path(path).resolve().parent
     relative = [name for name in names if not Path(name).is_absolute()]
     is_here = all(os.path.exists(name) for name in relative)
-    is_beside = all((beside / name).exists() for name in relative)
-    with contextlib.chdir(beside if is_beside and not is_here else Path.cwd()):
-        copies = {name: beside / Path(name).name for name in names if not os.path.exists(name)}
+    is_beside = all((result_folder / name).exists() for name in relative)
+    with contextlib.chdir(result_folder if is_beside and not is_here else Path.cwd()):
+        copies = {name: result_folder / Path(name).name for name in names if not os.path.exists(name)}
         yield {name: str(copy) for name, copy in copies.items() if copy.exists()}
 
 
@@ -190,14 +194,14 @@ def _moved(value: Any, moved: Mapping[str, str]) -> Any:
     return moved.get(value, value) if isinstance(value, str) else value
 
 
-def _made(audit: Audit, plan: Mapping[str, Any], facts: Mapping[str, Any]) -> Findings:
+def _recompute(audit: Audit, plan: Mapping[str, Any], facts: Mapping[str, Any]) -> Findings:
     """The findings of a plan, as `evenhand run` makes them."""
     from evenhand.cli.plans import Step
 
-    made = audit(**Step(audit, plan, dict(facts.get("reading") or {}), Path()).arguments)
+    recomputed = audit(**Step(audit, plan, dict(facts.get("reading") or {}), Path()).arguments)
     if then := facts.get("counterfactual"):
-        made = made.counterfactual(**then)
-    findings: Findings = made.findings
+        recomputed = recomputed.counterfactual(**then)
+    findings: Findings = recomputed.findings
     return findings
 
 
@@ -245,10 +249,10 @@ def _path_now(name: str, passed: Any, moved: Mapping[str, str]) -> str:
     return next((f for f in files if Path(f).name == Path(name).name), files[0] if len(files) == 1 else name)
 
 
-def _counted(saved: Findings, made: Findings, passed: Mapping[str, Any]) -> list[str]:
+def _counted(saved: Findings, recomputed: Findings, passed: Mapping[str, Any]) -> list[str]:
     """Roles that read more or fewer files than before, or dataframes with more or fewer rows."""
     words = []
-    old, new = (f.provenance.get("inputs") or [] for f in (saved, made))
+    old, new = (f.provenance.get("inputs") or [] for f in (saved, recomputed))
     for role in dict.fromkeys(entry["role"] for entry in old):
         before, after = ([entry for entry in entries if entry["role"] == role] for entries in (old, new))
         if len(before) != len(after) and role not in passed:
@@ -258,9 +262,9 @@ def _counted(saved: Findings, made: Findings, passed: Mapping[str, Any]) -> list
     return words
 
 
-def _versions(saved: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
+def _versions(saved: Mapping[str, Any], recomputed: Mapping[str, Any]) -> list[str]:
     """A sentence where the result was made with other versions."""
-    old, new = saved.get("versions") or {}, made.get("versions") or {}
+    old, new = saved.get("versions") or {}, recomputed.get("versions") or {}
     other = [f"{name} {old[name]} (now {new[name]})" for name in old if new.get(name, old[name]) != old[name]]
     when = f" at {saved['computed_at']}" if saved.get("computed_at") else ""
     return [f"It was made{when} with other versions: {', '.join(other)}."] if other else []

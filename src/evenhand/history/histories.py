@@ -172,8 +172,8 @@ class Alarms(Result):
     def plot(self, kind: str | None = None) -> Any:
         return self.trend.plot(kind)
 
-    def report(self, path: str | Path) -> Path:
-        return self.trend.report(path)
+    def report(self, path: str | Path, *, profile: str | Path | None = None) -> Path:
+        return self.trend.report(path, profile=profile)
 
 
 EACH_DAY = (

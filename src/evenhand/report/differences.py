@@ -18,15 +18,15 @@ NOT_COMPARED = frozenset({"inputs", "versions", "plan", "seed"})
 """Parts of the provenance with numbers that are compared elsewhere, or are not figures of the result."""
 
 
-def differences(saved: Findings, made: Findings) -> list[str]:
+def differences(saved: Findings, recomputed: Findings) -> list[str]:
     """One sentence per figure that differs; of a result with fewer metrics, those that it has."""
-    if set(saved.metrics()) < set(made.metrics()):
-        made = made.only(*saved.metrics())
-    old, new = plain(saved.provenance), plain(made.provenance)
+    if set(saved.metrics()) < set(recomputed.metrics()):
+        recomputed = recomputed.only(*saved.metrics())
+    old, new = plain(saved.provenance), plain(recomputed.provenance)
     facts = {name: old[name] for name in old if name not in NOT_COMPARED and _has_numbers(old[name])}
     return [
-        *_rows(saved, made),
-        *_parts(saved, made),
+        *_rows(saved, recomputed),
+        *_parts(saved, recomputed),
         *(
             f"{name.replace('_', ' ')}: {value} recorded, {new.get(name)} now"
             for name, value in facts.items()
@@ -35,15 +35,15 @@ def differences(saved: Findings, made: Findings) -> list[str]:
     ]
 
 
-def _rows(saved: Findings, made: Findings) -> Iterator[str]:
+def _rows(saved: Findings, recomputed: Findings) -> Iterator[str]:
     """The cells of the frame that differ, each named by its metric and labels."""
-    if list(saved.columns) != list(made.columns) or len(saved) != len(made):
-        lost = ", ".join(sorted(set(saved.columns) ^ set(made.columns)))
+    if list(saved.columns) != list(recomputed.columns) or len(saved) != len(recomputed):
+        lost = ", ".join(sorted(set(saved.columns) ^ set(recomputed.columns)))
         only_one = f"; columns that only one has: {lost}" if lost else ""
-        yield f"frame: {len(saved):,} rows recorded, {len(made):,} now{only_one}"
+        yield f"frame: {len(saved):,} rows recorded, {len(recomputed):,} now{only_one}"
         return
     keys = key_columns(saved) if "group" in saved.columns else saved.slices
-    for old, new in zip(saved.rows(), made.rows(), strict=True):
+    for old, new in zip(saved.rows(), recomputed.rows(), strict=True):
         labels = ", ".join(f"{k}={old[k]}" for k in keys if old[k] is not None)
         where = f"{old['metric']} ({labels})" if labels else old["metric"]
         for name in old:
@@ -51,13 +51,16 @@ def _rows(saved: Findings, made: Findings) -> Iterator[str]:
                 yield f"{where}: {name} {plain(old[name])} recorded, {plain(new[name])} now"
 
 
-def _parts(saved: Findings, made: Findings) -> Iterator[str]:
+def _parts(saved: Findings, recomputed: Findings) -> Iterator[str]:
     """Curves, claims and words that differ."""
-    old, new = saved.to_dict(), made.to_dict()
+    old, new = saved.to_dict(), recomputed.to_dict()
     for name, points in old["curves"].items():
         if not is_same(points, new["curves"].get(name)):
             yield f"curve {name}: other points"
-    for claim, other in zip_longest(old["claims"], new["claims"], fillvalue={}):
+    pairs: Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]] = zip_longest(
+        old["claims"], new["claims"], fillvalue={}
+    )
+    for claim, other in pairs:
         if not is_same(claim, other):
             text, p, p_now = claim.get("text") or other["text"], claim.get("p_adjusted"), other.get("p_adjusted")
             yield f"claim {text!r}: p {p} recorded, {p_now} now"
@@ -86,9 +89,9 @@ def is_same(old: Any, new: Any) -> bool:
     return old == new or (old is not None and new is not None and str(old) == str(new))
 
 
-def is_identical(saved: Findings, made: Findings) -> bool:
+def is_identical(saved: Findings, recomputed: Findings) -> bool:
     """Whether the frames agree to the last bit."""
-    columns, others = ({k: list(map(plain, c)) for k, c in f.columns.items()} for f in (saved, made))
+    columns, others = ({k: list(map(plain, c)) for k, c in f.columns.items()} for f in (saved, recomputed))
     return columns == others
 
 
