@@ -144,6 +144,21 @@ def experiment_viewers(rng: np.random.Generator) -> eh.Result:
     )
 
 
+def explain(rng: np.random.Generator) -> eh.Result:
+    """Two periods of the same units, sources and groups alike, in which nothing changed."""
+    n = sizes(rng)
+    rows = [
+        pl.DataFrame({"unit": np.arange(n), "period": period, "source": source, "amount": half})
+        for source in ("a", "b")
+        for period, half in zip(("before", "after"), np.split(amounts(rng, 2 * n), 2), strict=True)
+    ]
+    table = pl.concat(rows).with_columns(group=pl.col("unit") % 3)
+    return eh.explain(
+        table, unit="unit", amount="amount", arm="period", control="before", population=None, source="source", group="group",
+        rng=int(rng.integers(1e9)),
+    )  # fmt: skip
+
+
 def _rankings(rng: np.random.Generator, groups: int, depth: int, systems: int) -> pl.DataFrame:
     """Lists in random order over items with groups, scores that order them, and relevance that knows neither."""
     requests = min(sizes(rng), 300)
@@ -276,6 +291,7 @@ WORLDS: dict[str, World] = {
     "inequality": inequality,
     "sources": sources,
     "decompose": decompose,
+    "explain": explain,
     "experiment, units randomised": experiment_units,
     "experiment, viewers randomised": experiment_viewers,
     "exposure": exposure,

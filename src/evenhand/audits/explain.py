@@ -518,7 +518,7 @@ def _movers(
 def _claims(explained: Explanation, words: Mapping[str, str]) -> Iterator[Candidate]:
     """Whether there is a change, whether it is there without the units it goes with most, and which part is the largest.
 
-    Who is left out was chosen by the data: the change without them is claimed only where the change itself is.
+    Who is left out, who entered and who left was chosen by the data: nothing is claimed of them unless the change itself is.
     """
     rows = {
         r["part"]: r

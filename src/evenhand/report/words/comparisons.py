@@ -33,8 +33,8 @@ UNPAIRED = (
 )
 MAY_SHARE = (
     "These differences have no interval: a result does not list its units, so the two may share some. eh.experiment (evenhand "
-    "experiment) compares arms or periods from the log itself. If they have no unit in common, pass independent=True "
-    "(--independent)."
+    "experiment) compares arms or periods from the log itself, and eh.explain says who changed it. If they have no unit in common, "
+    "pass independent=True (--independent)."
 )
 SAMPLES = "The two cover different requests and are compared as independent samples."
 NOT_SIGNIFICANT = "not statistically significant"

@@ -35,7 +35,10 @@ CAUTIONS = (
      "is valid for any number of looks."),
     ("Many metrics", "p_adjusted is valid for all rows together (Holm); p for a single row only."),
 )  # fmt: skip
-NOT_CAUSAL = "Nothing was randomised: this is what changed for the same {units}, whatever the reason, including season, supply and demand."
+NOT_CAUSAL = (
+    "Nothing was randomised: this is what changed for the same {units}, whatever the reason, including season, supply and demand. "
+    "eh.explain splits the change."
+)
 
 
 class ExperimentSentences(SentenceWriter, audit="experiment"):
