@@ -90,6 +90,29 @@ def test_it_follows_the_conventions_of_scikit_learn():
     assert made.groups_ == ["a", "b"]
 
 
+def test_weights_count_as_rows_do_and_clusters_as_one():
+    s, g, y = world(4_000, 5)
+    plain = eh.OutcomeRecalibrator().fit(s, g, y)
+    alike = eh.OutcomeRecalibrator().fit(s, g, y, weights=np.full(len(s), 2.5))
+    assert np.allclose(plain.transform(s, g), alike.transform(s, g), atol=1e-12)
+    w = np.where(y == 1, 3.0, 1.0)
+    weighted = eh.OutcomeRecalibrator().fit(s, g, y, weights=w).transform(s, g)
+    assert np.average(weighted, weights=w) == pytest.approx(np.average(y, weights=w), abs=0.01)
+    # A row copied five times is one row: its copies tell nothing new, and only clusters say so.
+    few = world(300, 6, bias=0.0)
+    copied = [np.repeat(x, 5) for x in few]
+    moved = [
+        np.ptp([m.transform([0.5], [label])[0] for label in "ab"])
+        for m in (
+            eh.OutcomeRecalibrator(bins=3).fit(*copied),
+            eh.OutcomeRecalibrator(bins=3).fit(*copied, clusters=np.repeat(np.arange(300), 5)),
+        )
+    ]
+    assert moved[1] <= moved[0]
+    gain = plain.evaluate(s, g, y, weights=np.ones(len(s)), clusters=np.arange(len(s)) // 4)
+    assert gain.gap_before == pytest.approx(plain.evaluate(s, g, y).gap_before)
+
+
 def test_a_missing_group_is_a_group_of_its_own():
     s, g, y = world(400, 7)
     labels = [None if i % 5 == 0 else x for i, x in enumerate(g)]
@@ -104,6 +127,9 @@ def test_a_missing_group_is_a_group_of_its_own():
         lambda: eh.OutcomeRecalibrator().fit([0.1, 0.2], ["a"], [1]),
         lambda: eh.OutcomeRecalibrator().fit([float("nan")], ["a"], [1]),
         lambda: eh.OutcomeRecalibrator().fit(["x"], ["a"], [1]),
+        lambda: eh.OutcomeRecalibrator().fit([0.1, 0.2], ["a", "b"], [1, 0], weights=[1, 0]),
+        lambda: eh.OutcomeRecalibrator().fit([0.1, 0.2], ["a", "b"], [1, 0], weights=[1]),
+        lambda: eh.OutcomeRecalibrator().fit([0.1, 0.2], ["a", "b"], [1, 0], clusters=[1, None]),
         lambda: eh.OutcomeRecalibrator(reference="z").fit([0.1], ["a"], [1]),
         lambda: eh.OutcomeRecalibrator().fit([1e155, 2e155], ["a", "b"], [1, 0]),
         lambda: eh.OutcomeRecalibrator().fit([0.1, 0.2], ["a", "b"], [0, 1e-200]),
@@ -143,6 +169,10 @@ def test_the_verb_learns_writes_and_applies_as_python_does(files, capsys):
     capsys.readouterr()
     assert main(["recalibrate", str(files / "new.parquet"), *roles, "--model", model]) == 0
     assert capsys.readouterr().out.startswith("id,s,g,recalibrated\n")
+    learn = ["recalibrate", str(files / "seen.csv"), *roles, "--outcome", "y", "--model", model]
+    assert main([*learn, "--weight", "s", "--cluster", "id"]) == 0
+    again = eh.OutcomeRecalibrator().fit(old["s"], old["g"], old["y"], weights=old["s"], clusters=old["id"])
+    assert eh.OutcomeRecalibrator.from_json(model).curves_ == again.curves_
 
 
 @pytest.mark.parametrize(
@@ -150,6 +180,7 @@ def test_the_verb_learns_writes_and_applies_as_python_does(files, capsys):
     [
         (["new.parquet", "--score", "x", "--group", "g", "--model", "fair.json"], "--score 'x' is not a column"),
         (["new.parquet", "--score", "g", "--group", "g", "--model", "fair.json"], "not numbers"),
+        (["new.parquet", "--score", "s", "--group", "g", "--model", "fair.json", "--cluster", "id"], "are for learning"),
         (["new.parquet", "--score", "s", "--group", "g", "--model", "nowhere.json"], "no saved recalibrator"),
         (["seen.csv", "--score", "s", "--group", "g", "--outcome", "y", "--model", "seen.csv"], "seen.csv"),
         (["seen.csv", "--score", "s", "--group", "g", "--outcome", "y", "--model", "m.json", "--output", "x.csv"], "second command"),

@@ -25,6 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "number of score bins with equally many rows (default: 10)"
     how.add_argument("--bins", type=int, default=10, metavar="N", help=text)
     how.add_argument("--reference", metavar="LABEL", help="group that gaps are measured from (default: the largest)")
+    how.add_argument("--weight", metavar="COLUMN", help="column with the weight of each row")
+    text = "column with what rows share, such as the request or the job: noise is judged by whole clusters"
+    how.add_argument("--cluster", metavar="COLUMN", help=text)
     out = parser.add_argument_group("output")
     text = "write the corrected table to FILE instead of standard output"
     out.add_argument("--output", dest="table", metavar="FILE", help=text)
@@ -40,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
         raise EvenhandError(
             "--outcome learns a model and writes no table. Leave --output out, and apply the model in a second command."
         )
+    if not args.outcome and (args.weight or args.cluster):
+        raise EvenhandError("--weight and --cluster are for learning. Pass --outcome, or leave them out.")
     reads = [*args.files, *([] if args.outcome else [args.model])]
     refuse_unwritable(filter(None, [args.model if args.outcome else None, args.table]), reads)
     with progress("reading", quiet=args.no_progress):
@@ -53,8 +58,8 @@ def _table(args: argparse.Namespace, *roles: str) -> Any:
     from evenhand.sources.relation import is_number
     from evenhand.sources.roles import missing_columns
 
-    named = [(role, getattr(args, role)) for role in roles]
-    numeric = [column for role, column in named if role != "group"]
+    named = [(role, column) for role in roles if (column := getattr(args, role)) is not None]
+    numeric = [column for role, column in named if role not in ("group", "cluster")]
     opened = open_table(args.files if len(args.files) > 1 else args.files[0]).with_numbers(*numeric)
     problems = [p.replace(f"{r}=", f"--{r} ") for (r, c) in named for p in missing_columns(opened, [(r, c)])]
     if problems:
@@ -72,9 +77,11 @@ def _table(args: argparse.Namespace, *roles: str) -> Any:
 def _learn(args: argparse.Namespace) -> int:
     from evenhand.audits.outcome.remedies import OutcomeRecalibrator
 
-    frame = _table(args, "score", "group", "outcome")
+    frame = _table(args, "score", "group", "outcome", "weight", "cluster")
     model = OutcomeRecalibrator(bins=args.bins, reference=args.reference)
-    model.fit(frame[args.score].to_numpy(), frame[args.group].to_list(), frame[args.outcome].to_numpy())
+    roles = {"weights": args.weight, "clusters": args.cluster}
+    more = {role: frame[column] for role, column in roles.items() if column is not None}
+    model.fit(frame[args.score].to_numpy(), frame[args.group].to_list(), frame[args.outcome].to_numpy(), **more)
     model.to_json(args.model)
     print(f"wrote {args.model}: {frame.height:,} rows, groups {', '.join(model.groups_)}", file=sys.stderr)
     return 0

@@ -21,8 +21,9 @@ from evenhand.claims import decide
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.findings import Findings, Row, row, slice_words, tidy
 from evenhand.intervals.kinds import seed_of
+from evenhand.labels import listed
 from evenhand.metrics.counterfactual import Reallocation, folded
-from evenhand.metrics.outcome import FEWEST_ROWS, gaps, lines
+from evenhand.metrics.outcome import FEWEST_ROWS, Lines, gaps, lines
 from evenhand.metrics.outcome_joint import joint_test
 from evenhand.metrics.outcome_pooled import pooled_gap
 from evenhand.report.files import write_whole
@@ -302,7 +303,8 @@ class OutcomeRecalibrator:
 
     Scores that were right mostly stay as they are. Where there is bias the gap is learned from as many rows as were fitted:
     tested on as many new rows, corrected scores still fail in 10 to 26% of worlds at the 5% level (200 worlds each of 1,000 to
-    8,000 rows), with four times as many to fit on in 6 to 8%.
+    8,000 rows), with four times as many to fit on in 6 to 8%. Rows that share shocks (requests, jobs) tell less than as many
+    others: name their `clusters`.
 
     Parameters
     ----------
@@ -334,11 +336,20 @@ class OutcomeRecalibrator:
             setattr(self, name, value)
         return self
 
-    def fit(self, scores: Any, groups: Any, outcomes: Any) -> OutcomeRecalibrator:
-        """Learn a curve from score to outcome for every group."""
+    def fit(
+        self, scores: Any, groups: Any, outcomes: Any, *, weights: Any = None, clusters: Any = None
+    ) -> OutcomeRecalibrator:
+        """Learn a curve from score to outcome for every group.
+
+        Parameters
+        ----------
+        weights : the weight of each row: regressions and means are weighted, bins are not.
+        clusters : what rows share (the request, the job): how much is noise is then judged by whole clusters.
+        """
         if not is_whole(self.bins, 1):
             raise EvenhandError(f"bins={self.bins!r} is not a number of bins. Pass a whole number such as 10.")
         s, y, labels = _numbers("scores", scores), _numbers("outcomes", outcomes), _labels(groups)
+        w, c = _weights(weights, len(s)), _clusters(clusters, len(s))
         _same_length(s, y, labels)
         if problems := [p for name, x in (("scores", s), ("outcomes", y)) for p in off_scale(name, x.min(), x.max())]:
             raise all_problems(problems)
@@ -351,7 +362,7 @@ class OutcomeRecalibrator:
                 f"reference={self.reference!r} is not among the groups. Groups: {listing(self.groups_)}."
             )
         home = int(counts.argmax()) if self.reference is None else self.groups_.index(str(self.reference))
-        m = _tally(s, y, codes, self.bins, len(names))
+        m = _tally(s, y, codes, self.bins, len(names), w, c)
         knots, curves, alike = _curves(m, home)
         self.knots_, self.rows_ = knots.tolist(), counts.tolist()
         self.curves_ = {name: curves[:, g].tolist() for g, name in enumerate(self.groups_)}
@@ -374,23 +385,28 @@ class OutcomeRecalibrator:
             out[rows] = curve[at] + slope * (s[rows] - knots[at])
         return out
 
-    def fit_transform(self, scores: Any, groups: Any, outcomes: Any) -> Floats:
+    def fit_transform(
+        self, scores: Any, groups: Any, outcomes: Any, *, weights: Any = None, clusters: Any = None
+    ) -> Floats:
         """`fit`, then `transform` of the same scores."""
-        return self.fit(scores, groups, outcomes).transform(scores, groups)
+        return self.fit(scores, groups, outcomes, weights=weights, clusters=clusters).transform(scores, groups)
 
-    def evaluate(self, scores: Any, groups: Any, outcomes: Any) -> Gain:
+    def evaluate(self, scores: Any, groups: Any, outcomes: Any, *, weights: Any = None, clusters: Any = None) -> Gain:
         """Gaps, joint test and top outcomes before and after, on rows held back from `fit`."""
         new, s = self.transform(scores, groups), _numbers("scores", scores)
         y, labels = _numbers("outcomes", outcomes), _labels(groups)
         _same_length(s, y)
         codes = np.unique(labels, return_inverse=True)[1].reshape(-1)
         home = int(np.bincount(codes).argmax())
+        w, c = _weights(weights, len(s)), _clusters(clusters, len(s))
         results = []
         for score in (s, new):
-            tally = _tally(score, y, codes, self.bins, int(codes.max()) + 1)
-            tested, over_all = gaps(tally, home), pooled_gap.on(tally, reference=home)
+            tally = _tally(score, y, codes, self.bins, int(codes.max()) + 1, w, c)
+            tested = gaps(tally, home, "HC1" if c is None else "cluster")
+            over_all = pooled_gap.on(tally, reference=home)
             top = np.argsort(-score, kind="stable")[: max(1, round(0.1 * len(score)))]
-            results.append((float(np.nanmax(np.abs(over_all))), joint_test(tested).p, float(y[top].mean())))
+            best = float(np.average(y[top], weights=None if w is None else w[top]))
+            results.append((float(np.nanmax(np.abs(over_all))), joint_test(tested).p, best))
         (gap, p, best), (new_gap, new_p, new_best) = results
         return Gain(len(s), gap, new_gap, p, new_p, best, new_best)
 
@@ -466,6 +482,26 @@ def _numbers(name: str, values: Any) -> Floats:
     return array
 
 
+def _weights(weights: Any, rows: int) -> Floats | None:
+    if weights is None:
+        return None
+    w = _numbers("weights", weights)
+    _same_length(w, range(rows))
+    if not (w > 0).all():
+        raise EvenhandError("weights must be above zero. Leave out rows that weigh nothing.")
+    return w
+
+
+def _clusters(clusters: Any, rows: int) -> Ints | None:
+    if clusters is None:
+        return None
+    labels = listed(clusters)
+    _same_length(labels, range(rows))
+    if any(_is_missing(label) for label in labels):
+        raise EvenhandError("clusters has missing values. Fill them, or leave those rows out.")
+    return np.unique(np.array([str(label) for label in labels]), return_inverse=True)[1].reshape(-1)
+
+
 def _labels(groups: Any) -> Any:
     values = groups.tolist() if hasattr(groups, "tolist") else list(groups)
     return np.array([UNKNOWN if _is_missing(g) else str(g) for g in values])
@@ -481,33 +517,54 @@ def _same_length(*columns: Sequence[Any] | Floats) -> None:
         raise EvenhandError(f"The columns differ in length: {[len(c) for c in columns]}. Pass one entry per candidate.")
 
 
-def _tally(s: Floats, y: Floats, codes: Ints, bins: int, groups: int) -> Moments:
+def _tally(
+    s: Floats, y: Floats, codes: Ints, bins: int, groups: int, weights: Floats | None, clusters: Ints | None
+) -> Moments:
     ranks = np.clip([-(-d * len(s) // bins) - 1 for d in range(1, bins)], 0, None).astype(np.int64)
     ordered = np.sort(s)
     inner = np.unique(ordered[ranks])
     inner = inner[inner < ordered[-1]]
-    return Moments.from_arrays(s, y, np.searchsorted(inner, s), codes, shape=(len(inner) + 1, groups))
+    shape, bin_of = (len(inner) + 1, groups), np.searchsorted(inner, s)
+    return Moments.from_arrays(s, y, bin_of, codes, shape=shape, cluster=clusters, weight=weights)
 
 
 def _curves(m: Moments, home: int) -> tuple[Floats, Floats, Floats]:
     """Knots, the curve of every group at them, and the curve of all groups together."""
-    rows, knots, groups = m.rows.sum(-1), m.origin, m.rows.shape[1]
-    fitted, tested = lines(m), gaps(m, home, "classical")  # in thin cells robust errors are far too small
+    rows, mass, knots, groups = m.rows.sum(-1), m.mass, m.origin, m.rows.shape[1]
+    fitted = lines(m)
+    tested = gaps(
+        m, home, "classical" if m.clusters is None else "cluster"
+    )  # robust errors of thin cells are too small
+    # Kish's design effect: rows of unequal weight tell as much as fewer of one weight.
+    unequal = np.sqrt(rows * m.squared[..., 0, 0].sum(-1) / mass.sum(-1) ** 2)
+    noise = tested.error * (unequal[:, None] if m.clusters is None else 1.0)
     # A gap is the same along the score, and then rises or falls with it, before it is anything else.
     design = np.vander(_scaled(knots), 2 if len(knots) > 2 else 1, increasing=True)
-    each = [_shrink_noise(knots, tested.estimate[:, g], tested.error[:, g], design) for g in range(groups)]
+    each = [_shrink_noise(knots, tested.estimate[:, g], noise[:, g], design) for g in range(groups)]
     gap = np.stack(each, axis=-1)
     levels = np.where(np.isfinite(fitted.level), fitted.level, 0.0)
-    common = (m.rows * (levels - gap)).sum(-1) / np.maximum(rows, 1)  # every row tells of the shape, whatever its group
-    residual = m.measured_from(levels, fitted.slope[:, None]).sums[..., 0, 2].sum(-1)
-    left = rows - fitted.parameters
-    error = np.sqrt(np.divide(np.maximum(residual, 0.0), left * rows, out=np.zeros_like(rows), where=left > 0))
+    common = (mass * (levels - gap)).sum(-1) / mass.sum(-1)  # every row tells of the shape, whatever its group
     base = _shrink_noise(
-        knots, common, error, np.vander(_scaled(knots), min(3, (len(knots) - 1) // 2) + 1), shrunk=False
+        knots,
+        common,
+        _level_errors(m, fitted) * unequal,
+        np.vander(_scaled(knots), min(3, (len(knots) - 1) // 2) + 1),
+        shrunk=False,
     )
-    curves = np.stack([_rising(base + gap[:, g], m.rows[:, g]) for g in range(groups)], axis=-1)
-    alike = np.nansum(m.rows * np.nan_to_num(m.mean_outcome), axis=-1) / np.maximum(rows, 1)
-    return knots, curves, _rising(alike, rows)
+    curves = np.stack([_rising(base + gap[:, g], mass[:, g]) for g in range(groups)], axis=-1)
+    alike = np.nansum(mass * np.nan_to_num(m.mean_outcome), axis=-1) / mass.sum(-1)
+    return knots, curves, _rising(alike, mass.sum(-1))
+
+
+def _level_errors(m: Moments, fitted: Lines) -> Floats:
+    """Standard error of the mean outcome of each bin around its lines; rows are taken as independent."""
+    rows, mean = m.rows.sum(-1), m.mass.sum(-1) / m.rows.sum(-1)
+    levels = np.where(np.isfinite(fitted.level), fitted.level, 0.0)
+    residual = m.measured_from(levels, fitted.slope[:, None]).sums[..., 0, 2].sum(-1) / mean
+    left = rows - fitted.parameters
+    return np.asarray(
+        np.sqrt(np.divide(np.maximum(residual, 0.0), left * rows, out=np.zeros_like(rows), where=left > 0))
+    )
 
 
 def _scaled(knots: Floats) -> Floats:
