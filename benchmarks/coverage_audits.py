@@ -124,6 +124,63 @@ def ordered(requests: int) -> Design:
     return Design(f"pairwise, {requests} requests", ask)
 
 
+CLUSTERED: dict[str, Callable[..., Any]] = {
+    "exposure": lambda run, **call: eh.exposure(
+        run, groups="group", protected="f", chance=False, metrics=["awrf", "log_dp", "eed"], **call
+    ),
+    "prefix": lambda run, **call: eh.prefix(
+        run, group="group", protected="f", chance=None, metrics=["ndd", "ndkl"], **call
+    ),
+    "pairwise": lambda run, **call: eh.pairwise(
+        run, groups="group", relevance="relevance", protected="f", metrics=["intra_acc", "inter_acc"], **call
+    ),
+}
+
+
+def tastes(rng: Rng, sizes: np.ndarray, spread: float, items: int = 12) -> pl.DataFrame:
+    """Rankings of users with so many requests each, who like group f more or less, in all of their requests."""
+    user = np.repeat(np.arange(len(sizes)), sizes)
+    liking = spread * rng.normal(size=(len(sizes), 1))[user] - 0.5
+    is_f = np.arange(items) < items // 3
+    relevance = (rng.random((len(user), items)) < 0.4).astype(int)
+    order = np.argsort(-(liking * is_f + relevance + rng.gumbel(size=(len(user), items))), axis=1)
+    rank = np.tile(np.arange(1, items + 1), len(user))
+    return pl.DataFrame(
+        {
+            "request": np.repeat(np.arange(len(user)), items),
+            "user": np.repeat(user, items),
+            "item": order.ravel(),
+            "rank": rank,
+            "score": -rank.astype(float),
+            "group": np.where(is_f, "f", "m")[order].ravel(),
+            "relevance": np.take_along_axis(relevance, order, axis=1).ravel(),
+        }
+    )
+
+
+def clustered(audit: str, users: int, *, cluster: bool = True) -> Design:
+    """Five requests of each user, who has one taste."""
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        run = tastes(rng, np.full(users, 5), spread=1.0)
+        call = {"cluster": "user"} if cluster else {}
+        return CLUSTERED[audit](run, interval=interval, rng=int(rng.integers(1 << 30)), **call)
+
+    words = "" if cluster else ", as if independent"
+    return Design(f"{audit}, {users} users of 5 requests{words}", ask, promised=0.92 if users >= 20 and cluster else 0.0)
+
+
+def unequal_clusters(audit: str, users: int) -> Design:
+    """Users of one to forty requests, most of them few."""
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        sizes = np.minimum(1 + (rng.pareto(1.5, users) * 2).astype(int), 40)
+        run = tastes(rng, sizes, spread=0.7)
+        return CLUSTERED[audit](run, interval=interval, cluster="user", rng=int(rng.integers(1 << 30)))
+
+    return Design(f"{audit}, {users} users of 1 to 40 requests", ask)
+
+
 def shown(users: int) -> Design:
     """A shared catalogue: what as many other users would be shown."""
     return Design(f"recommender, {users} users", _shown(users, None))
@@ -261,6 +318,8 @@ DESIGNS = (
     split(500), viewed(30), viewed(60), viewed(120), both_drawn(30, 60), both_drawn(60, 200), outcomes(300),
     twice(25, (1.8, 1.8)), twice(50, (1.8, 1.8)), twice(300, (1.8, 1.8)), twice(50, (0.7, 0.7)), twice(50, (0.8, 1.2)),
     twice(300, (0.8, 1.2)), twice(300, (1.4, 1.8)),
+    *(clustered(audit, users) for audit in CLUSTERED for users in (8, 20, 60)),
+    *(clustered(audit, 60, cluster=False) for audit in CLUSTERED),
 )  # fmt: skip
 
 
@@ -345,6 +404,7 @@ def streams(units: int) -> Design:
 
 DESIGNS_APART = (
     skewed(25), skewed(80), catalogue(50), catalogue(150), lookers(40), lookers(80), unlike(80), streams(80),
+    *(unequal_clusters(audit, 40) for audit in CLUSTERED),
 )  # fmt: skip
 """Designs that were first looked at after the rules were set."""
 

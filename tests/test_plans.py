@@ -66,6 +66,8 @@ def data(tmp_path_factory):
         worth=pl.when(pl.col("rank") == 3).then(None).otherwise("worth"),
     ).write_csv(folder / "gaps.csv")
     ranked.select("item", group="side").unique().sort("item").write_csv(folder / "sides.csv")
+    listed = ranked.select("item", group="side").unique().sort("item").with_row_index("place")
+    pl.concat([listed, listed.head(3).with_columns(place=pl.col("place") + 50)]).write_csv(folder / "listed.csv")
     ranked.select("request", "item", relevance="grade").write_csv(folder / "judged.csv")
     made = ranked.select("item").unique(maintain_order=True).with_row_index("n")
     made = made.with_columns(by=pl.concat_str(pl.lit("p"), pl.col("n") % 4), f=pl.col("n") % 3, m=pl.lit(1))
@@ -124,6 +126,7 @@ CALLS = {
         {"table": "ranked.csv", "group": "era", "request": "query", "rank": "position", "system": "system", "cluster": "user", "chance": None, "metrics": ["ndjs@5"]},
         {"table": "gaps.csv", "group": "side", "protected": "f", "rank": None, "score": "score", "nan_policy": "omit", "interval": None},
         {"table": "ranked.csv", "group": "sides.csv", "protected": ["f"], "unknown": "group", "interval": "normal"},
+        {"table": "listed.csv", "group": "group", "request": None, "rank": None, "score": "place", "duplicates": "first"},
         {"table": "ranked.csv", "group": "rollup(counted.csv, group=kinds, split='|')", "chance": None, "interval": None},
         {"table": "ranked.csv", "group": "side", "protected": "f", "metrics": ["ndd(target=0.5)", "ndd(reference='list')@3", "ndjs(target={'f': 0.5, 'm': 0.5})@3"], "interval": None},
     ],

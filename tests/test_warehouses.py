@@ -100,6 +100,7 @@ CALLS = {
         lambda t: eh.prefix(t["ranked"], group="side", protected="f", cluster="user", interval="percentile(29)", chance="permutation(29)", rng=1),
     ],
     "exposure": [
+        lambda t: eh.exposure(t["ranked"], groups="side", protected="f", request=None, rank=None, score="score", by="user", duplicates="first", interval=None, rng=1),
         lambda t: eh.exposure(t["ranked"], groups="side", protected="f", cluster="user", interval="percentile(29)", rng=1),
         lambda t: eh.exposure(t["ranked"], groups=t["sides"], relevance=t["judged"], protected="f", interval="percentile(29)", rng=1),
         lambda t: eh.exposure(t["ranked"], groups="side", relevance="good", attention="cascade(stop=0.4)", metrics="eel", interval=None, rng=1),

@@ -33,8 +33,9 @@ from evenhand.report.words.text import rounded_percent
 from evenhand.sources.judgments import Judgments, MissingRelevance, carried, open_judgments
 from evenhand.sources.labels import LabelColumns, columns_in, open_labels
 from evenhand.sources.labels import Labels as OpenedLabels
+from evenhand.sources.rankings import Duplicates, as_table, open_scores, ranking_table, system_of
 from evenhand.sources.rankings import Rankings as ScoredRankings
-from evenhand.sources.rankings import as_table, open_scores, ranking_table, system_of
+from evenhand.sources.roles import with_request
 from evenhand.streams import stream
 from evenhand.tallies.pairs import ComparedGroups, PairCounts, Pairs
 from evenhand.tallies.requests import Measured, measure_sums
@@ -62,7 +63,7 @@ def pairwise(
     relevance: TableOrColumn,
     protected: Labels,
     versus: Labels = None,
-    request: str = "request",
+    request: str | None = "request",
     item: str = "item",
     score: str | None = "score",
     rank: str | None = None,
@@ -73,6 +74,7 @@ def pairwise(
     metrics: Metrics = METRICS,
     unknown: Unknown = "drop",
     missing_relevance: MissingRelevance = "zero",
+    duplicates: Duplicates = "raise",
     negatives: Annotated[int, Between(1, np.inf)] | None = None,
     interval: str | None = "bootstrap(999)",
     level: Level = 0.95,
@@ -102,6 +104,7 @@ def pairwise(
         raise an error.
     missing_relevance : what to do with scored items without a judgment: relevance zero (a negative), leave them out,
         or raise an error.
+    duplicates : what to do with an item that a request scores twice: `"raise"` an error, or keep its best row (`"first"`).
     negatives : number of less relevant items to draw for each item, instead of counting every pair (the paper:
         10,000). Draws are independent between requests, so the interval includes their error.
     nan_policy : what to do with a missing score: `"raise"` an error, or leave the row out and count it (`"omit"`).
@@ -131,14 +134,16 @@ def pairwise(
         *columns_in(groups),
         *columns_in(relevance),
     ]
-    opened = ranking_table(as_table(scores, request=request, item=item), columns=columns).with_numbers(relevance)
+    table = ranking_table(as_table(scores, request=request, item=item), columns=columns, duplicates=duplicates)
+    opened, request = with_request(table.with_numbers(relevance), request)
     labels = open_labels(groups, opened, item=item, request=request)
     ranked, column = _order(rank, score, opened.names)
     view = open_scores(
         opened, request=request, item=item, score=column, by=names_of(by), cluster=cluster, nan_policy=nan_policy, ranked=ranked,
+        duplicates=duplicates,
         carry=labels.carry(opened) | carried(relevance, opened), system=system or system_of(scores, opened),
     )  # fmt: skip
-    judgments = open_judgments(relevance, opened, request=request, item=item, single=view.single)
+    judgments = open_judgments(relevance, opened, request=request, item=item, single=view.single and not view.dropped)
     return _result(call, specs, view, *_count(call, specs, view, labels, judgments), ordered_by=column)
 
 
@@ -186,7 +191,7 @@ def _result(
     reduced = [Reduced.from_measured(m, within, joined) for a in specs for m in measured(a, counts, average)]
     sampled = ", sampled negatives included" if call.arguments["negatives"] else ""
     facts = {"average": average, "ordered_by": ordered_by, **few.facts(), **interval_facts(call, sampled)}
-    words = {"unit": call.arguments["request"]}
+    words = {"unit": call.arguments["request"] or "ranking"}
     if counts.pairs.versus >= 0:
         words["versus"] = str(counts.pairs.groups[counts.pairs.versus])
     return call.result(

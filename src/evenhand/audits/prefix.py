@@ -38,8 +38,9 @@ from evenhand.metrics.prefix import lean_and_spread, looked_at, reading_of, reas
 from evenhand.metrics.template import Scores
 from evenhand.sources.labels import LabelColumns, columns_in, open_labels
 from evenhand.sources.labels import Labels as OpenedLabels
+from evenhand.sources.rankings import Duplicates, Ties, open_rankings, ranking_table, system_of
 from evenhand.sources.rankings import Rankings as RankingsView
-from evenhand.sources.rankings import Ties, open_rankings, ranking_table, system_of
+from evenhand.sources.roles import with_request
 from evenhand.streams import stream
 from evenhand.tallies.placement import Batch, LabelledRankings, Placement
 from evenhand.tallies.ragged import Ints
@@ -65,7 +66,7 @@ def prefix(
     *,
     group: TableOrColumns,
     protected: Labels = None,
-    request: str = "request",
+    request: str | None = "request",
     item: str = "item",
     rank: str | None = "rank",
     score: str | None = None,
@@ -73,6 +74,7 @@ def prefix(
     system: str | None = None,
     by: Columns = None,
     ties: Ties = "raise",
+    duplicates: Duplicates = "raise",
     unknown: Unknown = "drop",
     chance: str | None = "permutation(999)",
     metrics: Metrics | None = None,
@@ -92,7 +94,7 @@ def prefix(
         `groups` of `eh.exposure`. A missing label is unknown.
     protected : label of the protected group, for metrics that compare two groups; several labels form one group; None
         compares all labels.
-    request : column with the query or user id.
+    request : column with the query or user id; None if the whole table is one ranking.
     item : column with the item id; optional.
     rank : column with the rank, 1 is best.
     score : column with a score to order by instead of `rank`, highest first.
@@ -100,6 +102,8 @@ def prefix(
     system : column with the name of the system, if there are several.
     by : column(s) to slice by.
     ties : what to do with tied ranks: `"raise"` an error, or keep the order of the table (`"input_order"`).
+    duplicates : what to do with an item that a ranking lists twice: `"raise"` an error, or keep the first (`"first"`);
+        stated ranks stay, and the rank of the second is empty.
     unknown : what to do with items without a label: keep their rank but leave them out of shares (`"drop"`), make
         them a label (`"group"`), count them as `"unprotected"`, or `"raise"` an error.
     chance : random orders per composition of a list, for `p`; None leaves chance levels out.
@@ -136,16 +140,15 @@ def prefix(
     refuse_lacking(specs, has)
     refuse_one_sided(unknown, protected)
     log.info("checking the rankings")
-    opened = ranking_table(
-        table, columns=[request, item, rank, score, cluster, system, *names_of(by), *columns_in(group)]
-    )
+    columns = [request, item, rank, score, cluster, system, *names_of(by), *columns_in(group)]
+    opened, request = with_request(ranking_table(table, columns=columns, duplicates=duplicates), request)
     labels = open_labels(group, opened, request=request, item=item, role="group")
     if labels.soft:
         refuse_lacking(specs, has - {"labels"})
     view = open_rankings(
         opened, request=request, item=item if item in opened.schema else None, rank=None if score is not None else rank,
-        score=score, by=names_of(by), cluster=cluster, system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy,
-        carry=labels.carry(opened),
+        score=score, by=names_of(by), cluster=cluster, system=system or system_of(table, opened), ties=ties,
+        duplicates=duplicates, nan_policy=nan_policy, carry=labels.carry(opened),
     )  # fmt: skip
     group_name = group if isinstance(group, str) and group in opened.schema else "group"
     return _result(call, specs, draws, view, labels, group_name)
@@ -180,7 +183,7 @@ def _result(
     return call.result(
         rows_of([Reduced.from_measured(m, within) for m in measures], within, names, call, small), backend=view.backend,
         read=view.rows, dropped=view.dropped, slices=names, curves=_curves(placed, placement, ordered, names, call, small),
-        words={"unit": call.arguments["request"], "group": group_name}, facts=facts,
+        words={"unit": call.arguments["request"] or "ranking", "group": group_name}, facts=facts,
         counts=_counts(view, placed, measures, unknown), of=RankingResult,
         claims=list(_claims(ordered[0], placed, names, small)) if draws else (),
         each=per_request(measures, within, names, small), hold=lambda: request_sums(measures, within, small),

@@ -26,6 +26,7 @@ from evenhand.sources.rankings import (
     system_of,
 )
 from evenhand.sources.relation import Relation, Type, comparable
+from evenhand.sources.roles import with_request
 from evenhand.sources.sql import columns, count_where, double, quoted, select
 from evenhand.sources.trec_fair import fair_roles
 
@@ -202,14 +203,17 @@ class JudgedRankings:
 
 def open_judged_rankings(
     rankings: Any, *, groups: Any, relevance: Any, missing: MissingRelevance, by: Sequence[str], ties: Any, unranked: bool,
-    nan_policy: Any, **roles: Any,
+    nan_policy: Any, duplicates: Any, **roles: Any,
 ) -> JudgedRankings:  # fmt: skip
     """Open and check the three tables; with `unranked`, rows that have a score but no rank are kept for what they predict."""
     roles |= {role: column for role, column in fair_roles(rankings).items() if roles[role] is None}
     words = [relevance] if isinstance(relevance, str) else []
     named = [*by, *roles.values(), *words, *columns_in(groups)]
+    table = ranking_table(
+        as_table(rankings, request=roles["request"], item=roles["item"]), columns=named, duplicates=duplicates
+    )
+    table, roles["request"] = with_request(table, roles["request"])
     ids = {key: roles[key] for key in KEYS}
-    table = ranking_table(as_table(rankings, **ids), columns=named)
     table = table.with_numbers(*words, *(roles.get(role) for role in NUMBERS))
     if are_item_lists(relevance):
         relevance = judged_by(relevance, **ids)
@@ -221,7 +225,9 @@ def open_judged_rankings(
         has_no_rank = f"{table.number(roles['rank'])} IS NULL"
         absent = has_no_rank if int(table.facts({"n": count_where(has_no_rank)})["n"]) else ""
     where = f"NOT ({absent})" if absent else ""
-    view = open_rankings(table, by=by, ties=ties, nan_policy=nan_policy, carry=carry, where=where, **roles)
+    view = open_rankings(
+        table, by=by, ties=ties, duplicates=duplicates, nan_policy=nan_policy, carry=carry, where=where, **roles
+    )
     judgments = open_judgments(relevance, table, single=view.single and not absent and not view.dropped, **ids)
     if unranked:
         _refuse_negative(view, roles["score"])

@@ -26,7 +26,7 @@ from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, Type, comparable, is_number
-from evenhand.sources.roles import count_groups, may_repeat, role_problems
+from evenhand.sources.roles import WHOLE_TABLE, count_groups, may_repeat, role_problems, with_request
 from evenhand.sources.sql import INFINITY, count_where
 
 MissingRelevance = Literal["zero", "drop", "raise"]
@@ -97,7 +97,11 @@ def open_judgments(
             f"relevance={relevance!r} is neither a column of the rankings nor a file. {suggestion(relevance, table.names)}"
             f"Columns: {listing(table.names)}."
         )
+    if request == WHOLE_TABLE and isinstance(relevance, Mapping):
+        relevance = {"all": relevance}
     opened = _opened(relevance, table)
+    if request == WHOLE_TABLE:
+        opened, _ = with_request(opened, None)
     keys = {"request": request, "item": item}
     keys = {role: column if column in opened.names else role for role, column in keys.items()}
     judgments = _judged(opened, keys, "relevance", of="relevance")

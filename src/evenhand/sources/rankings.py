@@ -40,6 +40,10 @@ NUMBERS = ("rank", "score", "probability", "weight")
 """Roles that are played by numbers; the others are labels and ids."""
 
 Ties = Literal["raise", "input_order"]
+Duplicates = Literal["raise", "first"]
+
+REPEATED = "item is listed higher up in the same ranking"
+"""Why rows are left out under `duplicates="first"`."""
 
 MOST_EMPTY_RANKS = 1_000
 """Empty ranks that a ranking may have beyond as many as it has items: a rank further down is a mistake."""
@@ -104,7 +108,7 @@ class Rankings:
         return {"rankings": self.rankings, "rankings_with_empty_ranks": self.gaps, "tied_rows": self.ties}
 
 
-def ranking_table(rankings: Any, *, columns: Sequence[Any] | None = None) -> Relation:
+def ranking_table(rankings: Any, *, columns: Sequence[Any] | None = None, duplicates: Duplicates = "raise") -> Relation:
     """A relation from a table of rankings, TREC runs, or runs of the TREC Fair track."""
     from evenhand.sources.trec_fair import fair_paths, trec_fair_run
 
@@ -115,7 +119,7 @@ def ranking_table(rankings: Any, *, columns: Sequence[Any] | None = None) -> Rel
         return open_table(rankings, role="rankings", columns=named)
     from evenhand.sources.trec import trec_runs
 
-    opened = open_table(trec_runs(rankings), role="rankings")
+    opened = open_table(trec_runs(rankings, duplicates=duplicates), role="rankings")
     return replace(opened, origin=listing([rankings] if isinstance(rankings, (str, Path)) else rankings))
 
 
@@ -132,12 +136,12 @@ def system_of(rankings: Any, table: Relation) -> str | None:
     return "system" if several else None
 
 
-def as_table(rankings: Any, *, request: str = "request", item: str = "item") -> Any:
+def as_table(rankings: Any, *, request: str | None = "request", item: str = "item") -> Any:
     """Mappings and LensKit collections as frames; everything else as it is."""
     if isinstance(rankings, Mapping):
         return _from_mapping(rankings)
     if are_item_lists(rankings):
-        return _table_of_lists(rankings, request=request, item=item, role="rankings")
+        return _table_of_lists(rankings, request=request or "request", item=item, role="rankings")
     return rankings
 
 
@@ -210,7 +214,8 @@ def open_rankings(
     table: Relation, *, request: str = "request", item: str | None = "item", rank: str | None = "rank",
     score: str | None = None, by: Sequence[str] = (), system: str | None = None, sample: str | None = None,
     probability: str | None = None, weight: str | None = None, cluster: str | None = None, ties: Ties = "raise",
-    nan_policy: Literal["raise", "omit"] = "raise", carry: Mapping[str, str] | None = None, where: str = "",
+    duplicates: Duplicates = "raise", nan_policy: Literal["raise", "omit"] = "raise",
+    carry: Mapping[str, str] | None = None, where: str = "",
 ) -> Rankings:  # fmt: skip
     """Rankings whose roles and values were checked, all problems at once.
 
@@ -219,6 +224,7 @@ def open_rankings(
     rank, score : `rank` orders; where the table has no such column, `score` does.
     item : None where items are not looked at.
     cluster : what requests share (user, topic): every request is in one.
+    duplicates : `"first"` keeps the best row of an item that a ranking lists several times; stated ranks stay.
     carry : SQL over the table of further columns to keep, by their name in the result.
     where : SQL condition over the table that rows must meet to be looked at.
     """
@@ -229,6 +235,8 @@ def open_rankings(
     named = {"system": system, "request": request, "sample": sample, "item": item, "cluster": cluster}
     numbers = {"rank": rank, "score": score, "probability": probability, "weight": weight}
     checked = _Checked.from_table(table, "rankings", by, named | numbers, nan_policy, carry, where)
+    if duplicates == "first":
+        checked = checked.without_repeats()
     facts = _check_rankings(checked, ties)
     tied = _ties_of_run(table, checked.roles)
     if facts["tied"]:
@@ -247,8 +255,8 @@ def open_rankings(
 
 def open_scores(
     table: Relation, *, request: str, item: str, score: str, by: Sequence[str] = (), system: str | None = None,
-    cluster: str | None = None, ranked: bool = False, nan_policy: Literal["raise", "omit"] = "raise",
-    carry: Mapping[str, str] | None = None,
+    cluster: str | None = None, ranked: bool = False, duplicates: Duplicates = "raise",
+    nan_policy: Literal["raise", "omit"] = "raise", carry: Mapping[str, str] | None = None,
 ) -> Rankings:  # fmt: skip
     """Checked scores of a model: one row per request and item; ties are allowed.
 
@@ -257,12 +265,14 @@ def open_scores(
     order = "rank" if ranked else "score"
     named = {"system": system, "request": request, "item": item, "cluster": cluster, order: score}
     checked = _Checked.from_table(table, "scores", by, named, nan_policy, carry)
+    if duplicates == "first":
+        checked = checked.without_repeats()
     pairs = (*checked.keys, "item")
     count, first = _repeated(checked, "item") if may_repeat(table.engine, checked.query, pairs) else (0, {})
     if count:
         raise EvenhandError(
             f"{count:,} items are scored twice for the same request (first: request {first['request']!r}, item "
-            f"{first['item']!r}). Keep one row for each, or name what tells them apart with by= or system=."
+            f"{first['item']!r}). Keep one row for each, pass duplicates='first', or name what tells them apart with by= or system=."
         )
     query = checked.query
     if ranked:
@@ -333,6 +343,24 @@ class _Checked:
     def query(self) -> str:
         return self.select({})
 
+    def without_repeats(self) -> _Checked:
+        """The rows without those of items that stand higher up in the same ranking."""
+        if "item" not in self.roles or not may_repeat(self.table.engine, self.query, (*self.keys, "item")):
+            return self
+        best = self.chosen[self.order] + ("" if self.order == "place" else " DESC")
+        names = (*self.keys, "item")
+        others = [
+            sql for name, sql in self.chosen.items() if name not in (*names, self.order)
+        ]  # so that no row order counts
+        pairs = ", ".join(self.chosen[name] for name in names)
+        number = f"ROW_NUMBER() OVER (PARTITION BY {pairs} ORDER BY {', '.join([best, *others])})"
+        numbered = f"SELECT *, {number} AS evenhand_copy FROM {self.table.name}{self.where}"
+        rows = f"(SELECT * FROM ({numbered}) AS numbered WHERE evenhand_copy = 1) AS firsts"
+        checked = replace(self, table=replace(self.table, name=rows))
+        kept_rows = int(checked.table.facts({"n": "COUNT(*)"})["n"])
+        repeats = self.rows - sum(self.dropped.values()) - kept_rows
+        return replace(checked, dropped={**self.dropped, REPEATED: repeats}) if repeats else self
+
     def select(self, replaced: Mapping[str, str]) -> str:
         """A SELECT of our columns, some of them replaced or added, and of what is carried along."""
         return self.table.select({**self.chosen, **replaced}) + self.where
@@ -354,6 +382,8 @@ def _refuse_bad_roles(table: Relation, roles: Mapping[str, tuple[str, str]]) -> 
     problems = role_problems(table, list(roles.values()), NUMBERS)
     if "place" in roles and roles["place"][1] not in table.names:
         problems.append("To order by score instead, pass score= with its column.")
+    if "request" in roles and roles["request"][1] not in table.names:
+        problems.append("If the whole table is one ranking, pass request=None.")
     if "place" not in roles and "score" not in roles:
         problems.append("Neither rank nor score orders the rankings. Name the column of one of them.")
     problems += slice_problems([column for role, column in roles.values() if role == "by"], {"system"})
@@ -445,7 +475,7 @@ def _bad_rankings(checked: _Checked, facts: Mapping[str, int], ties: Ties) -> li
     if facts["twice"]:
         problems.append(
             f"{facts['twice']:,} of {rankings} list an item twice {first('item')}. "
-            "Keep one row per item, or name what tells the lists apart with by= or system=."
+            "Keep one row per item, pass duplicates='first', or name what tells the lists apart with by= or system=."
         )
     if facts["tied"] and ties == "raise":
         problems.append(

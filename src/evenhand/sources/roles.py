@@ -19,6 +19,17 @@ RESERVED = frozenset(
 """Columns of every result; a slice column of that name would hide them."""
 
 
+WHOLE_TABLE = "(whole table)"
+"""The column that stands for the request where nobody named one: it holds the same in every row."""
+
+
+def with_request(table: Relation, request: str | None) -> tuple[Relation, str]:
+    """The table and its column of requests; without one, all rows (of a slice and system) are of one request."""
+    if request is not None:
+        return table, request
+    return table.with_column(WHOLE_TABLE, "CAST('all' AS VARCHAR)", nw.String()), WHOLE_TABLE
+
+
 def missing_columns(table: Relation, roles: Sequence[tuple[str, Any]], of: str = "the table") -> list[str]:
     """One problem per role whose column a table does not have; `of` is what the caller knows the table as."""
     names = table.names

@@ -11,6 +11,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 
@@ -23,38 +24,41 @@ RUN = r"^\s*(?<request>\S+)\s+(?<iteration>\S+)\s+(?<item>\S+)\s+(?<rank>\S+)\s+
 JUDGED = r"^\s*(?<request>\S+)\s+(?<iteration>\S+)\s+(?<item>\S+)\s+(?<value>\S+)\s*$"
 
 
-def trec_run(path: str | Path) -> pl.DataFrame:
+def trec_run(path: str | Path, *, duplicates: Literal["raise", "first"] = "raise") -> pl.DataFrame:
     """One TREC run as a Polars frame: request, item, rank, score, system, tied (and sample).
 
     Lines are `request Q0 item rank score tag`, also gzipped; a tag may hold spaces. The stated ranks hold where they are
     unique within a request and scores never rise along them; otherwise items are ranked by score, highest first, then by
     item id, highest first, as trec_eval does. `tied` marks rows that shared their score. The second field is whatever a
     system wrote; only where items repeat within a request and it tells the repeats apart (expeval's runs of stochastic
-    rankers) it is the `sample`.
+    rankers) it is the `sample`. Other repeats are refused, or kept for an audit with `duplicates="first"`.
     """
     lines = _fields(path, RUN, "a run has six: request Q0 item rank score tag")
     run = lines.with_columns(
         pl.col("score").cast(pl.Float64, strict=False), pl.col("rank").cast(pl.Float64, strict=False).alias("stated")
     )
     _refuse_lines(path, run, ~pl.col("score").is_finite().fill_null(False), "the score is not a number")
-    keys, run = _keyed(path, run)
+    keys, run = _keyed(path, run, duplicates)
     system = pl.when(pl.col("system").str.len_chars() > 0).then(pl.col("system")).otherwise(pl.lit(Path(path).name))
     run = run.with_columns(system, pl.struct(*keys).rank("dense").alias("order"))
     ranked = _ranked(path, run).with_columns((pl.len().over("order", "score") > 1).alias("tied"))
     return ranked.select(*keys, "item", "rank", "score", "system", "tied")
 
 
-def _keyed(path: str | Path, run: pl.DataFrame) -> tuple[list[str], pl.DataFrame]:
+def _keyed(path: str | Path, run: pl.DataFrame, on_repeat: str) -> tuple[list[str], pl.DataFrame]:
     """Key columns of a ranking: the request, and the second field if items repeat."""
     repeated = run.filter(pl.struct("request", "item").is_duplicated())
     if not repeated.height:
         return ["request"], run.drop("iteration")
     duplicates = repeated.filter(pl.struct("request", "item", "iteration").is_duplicated())
+    if duplicates.height and on_repeat == "first":
+        is_sampled = len(repeated.unique(["request", "item", "iteration"])) > len(repeated.unique(["request", "item"]))
+        return (["request", "sample"], run.rename({"iteration": "sample"})) if is_sampled else (["request"], run)
     if duplicates.height:
         first = duplicates.row(0, named=True)
         raise EvenhandError(
             f"{str(path)!r} lists an item twice in {duplicates.select('request').n_unique():,} requests (first: request "
-            f"{first['request']!r}, item {first['item']!r}). Keep one line per request and item."
+            f"{first['request']!r}, item {first['item']!r}). Keep one line per request and item, or pass duplicates='first'."
         )
     return ["request", "sample"], run.rename({"iteration": "sample"})
 
@@ -83,7 +87,9 @@ def _ranked(path: str | Path, run: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([stated_ranks, scored]).sort("order", "rank")
 
 
-def trec_runs(pattern: str | Path | Sequence[str | Path]) -> pl.DataFrame:
+def trec_runs(
+    pattern: str | Path | Sequence[str | Path], *, duplicates: Literal["raise", "first"] = "raise"
+) -> pl.DataFrame:
     """Several TREC runs (a glob, or paths) as one frame.
 
     `system` is the file name without the parts between dots that all files share.
@@ -98,7 +104,7 @@ def trec_runs(pattern: str | Path | Sequence[str | Path]) -> pl.DataFrame:
             raise EvenhandError(f"{name!r} matches no file. {nearby(name)}Pass the path or pattern of TREC runs.")
         paths += matches
     paths = sorted(set(paths))
-    frames = [trec_run(path) for path in paths]
+    frames = [trec_run(path, duplicates=duplicates) for path in paths]
     if len(paths) > 1:
         named = zip(frames, _short_names(paths), strict=True)
         frames = [f.with_columns(pl.lit(name).alias("system")) for f, name in named]

@@ -46,7 +46,7 @@ from evenhand.intervals.requests import MANY, Reduced, blocks
 from evenhand.labels import Unknown, all_but, match
 from evenhand.sources.judged_rankings import JudgedRankings, open_judged_rankings
 from evenhand.sources.judgments import MissingRelevance
-from evenhand.sources.rankings import Ties
+from evenhand.sources.rankings import Duplicates, Ties
 from evenhand.sources.rollup import rollup
 from evenhand.streams import stream
 from evenhand.tallies.exposure import Amortised, Exposure, side_codes, target_shares
@@ -108,7 +108,7 @@ def exposure(
     target: Target = "population",
     unknown: Unknown = "drop",
     missing_relevance: MissingRelevance = "zero",
-    request: str = "request",
+    request: str | None = "request",
     item: str = "item",
     rank: str | None = "rank",
     score: str | None = None,
@@ -118,6 +118,7 @@ def exposure(
     cluster: str | None = None,
     system: str | None = None,
     ties: Ties = "raise",
+    duplicates: Duplicates = "raise",
     by: Columns = None,
     metrics: Metrics | None = None,
     interval: str | None = "bootstrap(999)",
@@ -154,7 +155,7 @@ def exposure(
         ("drop"), or raise an error.
     sample : column with the id of the draw, if rankings are drawn from a stochastic policy.
     probability : column with the probability of each draw (default: equal).
-    request : column with the query or user id.
+    request : column with the query or user id; None if the whole table is one ranking.
     item : column with the item id.
     weight : column with the weight of each request (default: equal).
     cluster : column with what requests share (user, session, topic); intervals and tests then move whole clusters.
@@ -164,6 +165,8 @@ def exposure(
     system : column with the name of the system, if there are several.
     by : column(s) to slice by.
     ties : what to do with tied ranks: `"raise"` an error, or keep the order of the table (`"input_order"`).
+    duplicates : what to do with an item that a ranking lists twice: `"raise"` an error, or keep the first (`"first"`);
+        stated ranks stay, and the rank of the second is empty.
     min_units : merge groups with fewer ranked items, and suppress slices with fewer requests or fewer items of a
         group.
     nan_policy : what to do with a missing score: `"raise"` an error, or count it as zero (`"omit"`).
@@ -181,7 +184,7 @@ def exposure(
     specs, has = _metrics_of(call.arguments)
     log.info("checking the rankings")
     tables = open_judged_rankings(
-        rankings, groups=groups, relevance=relevance, missing=missing_relevance, by=names_of(by), ties=ties,
+        rankings, groups=groups, relevance=relevance, missing=missing_relevance, by=names_of(by), ties=ties, duplicates=duplicates,
         unranked=any(a.needs(Amortised) for a in specs), nan_policy=nan_policy, request=request, item=item, rank=rank,
         score=score, sample=sample, probability=probability, weight=weight, cluster=cluster, system=system,
     )  # fmt: skip
@@ -349,7 +352,7 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
     facts["chance"] = {a.text: IN_RANDOM_ORDER for a in specs if chance and a.in_random_order}
     if _resamples_items(call):
         facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS
-    words = {"unit": call.arguments["request"], "amount": "exposure"}
+    words = {"unit": call.arguments["request"] or "ranking", "amount": "exposure"}
     if policy.versus:
         words["versus"] = ", ".join(str(policy.labels[i]) for i in policy.versus)
     lasting = replace(tallies, lists=None, crossed=None)  # enough for comparing systems
