@@ -295,3 +295,27 @@ def test_groups_beyond_what_memory_holds_are_refused_only_with_intervals():
     with pytest.raises(eh.EvenhandError, match="20,000 groups over 40,000 amounts"):
         eh.decompose(table, **call)
     assert len(eh.decompose(table, **call, interval=None).only("share").findings) == n // 2
+
+
+@pytest.mark.parametrize("groups", [2, 5])
+def test_the_gini_between_groups_that_are_alike_holds_zero_and_overlap_what_noise_took_from_it(groups):
+    rng = np.random.default_rng(12)
+    held, overlaps = [], []
+    for seed in range(60):
+        table = pl.DataFrame({"u": range(60), "n": rng.lognormal(0, 1, 60), "g": rng.integers(0, groups, 60)})
+        call = {"unit": "u", "amount": "n", "group": "g", "population": None, "interval": "bootstrap(199)", "rng": seed}
+        found = {r["metric"]: r for r in eh.decompose(table, metrics=["between", "overlap"], **call).findings.rows()}
+        held.append(found["between"]["low"] <= 0)
+        assert held[-1] == (found["between"]["p"] > 0.05) or abs(found["between"]["p"] - 0.05) < 0.002
+        overlap = math.erf(0.5) * (1 - 1 / groups)
+        overlaps.append(found["overlap"]["low"] <= overlap <= found["overlap"]["high"])
+    assert min(np.mean(held), np.mean(overlaps)) > 0.88  # two Monte Carlo errors below 0.95
+
+
+def test_groups_that_differ_by_far_keep_a_gini_between_them_above_zero():
+    rng = np.random.default_rng(3)
+    g = np.repeat([0, 1], 40)
+    table = pl.DataFrame({"u": range(80), "n": rng.lognormal(2.0 * g, 0.5), "g": g})
+    call = {"unit": "u", "amount": "n", "group": "g", "population": None, "rng": 1}
+    (between,) = eh.decompose(table, metrics="between", **call).findings.rows()
+    assert 0.8 * between["estimate"] < between["low"] < between["estimate"]

@@ -19,6 +19,7 @@ from evenhand.errors import EvenhandError, all_problems
 from evenhand.findings import Row, label, row
 from evenhand.intervals.kinds import Interval
 from evenhand.intervals.parts import WIDE, Ends, blank, drawn_ends, linearised_ends, permuted_partitions
+from evenhand.intervals.rules import ANYTHING
 from evenhand.intervals.spectra import WIDE as BINNED
 from evenhand.intervals.spectra import estimates
 from evenhand.intervals.tails import cautions
@@ -85,8 +86,9 @@ def decompose(
 
     Gini: total = within + between + overlap. Theil and generalised entropy: total = within + between. Atkinson:
     1 - total = (1 - within)(1 - between). `chance` is what the parts would be on average if groups were permuted over
-    units, `p` how often `between` would then be as large; both are drawn where there are intervals. Per group (column
-    `group`): its own `index`, its `share` of the total and its `population_share`.
+    units, `p` how often `between` would then be as large; both are drawn where there are intervals, unless groups are so many
+    (hundreds, or 500 million units) that groups times binned amounts exceed 262,144. Per group (column `group`): its own
+    `index`, its `share` of the total and its `population_share`.
 
     Parameters
     ----------
@@ -277,7 +279,9 @@ class Decomposed:
                 ends[part] = ends[part].in_proportion(
                     values[part], float(values["total"]), float(total.low), float(total.high)
                 )
-        chance, p = self._by_chance(tally, float(values["between"]), where)
+        chance, p, noise = self._by_chance(tally, float(values["between"]), where)
+        if self.how.kind == "bootstrap" and self.index == "gini":
+            ends |= _less_noise(values, ends, noise)
         rows = []
         for name in (m for m in WHOLE if m in metrics):
             code = tally.reason() or ("zero_over_zero" if np.isnan(values[name]) else "")
@@ -305,18 +309,19 @@ class Decomposed:
                 ))  # fmt: skip
         return rows
 
-    def _by_chance(self, tally: Partition, between: float, where: Label) -> tuple[dict[str, float], float]:
-        """Means of the parts with groups permuted over units, and how often `between` is then as large."""
+    def _by_chance(self, tally: Partition, between: float, where: Label) -> tuple[dict[str, float], float, float]:
+        """With groups permuted over units: means of the parts, p of `between`, and what it exceeds at 1 - level."""
         if self.how.kind == "none" or tally.reason() or len(tally) < 2 or math.isnan(between):
-            return {}, math.nan
+            return {}, math.nan, math.nan
         rng = stream(self.call.seed, "permuted", "inequality", *where)
         replicates = [parts(p, self.index, **self.ask.params) for p in permuted_partitions(tally, PERMUTATIONS, rng)]
         if not replicates:
-            return {}, math.nan
+            return {}, math.nan, math.nan
         drawn = {name: np.concatenate([getattr(r, name) for r in replicates]) for name in WHOLE[1:]}
         count = int((drawn["between"] >= between * (1 - 1e-9)).sum())
         means = {name: float(values.mean()) for name, values in drawn.items()}
-        return means, (1 + count) / (1 + PERMUTATIONS)
+        noise = float(np.quantile(drawn["between"], self.how.level, method="higher"))
+        return means, (1 + count) / (1 + PERMUTATIONS), noise
 
     @property
     def _direction(self) -> dict[str, Any]:
@@ -357,6 +362,8 @@ class Decomposed:
         moves["population_share"] = in_group.astype(np.float64)
         moves["share"] = (in_group - split.share[:, None]) * tally.values / mean
         spans = {n: SHARES if "share" in n else self.ask.span for n in chosen}
+        if self.index == "gini":  # near zero, where noise alone puts it, a logit scale has no end
+            spans["between"] = ANYTHING
         units = Spectrum(tally.values, tally.counts, tally.weights)
         return linearised_ends(units, {n: moves[n] for n in chosen}, chosen, spans, self.how.level)
 
@@ -373,6 +380,22 @@ def _claims(rows: Sequence[Row], by: Sequence[str], words: Mapping[str, str]) ->
             yield Candidate(r["p"], "differs", lead + text, lead + otherwise, "between", None, where)
 
 
+def _less_noise(values: Mapping[str, Any], ends: Mapping[str, Ends], noise: float) -> dict[str, Ends]:
+    """Ends of the parts that noise moves: the Gini index between groups is above zero where groups are alike.
+
+    Noise adds in squares. So the lower end of `between` is zero where a permutation test at this level does not tell groups
+    apart, and hardly moves where it does by far. What lies between groups by noise alone overlaps.
+    """
+    if math.isnan(noise):
+        return {}
+    between, high = float(values["between"]), ends["overlap"].high
+    low = np.asarray(math.sqrt(max(0.0, between**2 - noise**2)))
+    return {
+        "between": ends["between"].reaching(low, low),
+        "overlap": ends["overlap"].reaching(high, high + between - low),
+    }
+
+
 def _numbers(values: Any, ends: Ends, at: tuple[int, ...]) -> dict[str, Any]:
     low, high, undefined = (np.asarray(end)[at] for end in (ends.low, ends.high, ends.undefined_draws))
     return {
@@ -387,6 +410,7 @@ def _interval_words(how: Interval) -> str:
     least = ", never shorter than Student's t and, in proportion, than the total's" if how.kind == "bootstrap" else ""
     return (
         f"bootstrap over units, {how.draws:,} draws: {kind} for the total and each group's index, percentile for the parts "
-        f"and shares{least}; slices with over {BINNED:,} cells are drawn on amounts binned at a relative width of 2^-12, "
+        f"and shares{least}; the Gini index between groups reaches down to zero where permuted groups reach as far up; slices "
+        f"with over {BINNED:,} cells are drawn on amounts binned at a relative width of 2^-12, "
         f"those with over {WIDE:,} bins have normal intervals with the linearised error"
     )
