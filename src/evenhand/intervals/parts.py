@@ -89,7 +89,7 @@ def bootstrap_draws(
     size, cells = round(float(tally.counts.sum())), len(tally.counts)
     batches: dict[str, list[Floats]] = {}
     rngs = rng, rng.spawn(1)[0]
-    at_once = max(1, (1 << 20) // max(1, cells))  # 8 MiB
+    at_once = max(1, (1 << 17) // max(1, cells))  # 1 MiB for every array of draws: stays in cache
     for start in range(0, draws, at_once):
         many = min(at_once, draws - start)
         counts = draw_populations(rngs, size, tally.counts / tally.counts.sum(), many).astype(np.float64)
