@@ -167,7 +167,9 @@ def clustered(audit: str, users: int, *, cluster: bool = True) -> Design:
         return CLUSTERED[audit](run, interval=interval, rng=int(rng.integers(1 << 30)), **call)
 
     words = "" if cluster else ", as if independent"
-    return Design(f"{audit}, {users} users of 5 requests{words}", ask, promised=0.92 if users >= 20 and cluster else 0.0)
+    return Design(
+        f"{audit}, {users} users of 5 requests{words}", ask, promised=0.92 if users >= 20 and cluster else 0.0
+    )
 
 
 def unequal_clusters(audit: str, users: int) -> Design:

@@ -467,7 +467,7 @@ def test_only_and_check():
     assert result.only("gini").frame["metric"].to_list() == ["gini"]
     with pytest.raises(eh.EvenhandError, match="Did you mean 'gini'"):
         result.only("ginni")
-    assert result.check("gini <= 0.99", "top_share(p=0.01) < 50%").passed
+    assert result.check("gini <= 0.99", "top_share(p=0.1) < 90%").passed
     assert not result.check("gini <= 0.01").passed
 
 
@@ -586,3 +586,26 @@ def test_more_amount_columns_than_a_query_each_allows_are_refused_with_a_remedy(
     table = pl.DataFrame({"u": [1, 2, 3], **{name: [1, 2, 3] for name in names}})
     with pytest.raises(eh.EvenhandError, match=r"301 columns, more than 300\. Reshape the table to one row per unit"):
         eh.inequality(table, unit="u", amount=names, population=None, metrics="gini", rng=1)
+
+
+@pytest.mark.parametrize(
+    ("units", "tops"), [(49, ()), (60, (0.1,)), (100, (0.05, 0.1)), (499, (0.05, 0.1)), (500, (0.01, 0.1))]
+)
+def test_default_top_shares_have_five_units_in_the_largest_slice_and_the_plan_says_so(units, tops):
+    x = np.random.default_rng(3).gamma(1, 1, units)
+    table = pl.DataFrame({"author": range(units), "views": x, "market": ["a"] * (units - 20) + ["b"] * 20})
+    call = {"unit": "author", "amount": "views", "population": None, "rng": 1}
+    result = eh.inequality(table, **call)
+    metrics = ["gini", "atkinson(epsilon=0.5)", *(f"top_share(p={p})" for p in tops), "equal_share"]
+    assert result.frame["metric"].to_list() == metrics
+    plan = result.provenance["plan"]
+    assert plan.get("metrics") == (None if units == 500 else metrics)
+    assert ("metrics" in result.provenance) == (units < 500)
+    assert result.headline.startswith(
+        f"The top {tops[0]:.0%}" if tops else "The Gini index of views over authors is 0."
+    )
+    asked = eh.inequality(table, **call, metrics=["top_share(p=0.01)", "gini"], interval=None)
+    assert asked.frame["metric"].to_list() == ["top_share(p=0.01)", "gini"]
+    assert ("top 1%" in asked.headline) == (units == 500)
+    by = eh.inequality(table, **call, by="market")
+    assert "b" not in by.headline.split() or not tops

@@ -15,7 +15,7 @@ import evenhand as eh
 from evenhand.cards import parse_metric
 from evenhand.intervals.kinds import centred_ends, percentile_ends
 from evenhand.intervals.rules import reported_ends, t_quantile, tail_share
-from evenhand.intervals.tails import heavy_tails, likely_populations, tail_exponents, with_tail
+from evenhand.intervals.tails import heavy_tails, likely_populations
 from evenhand.tallies.spectrum import Spectra, Spectrum
 
 
@@ -147,34 +147,64 @@ def test_requests_and_items_resampled_hold_their_own_estimate():
         assert "other items" in found.provenance["interval_for"]
 
 
-def test_a_fitted_tail_goes_on_beyond_the_largest_amount_and_keeps_units():
+def test_a_tail_goes_on_beyond_the_largest_amount_and_keeps_units():
     x = np.random.default_rng(2).pareto(2, 400) + 1
-    s = Spectrum.from_arrays(x)
-    exponent, start = tail_exponents(s), np.sort(x)[-21]
-    tailed = with_tail(s, exponent)
-    assert float(tailed.units) == pytest.approx(400)
-    assert tailed.values.max() > x.max()
-    assert (np.diff(tailed.values) >= 0).all()
-    beyond = tailed.counts[tailed.values > 2 * start].sum()
-    assert beyond == pytest.approx(20 * 2**-exponent, rel=0.15)
-    for light in (np.arange(1.0, 5.0), 1000 + np.random.default_rng(1).random(400)):
-        assert likely_populations(Spectrum.from_arrays(light)).values.max(-1).tolist() == [light.max()] * 9
+    populations, chances = likely_populations(Spectrum.from_arrays(x))
+    assert chances.sum() == pytest.approx(1)
+    assert populations.units == pytest.approx(400)
+    assert (np.diff(populations.values) >= 0).all()
+    assert (populations.values[-3:].max(-1) > x.max()).all()
+    totals = populations.total
+    assert totals[0] < x.sum() < totals[-1]
+    assert (np.diff(totals) >= 0).all()  # lightest tail first
+
+
+def test_a_flat_top_and_few_units_are_as_they_are():
+    for x in (np.ones(40), np.append(np.zeros(300), np.ones(100)), np.arange(1.0, 5.0)):
+        s = Spectrum.from_arrays(x)
+        populations, chances = likely_populations(s)
+        assert np.array_equal(populations.total, np.full(len(chances), s.total))
+
+
+def test_light_tails_end_near_the_largest_amount():
+    x = np.random.default_rng(1).random(400)
+    assert likely_populations(Spectrum.from_arrays(x))[0].values.max() < 1.3 * x.max()
 
 
 def test_tails_are_as_uncertain_as_their_few_units_leave_them():
-    few, many = (likely_populations(Spectrum.from_arrays(pareto(n))).values.max(-1).tolist() for n in (30, 30_000))
-    assert sorted(few, reverse=True) == few  # from the heaviest tail to the lightest
-    assert few[0] / few[-1] > 20 * many[0] / many[-1]
-    assert len(few) == len(many) == 9
+    few, many = (likely_populations(Spectrum.from_arrays(pareto(n)))[0].total for n in (30, 30_000))
+    assert few[-1] / few[0] > 1.2 * many[-1] / many[0]
 
 
-def test_a_slice_is_drawn_from_the_same_tails_whatever_slices_stand_beside_it():
+def test_a_slice_has_the_same_tails_whatever_slices_stand_beside_it():
     slices = [Spectrum.from_arrays(pareto(n)) for n in (40, 38)]
     (_, stacked), *_ = Spectra.from_spectra(slices).batches(10_000)
-    one, both = likely_populations(slices[0]), likely_populations(stacked)
-    held, there = one.counts > 0, both.counts[0] > 0
-    assert np.array_equal(one.counts[held], both.counts[0][there])
-    assert np.array_equal(one.values[held], both.values[0][there])
+    (single, _), (both, _) = likely_populations(slices[0]), likely_populations(stacked)
+    filled, filled_too = single.counts > 0, both.counts[0] > 0
+    assert np.array_equal(single.counts[filled], both.counts[0][filled_too])
+    assert np.array_equal(single.values[filled], both.values[0][filled_too])
+
+
+@pytest.mark.parametrize("reached", [0, 1, 997, 998])
+@pytest.mark.parametrize("interval", ["bootstrap(99)", "normal", "percentile(99)"])
+def test_a_share_of_units_has_wilsons_interval_also_where_all_or_none_are_reached(reached, interval):
+    x = np.append(np.zeros(998 - reached), np.full(reached, 3.0))
+    r = units_of(x, metrics="reach", interval=interval).row(0, named=True)
+    z = 1.959964
+    middle, half = (
+        reached / 998 + z**2 / 1996,
+        z * math.sqrt(reached / 998 * (1 - reached / 998) / 998 + (z / 1996) ** 2),
+    )
+    ends = [(middle - half) / (1 + z**2 / 998), (middle + half) / (1 + z**2 / 998)]
+    assert [r["low"], r["high"]] == pytest.approx(ends, abs=1e-6)
+    assert r["high"] - r["low"] < 0.007
+
+
+def test_a_small_gini_of_draws_without_variation_has_a_short_interval():
+    for zeros in (1, 2, 3):
+        r = units_of(np.append(np.zeros(zeros), np.ones(998 - zeros)), metrics="gini").row(0, named=True)
+        assert r["estimate"] == pytest.approx(zeros / 998)
+        assert 0 < r["low"] < r["estimate"] < r["high"] < 0.011
 
 
 def test_the_tail_makes_intervals_of_heavy_tailed_amounts_wider_upwards():
@@ -216,7 +246,7 @@ def test_a_point_with_fewer_than_five_units_above_it_is_read_off_single_units():
 
 def test_the_end_of_a_point_within_the_last_unit_is_the_end_of_the_span():
     x = np.append(np.random.default_rng(1).gamma(2, 1, 49), 1_000.0)  # half of everything is half of the last one
-    r = units_of(x, metrics="equal_share").row(0, named=True)
+    r = units_of(x, metrics="equal_share", interval="percentile(199)").row(0, named=True)
     assert r["high"] == 1
     assert r["low"] < r["estimate"] < 1
     assert units_of(np.ones(8), metrics="equivalent_to_top")["note"][0].endswith("no_variation")

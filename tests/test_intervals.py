@@ -26,6 +26,7 @@ from evenhand.intervals.kinds import (
 from evenhand.intervals.requests import Reduced, metric_draws, picks, resampled
 from evenhand.intervals.spectra import MANY, estimates
 from evenhand.intervals.tails import tail_exponents, tail_units
+from evenhand.metrics.inequality import spread_of_mean
 from evenhand.streams import stream
 from evenhand.tallies.requests import Requests, measure_rankings
 from evenhand.tallies.spectrum import Spectra, Spectrum
@@ -261,10 +262,20 @@ def test_one_more_slice_or_metric_changes_no_other_number():
         np.testing.assert_array_equal(one.high, other.high)
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
-    first, again, other = (run([sample()], seed=s)[0] for s in (5, 5, 6))
-    assert (first.low[0], first.high[0]) == (again.low[0], again.high[0])
-    assert (first.low[0], first.high[0]) != (other.low[0], other.high[0])
+def test_draws_follow_the_seed_and_what_has_a_standard_error_needs_none():
+    drawn = [run([sample()], seed=s, interval="percentile(99)")[0] for s in (5, 5, 6)]
+    assert (drawn[0].low[0], drawn[0].high[0]) == (drawn[1].low[0], drawn[1].high[0])
+    assert (drawn[0].low[0], drawn[0].high[0]) != (drawn[2].low[0], drawn[2].high[0])
+    first, other = (run([sample()], seed=s)[0] for s in (5, 6))
+    assert (first.low[0], first.high[0]) == (other.low[0], other.high[0])
+
+
+def test_a_draw_without_spread_is_no_information():
+    draws, errors = np.array([[0.4, 0.5, 0.6, 0.9]]), np.array([[0.1, 0.1, 0.1, 0.0]])
+    estimate, error, centre = np.array([0.5]), np.array([0.1]), np.full((1, 4), 0.5)
+    low, high = studentised_ends(estimate, error, draws, errors, centre, 0.5, UNIT)
+    assert (low[0], high[0]) == studentised_ends(estimate, error, draws[:, :3], errors[:, :3], centre[:, :3], 0.5, UNIT)
+    assert 0 < low[0] < high[0] < 1
 
 
 def test_memory_bounded_batches_change_no_number(monkeypatch):
@@ -319,7 +330,7 @@ def test_many_amounts_are_drawn_in_few_cells_with_an_exact_estimate_and_the_same
     for a, found in zip(asked, run([s], asked=asked, interval="percentile(199)"), strict=True):
         assert found.estimate[0] == pytest.approx(float(a.on(s)), rel=1e-13)
         assert found.low[0] < found.estimate[0] < found.high[0]
-        error = float(module._standard_errors(a, s, a.on(s)))
+        error = float(spread_of_mean(s, a.linearised(s, a.on(s))))
         assert (found.high[0] - found.low[0]) / (2 * 1.96 * error) == pytest.approx(1, abs=0.3)
 
 
@@ -330,9 +341,8 @@ def test_fewer_cells_have_the_errors_of_all_of_them_and_the_same_tail():
         s = Spectrum.from_arrays(x)
         few = module._coarse(s)
         for a in asked:
-            assert module._standard_errors(a, few, a.on(few)) == pytest.approx(
-                module._standard_errors(a, s, a.on(s)), rel=1e-3
-            )
+            exact = spread_of_mean(s, a.linearised(s, a.on(s)))
+            assert spread_of_mean(few, a.linearised(few, a.on(few))) == pytest.approx(exact, rel=1e-3)
         assert tail_exponents(few) == pytest.approx(tail_exponents(s), rel=1e-2)
         edge = float(s.units - tail_units(s.units))
         assert few.values[np.searchsorted(np.cumsum(few.counts), edge)] == np.sort(x)[int(edge) - 1]

@@ -87,6 +87,7 @@ class Card:
     # False where the linearised error is too rough to divide a draw by (a point read off the steep end of a curve). The
     # bootstrap then takes percentiles, and an end within one unit of the end of the span is that end.
     studentised: bool = True
+    share_of_units: bool = False  # whether the value is a share of the units, whose interval is Wilson's
     # Whether the value reads single places in the order of units (a percentile), or hardly anything but its ends (a large
     # power), so that it reveals single units.
     local: bool | Callable[..., bool] = False

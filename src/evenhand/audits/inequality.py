@@ -22,7 +22,7 @@ from evenhand.intervals.spectra import MANY, MOST_CELLS, estimates
 from evenhand.intervals.tails import cautions
 from evenhand.labels import whole_labels
 from evenhand.metrics.random_lists import gini_of_dealt_rows
-from evenhand.metrics.shares import lorenz_curve
+from evenhand.metrics.shares import TOP_UNITS, lorenz_curve
 from evenhand.report.charts.lorenz_curves import corners, stops
 from evenhand.report.words.text import plural
 from evenhand.results import Result
@@ -49,12 +49,14 @@ ROWS_DEALT = 1 << 24
 """Rows that are dealt for the chance levels of all slices: a second's work."""
 
 METRICS = ("gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)", "equal_share")
+"""Metrics where none are named and 1% of the units are enough for a top share."""
 
 
 @audit(
     "inequality",
     question="How unevenly is it spread?",
     charts=("lorenz", "top", "lorenz_log", "lorenz_annotated", "bins", "intervals", "scatter"),
+    default=f"{', '.join(METRICS)}; no top share of fewer than 5 units",
     over="units",
     stands_for=OTHER_UNITS,
 )
@@ -69,7 +71,7 @@ def inequality(
     within: Columns = None,
     by: By = None,
     chance: Literal["auto", "events", "rows"] | None = "auto",
-    metrics: Metrics = METRICS,
+    metrics: Metrics | None = None,
     interval: str | None = "bootstrap(999)",
     level: Level = 0.95,
     rng: Seed = None,
@@ -98,7 +100,8 @@ def inequality(
         every unit of the amount (an impression) is one event, and each goes to one of the units at random. `"rows"`: every
         row of the table (a purchase) is one event and takes its amount along. `"auto"`: `"events"` where rows are
         counted, otherwise none, since a table does not tell whether 7 impressions are seven events.
-    metrics : metric strings, for example `"top_share(p=0.01)"`.
+    metrics : metric strings, for example `"top_share(p=0.01)"`. Where none are named and the top 1% of the largest slice
+        has fewer than 5 units, the top 5% or 10% is measured instead, below 50 units no top share.
     interval : `"bootstrap(999)"` (studentised if the metric has a standard error), `"percentile(999)"`, `"normal"` or
         None.
     min_units : suppress slices with fewer units that received anything, or with no more units than figures requested.
@@ -114,7 +117,8 @@ def inequality(
     >>> inequality(log, unit="author", amount="views", population=4, metrics="gini", interval=None).frame["estimate"][0]
     0.5961538461538461
     """
-    specs = parse_metrics(metrics, needing(Spectrum))
+    if metrics is not None:
+        parse_metrics(metrics, needing(Spectrum))  # before any row is read
     viewer, both = _viewer_column(within, unit)
     prepared = units_of(
         table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy,
@@ -122,9 +126,17 @@ def inequality(
     )  # fmt: skip
     read = prepared.log
     several = amount is not None and not isinstance(amount, str)
+    slices = [prepared.slices(column) for column in read.amounts]
+    facts: dict[str, Any] = {}
+    if metrics is None:
+        metrics = default_metrics(max((float(part.spectra.units.max(initial=0)) for part in slices), default=0.0))
+        if metrics != METRICS:
+            call = replace(call, arguments={**call.arguments, "metrics": list(metrics)})
+            facts["metrics"] = f"{', '.join(metrics)}: the top 1% of the largest slice has fewer than {TOP_UNITS} units"
+    specs = parse_metrics(metrics, needing(Spectrum))
     null = _null(chance, prepared, specs)
-    rows, curves, wide = _measure(prepared, specs, call, viewer, null, both=both, several=several)
-    facts = {
+    rows, curves, wide = _measure(prepared, slices, specs, call, viewer, null, both=both, several=several)
+    facts |= {
         "interval": _interval_words(call.interval, wide, viewer, both=both), "population": prepared.population_words,
         "missing_slice_labels": "shown as a slice of their own",
     }  # fmt: skip
@@ -147,8 +159,20 @@ def _null(chance: str | None, prepared: Units, specs: Sequence[MetricSpec]) -> N
     return chance if may_be_known else None  # type: ignore[return-value]
 
 
+def default_metrics(units: float) -> tuple[str, ...]:
+    """Metrics where none are named: each top share has `TOP_UNITS` units in a slice of so many.
+
+    >>> [m for m in default_metrics(200) if "top" in m], [m for m in default_metrics(20) if "top" in m]
+    (['top_share(p=0.05)', 'top_share(p=0.1)'], [])
+    """
+    large = [p for p in (0.01, 0.05, 0.1) if p * units >= TOP_UNITS]
+    tops = dict.fromkeys(large[:1] + large[-1:])
+    return ("gini", "atkinson(epsilon=0.5)", *(f"top_share(p={p})" for p in tops), "equal_share")
+
+
 def _measure(
     prepared: Units,
+    by_amount: Sequence[Slices],
     specs: Sequence[MetricSpec],
     call: Call,
     viewer: str | None,
@@ -165,9 +189,9 @@ def _measure(
     rows: list[Row] = []
     curves: list[tuple[dict[str, Any], Points]] = []
     wide = 0
-    for column in read.amounts:
+    for column, slices in zip(read.amounts, by_amount, strict=True):
         log.info("adding up %s", column.name or "rows")
-        slices, cells = prepared.slices(column), {"amount": column.name} if several else {}
+        cells = {"amount": column.name} if several else {}
         small = hidden(slices.spectra.receivers.tolist(), enough(call.min_units, specs), total_shown=False)
         seen = None
         if assignment is not None:
@@ -327,8 +351,8 @@ def _interval_words(how: Interval, wide: int, within: str | None, *, both: bool)
         words = f"leaving out one {within} (or bucket of them) at a time, Student's t, logit or log scale"
         return f"{words}; added in squares to {_interval_words(how, wide, None, both=False)}" if both else words
     words = {
-        "bootstrap": f"bootstrap over units, {how.draws:,} draws, studentised with the linearised error, logit or log scale, "
-        "the largest amounts from fitted tails, never shorter than Student's t",
+        "bootstrap": "over units: linearised error and likely tails of the largest amounts, logit or log scale, never shorter "
+        f"than Student's t; shares of units by Wilson; without a standard error {how.draws:,} bootstrap draws, percentile",
         "percentile": f"bootstrap over units, {how.draws:,} draws, percentile",
         "normal": "normal, with the linearised error, logit or log scale",
         "none": "none",

@@ -17,6 +17,8 @@ from evenhand.intervals.rules import ROUNDING, t_quantile, tail_share
 Kind = Literal["bootstrap", "percentile", "normal", "none"]
 KINDS = ("bootstrap", "percentile", "normal")
 DEFAULT_DRAWS = 999
+BISECTIONS = 24
+"""Halvings of a range until an end is known to a millionth of a standard error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,11 +209,53 @@ def studentised_ends(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         distance = scale.forward(draws) - scale.forward(centre)
         ratios = distance / (draw_errors * scale.slope(draws))
-        # No spread within a draw: it says nothing about scale, only on which side it fell.
-        side = np.where(draws > centre, np.inf, np.where(draws < centre, -np.inf, 0.0))
-        ratios = np.where(np.isnan(ratios) & ~np.isnan(draws), side, ratios)
-    t_low, t_high = percentile_ends(ratios, level)
+        ratios = np.where(np.isfinite(ratios), ratios, np.nan)  # a draw without spread says nothing about scale
+    t_low, t_high = (np.where(error > 0, t, 0.0) for t in percentile_ends(ratios, level))
     return _on_scale(estimate, error, -t_high, -t_low, span)
+
+
+def mixture_ends(
+    estimate: Floats,
+    error: Floats,
+    possible: Floats,
+    chances: Floats,
+    level: float,
+    span: tuple[float, float],
+    units: Any,
+) -> tuple[Floats, Floats]:
+    """Quantiles of a mixture of normals around `possible` values (last axis), all with this error, on the span's scale.
+
+    >>> values, chances = np.array([0.5, 0.6]), np.array([0.9, 0.1])
+    >>> low, high = mixture_ends(np.array(0.5), np.array(0.01), values, chances, 0.95, (0.0, 1.0), 10**6)
+    >>> low.round(2).tolist(), high.round(2).tolist()
+    (0.48, 0.61)
+    """
+    from scipy.special import ndtr
+
+    scale, tail = Scale.fitting(span), (1 - level) / 2
+    widened = t_quantile(level, units) / NormalDist().inv_cdf(1 - tail)
+    step = np.asarray(error * scale.slope(estimate) * widened)
+    at = scale.forward(possible)
+    ends = []
+    for share in (tail, 1 - tail):
+        low, high = at.min(-1) - 8 * step, at.max(-1) + 8 * step
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            is_below = ndtr((middle[..., None] - at) / step[..., None]) @ chances < share
+            low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+        ends.append(scale.inverse(high))
+    return ends[0], ends[1]
+
+
+def wilson_ends(share: Floats, units: Floats, level: float) -> tuple[Floats, Floats]:
+    """Wilson's score interval of a share of units, also where it is 0 or 1.
+
+    >>> [end.round(4).tolist() for end in wilson_ends(np.array([997 / 998, 1.0]), np.array([998, 100]), 0.95)]
+    [[0.9943, 0.963], [0.9998, 1.0]]
+    """
+    square = NormalDist().inv_cdf((1 + level) / 2) ** 2 / units
+    half = np.sqrt(square * (share * (1 - share) + square / 4))
+    return (share + square / 2 - half) / (1 + square), (share + square / 2 + half) / (1 + square)
 
 
 def _on_scale(

@@ -1,4 +1,4 @@
-"""Bootstrap over units, on their spectra: thousands of populations drawn from a few thousand cells."""
+"""Intervals over units, from their spectra: by standard errors and likely tails, otherwise by thousands of draws."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from evenhand.cards import Floats, MetricSpec
-from evenhand.intervals.kinds import Estimates, Interval, normal_ends, percentile_ends, studentised_ends
-from evenhand.intervals.tails import likely_populations, tail_units
+from evenhand.intervals.kinds import Estimates, Interval, mixture_ends, normal_ends, percentile_ends, wilson_ends
+from evenhand.intervals.tails import likely_populations, spread_given_tail, tail_units
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.streams import stream
 from evenhand.tallies.spectrum import Spectra, Spectrum
@@ -20,7 +20,7 @@ from evenhand.tallies.spectrum import Spectra, Spectrum
 log = logging.getLogger("evenhand")
 
 MOST_CELLS = 1 << 17
-"""Cells (slices x draws x amounts) measured at a time: few enough to stay in cache."""
+"""Cells (slices x populations x amounts) measured at a time: few enough to stay in cache."""
 
 WIDE, FINE = 20_000, 1 << 13
 """A spectrum with more distinct amounts is reduced to `FINE` parts before single amounts, or standard errors, are read off it."""
@@ -37,8 +37,8 @@ Ints = np.typing.NDArray[np.int64]
 Streams = tuple[np.random.Generator, np.random.Generator]
 """Random numbers of a slice: for cells, and for single units."""
 
-Target = tuple[MetricSpec, Estimates, Floats]
-"""A metric, its estimates that are being filled in, and its standard error in every slice."""
+Target = tuple[MetricSpec, Estimates]
+"""A metric, and its estimates that are being filled in."""
 
 
 def estimates(
@@ -50,31 +50,29 @@ def estimates(
 ) -> list[Estimates]:
     """Every metric on every slice, with its interval.
 
-    Each slice has its own random stream, shared by all metrics.
+    What has a standard error is not drawn: its interval follows from that and from the populations that the units may come
+    from. For all else populations are drawn; each slice has its own random stream, shared by all metrics.
     """
-    targets: list[Target] = [(a, Estimates.blank(len(spectra)), np.full(len(spectra), np.nan)) for a in specs]
-    needs_error = [interval.kind == "normal" or (interval.kind == "bootstrap" and a.card.studentised) for a in specs]
-    wide = spectra.wider(WIDE)
+    targets: list[Target] = [(a, Estimates.blank(len(spectra))) for a in specs]
     for chosen, batch in spectra.batches(MOST_CELLS):
-        for (a, out, error), reads_error in zip(targets, needs_error, strict=True):
+        for a, out in targets:
             out.estimate[chosen] = a.on(batch)
-            if reads_error and not wide.any():
-                error[chosen] = _standard_errors(a, batch, out.estimate[chosen])
-    results = [out for _, out, _ in targets]
+    results = [out for _, out in targets]
     if interval.kind == "none":
         return results
-    fine = spectra.each(lambda s: s.gathered(FINE), wide)
-    for chosen, batch in fine.batches(MOST_CELLS) if wide.any() else ():
-        for (a, _, error), reads_error in zip(targets, needs_error, strict=True):
-            if reads_error:
-                error[chosen] = _standard_errors(a, batch, a.on(batch))
+    fine = spectra.each(lambda s: s.gathered(FINE), spectra.wider(WIDE))
     units = spectra.units
+    smooth = [(a, out) for a, out in targets if a.smooth and (interval.kind != "percentile" or a.card.share_of_units)]
+    if smooth:
+        reduced = fine.each(_coarse, fine.wider(MANY)) if interval.kind == "bootstrap" else fine
+        for chosen, batch in reduced.batches(MOST_CELLS):
+            _fill_linearised(chosen, batch, smooth, interval, units[chosen])
     if interval.kind == "normal":
-        for a, out, error in targets:
-            out.low[:], out.high[:] = normal_ends(out.estimate, error, interval.level, a.span, units)
         return results
-    for some, reduced, which in _spectra_to_draw(fine, targets):
-        for chosen, batch in reduced.batches(max(1, MOST_CELLS // interval.draws)):
+    missing = [(a, out) for a, out in targets if (np.isnan(out.low) & ~np.isnan(out.estimate)).any()]
+    lacks = np.isnan([out.low for _, out in missing]).any(0) if missing else np.zeros(len(spectra), bool)
+    for some, cells, which in _spectra_to_draw(fine, missing, np.flatnonzero(lacks)):
+        for chosen, batch in cells.batches(max(1, MOST_CELLS // interval.draws)):
             at = which[chosen]
             if len(spectra) > 1:
                 log.info(
@@ -82,22 +80,53 @@ def estimates(
                 )
             rngs = [stream(seed, *labels[i]) for i in at]
             streams = [(rng, rng.spawn(1)[0]) for rng in rngs]
-            _fill_intervals(at, batch, some, interval, streams, units[at])
+            _fill_drawn(at, batch, some, interval, streams, units[at])
     return results
 
 
-def _spectra_to_draw(fine: Spectra, targets: list[Target]) -> Iterator[tuple[list[Target], Spectra, Ints]]:
+def _fill_linearised(
+    chosen: Ints, batch: Spectrum, targets: Sequence[Target], interval: Interval, units: Floats
+) -> None:
+    """Write interval ends of metrics with a standard error; NaN where it is zero.
+
+    How the tail goes on makes one part of the error, the other units the rest; never shorter than Student's t for all units.
+    """
+    level, tails = interval.level, interval.kind == "bootstrap"
+    populations, chances = likely_populations(batch) if tails else (batch, np.ones(1))
+    for a, out in targets:
+        estimate = out.estimate[chosen]
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            value = a.on(batch)
+            per_unit = np.asarray(a.linearised(batch, value))
+            error = spread_of_mean(batch, per_unit)
+            low, high = normal_ends(estimate, error, level, a.span, units)
+            if a.card.share_of_units:
+                # With weights: as many units of equal weight as would say as much.
+                equal = units if batch.weights is None else batch.size**2 / batch.sum_of(batch.weights)
+                low, high = wilson_ends(estimate, equal, level)
+            elif tails:
+                possible = a.on(populations) + (estimate - value)[..., None]  # what bins lack of the estimate
+                ends = mixture_ends(
+                    estimate, spread_given_tail(batch, per_unit), possible, chances, level, a.span, units
+                )
+                low, high = np.fmin(low, ends[0]), np.fmax(high, ends[1])
+        defined = ~np.isnan(estimate) & ((error > 0) | a.card.share_of_units)
+        out.low[chosen], out.high[chosen] = (np.where(defined, end, np.nan) for end in (low, high))
+
+
+def _spectra_to_draw(fine: Spectra, targets: list[Target], which: Ints) -> Iterator[tuple[list[Target], Spectra, Ints]]:
     """Metrics, the spectra that their draws are taken from, and the numbers of these slices.
 
     Sums over units and points of a curve need few cells; metrics that read amounts at a few places need all cells near these, and
     few elsewhere; all others that read single amounts off a slice get every cell.
     """
-    many = fine.wider(MANY)
-    if not many.all():
-        yield targets, fine.only(~many), np.flatnonzero(~many)
-    if not many.any():
+    many = fine.wider(MANY)[which]
+    narrow, which = which[~many], which[many]
+    if len(narrow):
+        yield targets, fine.only(np.isin(np.arange(len(fine)), narrow)), narrow
+    if not len(which):
         return
-    wide, which = fine.only(many), np.flatnonzero(many)
+    wide = fine.only(np.isin(np.arange(len(fine)), which))
     smooth = [target for target in targets if target[0].smooth]
     rest = [target for target in targets if not target[0].smooth and not target[0].quantiles]
     if rest:
@@ -121,7 +150,7 @@ def _coarse(s: Spectrum, places: Sequence[float] = (), neighbours: int = 1) -> S
     return s.gathered(COARSE, separate_rank=float(units - tail_units(s.units)), near=near)
 
 
-def _fill_intervals(
+def _fill_drawn(
     chosen: Ints,
     batch: Spectrum,
     targets: Sequence[Target],
@@ -129,36 +158,18 @@ def _fill_intervals(
     streams: Sequence[Streams],
     units: Floats,
 ) -> None:
-    """Write interval ends of the slices `chosen`; metrics with the same method share a pass."""
-    all_draws, all_errors, all_centres = _draws(batch, [a for a, _, _ in targets], interval, streams)
-    methods = [(a.card.studentised, a.span) for a, _, _ in targets]
-    for method in dict.fromkeys(methods):
-        studentised, span = method
-        at = [i for i, other in enumerate(methods) if other == method]
-        draws, draw_errors, centres = (np.stack([x[i] for i in at]) for x in (all_draws, all_errors, all_centres))
-        estimate = np.stack([targets[i][1].estimate[chosen] for i in at])
-        error = np.stack([targets[i][2][chosen] for i in at])
-        rough = np.ones(estimate.shape, bool)
-        low, high = np.full((2, *estimate.shape), np.nan)
-        if studentised and interval.kind == "bootstrap":
-            rough = ~(error > 0) | (estimate == span[0]) | (estimate == span[1])
-            low, high = studentised_ends(estimate, error, draws, draw_errors, centres, interval.level, span)
-            # Errors of draws of few units are rough to divide by: never shorter than Student's t.
-            least_low, least_high = normal_ends(estimate, error, interval.level, span, units)
-            low, high = np.fmin(low, least_low), np.fmax(high, least_high)
-        if rough.any():
-            with np.errstate(invalid="ignore"):  # what the bins that were drawn from lack of the estimate
-                lack = estimate - np.stack([targets[i][0].on(batch) for i in at])
-            lack = np.nan_to_num(lack, nan=0.0, posinf=0.0, neginf=0.0)
-            least, most = (end + lack for end in percentile_ends(draws, interval.level, units))
-            if not studentised:
-                least, most = _snap_to_span(least, most, units, span)
-            low, high = np.where(rough, least, low), np.where(rough, most, high)
-        undefined, undefined_draws = np.isnan(estimate), np.isnan(draws).sum(-1)
-        low, high = (np.where(undefined, np.nan, np.clip(end, *span)) for end in (low, high))
-        for k, i in enumerate(at):
-            out = targets[i][1]
-            out.low[chosen], out.high[chosen], out.undefined_draws[chosen] = low[k], high[k], undefined_draws[k]
+    """Write percentiles of the draws of the slices `chosen` where there is no interval yet."""
+    for (a, out), draws in zip(targets, _draws(batch, [a for a, _ in targets], interval.draws, streams), strict=True):
+        estimate = out.estimate[chosen]
+        with np.errstate(invalid="ignore"):  # what the bins that were drawn from lack of the estimate
+            lack = np.nan_to_num(estimate - a.on(batch), nan=0.0, posinf=0.0, neginf=0.0)
+        low, high = (end + lack for end in percentile_ends(draws, interval.level, units))
+        if not a.card.studentised:
+            low, high = _snap_to_span(low, high, units, a.span)
+        lacks = np.isnan(out.low[chosen]) & ~np.isnan(estimate)
+        at = chosen[lacks]
+        out.low[at], out.high[at] = np.clip(low[lacks], *a.span), np.clip(high[lacks], *a.span)
+        out.undefined_draws[at] = np.isnan(draws[lacks]).sum(-1)
 
 
 def _snap_to_span(low: Floats, high: Floats, units: Floats, span: tuple[float, float]) -> tuple[Floats, Floats]:
@@ -167,44 +178,24 @@ def _snap_to_span(low: Floats, high: Floats, units: Floats, span: tuple[float, f
     return np.where(low - span[0] < near, span[0], low), np.where(span[1] - high < near, span[1], high)
 
 
-def _standard_errors(a: MetricSpec, s: Spectrum, estimate: Floats) -> Floats:
-    per_unit = a.linearised(s, estimate)
-    if per_unit is None:
-        return np.full(estimate.shape, np.nan)
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        return spread_of_mean(s, per_unit)
-
-
-def _draws(
-    batch: Spectrum, specs: Sequence[MetricSpec], interval: Interval, streams: Sequence[Streams]
-) -> tuple[list[Floats], list[Floats], list[Floats]]:
-    """Per metric, (slices, draws) values, standard errors, and values of the population.
-
-    Populations of a slice (their tails differ) are drawn in turn, each for its part of the draws.
-    """
-    studentised = interval.kind == "bootstrap"
-    origins = likely_populations(batch) if studentised else batch.spread_out()
-    slices, populations, cells = origins.counts.shape
-    values, errors, centres = ([np.full((slices, interval.draws), np.nan) for _ in specs] for _ in range(3))
+def _draws(batch: Spectrum, specs: Sequence[MetricSpec], draws: int, streams: Sequence[Streams]) -> list[Floats]:
+    """Per metric, (slices, draws) values."""
+    origin = batch.spread_out()
+    slices, _, cells = origin.counts.shape
+    values = [np.full((slices, draws), np.nan) for _ in specs]
     at_once = max(1, MOST_CELLS // max(1, slices * cells))
-    for which, part in enumerate(np.array_split(np.arange(interval.draws), populations)):
-        origin = origins.among(which, which + 1)
-        sizes = origin.counts.sum(-1)
-        shares = (origin.counts / np.maximum(sizes, 1)[..., None])[:, 0]
-        for i, a in enumerate(specs):
-            centres[i][:, part] = a.on(origin)
-        for start in range(0, len(part), at_once):
-            at = part[start : start + at_once]
-            drawn = [
-                draw_populations(rngs, round(n), p, len(at))
-                for rngs, n, p in zip(streams, sizes[:, 0], shares, strict=True)
-            ]
-            spectrum = Spectrum(origin.values, np.stack(drawn).astype(np.float64), origin.weights)
-            for i, a in enumerate(specs):
-                values[i][:, at] = a.on(spectrum)
-                if studentised and a.card.studentised:
-                    errors[i][:, at] = _standard_errors(a, spectrum, values[i][:, at])
-    return values, errors, centres
+    sizes = batch.counts.sum(-1)
+    shares = batch.counts / np.maximum(sizes, 1)[..., None]
+    for start in range(0, draws, at_once):
+        at = slice(start, min(start + at_once, draws))
+        drawn = [
+            draw_populations(rngs, round(n), p, at.stop - start)
+            for rngs, n, p in zip(streams, sizes, shares, strict=True)
+        ]
+        spectrum = Spectrum(origin.values, np.stack(drawn).astype(np.float64), origin.weights)
+        for a, value in zip(specs, values, strict=True):
+            value[:, at] = a.on(spectrum)
+    return values
 
 
 def draw_populations(streams: Streams, size: int, shares: Floats, draws: int) -> Ints:

@@ -1,10 +1,10 @@
-"""Heavy tails: how heavy they are, and populations to draw from whose tail goes on beyond the largest amount seen.
+"""Tails of amounts: how heavy they are, and populations whose tail goes on beyond the largest amount seen.
 
-A bootstrap that only draws units that were seen never draws one larger than the largest, and under heavy tails that is
-where inequality lies: its intervals are too short. So the top sqrt(n) units are drawn from a Pareto tail fitted to them
-(Hill), all others as they are (Davidson and Flachaire 2007; Cowell and Flachaire 2007); and as so few units hardly say how
-heavy their tail is, from several tails that they may have come from. All constants here were set by the coverage and width
-of intervals in `benchmarks/coverage.py`.
+No sample shows a unit larger than its largest, and under heavy tails that is where inequality lies: intervals from the units
+seen are too short. So the top sqrt(n) units are taken for a sample of a tail, generalised Pareto or Pareto, light or heavy
+(Davidson and Flachaire 2007; Cowell and Flachaire 2007); and as so few units hardly say which, there are several such
+populations, and how likely each is given these units. All constants here were set by coverage and width of intervals in
+the designs that `benchmarks/coverage.py` was tuned on.
 """
 
 from __future__ import annotations
@@ -16,13 +16,20 @@ import numpy as np
 from evenhand.cards import Floats, parse_metric
 from evenhand.intervals.rules import FEW_UNITS, MIN_UNITS
 from evenhand.metrics import inequality as _inequality  # noqa: F401  (declares the Gini index)
+from evenhand.metrics.inequality import spread_of_mean
 from evenhand.tallies.spectrum import Spectra, Spectrum
 
-EXPONENTS = 9
-"""Tails that are drawn from, as their exponent is not known better."""
+CHANCES = np.array([0.1, 0.2, 0.2, 0.2, 0.15, 0.1, 0.05])
+"""How likely each of the populations is that a slice may come from, lightest tail first; finer where upper ends are."""
 
-LIGHT = 10.0
-"""A tail with a larger exponent is as good as ended by the largest amount: units are drawn as they are."""
+SHAPE_SPREAD = 0.3
+"""Standard deviation of the shape of a generalised Pareto tail before a unit is seen: 0 is exponential, 2/3 Pareto 1.5."""
+
+PARETO_ODDS = 1 / 28
+"""Odds of a Pareto tail against a generalised Pareto tail, for each unit of it: few units alone are no reason for a wide interval."""
+
+LARGEST_SHAPE = 1 / 1.15
+"""The heaviest tail; at a shape of 1 its mean is infinite."""
 
 
 def tail_units(units: Floats) -> Floats:
@@ -47,61 +54,119 @@ def tail_exponents(s: Spectrum) -> Floats:
     return np.where(np.isnan(exponent) | (threshold <= 0), np.inf, exponent)
 
 
-def likely_populations(s: Spectrum) -> Spectrum:
-    """`EXPONENTS` populations (axis before the cells) whose top sqrt(n) units are a Pareto tail.
+def likely_populations(s: Spectrum) -> tuple[Spectrum, Floats]:
+    """Populations (axis before the cells) that these units may be drawn from, and how likely each is.
 
-    So few units say little about the exponent of their tail. Given the data it is Hill's estimate times a gamma variable of
-    mean 1 with as many degrees as the tail has units; each population has the exponent of one quantile of that. Counts of a
-    tail are fractions: how many units each of its cells is expected to hold. Leading axes are slices. Units with weights are
-    one population, as they are.
+    Counts of a tail are fractions: how many units each of its cells is expected to hold. Leading axes are slices. Where the
+    top is flat all are as it is; units with weights are one population, as they are.
 
-    >>> s = likely_populations(Spectrum.from_arrays(np.arange(1.0, 101.0) ** 2))
-    >>> s.units.round(6).tolist() == [100.0] * EXPONENTS
+    >>> s, chances = likely_populations(Spectrum.from_arrays(np.arange(1.0, 101.0) ** 2))
+    >>> s.units.round(6).tolist() == [100.0] * len(CHANCES)
     True
-    >>> bool(s.values[0].max() > s.values[-1].max() >= 100**2)
+    >>> bool(s.values[0].max() < 2 * 100**2 < s.values[-1].max())
     True
     """
-    origin = s.spread_out()
     if s.weights is not None:
-        return origin
-    from scipy.special import gammaincinv
+        return s.spread_out(), np.ones(1)
+    start, below, top = _split(s)
+    excess = np.where(s.counts > below, s.values - start, 0.0)
+    scale = excess.max(-1, keepdims=True, initial=0.0)
+    as_is = (s.units[..., None] < MIN_UNITS) | (scale <= 0)
+    scale, excess, start = np.where(as_is, 1.0, scale), np.where(as_is, 0.0, excess), np.where(as_is, 0.0, start)
+    top = np.maximum(top, 2.0)  # where there are fewer units, they are as they are
+    rate, shape = _likely_tails(excess / scale, s.counts - below, top, start / scale)
+    as_is, scale, start, top, below = (x[..., None, :] for x in (as_is, scale, start, top, below))
+    beyond, counts = _tail_cells(rate, shape, top)
+    values = s.values[..., None, :]
+    body = np.where(as_is, values, np.minimum(values, start)) + np.zeros_like(shape)
+    tail = np.where(as_is, values[..., -1:], start + scale * beyond)
+    units = np.where(as_is, s.counts[..., None, :], below) + np.zeros_like(shape)
+    counts = np.concatenate([units, np.where(as_is, 0.0, counts)], -1)
+    return Spectrum(np.concatenate([body, tail], -1), counts), CHANCES
 
-    hill, top = tail_exponents(s)[..., None], np.maximum(tail_units(s.units), 1)[..., None]
-    likely = gammaincinv(top, (np.arange(EXPONENTS) + 0.5) / EXPONENTS) / top
-    return with_tail(origin, np.where(np.isfinite(hill), hill * likely, LIGHT + 1))
 
+def spread_given_tail(s: Spectrum, per_unit: Floats) -> Floats:
+    """Standard error of a mean of influences, units of the tail all at theirs: how their tail goes on is known.
 
-def with_tail(s: Spectrum, exponent: Floats) -> Spectrum:
-    """The population with a Pareto tail of this exponent; unchanged where the tail is light.
-
-    Several exponents of one population make as many populations.
+    >>> s = Spectrum.from_arrays([1, 2, 3, 4, 20])
+    >>> spread_given_tail(s, s.values).round(3).tolist(), spread_of_mean(s, s.values).round(3).tolist()
+    (2.209, 3.162)
     """
+    if s.weights is not None:
+        return spread_of_mean(s, per_unit)
+    _, below, top = _split(s)
+    with np.errstate(invalid="ignore"):
+        tail = np.where(s.counts > below, (s.counts - below) * per_unit, 0.0).sum(-1, keepdims=True) / top
+    cells = Spectrum(s.values[..., :1], np.concatenate([below, top], -1))
+    return spread_of_mean(cells, np.concatenate([per_unit, tail], -1))
+
+
+def _split(s: Spectrum) -> tuple[Floats, Floats, Floats]:
+    """Amount at which the tail begins, units of each cell below it, and units of the tail."""
     units = s.units[..., None]
-    top = tail_units(units)
-    as_is = (units < MIN_UNITS) | (exponent[..., None] > LIGHT)
+    top = np.minimum(np.maximum(tail_units(units), 2.0), units)  # of a single unit nothing follows
     reach, bound = np.cumsum(s.counts, axis=-1), units - top
-    last = s.values.shape[-1] - 1
-    start = np.take_along_axis(s.values, np.minimum((reach < bound).sum(-1, keepdims=True), last), -1)
-    below = np.clip(bound - (reach - s.counts), 0.0, s.counts)
-    least = 1.1  # at an exponent of 1 the mean of a Pareto tail is infinite
-    values, counts = _pareto_cells(start, np.clip(exponent[..., None], least, LIGHT), np.maximum(top, 1.0))
-    all_values = [np.where(as_is, s.values, np.minimum(s.values, start)), np.where(as_is, s.values[..., -1:], values)]
-    all_counts = [np.where(as_is, s.counts, below), np.where(as_is, 0.0, counts)]
-    return Spectrum(np.concatenate(all_values, axis=-1), np.concatenate(all_counts, axis=-1))
+    at = np.minimum((reach < bound).sum(-1, keepdims=True), s.values.shape[-1] - 1)
+    return np.take_along_axis(s.values, at, -1), np.clip(bound - (reach - s.counts), 0.0, s.counts), top
 
 
-def _pareto_cells(
-    start: Floats, exponent: Floats, units: Floats, *, cells: int = 32, beyond: float = 100.0
+def _likely_tails(excess: Floats, counts: Floats, units: Floats, start: Floats) -> tuple[Floats, Floats]:
+    r"""(..., CHANCES, 1) rate and shape of tails that so many units may be from; the largest excess is 1.
+
+    An excess y over the start of the tail has the density :math:`\tfrac{\theta}{\xi}(1 + \theta y)^{-1/\xi - 1}`: Pareto where
+    :math:`\theta` is one over the start, bounded where it is negative, exponential near 0. Given the rate :math:`\theta`, one over
+    the size of the shape :math:`\xi` has a gamma distribution; rates are a grid. Both are chosen at even quantiles of the mean
+    of the tail.
+    """
+    from scipy.special import gammaincinv, gammaln
+
+    mean = (counts * excess).sum(-1, keepdims=True) / units
+    mean = np.where(mean > 0, mean, 1.0)
+    grid = np.exp(np.arange(-4.0, 4.0, 0.4))
+    pareto = start > 0
+    rates = np.concatenate([1 / np.where(pareto, start, 1.0), grid / mean, -0.98 * grid[grid <= 1] + 0 * mean], -1)
+    # Cells first: sums then add one cell after the other, and cells without units at the end change no bit.
+    filled = counts > 0
+    first, last = filled.argmax(-1)[..., None], (np.cumsum(filled, -1)).argmax(-1)[..., None]
+    cells = first + np.arange(int((last - first).max(initial=0)) + 1)
+    counts = np.where(cells <= last, np.take_along_axis(counts, np.minimum(cells, last), -1), 0.0)
+    excess = np.take_along_axis(excess, np.minimum(cells, last), -1)
+    excess, counts = (np.moveaxis(x, -1, 0)[..., None] for x in (excess, counts))
+    sign, summed = np.sign(rates), np.abs((counts * np.log1p(rates * excess)).sum(0))
+    # Degrees of freedom: one less for a uniform density of the shape than for one of its logarithm, which Pareto tails have.
+    freedom = units - (np.arange(rates.shape[-1]) > 0)
+    quantiles = (np.arange(8) + 0.5) / 8
+    shapes = sign[..., None] * summed[..., None] / gammaincinv(freedom[..., None], quantiles)
+    summed = np.maximum(summed, 1e-300)
+    evidence = units * np.log(np.abs(rates)) - sign * summed + gammaln(freedom) - freedom * np.log(summed)
+    density = -((shapes / SHAPE_SPREAD) ** 2) / 2 - np.log(SHAPE_SPREAD * np.sqrt(2 * np.pi)) + np.log(0.4)
+    density[..., 0, :] = np.where(pareto, np.log(PARETO_ODDS * units), -np.inf)
+    shapes = np.minimum(shapes, LARGEST_SHAPE)
+    likely = (evidence[..., None] + density).reshape(*units.shape[:-1], -1)
+    means = (shapes / (1 - shapes) / rates[..., None]).reshape(likely.shape)
+    order = np.argsort(means, axis=-1, kind="stable")
+    weights = np.exp(likely - likely.max(-1, keepdims=True))
+    reach = np.cumsum(np.take_along_axis(weights, order, -1), axis=-1)
+    quantile_sums = (np.cumsum(CHANCES) - CHANCES / 2) * reach[..., -1:]
+    at = np.take_along_axis(order, (reach[..., None, :] < quantile_sums[..., None]).sum(-1), -1)
+    return (
+        np.take_along_axis(rates, at // len(quantiles), -1)[..., None],
+        np.take_along_axis(shapes.reshape(likely.shape), at, -1)[..., None],
+    )
+
+
+def _tail_cells(
+    rate: Floats, shape: Floats, units: Floats, *, cells: int = 16, beyond: float = 100.0
 ) -> tuple[Floats, Floats]:
-    """Means and counts of the cells of a Pareto tail from `start` with so many units.
+    """Mean excess and units of the cells of a tail with so many units.
 
     The same number of cells for every slice, so that sums round the same way whatever other slices there are. Cells end at
     what one unit in so many tails (`beyond`) exceeds; what lies further out is one cell, at its mean.
     """
     exceeding = np.exp(-np.log(units * beyond) * (np.arange(cells) / (cells - 1)))
     exceeding = np.concatenate([exceeding, np.zeros_like(units)], axis=-1)
-    share, rest = -np.diff(exceeding, axis=-1), 1 - 1 / exponent
-    return start / rest * -np.diff(exceeding**rest, axis=-1) / share, units * share
+    share, rest = -np.diff(exceeding, axis=-1), 1 - shape
+    return (-np.diff(exceeding**rest, axis=-1) / share / rest - 1) / rate, units * share + np.zeros_like(shape)
 
 
 def heavy_tails(spectra: Spectra, *, heavy: float = 2.0, little: float = 0.08, most: float = 0.6) -> Any:

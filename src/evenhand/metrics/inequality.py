@@ -370,7 +370,7 @@ def _(s: Spectrum, estimate: Floats) -> Floats:
     says="{estimate:percent} of {units} get any {amount} at all{interval}.",
     formula=r"\#\{i : x_i > 0\} / n", example="[0, 0, 0, 10] -> 0.25",
     variants=("Only as true as the population: a log holds nobody who received nothing, and with population=None it is 1.",),
-    references=("lazovich2022",), laws=frozenset({"scale-free", "replication"}), family="level",
+    references=("lazovich2022",), laws=frozenset({"scale-free", "replication"}), family="level", share_of_units=True,
 ))  # fmt: skip
 def reach(s: Spectrum) -> Floats:
     """Share of units whose amount is above zero: the opportunity, before how much of it.

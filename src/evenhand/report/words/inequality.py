@@ -9,6 +9,7 @@ from evenhand.cards import REGISTRY, parse_metric
 from evenhand.claims import Claim
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
+from evenhand.metrics.shares import TOP_UNITS
 from evenhand.report.charts.lorenz_curves import curves
 from evenhand.report.words.headlines import Headline, headline, interval, intervals, is_finite
 from evenhand.report.words.labels import Row, confidence_level, dated, holders, named_slice, slice_labels, word
@@ -35,11 +36,11 @@ def _inequality(findings: Findings) -> Headline | None:
     spec = parse_metric(metric, REGISTRY)
     params = metric_params(spec)
     top = float(params["p"])
-    large = [s for s in shares if not s.units < 1 / top] or shares  # a top of less than one unit is no top
+    large = [s for s in shares if not _few_at_the_top(metric, s.units)]
     if not large:
-        return None
+        return _gini(findings, amount)
     most, least = max(large, key=lambda s: s.share), min(large, key=lambda s: s.share)
-    is_one_size = most.units == least.units and top * most.units >= 1
+    is_one_size = most.units == least.units
     count = f" ({number(round(top * most.units))} of {number(most.units)})" if is_one_size else ""
 
     def clause(value: str) -> str:
@@ -58,15 +59,31 @@ def _inequality(findings: Findings) -> Headline | None:
     return Headline(f"{text}.", intervals(rows, confidence_level(findings)), metric if most.row is not None else "")
 
 
+def _gini(findings: Findings, amount: str) -> Headline | None:
+    """The Gini index of the only slice, where no top has enough units."""
+    rows = [r for r in findings.rows() if r["metric"] == "gini" and is_finite(r["estimate"])]
+    if len(rows) != 1:
+        return None
+    text = f"The Gini index of {amount} over {holders(findings)} is {number(rows[0]['estimate'])}."
+    return Headline(text, interval(rows[0], confidence_level(findings), number), row=rows[0])
+
+
 def _in_time(findings: Findings) -> list[str]:
     """The labels of the slices in order of time where they are days or months; none elsewhere."""
     keys = zip(*(map(str, findings.columns[name]) for name in dated(findings)), strict=True)
     return [label for _, label in sorted(set(zip(keys, slice_labels(findings), strict=False)))]
 
 
+def _few_at_the_top(metric: str, units: float) -> bool:
+    """Whether the top is of so few units that it is no headline."""
+    return units * float(metric_params(parse_metric(metric, REGISTRY))["p"]) < TOP_UNITS
+
+
 def _top_shares(findings: Findings) -> tuple[str, str, list[_TopShare]]:
-    """The first metric whose card has a headline, for the first amount; else the top 1% of the Lorenz curves."""
-    metric = next((m for m in findings.metrics() if (card := card_of(m)) and card.headline), "")
+    """The first metric whose card has a headline, and enough units, for the first amount; else the top 1% of the curves."""
+    largest = max((read_number(r["units"]) for r in findings.rows()), default=0.0)
+    names = [m for m in findings.metrics() if (card := card_of(m)) and card.headline]
+    metric = next((m for m in names if not _few_at_the_top(m, largest)), names[0] if names else "")
     several = "amount" in findings.slices
     amount = str(findings.columns["amount"][0]) if several else word(findings, "amount", "it")
     rows = list(zip(slice_labels(findings), findings.rows(), strict=True))
