@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PEERS := .venv-peers
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types contracts quick slow bench coverage alarms claims clean
+.PHONY: demo test lint types contracts quick slow bench coverage alarms gates claims clean
 
 demo: $(VENV)/.demo
 	$(BIN)/evenhand demo
@@ -107,6 +107,9 @@ bench: $(VENV)/.dev $(PEERS)/.stamp
 
 coverage: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.coverage $(if $(QUICK),--quick)
+
+gates: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.gates $(if $(QUICK),--builds 20 --interval normal)
 
 alarms: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.alarms $(if $(QUICK),--series 200)

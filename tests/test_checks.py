@@ -3,12 +3,15 @@
 import math
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import polars as pl
 import pytest
+from benchmarks.gates import failures
 
 import evenhand as eh
 from evenhand.findings import Findings, row, tidy
-from evenhand.report.checks import Gate, check, junit, parse, summary
+from evenhand.gates import check
+from evenhand.report.checks import Gate, junit, parse, summary
 from evenhand.results import Result
 
 
@@ -68,15 +71,53 @@ def test_a_rule_may_name_the_baseline(rule, bound):
     assert parse(rule).at(0.8) == pytest.approx(bound)
 
 
-def test_the_baseline_counts_as_a_constant_row_by_row(tmp_path):
-    last = found(home(0.8, 0.1, 0.99), home(0.2, source="search"))
+def test_the_difference_from_a_baseline_has_the_errors_of_both(tmp_path):
+    last = found(home(0.8, 0.7, 0.9), home(0.2, 0.19, 0.21, source="search"))
     last.to_json(tmp_path / "last.json")
-    now = found(home(0.805, 0.803, 0.807), home(0.3, source="search"))
+    now = found(home(0.85, 0.84, 0.86), home(0.3, 0.29, 0.31, source="search"))
     for baseline in (last, tmp_path / "last.json", str(tmp_path / "last.json")):
-        checks = now.check("gini <= baseline + 0.01", baseline=baseline)
-        assert [c.verdict for c in checks.checks] == ["pass", "fail"]
-        assert [c.bound for c in checks.checks] == pytest.approx([0.81, 0.21])
-    assert "bound 0.2100" in str(checks)
+        checks = now.check("gini <= baseline + 0.01", baseline=baseline, inconclusive="pass")
+        assert [c.verdict for c in checks] == ["inconclusive", "fail"]
+        assert [c.bound for c in checks] == pytest.approx([0.81, 0.21])
+    assert checks.checks[0].difference[:2] == pytest.approx((0.05, 0.05 - math.hypot(0.1, 0.1)))
+    assert "0.3000 (0.2900 to 0.3100), bound 0.2100, difference 0.1000 (" in str(checks)
+    assert now.check("gini <= baseline * 1.8", baseline=last, inconclusive="fail").checks[1].verdict == "pass"
+
+
+def test_estimates_are_compared_as_printed():
+    now, last = found(home(0.805, 0.7, 0.9)), found(home(0.8, 0.1, 0.99))
+    for rule, passed in (("gini <= baseline + 0.01", True), ("gini <= baseline + 0.001", False)):
+        with pytest.warns(eh.DataWarning):
+            assert now.check(rule, baseline=last).passed is passed
+
+
+def test_failures_are_adjusted_over_all_checks_where_doubt_passes():
+    slices = [home(0.525, 0.504, 0.546, source=f"s{i}") for i in range(20)]
+    result = found(*slices)
+    assert not result.check("gini <= 0.5", inconclusive="pass", adjust=None)
+    assert result.check("gini <= 0.5", "gini <= 0.6", inconclusive="pass")
+    assert "not significant among so many checks" in str(result.check(["gini <= 0.5"], inconclusive="pass"))
+    assert not found(home(0.8, 0.79, 0.81), *slices).check("gini <= 0.5", inconclusive="pass")
+    with pytest.raises(eh.EvenhandError, match="adjust='bonferoni'"):
+        result.check("gini <= 0.5", adjust="bonferoni")
+
+
+def test_more_units_alone_break_no_rule():
+    def of(units, estimate):
+        return found(
+            row({"source": "home"}, "gini", estimate=estimate, low=estimate - 0.001, high=estimate + 0.001, units=units)
+        )
+
+    few, many = of(10, 0.45), of(1_000, 0.4995)  # 0.5 times (K - 1) / K
+    assert many.check("gini <= baseline", baseline=few, inconclusive="pass")
+    assert not many.check("gini <= baseline", baseline=of(1_000, 0.45), inconclusive="pass")
+
+
+def test_builds_hardly_ever_fail_where_nothing_changed():
+    rng = np.random.default_rng(4)
+    adjusted, raw = failures("lognormal(0.7)", 300, 60, 12, rng)
+    assert adjusted <= 1 / 12
+    assert raw > adjusted
 
 
 def test_a_slice_that_the_baseline_does_not_have_is_inconclusive():
@@ -132,9 +173,9 @@ def test_junit_has_a_case_per_check_whatever_the_labels_hold():
     cases = suite.findall("testcase")
     assert len({case.get("name") for case in cases}) == 4
     [failure] = suite.iter("failure")
-    assert failure.get("message") == "0.9000"
+    assert failure.get("message") == "0.9000 (0.8800 to 0.9200)"
     outs = [case.find("system-out") for case in cases]
-    assert [out is not None for out in outs] == [True, False, False, False]
+    assert [out is not None for out in outs] == [True, False, True, True]
     assert "inconclusive" in outs[0].text
 
 
@@ -143,14 +184,17 @@ def test_the_summary_is_markdown_that_no_label_breaks():
     assert "**1 of 4 checks failed.** 1 is inconclusive" in text
     table = [line for line in text.splitlines() if line.startswith("|")]
     assert len(table) == 6
-    assert all(line.replace("\\|", "").count("|") == 6 for line in table)
+    assert all(line.replace("\\|", "").count("|") == 7 for line in table)
     assert "- For source home:" in text
 
 
 def test_assert_within_fails_a_test_with_the_rules_that_do_not_hold():
     result = found(home(0.5, 0.45, 0.55), home(0.9, 0.88, 0.92, source="search"))
     eh.testing.assert_within(result, "gini <= 0.95", "gini > 0")
-    with pytest.raises(AssertionError, match=r"1 of 2 checks failed\.\nFAIL: gini <= 0.8 for source=search: 0.9000$"):
+    with pytest.raises(
+        AssertionError,
+        match=r"1 of 2 checks failed\.\nFAIL: gini <= 0.8 for source=search: 0.9000 \(0.8800 to 0.9200\)$",
+    ):
         eh.testing.assert_within(result, "gini <= 0.8")
     with pytest.warns(eh.DataWarning, match="inconclusive") as told:
         eh.testing.assert_within(found(home(0.5, 0.4, 0.6)), "gini <= 0.55")
@@ -160,3 +204,14 @@ def test_assert_within_fails_a_test_with_the_rules_that_do_not_hold():
         eh.testing.assert_within(result)
     with pytest.raises(eh.EvenhandError, match="is no result"):
         eh.testing.assert_within(pl.DataFrame(), "gini <= 1")
+
+
+def test_the_file_of_another_day_is_no_misspelling(tmp_path):
+    (tmp_path / "2026-11-15.csv").write_text("author,views\na,1\n")
+    call = {"unit": "author", "amount": "views", "population": None}
+    with pytest.raises(eh.EvenhandError) as missing:
+        eh.inequality(str(tmp_path / "2026-11-16.csv"), **call)
+    assert "Did you mean" not in str(missing.value)
+    (tmp_path / "views.csv").write_text("author,views\na,1\n")
+    with pytest.raises(eh.EvenhandError, match="Did you mean 'views[.]csv'"):
+        eh.inequality(str(tmp_path / "view.csv"), **call)

@@ -494,7 +494,7 @@ def test_the_trend_and_the_alarms_from_the_command_line(folder, capsys):
     assert main(["history", "h.parquet", "--alarm", "0.01"]) == 0
     assert "No alarm" in capsys.readouterr().out
     assert main(["history", "h.parquet", "--alarm", "--format", "csv", "--html", "trend.html"]) == 0
-    assert capsys.readouterr().out.splitlines() == ["metric,group,at,since,before,after,deviations,plan"]
+    assert capsys.readouterr().out.splitlines() == ["metric,group,at,since,before,after,deviations,plan,until"]
     assert main(["history", "h.parquet", "--format", "openmetrics"]) == 0
     assert capsys.readouterr().out.endswith("# EOF\n")
     assert main(["history", "h.parquet", "--plot", "trend=trend.svg", "--no-progress"]) == 0

@@ -25,9 +25,10 @@ from evenhand.errors import (
     unprintable_escaped,
 )
 from evenhand.findings import COLUMNS, NUMBERS, Findings, Row, in_bins, row, tidy
+from evenhand.gates import check
 from evenhand.intervals.difference import difference, holm
 from evenhand.report import table as tables
-from evenhand.report.checks import Checks, Inconclusive, check
+from evenhand.report.checks import Adjust, Checks, Inconclusive
 from evenhand.report.exporters import tracked
 from evenhand.report.files import write_whole
 from evenhand.report.words.phrases import metric_title
@@ -110,19 +111,27 @@ class Result:
         return tables.render(self.findings, "latex")
 
     def check(
-        self, *rules: str, baseline: Result | str | Path | None = None, inconclusive: Inconclusive = "estimate"
+        self,
+        *rules: str | Sequence[str],
+        baseline: Result | str | Path | None = None,
+        inconclusive: Inconclusive = "estimate",
+        adjust: Adjust | None = "holm",
     ) -> Checks:
-        """Check the estimates against rules such as `"gini <= 0.9"`.
+        """Check the estimates against rules such as `"gini <= 0.9"`, one row per rule and slice.
 
         People set the thresholds, not the library.
 
-        With `baseline`, a result or the path of a saved one, also against `"gini <= baseline + 0.01"`; its numbers count as
-        constants. A check whose interval reaches the other side is inconclusive: the estimate decides, with a warning, or
-        `inconclusive="pass"` or `"fail"`.
+        With `baseline`, a result or the path of a saved one, also against `"gini <= baseline + 0.01"`: the difference is tested with
+        the errors of both. A check whose interval reaches the other side is inconclusive: the estimate decides, with a warning,
+        or `inconclusive="pass"` or `"fail"`. With `"pass"`, failures are adjusted over all checks (Holm), unless `adjust=None`.
         """
         earlier = baseline if isinstance(baseline, Result) or baseline is None else load(baseline)
         checks = check(
-            self.findings, rules, baseline=() if earlier is None else (earlier.findings,), inconclusive=inconclusive
+            self.findings,
+            [rule for words in rules for rule in ([words] if isinstance(words, str) else words)],
+            baseline=() if earlier is None else (earlier.findings,),
+            inconclusive=inconclusive,
+            adjust=adjust,
         )
         if doubt := checks.doubt(inconclusive):
             warnings.warn(doubt, DataWarning, stacklevel=2)

@@ -6,12 +6,16 @@ import warnings
 from pathlib import Path
 
 from evenhand.errors import DataWarning, EvenhandError
-from evenhand.report.checks import Inconclusive
+from evenhand.report.checks import Adjust, Inconclusive
 from evenhand.results import Result
 
 
 def assert_within(
-    result: Result, *rules: str, baseline: Result | str | Path | None = None, inconclusive: Inconclusive = "estimate"
+    result: Result,
+    *rules: str,
+    baseline: Result | str | Path | None = None,
+    inconclusive: Inconclusive = "estimate",
+    adjust: Adjust | None = "holm",
 ) -> None:
     """Fail the test unless every rule holds for every row of its metric.
 
@@ -19,8 +23,9 @@ def assert_within(
     ----------
     result : what an audit or `eh.read.result` gave.
     rules : such as `"gini <= 0.9"` or, with `baseline`, `"gini <= baseline + 0.01"`.
-    baseline : an earlier result, or the path of a saved one; its numbers count as constants.
+    baseline : an earlier result, or the path of a saved one; the difference is tested with the errors of both.
     inconclusive : what decides where the interval reaches the other side: `"estimate"` (with a warning), `"pass"`, `"fail"`.
+    adjust : with `inconclusive="pass"`: failures are adjusted over all checks (`"holm"`), or not (None).
 
     Examples
     --------
@@ -39,7 +44,7 @@ def assert_within(
         raise EvenhandError("assert_within was given no rule. Pass at least one, such as 'gini <= 0.9'.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # told below, from the line of the test
-        checks = result.check(*rules, baseline=baseline, inconclusive=inconclusive)
+        checks = result.check(*rules, baseline=baseline, inconclusive=inconclusive, adjust=adjust)
     if not checks.passed:
         failures = "\n".join(map(str, checks.failed))
         raise AssertionError(f"{len(checks.failed):,} of {len(checks.checks):,} checks failed.\n{failures}")

@@ -70,6 +70,8 @@ def _add_checks(parser: argparse.ArgumentParser, *, hidden: bool) -> None:
     add("--baseline", text, dest="against", metavar="FILE.json", **repeated)
     text = "what decides a check whose interval includes the limit (default: estimate, with a warning)"
     add("--inconclusive", text, dest="inconclusive", choices=("estimate", "pass", "fail"))
+    text = "with --inconclusive pass: adjust failures over all checks of the run (default: holm)"
+    add("--adjust", text, dest="adjust", choices=("holm", "none"))
     add("--junit", "write the checks as JUnit XML", dest="junit", metavar="FILE.xml")
     text = "write checks and findings as Markdown, for example to $GITHUB_STEP_SUMMARY"
     add("--summary", text, dest="summary", metavar="FILE.md")
@@ -103,13 +105,16 @@ class Delivery:
     plots: list[str] = field(default_factory=list)
     baseline: list[str] = field(default_factory=list)
     inconclusive: str = "estimate"
+    adjust: str = "holm"
     reads: list[str] = field(default_factory=list)
 
 
 def finish(result: Any, args: argparse.Namespace) -> int:
     """Deliver one result and return the exit code."""
     inconclusive = args.inconclusive or "estimate"
-    return deliver([Delivery(args.verb, result, args.check, baseline=args.against, inconclusive=inconclusive)], args)
+    adjust = args.adjust or "holm"
+    delivery = Delivery(args.verb, result, args.check, baseline=args.against, inconclusive=inconclusive, adjust=adjust)
+    return deliver([delivery], args)
 
 
 def deliver(deliveries: Sequence[Delivery], args: argparse.Namespace) -> int:

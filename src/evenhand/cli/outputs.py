@@ -14,8 +14,9 @@ from typing import Any
 from evenhand.cli import colour
 from evenhand.cli.options import FORMAT_OF_SUFFIX, Delivery, chart_file
 from evenhand.errors import EvenhandError, printable
+from evenhand.gates import Subject, check_all
 from evenhand.history.histories import day, history
-from evenhand.report.checks import Checks, Gate, check, junit, summary
+from evenhand.report.checks import Gate, junit, summary
 from evenhand.report.files import table_bytes, write_table, write_whole
 from evenhand.results import load
 
@@ -29,18 +30,16 @@ class Outputs:
         self.args = args
         self.at = None if args.at is None else day(args.at)
         self.deliveries: list[Delivery] = []
-        self.checks: list[Checks] = []
+        subjects = []
         for delivery in deliveries:
             result, baselines = delivery.result, [load(path).findings for path in delivery.baseline]
-            findings, rules = result.findings, delivery.check
+            findings = result.findings
             if self.at is not None:
                 findings = replace(findings, provenance={**findings.provenance, "at": self.at.isoformat()})
                 result = replace(result, findings=findings)
             self.deliveries.append(replace(delivery, result=result))
-            checks = (
-                check(findings, rules, baseline=baselines, inconclusive=delivery.inconclusive) if rules else Checks(())
-            )
-            self.checks.append(checks)
+            subjects.append(Subject(findings, delivery.check, baselines, delivery.inconclusive))
+        self.checks = check_all(subjects, adjust=None if any(d.adjust == "none" for d in deliveries) else "holm")
 
     def append_history(self) -> None:
         if self.args.history is None:

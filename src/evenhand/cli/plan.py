@@ -48,6 +48,7 @@ def plan_of(words: list[str]) -> str:
         recorded.pop("rng", None)
     answer = {
         "check": typed.check, "baseline": typed.against, "inconclusive": typed.inconclusive,
+        "adjust": typed.adjust if typed.adjust == "none" else None,
         "outputs": [path for path in (typed.html, typed.output) if path], "plot": typed.plot, "history": typed.history,
         "junit": typed.junit, "summary": typed.summary,
     }  # fmt: skip

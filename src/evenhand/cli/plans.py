@@ -29,6 +29,7 @@ ANSWER_KEYS = {
     "check": "rules that must hold, such as 'gini <= 0.9' or 'gini <= baseline + 0.01'",
     "baseline": "saved result(s) that rules may name",
     "inconclusive": "what decides a check whose interval includes the limit: estimate, pass or fail",
+    "adjust": "with inconclusive = 'pass': adjust failures over all checks of the run: holm or none",
     "outputs": "files to write; the ending decides: .html, .csv, .tsv, .jsonl, .json, .md, .tex, .txt or .prom",
     "plot": "charts to write, as KIND=FILE.svg",
     "engine": "engine that reads the files: duckdb (polars means the same) or spark",
@@ -200,6 +201,8 @@ def _checked(key: str, value: Any, folder: Path) -> Any:
         raise unknown_name("engine", value, ENGINES, what="an engine")
     if key == "inconclusive" and value not in INCONCLUSIVE:
         raise unknown_name("inconclusive", value, INCONCLUSIVE, what="a way to decide")
+    if key == "adjust" and value not in ("holm", "none"):
+        raise unknown_name("adjust", value, ("holm", "none"), what="a way to adjust")
     if key == "plot":
         return [
             f"{kind}{equals}{folder / file if file else ''}"

@@ -65,6 +65,7 @@ def _results(plan: Plan, args: argparse.Namespace) -> list[Delivery]:
                 plots=list(keys.get("plot", [])),
                 baseline=[*args.against, *keys.get("baseline", [])],
                 inconclusive=args.inconclusive or keys.get("inconclusive", "estimate"),
+                adjust=args.adjust or keys.get("adjust", "holm"),
                 reads=[w for v in values for w in (v if isinstance(v, list) else [v]) if isinstance(w, str)],
             )
         )

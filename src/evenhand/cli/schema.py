@@ -76,6 +76,7 @@ def _several(audits: Sequence[Audit]) -> dict[str, Any]:
 def _keys(keys: Mapping[str, str]) -> dict[str, Any]:
     special: dict[str, dict[str, Any]] = {
         "inconclusive": {"enum": ["estimate", "pass", "fail"]},
+        "adjust": {"enum": ["holm", "none"]},
         "variables": {"type": "object"},
     }
     return {

@@ -1,19 +1,17 @@
-"""Rules checked on the rows of a result (pass, fail or inconclusive), and their reports: JUnit XML and Markdown."""
+"""Rules on the rows of a result, what a check of them says, and its reports: JUnit XML and Markdown."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
-from evenhand.errors import EvenhandError, printable, unknown_name
-from evenhand.findings import Findings, key_columns, label
-from evenhand.findings import number as read_number
+from evenhand.errors import EvenhandError, printable
+from evenhand.findings import Findings
 from evenhand.report.table import escape_markdown
-from evenhand.report.words.experiment import has_wrong_split
 from evenhand.report.words.intervals import interval_text
 from evenhand.report.words.sentences import sentences
 from evenhand.report.words.text import number
@@ -21,6 +19,12 @@ from evenhand.report.words.text import number
 Inconclusive = Literal["estimate", "pass", "fail"]
 INCONCLUSIVE = ("estimate", "pass", "fail")
 """How a check counts whose interval includes the bound: by its estimate, or always as one of the two."""
+ALPHA = 0.025
+"""One-sided level at which a rule is broken: the whole 95% interval is on the wrong side."""
+
+
+Adjust = Literal["holm"]
+Verdict = Literal["pass", "fail", "inconclusive"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,12 @@ class Check:
     Attributes
     ----------
     bound : the number that the rule comes to; NaN where the baseline has none for this row.
-    verdict : "pass" or "fail" where the whole interval is on one side of the bound, else "inconclusive".
+    verdict : "pass" or "fail" where the whole interval is on one side of the bound (of its difference from a baseline, with the
+        errors of both), else "inconclusive".
     passed : what counts for a build; of an inconclusive check, what was decided.
+    p : one-sided, of such an estimate or a worse one where the rule just holds; NaN without an interval.
+    p_adjusted : over all checks of the run, where `inconclusive` is "pass".
+    difference : of the estimate from the baseline, with its interval; NaN where the rule names none.
     """
 
     rule: str
@@ -40,8 +48,11 @@ class Check:
     low: float
     high: float
     bound: float
-    verdict: Literal["pass", "fail", "inconclusive"]
+    verdict: Verdict
     passed: bool
+    p: float = math.nan
+    p_adjusted: float = math.nan
+    difference: tuple[float, float, float] = (math.nan, math.nan, math.nan)
 
     @property
     def certain(self) -> bool:
@@ -54,11 +65,19 @@ class Check:
 
     @property
     def found(self) -> str:
-        """The estimate, with the bound of a baseline and a remark where the check is inconclusive."""
-        bound = f", bound {number(self.bound)}" if "baseline" in self.rule and not math.isnan(self.bound) else ""
-        doubt = "" if self.certain else " (inconclusive: the interval includes the bound)"
-        doubt = " (not in the baseline)" if math.isnan(self.bound) else doubt
-        return f"{number(self.estimate)}{bound}{doubt}"
+        """The estimate with its interval, the bound of a baseline, and a remark where the check is inconclusive."""
+        ends = interval_text(self.low, self.high)
+        value = f"{number(self.estimate)}{f' ({ends})' if ends else ''}"
+        if "baseline" in self.rule and math.isnan(self.bound):
+            return f"{value} (not in the baseline)"
+        bound = f", bound {number(self.bound)}" if "baseline" in self.rule else ""
+        difference, lower, upper = self.difference
+        if not math.isnan(lower + upper):
+            bound += f", difference {number(difference)} ({interval_text(lower, upper)})"
+        what = "the interval includes the bound"
+        if self.p < ALPHA < self.p_adjusted:
+            what = "not significant among so many checks"
+        return f"{value}{bound}{'' if self.certain else f' (inconclusive: {what})'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +101,12 @@ class Checks:
 
     def __bool__(self) -> bool:
         return self.passed
+
+    def __iter__(self) -> Iterator[Check]:
+        return iter(self.checks)
+
+    def __len__(self) -> int:
+        return len(self.checks)
 
     def __str__(self) -> str:
         return printable("\n".join(map(str, self.checks)))
@@ -120,6 +145,11 @@ class Rule:
     by: float
 
     @property
+    def is_upper(self) -> bool:
+        """Whether the rule keeps a number from growing."""
+        return "<" in self.text.removeprefix(self.metric)
+
+    @property
     def relative(self) -> bool:
         """Whether the bound is that of a baseline."""
         return math.isnan(self.bound)
@@ -148,79 +178,6 @@ def parse(text: str) -> Rule:
     return Rule(text.strip(), match["metric"], _SIGNS[match["sign"]], bound, step, by)
 
 
-def check(
-    findings: Findings, rules: Sequence[str], *, baseline: Sequence[Findings] = (), inconclusive: str = "estimate"
-) -> Checks:
-    """Check each rule on every row of its metric; an undefined estimate fails, and a baseline counts as a constant."""
-    if inconclusive not in INCONCLUSIVE:
-        raise unknown_name("inconclusive", str(inconclusive), INCONCLUSIVE, what="a way to decide")
-    if "estimate" not in findings.columns:
-        raise EvenhandError(
-            f"A {findings.audit} result holds no estimates to check. Check the result of an audit with metrics."
-        )
-    checked = [c for text in rules for c in _checks(findings, parse(text), baseline, inconclusive)]
-    return Checks((*_split(findings), *checked))
-
-
-def _split(findings: Findings) -> Iterator[Check]:
-    """A failed check where the arms of an experiment are not split as intended: no number of it can be trusted."""
-    if has_wrong_split(findings):
-        p = float((findings.provenance.get("sample_ratio") or {}).get("p", math.nan))  # min_units may withhold it
-        yield Check("p of the intended split >= 0.001", "", p, math.nan, math.nan, 0.001, "fail", passed=False)
-
-
-def _checks(findings: Findings, rule: Rule, baseline: Sequence[Findings], inconclusive: str) -> Iterator[Check]:
-    rows = list(findings.only(rule.metric).rows())
-    names = key_columns(findings)
-    usual = _baselines(findings, rule, rows, baseline) if rule.relative else [math.nan] * len(rows)
-    for row, before in zip(rows, usual, strict=True):
-        where = ", ".join(
-            [*(f"{name}={label(row[name])}" for name in names if name != "group"), *filter(None, [row["group"]])]
-        )
-        estimate, low, high = (read_number(row[k]) for k in ("estimate", "low", "high"))
-        bound = rule.at(before)
-        verdict = _verdict(rule, estimate, low, high, bound)
-        decided = {"pass": True, "fail": False}.get(inconclusive, math.isnan(bound) or rule.holds(estimate, bound))
-        yield Check(
-            rule.text, where, estimate, low, high, bound, verdict, {"pass": True, "fail": False}.get(verdict, decided)
-        )
-
-
-def _verdict(
-    rule: Rule, estimate: float, low: float, high: float, bound: float
-) -> Literal["pass", "fail", "inconclusive"]:
-    if math.isnan(estimate):
-        return "fail"
-    if math.isnan(bound):
-        return "inconclusive"
-    sides = {rule.holds(x, bound) for x in (estimate, low, high) if not math.isnan(x)}
-    return "inconclusive" if len(sides) > 1 else "pass" if True in sides else "fail"
-
-
-def _baselines(
-    findings: Findings, rule: Rule, rows: Sequence[dict[str, Any]], baseline: Sequence[Findings]
-) -> list[float]:
-    """The estimate of the baseline for each row; NaN for new rows."""
-    if not baseline:
-        raise EvenhandError(f"check={rule.text!r} needs a baseline. Pass baseline= a saved result.")
-    estimates: dict[tuple[str, ...], float] = {}
-    for result in baseline:
-        if "estimate" in result.columns:
-            names = key_columns(result)
-            estimates = {_key(result, row, names): read_number(row["estimate"]) for row in result.rows()} | estimates
-    names = key_columns(findings)
-    usual = [estimates.get(_key(findings, row, names), math.nan) for row in rows]
-    if all(map(math.isnan, usual)):
-        raise EvenhandError(
-            f"The baseline has no number for {rule.metric!r} in any of these slices. Save one with the same audit, metrics and slices."
-        )
-    return usual
-
-
-def _key(findings: Findings, row: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
-    return (findings.audit, row["metric"], *(f"{name}={row[name]}" for name in sorted(names)))
-
-
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -234,7 +191,7 @@ class Gate:
 
 
 def junit(gates: Sequence[Gate]) -> str:
-    """A test suite per result, a test case per check. An inconclusive check that passes says so in its output."""
+    """A test suite per result, a test case per check, with the value and its interval in its output."""
 
     def attribute(text: str) -> str:
         return quoteattr(_NOT_XML.sub(" ", text))
@@ -247,9 +204,7 @@ def junit(gates: Sequence[Gate]) -> str:
         lead = f"<testcase classname={attribute(f'evenhand.{gate.findings.audit}')} name={attribute(name)}"
         if not check.passed:
             return f"{lead}>\n<failure message={attribute(check.found)}>{content(str(check))}</failure>\n</testcase>\n"
-        if check.certain:
-            return f"{lead}/>\n"
-        return f"{lead}>\n<system-out>{content(f'inconclusive: {check.found}')}</system-out>\n</testcase>\n"
+        return f"{lead}>\n<system-out>{content(check.found)}</system-out>\n</testcase>\n"
 
     def suite(gate: Gate) -> str:
         cases = "".join(case(gate, check) for check in gate.checks.checks)
@@ -277,11 +232,11 @@ def summary(gates: Sequence[Gate], most_sentences: int = 30) -> str:
                 f"{failed:,} of {len(checks):,} checks failed." if failed else f"All {len(checks):,} checks passed."
             )
             doubt = f" {unsure:,} {'is' if unsure == 1 else 'are'} inconclusive: the interval includes the bound."
-            rows = [["", "rule", "for", "estimate", "interval"], ["---"] * 5]
+            rows = [["", "rule", "for", "estimate", "interval", "bound"], ["---"] * 6]
             for c in checks:
                 mark = f"{'pass' if c.passed else '**FAIL**'}{'' if c.certain else ' (inconclusive)'}"
                 ends = interval_text(c.low, c.high)
-                rows.append([mark, f"`{c.rule}`", escape_markdown(c.where), number(c.estimate), ends])
+                rows.append([mark, f"`{c.rule}`", escape_markdown(c.where), number(c.estimate), ends, number(c.bound)])
             lines += [f"**{verdict}**{doubt if unsure else ''}", "", *(f"| {' | '.join(row)} |" for row in rows), ""]
         unique = list(dict.fromkeys(sentences(gate.findings)))
         lines += [f"- {escape_markdown(line)}" for line in unique[:most_sentences]]

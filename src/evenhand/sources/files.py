@@ -7,6 +7,7 @@ import functools
 import glob
 import json
 import os
+import re
 import shutil
 import sys
 import zlib
@@ -124,7 +125,9 @@ def nearby(path: str | Path) -> str:
         names = os.listdir(place.parent)[:1000]
     except OSError:
         return ""
-    return suggestion(place.name, [name for name in names if name != place.name])
+    # a file that differs in its digits only is that of another day, not a misspelling
+    dated = re.sub(r"\d+", "0", place.name)
+    return suggestion(place.name, [name for name in names if re.sub(r"\d+", "0", name) != dated])
 
 
 def refuse_missing(path: str | Path, expected: str, role: str = "") -> None:
