@@ -266,7 +266,7 @@ def of_units(world: World, units: int, runs: int, seed: int) -> Iterator[Coverag
 
 def of_audits(design: Design, runs: int, seed: int) -> Iterator[Coverage]:
     for metric, h in hits(design, runs, seed).items():
-        yield Coverage(design.name, metric, runs, h.covered, h.made, h.cautioned, PROMISED, h.width)
+        yield Coverage(design.name, metric, runs, h.covered, h.made, h.cautioned, design.promised, h.width)
 
 
 HEAD = (
