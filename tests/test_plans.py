@@ -39,6 +39,8 @@ def data(tmp_path_factory):
     )
     log.write_parquet(folder / "log.parquet")
     pl.DataFrame({"who": range(50)}).write_csv(folder / "everyone.csv")
+    seen = [v for v in log["viewer"].unique(maintain_order=True) for _ in range(4)]
+    pl.DataFrame({"fan": seen, "star": [i * 7 % 50 for i in range(len(seen))]}).write_csv(folder / "follows.csv")
     ranked = pl.DataFrame(
         {
             "request": [f"q{i}" for i in range(12) for _ in range(8)],
@@ -119,6 +121,9 @@ CALLS = {
     "explain": [
         {**UNITS, "arm": "source", "control": "home", "group": "band", "metric": "theil", "top": 3, "interval": None},
         {**UNITS, "arm": "half", "control": 2, "min_units": 2, "level": 0.9},
+    ],
+    "network": [
+        {"table": "log.parquet", "edges": "follows.csv", "unit": "who", "amount": "views", "viewer": "viewer", "follower": "fan", "followed": "star", "draws": 9, "by": "log_bins('followers', 2)", "reach": 2, "interval": None},
     ],
     "criteria": [{**UNITS, "metrics": ["gini"], "draws": 29, "cutoffs": {"stable": [0.2, 0.05]}, "by": "source"}],
     "prefix": [

@@ -13,6 +13,7 @@ from evenhand.audits.experiment.experiment import experiment as experiment
 from evenhand.audits.explain import explain as explain
 from evenhand.audits.exposure.exposure import exposure as exposure
 from evenhand.audits.inequality import inequality as inequality
+from evenhand.audits.network import network as network
 from evenhand.audits.outcome.outcome_test import outcome_test as outcome_test
 from evenhand.audits.outcome.remedies import OutcomeRecalibrator as OutcomeRecalibrator
 from evenhand.audits.pairwise import pairwise as pairwise

@@ -18,7 +18,7 @@ import platform
 import re
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -76,12 +76,13 @@ class Audit:
     def parameters(self) -> dict[str, Parameter]:
         hints = typing.get_type_hints(self.function, include_extras=True)
         about = described(self.function)
-        return {
+        parameters = {
             name: Parameter(
                 name, hints.get(name, Any), p.default, about.get(name, ""), p.kind is not inspect.Parameter.KEYWORD_ONLY
             )
             for name, p in self.signature.parameters.items()
         }
+        return {name: replace(p, positional=p.positional and not p.takes.named) for name, p in parameters.items()}
 
     @functools.cached_property
     def repeats(self) -> str:

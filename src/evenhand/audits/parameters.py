@@ -39,6 +39,7 @@ class Takes:
     sizes : a mapping says how many there are of each, which a plan can hold.
     number : a word of digits is a whole number.
     option : what the option is called where it is not called like the parameter.
+    named : an option of the command line, although callers may pass it by place.
     read : reads the words of the command line, where none of this is enough.
     """
 
@@ -51,6 +52,7 @@ class Takes:
     sizes: bool = False
     number: bool = False
     option: str = ""
+    named: bool = False
     read: Callable[[list[str]], Any] | None = None
 
 

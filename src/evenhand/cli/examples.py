@@ -66,6 +66,16 @@ examples:
 change = volume + entry + exit + stayed = volume + the sources = volume + the groups. volume is what more events alone do; the
 others are Shapley values. without_largest and without_top_1% are the change without those that it goes with most.
 """,
+    "network": r"""
+Is it the ranking or the network? Inequality of exposure split into followers, wiring and ranking.
+
+examples:
+  evenhand network views.parquet --edges follows.parquet --unit author --amount views --viewer viewer
+  evenhand network views.parquet --edges follows.parquet --unit author --amount none --viewer viewer --reach 2 --by source
+
+observed = followers + wiring + ranking. followers: a neutral ranking on a rewired graph; wiring: what the real graph adds;
+ranking: what the log adds to a neutral ranking on the real graph. Every viewer has as many impressions as in the log.
+""",
     "criteria": """\
 Which inequality metric suits this data? The criteria of the inequality paper, measured.
 

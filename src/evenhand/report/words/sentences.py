@@ -32,7 +32,17 @@ from evenhand.report.words.text import (
     singular,
 )
 
-AUDITS = ("comparisons", "experiment", "explain", "history", "inequality", "outcome", "rankings", "rebalance")
+AUDITS = (
+    "comparisons",
+    "experiment",
+    "explain",
+    "history",
+    "inequality",
+    "network",
+    "outcome",
+    "rankings",
+    "rebalance",
+)
 """Modules of this folder that declare the sentences and headlines of audits."""
 
 ONE_SIDE_ONLY = "one side has something where the other has nothing"
