@@ -427,7 +427,7 @@ def test_a_plan_made_from_a_command_does_what_it_does(folder, capsys):
     write(folder, "made.toml", capsys.readouterr().out)
     assert run("made.toml", "--at", "2026-11-01") == 0
     assert (folder / "r.html").is_file()
-    assert eh.history("h.parquet").frame.height == 5
+    assert eh.history("h.parquet").frame.height == 4  # 60 units: no top 1%
 
 
 @pytest.mark.parametrize(
