@@ -13,16 +13,42 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 import evenhand as eh
+from evenhand.studies import inequality as inequality_study
+from evenhand.studies import outcome as outcome_study
+from evenhand.studies import recommender as recommender_study
+from evenhand.studies import viewpoints_findings
+from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, FINDINGS, Measured, Tasks
+from evenhand.studies.fair_ranking_findings import claims as fair_ranking_claims
+from evenhand.studies.study import Claim as Finding
+from evenhand.studies.study import Replicates
+from evenhand.studies.viewpoints import ALPHAS, METRICS, Point
+from evenhand.synthetic.viewpoints import SETS
 
 ALLOWED = 0.05
-World = Callable[[np.random.Generator], "eh.Result"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Findings of a study that have no answer in a null world: a yes or a no is a false claim."""
+
+    claims: Sequence[eh.Claim]
+    headline: str = ""
+
+    @classmethod
+    def from_findings(cls, findings: Iterable[Finding], *statements: str) -> Verdicts:
+        """The findings whose statements begin so (default: all)."""
+        listed = [f for f in findings if not statements or f.statement.startswith(statements)]
+        return cls([eh.Claim(f"{f.statement}: {f.verdict}", "", made=f.holds is not None) for f in listed])
+
+
+World = Callable[[np.random.Generator], "eh.Result | Verdicts"]
 
 DIRECTED = re.compile(
     r"\b(more|less|fewer|higher|lower|most|least|above|below|better|worse|under-rates|over-rates|rose|fell|gains?|loses?|"
@@ -287,6 +313,152 @@ def agreement(rng: np.random.Generator) -> eh.Result:
     return eh.agreement(*results, rng=int(rng.integers(1e9)))
 
 
+def compare_independent(rng: np.random.Generator) -> eh.Result:
+    """Two logs of other units, drawn alike."""
+    n = sizes(rng)
+    results = [
+        eh.inequality(
+            pl.DataFrame({"unit": np.arange(n), "amount": amount}), unit="unit", amount="amount", population=None,
+            rng=int(rng.integers(1e9)),
+        )
+        for amount in _alike(rng, n, 2)
+    ]  # fmt: skip
+    return eh.compare(*results, independent=True)
+
+
+def experiment_periods(rng: np.random.Generator) -> eh.Result:
+    """Units whose amounts in two periods are exchangeable."""
+    n = sizes(rng)
+    level = rng.lognormal(0, 0.5, n) if rng.random() < 0.5 else np.ones(n)
+    table = pl.concat(
+        pl.DataFrame({"unit": np.arange(n), "period": name, "amount": level * amount})
+        for name, amount in zip(("before", "after"), _alike(rng, n, 2), strict=True)
+    )
+    return eh.experiment(
+        table, unit="unit", amount="amount", arm="period", randomized=None, control="before", population=None, draws=199,
+        rng=int(rng.integers(1e9)),
+    )  # fmt: skip
+
+
+def advise(rng: np.random.Generator) -> Verdicts:
+    """Which metric finds more biased lists depends on the lists, so no world is null: false is what other draws reverse."""
+    table = _rankings(rng, 2, int(rng.integers(5, 30)), 1)
+    bias = ("low", "medium", "high")[rng.integers(3)]
+    first, second = (
+        eh.advise(table, group="group", protected="g0", bias=bias, rng=int(rng.integers(1e9))) for _ in range(2)
+    )
+    other = {(c.metric, c.group, str(c.where)): c.direction for c in second.claims if c.made}
+    opposite = {"higher": "lower", "lower": "higher"}
+    turned = [
+        c
+        for c in first.claims
+        if c.made and other.get((c.metric, c.group, str(c.where))) == opposite.get(c.direction, "")
+    ]
+    return Verdicts(turned)
+
+
+def study_inequality(rng: np.random.Generator) -> Verdicts:
+    """Sources and kinds of engagement that are exchangeable: none is more skewed than another."""
+    n = max(100, sizes(rng))
+    heavy = rng.lognormal(0, 0.5, n) if rng.random() < 0.5 else np.ones(n)
+    kinds, sources = ("views", "quotes", "retweets", "profile_clicks"), ("in_network", "misc", "other")
+    drawn = iter(_alike(rng, n, len(kinds) * len(sources)))
+    table = pl.concat(
+        pl.DataFrame({"unit": np.arange(n), "via": via, **{kind: heavy * next(drawn) for kind in kinds}})
+        for via in sources
+    )
+    study = inequality_study.study(
+        data=table,
+        unit="unit",
+        amount=list(kinds),
+        source="via",
+        in_network=["in_network"],
+        seed=int(rng.integers(1e9)),
+    )
+    return Verdicts.from_findings(
+        study.claims,
+        "Quotes are",
+        "Sharing to",
+        "Profile clicks are",
+        "Out-of-network suggestions are",
+        "Miscellaneous",
+    )
+
+
+def study_outcome(rng: np.random.Generator) -> Verdicts:
+    """The same outcomes at equal score."""
+    study = outcome_study.study(data=_outcomes(rng), score="score", outcome="outcome", group="group", reference="g0")
+    wrong = [f for f in study.claims if f.holds]  # no bias, or one too small to matter, is the truth here
+    return Verdicts.from_findings(wrong)
+
+
+def study_recommender(rng: np.random.Generator) -> Verdicts:
+    """Users whose groups know nothing of their scores: neither group is served worse."""
+    users, items = min(max(sizes(rng), 60), 300), 40
+    scores = rng.random((users, items)) + rng.random(items)
+    user, item = (index.ravel() for index in np.indices((users, items)))
+    table = pl.DataFrame(
+        {
+            "user": user,
+            "item": item,
+            "score": scores.ravel(),
+            "relevance": (rng.random(users * items) < 0.2 * scores.ravel()).astype(float),
+            "group": np.where(rng.permutation(users) < users // 3, "b", "a")[user],
+        }
+    )
+    roles = {role: role for role in ("user", "item", "score", "relevance", "group")}
+    study = recommender_study.study(data=table, **roles, seed=int(rng.integers(1e9)))
+    return Verdicts.from_findings(
+        study.claims,
+        "A large MAD",
+        "A total variation of 0",
+        "A KL divergence",
+        "A lower precision",
+        "A lower recall",
+        "A lower F1",
+    )
+
+
+def study_viewpoints(rng: np.random.Generator) -> Verdicts:
+    """Values of all metrics on all sets that do not depend on bias, set or metric."""
+    lists, batches = 100, 20
+
+    def point() -> Point:
+        values = rng.lognormal(0, 0.5, lists)
+        without = tuple(Point(float(values[np.arange(lists) % batches != k].mean()), 1.0, 0.05) for k in range(batches))
+        return Point(float(values.mean()), 1.0, 0.05, without)
+
+    points = {(metric, name, alpha): point() for metric in METRICS for name in SETS for alpha in ALPHAS}
+    findings = [f for f in viewpoints_findings.claims(points) if not f.is_ours]
+    return Verdicts.from_findings(
+        findings, "Each metric is lowest", "A favoured minority", "At bias +1 a more", "Curves are steeper", "nDD gives", "nDKL",
+        "Even more", "nDR", "For low", "For medium", "For high",
+    )  # fmt: skip
+
+
+def study_fair_ranking(rng: np.random.Generator) -> Verdicts:
+    """Systems that are alike, by metrics that know nothing of each other; shares and accuracies at the bounds of their rules."""
+    metrics, tasks, requests = (AWRF, AWRF_EQUAL, "log_dp", "eed", "eel", "eer"), 4, 150
+    values = [rng.normal(size=(len(metrics), int(rng.integers(4, 20)), requests)) for _ in range(tasks)]
+    lost = [rng.random((requests, 3)) < 0.1 for _ in range(tasks)]
+    cut = rng.normal((0.3, 0.35), 0.1, (requests, 2))
+
+    def measured(task: int, mask: np.ndarray) -> Measured:
+        means = values[task][:, :, mask].mean(-1)
+        pairs = [(i, j) for i in range(len(metrics)) for j in range(i)]
+        taus = {frozenset((metrics[i], metrics[j])): eh.metrics.kendall_tau_c(means[i], means[j]) for i, j in pairs}
+        shares = dict(zip(("pref", "log_eur", "log_rur"), lost[task][mask].mean(0).tolist(), strict=True))
+        both = cut[mask].mean(0)
+        return Measured(f"task {task}", means.shape[1], taus, shares, (float(both[0]), float(both[1])))
+
+    halves = [rng.permutation(requests) < requests // 2 for _ in range(12)]
+    runs = [Tasks([measured(task, mask) for task in range(tasks)]) for mask in (np.ones(requests, dtype=bool), *halves)]
+    findings = fair_ranking_claims(Replicates(runs[0], runs[1:], is_halved=True, findings=FINDINGS))
+    return Verdicts.from_findings(
+        findings, "The most consistently", "EEL and", "Prefix metrics", "RUR is", "Pairwise accuracy"
+    )
+
+
 WORLDS: dict[str, World] = {
     "inequality": inequality,
     "sources": sources,
@@ -303,6 +475,14 @@ WORLDS: dict[str, World] = {
     "compare, two systems": compare_systems,
     "agreement": agreement,
     "criteria": criteria,
+    "compare, other units": compare_independent,
+    "experiment, two periods": experiment_periods,
+    "advise": advise,
+    "study inequality": study_inequality,
+    "study outcome": study_outcome,
+    "study recommender": study_recommender,
+    "study viewpoints": study_viewpoints,
+    "study fair-ranking": study_fair_ranking,
 }
 
 
@@ -326,7 +506,7 @@ class Tally:
         return self.share <= ALLOWED + 2 * math.sqrt(ALLOWED * (1 - ALLOWED) / self.worlds)
 
 
-def overstates(result: eh.Result) -> bool:
+def overstates(result: eh.Result | Verdicts) -> bool:
     """Whether the headline has a direction though no claim is made."""
     directed = DIRECTED.search(result.headline) and not UNDECIDED.search(result.headline)
     return bool(directed) and not any(claim.made for claim in result.claims)

@@ -1,10 +1,13 @@
 """What exposure, prefix and pairwise results claim: planted worlds where the claim must be made, and words without it."""
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
 
 import evenhand as eh
+from evenhand.claims import adjusted_detectable
 from evenhand.intervals.request_tests import skewed_test, t_test
 from evenhand.metrics.prefix import lean_and_spread
 from evenhand.tallies.placement import Placement
@@ -144,3 +147,30 @@ def test_cards_state_the_range_of_every_parameter_that_changes_it():
         (-1.0, 1.0): ["signed=True"],
     }
     assert eh.metrics.fair.other_spans() == {}
+
+
+def test_power_is_that_of_the_adjusted_test():
+    """With ten slices the difference that can be found is larger than with one, as Holm's first step is."""
+    rng = np.random.default_rng(5)
+    rows = [
+        (f"s{s}", q, 10 * q + i, r, "fm"[i % 2])
+        for s in range(10)
+        for q in range(40)
+        for r, i in enumerate(rng.permutation(10).tolist(), 1)
+    ]
+    table = pl.DataFrame(rows, schema=["system", "request", "item", "rank", "group"], orient="row")
+
+    def points(part):
+        claims = eh.exposure(part, groups="group", protected="f", system="system", metrics="awrf", rng=1).claims
+        return float(re.search(r"power for differences of ([\d.]+) points", claims[0].text)[1])
+
+    ratio = points(table) / points(table.filter(pl.col("system") == "s0"))
+    assert ratio == pytest.approx(adjusted_detectable(1.0, 10, 0.95), rel=0.05)
+
+
+def test_the_favoured_column_has_the_p_of_its_claim():
+    rng = np.random.default_rng(3)
+    lists = [(q, r, "con" if i < 2 else "pro") for q in range(30) for r, i in enumerate(rng.permutation(9).tolist(), 1)]
+    table = pl.DataFrame(lists, schema=["request", "rank", "stance"], orient="row")
+    result = eh.prefix(table, group="stance", protected="con", metrics="ndd", rng=1)
+    assert result.frame["p_favoured"][0] == pytest.approx(result.claims[0].p)

@@ -91,11 +91,19 @@ def decide(candidates: Iterable[Candidate], level: float) -> tuple[Claim, ...]:
     return tuple(claims)
 
 
+def detectable_of(error: float, level: float, tests: int = 1) -> float:
+    """The difference that a test with this standard error finds with 80% power, once p is adjusted over so many tests.
+
+    >>> round(detectable_of(1.0, 0.95), 2), round(detectable_of(1.0, 0.95, tests=10), 2)
+    (2.8, 3.65)
+    """
+    normal = NormalDist()
+    return error * (normal.inv_cdf(1 - (1 - level) / 2 / max(tests, 1)) + normal.inv_cdf(POWER))
+
+
 def adjusted_detectable(detectable: float, tests: int, level: float) -> float:
     """The difference with 80% power once p is adjusted over so many tests, from the one with 80% power for a single test."""
-    normal = NormalDist()
-    reach, single = (normal.inv_cdf(1 - (1 - level) / 2 / max(m, 1)) + normal.inv_cdf(POWER) for m in (tests, 1))
-    return detectable * reach / single
+    return detectable * detectable_of(1.0, level, tests) / detectable_of(1.0, level)
 
 
 def direction_of(difference: float) -> Direction:

@@ -304,14 +304,19 @@ class Ordered:
         return self.leaning.sides[int(mean.argmax())] if mean.max() > NOBODY else None
 
     def p_favoured(self, defined: Any, within: Requests, s: int) -> float:
-        """The p that random orders favour a group this much: normal, Bonferroni over groups; of clusters Student's t too."""
+        """The p that random orders favour or disfavour a group this much, as its claim is tested; Bonferroni over groups."""
         total = self.leaning.lean[defined].sum(0)
         if not len(defined) or total.max() <= NOBODY:
             return float("nan")
-        side = int(total.argmax())
-        error = float(np.sqrt((self.leaning.spread[defined, side] ** 2).sum()))
-        p = 1 - NormalDist().cdf(float(total.max()) / error)
-        return min(1.0, len(total) * clustered_p(p, self.leans(within, s, side), sides=1))
+        p = self.p_of_lean(defined, within, s, int(total.argmax()))
+        return p if len(total) == 2 else min(1.0, len(total) * p)  # of two groups one is asked
+
+    def p_of_lean(self, rankings: Any, within: Requests, s: int, side: int) -> float:
+        """The p that random orders put a side as far from its share, up or down; of clusters Student's t too."""
+        leaning = self.leaning
+        lean, spread, third = (x[rankings, side] for x in (leaning.lean, leaning.spread, leaning.third))
+        p = skewed_test(float(lean.sum()), float((spread**2).sum()), float(third.sum()))
+        return clustered_p(p, self.leans(within, s, side))
 
     def leans(self, within: Requests, s: int, side: int) -> Floats | None:
         """(clusters,) how far a side is above its share in each cluster of a slice; None where there are none."""
@@ -344,25 +349,23 @@ def _claims(
         at = placed.rankings_of(s)
         at = at[~np.isnan(first.scores.values[at])]
         for g in sides[:1] if len(sides) == 2 else sides:
-            lean = float(leaning.lean[at, g].sum())
-            variance, third = float((leaning.spread[at, g] ** 2).sum()), float(leaning.third[at, g].sum())
-            if small[s] or not variance > 0:
+            lean, p = float(leaning.lean[at, g].sum()), first.p_of_lean(at, placed.within, s, g)
+            if small[s] or not leaning.spread[at, g].any():
                 continue
-            side, p = leaning.sides[g], skewed_test(lean, variance, third)
+            side = leaning.sides[g]
             way = "nearer to" if lean > 0 else "further from"
             yield Candidate(
-                clustered_p(p, first.leans(placed.within, s, g)), direction_of(lean),
-                f"{side} stands {way} the top than random order gives",
+                p, direction_of(lean), f"{side} stands {way} the top than random order gives",
                 f"{side} stands neither significantly nearer to nor further from the top than random order gives",
                 "favoured", side, dict(zip(names, where, strict=True)),
             )  # fmt: skip
 
 
-def clustered_p(p: float, sums: Floats | None, sides: int = 2) -> float:
+def clustered_p(p: float, sums: Floats | None) -> float:
     """The larger of a p that takes requests for independent and that of the clusters' sums (Student's t)."""
     if sums is None:
         return p
-    by_cluster = t_test(sums)[0] * sides / 2
+    by_cluster = t_test(sums)[0]
     return by_cluster if np.isnan(by_cluster) else max(p, by_cluster)
 
 

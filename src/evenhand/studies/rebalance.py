@@ -78,10 +78,6 @@ def study(*, size: int | None = None, seed: int = 1, data: File = None) -> Study
     return Study(
         name="rebalance", title=TITLE, claims=tuple(claims), tables=tuple(shown), figures=tuple(drawn),
         setting=f"{setting}, lists of {TOP} (seed {seed}); every method over a grid of strengths.",
-        sentences=(
-            "Methods that look at one list at a time (DetConstSort, calibrated lists) even out every list, which costs relevance "
-            "that evening out over all requests does not.",
-        ),
     )  # fmt: skip
 
 

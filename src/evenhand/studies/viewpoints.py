@@ -31,11 +31,10 @@ log = logging.getLogger("evenhand")
 SENTENCES = (
     "Negative bias puts the protected viewpoints on top, positive bias at the bottom: section 4.2.2 of the paper has it the "
     "wrong way round, its Table 3 is right.",
-    "nDR above 1 is not an accident: its normaliser, all protected first, counts every pure prefix as a ratio of 0, and one "
-    "unprotected item slipped in makes it large.",
     "What the paper calls telling low levels of bias apart is the slope of a mean. Whether a single list differs significantly "
     "from a random order is another question, and the second table answers it.",
 )
+"""What the definitions say, whatever comes out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from evenhand.findings import Row, row
 from evenhand.intervals.difference import holm
 from evenhand.intervals.experiments import GRID, detectable
 from evenhand.intervals.rules import FEW_UNITS, MIN_UNITS
+from evenhand.metrics.outcome import POWER
 from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame, difference_claims
 from evenhand.sources.logs import NanPolicy
@@ -40,7 +41,6 @@ from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.spectrum import Spectrum
 
 EXTRA = ("treatment", "control_value", "raw", "volume_ratio", "p", "p_adjusted", "detectable")
-POWER = 0.8
 
 
 def rows_of(compared: Sequence[Comparison], spec: ExperimentSpec, ratio_p: float, fewest: int) -> list[Row]:
@@ -280,32 +280,35 @@ def _plan(call: Call, spec: ExperimentSpec, level: float) -> ExperimentResult:
     deal = spec.assignment(units)
     rows: list[Row] = []
     planned: dict[str, list[Any]] = {}
-    for amount in units.log.amounts:
-        for label, tally in in_order(units, bucket_slices(units, amount, deal)):
-            randomized = float(deal.units(label).sum())
-            few = min(tally.whole().receivers, randomized * min(shares.values())) < call.min_units
-            for arm in (name for name in shares if name != control):
-                where = spec.cells(units, label, amount) | {"arm": arm}
-                if few:
-                    nothing = {"control_value": math.nan, "detectable": math.nan}
-                    rows += [suppressed(row(where, a.text, **nothing)) for a in spec.metrics]
-                    continue
-                rng = stream(spec.seed, "power", amount.name, arm, *label)
-                by_size = _detectable_by_size(tally, spec, (shares[arm], shares[control]), level, rng)
-                used = randomized * (shares[arm] + shares[control])
-                for i, a in enumerate(spec.metrics):
-                    smallest, value = (float(x[i]) for x in by_size[1.0])
-                    rows.append(row(
-                        where, a.text, ideal=a.ideal, better=a.better, units=round(used), control_value=value,
-                        detectable=smallest, note="planned",
-                    ))  # fmt: skip
-                    times = sorted(by_size)
-                    _add(
-                        planned, where | {"metric": a.text, "share": shares[arm]}, times=times,
-                        units=[round(used * t) for t in times], value=[float(by_size[t][1][i]) for t in times],
-                        detectable=[float(by_size[t][0][i]) for t in times],
-                        note=["extrapolated" if t > 1 else None for t in times],
-                    )  # fmt: skip
+    slices = [
+        (amount, *part) for amount in units.log.amounts for part in in_order(units, bucket_slices(units, amount, deal))
+    ]
+    tests = len(slices) * (len(shares) - 1) * len(spec.metrics)  # p of the experiment will be adjusted over all of them
+    for amount, label, tally in slices:
+        randomized = float(deal.units(label).sum())
+        few = min(tally.whole().receivers, randomized * min(shares.values())) < call.min_units
+        for arm in (name for name in shares if name != control):
+            where = spec.cells(units, label, amount) | {"arm": arm}
+            if few:
+                nothing = {"control_value": math.nan, "detectable": math.nan}
+                rows += [suppressed(row(where, a.text, **nothing)) for a in spec.metrics]
+                continue
+            rng = stream(spec.seed, "power", amount.name, arm, *label)
+            by_size = _detectable_by_size(tally, spec, (shares[arm], shares[control]), 1 - (1 - level) / tests, rng)
+            used = randomized * (shares[arm] + shares[control])
+            for i, a in enumerate(spec.metrics):
+                smallest, value = (float(x[i]) for x in by_size[1.0])
+                rows.append(row(
+                    where, a.text, ideal=a.ideal, better=a.better, units=round(used), control_value=value,
+                    detectable=smallest, note="planned",
+                ))  # fmt: skip
+                times = sorted(by_size)
+                _add(
+                    planned, where | {"metric": a.text, "share": shares[arm]}, times=times,
+                    units=[round(used * t) for t in times], value=[float(by_size[t][1][i]) for t in times],
+                    detectable=[float(by_size[t][0][i]) for t in times],
+                    note=["extrapolated" if t > 1 else None for t in times],
+                )  # fmt: skip
     randomised = dict.fromkeys(("randomized", "counted"), str(spec.randomized))
     words = {"unit": spec.unit, "amount": str(spec.amount or "rows"), **randomised}
     facts = {

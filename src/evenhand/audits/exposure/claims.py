@@ -4,34 +4,63 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from evenhand.audits.exposure.measures import ExposureMetricSpec, ExposureTallies, exposure_and_targets
 from evenhand.cards import Floats
-from evenhand.claims import Candidate, direction_of
+from evenhand.claims import Candidate, detectable_of, direction_of
 from evenhand.intervals.request_tests import FEWEST, skewed_test, t_test
 from evenhand.report.words.text import percent, rounded_percent
 from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
 
-POWER = 1.96 + 0.84
-"""Standard errors that a test at 5% finds in 80% of cases."""
-
 
 def exposure_claims(
-    t: ExposureTallies, specs: Sequence[ExposureMetricSpec], names: Sequence[str], small: Sequence[bool]
-) -> Iterator[Candidate]:
+    t: ExposureTallies, specs: Sequence[ExposureMetricSpec], names: Sequence[str], small: Sequence[bool], level: float
+) -> list[Candidate]:
     """Per slice, whether the exposure of the protected group (without one: of each) is above or below its target.
 
     Paired over requests (or clusters of them): received exposure less target share times all exposure. The p is the larger of
     two: Student's t, and that of random orders of the lists (few items near the top make t see too little spread). Of two
     groups one is asked.
     """
-    if not t.policy.labels or not specs:
-        return
+    differences = list(_differences(t, specs, small)) if t.policy.labels and specs else []
+    candidates = []
+    for d in differences:
+        show = percent if rounded_percent(d.share) == rounded_percent(d.target) else rounded_percent
+        gets, target = f"{d.group} gets {show(d.share)} of the exposure", f"its target of {show(d.target)}"
+        power = detectable_of(d.error, level, len(differences))
+        candidates.append(
+            Candidate(
+                d.p, direction_of(d.total), f"{gets}, {'above' if d.total > 0 else 'below'} {target}",
+                f"{gets}, not significantly different from {target}; "
+                f"the test had 80% power for differences of {100 * power:.2g} points or more",
+                "exposure", d.group, dict(zip(names, t.sums.slices[d.place], strict=True)),
+            )
+        )  # fmt: skip
+    return candidates
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """A group's exposure less its target, in all and as shares with their standard error, in the slice at `place`."""
+
+    place: int
+    group: str
+    total: float
+    share: float
+    target: float
+    error: float
+    p: float
+
+
+def _differences(
+    t: ExposureTallies, specs: Sequence[ExposureMetricSpec], small: Sequence[bool]
+) -> Iterator[_Difference]:
     tally, target, browsing = exposure_and_targets(t, specs)
     sides = [tuple(t.policy.protected)] if t.policy.protected else [(i,) for i in range(len(t.policy.labels))]
-    for s, where in enumerate(t.sums.slices):
+    for s in range(len(t.sums.slices)):
         part = t.sums.part(s)
         for side in () if small[s] else sides[:1] if len(t.policy.labels) == 2 else sides:
             received, whole = tally.received[part][:, list(side)].sum(-1), tally.received[part].sum(-1)
@@ -40,21 +69,13 @@ def exposure_claims(
             off = t.sums.within.unit_sums(s, received - np.nan_to_num(aim) * whole, used)
             if len(off) < FEWEST:
                 continue
+            total = float(whole[used].sum())
             p, error = t_test(off)
             variance, third = (m[part][used].sum() for m in order_moments(t.sums, t.policy, side, browsing))
             p = max(p, skewed_test(float(off.sum()), float(variance), float(third))) if variance > 0 else p
-            share, goal = float(received[used].sum() / whole[used].sum()), float(aim[used].mean())
             group = ", ".join(str(t.policy.labels[i]) for i in side)
-            show = percent if rounded_percent(share) == rounded_percent(goal) else rounded_percent
-            gets = f"{group} gets {show(share)} of the exposure"
-            power = 100 * POWER * max(error, math.sqrt(variance)) / float(whole[used].sum())
-            yield Candidate(
-                p, direction_of(float(off.sum())),
-                f"{gets}, {'above' if off.sum() > 0 else 'below'} its target of {show(goal)}",
-                f"{gets}, not significantly different from its target of {show(goal)}; "
-                f"the test had 80% power for differences of {power:.2g} points or more",
-                "exposure", group, dict(zip(names, where, strict=True)),
-            )  # fmt: skip
+            share, goal = float(received[used].sum()) / total, float(aim[used].mean())
+            yield _Difference(s, group, float(off.sum()), share, goal, max(error, math.sqrt(variance)) / total, p)
 
 
 def order_moments(

@@ -359,7 +359,7 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
     return call.result(
         rows_of(reduced, within, names, call, small, drawn), backend=view.backend, read=view.rows, dropped=tables.dropped,
         slices=names, curves=measures.curves(tallies, specs, names, call, small), words=words, facts=facts, counts=counts,
-        claims=list(exposure_claims(tallies, specs, names, small)), of=RankingResult,
+        claims=exposure_claims(tallies, specs, names, small, call.interval.level), of=RankingResult,
         each=per_request([r.measured for r in reduced], within, names, small),
         hold=lambda: request_sums([measures.measure(a, lasting, chance=False) for a in specs], within, small),
     )  # fmt: skip
