@@ -213,19 +213,25 @@ def no_distance(users: int) -> Design:
     )
 
 
-def parted(units: int) -> Design:
+def parted(units: int, index: str, groups: str = "abc") -> Design:
     """Groups that differ in nothing, whose part between them is zero but for noise."""
+    share = 1 / len(groups)
+    whole = {"theil": 0.5, "gini": math.erf(0.5)}[index]
+    inside = {"theil": 0.5, "gini": whole * share}[
+        index
+    ]  # Gini: each group's index by its shares of units and of the total
 
     def ask(rng: Rng, interval: str | None) -> Any:
         table = pl.DataFrame(
-            {"u": np.arange(units), "n": rng.lognormal(0, 1, units), "g": rng.choice(list("abc"), units)}
+            {"u": np.arange(units), "n": rng.lognormal(0, 1, units), "g": rng.choice(list(groups), units)}
         )
         call = {"unit": "u", "amount": "n", "group": "g", "population": None, "interval": interval}
         return eh.decompose(
-            table, **call, index="theil", metrics=["total", "within", "between"], rng=int(rng.integers(1 << 30))
+            table, **call, index=index, metrics=["total", "within", "between"], rng=int(rng.integers(1 << 30))
         )
 
-    return Design(f"decompose, {units} units, groups alike", ask, {"total": 0.5, "within": 0.5, "between": 0.0})
+    known = {"total": whole, "within": inside, "between": 0.0}
+    return Design(f"decompose, {index}, {units} units, {len(groups)} groups alike", ask, known)
 
 
 def split(units: int) -> Design:
@@ -233,7 +239,12 @@ def split(units: int) -> Design:
         amounts = np.concatenate([rng.lognormal(0, 1, units), rng.poisson(2, units)])
         table = pl.DataFrame({"u": np.tile(np.arange(units), 2), "s": np.repeat(["x", "y"], units), "n": amounts})
         call = {"unit": "u", "amount": "n", "source": "s", "population": None, "interval": interval}
-        return eh.sources(table, **call, metrics=["share", "contribution", "marginal"], rng=int(rng.integers(1 << 30)))
+        return eh.sources(
+            table,
+            **call,
+            metrics=["share", "contribution", "contribution_share", "marginal"],
+            rng=int(rng.integers(1 << 30)),
+        )
 
     return Design(f"sources, {units} units", ask)
 
@@ -316,8 +327,9 @@ def outcomes(rows: int) -> Design:
 
 DESIGNS = (
     exposed(5), exposed(20), exposed(100), fair(20), fair(100), crossed(40), prefixes(5), prefixes(20), prefixes(100),
-    ordered(20), ordered(100), shown(30), shown(180), no_distance(30), no_distance(180), parted(50), parted(500), split(50),
-    split(500), viewed(30), viewed(60), viewed(120), both_drawn(30, 60), both_drawn(60, 200), outcomes(300),
+    ordered(20), ordered(100), shown(30), shown(180), no_distance(30), no_distance(180), parted(50, "theil"), parted(500, "theil"),
+    parted(50, "gini"), parted(50, "gini", "abcdef"), parted(300, "gini"), split(50), split(500),
+    viewed(30), viewed(60), viewed(120), both_drawn(30, 60), both_drawn(60, 200), outcomes(300),
     twice(25, (1.8, 1.8)), twice(50, (1.8, 1.8)), twice(300, (1.8, 1.8)), twice(50, (0.7, 0.7)), twice(50, (0.8, 1.2)),
     twice(300, (0.8, 1.2)), twice(300, (1.4, 1.8)),
     *(clustered(audit, users) for audit in CLUSTERED for users in (8, 20, 60)),
@@ -383,7 +395,7 @@ def unlike(units: int) -> Design:
         call = {"unit": "u", "amount": "n", "group": "g", "population": None, "interval": interval}
         return eh.decompose(table, **call, metrics=["total", "within", "between"], rng=int(rng.integers(1 << 30)))
 
-    return Design(f"decompose, {units} units, groups unlike", ask)
+    return Design(f"decompose, gini, {units} units, groups unlike", ask)
 
 
 def streams(units: int) -> Design:
@@ -399,13 +411,19 @@ def streams(units: int) -> Design:
             }
         )
         call = {"unit": "u", "amount": "n", "source": "s", "population": None, "interval": interval}
-        return eh.sources(table, **call, metrics=["share", "contribution", "marginal"], rng=int(rng.integers(1 << 30)))
+        return eh.sources(
+            table,
+            **call,
+            metrics=["share", "contribution", "contribution_share", "marginal"],
+            rng=int(rng.integers(1 << 30)),
+        )
 
     return Design(f"sources, {units} units, one of them heavy", ask)
 
 
 DESIGNS_APART = (
-    skewed(25), skewed(80), catalogue(50), catalogue(150), lookers(40), lookers(80), unlike(80), streams(80),
+    skewed(25), skewed(80), catalogue(50), catalogue(150), lookers(40), lookers(80), unlike(80), streams(80), streams(300),
+    twice(60, (1.6, 1.6)), twice(60, (1.0, 1.3)), twice(150, (0.5, 0.9)),
     *(unequal_clusters(audit, 40) for audit in CLUSTERED),
 )  # fmt: skip
 """Designs that were first looked at after the rules were set."""
