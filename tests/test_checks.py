@@ -213,5 +213,5 @@ def test_the_file_of_another_day_is_no_misspelling(tmp_path):
         eh.inequality(str(tmp_path / "2026-11-16.csv"), **call)
     assert "Did you mean" not in str(missing.value)
     (tmp_path / "views.csv").write_text("author,views\na,1\n")
-    with pytest.raises(eh.EvenhandError, match="Did you mean 'views[.]csv'"):
+    with pytest.raises(eh.EvenhandError, match=r"Did you mean 'views[.]csv'"):
         eh.inequality(str(tmp_path / "view.csv"), **call)

@@ -17,7 +17,7 @@ from evenhand.sources.logs import Amount, Log, NanPolicy, open_log
 from evenhand.sources.opening import open_table
 from evenhand.sources.populations import open_population, varying, with_slices_of_units, with_text_ids
 from evenhand.sources.relation import Relation, is_number
-from evenhand.sources.slicing import Bins, Slicing, slicing
+from evenhand.sources.slicing import Bins, Periods, Slicing, in_periods, slicing
 from evenhand.sources.sql import nan_as_null, quoted
 from evenhand.tallies.slices import Edges, Label, Legend, Slices
 
@@ -43,7 +43,7 @@ def sizes(words: list[str]) -> Any:
     return pairs("population", text, int)
 
 
-By = Annotated[str | Bins | Sequence[str | Bins] | None, Takes("COLUMN", many=True)]
+By = Annotated[str | Bins | Periods | Sequence[str | Bins | Periods] | None, Takes("COLUMN", many=True)]
 Population = Annotated[Any, Takes("N|FILE|SLICE=N,...|none", table=True, sizes=True, read=sizes)]
 
 
@@ -128,7 +128,10 @@ def units_of(
     amounts = [amount] if amount is None or isinstance(amount, str) else list(amount)
     needed = [unit, *amounts, *by_columns, weight, *(marks or {}).values()]
     opened = open_table(table, columns=needed, same_engine_as=joined_with).with_numbers(*numbers)
+    opened = in_periods(opened, slices.periods)
     everyone = open_population(population, unit, columns=by_columns, numbers=numbers, same_engine_as=opened)
+    if isinstance(everyone, Relation):
+        everyone = in_periods(everyone, slices.periods)
     only_in_population: list[str] = []
     if isinstance(everyone, Relation):
         only_in_population = [b for b in by_columns if b not in opened.schema and b in everyone.schema]

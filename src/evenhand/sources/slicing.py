@@ -1,4 +1,4 @@
-"""Slices by size of a number that belongs to the unit: bins of followers, age, length."""
+"""Slices that are made from a column: bins of a number that belongs to the unit (followers, age, length), periods of a date."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals as nw
+
 from evenhand.cards import is_whole, parse_call
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, unknown_name
+from evenhand.sources.relation import Relation, is_number
 
 MOST_BINS = 1_000
 
@@ -60,15 +63,52 @@ def quantile_bins(column: str, bins: int = 10) -> Bins:
 
 
 @dataclass(frozen=True, slots=True)
+class Periods:
+    """Periods of a column of dates, each called by its first day; weeks begin on Monday."""
+
+    column: str
+    every: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str):
+            raise EvenhandError(
+                f"periods({self.column!r}) does not name a column. Write periods('created_at', every='month')."
+            )
+        if self.every not in EVERY:
+            raise unknown_name("every", str(self.every), EVERY, what="a period")
+
+    def __str__(self) -> str:
+        return f"periods({self.column!r}, every={self.every!r})"
+
+    as_word = __str__
+
+    def expression(self, value: str) -> str:
+        """SQL of the first day of the period that a value is in."""
+        return f"CAST(DATE_TRUNC('{self.every}', CAST({value} AS TIMESTAMP)) AS DATE)"
+
+
+EVERY = ("day", "week", "month", "quarter", "year")
+
+
+def periods(column: str, every: str = "month") -> Periods:
+    """Slice rows by the period of a date or time: `by=eh.periods("created_at", every="month")`.
+
+    `every` is "day", "week" (from Monday), "month", "quarter" or "year"; a slice is called by the first day of its period.
+    """
+    return Periods(column, every)
+
+
+@dataclass(frozen=True, slots=True)
 class Slicing:
-    """Slice columns of `by=`, and which of them are cut into bins."""
+    """Slice columns of `by=`, and which of them are cut into bins or periods."""
 
     columns: tuple[str, ...]
     bins: tuple[Bins, ...]
     words: tuple[str, ...]
+    periods: tuple[Periods, ...] = ()
 
 
-def slicing(by: str | Bins | Iterable[str | Bins] | None, role: str = "by") -> Slicing:
+def slicing(by: str | Bins | Periods | Iterable[str | Bins | Periods] | None, role: str = "by") -> Slicing:
     """Read `by`: one column or bins, or several; bins may be written as text, as a plan or the command line must.
 
     `role` is what the argument is called where it is not `by`.
@@ -79,18 +119,48 @@ def slicing(by: str | Bins | Iterable[str | Bins] | None, role: str = "by") -> S
     listed: list[Any] = [] if by is None else list(by) if isinstance(by, (list, tuple)) else [by]
     specs = [_parse(spec, role) if isinstance(spec, str) else spec for spec in listed]
     for spec in specs:
-        if not isinstance(spec, (str, Bins)):
+        if not isinstance(spec, (str, Bins, Periods)):
             raise EvenhandError(f"{role}={spec!r} is not a column name. Pass the name of a column as text.")
-    columns = tuple(spec.column if isinstance(spec, Bins) else spec for spec in specs)
-    return Slicing(columns, tuple(spec for spec in specs if isinstance(spec, Bins)), tuple(map(str, specs)))
+    columns = tuple(spec if isinstance(spec, str) else spec.column for spec in specs)
+    bins = tuple(spec for spec in specs if isinstance(spec, Bins))
+    return Slicing(columns, bins, tuple(map(str, specs)), tuple(spec for spec in specs if isinstance(spec, Periods)))
 
 
-def _parse(text: str, role: str) -> str | Bins:
-    if not re.match(r"\s*(log_bins|quantile_bins)\s*\(", text):
+def _parse(text: str, role: str) -> str | Bins | Periods:
+    if not re.match(r"\s*(log_bins|quantile_bins|periods)\s*\(", text):
         return text
     # shells eat quotes: a bare column name in brackets is the same as a quoted one
-    name, args, keywords = parse_call(re.sub(r"\(\s*([A-Za-z_]\w*)\s*(?=[,)])", r"('\1'", text), role=role)
-    arguments = dict(zip(("column", "bins"), args, strict=False)) | keywords
-    if len(args) > 2 or not set(arguments) <= {"column", "bins"} or "column" not in arguments:
-        raise EvenhandError(f"{role}={text!r} cannot be read. Write {name}('followers', 10).")
+    quoted = re.sub(r"\(\s*([A-Za-z_]\w*)\s*(?=[,)])", r"('\1'", text)
+    quoted = re.sub(r"((?:every\s*=|,)\s*)([A-Za-z]+)\s*(?=\))", r"\1'\2'", quoted)
+    name, args, keywords = parse_call(quoted, role=role)
+    names = ("column", "every" if name == "periods" else "bins")
+    arguments = dict(zip(names, args, strict=False)) | keywords
+    if len(args) > 2 or not set(arguments) <= set(names) or "column" not in arguments:
+        example = "periods('created_at', every='month')" if name == "periods" else f"{name}('followers', 10)"
+        raise EvenhandError(f"{role}={text!r} cannot be read. Write {example}.")
+    if name == "periods":
+        return periods(**arguments)
     return log_bins(**arguments) if name == "log_bins" else quantile_bins(**arguments)
+
+
+def in_periods(table: Relation, specs: Iterable[Periods]) -> Relation:
+    """The table with the first day of its period in place of each date."""
+    for spec in specs:
+        if spec.column not in table.schema:
+            continue  # refused with the other roles
+        kind = table.schema[spec.column]
+        if is_number(kind):
+            raise EvenhandError(
+                f"by={spec} needs dates, and {spec.column!r} holds numbers. Convert the column to dates first."
+            )
+        column = table.expressions[spec.column]
+        if kind == nw.String:  # 2026-11-16, and what may follow it
+            odd = f"{column} IS NOT NULL AND NOT ({column} LIKE '____-__-__%')"
+            count = table.facts({"odd": f"SUM(CASE WHEN {odd} THEN 1 ELSE 0 END)"})["odd"]
+            if count:
+                raise EvenhandError(
+                    f"by={spec} needs dates, and {spec.column!r} holds {int(count):,} texts that are none. Write dates as 2026-11-16."
+                )
+            column = f"SUBSTR({column}, 1, 10)"
+        table = table.with_column(spec.column, spec.expression(column), nw.Date())
+    return table
