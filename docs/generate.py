@@ -42,6 +42,7 @@ FAMILIES = {
     "Crosstab": ("Recommenders: groups of users, and items", "`eh.recommender`"),
     "Lists": ("Recommenders: groups of users, and items", "`eh.recommender`"),
     "Qualifications": ("The outcome test", "`eh.outcome_test`"),
+    "Selections": ("Selection rates", "`eh.impact`"),
 }
 BETTER = {"lower": "lower is more even", "higher": "higher is more even", "ideal": "closer to the ideal is more even"}
 HEAD = """\
@@ -60,6 +61,7 @@ PAGES = {
     "Pairs of items": "metrics-pairs.md",
     "The outcome test": "metrics-outcome.md",
     "What would change without the bias": "metrics-counterfactual.md",
+    "Selection rates": "metrics-selection.md",
     "Another order of the same items": "metrics-rebalance.md",
     "Recommenders: groups of users, and items": "metrics-recommender.md",
 }

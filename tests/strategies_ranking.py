@@ -14,6 +14,7 @@ from evenhand.tallies.exposure import Amortised, Exposed, Exposure
 from evenhand.tallies.pairs import Pairs
 from evenhand.tallies.placement import Placement
 from evenhand.tallies.qualifications import Qualifications, ScoredGroups
+from evenhand.tallies.selections import Selections
 from evenhand.tallies.user_lists import Lists
 from strategies import FAMILIES, Family
 
@@ -125,5 +126,10 @@ FAMILIES |= {
     ),
     Pairs: Family(tallies=judged_pairs()),
     Qualifications: Family(tallies=masses.map(Qualifications.from_arrays)),
+    Selections: Family(
+        tallies=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), min_size=2, max_size=5).map(
+            lambda pairs: Selections.from_arrays([x for x, _ in pairs], total=[x + n for x, n in pairs])
+        )
+    ),
     ScoredGroups: Family(tallies=st.builds(lambda x, y: ScoredGroups.from_arrays({"O": x, "X": y}), scored, scored)),
 }

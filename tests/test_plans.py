@@ -118,6 +118,10 @@ CALLS = {
         {**UNITS, "arm": "source", "randomized": None, "control": "home", "metrics": "gini", "draws": 99, "weight": "w", "interval": None},
         {**UNITS, "arm": None, "randomized": "viewer", "metrics": ["gini"], "draws": 99, "min_units": 2, "level": 0.9},
     ],
+    "impact": [
+        {"table": "people.parquet", "group": ["g", "land"], "selected": "y"},
+        {"table": "people.parquet", "group": "g", "score": "s", "min_share": 0.1, "level": 0.9},
+    ],
     "explain": [
         {**UNITS, "arm": "source", "control": "home", "group": "band", "metric": "theil", "top": 3, "interval": None},
         {**UNITS, "arm": "half", "control": 2, "min_units": 2, "level": 0.9},

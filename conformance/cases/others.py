@@ -115,6 +115,13 @@ case("spline_gap", "bends at the end of the first bin", TWO)
 law("pooled_gap", "antisymmetric", "negates", {**FLAT}, {**FLAT, "reference": "M", "of": "F"})
 law("spline_gap", "antisymmetric", "negates", TWO, {**TWO, "reference": "M", "of": "F"})
 
+HIRED = {"selected": [12, 6, 0, 3], "total": [40, 40, 10, 4]}
+for which in range(4):
+    case("selection_rate", f"category {which}", HIRED, which=which)
+    case("impact_ratio", f"category {which}, against the highest rate", HIRED, which=which)
+case("impact_ratio", "nobody was selected", {"selected": [0, 0], "total": [5, 5]}, which=1)
+law("impact_ratio", "scale-free", "equal", HIRED, {"selected": [24, 12, 0, 6], "total": [80, 80, 20, 8]})
+
 LESS = {"masses": [[0.6, 2], [0.8, 1], [1, 1]]}
 MORE = {"masses": [[0.6, 4], [0.8, 5], [1, 3]]}
 for name in ("average_outcome", "marginal_outcome"):

@@ -114,6 +114,30 @@ def marginal_outcome(of, bar=0):
     return min(held)
 
 
+def selection_rates(of):
+    if not any(of["total"]):
+        raise Undefined("empty")
+    return [frac(x) / frac(n) if n else None for x, n in zip(of["selected"], of["total"], strict=True)]
+
+
+@defines("selection_rate")
+def selection_rate(of, which=0):
+    rate = selection_rates(of)[which]
+    if rate is None:
+        raise Undefined("empty")
+    return rate
+
+
+@defines("impact_ratio")
+def impact_ratio(of, which=1):
+    """Rate of a category over the highest rate of any."""
+    rates = selection_rates(of)
+    rate, highest = rates[which], max(r for r in rates if r is not None)
+    if rate is None or not highest:
+        raise Undefined("zero_denominator")
+    return rate / highest
+
+
 @defines("equalized_odds_gap")
 def equalized_odds_gap(of):
     """Largest difference, over scores and outcomes, between two groups in the share that holds the score given the outcome."""

@@ -12,6 +12,7 @@ from evenhand.audits.decompose import decompose as decompose
 from evenhand.audits.experiment.experiment import experiment as experiment
 from evenhand.audits.explain import explain as explain
 from evenhand.audits.exposure.exposure import exposure as exposure
+from evenhand.audits.impact import impact as impact
 from evenhand.audits.inequality import inequality as inequality
 from evenhand.audits.network import network as network
 from evenhand.audits.outcome.outcome_test import outcome_test as outcome_test

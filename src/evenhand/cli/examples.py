@@ -290,6 +290,15 @@ This is the query that the local engine runs, in the SQL of the warehouse. Run i
 Parquet), and pass them to the verb instead of the table: numbers, intervals and report are the same. If a query depends on the
 rows of another, pass those with --tally to print the next one. Options after the verb are those of the verb.
 """,
+    "impact": """\
+Is every category selected as often? Selection rates and impact ratios, with intersections.
+
+examples:
+  evenhand impact candidates.csv --group sex --group race --selected hired --html ratios.html --profile ll144
+  evenhand impact candidates.csv --group sex --group race --score score --min-share 0.02
+
+The impact ratio is the rate of a category over the highest rate; with --score the rate is the share above the median score.
+""",
     "history": """\
 What changed, and when? A history as a page or as lines, with alarms.
 

@@ -41,7 +41,7 @@ def adapter(question: Mapping[str, Any]) -> float:
 
 def _arguments(data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The first argument of a plain function, and all others by name."""
-    names = ("amounts", "labels", "scores", "gains", "after", "lists", "groups", "masses")
+    names = ("amounts", "labels", "scores", "gains", "after", "lists", "groups", "masses", "selected")
     first = next(name for name in names if name in data)
     value = dict(map(tuple, data["masses"])) if first == "masses" else data[first]
     return value, {name: x for name, x in data.items() if name != first and x is not None}

@@ -51,6 +51,7 @@ from evenhand.metrics.recommender import (
 )
 from evenhand.metrics.reorder import least_promoted, ndcg, ndcg_relevance, rank_biased_overlap
 from evenhand.metrics.representation import FairTable, awrf, fair, fair_satisfied, fair_table
+from evenhand.metrics.selection import impact_ratio, selection_rate
 from evenhand.metrics.shares import (
     Lorenz,
     bottom_share,
@@ -70,12 +71,12 @@ __all__ = [
     "bottom_share", "cards", "conventions", "count_disparity", "decompose", "decompose_sources", "dp", "eed", "eel",
     "eer", "equal_share", "equalized_odds_gap", "equivalent_to_top", "eur", "exposure_entropy", "exposure_kl",
     "exposure_tv", "f1_ratio", "fair", "fair_satisfied", "fair_table", "fair_violation", "generalized_entropy",
-    "geyik_ndkl", "gini", "gini_chance", "gini_se", "herfindahl", "hoover", "iaa", "ii_disparity", "inter_acc",
+    "geyik_ndkl", "gini", "gini_chance", "gini_se", "herfindahl", "hoover", "iaa", "ii_disparity", "impact_ratio", "inter_acc",
     "intra_acc", "item_gini", "jain_index", "kendall_tau_c", "least_promoted", "log_dp", "log_eur", "log_rur",
     "lorenz", "mad", "mae_ratio", "marginal_outcome", "mean", "ndcg", "ndcg_relevance", "ndd", "ndjs", "ndkl", "ndr", "palma",
     "percentile", "percentile_ratio", "precision_ratio", "pref", "pref_kl", "pref_nd", "pref_rd",
     "rank_biased_overlap", "ranked_gini", "reach", "recall_ratio", "recommendation_popularity", "rmse_ratio", "rur",
-    "satisfied_items", "share_ratio", "target_exposure", "target_norm", "theil", "top_share", "top_share_se",
+    "satisfied_items", "selection_rate", "share_ratio", "target_exposure", "target_norm", "theil", "top_share", "top_share_se",
 ]  # fmt: skip
 
 for _module in pkgutil.iter_modules(__path__):

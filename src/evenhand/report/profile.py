@@ -27,7 +27,7 @@ from evenhand.report.words.text import p_text, short_percent
 PROFILES = resources.files("evenhand.report") / "profiles"
 
 STYLE = """
-.page { display: block; max-width: 52rem; } .record h1 { font-size: 1.9rem; color: var(--ink); margin: 1rem 0 .3rem; }
+.page { display: block; max-width: 60rem; } .record h1 { font-size: 1.9rem; color: var(--ink); margin: 1rem 0 .3rem; }
 .fields td { height: 2.2rem; } .fields td:first-child { width: 40%; } .fields td + td { border-bottom: 1px solid var(--muted); }
 .record h2 { counter-increment: part; } .record h2::before { content: counter(part) ". "; } .record { counter-reset: part; }
 .record .scroll { max-height: none; } .hash { font-family: monospace; overflow-wrap: anywhere; }

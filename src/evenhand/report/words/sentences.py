@@ -37,6 +37,7 @@ AUDITS = (
     "experiment",
     "explain",
     "history",
+    "impact",
     "inequality",
     "network",
     "outcome",

@@ -1,0 +1,168 @@
+"""Who is selected? Selection rates of categories and intersections, and their ratios to the highest."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from evenhand.audits.declare import Call, audit
+from evenhand.audits.parameters import Level, Table
+from evenhand.cards import Between
+from evenhand.claims import Candidate
+from evenhand.errors import EvenhandError, all_problems
+from evenhand.findings import Row, label, row
+from evenhand.intervals.ratios import ratio_interval, ratio_p, share_interval
+from evenhand.metrics.selection import impact_ratio, selection_rate
+from evenhand.results import Result
+from evenhand.sources.opening import open_table
+from evenhand.sources.roles import role_problems
+from evenhand.tallies.selections import Cell, Selections, cells_of
+
+MinShare = Annotated[float, Between(0, 1)]
+
+
+@audit(
+    "impact",
+    question="Is every category selected as often?",
+    charts=("intervals",),
+    extra=("selected", "share", "p", "p_adjusted"),
+)
+def impact(
+    call: Call,
+    table: Table,
+    *,
+    group: str | Sequence[str],
+    selected: str | None = None,
+    score: str | None = None,
+    min_share: MinShare = 0.0,
+    interval: Literal["auto"] | None = "auto",
+    level: Level = 0.95,
+) -> Result:
+    """Selection rates (or scoring rates) of each category and each intersection, and impact ratios, with intervals.
+
+    One row per candidate. The impact ratio of a category is its rate over the highest rate among the categories of the same kind
+    (column `category`: one column, or several that intersect). Rates have Wilson's interval, ratios Koopman's.
+
+    Parameters
+    ----------
+    group : column of categories, such as sex; several are also crossed with each other.
+    selected : column that is 1 for candidates who were selected and 0 for others.
+    score : column of scores, instead: the rate is the share above the median of all candidates.
+    min_share : leave categories with less than this share of candidates out of the ratios; their rates are still shown.
+    interval : `"auto"`, or None.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> people = pl.DataFrame({"sex": ["F"] * 40 + ["M"] * 40, "hired": [1] * 6 + [0] * 34 + [1] * 12 + [0] * 28})
+    >>> impact(people, group="sex", selected="hired").frame.filter(metric="impact_ratio").select("group", "estimate").rows()
+    [('F', 0.5), ('M', 1.0)]
+    """
+    columns = [group] if isinstance(group, str) else list(group)
+    if (selected is None) == (score is None):
+        raise EvenhandError("Pass either selected, a column of 0 and 1, or score, a column of numbers.")
+    value = str(selected if score is None else score)
+    opened = open_table(table, columns=[*columns, value]).with_numbers(value)
+    role = "selected" if score is None else "score"
+    if problems := role_problems(opened, [*(("group", name) for name in columns), (role, value)], (role,)):
+        raise all_problems(problems)
+    cells = cells_of(opened, columns, value)
+    bar = _median(cells) if score is not None else _refuse_other_than_truths(cells, value)
+    rows: list[Row] = []
+    dropped: Counter[str] = Counter({f"no {role}": sum(n for _, v, n in cells if v is None)})
+    for depth in range(1, len(columns) + 1):
+        for chosen in combinations(range(len(columns)), depth):
+            name = " x ".join(columns[i] for i in chosen)
+            counts = _counts(cells, chosen, bar)
+            dropped[f"unknown {name}"] = sum(int(n) for labels, (_, n) in counts.items() if None in labels)
+            rows += _rows(name, {k: v for k, v in counts.items() if None not in k}, min_share, interval and level)
+    facts = {} if score is None else {"median": bar}
+    return call.result(
+        rows, backend=opened.backend, read=sum(n for *_, n in cells), dropped={k: n for k, n in dropped.items() if n},
+        slices=["category"], facts=facts, claims=_claims(rows), words={"unit": "candidate"},
+    )  # fmt: skip
+
+
+def _median(cells: Sequence[Cell]) -> float:
+    """The median score of all candidates; the mean of the two in the middle where they are even in number."""
+    pairs = sorted((v, n) for _, v, n in cells if v is not None)
+    values, ends = np.array([v for v, _ in pairs]), np.cumsum([n for _, n in pairs])
+    middle = [(ends[-1] - 1) // 2, ends[-1] // 2] if len(ends) else []
+    return float(np.mean(values[np.searchsorted(ends, middle, side="right")])) if middle else math.nan
+
+
+def _refuse_other_than_truths(cells: Sequence[Cell], column: str) -> float:
+    other = sorted({v for _, v, _ in cells if v is not None} - {0.0, 1.0})
+    if other:
+        raise EvenhandError(
+            f"selected={column!r} holds {other[0]:g}, and only 1 (selected) and 0 are read. Pass such a column, or score={column!r}."
+        )
+    return 0.5
+
+
+def _counts(cells: Sequence[Cell], chosen: Sequence[int], bar: float) -> dict[tuple[Any, ...], tuple[float, float]]:
+    """Selected candidates and all candidates by category."""
+    counts: dict[tuple[Any, ...], tuple[float, float]] = {}
+    for labels, value, many in cells:
+        if value is not None:
+            key = tuple(labels[i] for i in chosen)
+            selected, total = counts.get(key, (0.0, 0.0))
+            counts[key] = (selected + many * (value > bar), total + many)
+    return dict(sorted(counts.items(), key=lambda item: tuple(map(label, item[0]))))
+
+
+def _rows(
+    name: str, counts: Mapping[tuple[Any, ...], tuple[float, float]], min_share: float, level: float | None
+) -> list[Row]:
+    """Rates and ratios of the categories of one kind."""
+    everyone = sum(total for _, total in counts.values())
+    shares = {key: total / everyone for key, (_, total) in counts.items()}
+    large = [key for key in counts if shares[key] >= min_share]
+    tally = (
+        Selections.from_arrays([counts[k][0] for k in large], total=[counts[k][1] for k in large]) if large else None
+    )
+    top = max(large, key=lambda key: counts[key][0] / counts[key][1], default=None)
+    rates, ratios = [], []
+    for key, (selected, total) in counts.items():
+        about = {
+            "group": ", ".join(map(label, key)),
+            "units": int(total),
+            "selected": int(selected),
+            "share": shares[key],
+        }
+        rate = selection_rate([selected], total=[total])
+        low, high = share_interval(selected, total, level) if level else (math.nan, math.nan)
+        small = None if key in large else "small_cell"
+        rates.append(row({"category": name}, "selection_rate", estimate=rate, low=low, high=high, note=small, **about))
+        if tally is None or key not in large or top is None:
+            continue
+        base, base_total = counts[top]
+        ratio = float(impact_ratio.on(tally, which=large.index(key)))
+        is_measured = level is not None and key != top and base > 0
+        low, high = ratio_interval(selected, total, base, base_total, level or 0.95) if is_measured else (math.nan,) * 2
+        # Any two of the categories might have been compared: the highest was found in the same data.
+        p = min(1.0, ratio_p(selected, total, base, base_total) * len(large) / 2) if is_measured else math.nan
+        note = None if base > 0 else "zero_denominator"
+        ratios.append(
+            row({"category": name}, "impact_ratio", estimate=ratio, low=low, high=high, ideal=1.0, better="higher", p=p,
+                note=note, **about)
+        )  # fmt: skip
+    return [*rates, *ratios]
+
+
+def _claims(rows: Sequence[Row]) -> list[Candidate]:
+    """For each category whether its rate is below the highest of its kind."""
+    return [
+        Candidate(
+            r["p"], "lower", f"{r['group']} is selected less often than the category with the highest rate ({r['category']})",
+            f"The rate of {r['group']} does not differ significantly from the highest ({r['category']})",
+            r["metric"], r["group"], {"category": r["category"]},
+        )
+        for r in rows
+        if not math.isnan(r.get("p", math.nan))
+    ]  # fmt: skip
