@@ -322,7 +322,61 @@ def outcomes(rows: int) -> Design:
             table, score="score", outcome="outcome", group="group", reference="a", bins=5, metrics="pooled_gap"
         )
 
-    return Design(f"outcome test, {rows} rows, no gap", ask, {"pooled_gap": 0.0})
+    return Design(f"outcome test, {rows} rows, no gap", ask, {"pooled_gap b": 0.0})
+
+
+def requested(requests: int, *, gap: float, unequal: bool = False) -> Design:
+    """Requests whose candidates share a shock, in which one group is common or rare; a gap at equal score, or none."""
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        size = (
+            np.full(requests, 25)
+            if not unequal
+            else 5 + rng.multinomial(20 * requests, rng.dirichlet(np.ones(requests)))
+        )
+        q = np.repeat(np.arange(requests), size)
+        group = np.where(rng.random(len(q)) < rng.beta(1, 1, requests)[q], "b", "a")
+        score = rng.random(len(q))
+        chance = 0.15 + 0.5 * score + gap * (group == "b") + rng.uniform(-0.15, 0.15, requests)[q]
+        table = pl.DataFrame(
+            {"score": score, "group": group, "q": q, "outcome": (rng.random(len(q)) < chance).astype(int)}
+        )
+        roles = {"score": "score", "outcome": "outcome", "group": "group", "reference": "a", "request": "q"}
+        return eh.outcome_test(table, **roles, bins=5, metrics=["pooled_gap", "spline_gap"])
+
+    sizes = "unequal " if unequal else ""
+    name = f"outcome test, {requests} {sizes}requests, {f'gap of {gap:g}' if gap else 'no gap'}"
+    return Design(name, ask, {"pooled_gap b": gap, "spline_gap b": gap})
+
+
+CATALOGUE = ["aggregate_diversity", "item_gini", "exposure_entropy"]
+
+
+def niches(users: int) -> Design:
+    """Users who are each shown the five items of one of 100 niches: lists hardly overlap."""
+    share = 1 / np.arange(1, 101)
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        niche = rng.choice(100, users, p=share / share.sum())
+        table = pl.DataFrame(
+            {"user": np.repeat(np.arange(users), 5), "item": (5 * niche[:, None] + np.arange(5)).ravel()}
+        )
+        return eh.recommender(table, score=None, items=500, metrics=CATALOGUE, interval=interval, rng=1)
+
+    return Design(f"recommender, {users} users of 100 niches", ask)
+
+
+def unequal_lists(users: int) -> Design:
+    """Users who are shown 2 to 40 of 300 items."""
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        order = np.argsort(np.log(np.arange(1, 301)) - rng.gumbel(size=(users, 300)), axis=1)
+        long = np.minimum(1 + rng.geometric(0.15, users), 300)
+        items = np.concatenate([row[:n] for row, n in zip(order, long, strict=True)])
+        table = pl.DataFrame({"user": np.repeat(np.arange(users), long), "item": items})
+        return eh.recommender(table, score=None, items=300, metrics=CATALOGUE, interval=interval, rng=1)
+
+    return Design(f"recommender, {users} users with unequal lists", ask)
 
 
 DESIGNS = (
@@ -330,6 +384,8 @@ DESIGNS = (
     ordered(20), ordered(100), shown(30), shown(180), no_distance(30), no_distance(180), parted(50, "theil"), parted(500, "theil"),
     parted(50, "gini"), parted(50, "gini", "abcdef"), parted(300, "gini"), split(50), split(500),
     viewed(30), viewed(60), viewed(120), both_drawn(30, 60), both_drawn(60, 200), outcomes(300),
+    requested(20, gap=0), requested(20, gap=0.1), requested(40, gap=0, unequal=True), requested(100, gap=0.1), niches(60),
+    unequal_lists(80),
     twice(25, (1.8, 1.8)), twice(50, (1.8, 1.8)), twice(300, (1.8, 1.8)), twice(50, (0.7, 0.7)), twice(50, (0.8, 1.2)),
     twice(300, (0.8, 1.2)), twice(300, (1.4, 1.8)),
     *(clustered(audit, users) for audit in CLUSTERED for users in (8, 20, 60)),
@@ -363,10 +419,26 @@ def catalogue(users: int) -> Design:
         group = np.where(rng.random(users) < 0.3 + 0.2 * kind, "b", "a")
         group[:2] = ["a", "b"]
         call = {"user_groups": list(group), "top": 5, "chance": None, "rng": int(rng.integers(1 << 30))}
-        metrics = ["exposure_tv", "item_gini", "aggregate_diversity"]
+        metrics = ["exposure_tv", *CATALOGUE]
         return eh.recommender(pull + rng.gumbel(size=(users, 60)), metrics=metrics, interval=interval, **call)
 
     return Design(f"shared catalogue of 60, {users} users", ask)
+
+
+def amounts_by_request(requests: int) -> Design:
+    """Outcomes that are skewed amounts, in requests of which a few are large."""
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        q = np.repeat(np.arange(requests), np.minimum(6 + (rng.pareto(1.5, requests) * 8).astype(int), 150))
+        group = np.where(rng.random(len(q)) < rng.beta(2, 3, requests)[q], "b", "a")
+        score = rng.gamma(2, 1, len(q))
+        outcome = score + 0.5 * (group == "b") + rng.gamma(1, 1, requests)[q] + rng.gamma(1, 1, len(q))
+        table = pl.DataFrame({"score": score, "group": group, "q": q, "outcome": outcome})
+        roles = {"score": "score", "outcome": "outcome", "group": "group", "reference": "a", "cluster": "q"}
+        return eh.outcome_test(table, **roles, bins=4, metrics=["pooled_gap", "spline_gap"])
+
+    name = f"outcome test of amounts, {requests} requests of skewed sizes"
+    return Design(name, ask, {"pooled_gap b": 0.5, "spline_gap b": 0.5})
 
 
 def lookers(viewers: int) -> Design:
@@ -425,6 +497,7 @@ DESIGNS_APART = (
     skewed(25), skewed(80), catalogue(50), catalogue(150), lookers(40), lookers(80), unlike(80), streams(80), streams(300),
     twice(60, (1.6, 1.6)), twice(60, (1.0, 1.3)), twice(150, (0.5, 0.9)),
     *(unequal_clusters(audit, 40) for audit in CLUSTERED),
+    amounts_by_request(30), amounts_by_request(100),
 )  # fmt: skip
 """Designs that were first looked at after the rules were set."""
 

@@ -44,6 +44,17 @@ for given, why in NEVER:
     case("ndjs", why, {**given, "protected": None})
     case("geyik_ndkl", why, {**given, "protected": None})
 
+for values, why in (
+    ([1, 0, -1], "highest first"),
+    ([-3, 2, 2, -1], "lowest first, a tie"),
+    ([2, None, 1, 1], "an unknown item keeps its rank"),
+    ([5], "one item"),
+    ([None, None], "nothing is known"),
+    ([], "an empty list"),
+):
+    for name in ("ranking_bias", "output_bias"):
+        case(name, why, {"labels": values, "protected": None})
+
 STEPS = ranked("p" * 12 + "u" * 18)
 for name in ("pref_nd", "pref_rd", "pref_kl"):
     case(name, "12 protected items first of 30", STEPS)

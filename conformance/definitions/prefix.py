@@ -183,6 +183,22 @@ def ndjs(of, normalizer="bound"):
     return normalised(read(of, sides=False), mix_jensen_shannon, normalizer)
 
 
+@defines("output_bias")
+def output_bias(of):
+    """The mean over prefixes of the mean of each; what is unknown counts in none."""
+    prefixes = [[frac(x) for x in of["labels"][: i + 1] if x is not None] for i in range(len(of["labels"]))]
+    means = [sum(values) / len(values) for values in prefixes if values]
+    if not means:
+        raise Undefined("no_labelled_items" if of["labels"] else "empty")
+    return sum(means) / len(means)
+
+
+@defines("ranking_bias")
+def ranking_bias(of):
+    values = [frac(x) for x in of["labels"] if x is not None]
+    return output_bias(of) - sum(values) / max(len(values), 1)
+
+
 @defines("geyik_ndkl")
 def geyik_ndkl(of, epsilon=Fraction(1, 10**7)):
     """Natural logarithms and an epsilon on every share, as the libraries of that name compute it."""

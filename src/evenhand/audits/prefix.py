@@ -35,6 +35,8 @@ from evenhand.intervals.requests import Reduced
 from evenhand.labels import Unknown, match, no_label, several
 from evenhand.metrics.chance import share_band
 from evenhand.metrics.prefix import lean_and_spread, looked_at, reading_of, reasons_of, scores_of
+from evenhand.metrics.ranked_numbers import FAMILY as NUMBERS
+from evenhand.metrics.ranked_numbers import number_leans
 from evenhand.metrics.template import Scores
 from evenhand.sources.labels import LabelColumns, columns_in, open_labels
 from evenhand.sources.labels import Labels as OpenedLabels
@@ -110,7 +112,7 @@ def prefix(
     metrics : `ndd`, `ndkl` with `protected`, else `ndjs`; also `ndr`, `pref_nd`, `pref_rd`, `pref_kl`, with
         parameters: `"ndd(target=0.3)"` compares each prefix with a share instead of the whole list, `"ndd@10"` takes
         the first ten ranks as the list, `"ndd(reference='list')@10"` compares the prefixes of those ten with the
-        whole list.
+        whole list. `ranking_bias` and `output_bias` read labels that are numbers (a leaning, a price).
     interval : `"bootstrap(999)"` over requests, or None.
     min_units : merge groups with fewer ranked items, and suppress slices with fewer requests or fewer items of a
         group.
@@ -209,6 +211,10 @@ class Leaning:
         seen = p.sides() if p.protected is not None and p.rows is None else p
         return cls(*lean_and_spread(seen), tuple(str(g) for g in seen.groups))
 
+    @classmethod
+    def from_numbers(cls, p: Placement) -> Leaning:
+        return cls(*number_leans(p), ("A higher value",))
+
 
 @dataclass(frozen=True)
 class Ordered:
@@ -242,7 +248,11 @@ class Ordered:
                 f"A ranking has {ranks:,} ranks, and random orders are drawn of {longest:,} at most. "
                 "Pass chance=None, or look at the top alone, as in 'ndd@1000'."
             )
-        leans = {look: Leaning.from_placement(p) for look, p in looks.items()}
+        leans = {(_look(a), a.card.family == NUMBERS) for a in metrics}
+        leanings = {
+            key: Leaning.from_numbers(looks[key[0]]) if key[1] else Leaning.from_placement(looks[key[0]])
+            for key in leans
+        }
         seen = [looks[_look(a)] for a in metrics]
         readings = [reading_of(a, p) for a, p in zip(metrics, seen, strict=True)]
         scores = [scores_of(a, p, r, chance=draws > 0) for a, p, r in zip(metrics, seen, readings, strict=True)]
@@ -250,7 +260,7 @@ class Ordered:
         readable = {i: (r, s) for i, (r, s) in both if draws and r is not None}
         orders = dict(zip(readable, random_orders(list(readable.values()), draws, seed), strict=True))
         return [
-            cls(a, s, reasons_of(a, p, s.values), orders.get(i), leans[_look(a)])
+            cls(a, s, reasons_of(a, p, s.values), orders.get(i), leanings[_look(a), a.card.family == NUMBERS])
             for i, (a, p, s) in enumerate(zip(metrics, seen, scores, strict=True))
         ]
 
@@ -286,6 +296,10 @@ class Ordered:
 
     def p(self, within: Requests, s: int, seed: int) -> float:
         """Of the mean of a slice: against random orders, or where requests are clustered by flipping the clusters' signs."""
+        if self.ask.card.family == NUMBERS:
+            part = np.arange(*within.starts[s : s + 2])
+            moments = self.leaning.lean, self.leaning.spread**2, self.leaning.third
+            return clustered_p(skewed_test(*(float(m[part, 0].sum()) for m in moments)), self.leans(within, s, 0))
         if self.orders is None:
             return float("nan")
         if within.clusters is None:
