@@ -6,6 +6,8 @@ import polars as pl
 import pytest
 
 import evenhand as eh
+from evenhand.cli import main
+from evenhand.cli.plans import load, plan
 
 CALL = {"unit": "author", "amount": "views", "population": None, "metrics": "gini", "interval": None}
 DAYS = [dt.date(2026, 1, 30), dt.date(2026, 1, 31), dt.date(2026, 2, 1), dt.date(2026, 4, 2)]
@@ -47,3 +49,27 @@ def test_what_is_no_date_or_no_period_is_refused():
         eh.inequality(LOG, by=eh.periods("views"), **CALL)
     with pytest.raises(eh.EvenhandError, match="8 texts that are none"):
         eh.inequality(LOG, by=eh.periods("author"), **(CALL | {"unit": None}))
+
+
+PLAN = 'audit = "inequality"\ntable = "log.csv"\nunit = "author"\namount = "views"\npopulation = "none"\nmetrics = ["gini"]\ninterval = "none"\n'
+
+
+def test_one_dated_table_fills_a_history_in_one_run(tmp_path):
+    LOG.write_csv(tmp_path / "log.csv")
+    (tmp_path / "plan.toml").write_text(PLAN)
+    path = tmp_path / "h.parquet"
+    words = ["run", str(tmp_path / "plan.toml"), "--history", str(path), "--date", "day", "--every", "month"]
+    assert main(words) == main(words) == 0
+    frame = eh.history(path).frame
+    assert list(map(str, frame["at"])) == ["2026-01-01", "2026-02-01", "2026-04-01"]
+    assert frame["plan"].n_unique() == 1
+    assert "day" not in frame.columns
+    assert main([*words, "--at", "2026-01-01"]) == 2
+
+
+def test_the_hash_of_a_plan_is_that_of_every_year(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN.replace("log.csv", "log-${YEAR}.csv"))
+    hashes = {plan(path, load(path), {"YEAR": str(year)}, None).steps[0].hash for year in range(1990, 1993)}
+    hashes |= {plan(path, load(path), {}, dt.date(1994, 1, 1)).steps[0].hash}
+    assert len(hashes) == 1

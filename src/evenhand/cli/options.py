@@ -155,7 +155,7 @@ def output_files(args: argparse.Namespace, deliveries: Sequence[Delivery] = ()) 
         *(path for delivery in deliveries for path in delivery.outputs),
         *filter(None, [args.html, args.output, args.junit, args.summary, *written]),
     ]
-    if args.history and not args.at and not getattr(args, "each", None):
+    if args.history and not args.at and not getattr(args, "each", None) and not getattr(args, "date", None):
         raise EvenhandError("--history needs the date of the numbers. Add --at 2026-11-16.")
     reads = [path for delivery in deliveries for path in delivery.reads if os.path.isfile(path)]
     refuse_unwritable(files, [*inputs(args), *reads])

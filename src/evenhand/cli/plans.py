@@ -12,7 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ class Step:
     written: Mapping[str, Any]
     answer: Mapping[str, Any]
     folder: Path
+    undated: Mapping[str, Any] = field(default_factory=dict)  # as written, with ${DATE} and the like as they stand
 
     @property
     def name(self) -> str:
@@ -67,7 +68,7 @@ class Step:
     @property
     def hash(self) -> str:
         """Identifies the question, whatever the folder of the plan and the day."""
-        call: Call = self.audit.call(**from_plan(self.audit, self.written))
+        call: Call = self.audit.call(**from_plan(self.audit, self.undated or self.written))
         return call.hash
 
     @property
@@ -108,11 +109,21 @@ def plan(path: Path, raw: Mapping[str, Any], values: Mapping[str, str], at: date
     dates = dict(zip(DATED, (at.isoformat(), *at.isoformat().split("-")), strict=True)) if at else {}
     values = {**_variables(path, raw), **values, **dates}
     filled = {key: _fill(path, value, values) for key, value in raw.items() if key != "variables"}
+    names = {name: f"${{{name}}}" for name in DATED if name in values}
+    undated = {key: _fill(path, value, {**values, **names}) for key, value in raw.items() if key != "variables"}
     whole = {key: _checked(key, filled[key], path.parent) for key in PLAN_KEYS if key in filled and key != "audits"}
+    steps = _steps(path, filled)
+    if undated != filled:
+        steps = [replace(step, undated=other.written) for step, other in zip(steps, _steps(path, undated), strict=True)]
+    return Plan(tuple(steps), whole)
+
+
+def _steps(path: Path, filled: Mapping[str, Any]) -> list[Step]:
+    """The audits of a plan whose variables are filled in."""
     shared = {key: value for key, value in filled.items() if key not in PLAN_KEYS}
     tables = filled.get("audits")
     if tables is None:
-        return Plan((_step(path, shared),), whole)
+        return [_step(path, shared)]
     if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
         raise EvenhandError(f"{str(path)!r} has audits that are not tables. Write each audit below a line [[audits]].")
     if "audit" in shared:
@@ -128,7 +139,7 @@ def plan(path: Path, raw: Mapping[str, Any], values: Mapping[str, str], at: date
     for audit, table in zip(audits, tables, strict=True):
         taken = {key: value for key, value in shared.items() if key in ANSWER_KEYS or key in audit.parameters}
         steps.append(_step(path, {**taken, **table}))
-    return Plan(tuple(steps), whole)
+    return steps
 
 
 def _variables(path: Path, raw: Mapping[str, Any]) -> dict[str, str]:

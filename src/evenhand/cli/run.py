@@ -20,6 +20,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN.toml", help="plan file; evenhand plan writes one")
     group = parser.add_argument_group("days and variables")
     group.add_argument("--each", choices=("day",), help="run every day that has files and is not in the history yet")
+    group.add_argument(
+        "--date", metavar="COLUMN", help="with --history: column of dates; every period of it becomes a row"
+    )
+    group.add_argument(
+        "--every",
+        choices=("day", "week", "month", "quarter", "year"),
+        help="with --date: length of a period (default: month)",
+    )
     group.add_argument("--since", metavar="DATE", help="with --each: first day to run")
     group.add_argument("--until", metavar="DATE", help="with --each: last day to run")
     group.add_argument(
@@ -38,6 +46,8 @@ def run(args: argparse.Namespace) -> int:
         return _run_each_day(path, raw, values, args)
     if args.since or args.until:
         raise EvenhandError("--since and --until only work with --each. Add --each day, or leave them out.")
+    if args.date or args.every:
+        return _run_periods(plan(path, raw, values, None), args)
     plan_of_day = plan(path, raw, values, None if args.at is None else day(args.at))
     _complete(args, plan_of_day)
     with progress("reading", quiet=args.no_progress):
@@ -116,3 +126,47 @@ def _run_each_day(path: Path, raw: dict[str, Any], values: dict[str, str], args:
     skipped = len(plans) - len(new)
     print(f"added {len(new):,} days to {args.history}; {skipped:,} were already there", file=sys.stderr)
     return exit_code
+
+
+def _run_periods(plan: Plan, args: argparse.Namespace) -> int:
+    """Fill a history from one dated table: the audits run once, sliced by period, and every period becomes a day."""
+    from evenhand.history.histories import history
+    from evenhand.sources.slicing import periods
+
+    _complete(args, plan)
+    if not args.date or not args.history or args.at is not None or args.check:
+        raise EvenhandError(
+            "--every needs --date COLUMN and --history FILE.parquet, and takes neither --at nor --check."
+        )
+    spec = periods(args.date, args.every or "month")
+    stored, days = history(args.history), set()
+    for step in plan.steps:
+        slices = step.written.get("by") or []
+        by = [str(spec), *([slices] if isinstance(slices, str) else slices)]
+        with progress("reading", quiet=args.no_progress):
+            result: Any = step.audit(**replace(step, written={**step.written, "by": by}).arguments)
+        for day, rows in by_period(result, args.date, step.hash):
+            stored.append(rows, at=day, replace=args.replace)
+            days.add(day)
+    print(f"{len(days):,} periods are in {args.history}", file=sys.stderr)
+    return 0
+
+
+def by_period(result: Any, column: str, plan_hash: str) -> list[tuple[Any, Any]]:
+    """A result sliced by periods as one result per period, under the hash of the plan without them."""
+    from evenhand.results import Result
+
+    findings = result.findings
+    days = findings.columns[column]
+    slices = tuple(name for name in findings.slices if name != column)
+    facts = {**findings.provenance, "plan_hash": plan_hash}
+    parts = []
+    for day in sorted({day for day in days if day is not None}):
+        columns = {
+            name: [v for v, d in zip(values, days, strict=True) if d == day]
+            for name, values in findings.columns.items()
+            if name != column
+        }
+        part = replace(findings, slices=slices, columns=columns, provenance=facts, claims=(), curves={})
+        parts.append((day, Result(part)))
+    return parts
