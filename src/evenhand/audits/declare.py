@@ -188,6 +188,7 @@ class Call:
     Attributes
     ----------
     interval, seed, min_units : `interval` and `level`, `rng` and `min_units`, read; the seed is drawn where none was given.
+    settled : defaults that the data decided: part of the plan, not of its hash, since the question is the same.
     inputs : the files and tables that were read.
     """
 
@@ -197,6 +198,7 @@ class Call:
     seed: Any
     min_units: int
     inputs: Inputs = field(default_factory=Inputs)
+    settled: Mapping[str, Any] = field(default_factory=dict)
 
     @functools.cached_property
     def parameters(self) -> dict[str, Parameter]:
@@ -207,7 +209,7 @@ class Call:
         """The plan, and which of its arguments were objects that it cannot hold."""
         plan: dict[str, Any] = {"audit": self.audit.name}
         objects: dict[str, str] = {}
-        for name, value in self.arguments.items():
+        for name, value in {**self.arguments, **self.settled}.items():
             parameter = self.parameters[name]
             if name == "rng":
                 plan[name] = self.seed

@@ -131,7 +131,7 @@ def inequality(
     if metrics is None:
         metrics = default_metrics(max((float(part.spectra.units.max(initial=0)) for part in slices), default=0.0))
         if metrics != METRICS:
-            call = replace(call, arguments={**call.arguments, "metrics": list(metrics)})
+            call = replace(call, settled={"metrics": list(metrics)})
             facts["metrics"] = f"{', '.join(metrics)}: the top 1% of the largest slice has fewer than {TOP_UNITS} units"
     specs = parse_metrics(metrics, needing(Spectrum))
     null = _null(chance, prepared, specs)
