@@ -85,9 +85,11 @@ class Follows:
             starts_of(np.bincount(arcs.integers("follower"), minlength=people)), arcs.integers("followed"),
             np.zeros(people, dtype=bool), nodes, int(facts["n"]) - loops - len(arcs), loops,
         )  # fmt: skip
-        seen = engine.cells(
-            f"SELECT code FROM ({log.sums(amount, ['unit'])}) AS sums JOIN {nodes} AS nodes ON {id_type.format('unit')} = id WHERE amount > 0"
-        )
+        seen = engine.cells(f"""
+            SELECT code
+            FROM ({log.sums(amount, ["unit"])}) AS sums JOIN {nodes} AS nodes ON {id_type.format("unit")} = id
+            WHERE amount > 0
+        """)
         follows.is_unit[:] = follows.in_degree > 0
         follows.is_unit[seen.integers("code")] = True
         return follows
