@@ -92,6 +92,13 @@ CALLS = {
     "sources": [lambda t: eh.sources(t["log"], **UNITS, source="via", population=t["authors"], interval="percentile(29)")],
     "decompose": [lambda t: eh.decompose(t["log"], **UNITS, group="half", population=t["authors"], interval="percentile(29)")],
     "criteria": [lambda t: eh.criteria(t["log"], **UNITS, population=20, by="via", metrics=["gini"], draws=29)],
+    "explain": [
+        lambda t: eh.explain(t["log"], **UNITS, population=t["authors"], arm="arm", control="Control", source="via", group="half", nan_policy="omit")
+    ],
+    "impact": [lambda t: eh.impact(t["people"], group="g", selected="y")],
+    "network": [
+        lambda t: eh.network(t["log"], t["log"], **UNITS, viewer="viewer", follower="viewer", followed="who", draws=9)
+    ],
     "experiment": [
         lambda t: eh.experiment(t["log"], **UNITS, population=t["authors"], arm="arm", control="Control", randomized="viewer", metrics=["gini"], draws=99)
     ],

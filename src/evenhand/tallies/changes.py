@@ -130,8 +130,14 @@ class Changes:
         if not amount.integer:
             before, after = rounded(before), rounded(after)
         codes, labels = cells.codes(log.keys)
-        weights = cells.floats("weight") if log.weight is not None else None
-        return cls(names, tuple(labels), before, after, np.asarray(codes), cells.floats("units"), weights)
+        weights = cells.floats("weight") if log.weight is not None else np.ones(len(cells))
+        order = np.lexsort(
+            [weights, *after.T[::-1], *before.T[::-1], codes]
+        )  # draws follow the order of cells, engines do not
+        return cls(
+            names, tuple(labels), before[order], after[order], np.asarray(codes)[order], cells.floats("units")[order],
+            None if log.weight is None else weights[order],
+        )  # fmt: skip
 
     @property
     def slices(self) -> Slices:

@@ -101,6 +101,7 @@ class Follows:
             FROM ({log.sums(amount, [*log.keys, "viewer"])}) AS sums
             JOIN {self.nodes} AS nodes ON {self._same_id(log, "viewer")}
             WHERE amount > 0
+            ORDER BY {columns([*log.keys, "code"])}
         """)
         codes, labels = cells.codes(log.keys)
         return labels, np.asarray(codes), cells.integers("code"), cells.integers("amount")
