@@ -123,6 +123,19 @@ def test_every_verb_has_help_with_an_example(verb, capsys):
 
 
 @pytest.mark.parametrize("verb", sorted(VERBS))
+def test_help_fits_two_screens_and_help_all_has_every_option(verb, capsys):
+    texts = []
+    for word in ("--help", "--help-all"):
+        with pytest.raises(SystemExit):
+            main([verb, word])
+        texts.append(capsys.readouterr().out)
+    assert texts[0].count("\n") <= 95
+    if verb not in ("sql", "history", "completion"):  # these have verbs of their own
+        shown = [name for name, action in options_of(verb).items() if action.help != argparse.SUPPRESS]
+        assert [name for name in shown if name not in texts[1]] == []
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
 def test_every_option_has_a_description_of_its_own(verb):
     texts = {id(action): action.help for action in options_of(verb).values() if action.help != argparse.SUPPRESS}
     if verb == "sql":  # its verbs share options

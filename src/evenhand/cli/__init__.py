@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,10 @@ EPILOG = """\
 Answers go to standard output, everything else to standard error.
 Exit codes: 0 done, 1 a check failed, 2 bad input or usage.
 Start with:  evenhand demo"""
+
+TWO_SCREENS = 90
+SHORT_HELP = ("positional arguments", "roles")
+"""Groups of options that the help of a verb always explains."""
 
 POPULATION = """\
 --population is how many could have received something, including those who got nothing and are in no log.
@@ -181,6 +186,32 @@ class _Parser(argparse.ArgumentParser):
             print(POPULATION, file=sys.stderr)
         sys.exit(2)
 
+    def format_help(self) -> str:
+        """Short help where there is more than two screens of it: examples, files and roles; the other options by name."""
+        full = super().format_help()
+        if "--help-all" in self.words or full.count("\n") <= TWO_SCREENS or not self.options:
+            return full
+        formatter = self._get_formatter()
+        shown = [g for g in self._action_groups if g.title in SHORT_HELP]
+        words = [a.metavar for a in self._positionals._group_actions]  # noqa: SLF001
+        words += [f"{a.option_strings[-1]} {a.metavar}" for a in self._actions if a.option_strings and a.required]
+        formatter.add_usage(f"{self.prog} {' '.join(map(str, words))} [options]", [], [])
+        formatter.add_text(self.description)
+        formatter.add_text(self.epilog)
+        metric = self._option_string_actions.get("--metric")
+        sections = [(g.title, g._group_actions) for g in shown]  # noqa: SLF001
+        for title, actions in [*sections, *([("metrics", [metric])] if metric else [])]:
+            formatter.start_section(title)
+            formatter.add_arguments(actions)
+            formatter.end_section()
+        formatter.start_section(f"more, explained by {self.prog} --help-all")
+        for group in self._action_groups:
+            names = [a.option_strings[-1] for a in group._group_actions if a.option_strings]  # noqa: SLF001
+            if names and group not in shown:
+                formatter.add_text(textwrap.fill(f"{group.title}: {' '.join(names)}", 76, break_on_hyphens=False))
+        formatter.end_section()
+        return formatter.format_help()
+
     def _misspelt(self) -> str:
         """The first unknown option with the nearest known one; it may be why another is missing."""
         for word in self.words:
@@ -216,6 +247,7 @@ def _parser(words: Sequence[str]) -> _Parser:
             allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
         if verb == typed:
+            sub.add_argument("--help-all", action="help", help="show every option and exit")
             _add_arguments(verb, sub)
             for each in (parser, sub):
                 each.words, each.options = words, _options(sub)
