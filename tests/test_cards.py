@@ -102,7 +102,7 @@ def test_no_text_whatsoever_gets_past_the_reader_except_as_a_metric_or_an_error(
     ("typed", "meant"),
     [
         ("ginni", "gini"),
-        ("Gini", "gini"),
+        ("Ginni", "gini"),
         ("topshare", "top_share"),
         ("top_shares(p=0.1)", "top_share"),
         ("atkinsson", "atkinson"),

@@ -472,14 +472,24 @@ class MetricSpec:
         return self.metric.linearised(tally, estimate, self.params)
 
 
-def parse_metric(text: str, metrics: Mapping[str, Metric] | None = None) -> MetricSpec:
-    """Parse a metric string such as `"atkinson(epsilon=0.5)"` or `"awrf@10"`.
+def lowercase_name(text: str) -> str:
+    """A metric string with its name in lower case: papers write AWRF, NDKL, Gini.
 
-    `known` holds the metrics that fit the question at hand (default: all of them).
+    >>> lowercase_name("AWRF(distance='js')@10"), lowercase_name("Top_Share(p=0.1)")
+    ("awrf(distance='js')@10", 'top_share(p=0.1)')
+    """
+    return re.sub(r"^[^(@]+", lambda name: name[0].lower(), text)
+
+
+def parse_metric(text: str, metrics: Mapping[str, Metric] | None = None) -> MetricSpec:
+    """Parse a metric string such as `"atkinson(epsilon=0.5)"` or `"awrf@10"`; the name in any case.
+
+    `metrics` holds those that fit the question at hand (default: all of them).
     """
     choices = REGISTRY if metrics is None else metrics
     if not isinstance(text, str):
         raise EvenhandError(f"metrics={text!r} is not text. Pass names such as 'gini' or 'top_share(p=0.01)'.")
+    text = lowercase_name(text)
     body, cutoff = text.strip(), None
     if cut := re.fullmatch(r"(.*)@(\d+)", body):
         body, cutoff = cut[1], int(cut[2])

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from evenhand.cards import lowercase_name
 from evenhand.claims import DIRECTIONS, Claim
 from evenhand.errors import EvenhandError, listing, suggestion
 
@@ -90,6 +91,7 @@ class Findings:
     def only(self, *metrics: str) -> Findings:
         """Findings with rows of these metrics only."""
         present = self.metrics()
+        metrics = tuple(name if name in present else lowercase_name(name) for name in metrics)
         for name in metrics:
             if name not in present:
                 raise EvenhandError(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from evenhand.cards import REGISTRY, MetricSpec, parse_metric
+from evenhand.cards import REGISTRY, MetricSpec, lowercase_name, parse_metric
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import RANGE, Row
 from evenhand.intervals.difference import holm_by_family
@@ -158,7 +158,7 @@ def nan_in_data(r: Row) -> Row:
 
 def chosen_figures(metrics: Any, possible: Sequence[str], what: str = "a figure of this audit") -> tuple[str, ...]:
     """The figures named, each once, out of those that an audit has."""
-    listed = names_of(metrics)
+    listed = tuple(lowercase_name(name) if isinstance(name, str) else name for name in names_of(metrics))
     for name in listed:
         if name not in possible:
             raise unknown_name("metrics", str(name), possible, what=what)

@@ -124,8 +124,9 @@ class Parameter:
     @property
     def says_none(self) -> bool:
         """Whether the word "none" means None."""
-        offered = "none" in self.takes.metavar.split("|")
-        return offered or (self.default is not None and (bool(self.takes.metavar) or type(None) in options(self.hint)))
+        offered, allowed = "none" in self.takes.metavar.split("|"), type(None) in options(self.hint)
+        has_other_default = self.default is not None and (bool(self.takes.metavar) or allowed)
+        return offered or has_other_default or (allowed and self.names_column)
 
     def in_words(self, value: Any) -> Any:
         """An argument as a plan holds it: plain data that Python takes again, or an `Object`."""

@@ -25,6 +25,7 @@ def run(args: argparse.Namespace) -> int:
     from evenhand import metrics  # noqa: F401  (fills the registry)
     from evenhand.cards import REGISTRY
 
+    args.name = args.name and args.name.lower()
     if args.name is not None and args.name not in REGISTRY:
         raise unknown_name("metric", args.name, sorted(REGISTRY), what="a known metric")
     if args.compare:

@@ -33,12 +33,14 @@ class Input:
     columns: int | None = None
     size: int | None = None
     sha256: str | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What else was settled in reading it, such as which column was taken."""
 
     def record(self) -> dict[str, Any]:
         if not self.name:
-            return {"role": self.role, "rows": self.rows, "columns": self.columns}
+            return {"role": self.role, "rows": self.rows, "columns": self.columns, **self.facts}
         facts = {"bytes": self.size, "sha256": self.sha256, "rows": self.rows}
-        return {"role": self.role, "name": self.name, **facts}
+        return {"role": self.role, "name": self.name, **facts, **self.facts}
 
     def hash(self) -> None:
         """Fill in size and hash; no hash where the file cannot be read, or changed while it was."""
@@ -56,6 +58,8 @@ class Inputs:
     entries: list[Input] = field(default_factory=list)
     rows: dict[str, int] = field(default_factory=dict)
     """Rows of each file by the path that was read."""
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Further facts of inputs, by role or by the path that was read."""
     _threads: list[threading.Thread] = field(default_factory=list)
     copies: dict[str, str] = field(default_factory=dict)
     """Files that are read in place of others."""
@@ -78,6 +82,7 @@ class Inputs:
         """Add the inputs of another call that are not among these."""
         self._threads += other._threads
         self.rows |= other.rows
+        self.facts |= other.facts
         present = {(entry.role, entry.name) for entry in self.entries if entry.name}
         self.entries += [entry for entry in other.entries if (entry.role, entry.name) not in present]
 
@@ -99,6 +104,7 @@ class Inputs:
         for entry in self.entries:
             if entry.rows is None and entry.path:
                 entry.rows = self.rows.get(entry.path)
+            entry.facts = {**self.facts.get(entry.role, {}), **self.facts.get(entry.path, {})}
         first = [entry for entry in self.entries if entry.role == self.entries[0].role]
         if len(first) == 1 and first[0].rows is None:
             first[0].rows = rows
@@ -133,6 +139,12 @@ def record_reading(path: str, rows: int) -> None:
     if (inputs := _current.get()) is not None:
         inputs.read.append(path)
         inputs.rows[path] = rows
+
+
+def record_facts(role_or_path: str, **facts: Any) -> None:
+    """Record what was settled in reading the tables of a role, or one file."""
+    if (inputs := _current.get()) is not None:
+        inputs.facts.setdefault(role_or_path, {}).update(facts)
 
 
 def record_copy(copy: str, path: str) -> None:

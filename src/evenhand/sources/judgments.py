@@ -26,7 +26,7 @@ from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, Type, comparable, is_number
-from evenhand.sources.roles import WHOLE_TABLE, count_groups, may_repeat, role_problems, with_request
+from evenhand.sources.roles import WHOLE_TABLE, count_groups, item_column, may_repeat, role_problems, with_request
 from evenhand.sources.sql import INFINITY, count_where
 
 MissingRelevance = Literal["zero", "drop", "raise"]
@@ -102,8 +102,10 @@ def open_judgments(
     opened = _opened(relevance, table)
     if request == WHOLE_TABLE:
         opened, _ = with_request(opened, None)
-    keys = {"request": request, "item": item}
-    keys = {role: column if column in opened.names else role for role, column in keys.items()}
+    keys = {
+        "request": request if request in opened.names else "request",
+        "item": item_column(opened, item, "relevance"),
+    }
     judgments = _judged(opened, keys, "relevance", of="relevance")
     if count := _repeated(judgments):
         raise EvenhandError(
@@ -162,6 +164,7 @@ def _from_column(table: Relation, column: str, request: str, item: str, *, singl
 
 def _judged(table: Relation, keys: Mapping[str, str], column: str, of: str) -> Judgments:
     """The rows that say something, with their roles and values checked."""
+    _refuse_words(table, column)
     if problems := role_problems(table, [*keys.items(), ("relevance", column)], ("relevance",), of=of):
         raise all_problems(problems)
     chosen = {role: table.label(name) for role, name in keys.items()} | {"relevance": table.number(column)}
@@ -178,6 +181,18 @@ def _judged(table: Relation, keys: Mapping[str, str], column: str, of: str) -> J
     types: dict[str, Type] = {role: table.label_type(name) for role, name in keys.items()}
     types["relevance"] = nw.Float64()
     return Judgments(table.engine, table.select(chosen) + where, types, table.origin, gaps)
+
+
+def _refuse_words(table: Relation, column: str) -> None:
+    """Grades that are words: nobody but their author knows their order."""
+    if column not in table.schema or table.schema[column] not in (nw.String, nw.Categorical, nw.Enum):
+        return
+    label = table.label(column)
+    grades = table.cells(f"SELECT DISTINCT {label} AS grade FROM {table.name} WHERE {label} IS NOT NULL LIMIT 1000")
+    words = sorted(map(str, grades.values("grade")))
+    raise EvenhandError(
+        f"relevance={column!r} is text: {listing(map(repr, words))}. Replace each grade by a number, the least relevant by 0."
+    )
 
 
 def _repeated(judgments: Judgments) -> int:

@@ -38,7 +38,7 @@ from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending, may_be_file
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, Type, comparable, is_number, relation_of
-from evenhand.sources.roles import count_groups, label_problems, missing_columns
+from evenhand.sources.roles import ITEM_NAMES, count_groups, item_column, label_problems, missing_columns
 from evenhand.sources.sql import INFINITY, count_where, double, select
 from evenhand.sources.sql import columns as column_list
 from evenhand.sources.sql import text as text_literal
@@ -370,7 +370,7 @@ def open_labels(
     if (fair := fair_paths(groups)) is not None:
         groups = trec_fair_groups(fair[0])
     if isinstance(groups, str) and groups not in names:
-        groups = read_shares(groups) or read_rollup(groups) or groups
+        groups = read_shares(groups) or read_rollup(groups, item) or groups
     if isinstance(groups, Labels):
         return groups
     if isinstance(groups, str) and (groups in names or not may_be_file(groups)):
@@ -534,10 +534,11 @@ def labels_from_mapping(labels_by_item: Mapping[Any, Any], role: str, *, counts:
 def labels_from_table(table: Relation, item: str, request: str, role: str, shares: Shares = Shares(())) -> Labels:  # noqa: B008
     """A label per item (or per request and item), several label columns together, or one column of shares per group."""
     names = table.names
-    ids = {"item": item if item in names else "item", "request": request if request in names else "request"}
+    ids = {"item": item_column(table, item, role), "request": request if request in names else "request"}
     if ids["item"] not in names:
         raise EvenhandError(
-            f"{role} has no column {item!r}. Its columns are {listing(names)}: rename the one with the ids of items to {item!r}."
+            f"{role} has no column {item!r}, nor {listing(ITEM_NAMES)}. Its columns are {listing(names)}: rename the one with the "
+            f"ids of items to {item!r}."
         )
     if lost := [c for c in shares.columns if c not in names]:
         raise EvenhandError(

@@ -33,7 +33,7 @@ from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, Type, fits_int64
-from evenhand.sources.roles import may_repeat, role_problems, slice_problems
+from evenhand.sources.roles import ITEM_NAMES, may_repeat, role_problems, slice_problems
 from evenhand.sources.sql import columns, count_where, quoted, select
 
 NUMBERS = ("rank", "score", "probability", "weight")
@@ -382,6 +382,10 @@ def _refuse_bad_roles(table: Relation, roles: Mapping[str, tuple[str, str]]) -> 
     problems = role_problems(table, list(roles.values()), NUMBERS)
     if "place" in roles and roles["place"][1] not in table.names:
         problems.append("To order by score instead, pass score= with its column.")
+    if "item" in roles and roles["item"][1] not in table.names:
+        problems += [f"If {name!r} holds the items, pass item={name!r}." for name in ITEM_NAMES if name in table.names][
+            :1
+        ]
     if "request" in roles and roles["request"][1] not in table.names:
         problems.append("If the whole table is one ranking, pass request=None.")
     if "place" not in roles and "score" not in roles:

@@ -10,6 +10,7 @@ import narwhals as nw
 from evenhand.errors import listing, suggestion
 from evenhand.sources.columns import NESTED
 from evenhand.sources.engine import Engine
+from evenhand.sources.inputs import record_facts
 from evenhand.sources.relation import Relation, is_number
 from evenhand.sources.sql import columns, count_where
 
@@ -18,6 +19,9 @@ RESERVED = frozenset(
 )
 """Columns of every result; a slice column of that name would hide them."""
 
+
+ITEM_NAMES = ("item", "item_id", "doc_id", "docid", "docno", "id")
+"""What the column of items may be called in a second table (groups, judgments, providers), the first that is there."""
 
 WHOLE_TABLE = "(whole table)"
 """The column that stands for the request where nobody named one: it holds the same in every row."""
@@ -28,6 +32,16 @@ def with_request(table: Relation, request: str | None) -> tuple[Relation, str]:
     if request is not None:
         return table, request
     return table.with_column(WHOLE_TABLE, "CAST('all' AS VARCHAR)", nw.String()), WHOLE_TABLE
+
+
+def item_column(table: Relation, item: str, role: str) -> str:
+    """The column of items in a second table: `item`, or one of the usual names; provenance says which was taken.
+
+    `item` itself where there is none, to be refused as a column that is absent.
+    """
+    column = next((name for name in (item, *ITEM_NAMES) if name in table.schema), item)
+    record_facts(role, item=column)
+    return column
 
 
 def missing_columns(table: Relation, roles: Sequence[tuple[str, Any]], of: str = "the table") -> list[str]:

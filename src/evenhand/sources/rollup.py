@@ -12,7 +12,7 @@ from evenhand.errors import EvenhandError, all_problems
 from evenhand.sources.labels import Labels, as_call
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, Type, comparable, relation_of
-from evenhand.sources.roles import count_groups, missing_columns
+from evenhand.sources.roles import count_groups, item_column, missing_columns
 from evenhand.sources.sql import INFINITY, double
 
 KEYWORDS = {"providers": None, "item": "item", "provider": "provider", "group": "group", "weight": None, "split": None}
@@ -43,6 +43,7 @@ def rollup(
     """
     maker_role, maker = ("provider", provider) if providers is not None else ("group", group)
     rows = _open_makers(items, item, maker, "items").with_numbers(weight)
+    item = item_column(rows, item, "items")
     named = [("item", item), (maker_role, maker), *([("weight", weight)] if weight is not None else [])]
     if problems := missing_columns(rows, named, of="items"):
         raise all_problems(problems, where="eh.rollup")
@@ -88,8 +89,11 @@ def _word(items: Any, providers: Any, keywords: Mapping[str, Any]) -> str:
     return f"rollup({', '.join([*files, *more])})"
 
 
-def read_rollup(text: str) -> Labels | None:
-    """`rollup(items.csv, providers.csv, split='|')` as plans and the command line write it; None where this is something else."""
+def read_rollup(text: str, item: str = "item") -> Labels | None:
+    """`rollup(items.csv, providers.csv, split='|')` as plans and the command line write it; None where this is something else.
+
+    `item` is the column of items in the rankings, which that of `items.csv` may be called like.
+    """
     call = as_call(text, "rollup", list(KEYWORDS))
     if call is None:
         return None
@@ -98,7 +102,7 @@ def read_rollup(text: str) -> Labels | None:
         raise EvenhandError(
             f"{text!r} names {len(files)} files. Write rollup(items.csv, providers.csv), or rollup(items.csv)."
         )
-    return rollup(*files, **named)
+    return rollup(*files, **{"item": item, **named})
 
 
 def _open_makers(items: Any, item: str, maker: str, role: str, *, same_engine_as: Relation | None = None) -> Relation:

@@ -18,7 +18,7 @@ import polars as pl
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.sources.failures import reading
 from evenhand.sources.files import nearby, refuse_missing
-from evenhand.sources.inputs import record_reading
+from evenhand.sources.inputs import record_facts, record_reading
 
 RUN = r"^\s*(?<request>\S+)\s+(?<iteration>\S+)\s+(?<item>\S+)\s+(?<rank>\S+)\s+(?<score>\S+)(?:\s+(?<system>.*?))?\s*$"
 JUDGED = r"^\s*(?<request>\S+)\s+(?<iteration>\S+)\s+(?<item>\S+)\s+(?<value>\S+)\s*$"
@@ -71,12 +71,14 @@ def _ranked(path: str | Path, run: pl.DataFrame) -> pl.DataFrame:
     by_rank = run.with_columns(whole.alias("whole"), alike.alias("alike")).sort("order", "stated", maintain_order=True)
     rises = (pl.col("score").diff() > 0).fill_null(value=False).any().over("order")
     sound = by_rank.with_columns((pl.col("whole") & ~pl.col("alike").any().over("order") & ~rises).alias("sound"))
-    odd = sound.filter(~pl.col("sound"))["order"].n_unique()
+    odd, rankings = sound.filter(~pl.col("sound"))["order"].n_unique(), run["order"].n_unique()
+    by_score = f"recomputed from scores in {odd:,} of {rankings:,} rankings" if odd else ""
+    record_facts(str(path), ranks=by_score or "as stated")
     if odd:
         warnings.warn(
             DataWarning(
                 f"{str(path)!r} has ranks that are missing, alike or not in the order of the scores in {odd:,} of "
-                f"{run['order'].n_unique():,} requests. The scores were used there, as trec_eval does."
+                f"{rankings:,} requests. The scores were used there, as trec_eval does."
             ),
             stacklevel=4,
         )
