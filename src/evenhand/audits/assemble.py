@@ -151,6 +151,24 @@ def suppressed(r: Row) -> Row:
     return {**r, **hidden, "units": None, "undefined_draws": 0, "note": "suppressed"}
 
 
+SUPPRESSED = "(suppressed)"
+
+
+def without_labels(rows: Sequence[Row], slices: Sequence[str], columns: Sequence[str]) -> list[Row]:
+    """Rows with those that are suppressed once per metric and group, their slice unnamed.
+
+    Where slices are cells of several columns, that a cell is there at all tells of the few in it.
+    """
+    kinds = {name: {type(r[name]) for r in rows if r[name] is not None} for name in slices}
+    blank = {name: SUPPRESSED if kinds[name] == {str} else None for name in slices}
+    blank |= {name: None for name in columns if name not in slices}
+    merged: dict[Any, Row] = {}
+    for i, r in enumerate(rows):
+        is_hidden = r["note"] == "suppressed"
+        merged.setdefault((r["metric"], r["group"]) if is_hidden else i, {**r, **blank} if is_hidden else r)
+    return list(merged.values())
+
+
 def nan_in_data(r: Row) -> Row:
     """A row of a slice with missing amounts that are propagated: no number is known."""
     return {**r, **dict.fromkeys(("estimate", "low", "high", "chance"), math.nan), "note": "nan_in_data"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
@@ -102,6 +102,7 @@ def compare(
     -1.386
     """
     first, second = opened(a), None if b is None else opened(b)
+    call = replace(call, min_units=max(_min_units(r) for r in (first, second or first)))
     if second is None and isinstance(first, RecommenderResult):
         return compare_recommenders(call, first, systems, draws)
     if second is None:
@@ -118,12 +119,18 @@ def compare(
     called = sides([a, b or ""], [dict(r.findings.provenance.get("plan") or {}) for r in (first, second)])
     if isinstance(first, RankingResult):
         return compare_rankings(call, first, second, draws, called, independent=independent, paired=paired)
+    call = replace(call, min_units=0)  # differences of figures as published
     difference = difference_of(first.findings, second.findings, independent=independent)
     names = called.get("a", "a"), called.get("b", "b")
     return call.result(
         difference.columns, backend=first.backend, slices=difference.slices, words={**difference.words, **called},
         facts=difference.provenance, claims=difference_claims(list(difference.rows()), difference.slices, lambda _: names),
     )  # fmt: skip
+
+
+def _min_units(result: Result) -> int:
+    """The `min_units` that a result was published under."""
+    return int((result.findings.provenance.get("plan") or {}).get("min_units") or 0)
 
 
 def compare_rankings(

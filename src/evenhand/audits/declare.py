@@ -22,8 +22,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from evenhand.audits.assemble import adjusted, bounded, must_withhold
+from evenhand.audits.assemble import adjusted, bounded, must_withhold, without_labels
 from evenhand.audits.parameters import Object, Parameter, as_python, in_words, options, same
+from evenhand.audits.rounding import Rounding, grid_step, rounded
 from evenhand.claims import Candidate, decide
 from evenhand.errors import refuse_keys, unknown_name
 from evenhand.findings import Findings, Row, plan_hash, tidy
@@ -243,6 +244,7 @@ class Call:
         rows: Sequence[Row] | Mapping[str, Sequence[Any]],
         *,
         hides: bool = False,
+        rounding: Rounding | None = None,
     ) -> dict[str, Any]:
         """Rows read and dropped, facts of the audit, versions and plan.
 
@@ -252,6 +254,8 @@ class Call:
         counted = {"rows": read, "dropped": dict(dropped), **counts}
         if hides or must_withhold(counted, self.min_units, rows):
             counted = {"rows": None, "withheld": WITHHELD}
+        elif rounding:
+            counted = rounding.counts(counted)
         record: dict[str, Any] = {**counted, "seed": self.seed}
         if "level" in self.arguments:
             record["level"] = self.arguments["level"]
@@ -277,6 +281,20 @@ class Call:
         if named := {name: option for name, option in options_of.items() if option}:
             record["options"] = named
         return {**record, "versions": versions(), "plan": plan, "plan_hash": self.hash}
+
+    def published(self, figure: float, units: float) -> float:
+        """A share or score about so many units as it may be said under `min_units`; as it is without."""
+        return rounded(figure, grid_step(max(1.0, abs(figure)) / units)) if self.min_units > 1 and units else figure
+
+    def _rounding(self, rows: Sequence[Row] | Mapping[str, Sequence[Any]]) -> Rounding | None:
+        if self.min_units <= 1:
+            return None
+        listed = (
+            [dict(zip(rows, cells, strict=True)) for cells in zip(*rows.values(), strict=True)]
+            if isinstance(rows, Mapping)
+            else rows
+        )
+        return Rounding.from_rows(listed, self.min_units)
 
     def result(
         self,
@@ -306,15 +324,27 @@ class Call:
         (`hides`). `question` is asked in place of the audit's; `claims` are all that the result could assert; `null` takes the
         place of the audit's; `of` is the kind of result, made with `more`.
         """
+        counts, facts, curves = dict(counts or {}), dict(facts or {}), dict(curves or {})
+        rounding = self._rounding(rows)
         if not isinstance(rows, Mapping):
             has_intervals = bool(self.audit.over) and self.interval.kind != "none"
-            rows = adjusted(bounded(rows, self.audit.over) if has_intervals else rows, self.audit.extra)
-            rows = tidy(rows, slices if columns is None else columns, self.audit.extra)
+            rows = bounded(rows, self.audit.over) if has_intervals else rows
+            if rounding:
+                by = [name for name in slices if name not in ("system", "amount", "arm")]
+                if len(by) > 1:
+                    rows = without_labels(rows, by, [c for c in columns or by if c not in slices or c in by])
+                curves = {name: rounding.points(points, slices, rows) for name, points in curves.items()}
+                rows = [rounding.row(r) for r in rows]
+            rows = tidy(adjusted(rows, self.audit.extra), slices if columns is None else columns, self.audit.extra)
+        elif rounding:
+            rows = rounding.columns(rows)
         if nulls := nulls_of(rows, null or self.audit.null):
-            facts = {**(facts or {}), "chance": nulls}
-        provenance = self.provenance(read, dropped or {}, facts or {}, counts or {}, rows, hides=hides)
+            facts = {**facts, "chance": nulls}
+        if rounding:
+            facts, claims = rounding.facts(facts), map(rounding.claim, claims)
+        provenance = self.provenance(read, dropped or {}, facts, counts, rows, hides=hides, rounding=rounding)
         findings = Findings(
-            self.audit.name, question or self.audit.question, tuple(slices), rows, dict(curves or {}), dict(words or {}),
+            self.audit.name, question or self.audit.question, tuple(slices), rows, curves, dict(words or {}),
             provenance, self.audit.charts, decide(claims, float(provenance.get("level", self.interval.level))),
         )  # fmt: skip
         return of(findings, backend, **more)

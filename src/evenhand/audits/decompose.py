@@ -18,6 +18,7 @@ from evenhand.claims import Candidate
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.findings import Row, label, row
 from evenhand.intervals.kinds import Interval
+from evenhand.intervals.leave_one_out import influence_of_units, influence_on_parts
 from evenhand.intervals.parts import WIDE, Ends, blank, drawn_ends, linearised_ends, permuted_partitions
 from evenhand.intervals.rules import ANYTHING
 from evenhand.intervals.spectra import WIDE as BINNED
@@ -282,6 +283,7 @@ class Decomposed:
         chance, p, noise = self._by_chance(tally, float(values["between"]), where)
         if self.how.kind == "bootstrap" and self.index == "gini":
             ends |= _less_noise(values, ends, noise)
+        influence = self._influence(tally)
         rows = []
         for name in (m for m in WHOLE if m in metrics):
             code = tally.reason() or ("zero_over_zero" if np.isnan(values[name]) else "")
@@ -289,6 +291,7 @@ class Decomposed:
             certain = len(tally) == 1 and name in ("between", "overlap")  # one group: nothing lies between groups
             units, note = int(tally.pooled.units), code or None
             numbers["chance"] = chance.get(name, math.nan)
+            numbers["influence"] = float(influence.get(name, 0.0))
             r = row(cells, name, units=units, note=note, span=self.ask.span, certain=certain, **numbers)
             rows.append(r | ({"p": p} if name == "between" else {}))
         groups = Spectra.from_spectra([tally[g] for g in range(len(tally))])
@@ -303,11 +306,27 @@ class Decomposed:
                 numbers = _numbers(values[figure], ends[figure], (g,)) | (self._direction if is_index else {})
                 why = groups[g].reason() if is_index else tally.reason()
                 code = why if math.isnan(numbers["estimate"]) else warned[g] if is_index else ""
+                numbers["influence"] = float(influence[figure][g]) if figure in influence else 0.0
                 rows.append(row(
                     cells, figure, group=label(name), units=sizes[g], note=code or None,
                     span=self.ask.span if is_index else SHARES, certain=len(tally) == 1 and not is_index, **numbers,
                 ))  # fmt: skip
         return rows
+
+    def _influence(self, tally: Partition) -> dict[str, Any]:
+        """For each figure, the largest change that leaving out one unit makes; nothing without `min_units`."""
+        if self.call.min_units <= 1 or tally.reason():
+            return {}
+
+        def figures(some: Partition) -> dict[str, Any]:
+            split = parts(some, self.index, **self.ask.params)
+            return {
+                n: getattr(split, n) for n in METRICS if n not in ("total", "index") and getattr(split, n) is not None
+            }
+
+        groups = [influence_of_units(tally[g], [self.ask])[0] for g in range(len(tally))]
+        total = influence_of_units(tally.pooled, [self.ask])[0]
+        return influence_on_parts(tally, figures) | {"total": total, "index": groups}
 
     def _by_chance(self, tally: Partition, between: float, where: Label) -> tuple[dict[str, float], float, float]:
         """With groups permuted over units: means of the parts, p of `between`, and what it exceeds at 1 - level."""

@@ -18,6 +18,7 @@ from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
 from evenhand.intervals.jackknife import both_ends, viewer_ends
 from evenhand.intervals.kinds import Estimates, Interval
+from evenhand.intervals.leave_one_out import influence_of_units
 from evenhand.intervals.spectra import MANY, MOST_CELLS, estimates
 from evenhand.intervals.tails import cautions
 from evenhand.labels import whole_labels
@@ -236,7 +237,7 @@ def _rows(
     counts_rows = amount.name is None and spectra.weights is None  # whole rows, which no rule can divide
     levels = chances(prepared, slices, amount, metrics, null)
     by_metric = list(zip(metrics, measured, levels, [(a.ideal, a.better) for a in metrics], strict=True))
-    rows = []
+    rows: list[Row] = []
     for i, label in enumerate(slices.labels):
         cells, many = prepared.cells(label), int(units[i])
         for a, e, chance, (ideal, better) in by_metric:
@@ -260,6 +261,11 @@ def _rows(
             if label in slices.broken:
                 r = nan_in_data(r)
             rows.append(suppressed(r) if small[i] else r)
+        if call.min_units > 1 and not small[i]:
+            moves = influence_of_units(spectra[i], [a.coarse(call.min_units) for a in metrics])
+            rows[-len(metrics) :] = [
+                {**r, "influence": move} for r, move in zip(rows[-len(metrics) :], moves, strict=True)
+            ]
     return rows
 
 

@@ -197,13 +197,15 @@ def _result(
     return call.result(
         rows_of(reduced, within, names, call, small, rngs=rngs), backend=view.backend, read=view.rows,
         dropped=view.dropped, slices=names, words=words, facts=facts, counts=counts.counts,
-        claims=list(_claims(counts, average, names, small)), of=RankingResult,
-        each=per_request([r.measured for r in reduced], within, names, small),
+        claims=list(_claims(counts, average, names, small, call)), hides=few.leaves_out, of=RankingResult,
+        each=per_request([r.measured for r in reduced], within, names, small, call),
         hold=lambda: request_sums([m for a in specs for m in measured(a, counts, average)], within, small),
     )  # fmt: skip
 
 
-def _claims(counts: PairCounts, average: Average, names: Sequence[str], small: Sequence[bool]) -> Iterator[Candidate]:
+def _claims(
+    counts: PairCounts, average: Average, names: Sequence[str], small: Sequence[bool], call: Call
+) -> Iterator[Candidate]:
     """Per slice, whether a more relevant item ranks higher as often if it is of the protected group as if it is of the other.
 
     Requests (or their clusters) are independent, and the null that both shares are equal gives their errors.
@@ -224,7 +226,8 @@ def _claims(counts: PairCounts, average: Average, names: Sequence[str], small: S
         off = (other_wins - both * other_pairs) / other_pairs.sum() - (wins - both * pairs) / pairs.sum()
         p, _ = t_test(within.unit_sums(s, off, (pairs > 0) | (other_pairs > 0)), imposed=True)
         share, other_share = (
-            rounded_percent(float(w.sum() / n.sum())) for w, n in ((wins, pairs), (other_wins, other_pairs))
+            rounded_percent(call.published(float(w.sum() / n.sum()), len(w)))
+            for w, n in ((wins, pairs), (other_wins, other_pairs))
         )
         ranks = "the more relevant item ranks higher"
         yield Candidate(

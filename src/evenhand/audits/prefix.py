@@ -186,9 +186,9 @@ def _result(
         rows_of([Reduced.from_measured(m, within) for m in measures], within, names, call, small), backend=view.backend,
         read=view.rows, dropped=view.dropped, slices=names, curves=_curves(placed, placement, ordered, names, call, small),
         words={"unit": call.arguments["request"] or "ranking", "group": group_name}, facts=facts,
-        counts=_counts(view, placed, measures, unknown), of=RankingResult,
+        counts=_counts(view, placed, measures, unknown), hides=few.leaves_out, of=RankingResult,
         claims=list(_claims(ordered[0], placed, names, small)) if draws else (),
-        each=per_request(measures, within, names, small), hold=lambda: request_sums(measures, within, small),
+        each=per_request(measures, within, names, small, call), hold=lambda: request_sums(measures, within, small),
     )  # fmt: skip
 
 

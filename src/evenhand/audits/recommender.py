@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import Points, hidden, join_points, names_of, notes, suppressed
+from evenhand.audits.assemble import Points, join_points, names_of, notes, suppressed
 from evenhand.audits.declare import Call, audit, hidden_sizes, log
 from evenhand.audits.parameters import Columns, Count, Labels, Level, Metrics, Seed, TableOrColumn, Takes
 from evenhand.cards import Floats, MetricSpec, lacks, needing, parse_call, parse_metrics, refuse_lacking
@@ -20,6 +20,7 @@ from evenhand.findings import Row, row, slice_words
 from evenhand.intervals import crosstabs
 from evenhand.intervals.crosstabs import PermutedPair, Question, Resampled, values
 from evenhand.intervals.kinds import Interval
+from evenhand.intervals.leave_one_out import influence_of_requests
 from evenhand.labels import all_but, matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result
@@ -218,7 +219,9 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
         dropped={why: count for why, count in dropped.items() if count > 0}, slices=slices, curves=_curves(parts, slices),
         words={"unit": "user", "holder": "item", "amount": "slots"},
         facts={**_by_slice(parts, slices, "facts"), "convention": convention or "evenhand", "chance": _nulls(specs, deals)},
-        counts=_by_slice(parts, slices, "counts"), claims=_claims(rows, slices, specs), of=RecommenderResult, show=show,
+        counts=_by_slice(parts, slices, "counts"),
+        hides=any("suppressed" in part.facts["groups"].values() for part in parts),
+        claims=_claims(rows, slices, specs, call), of=RecommenderResult, show=show,
         served=Served(parts, specs, sides, call.min_units, convention, opened.matrix is not None),
     )  # fmt: skip
 
@@ -451,15 +454,14 @@ class _Measure:
         questions, total, call = _questions(self.metrics, self.sides), tabulated.total, self.call
         draws = [np.full(1, np.nan)] * len(questions) if replicates is None else values(replicates, total, questions)
         users = total.mark("users")
-        few = hidden(
-            [n or math.inf for n in users.tolist()], call.min_units
-        )  # nobody has the labels that stand for none
+        few = [0 < n < call.min_units for n in users.tolist()]  # nobody has the labels that stand for none
         rows, claimed = [], claimed_metrics(self.metrics)
         for q, drawn, chance in zip(questions, draws, _chances(tabulated, questions, permuted), strict=True):
             a, tally = q.ask, total if q.pair is None else total.between(*q.pair)
             estimate = float(q.on(total))
             tied = "ties_at_cut" if tabulated.tied and "shown" in a.reads else ""
             group_users = [int(users.sum())] if q.pair is None else [int(users[g]) for g in q.pair]
+            shown_users = None if q.pair is None and any(few) else sum(group_users)  # less the large groups: the small one
             ends = crosstabs.ends(q, total, estimate, drawn, call.interval, min(group_users), chance)
             cautions = _cautions(a, estimate, ends, tied, call.interval)
             note = a.card.reason(tally, **a.params) if np.isnan(estimate) else cautions
@@ -468,10 +470,12 @@ class _Measure:
             least, most = a.metric.attainable_on(tally, **a.params)
             r = row(
                 cells, a.text, estimate=estimate, low=ends[0], high=ends[1], chance=_mean_chance(a, chance), p=p,
-                ideal=a.ideal, better=a.better, units=sum(group_users), rests_on=min(group_users), note=note, least=least, most=most,
+                ideal=a.ideal, better=a.better, units=shown_users, rests_on=min(group_users), note=note, least=least, most=most,
                 undefined_draws=0 if replicates is None else int(np.isnan(drawn).sum()),
                 convention=a.params.get("convention"), **_labels(q.pair, self.sides),
             )  # fmt: skip
+            if call.min_units > 1 and q.pair and a.card.name in MEANS:
+                r["influence"] = _influence(q, permuted[q.pair], tabulated.lists, estimate)
             small = sum(group_users) < call.min_units if q.pair is None else any(few[g] for g in q.pair)
             rows.append(suppressed(r) | {"p": None, "least": math.nan, "most": math.nan} if small else r)
         return rows
@@ -572,7 +576,21 @@ def _p(q: Question, users: PermutedPair, lists: UserLists, estimate: float, chan
     return None if math.isnan(p) else p
 
 
-def _claims(rows: Sequence[Row], slices: Sequence[str], metrics: Sequence[MetricSpec]) -> list[Candidate]:
+def _influence(q: Question, users: PermutedPair, lists: UserLists, estimate: float) -> float:
+    """The largest change that leaving out one user makes to a difference or ratio of two means."""
+    mark, over = MEANS[q.ask.card.name]
+    over = "users" if q.ask.settled("zero_division") == 0 else over
+    sums = np.column_stack([lists.marks[users.users, AT[column]] for column in (mark, over)])
+    sides = sums[users.is_second], sums[~users.is_second]
+    with np.errstate(all="ignore"):
+        moves = [influence_of_requests(lambda total: total[..., 0] / total[..., 1], side) for side in sides]
+        means = [float(side[:, 0].sum() / side[:, 1].sum()) for side in sides]
+    if q.ask.card.name == "mad":
+        return max(moves)
+    return max((abs(estimate) * move / abs(mean) for move, mean in zip(moves, means, strict=True) if mean), default=0.0)
+
+
+def _claims(rows: Sequence[Row], slices: Sequence[str], metrics: Sequence[MetricSpec], call: Call) -> list[Candidate]:
     """What could be said of each pair of groups in each slice."""
     candidates, names = [], claimed_metrics(metrics)
     for r in rows:
@@ -586,7 +604,9 @@ def _claims(rows: Sequence[Row], slices: Sequence[str], metrics: Sequence[Metric
         elif name == "mad":
             direction = direction_of(r["estimate"])
             high, low = (a, b) if above else (b, a)
-            text = f"scores are higher for {high} than for {low}, by {abs(r['estimate']):.3g}"
+            text = (
+                f"scores are higher for {high} than for {low}, by {abs(call.published(r['estimate'], r['units'])):.3g}"
+            )
             subject = f"the scores of {b} and {a}"
         else:
             direction, what = direction_of(r["estimate"] - r["ideal"]), QUALITY[name]

@@ -16,6 +16,7 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
 from evenhand.intervals.kinds import DEFAULT_DRAWS, Interval, drawn_ends
+from evenhand.intervals.leave_one_out import influence_of_requests
 from evenhand.intervals.requests import Reduced, metric_draws
 from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame
@@ -149,6 +150,8 @@ def rows_of(
             if small[s]:  # the audit's own cells are hidden too
                 extra = {name: math.nan if isinstance(cells.get(name), float) else None for name in call.audit.extra}
                 cells = suppressed(cells) | extra
+            elif call.min_units > 1 and f.measured.resampler is None:
+                cells["influence"] = influence_of_requests(f.measured.value, f.parts[s])
             rows.append(cells)
     return rows
 
@@ -189,12 +192,15 @@ def few_clusters(is_clustered: bool) -> dict[str, str]:  # noqa: FBT001
 
 
 def per_request(
-    measures: Sequence[Measured], within: Requests, names: Sequence[str], small: Sequence[bool]
+    measures: Sequence[Measured], within: Requests, names: Sequence[str], small: Sequence[bool], call: Call
 ) -> Callable[[], Mapping[str, Sequence[Any]]]:
-    """Columns of every request's value, made when somebody looks; suppressed slices have none."""
+    """Columns of every request's value, made when somebody looks; suppressed slices have none.
+
+    One request is fewer than any `min_units` above 1: then none is shown.
+    """
     sizes = np.diff(within.starts)
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    shown = np.flatnonzero(~np.asarray(small, dtype=bool)[owner]).tolist()
+    shown = np.flatnonzero(~np.asarray(small, dtype=bool)[owner] & (call.min_units <= 1)).tolist()
 
     def columns() -> Points:
         ids, many = within.listed(), len(measures)

@@ -18,6 +18,7 @@ from evenhand.cards import Floats, parse_metric
 from evenhand.claims import Candidate, direction_of
 from evenhand.findings import Row, label, row
 from evenhand.intervals.kinds import Interval, studentised_ends
+from evenhand.intervals.leave_one_out import influence_of_units, influence_on_parts
 from evenhand.intervals.parts import (
     WIDE,
     Ends,
@@ -171,6 +172,7 @@ def _rows(
             slice_rows = [row(
                 cells, "gini", estimate=float(index.estimate[i]), low=float(index.low[i]), high=float(index.high[i]),
                 chance=float(chance[i]), ideal=gini.ideal, better=gini.better, undefined_draws=int(index.undefined_draws[i]),
+                influence=influence_of_units(totals.spectra[i], [gini])[0] if fewest > 1 else 0.0,
             )]  # fmt: skip
         if len(tally):
             measured = Measured.of_slice(tally, call, streams[i])
@@ -198,6 +200,10 @@ def _source_rows(
     values["own_gini"] = source_gini.estimate
     ends["own_gini"] = Ends(source_gini.low, source_gini.high, source_gini.undefined_draws)
     warned = cautions(spectra) if interval.kind != "none" else [""] * len(tally)
+    influence = dict.fromkeys(values, np.zeros(len(tally)))
+    if call.min_units > 1:
+        influence |= influence_on_parts(tally, lambda some: _figures(source_parts(some)))
+        influence["own_gini"] = np.array([influence_of_units(s, [gini])[0] for s in spectra.separate()])
     rows = []
     for k, name in enumerate(tally.names):
         undefined = "constant_input" if tally.amounts[:, k].any() else "zero_total"
@@ -207,7 +213,8 @@ def _source_rows(
             rows.append(row(
                 cells, figure, group=label(name), estimate=estimate, low=float(end.low[k]), high=float(end.high[k]),
                 undefined_draws=int(end.undefined_draws[k]), note=(undefined if math.isnan(estimate) else warned[k]) or None,
-                span=SPANS.get(figure), certain=figure in CERTAIN_ALONE and len(tally) == 1, **direction,
+                span=SPANS.get(figure), certain=figure in CERTAIN_ALONE and len(tally) == 1, influence=float(influence[figure][k]),
+                **direction,
             ))  # fmt: skip
     return rows
 

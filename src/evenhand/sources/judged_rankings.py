@@ -196,7 +196,7 @@ class JudgedRankings:
         requests = self.engine.cells(f"SELECT request FROM ({self.judged}) AS judged LIMIT 1").values("request")
         return requests[0] if requests else None
 
-    def renamed(self, names: Mapping[Any, str]) -> JudgedRankings:
+    def renamed(self, names: Mapping[Any, str | None]) -> JudgedRankings:
         """Labels renamed; labels that get the same name are merged."""
         return replace(self, labels=self.labels.renamed(names)) if names else self
 

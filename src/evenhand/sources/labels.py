@@ -234,14 +234,15 @@ class CodedLabels:
         labels = [None if code is None else self.labels[code] for code in cells.values("label")]
         return list(zip(zip(cells.labels(slices), labels, strict=True), cells.integers("items").tolist(), strict=True))
 
-    def renamed(self, names: Mapping[Any, str]) -> CodedLabels:
-        """Labels renamed, those that get the same name merged; the others as text."""
+    def renamed(self, names: Mapping[Any, str | None]) -> CodedLabels:
+        """Labels renamed, those that get the same name merged, items of those that get none unlabelled; the others as text."""
         if not names:
             return self
         new = [names.get(label, str(label)) for label in self.labels]
-        labels = tuple(in_order(set(new)))
-        new_codes = np.array([labels.index(name) for name in new], dtype=np.int64)
-        codes = self.engine.bring({"code": np.arange(len(new)), "new_code": new_codes})
+        labels = tuple(in_order({name for name in new if name is not None}))
+        coded = [(code, labels.index(name)) for code, name in enumerate(new) if name is not None]
+        old_codes, new_codes = np.array(coded, dtype=np.int64).reshape(-1, 2).T
+        codes = self.engine.bring({"code": old_codes, "new_code": new_codes})
 
         def recoded(query: str) -> str:
             frame = self.engine.cells(f"SELECT * FROM ({query}) AS labelled LIMIT 0")

@@ -30,6 +30,7 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row
 from evenhand.intervals.difference import holm
 from evenhand.intervals.experiments import GRID, detectable
+from evenhand.intervals.leave_one_out import influence_of_units
 from evenhand.intervals.rules import FEW_UNITS, MIN_UNITS
 from evenhand.metrics.outcome import POWER
 from evenhand.report.words.text import plural
@@ -65,7 +66,9 @@ def _row(c: Comparison, a: MetricSpec, i: int, note: str | None, fewest: int) ->
         {**c.labels, "arm": c.arm}, a.text, ideal=0.0, better=a.better, units=c.units, note=note, detectable=math.nan,
         undefined_draws=int(effect.undefined[i]), **values,
     )  # fmt: skip
-    return suppressed(cells) | dict.fromkeys(EXTRA[:5], math.nan) if c.few(fewest) else cells
+    if c.few(fewest):
+        return suppressed(cells) | dict.fromkeys(EXTRA[:5], math.nan)
+    return cells | ({"influence": max(influence_of_units(side, [a])[0] for side in c.sides)} if fewest > 1 else {})
 
 
 def _note(c: Comparison, a: MetricSpec, i: int, ratio_p: float, level: float | None) -> str | None:

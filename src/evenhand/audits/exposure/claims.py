@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evenhand.audits.declare import Call
 from evenhand.audits.exposure.measures import ExposureMetricSpec, ExposureTallies, exposure_and_targets
 from evenhand.cards import Floats
 from evenhand.claims import Candidate, detectable_of, direction_of
@@ -17,7 +18,7 @@ from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
 
 
 def exposure_claims(
-    t: ExposureTallies, specs: Sequence[ExposureMetricSpec], names: Sequence[str], small: Sequence[bool], level: float
+    t: ExposureTallies, specs: Sequence[ExposureMetricSpec], names: Sequence[str], small: Sequence[bool], call: Call
 ) -> list[Candidate]:
     """Per slice, whether the exposure of the protected group (without one: of each) is above or below its target.
 
@@ -25,12 +26,12 @@ def exposure_claims(
     two: Student's t, and that of random orders of the lists (few items near the top make t see too little spread). Of two
     groups one is asked.
     """
-    differences = list(_differences(t, specs, small)) if t.policy.labels and specs else []
+    differences = list(_differences(t, specs, small, call)) if t.policy.labels and specs else []
     candidates = []
     for d in differences:
         show = percent if rounded_percent(d.share) == rounded_percent(d.target) else rounded_percent
         gets, target = f"{d.group} gets {show(d.share)} of the exposure", f"its target of {show(d.target)}"
-        power = detectable_of(d.error, level, len(differences))
+        power = detectable_of(d.error, call.interval.level, len(differences))
         candidates.append(
             Candidate(
                 d.p, direction_of(d.total), f"{gets}, {'above' if d.total > 0 else 'below'} {target}",
@@ -56,7 +57,7 @@ class _Difference:
 
 
 def _differences(
-    t: ExposureTallies, specs: Sequence[ExposureMetricSpec], small: Sequence[bool]
+    t: ExposureTallies, specs: Sequence[ExposureMetricSpec], small: Sequence[bool], call: Call
 ) -> Iterator[_Difference]:
     tally, target, browsing = exposure_and_targets(t, specs)
     sides = [tuple(t.policy.protected)] if t.policy.protected else [(i,) for i in range(len(t.policy.labels))]
@@ -74,7 +75,8 @@ def _differences(
             variance, third = (m[part][used].sum() for m in order_moments(t.sums, t.policy, side, browsing))
             p = max(p, skewed_test(float(off.sum()), float(variance), float(third))) if variance > 0 else p
             group = ", ".join(str(t.policy.labels[i]) for i in side)
-            share, goal = float(received[used].sum()) / total, float(aim[used].mean())
+            shares = float(received[used].sum()) / total, float(aim[used].mean())
+            share, goal = (call.published(x, int(used.sum())) for x in shares)
             yield _Difference(s, group, float(off.sum()), share, goal, max(error, math.sqrt(variance)) / total, p)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand.attention import parse
-from evenhand.audits.assemble import names_of
+from evenhand.audits.assemble import names_of, suppressed
 from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log
 from evenhand.audits.exposure import measures
 from evenhand.audits.exposure.claims import exposure_claims
@@ -40,7 +41,7 @@ from evenhand.audits.requests import (
 from evenhand.audits.small_groups import SmallGroups, merge_small_groups
 from evenhand.cards import Floats, refuse_lacking
 from evenhand.errors import EvenhandError, listing
-from evenhand.findings import slice_words
+from evenhand.findings import Row, slice_words
 from evenhand.intervals.items import crossed_draws
 from evenhand.intervals.requests import MANY, Reduced, blocks
 from evenhand.labels import Unknown, all_but, match
@@ -356,13 +357,25 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
     if policy.versus:
         words["versus"] = ", ".join(str(policy.labels[i]) for i in policy.versus)
     lasting = replace(tallies, lists=None, crossed=None)  # enough for comparing systems
+    rows = _without_absolute(rows_of(reduced, within, names, call, small, drawn), few)
     return call.result(
-        rows_of(reduced, within, names, call, small, drawn), backend=view.backend, read=view.rows, dropped=tables.dropped,
+        rows, backend=view.backend, read=view.rows, dropped=tables.dropped,
         slices=names, curves=measures.curves(tallies, specs, names, call, small), words=words, facts=facts, counts=counts,
-        claims=exposure_claims(tallies, specs, names, small, call.interval.level), of=RankingResult,
-        each=per_request([r.measured for r in reduced], within, names, small),
+        hides=few.leaves_out, claims=exposure_claims(tallies, specs, names, small, call), of=RankingResult,
+        each=per_request([r.measured for r in reduced], within, names, small, call),
         hold=lambda: request_sums([measures.measure(a, lasting, chance=False) for a in specs], within, small),
     )  # fmt: skip
+
+
+ABSOLUTE = frozenset({"eed", "eel", "eer", "target_norm"})
+"""Metrics of exposure itself and not of shares: the exposure of all ranks is known, so they tell what a left out group got."""
+
+
+def _without_absolute(rows: Sequence[Row], few: SmallGroups) -> list[Row]:
+    """Rows of absolute exposure suppressed where a group is left out."""
+    if not few.leaves_out:
+        return list(rows)
+    return [suppressed(r) if re.split(r"\W", r["metric"])[0] in ABSOLUTE else r for r in rows]
 
 
 def _counts(tables: JudgedRankings, t: ExposureTallies, names: Sequence[str], small: Sequence[bool]) -> dict[str, Any]:

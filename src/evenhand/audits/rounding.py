@@ -1,0 +1,167 @@
+"""Figures as they are published under `min_units`: rounded, so that no equations are left to solve for single units.
+
+Sixteen digits of five metrics hold more bits than the amounts of twenty units. The step is at least one over the units of the
+smallest slice shown and at least what leaving out any one unit changes, so that one unit more or less, or another amount of
+one unit, moves a figure by about one step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evenhand.audits.assemble import card_of
+from evenhand.claims import Candidate
+from evenhand.findings import Row
+from evenhand.intervals.rules import ANYTHING
+
+Towards = Callable[[float], float]
+
+SCALED: dict[str, Towards] = {
+    "estimate": round, "low": math.floor, "high": math.ceil, "chance": round, "floor": round, "least": math.floor,
+    "most": math.ceil, "treatment": round, "control_value": round, "raw": round, "detectable": math.ceil,
+    "a": round, "b": round,
+}  # fmt: skip
+"""Columns on the scale of their metric, and which way each is rounded: intervals and ranges only ever grow."""
+P_VALUES = frozenset({"p", "p_adjusted", "p_favoured"})
+RELATIVE = frozenset(
+    {"intercept", "pairs", "se", "share_used", "slope", "tau_c", "undefined", "units", "value", "volume_ratio"}
+)
+PARAMETERS = frozenset({"bins", "level", "scope", "seed"})
+"""Facts that hold no figures: edges that are coarse already, and what the caller chose."""
+
+
+def grid_step(least: float) -> float:
+    """The first of 1, 2, 5 and their powers of ten that is not below `least`: a step that tells little by itself.
+
+    >>> grid_step(0.034), grid_step(0.05), grid_step(47.6), grid_step(0.0)
+    (0.05, 0.05, 50.0, 0.0)
+    """
+    if not 0 < least < math.inf:
+        return 0.0
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(float(f"{m * power:.1g}") for m in (1, 2, 5, 10) if m * power >= least * (1 - 1e-9))
+
+
+def rounded(value: float, step: float, towards: Towards = round) -> float:
+    """The multiple of `step` nearest to a value, or next below or above it.
+
+    >>> rounded(0.4387, 0.05), rounded(0.4387, 0.05, math.ceil), rounded(1234.0, 50.0)
+    (0.45, 0.45, 1250.0)
+    """
+    if not step or not math.isfinite(value):
+        return value
+    places = max(0, -math.floor(math.log10(step) + 1e-9))
+    slack = 1e-9 if towards is math.floor else -1e-9 if towards is math.ceil else 0.0  # a multiple stays where it is
+    return round(towards(value / step + slack) * step, places)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """How the figures of one result are rounded: by the units of the smallest slice shown."""
+
+    units: float
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Row], fewest: int) -> Rounding:
+        shown = (r.get("units") for r in rows if r.get("note") != "suppressed")
+        return cls(min((float(n) for n in shown if n), default=float(fewest)))
+
+    def relative(self, value: Any, towards: Towards = round) -> Any:
+        """A count, ratio or p to a step of its own size over the units; whole numbers stay whole."""
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, int):
+            return int(rounded(value, max(1.0, grid_step(abs(value) / self.units))))
+        return rounded(float(value), grid_step(abs(value) / self.units), towards)
+
+    def p(self, value: Any) -> Any:
+        """A p rounded up, never beyond 1."""
+        return (
+            value
+            if value is None
+            else min(1.0, p)
+            if not math.isnan(p := self.relative(float(value), math.ceil))
+            else p
+        )
+
+    def step(self, r: Row) -> float:
+        """The step of a row's figures, on the scale of its metric."""
+        spec = card_of(r["metric"])
+        least, most = r.get("span") or (ANYTHING if spec is None else spec.span)
+        sizes = [abs(r[name]) for name in ("estimate", "low", "high") if math.isfinite(r[name])]
+        own = max(sizes, default=0.0)
+        if math.isfinite(least) and math.isfinite(most):
+            own = max(1.0, (most - least) / 2)
+        elif spec is None:
+            own = max(1.0, own)  # shares and gaps of an audit's own
+        return grid_step(max(own / self.units, r.get("influence", 0.0)))
+
+    def row(self, r: Row) -> Row:
+        """A row as published; what is suppressed is left as it is."""
+        if r.get("note") == "suppressed" or not isinstance(r.get("estimate"), float):
+            return {name: self._cell(name, value) for name, value in r.items()}
+        step = self.step(r)
+        scaled = {
+            name: rounded(float(r[name]), step, towards)
+            for name, towards in SCALED.items()
+            if isinstance(r.get(name), float)
+        }
+        spec = card_of(r["metric"])
+        if spec is None or r.get("ideal") != spec.ideal:
+            scaled["ideal"] = rounded(float(r["ideal"]), step)
+        return {name: self._cell(name, value) for name, value in r.items()} | scaled
+
+    def _cell(self, name: str, value: Any) -> Any:
+        if name in P_VALUES:
+            return self.p(value)
+        return self.relative(value) if name in RELATIVE else value
+
+    def columns(self, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+        """Ready columns as published."""
+        return {name: [self._cell(name, value) for value in column] for name, column in columns.items()}
+
+    def points(self, points: Mapping[str, Sequence[Any]], slices: Sequence[str], rows: Iterable[Row]) -> dict[str, Any]:
+        """The points of a curve as published, each by the largest influence in its slice; positions stay as they are."""
+        influence: dict[tuple[Any, ...], float] = {}
+        names = [name for name in slices if name in points]
+        for r in rows:
+            where = tuple(r.get(name) for name in names)
+            influence[where] = max(influence.get(where, 0.0), r.get("influence", 0.0))
+        size = len(next(iter(points.values()), ()))
+        where_of = list(zip(*(points[name] for name in names), strict=True)) if names else [()] * size
+
+        def published(value: Any, scale: float, where: tuple[Any, ...]) -> Any:
+            if not isinstance(value, float) or not math.isfinite(value):
+                return value
+            return rounded(value, grid_step(max(scale / self.units, influence.get(where, 0.0) if scale <= 1 else 0.0)))
+
+        result: dict[str, Any] = {}
+        for name, column in points.items():
+            numbers = [abs(v) for v in column if isinstance(v, float) and math.isfinite(v)]
+            scale = max(numbers, default=0.0)
+            is_place = name in slices or name == "population" or not numbers
+            result[name] = (
+                list(column)
+                if is_place
+                else [published(v, max(scale, 1.0), w) for v, w in zip(column, where_of, strict=True)]
+            )
+        return result
+
+    def facts(self, facts: Any) -> Any:
+        """Figures among facts as published: fractions, and the counts of what was met."""
+        if isinstance(facts, Mapping):
+            return {k: v if k in PARAMETERS else self.facts(v) for k, v in facts.items()}
+        return self.relative(facts) if isinstance(facts, float) else facts
+
+    def counts(self, counts: Any) -> Any:
+        """Counts as published, each to a step of its size over the units."""
+        if isinstance(counts, Mapping):
+            return {k: self.counts(v) for k, v in counts.items()}
+        return self.relative(counts) if isinstance(counts, (int, float)) else counts
+
+    def claim(self, candidate: Candidate) -> Candidate:
+        """A claim that is decided by the p as published."""
+        return replace(candidate, p=float(self.p(candidate.p)))

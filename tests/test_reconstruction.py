@@ -1,0 +1,166 @@
+"""An intruder who solves the published figures for single amounts: what works without `min_units` must fail with it.
+
+Sixteen digits of a Gini index of whole amounts are a fraction whose denominator is n times the total; with the total, the
+Atkinson index gives the sum of square roots, and which amounts have that sum is found by meeting in the middle. From two
+releases, an intruder who knows everybody but the newcomer tries every amount that the newcomer could have.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations_with_replacement
+
+import numpy as np
+import polars as pl
+import pytest
+
+import evenhand as eh
+
+MOST = 60
+"""The intruder knows that nobody has more."""
+
+
+def release(amounts, **more) -> dict[str, float]:
+    """Figures of the default metrics as published, with their number of units."""
+    table = pl.DataFrame({"who": range(len(amounts)), "views": amounts})
+    found = eh.inequality(table, unit="who", amount="views", population=None, interval=None, rng=1, **more).findings
+    return {m: (v, n) for m, v, n in zip(*(found.columns[c] for c in ("metric", "estimate", "units")), strict=True)}
+
+
+def totals_of(gini: float, units: int, most: int) -> list[int]:
+    """Totals of whole amounts for which the Gini index can be this number to all its digits."""
+    exact = Fraction(gini * units).limit_denominator(most)
+    if abs(float(exact) - gini * units) > 1e-12 * units:
+        return []
+    return list(range(exact.denominator, most + 1, exact.denominator))
+
+
+def halves(values: range, many: int, units: int) -> tuple[np.ndarray, np.ndarray, list[tuple[int, ...]]]:
+    """Number, sum and sum of roots of every choice of up to so many of these values."""
+    chosen = [c for k in range(min(many, units) + 1) for c in combinations_with_replacement(values, k)]
+    roots = np.array([np.sqrt(c).sum() if c else 0.0 for c in chosen])
+    return np.array([(len(c), sum(c)) for c in chosen]), roots, chosen
+
+
+def recovered(figures, most: int, low: range, high: range) -> list[tuple[int, ...]]:
+    """All amounts that the Gini and the Atkinson index of one release allow, to all their digits."""
+    gini, units = figures["gini"]
+    atkinson, _ = figures["atkinson(epsilon=0.5)"]
+    (sizes, roots, lows), (other_sizes, other_roots, highs) = (halves(v, units, units) for v in (low, high))
+    answers = []
+    by_size: dict[tuple[int, int], list[int]] = {}
+    for i, (k, s) in enumerate(other_sizes.tolist()):
+        by_size.setdefault((k, s), []).append(i)
+    for total in totals_of(gini, units, most):
+        root = units * np.sqrt((1 - atkinson) * total / units)
+        for i, (k, s) in enumerate(sizes.tolist()):
+            for j in by_size.get((units - k, total - s), ()):
+                if abs(roots[i] + other_roots[j] - root) < 1e-9:
+                    amounts = (*lows[i], *highs[j])
+                    if abs(eh.metrics.gini(amounts) - gini) < 1e-12:
+                        answers.append(tuple(sorted(amounts)))
+    return answers
+
+
+CASES = {
+    6: (range(1, 7), range(7, 13), [2, 3, 5, 7, 11, 12]),
+    21: (range(1, 4), range(4, 7), [1] * 5 + [2] * 4 + [3] * 4 + [4] * 3 + [5] * 3 + [6] * 2),
+}
+
+
+@pytest.mark.parametrize("units", CASES)
+def test_amounts_of_a_slice_are_recovered_from_all_digits_and_not_from_a_release(units):
+    low, high, amounts = CASES[units]
+    most = units * high.stop
+    assert recovered(release(amounts), most, low, high) == [tuple(sorted(amounts))], "the attack works"
+    published = release(amounts, min_units=5)
+    assert published["gini"][0] >= 0, "it is shown"
+    assert recovered(published, most, low, high) != [tuple(sorted(amounts))]
+
+
+def agreeing(known: list[int], published, **more) -> list[int]:
+    """Amounts of a newcomer that give the figures of the second release."""
+    values = {m: v for m, (v, _) in published.items()}
+    return [x for x in range(1, MOST + 1) if {m: v for m, (v, _) in release([*known, x], **more).items()} == values]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("units", [6, 21])
+def test_the_amount_of_a_newcomer_does_not_follow_from_two_releases(units, seed):
+    draw = np.random.default_rng(seed)
+    known = draw.integers(1, MOST, units).tolist()
+    newcomer = int(draw.integers(1, MOST))
+    assert agreeing(known, release([*known, newcomer])) == [newcomer], "the attack works"
+    possible = agreeing(known, release([*known, newcomer], min_units=5), min_units=5)
+    assert newcomer in possible
+    assert len(possible) >= MOST / 6, "even who knows all others is left with a wide range"
+
+
+def test_rows_that_are_counted_do_not_tell_how_many_a_newcomer_has():
+    log = pl.DataFrame({"who": [i for i in range(30) for _ in range(4 + i % 3)]})
+    more = pl.concat([log, pl.DataFrame({"who": [99] * 7})])
+    rows = [
+        eh.inequality(t, unit="who", population=None, interval=None, min_units=5, rng=1).provenance["rows"]
+        for t in (log, more)
+    ]
+    assert rows[1] - rows[0] != 7
+    assert all(n % 5 == 0 for n in rows)
+
+
+def test_figures_are_multiples_of_a_step_that_is_at_least_one_over_the_units_of_the_smallest_slice():
+    draw = np.random.default_rng(3)
+    table = pl.DataFrame({"u": range(140), "v": draw.integers(1, 900, 140), "s": ["a"] * 40 + ["b"] * 100})
+    found = eh.inequality(table, unit="u", amount="v", by="s", population=None, min_units=5, rng=1)
+    for name in ("estimate", "low", "high"):
+        for v in found.findings.columns[name]:
+            assert v != v or v * 20 == pytest.approx(round(v * 20)), (name, v)  # 1/40 becomes 0.05
+    exact = eh.inequality(table, unit="u", amount="v", by="s", population=None, rng=1).findings
+    for low, high, e_low, e_high in zip(
+        *(f.columns[c] for f in (found.findings, exact) for c in ("low", "high")), strict=True
+    ):
+        assert low != low or (low <= e_low + 1e-9 and high >= e_high - 1e-9), "intervals only grow"
+
+
+def test_one_holder_of_nearly_everything_makes_the_step_as_large_as_what_leaving_it_out_changes():
+    table = pl.DataFrame({"u": range(400), "v": [10**6] + [1] * 399})
+    found = eh.inequality(
+        table, unit="u", amount="v", population=None, metrics="gini", interval=None, min_units=5, rng=1
+    )
+    assert found.frame["estimate"][0] in (0.0, 1.0), "with it 0.997, without it 0"
+
+
+def test_checks_sentences_and_saved_results_read_the_figures_as_published(tmp_path):
+    draw = np.random.default_rng(3)
+    table = pl.DataFrame({"u": range(60), "v": draw.integers(1, 900, 60)})
+    found = eh.inequality(
+        table, unit="u", amount="v", population=None, metrics="gini", interval=None, min_units=5, rng=1
+    )
+    exact = eh.inequality(table, unit="u", amount="v", population=None, metrics="gini", rng=1).frame["estimate"][0]
+    (shown,) = found.frame["estimate"]
+    assert shown != exact
+    assert found.check(f"gini <= {shown}").passed
+    assert found.check(f"gini >= {shown}").passed
+    assert str(exact)[:6] not in found.to_json() + " ".join(found.sentences())
+    found.to_json(tmp_path / "r.json")
+    assert eh.read.result(tmp_path / "r.json").frame["estimate"][0] == shown
+
+
+def test_labels_of_suppressed_cells_of_two_columns_are_not_shown():
+    rows = [("north", "teacher", i) for i in range(30)] + [("south", "nurse", i) for i in range(30, 60)]
+    rows += [("south", "astronaut", 90), ("north", "diver", 91)]
+    table = pl.DataFrame(rows, schema=["land", "job", "u"], orient="row").with_columns(v=pl.col("u") + 1)
+    call = {
+        "unit": "u",
+        "amount": "v",
+        "population": None,
+        "metrics": "gini",
+        "interval": None,
+        "min_units": 5,
+        "rng": 1,
+    }
+    found = eh.inequality(table, by=["land", "job"], **call)
+    text = found.to_json() + found.to_text("csv") + " ".join(found.sentences())
+    assert "astronaut" not in text
+    assert "diver" not in text
+    assert found.findings.columns["land"].count("(suppressed)") == 1
+    found.report("/dev/null")
