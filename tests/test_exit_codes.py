@@ -156,7 +156,7 @@ def test_no_text_format_holds_an_escape_sequence(shouted, format):
 def test_no_sentence_message_or_list_of_names_holds_an_escape_sequence(shouted):
     assert not set("\x1b\x07\x9b\u202e") & set(" ".join(shouted.sentences()))
     assert not set("\x1b\x07\x9b\u202e") & set(str(EvenhandError(f"{NASTY} is wrong.")) + listing([NASTY]))
-    assert printable(NASTY) == "redevil"
+    assert printable(NASTY) == "␛[31mred␛[0m␛]0;title␇\\u009b2J\\u202eevil", "visible, so that labels stay distinct"
 
 
 def test_messages_cut_long_labels():

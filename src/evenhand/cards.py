@@ -557,6 +557,10 @@ EXAMPLES = {
 """How each role that takes a call is written."""
 
 
+MOST_LETTERS = 10_000
+"""Letters of a metric or an attention model: Python takes minutes over a call with tens of thousands of signs."""
+
+
 def parse_call(text: str, *, role: str, typed: str | None = None) -> tuple[str, list[Any], dict[str, Any]]:
     """Split `"name(1, key=2)"` into its parts; values are Python literals, `inf` included.
 
@@ -565,6 +569,8 @@ def parse_call(text: str, *, role: str, typed: str | None = None) -> tuple[str, 
     """
     typed, example = typed or text, EXAMPLES.get(role, EXAMPLES["metrics"])
     problem = EvenhandError(f"{role}={typed!r} cannot be read. Write a name, with parameters if needed: {example!r}.")
+    if len(text) > MOST_LETTERS:
+        raise problem
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:  # the last two: brackets nested too deep

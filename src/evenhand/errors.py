@@ -6,20 +6,33 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 
-_SEQUENCES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b[ -~]?"
-)
 _LONG_QUOTE = re.compile(r"(['\"])((?:(?!\1).){200})(?:(?!\1).)+\1", re.DOTALL)
+_LONG_WORD = re.compile(r"\S{4097,}")  # longer than a path can be
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
-    r"""Text without escape sequences, control characters or marks that turn its direction.
+    r"""Text with control characters and marks that turn its direction made visible, so that labels stay distinct.
 
     >>> printable("a\x1b[31mb\x07\u202ec")
-    'abc'
+    'a␛[31mb␇\\u202ec'
     """
-    return _CONTROLS.sub("", _SEQUENCES.sub("", text)) if not text.isascii() or not text.isprintable() else text
+    return text if text.isascii() and text.isprintable() else _CONTROLS.sub(_visible, text)
+
+
+def _visible(match: re.Match[str]) -> str:
+    """The picture that Unicode has for a control character (U+2400 and on), or the number of the character."""
+    code = ord(match[0])
+    return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else f"\\u{code:04x}"
+
+
+def on_one_line(text: str) -> str:
+    r"""Text without control characters and line ends, for titles that a chart puts into expressions.
+
+    >>> on_one_line("new\nline")
+    'new␤line'
+    """
+    return printable(text).replace("\n", "\u2424").replace("\t", " ")
 
 
 def unprintable_escaped(text: str) -> str:
@@ -30,8 +43,8 @@ def unprintable_escaped(text: str) -> str:
 _PLACE = r"\b[a-z][a-z0-9+.-]+:/{1,2}"  # a path as Python knows it has one of them
 _NAME = (
     r"(?:token|secret|passw(?:or)?d|passphrase|passcode|pwd|credentials?|signature|authentication|authorization"
-    r"|(?<![a-z])(?:pass|sig|sas|auth|cookie)|(?:access|account|api|private|secret|shared|storage|[_.-])[_.-]?key)(?![a-z])[\w.-]*"
-)  # no compass and no turkey
+    r"|(?<![a-z])(?:pass|sig|sas|auth|cookie)|(?:access|account|api|private|secret|shared|storage|[_.-])[_.-]?key)(?![a-z])[\w.-]{0,100}"
+)  # no compass and no turkey; repeats have a bound, since text of thousands of dashes would take minutes
 _VALUE = r"(?:'[^']*'|\"[^\"]*\"|\S+?(?=['\"]?[.,:)\]}]*(?:\s|$)))"  # in quotes, or up to the next space
 _KEYS = (
     r"(\b(?:bearer|basic)\s+)(?=\S*\d)[\w.~+/=-]{8,}",
@@ -39,8 +52,8 @@ _KEYS = (
     rf"({_PLACE})[^\s/]*:[^\n@]*@",  # or spaces
     rf"({_PLACE}[^\s'\"?#]*)[?#][^\s'\"]*",
     r"()(?<![\w:/\\.-])(?![a-z][a-z0-9+.-]*:[\\/]|tally:|trec-fair:)[^\s:'\"=/@(){}\[\],]+:[^\s@](?:\S*[^\s@])?@(?=\[|[a-z]|\d+\.\d)",
-    rf"((?<![a-z0-9])[\w.-]*{_NAME}['\"]?\s?[=:]>?\s?){_VALUE}",
-    rf"(--?[\w.-]*{_NAME}\s+)(?!-){_VALUE}",
+    rf"({_NAME}['\"]?\s?[=:]>?\s?){_VALUE}",
+    rf"(--?[\w.-]{{0,40}}?{_NAME}\s+)(?!-){_VALUE}",
 )
 """Where keys stand: in a header, before the name of a place (the fifth: `me:pw@host`), behind a question mark or a hash, in an
 assignment by its name."""
@@ -63,15 +76,24 @@ def refuse_keys(role: str, *words: object) -> None:
     They are not repeated: what is typed ends up in plans, reports and messages.
     """
     for word in words:
-        if isinstance(word, str) and without_keys(word) != word:
+        if isinstance(word, str) and len(word) <= 4096 and without_keys(word) != word:  # no path is longer
             raise EvenhandError(
                 f"{role} has a path with credentials or a query in it. Leave them out, and set them in the environment instead."
             )
 
 
 def _in_short(message: str) -> str:
-    """A message without credentials, whose long quotations are cut."""
-    return _LONG_QUOTE.sub(r"\1\2...\1", without_keys(printable(message)))
+    """A message without credentials, whose long words and quotations are cut."""
+    return _LONG_QUOTE.sub(r"\1\2...\1", without_keys(_LONG_WORD.sub(_cut_word, printable(message))))
+
+
+def _cut_word(match: re.Match[str]) -> str:
+    """The start of a word that is longer than any path; nothing of it where it may hold credentials."""
+    return (
+        "..."
+        if "@" in match[0]
+        else match[0][:200] + "..." + match[0][-1:].strip("abcdefghijklmnopqrstuvwxyz0123456789-.")
+    )
 
 
 class EvenhandError(ValueError):

@@ -21,8 +21,10 @@ NUMERAL = r"-?[0-9]{1,15}(\.[0-9]{1,15})?"
 
 
 def missing(label: Any) -> bool:
-    """Whether a label is not known: None, or the NaN that some libraries write for it."""
-    return label is None or (isinstance(label, float) and label != label)
+    """Whether a label is not known: None, or the NaN or NA that some libraries write for it."""
+    return (
+        label is None or (isinstance(label, float) and label != label) or type(label).__name__ in ("NAType", "NaTType")
+    )
 
 
 def plain(label: Any) -> Any:

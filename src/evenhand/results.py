@@ -320,6 +320,8 @@ def difference_claims(
 
 def pivoted(findings: Findings, by: str, values: str) -> dict[str, list[Any]]:
     """Columns of labels, the one named first, then one column of values per metric."""
+    if "group" not in findings.columns:
+        return _pivoted_list(findings)
     label_columns = [*findings.slices, "group"]
     if by not in label_columns:
         raise EvenhandError(
@@ -341,6 +343,22 @@ def pivoted(findings: Findings, by: str, values: str) -> dict[str, list[Any]]:
         cells.setdefault(tuple(r[k] for k in keys), {})[r["metric"]] = float(r[values])
     labels = {key: [label[i] for label in cells] for i, key in enumerate(keys)}
     return labels | {m: [cell.get(m, math.nan) for cell in cells.values()] for m in metrics}
+
+
+def _pivoted_list(findings: Findings) -> dict[str, list[Any]]:
+    """An answer that lists metrics (advice, criteria, agreement), one column per metric.
+
+    A row per label of the column behind `metric`, with what the next column says; per column where a metric has one row.
+    """
+    rows = list(findings.rows())
+    metrics = list(dict.fromkeys(r["metric"] for r in rows))
+    others = [name for name in findings.columns if name != "metric"]
+    if len(metrics) == len(rows):
+        return {"column": others} | {r["metric"]: [None if r[k] is None else str(r[k]) for k in others] for r in rows}
+    key, value = others[:2]
+    cells = {(r[key], r["metric"]): r[value] for r in rows}
+    labels = list(dict.fromkeys(r[key] for r in rows))
+    return {key: labels} | {m: [cells.get((name, m)) for name in labels] for m in metrics}
 
 
 FIGURES = frozenset({

@@ -17,7 +17,8 @@ import pkgutil
 import platform
 import re
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -26,7 +27,7 @@ from evenhand.audits.assemble import adjusted, bounded, must_withhold, without_l
 from evenhand.audits.parameters import Object, Parameter, as_python, in_words, options, same
 from evenhand.audits.rounding import Rounding, grid_step, rounded
 from evenhand.claims import Candidate, decide
-from evenhand.errors import refuse_keys, unknown_name
+from evenhand.errors import EvenhandError, refuse_keys, unknown_name
 from evenhand.findings import Findings, Row, plan_hash, tidy
 from evenhand.intervals.kinds import Interval, seed_of
 from evenhand.report.words.text import plural
@@ -113,7 +114,8 @@ class Audit:
     def _answer(self, call: Call, bound: inspect.BoundArguments) -> Any:
         tally = tally_of(bound.args[0]) if bound.args else None
         if tally is None:
-            return self.function(call, *bound.args, **bound.kwargs)
+            with in_words_beyond_limits(self.name):
+                return self.function(call, *bound.args, **bound.kwargs)
         from evenhand.audits.queries import refuse_other, unanswered
 
         refuse_other(tally, self, call.arguments)
@@ -160,6 +162,30 @@ class Audit:
             seed_of(values["rng"]) if "rng" in values else None,
             int(values.get("min_units") or 0),
         )
+
+
+@contextmanager
+def in_words_beyond_limits(audit: str) -> Iterator[None]:
+    """What no machine holds, or libraries give up on, as a sentence: numpy's and Python's errors, and panics of Polars."""
+    try:
+        yield
+    except MemoryError as error:
+        amount = re.search(r"allocate ([\d.]+ \wiB)", str(error))
+        much = f"needs {amount[1]} of memory at once" if amount else "needs more memory than there is"
+        raise EvenhandError(
+            f"{audit} {much}: too many groups, slices or metrics at a time. Use broader groups, fewer slices or metrics, or "
+            "interval=None."
+        ) from error
+    except RecursionError as error:
+        raise EvenhandError(f"{audit}: the data or an argument is nested too deeply. Pass plain values.") from error
+    except Exception:
+        raise
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise EvenhandError(
+            f"{audit}: Polars gave up on this table. Write it to Parquet, and pass the path."
+        ) from error
 
 
 def described(function: Callable[..., Any]) -> dict[str, str]:

@@ -17,8 +17,8 @@ from evenhand.cards import MetricSpec, parse_call
 from evenhand.claims import Candidate
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.findings import Row, label, row
+from evenhand.intervals.jackknife_influence import influence_of_units, influence_on_parts
 from evenhand.intervals.kinds import Interval
-from evenhand.intervals.leave_one_out import influence_of_units, influence_on_parts
 from evenhand.intervals.parts import WIDE, Ends, blank, drawn_ends, linearised_ends, permuted_partitions
 from evenhand.intervals.rules import ANYTHING
 from evenhand.intervals.spectra import WIDE as BINNED

@@ -17,8 +17,8 @@ from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
 from evenhand.intervals.jackknife import both_ends, viewer_ends
+from evenhand.intervals.jackknife_influence import influence_of_units
 from evenhand.intervals.kinds import Estimates, Interval
-from evenhand.intervals.leave_one_out import influence_of_units
 from evenhand.intervals.spectra import MANY, MOST_CELLS, estimates
 from evenhand.intervals.tails import cautions
 from evenhand.labels import whole_labels

@@ -19,8 +19,8 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row, slice_words
 from evenhand.intervals import crosstabs
 from evenhand.intervals.crosstabs import PermutedPair, Question, Resampled, values
+from evenhand.intervals.jackknife_influence import influence_of_requests
 from evenhand.intervals.kinds import Interval
-from evenhand.intervals.leave_one_out import influence_of_requests
 from evenhand.labels import all_but, matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result
@@ -312,6 +312,11 @@ def _sides(opened: Scores, protected: Any, versus: Any) -> tuple[UserGroups, Int
         else several(side)
         for role, side in (("protected", protected), ("versus", versus))
     )
+    if not protected and not versus and len(labels) * (len(labels) - 1) > 2 * MOST_PAIRS:
+        raise EvenhandError(
+            f"user_groups has {len(labels):,} different values, too many to compare two by two. Use broader groups, or pass "
+            "protected= and versus=."
+        )
     sides = UserGroups.from_labels(labels, protected, versus)
     if sides.rows.keys() and set(protected) & set(versus):
         raise EvenhandError("protected and versus share a group. Put each group on one side.")
@@ -503,6 +508,10 @@ class _Measure:
             "versus": [versus] * len(widest), "protected": [protected] * len(widest),
         }  # fmt: skip
         return curves
+
+
+MOST_PAIRS = 5_000
+"""Pairs of groups with rows of their own, those of 100 groups: more are ids taken for groups."""
 
 
 def _questions(metrics: Sequence[MetricSpec], sides: UserGroups) -> list[Question]:

@@ -15,8 +15,8 @@ from evenhand.audits.declare import Call
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
+from evenhand.intervals.jackknife_influence import influence_of_requests
 from evenhand.intervals.kinds import DEFAULT_DRAWS, Interval, drawn_ends
-from evenhand.intervals.leave_one_out import influence_of_requests
 from evenhand.intervals.requests import Reduced, metric_draws
 from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame
@@ -192,15 +192,12 @@ def few_clusters(is_clustered: bool) -> dict[str, str]:  # noqa: FBT001
 
 
 def per_request(
-    measures: Sequence[Measured], within: Requests, names: Sequence[str], small: Sequence[bool], call: Call
+    measures: Sequence[Measured], within: Requests, names: Sequence[str], small: Sequence[bool]
 ) -> Callable[[], Mapping[str, Sequence[Any]]]:
-    """Columns of every request's value, made when somebody looks; suppressed slices have none.
-
-    One request is fewer than any `min_units` above 1: then none is shown.
-    """
+    """Columns of every request's value, made when somebody looks; suppressed slices have none."""
     sizes = np.diff(within.starts)
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    shown = np.flatnonzero(~np.asarray(small, dtype=bool)[owner] & (call.min_units <= 1)).tolist()
+    shown = np.flatnonzero(~np.asarray(small, dtype=bool)[owner]).tolist()
 
     def columns() -> Points:
         ids, many = within.listed(), len(measures)

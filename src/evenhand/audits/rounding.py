@@ -70,7 +70,7 @@ class Rounding:
         return cls(min((float(n) for n in shown if n), default=float(fewest)))
 
     def relative(self, value: Any, towards: Towards = round) -> Any:
-        """A count, ratio or p to a step of its own size over the units; whole numbers stay whole."""
+        """A count, ratio or p to a step of its size size over the units; whole numbers stay whole."""
         if value is None or isinstance(value, (bool, str)):
             return value
         if isinstance(value, int):
@@ -92,12 +92,12 @@ class Rounding:
         spec = card_of(r["metric"])
         least, most = r.get("span") or (ANYTHING if spec is None else spec.span)
         sizes = [abs(r[name]) for name in ("estimate", "low", "high") if math.isfinite(r[name])]
-        own = max(sizes, default=0.0)
+        size = max(sizes, default=0.0)
         if math.isfinite(least) and math.isfinite(most):
-            own = max(1.0, (most - least) / 2)
+            size = max(1.0, (most - least) / 2)
         elif spec is None:
-            own = max(1.0, own)  # shares and gaps of an audit's own
-        return grid_step(max(own / self.units, r.get("influence", 0.0)))
+            size = max(1.0, size)  # shares and gaps without a card
+        return grid_step(max(size / self.units, r.get("influence", 0.0)))
 
     def row(self, r: Row) -> Row:
         """A row as published; what is suppressed is left as it is."""

@@ -17,8 +17,8 @@ from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Floats, parse_metric
 from evenhand.claims import Candidate, direction_of
 from evenhand.findings import Row, label, row
+from evenhand.intervals.jackknife_influence import influence_of_units, influence_on_parts
 from evenhand.intervals.kinds import Interval, studentised_ends
-from evenhand.intervals.leave_one_out import influence_of_units, influence_on_parts
 from evenhand.intervals.parts import (
     WIDE,
     Ends,

@@ -8,8 +8,11 @@ import importlib.util
 import os
 import re
 import signal
+import socket
 import sys
 import textwrap
+import threading
+import time
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
@@ -44,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    _end_by_sigterm()
     showwarning = warnings.showwarning
     warnings.showwarning = _print_error
     try:
@@ -51,6 +55,35 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _exit_code(words)
     finally:
         warnings.showwarning = showwarning
+
+
+PATIENCE_SECONDS = 2.0
+"""How long a query or a library in C may go on after SIGTERM before the process ends without it."""
+
+
+def _end_by_sigterm() -> None:
+    """End the process soon after SIGTERM also while the main thread waits for an engine, where Python cannot act on signals.
+
+    The system writes every signal into a socket at once; a thread that reads it removes temporary folders and ends.
+    """
+    before = signal.set_wakeup_fd(-1)
+    if before != -1:  # that of an earlier call, or of another program's loop
+        signal.set_wakeup_fd(before)
+        return
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+
+    def watch(_writer: socket.socket = writer) -> None:
+        while received := reader.recv(1):
+            if received[0] == signal.SIGTERM:
+                time.sleep(PATIENCE_SECONDS)  # the main thread may end by itself
+                from evenhand.sources.folders import remove_all
+
+                remove_all()
+                os._exit(143)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _exit_code(words: Sequence[str]) -> int:

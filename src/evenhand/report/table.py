@@ -154,7 +154,7 @@ def _on_one_line(cell: str, widest: int = 120) -> str:
     >>> _on_one_line("a\nb")
     'a b'
     """
-    line = "".join(c if c.isprintable() else " " for c in cell)
+    line = "".join(c if c.isprintable() else " " for c in printable(cell))
     return line if len(line) <= widest else line[: widest - 1] + "…"
 
 

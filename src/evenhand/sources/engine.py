@@ -425,6 +425,8 @@ def _database() -> Any:
     import duckdb
 
     with _STARTING:
+        if _DATABASE and _DATABASE[0][0] == os.getpid() and not _answers(_DATABASE[0][1]):
+            _DATABASE.clear()
         if not _DATABASE:
             connection, folder = duckdb.connect(), Folder()
             # Parquet statistics leave NaN out, and a cast of text is moved into a reader that knows no `true`
@@ -447,6 +449,17 @@ def _database() -> Any:
                 "along. Start processes with multiprocessing.get_context('spawn'), or before anything is measured."
             )
         return connection
+
+
+def _answers(connection: Any) -> bool:
+    """Whether a database answers at all: after a fatal error (JSON nested too deeply) DuckDB refuses everything."""
+    import duckdb
+
+    try:
+        connection.execute("SELECT 1")
+    except duckdb.FatalException:
+        return False
+    return True
 
 
 def memory_limit() -> int:

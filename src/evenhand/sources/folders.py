@@ -66,6 +66,12 @@ def _root() -> _Root:
     return root
 
 
+def remove_all() -> None:
+    """Remove every folder of this process, which is about to end."""
+    for root in list(_ROOTS.values()):
+        _remove(root.name, os.getpid())
+
+
 def _remove(name: str, process: int, lock: int | None = None) -> None:
     """Remove a folder, its lock last: a process killed on the way leaves it to the next."""
     if process != os.getpid():

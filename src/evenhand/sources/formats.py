@@ -32,8 +32,8 @@ from evenhand.sources.stores import scheme
 FIRST_BYTES = 1 << 16
 """How much of a file is looked at before an engine reads it."""
 
-LONGEST_LINE = 64 << 20
-"""Bytes that a line of text or a JSON object may have."""
+LONGEST_LINE = 16 << 20
+"""Bytes that a line of text or a JSON object may have: a packed file of half a megabyte can hold a field of half a gigabyte."""
 
 PACKED = ".gz"
 """What may stand after the ending of text."""
@@ -206,7 +206,8 @@ class Separated(Format):
     def header(self, path: str) -> list[str]:
         with io.TextIOWrapper(opened_bytes(path), encoding="utf-8-sig", errors="replace", newline="") as lines:
             try:
-                return next((names for names in csv.reader(lines, delimiter=self.delimiter, strict=True) if names), [])
+                read = iter(lambda: lines.readline(LONGEST_LINE), "")
+                return next((names for names in csv.reader(read, delimiter=self.delimiter, strict=True) if names), [])
             except csv.Error as error:
                 raise _stray_quote(path) from error
 
@@ -275,7 +276,7 @@ def check_text(path: str, delimiter: str) -> tuple[str, bool]:
 
     DuckDB drops what follows a quote that is never closed without a word, and refuses lines that end in several ways.
     """
-    quotes, bytes_at_once = _QuoteCheck(delimiter), 1 << 23
+    quotes, bytes_at_once, length = _QuoteCheck(delimiter), 1 << 23, 0
     ends = {b"\n": 0, b"\r": 0, b"\r\n": 0}
     with opened_bytes(path) as handle:
         chunk = handle.read(bytes_at_once).removeprefix(codecs.BOM_UTF8)
@@ -285,6 +286,11 @@ def check_text(path: str, delimiter: str) -> tuple[str, bool]:
             outside = quotes.outside(chunk, following[:1] or b"\n")
             if outside is None:
                 raise _stray_quote(path)
+            length = 0 if b"\n" in outside or b"\r" in outside else length + len(chunk)
+            if length > LONGEST_LINE:
+                raise EvenhandError(
+                    f"{path!r} has a line of more than {LONGEST_LINE >> 20} MB. Shorten that field, or leave its column out."
+                )
             for end in ends:
                 ends[end] += (outside + following[:1]).count(end) if end == b"\r\n" else outside.count(end)
             chunk = following
@@ -438,7 +444,7 @@ def line_without_object(paths: Sequence[str]) -> str:
             for number, line in enumerate(lines, 1):
                 try:
                     is_object = not line.strip() or isinstance(json.loads(line, parse_constant=refuse), dict)
-                except ValueError:
+                except (ValueError, RecursionError):
                     is_object = False
                 if not is_object:
                     return f"{path!r} has no JSON object in line {number:,}. Write one object per line, null where a value is missing."

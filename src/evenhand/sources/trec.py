@@ -184,6 +184,8 @@ def _fields(path: str | Path, pattern: str, expected: str) -> pl.DataFrame:
         )  # fmt: skip
     lines = lines.with_row_index("number", offset=1).with_columns(pl.col("line").str.strip_chars("\ufeff\r\n \t"))
     lines = lines.filter(pl.col("line").str.len_chars() > 0)
+    if not lines.height:
+        raise EvenhandError(f"{str(path)!r} holds white space only. Pass a TREC file with lines.")
     record_reading(str(path), lines.height)
     split = lines.with_columns(pl.col("line").str.extract_groups(pattern).alias("fields"))
     bad = split.filter(pl.col("fields").struct.field("request").is_null())

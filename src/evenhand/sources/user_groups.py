@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
-from evenhand.labels import whole
+from evenhand.labels import missing, whole
 from evenhand.sources.files import has_known_ending
 from evenhand.sources.labels import Labels, labels_from_columns, labels_from_mapping
 from evenhand.sources.opening import open_table
@@ -94,7 +94,11 @@ def series(role: str, values: Any) -> Any:
     elif isinstance(values, np.ndarray):
         values = values.tolist()
     try:
-        return values if isinstance(values, pl.Series) else pl.Series(list(values), strict=True)
+        return (
+            values
+            if isinstance(values, pl.Series)
+            else pl.Series([None if missing(v) else v for v in values], strict=True)
+        )
     except TypeError as error:
         raise EvenhandError(f"{role} mixes values of different types. Make them all text, or all numbers.") from error
 

@@ -30,7 +30,7 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row
 from evenhand.intervals.difference import holm
 from evenhand.intervals.experiments import GRID, detectable
-from evenhand.intervals.leave_one_out import influence_of_units
+from evenhand.intervals.jackknife_influence import influence_of_units
 from evenhand.intervals.rules import FEW_UNITS, MIN_UNITS
 from evenhand.metrics.outcome import POWER
 from evenhand.report.words.text import plural

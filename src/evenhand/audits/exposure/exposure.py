@@ -270,8 +270,16 @@ def _tally(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Ca
     placement = measures.placement_of(tables, sums, policy) if any(a.placed for a in specs) else None
     simulated = call.arguments["chance"] and tables.engine.has_rows and bool(policy.labels)
     simulated = simulated and any(a.in_random_order == "drawn" for a in specs)
+    if simulated and len(labels) > MOST_DRAWN_GROUPS:
+        raise EvenhandError(
+            f"{len(labels):,} groups are too many to draw random orders of. Use broader groups, or pass chance=False."
+        )
     lists = measures.lists_by_slice(tables, sums, specs, call.seed) if simulated else None
     return _Tallied(tables, specs, ExposureTallies(sums, policy, sizes, placement, by_item, lists, crossed), few)
+
+
+MOST_DRAWN_GROUPS = 10_000
+"""Random orders hold the shares of every kind of item in every group: 800 MB for as many kinds as groups."""
 
 
 def _resamples_items(call: Call) -> bool:
@@ -362,7 +370,7 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
         rows, backend=view.backend, read=view.rows, dropped=tables.dropped,
         slices=names, curves=measures.curves(tallies, specs, names, call, small), words=words, facts=facts, counts=counts,
         hides=few.leaves_out, claims=exposure_claims(tallies, specs, names, small, call), of=RankingResult,
-        each=per_request([r.measured for r in reduced], within, names, small, call),
+        each=per_request([r.measured for r in reduced], within, names, small),
         hold=lambda: request_sums([measures.measure(a, lasting, chance=False) for a in specs], within, small),
     )  # fmt: skip
 

@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 
 import altair as alt
 
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, on_one_line, printable
 from evenhand.findings import Findings
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.words.labels import Row
@@ -149,20 +149,23 @@ def drawable_labels(findings: Findings) -> Findings:
             return value
         parts = value.split(">")  # a pair of groups is taken apart by who draws it
         escaped = [f"{part}\u200b" if part in _INHERITED else part for part in parts]
-        return _NOT_DRAWABLE.sub(" ", ">".join(escaped))
+        return _NOT_DRAWABLE.sub(" ", printable(">".join(escaped)))
+
+    def title(name: str) -> str:
+        return label(on_one_line(name))  # type: ignore[no-any-return]  # Vega puts titles into expressions as they are
 
     def columns_with(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
         return {
-            label(name): [label(v) for v in column] if any(isinstance(v, str) for v in column) else column
+            title(name): [label(v) for v in column] if any(isinstance(v, str) for v in column) else column
             for name, column in columns.items()
         }
 
     return replace(
         findings,
-        slices=tuple(map(label, findings.slices)),
+        slices=tuple(map(title, findings.slices)),
         columns=columns_with(findings.columns),
         curves={name: columns_with(points) for name, points in findings.curves.items()},
-        words={role: label(text) for role, text in findings.words.items()},
+        words={role: title(text) for role, text in findings.words.items()},
     )
 
 
