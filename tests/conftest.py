@@ -1,4 +1,4 @@
-"""Shared by every test: how hard hypothesis tries, one browser, one Spark cluster with its session, and one PostgreSQL server."""
+"""Shared by every test: how hard hypothesis tries, a clock that stands still, one browser, one Spark cluster with its session, and one PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ settings.register_profile("usual", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.register_profile("hard", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") == "true" else "usual"))
+
+
+@pytest.fixture(scope="module")
+def stopped_clock():
+    """Results of equal calls are equal to the byte: `computed_at` does not move on between them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("evenhand.audits.declare.now", lambda: "2026-01-01T00:00:00+00:00")
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ from evenhand.report import page as report
 from evenhand.report.charts import registry as charts
 from evenhand.tallies.spectrum import Spectrum
 
+pytestmark = pytest.mark.usefixtures("stopped_clock")
 FEW = 10
 CALL = {"unit": "u", "amount": "v", "interval": None, "rng": 1, "min_units": FEW}
 METRICS = [

@@ -17,6 +17,7 @@ import pytest
 import evenhand as eh
 from evenhand.audits.rounding import grid_step
 
+pytestmark = pytest.mark.usefixtures("stopped_clock")
 FEW = 8
 SEEDS = [int(seed) for seed in os.environ.get("EVENHAND_SEEDS", "1,2").split(",")]
 PLAIN = {"interval": None, "rng": 1, "min_units": FEW}
