@@ -466,9 +466,8 @@ class _Measure:
             estimate = float(q.on(total))
             tied = "ties_at_cut" if tabulated.tied and "shown" in a.reads else ""
             group_users = [int(users.sum())] if q.pair is None else [int(users[g]) for g in q.pair]
-            shown_users = (
-                None if q.pair is None and any(few) else sum(group_users)
-            )  # less the large groups: the small one
+            gives_away = q.pair is None and any(few)  # all users less those of the large groups
+            shown_users = None if gives_away else sum(group_users)
             ends = crosstabs.ends(q, total, estimate, drawn, call.interval, min(group_users), chance)
             cautions = _cautions(a, estimate, ends, tied, call.interval)
             note = a.card.reason(tally, **a.params) if np.isnan(estimate) else cautions

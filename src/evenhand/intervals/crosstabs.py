@@ -311,8 +311,8 @@ def _jackknife_ends(question: Question, total: Crosstab, estimate: float, how: I
 
     NaN where it loses nothing without any single one of them.
     """
-    influence = question.influence(total, estimate)
-    if how.kind == "none" or influence is None or len(influence) < 2 or not np.abs(influence).max() > ROUNDING:
+    influence = None if how.kind == "none" or math.isnan(estimate) else question.influence(total, estimate)
+    if influence is None or len(influence) < 2 or not np.abs(influence).max() > ROUNDING:
         return math.nan, math.nan
     reach = jackknife_reach(influence, how.level)
     least, most = question.ask.metric.attainable_on(total, **question.ask.params)
