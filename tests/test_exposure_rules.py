@@ -242,6 +242,7 @@ def test_requests_without_relevant_items_are_counted_and_defined():
     assert rows["awrf"]["undefined"] == 1
     assert rows["awrf"]["note"] == "some_undefined"
     assert (rows["eel"]["undefined"], rows["eel"]["note"]) == (1, "unjudged_requests")
+    assert {name: r["units"] for name, r in rows.items()} == {"awrf": 1, "eel": 1, "eer": 1}
     per = result.per_request.filter(pl.col("metric") == "awrf")
     assert per["note"].to_list() == [None, "no_relevant_in_group"]
 
@@ -628,6 +629,7 @@ def test_taking_every_item_once_gives_the_same_sums_as_the_engine(soft, systems)
         missing="zero",
         by=(),
         ties="raise",
+        duplicates="raise",
         unranked=False,
         nan_policy="raise",
         **roles,

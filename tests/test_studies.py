@@ -11,7 +11,7 @@ from evenhand.cli.audit import flag
 from evenhand.cli.study import STUDIES, declared, roles
 from evenhand.errors import EvenhandError
 from evenhand.studies.outcome_findings import Move
-from evenhand.studies.study import Claim, Study, Table, count, on_own_data, over_seeds
+from evenhand.studies.study import Claim, Replicates, Study, Table, count, on_own_data, over_seeds, rate_above
 
 
 def made(seed, holds=True):
@@ -131,3 +131,11 @@ def test_a_table_of_ones_own_needs_its_columns_named_and_columns_need_a_table():
         on_own_data(None, needed, more)
     with pytest.raises(EvenhandError, match="size= is how much is generated"):
         on_own_data("log.csv", {"unit": "u"}, {}, 10)
+
+
+def test_verdicts_that_share_the_level_need_more_evidence_each():
+    values = [1.0, 2.0, 0.5, 1.5, 1.2, 0.8, 1.7, -0.4]
+    without = [values[:i] + values[i + 1 :] for i in range(len(values))]
+    verdicts = [Replicates(values, without, findings=n).above(lambda v: sum(v) / len(v)) for n in (1, 25)]
+    assert verdicts == [True, None]
+    assert [rate_above(9, 10, 0.5, of=n) for n in (1, 25)] == [True, None]

@@ -164,7 +164,13 @@ def test_every_finding_says_no_in_a_planted_world():
         "views": lambda u, s: 50.0 * (u % 5 < 2) if s == "misc" else u * 0 + 1,
         "likes": lambda u, s: np.where(u < 60, 45, 6),
     }
-    worlds = (even, reverse, other, plain, planted(kinds=zeros))
+    every_other = {"views": lambda u, s: u % 2 * 9.0, "likes": lambda u, s: 5.0 + 0 * u}
+    large = {"views": lambda u, s: np.where((fans > 30) & (s == "misc"), few * 90.0, 5.0)}
+    tops = {"home": 1.0 + u % 3, "search": 3.0 * (u % 5 < 1), "topics": np.where(u % 20 == 0, 120.0, 6.0)}
+    worlds = (
+        even, reverse, other, plain, planted(kinds=zeros), planted(kinds=every_other), planted(kinds=large, followers=fans),
+        planted(kinds={"views": lambda u, s: tops[s]}, sources=list(tops)),
+    )  # fmt: skip
     told = {says for world in worlds for says, claim in world.items() if claim.holds is False}
     asked = {says for world in worlds for says in world}
     assert asked - told == set(), "\n".join(f"{s}: {w[s].measured}" for s in asked - told for w in worlds if s in w)
@@ -311,7 +317,7 @@ def test_rows_are_counted_where_no_amount_is_named_and_a_sign_inside_the_interva
     own = study(data=log, unit="who", source="via")
     assert dict(table(own, "Columns").rows)["amount"] == "rows"
     assert "raises" not in own.sentences[0]
-    assert "not statistically significant" in own.sentences[0]
+    assert "No source stands out" in own.sentences[0]
     drawn = next(f for f in own.figures if f.name == "sources").draw().to_dict()
     assert "faint: not significant" in json.dumps(drawn)
 

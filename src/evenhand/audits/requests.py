@@ -179,7 +179,7 @@ def _row(
         least = ideal  # what the total allows: nothing is below it
     return row(
         labels, m.ask.text, group=m.group, estimate=estimate, low=low, high=high, chance=chance, ideal=ideal,
-        better=m.ask.better, units=units, rests_on=independent, span=(least, most),
+        better=m.ask.better, units=units - undefined, rests_on=independent, span=(least, most),
         undefined_draws=int((~np.isfinite(defined_draws)).sum()) if len(defined_draws) > 1 else 0,
         note=notes(*codes), **few_clusters(within.clusters is not None),
         **{"undefined": undefined, **floor, **m.cells(s, estimate)},

@@ -17,7 +17,17 @@ import numpy as np
 import evenhand as eh
 from evenhand.report.charts.parts import middle
 from evenhand.studies.inequality_log import INSIDE, NETWORK, POOLED, USUAL, ByUnit, Log
-from evenhand.studies.study import Claim, Replicates, above, every, opposite, rate_above, select
+from evenhand.studies.study import (
+    Claim,
+    Replicates,
+    above,
+    every,
+    opposite,
+    rate_above,
+    select,
+    shared_level,
+    t_quantile,
+)
 
 GINI, ATKINSON, TOP_1, TOP_10 = "gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)"
 EQUAL, EQUIVALENT = "equal_share", "equivalent_to_top(p=0.1)"
@@ -78,7 +88,7 @@ def replicates(by_unit: ByUnit, seed: int) -> Replicates[Numbers]:
                 is_spread = len(size) > 0 and size.sum() > 0
                 numbers["gini of followers", f"source {name}"] = eh.metrics.gini(size) if is_spread else math.nan
         runs.append(numbers)
-    return Replicates(runs[0], runs[1:])
+    return Replicates(runs[0], runs[1:], findings=len(FINDINGS))
 
 
 def _numbers(x: Any) -> dict[str, float]:
@@ -452,7 +462,7 @@ Bin = tuple[float, float, float, int]
 
 
 def _without_a_bin(rows: Sequence[Bin]) -> Replicates[Sequence[Bin]]:
-    return Replicates(rows, [[*rows[:i], *rows[i + 1 :]] for i in range(len(rows))])
+    return Replicates(rows, [[*rows[:i], *rows[i + 1 :]] for i in range(len(rows))], findings=len(FINDINGS))
 
 
 def _power(rows: Sequence[Bin], side: int) -> float:
@@ -516,7 +526,7 @@ def in_network_shows_more(m: Measures) -> tuple[str, bool | None]:
         inner, outer = (sum(n["mean", f"source {s}"] for s in side) for side in (m.log.inside, compared))
         return inner - outer
 
-    return measured, every((m.numbers.above(difference), rate_above(more, len(rows), 0.5)))
+    return measured, every((m.numbers.above(difference), rate_above(more, len(rows), 0.5, of=len(FINDINGS))))
 
 
 @finding(
@@ -542,8 +552,9 @@ def few_small_accounts_are_reached(m: Measures) -> tuple[str, bool | None]:
     )
 
     def larger(a: tuple[float, float], b: tuple[float, float]) -> bool | None:
-        difference, error = a[0] - b[0], 2.24 * math.sqrt(a[1] + b[1])  # 95% over two questions
-        return above({"low": difference - error, "high": difference + error})
+        difference, quantile = a[0] - b[0], t_quantile(shared_level(2 * len(FINDINGS)), math.inf)
+        half = quantile * math.sqrt(a[1] + b[1])
+        return above({"low": difference - half, "high": difference + half})
 
     return text, every((larger(high, low), larger(inside, low)))
 
@@ -572,21 +583,22 @@ def small_accounts_are_skewed_out_of_network(m: Measures) -> tuple[str, bool | N
 
 @finding(
     "Within bins, both are close for the authors with most followers", "figure 5b", "close", "bins",
-    counts="the size of the gap is significantly less than half of that in the three smallest bins",
+    counts="the size of the gap in the largest third of bins is significantly less than half of that in the smallest",
 )  # fmt: skip
 def large_accounts_are_alike(m: Measures) -> tuple[str, bool | None]:
     rows = _by_bin(m, GINI)
     if len(rows) < MIN_BINS:
         return TOO_FEW_BINS, None
-    small, large = (np.abs(_gaps(part)) for part in (rows[:3], rows[-3:]))
+    side = len(rows) // 3
+    small, large = (np.abs(_gaps(part)) for part in (rows[:side], rows[-side:]))
     x, inside, outside, units = rows[-1]
     measured = (
-        f"gap of {large.mean():.2f} in the three largest bins, {small.mean():.2f} in the three smallest; in the last bin "
+        f"gap of {large.mean():.2f} in the {side} largest bins, {small.mean():.2f} in the {side} smallest; in the last bin "
         f"({units:,} authors around {x:,.0f} followers) {outside:.2f} against {inside:.2f}"
     )
-    # Three bins on either side: Welch's t with the fewest degrees of freedom.
     difference = float(small.mean() / 2 - large.mean())
-    half = 4.303 * math.sqrt(float(small.var(ddof=1)) / 4 / 3 + float(large.var(ddof=1)) / 3)
+    error = math.sqrt((float(small.var(ddof=1)) / 4 + float(large.var(ddof=1))) / side)
+    half = error * t_quantile(shared_level(len(FINDINGS)), 2 * side - 2)
     return measured, above({"low": difference - half, "high": difference + half})
 
 

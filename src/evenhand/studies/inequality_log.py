@@ -106,6 +106,7 @@ class Log:
             silent = 0
         else:
             silent = max(0, int(self.everyone) - totals.height)
+        totals = totals.sort(self.unit)  # batches of units must not depend on the order in which they arrive
         columns = {name: totals[name].fill_null(0).to_numpy() for name in kinds}
         size = (
             None

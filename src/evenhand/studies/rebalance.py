@@ -18,7 +18,19 @@ import numpy as np
 import polars as pl
 
 import evenhand as eh
-from evenhand.studies.study import Claim, Figure, File, Study, Table, above, every, opposite, read_table, select
+from evenhand.studies.study import (
+    Claim,
+    Figure,
+    File,
+    Study,
+    Table,
+    above,
+    every,
+    opposite,
+    read_table,
+    select,
+    shared_level,
+)
 
 TOP = 10
 STRENGTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)
@@ -27,6 +39,7 @@ MARKETS: Mapping[str, Mapping[str, Any]] = {
     "few stars": {"skew": 1.5, "taste": 0.7},
     "long tail": {"skew": 1.0, "taste": 1.0, "providers": 200},
 }
+MILD = tuple(s for s in STRENGTHS if s <= 0.1)  # where what was learned is held against other requests
 TITLE = "The frontier of relevance and evenness, and where known re-rankers stand"
 log = logging.getLogger("evenhand")
 
@@ -68,7 +81,10 @@ def study(*, size: int | None = None, seed: int = 1, data: File = None) -> Study
         search = partial(
             eh.rebalance, table, top=TOP, providers="provider", strength=STRENGTHS, interval=None, rng=seed
         )
-        whole, half = search(holdout=0), search(interval="normal")
+        whole = search(holdout=0)
+        half = search(
+            interval="normal", level=shared_level(len(tables) * len(MILD))
+        )  # the strengths that a verdict reads
         settings = list(_settings(Market(table), whole))
         claims += _claims(name, whole, half, settings)
         shown.append(_table(name, whole, settings))
@@ -210,7 +226,6 @@ def _claims(name: str, whole: eh.Result, half: eh.Result, settings: list[Setting
     above = [s.gini - s.attainable for s in settings]
     gaps = [_value(whole, "duality_gap", s, "learned") / s for s in STRENGTHS]
     moved = [_value(half, "gini", s, "held_out") - _value(half, "gini", s, "learned") for s in STRENGTHS]
-    middle = [s for s in STRENGTHS if s <= 0.1]
     boosted = [_value(whole, "gini", s, "learned", "boosts") - _value(whole, "gini", s, "learned") for s in STRENGTHS]
     widest = max(boosted, key=abs)
     return [
@@ -226,9 +241,9 @@ def _claims(name: str, whole: eh.Result, half: eh.Result, settings: list[Setting
         ),
         Claim(
             f"{name}: what was learned holds on other requests", "held out", "Gini index within 0.03 of learned up to strength 0.1",
-            f"held out less learned: {', '.join(f'{m:+.3f}' for m in moved[: len(middle)])}; above: "
-            f"{', '.join(f'{m:+.3f}' for m in moved[len(middle) :])}",
-            every(_stays(half, s) for s in middle), counts="the intervals lie within that range", is_ours=True,
+            f"held out less learned: {', '.join(f'{m:+.3f}' for m in moved[: len(MILD)])}; above: "
+            f"{', '.join(f'{m:+.3f}' for m in moved[len(MILD) :])}",
+            every(_stays(half, s) for s in MILD), counts="the intervals lie within that range, 95% over all of them", is_ours=True,
         ),
         Claim(
             f"{name}: a boost table does what the policy does", "boosts", "Gini index within 0.02 of the policy's",

@@ -172,8 +172,28 @@ def above(row: Row, bound: float = 0.0) -> bool | None:
     return True if row["low"] > bound else False if row["high"] < bound else None
 
 
-def rate_above(hits: int, trials: int, bound: float) -> bool | None:
-    """Whether a rate is above a bound, by the exact binomial interval.
+def shared_level(questions: int) -> float:
+    """The level of each of so many intervals, so that 95% holds over all of them (Bonferroni).
+
+    >>> shared_level(1), shared_level(10)
+    (0.95, 0.995)
+    """
+    return 1 - (1 - LEVEL) / questions
+
+
+def t_quantile(level: float, freedom: float) -> float:
+    """How many standard errors a two-sided interval reaches, by Student's t with so many degrees of freedom.
+
+    >>> round(t_quantile(0.95, 2), 3), round(t_quantile(0.95, math.inf), 3)
+    (4.303, 1.96)
+    """
+    from scipy.special import stdtrit
+
+    return float(stdtrit(min(freedom, 1e9), (1 + level) / 2))
+
+
+def rate_above(hits: int, trials: int, bound: float, *, of: int = 1) -> bool | None:
+    """Whether a rate is above a bound, by the exact binomial interval, at 95% over `of` such questions (Bonferroni).
 
     >>> rate_above(9, 10, 0.5), rate_above(0, 10, 0.5), rate_above(6, 10, 0.5)
     (True, False, None)
@@ -182,7 +202,7 @@ def rate_above(hits: int, trials: int, bound: float) -> bool | None:
 
     if trials == 0:
         return None
-    interval = binomtest(hits, trials).proportion_ci(LEVEL, method="exact")
+    interval = binomtest(hits, trials).proportion_ci(shared_level(of), method="exact")
     return above({"low": interval.low, "high": interval.high}, bound)
 
 
@@ -235,14 +255,8 @@ class Replicates(Generic[T]):
         # A number that jumps is biased on halves, and the bias counts as error; sums over units shrink with each batch left out.
         spread = float(((values - (estimate if self.is_halved else values.mean())) ** 2).mean())
         error = math.sqrt(spread if self.is_halved else (n - 1) * spread)
-        half = error * _t_quantile(1 - (1 - LEVEL) / 2 / (of * self.findings), n - 1)
+        half = error * t_quantile(shared_level(of * self.findings), n - 1)
         return above({"low": estimate - half, "high": estimate + half}, bound)
-
-
-def _t_quantile(probability: float, freedom: int) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, probability))
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ def _requests_in_words(findings: Findings, by_metric: dict[str, list[Point]]) ->
             f"{symbol} {number(worst['estimate'])}{largest}"
         )
         rows = [r for r in findings.rows() if r["metric"] == metric and r["undefined"] is not None]
-        measured = sum(int(r["units"] - r["undefined"]) for r in rows)  # of many, the curve is an even selection
+        measured = sum(int(r["units"]) for r in rows)  # of many, the curve is an even selection
         part = (
             f"{above:,} of {len(of_metric):,}"
             if len(of_metric) == measured

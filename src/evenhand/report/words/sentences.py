@@ -248,7 +248,7 @@ def _cautions(findings: Findings, row: Row) -> str:
     undefined, units = row.get("undefined"), row.get("units")
     for code, why in (("unjudged_requests", "have no judgments"), ("some_undefined", "have no value")):
         if code in codes and undefined and units:
-            requests = counted(int(units), findings.words.get("unit", "request"))
+            requests = counted(int(units + undefined), findings.words.get("unit", "request"))
             cautions.append(f"{int(undefined):,} of {requests} {why} and are excluded.")
     # the sentence has words of its own for these, or needs none
     quiet = {"overlap", "some_undefined", "unjudged_requests", "no_interval"}
