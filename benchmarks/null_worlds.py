@@ -357,6 +357,22 @@ def advise(rng: np.random.Generator) -> Verdicts:
     return Verdicts(turned)
 
 
+def sensitivity(rng: np.random.Generator) -> eh.Result:
+    """Systems whose lists are drawn alike, under four combinations of choices."""
+    table = _rankings(rng, 2, int(rng.integers(5, 30)), int(rng.integers(2, 5)))
+    choices = {"attention": ["log", "rbp(patience=0.8)"], "target": ["population", "equal"]}
+    return eh.sensitivity(
+        eh.exposure,
+        table,
+        groups="group",
+        protected="g0",
+        system="system",
+        metrics="awrf",
+        vary=choices,
+        rng=int(rng.integers(1e9)),
+    )
+
+
 def study_inequality(rng: np.random.Generator) -> Verdicts:
     """Sources and kinds of engagement that are exchangeable: none is more skewed than another."""
     n = max(100, sizes(rng))
@@ -478,6 +494,7 @@ WORLDS: dict[str, World] = {
     "compare, other units": compare_independent,
     "experiment, two periods": experiment_periods,
     "advise": advise,
+    "sensitivity": sensitivity,
     "study inequality": study_inequality,
     "study outcome": study_outcome,
     "study recommender": study_recommender,

@@ -11,6 +11,7 @@ import numpy as np
 
 from evenhand.audits.assemble import Points, as_columns
 from evenhand.audits.declare import Audit, Call, audit, find, log
+from evenhand.audits.orders import Survival, orderings_of
 from evenhand.audits.parameters import Rankings, Seed, Takes
 from evenhand.audits.systems import Standing, standings
 from evenhand.errors import EvenhandError, listing, suggestion
@@ -53,7 +54,8 @@ def sensitivity(call: Call, /, of: Of, table: Rankings, *, vary: Vary, rng: Seed
     """The same audit under every combination of choices: the varied arguments are slices, and every system has its `rank`.
 
     `rank` is the place of the system, 1 the fairest; `tau_c` says how far the order agrees with that of the first
-    combination (1: the same order).
+    combination (1: the same order). Claimed of every two systems: that one is significantly fairer under all combinations, or
+    that they change places; and which choice changes places most often, among systems that differ significantly.
 
     Parameters
     ----------
@@ -82,6 +84,8 @@ def sensitivity(call: Call, /, of: Of, table: Rankings, *, vary: Vary, rng: Seed
     quick = {"interval": None, "chance": True if name == "exposure" else "permutation(99)", "rng": call.seed}
     fixed = {k: v for k, v in quick.items() if k in parameters and k not in vary} | roles
     experiments: list[tuple[tuple[str, ...], Standing]] = []
+    combinations: list[tuple[str, ...]] = []
+    orderings = []
     backend: Any = "polars"
     read = 0
     others: tuple[str, ...] = ()
@@ -92,10 +96,15 @@ def sensitivity(call: Call, /, of: Of, table: Rankings, *, vary: Vary, rng: Seed
         others, several = standings([result])
         choices = tuple(", ".join(map(str, c)) if isinstance(c, (list, tuple)) else str(c) for c in setting.values())
         experiments += [(choices, standing) for standing in several]
+        combinations.append(choices)
+        orderings.append(orderings_of(result, by_position="metrics" in vary))
     slices = (*vary, *others, "system")
     columns = tidy(_rows(tuple(vary), others, experiments), slices, call.audit.extra)
-    curves, facts = {"stability": _stability(columns, others)}, {"settings": len(settings)}
-    return call.result(columns, backend=backend, read=read, slices=slices, curves=curves, facts=facts)
+    survival = Survival(call, tuple(vary), combinations, orderings)
+    claims = survival.candidates()
+    facts = {"settings": len(settings), "moved": {name: float(share[0]) for name, share in survival.moved.items()}}
+    curves = {"stability": _stability(columns, others)}
+    return call.result(columns, backend=backend, read=read, slices=slices, curves=curves, facts=facts, claims=claims)
 
 
 def _settings(audit: Audit, vary: Mapping[str, Any], roles: Mapping[str, Any]) -> list[dict[str, Any]]:

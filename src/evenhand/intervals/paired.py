@@ -20,7 +20,7 @@ Value = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference b - a with interval, two-sided p, and the two values."""
+    """Difference b - a with interval, two-sided p, the two values, and the difference on resampled requests."""
 
     estimate: float
     low: float
@@ -29,6 +29,7 @@ class Difference:
     a: float
     b: float
     undefined_draws: int
+    resampled: Floats
 
 
 @dataclass(frozen=True)
@@ -98,12 +99,13 @@ def paired_difference(a: Floats, b: Floats, value: Value, level: float, draws: D
         value_a, value_b = float(value(a.sum(0))), float(value(b.sum(0)))
         seen = value_b - value_a
         if np.isnan(seen) or draws.requests < 2:
-            return Difference(seen, np.nan, np.nan, np.nan, value_a, value_b, 0)
+            return Difference(seen, np.nan, np.nan, np.nan, value_a, value_b, 0, np.full(draws.draws, np.nan))
         a, b = draws.merge(a), draws.merge(b)
-        resampled = value(draws.picks @ b) - value(draws.picks @ a)
+        resampled = np.asarray(value(draws.picks @ b) - value(draws.picks @ a))
         p = _swap_p(a, b, value, seen, draws)
-    low, high = percentile_ends(np.asarray(resampled)[None, :], level, draws.requests)
-    return Difference(seen, float(low[0]), float(high[0]), p, value_a, value_b, int(np.isnan(resampled).sum()))
+    low, high = percentile_ends(resampled[None, :], level, draws.requests)
+    undefined = int(np.isnan(resampled).sum())
+    return Difference(seen, float(low[0]), float(high[0]), p, value_a, value_b, undefined, resampled)
 
 
 def _swap_p(a: Floats, b: Floats, value: Value, seen: float, draws: Draws) -> float:

@@ -88,15 +88,17 @@ def oriented(values: Any, better: str, ideal: Any) -> Floats:
     >>> oriented([0.0, 0.5, 1.0, 2.0], "ideal", 1.0).round(3).tolist()
     [-inf, -0.693, -0.0, -0.693]
     """
+    x = turned(values, better, ideal)
+    return np.array([float(f"{v:.12g}") for v in x.reshape(-1)]).reshape(x.shape)
+
+
+def turned(values: Any, better: str, ideal: Any) -> Floats:
+    """As `oriented`, unrounded: for thousands of draws, which never tie."""
     x, neutral = np.asarray(values, dtype=np.float64), np.asarray(ideal, dtype=np.float64)
     if better == "ideal":
         with np.errstate(divide="ignore", invalid="ignore"):
-            x = -np.abs(np.where(neutral == 1, np.log(x), x - neutral))
-    elif better == "lower":
-        x = -x
-    elif better != "higher":
-        return np.full(x.shape, np.nan)
-    return np.array([float(f"{v:.12g}") for v in x.reshape(-1)]).reshape(x.shape)
+            return -np.abs(np.where(neutral == 1, np.log(x), x - neutral))
+    return -x if better == "lower" else x if better == "higher" else np.full(x.shape, np.nan)
 
 
 def fairness(rows: Sequence[Mapping[str, Any]]) -> Floats:

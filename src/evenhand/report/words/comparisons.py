@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import combinations
 from typing import Any
 
 from evenhand.findings import Findings, label
@@ -208,33 +207,36 @@ def _few_systems(rows: Sequence[Row]) -> list[str]:
     return [f"With {systems} systems p cannot fall below {least}, so no agreement can be significant at 5%."]
 
 
+class SensitivitySentences(SentenceWriter, audit="sensitivity"):
+    """Which systems keep their order under all choices, and the place of each."""
+
+    def sentences(self, findings: Findings) -> list[str]:
+        """What is claimed of every two systems, then a sentence per row."""
+        pairs = [capitalized(f"{claim.text}.") for claim in findings.claims if claim.made and "versus" in claim.where]
+        return [*pairs, *super().sentences(findings)]
+
+
 @headline("sensitivity")
 def _sensitivity(findings: Findings) -> Headline | None:
-    """Whether the order of the systems is the same under all choices, and which choice changes it most often."""
-    varied = (findings.provenance.get("plan") or {}).get("vary") or ()
-    choices = [name for name in findings.slices if name in varied]
-    if not choices:
+    """Whether the order of the systems survives all choices, and which choice moves it most."""
+    pairs = [claim for claim in findings.claims if "versus" in claim.where]
+    if not pairs:
         return None
-    others = [name for name in (*findings.slices, "metric") if name not in (*choices, "system")]
-    others = [name for name in others if name != "metric" or "metrics" not in choices]
-    orders: dict[tuple[Any, ...], dict[tuple[Any, ...], dict[str, str]]] = {}
-    for row in findings.rows():
-        where, setting = (tuple(row[name] for name in names) for names in (others, choices))
-        orders.setdefault(where, {}).setdefault(setting, {})[str(row["system"])] = str(row["rank"])
-    settings = len({setting for by_setting in orders.values() for setting in by_setting})
-    moved = {name: [0, 0] for name in choices}  # how often another choice changed the order, and how often it was tried
-    for by_setting in orders.values():
-        for (a, first), (b, second) in combinations(by_setting.items(), 2):
-            differing = [name for name, x, y in zip(choices, a, b, strict=True) if x != y]
-            if len(differing) == 1:
-                moved[differing[0]][0] += first != second
-                moved[differing[0]][1] += 1
-    changes, tried = (sum(counts) for counts in zip(*moved.values(), strict=True))
-    if not changes:
+    most = "".join(f"; {claim.text}" for claim in findings.claims if "choice" in claim.where)
+    reversals, orders = ([c for c in pairs if c.direction == direction] for direction in ("differs", "higher"))
+    under = f"under all {counted(int(findings.provenance.get('settings', 0)), 'combination')} of choices"
+    of_pairs = counted(len(pairs), "pair")
+    if reversals:
+        text = f"does not survive: {len(reversals):,} of {of_pairs} change places, for example {reversals[0].text}"
+        return Headline(f"The order of the systems {text}{most}.")
+    if not orders:
         return Headline(
-            f"The order of the systems is the same under all {counted(settings, 'combination')} of choices."
+            f"Whether the order of the systems survives cannot be told: no two systems differ significantly {under}."
         )
-    most = max(moved, key=lambda name: moved[name][0] / max(1, moved[name][1]))
-    text = f"The order of the systems depends on the choices: it changes in {changes:,} of {tried:,} cases where one is changed"
-    which = f", and with {most} in {moved[most][0]:,} of {moved[most][1]:,}" if len(choices) > 1 else ""
-    return Headline(f"{text}{which}.")
+    if len(orders) == len(pairs):
+        which = f"all {of_pairs} keep it" if len(pairs) > 1 else orders[0].text
+        return Headline(
+            f"The order of the systems survives: {which} {under if len(pairs) > 1 else ''}".rstrip() + f"{most}."
+        )
+    rest = f"for {len(pairs) - len(orders):,} it cannot be told"
+    return Headline(f"{len(orders):,} of {of_pairs} of systems keep their order {under}; {rest}{most}.")
