@@ -150,9 +150,13 @@ def test_the_table_of_systems_in_three_formats():
     found = eh.compare(audit(three(), ["awrf"]), rng=1)
     assert found.systems("markdown").startswith("| system | awrf ↓ |")
     latex = found.systems("latex")
-    assert r"awrf $\downarrow$" in latex
+    assert r"Attention-weighted rank fairness $\downarrow$" in latex
     assert latex.count(r"\\") == 4
-    assert "share a letter" in found.systems("table")
+    assert latex.count(r"\bfseries") == 1
+    text = found.systems("table")
+    assert "share a letter" in text
+    assert repr(text) == str(text)
+    assert "<td>" in text._repr_html_()
     with pytest.raises(eh.EvenhandError, match="format"):
         found.systems("html")
 

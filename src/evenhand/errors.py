@@ -102,6 +102,10 @@ class EvenhandError(ValueError):
     def __init__(self, message: str = "") -> None:
         super().__init__(_in_short(str(message)))
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in place of a traceback: the message alone."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class MissingExtraError(EvenhandError, ImportError):
     """A package that only some need is not installed; the message names the extra that brings it."""

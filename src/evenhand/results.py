@@ -106,9 +106,12 @@ class Result:
         """The frame as a Markdown table."""
         return tables.render(self.findings, "markdown")
 
-    def to_latex(self) -> str:
-        """The frame as a LaTeX table."""
-        return tables.render(self.findings, "latex")
+    def to_latex(self, *, caption: str = "", label: str = "") -> str:
+        """The frame as a LaTeX table (booktabs, siunitx), the best value of each metric in bold.
+
+        A `caption` or a `label` (`"tab:gini"`) makes a float of it.
+        """
+        return tables.latex_float(tables.render(self.findings, "latex"), caption, label)
 
     def check(
         self,
@@ -155,14 +158,32 @@ class Result:
 
         return [kind.name for kind in charts.kinds_for(self.findings)]
 
-    def plot(self, kind: str | None = None) -> Any:
-        """An Altair chart of one of `.kinds`.
+    def plot(self, kind: str | None = None, *, width: float | None = None, height: float | None = None) -> Any:
+        """An Altair chart of one of `.kinds`; `width` and `height` of each panel are in pixels.
 
-        A notebook shows it without a network; `.save("chart.svg")` (or .png, .html) writes it.
+        A notebook shows it without a network, with tooltips where it can draw Vega-Lite itself; `.save("chart.svg")` (or .png,
+        .html) writes it.
         """
         from evenhand.report.charts import registry as charts
 
-        return charts.draw(self.findings, kind)
+        return charts.draw(self.findings, kind, width=width, height=height)
+
+    def figure(
+        self,
+        path: str | Path,
+        kind: str | None = None,
+        *,
+        width_mm: float = 84,
+        height_mm: float | None = None,
+        dpi: float = 300,
+    ) -> Path:
+        """Write one of `.kinds` as a figure of a paper (.pdf, .svg or .png), in letters of 8 points and without a title.
+
+        84 mm are one of two columns; `dpi` is for .png.
+        """
+        from evenhand.report.charts import registry as charts
+
+        return charts.save_figure(self.findings, path, kind, width_mm, height_mm, dpi)
 
     def report(self, path: str | Path, *, profile: str | Path | None = None) -> Path:
         """One self-contained HTML file that a product manager can be sent.

@@ -251,9 +251,12 @@ def shared_requests(a: RequestSums, b: RequestSums, at_a: Ints, at_b: Ints) -> R
 class SystemsResult(Result):
     """Systems against each other; `.systems()` is the table of a paper: arrows say which way is fairer, letters who differs."""
 
-    def systems(self, format: str = "table") -> str:
-        """Systems by metrics as text, Markdown or LaTeX. Systems that share a letter cannot be told apart."""
-        return render_systems(self.findings, format)
+    def systems(self, format: str = "table", *, caption: str = "", label: str = "") -> str:
+        """Systems by metrics as text, Markdown or LaTeX; a notebook shows a table.
+
+        Systems that share a letter do not differ significantly. `caption` and `label` make a LaTeX float.
+        """
+        return render_systems(self.findings, format, caption, label)
 
 
 @dataclass(frozen=True)
@@ -318,10 +321,12 @@ class Systems:
             order = sorted(measured, key=lambda s: (math.isnan(standing[s]), -standing[s]))
             letters = letters_of(order, differing.get((where, metric, group), set()))
             points += [
-                (*where, metric, group, r["better"], str(s), r["estimate"], letters.get(s, ""))
+                (*where, metric, group, r["better"], str(s), r["estimate"], letters.get(s, ""), r["chance"], r["ideal"])
                 for s, r in measured.items()
             ]
-        return as_columns((*self.others, "metric", "group", "better", "system", "value", "letters"), points)
+        return as_columns(
+            (*self.others, "metric", "group", "better", "system", "value", "letters", "chance", "ideal"), points
+        )
 
 
 def chosen_systems(existing: list[Any], systems: Sequence[Any] | None) -> list[Any]:

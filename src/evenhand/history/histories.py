@@ -169,8 +169,8 @@ class Alarms(Result):
         """How many alarms have not ended."""
         return sum(until is None for until in self.findings.columns["until"])
 
-    def plot(self, kind: str | None = None) -> Any:
-        return self.trend.plot(kind)
+    def plot(self, kind: str | None = None, *, width: float | None = None, height: float | None = None) -> Any:
+        return self.trend.plot(kind, width=width, height=height)
 
     def report(self, path: str | Path, *, profile: str | Path | None = None) -> Path:
         return self.trend.report(path, profile=profile)

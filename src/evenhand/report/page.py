@@ -21,7 +21,7 @@ from evenhand.report import explorer, reproduce
 from evenhand.report import table as tables
 from evenhand.report.charts.drawing import Kind, Panel, Picture, drawable_labels
 from evenhand.report.charts.lorenz_curves import curves
-from evenhand.report.charts.registry import as_svg, draw, kinds_for
+from evenhand.report.charts.registry import as_svg, draw, fitted, kinds_for
 from evenhand.report.charts.theme import PAGE, SIZES, fading, theme
 from evenhand.report.pages import asset, document, packed, packed_vega, script, svg
 from evenhand.report.words import summary
@@ -326,7 +326,7 @@ def notebook_html(findings: Findings) -> str:
         uncertainty = f" ({escape(headline.uncertainty)})" if headline.uncertainty else ""
         lead = f"<p><strong>{escape(headline.text)}</strong>{uncertainty}</p>"
     with contextlib.suppress(EvenhandError):  # not every result can be drawn
-        picture = f"<div>{as_svg(draw(findings))}</div>"
+        picture = f"<div>{fitted(as_svg(draw(findings)))}</div>"
     notes = "".join(f"<li>{escape(line)}</li>" for line in summary.explained_notes(findings))
     return f"{lead}{picture}{tables.html_table(findings)}{f'<ul>{notes}</ul>' if notes else ''}"
 

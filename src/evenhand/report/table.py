@@ -10,6 +10,7 @@ import math
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from evenhand.errors import EvenhandError, listing, printable, unknown_name, unprintable_escaped
@@ -19,14 +20,17 @@ from evenhand.report.exporters import dashboard, open_metrics
 from evenhand.report.words.comparisons import unordered_pairs
 from evenhand.report.words.intervals import interval_text
 from evenhand.report.words.labels import excluded, word
+from evenhand.report.words.phrases import metric_title
 from evenhand.report.words.sentences import sentences
-from evenhand.report.words.text import REASONS, note_codes, number, plural
+from evenhand.report.words.text import REASONS, capitalized, note_codes, number, plural
 
 MOST_ROWS = 60
 """Rows of a table on a terminal or in a notebook."""
 ARROWS = {"lower": "↓", "higher": "↑", "ideal": "→", "": ""}
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 RIGHT_ALIGNED = frozenset({"estimate", "chance", "units"})
+SYSTEM_COLUMNS = frozenset({"metric", "group", "better", "system", "value", "letters", "chance", "ideal"})
+LATEX_NUMBERS = RIGHT_ALIGNED | {"a", "b", "control_value", "floor", "p", "p_adjusted", "p_favoured", "treatment"}
 
 
 def render(findings: Findings, format: str, *, raw: bool = False) -> str:
@@ -224,29 +228,76 @@ def escape_latex(text: str) -> str:
     return "".join(_LATEX.get(c, c) for c in text)
 
 
-def _latex_table(head: Sequence[str], columns: str, rows: Sequence[Sequence[str]]) -> str:
-    lines = [r"\begin{tabular}{" + columns + "}", r"\hline", " & ".join(map(escape_latex, head)) + r" \\", r"\hline"]
+LATEX_NEEDS = r"% Needs \usepackage{booktabs,siunitx}. Bold: the best value of each metric, whether or not it differs significantly."
+
+
+def _latex_table(head: Sequence[str], numeric: Sequence[bool], rows: Sequence[Sequence[str]]) -> str:
+    """A booktabs table; siunitx aligns numeric columns at the decimal point."""
+    columns = "".join("S" if n else "l" for n in numeric)
+    titles = [f"{{{escape_latex(h)}}}" if n else escape_latex(h) for h, n in zip(head, numeric, strict=True)]
+    lines = [LATEX_NEEDS, r"\begin{tabular}{" + columns + "}", r"\toprule", " & ".join(titles) + r" \\", r"\midrule"]
     lines += [" & ".join(row) + r" \\" for row in rows]
-    return "\n".join([*lines, r"\hline", r"\end{tabular}"]) + "\n"
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def latex_float(table: str, caption: str, label: str) -> str:
+    """A LaTeX table as a float with this caption and label; as it is without either."""
+    if not caption and not label:
+        return table
+    named = [rf"\caption{{{escape_latex(caption)}}}"] if caption else []
+    named += [rf"\label{{{label}}}"] if label else []
+    return "\n".join([r"\begin{table}", r"\centering", *named, table + r"\end{table}"]) + "\n"
+
+
+def _latex_number(text: str, after: str = "", *, bold: bool = False) -> str:
+    """A number for a column of siunitx, which takes a comma for the decimal point; anything else stands in braces."""
+    digits = text.replace(",", "")
+    if not re.fullmatch(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?", digits):
+        return f"{{{escape_latex(text)}{after}}}" if text else ""
+    return (r"\bfseries " if bold else "") + digits + (f" {{{after}}}" if after else "")
 
 
 def _latex(findings: Findings) -> str:
     head, rows = readable(findings)
-    columns = "".join("r" if h in RIGHT_ALIGNED else "l" for h in head)
-    return _latex_table(head, columns, [[escape_latex(cell) for cell in row] for row in rows])
+    numeric = [h in LATEX_NUMBERS for h in head]
+    best = best_rows(list(findings.rows())) if len(rows) == len(findings) else set()
+
+    def cell(name: str, text: str, i: int) -> str:
+        if name in LATEX_NUMBERS:
+            return _latex_number(text, bold=i in best and name == "estimate")
+        return escape_latex(metric_title(text) if name == "metric" else text)
+
+    cells = [[cell(name, text, i) for name, text in zip(head, row, strict=True)] for i, row in enumerate(rows)]
+    titles = [h if h in findings.slices else capitalized(h.replace("_", " ")) for h in head]
+    return _latex_table(titles, numeric, cells)
+
+
+def best_rows(rows: Sequence[Mapping[str, Any]], within: Sequence[str] = ()) -> set[int]:
+    """Indices of the rows that are best among those of the same metric, group and slice `within`, where there are several."""
+    by_metric: dict[tuple[Any, ...], list[tuple[float, int]]] = {}
+    for i, r in enumerate(rows):
+        value, ideal = read_number(r.get("estimate", r.get("value"))), read_number(r.get("ideal"))
+        way = {"lower": value, "higher": -value, "ideal": abs(value - ideal)}.get(str(r.get("better")), math.nan)
+        if not math.isnan(way):
+            by_metric.setdefault((r["metric"], r.get("group"), *(r[name] for name in within)), []).append((way, i))
+    several = [pairs for pairs in by_metric.values() if len(pairs) > 1]
+    return {i for pairs in several for way, i in pairs if way == min(pairs)[0]}
 
 
 def html_table(findings: Findings) -> str:
     """The readable table as HTML; every label is escaped."""
     head, rows = readable(findings)
 
+    more = f"<p>{len(rows) - MOST_ROWS:,} more rows.</p>" if len(rows) > MOST_ROWS else ""
+    return f"<p>{html.escape(findings.question)}</p>{_html_rows(head, rows[:MOST_ROWS])}{more}"
+
+
+def _html_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     def line(tag: str, row: Sequence[str]) -> str:
         return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) + "</tr>"
 
-    body = "".join(line("td", row) for row in rows[:MOST_ROWS])
-    more = f"<p>{len(rows) - MOST_ROWS:,} more rows.</p>" if len(rows) > MOST_ROWS else ""
-    table = f"<table><thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"
-    return f"<p>{html.escape(findings.question)}</p>{table}{more}"
+    body = "".join(line("td", row) for row in rows)
+    return f"<table><thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"
 
 
 FORMATS: dict[str, Callable[[Findings], str]] = {
@@ -262,47 +313,94 @@ FORMATS: dict[str, Callable[[Findings], str]] = {
 }
 
 
-def render_systems(findings: Findings, format: str) -> str:
+class SystemsTable(str):
+    """The table of systems as text, which prints as it is and which a notebook shows as a table."""
+
+    __slots__ = ("html",)
+    html: str
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+def render_systems(findings: Findings, format: str, caption: str = "", label: str = "") -> str:
     """A table of systems by metrics, as papers print them: arrows say which way is fairer, letters which systems differ."""
     if format not in ("table", "markdown", "latex"):
         raise unknown_name("format", format, ("table", "markdown", "latex"), what="a format of the table of systems")
     points = findings.curves.get("systems")
     if not points:
         raise EvenhandError("The result holds no table of systems. Make one with eh.compare(result).")
-    head, rows = system_cells(points)
+    head, rows = system_cells(points, metric_title if format == "latex" else str)
+    labels = {"system", *(name for name in points if name not in SYSTEM_COLUMNS)}
     requests = plural(word(findings, "unit", "request"))
     read = (
         f"Systems that share a letter do not differ significantly on these {requests}. ↑ higher is fairer, ↓ lower, → closer to the "
         "ideal."
     )
     if format == "table":
-        cells = [[f"{value} {letters}".strip() for value, letters in row] for row in rows]
-        return "\n".join([*aligned(head, cells), "", read]) + "\n"
+        cells = [[f"{c.text} {c.letters}".strip() for c in row] for row in rows]
+        text = SystemsTable("\n".join([*aligned(head, cells), "", read]) + "\n")
+        text.html = f"{_html_rows(head, cells)}<p>{html.escape(read)}</p>"
+        return text
     if format == "markdown":
-        cells = [[escape_markdown(value) + (f" <sup>{x}</sup>" if x else "") for value, x in row] for row in rows]
-        return _markdown_table(head, ["---"] * len(head), cells) + f"\n{read}\n"
-    cells = [[escape_latex(value) + (f"$^{{\\mathrm{{{x}}}}}$" if x else "") for value, x in row] for row in rows]
-    return _latex_table(head, "l" * len(head), cells) + f"% {read}\n"
+        cells = [
+            [escape_markdown(c.text) + (f" <sup>{c.letters}</sup>" if c.letters else "") for c in row] for row in rows
+        ]
+        return _markdown_table(head, ["---" if name in labels else "---:" for name in head], cells) + f"\n{read}\n"
+    numeric = [name not in labels for name in head]
+    cells = [
+        [
+            _latex_number(c.text, rf"$^{{\mathrm{{{c.letters}}}}}$" if c.letters else "", bold=c.is_best) if n else escape_latex(c.text)
+            for c, n in zip(row, numeric, strict=True)
+        ]
+        for row in rows
+    ]  # fmt: skip
+    return latex_float(_latex_table(head, numeric, cells) + f"% {read}\n", caption, label)
 
 
-def system_cells(points: Mapping[str, Sequence[Any]]) -> tuple[list[str], list[list[tuple[str, str]]]]:
-    """Head, and (text, letters) of every cell; the first cells of a row are its labels."""
-    slices = [name for name in points if name not in ("metric", "group", "better", "system", "value", "letters")]
+@dataclass(frozen=True, slots=True)
+class SystemCell:
+    """A cell of the table of systems; the first cells of a row are its labels."""
+
+    text: str
+    letters: str = ""
+    is_best: bool = False
+
+
+BY_CHANCE = "by chance"
+"""The row of a table of systems with what is expected by chance; a range where systems differ in it."""
+
+
+def system_cells(
+    points: Mapping[str, Sequence[Any]], title: Callable[[str], str] = str
+) -> tuple[list[str], list[list[SystemCell]]]:
+    """Head and cells of the table of systems; metrics are called by their `title`."""
     rows = [dict(zip(points, row, strict=True)) for row in zip(*points.values(), strict=True)]
+    slices = [name for name in points if name not in SYSTEM_COLUMNS]
     several = {m for m in {r["metric"] for r in rows} if len({r["group"] for r in rows if r["metric"] == m}) > 1}
 
     def column(r: Mapping[str, Any]) -> str:
-        name = f"{r['metric']} {r['group']}" if r["metric"] in several else r["metric"]
+        name = f"{title(r['metric'])} {r['group']}" if r["metric"] in several else title(r["metric"])
         return f"{name} {ARROWS.get(r['better'], '')}".strip()
 
     columns = list(dict.fromkeys(map(column, rows)))
-    by_key: dict[tuple[Any, ...], dict[str, tuple[str, str]]] = {}
-    for r in rows:
-        value = read_number(r["value"])
-        cell = number(value), "" if math.isnan(value) else r["letters"]
-        by_key.setdefault((*(r[name] for name in slices), r["system"]), {})[column(r)] = cell
-    body = [
-        [*((str(part), "") for part in key), *(row.get(name, ("", "")) for name in columns)]
-        for key, row in by_key.items()
+    best = best_rows(rows, slices)
+    body: dict[tuple[Any, ...], dict[str, SystemCell]] = {}
+    chances: dict[tuple[Any, ...], dict[str, set[float]]] = {}
+    for i, r in enumerate(rows):
+        value, where = read_number(r["value"]), tuple(r[name] for name in slices)
+        cell = SystemCell(number(value), "" if math.isnan(value) else r["letters"], i in best)
+        body.setdefault((*where, r["system"]), {})[column(r)] = cell
+        if not math.isnan(chance := read_number(r.get("chance"))):
+            chances.setdefault((*where, BY_CHANCE), {}).setdefault(column(r), set()).add(chance)
+    for key, levels in chances.items():
+        texts = {name: dict.fromkeys((number(min(values)), number(max(values)))) for name, values in levels.items()}
+        body[key] = {name: SystemCell(" to ".join(ends)) for name, ends in texts.items()}
+    empty = SystemCell("")
+    cells = [
+        [*(SystemCell(str(part)) for part in key), *(row.get(c, empty) for c in columns)] for key, row in body.items()
     ]
-    return [*slices, "system", *columns], body
+    return [*slices, "system", *columns], cells

@@ -20,7 +20,7 @@ import polars as pl
 import evenhand as eh
 from evenhand.audits.parameters import Label
 from evenhand.errors import EvenhandError, listing
-from evenhand.report.table import system_cells
+from evenhand.report.table import BY_CHANCE, system_cells
 from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, FINDINGS, Measured, Tasks, claims
 from evenhand.studies.fair_ranking_ratings import from_ratings
 from evenhand.studies.fair_ranking_tasks import Task, from_data, generated
@@ -235,7 +235,9 @@ def _values(run: Run, compared: Sequence[eh.Result]) -> Table:
         names, cells = system_cells(result.findings.curves["systems"])
         head += names[1:] if head else names
         for row in cells:
-            texts = [f"{value} {letters}".strip() for value, letters in row]
+            if row[0].text == BY_CHANCE:
+                continue
+            texts = [f"{cell.text} {cell.letters}".strip() for cell in row]
             rows.setdefault(texts[0], [texts[0]]).extend(texts[1:])
     title = f"{run.task.name}: values, the fairer direction, and letters for systems that cannot be told apart"
     return Table(title, tuple(head), tuple(tuple(row) for row in rows.values()))

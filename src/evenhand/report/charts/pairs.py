@@ -13,7 +13,7 @@ from evenhand.metrics.agreement import fairness
 from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, distinct, drawable, split
 from evenhand.report.charts.shapes import squares
 from evenhand.report.charts.theme import SIZES
-from evenhand.report.table import ARROWS
+from evenhand.report.table import ARROWS, BY_CHANCE
 from evenhand.report.words.comparisons import agreement_count
 from evenhand.report.words.headlines import is_finite
 from evenhand.report.words.labels import Row, slice_labels
@@ -44,7 +44,17 @@ def systems(findings: Findings) -> Picture:
                     "series": metric_title(metric),
                 }
             )  # fmt: skip
-    names, headings = distinct(c["system"] for c in cells), distinct(c["heading"] for c in cells)
+        levels = [level for _, r in of_metric if not math.isnan(level := read_number(r["chance"]))]
+        if levels:
+            ends = dict.fromkeys(value_text(level, metric) for level in (min(levels), max(levels)))
+            cells.append(
+                {
+                    "system": BY_CHANCE, "heading": heading, "estimate": sum(levels) / len(levels), "text": " to ".join(ends),
+                    "strength": 0.0, "series": metric_title(metric),
+                }
+            )  # fmt: skip
+    names = sorted(distinct(c["system"] for c in cells), key=lambda name: name == BY_CHANCE)
+    headings = distinct(c["heading"] for c in cells)
     table: dict[str, list[Any]] = {"slice": list(names)}
     for heading, of_heading in split(cells, lambda c: c["heading"]).items():
         estimates = {c["system"]: c["estimate"] for c in of_heading}
