@@ -17,7 +17,7 @@ def test_a_cell_shows_the_sentence_the_picture_the_table_and_what_the_notes_mean
     assert "<svg" in shown
     assert "<table>" in shown
     assert "zero_total: nobody received anything." in shown
-    assert "The top 1% of authors (4 of 400)" in audited()._repr_html_()
+    assert "The top 1% of authors (5 of 500)" in audited(units=500)._repr_html_()
 
 
 @pytest.mark.parametrize("made", [lambda: audited(), lambda: Result(hostile())])
