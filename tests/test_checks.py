@@ -1,5 +1,6 @@
 """Rules against rows: what passes, what fails, what the data leave open, and how a build is told."""
 
+import dataclasses
 import math
 import xml.etree.ElementTree as ET
 
@@ -100,6 +101,20 @@ def test_failures_are_adjusted_over_all_checks_where_doubt_passes():
     assert not found(home(0.8, 0.79, 0.81), *slices).check("gini <= 0.5", inconclusive="pass")
     with pytest.raises(eh.EvenhandError, match="adjust='bonferoni'"):
         result.check("gini <= 0.5", adjust="bonferoni")
+
+
+@pytest.mark.parametrize(
+    ("level", "z", "errors", "passed"),
+    [(0.99, 2.5758, 2.65, True), (0.95, 1.96, 2.65, False), (0.8, 1.2816, 1.8, False)],
+)
+def test_the_level_of_a_result_is_that_of_its_checks(level, z, errors, passed):
+    middle, half = 0.5 + errors * 0.01, z * 0.01
+    result = found(*(home(middle, middle - half, middle + half, source=source) for source in "ab"))
+    findings = dataclasses.replace(result.findings, provenance={"level": level})
+    checks = Result(findings).check("gini <= 0.5", inconclusive="pass")
+    assert bool(checks) is passed
+    assert bool(Result(findings).check("gini <= 0.5", inconclusive="pass", adjust=None)) is False
+    assert ("not significant among so many checks" in str(checks)) is passed
 
 
 def test_more_units_alone_break_no_rule():

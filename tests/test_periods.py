@@ -73,3 +73,93 @@ def test_the_hash_of_a_plan_is_that_of_every_year(tmp_path):
     hashes = {plan(path, load(path), {"YEAR": str(year)}, None).steps[0].hash for year in range(1990, 1993)}
     hashes |= {plan(path, load(path), {}, dt.date(1994, 1, 1)).steps[0].hash}
     assert len(hashes) == 1
+
+
+RANKED = pl.DataFrame(
+    [(f"q{q}", f"i{r}", r, 10.0 - r, "fm"[(q + r) % 2], float((q + r) % 3 == 0), DAYS[q % 4], f"u{q}") for q in range(12) for r in range(1, 9)],
+    schema=["request", "item", "rank", "score", "side", "outcome", "day", "user"], orient="row",
+)  # fmt: skip
+AUDITS = {
+    "exposure": lambda table, by: eh.exposure(table, groups="side", protected="f", metrics="log_dp", by=by, interval=None),
+    "prefix": lambda table, by: eh.prefix(table, group="side", protected="f", metrics="ndd", chance=None, by=by),
+    "pairwise": lambda table, by: eh.pairwise(table, groups="side", protected="f", relevance="outcome", by=by, interval=None),
+    "outcome_test": lambda table, by: eh.outcome_test(table, score="score", outcome="outcome", group="side", by=by, bins=2),
+    "recommender": lambda table, by: eh.recommender(table, user_groups="side", top=3, metrics="item_gini", by=by, item="item", user="user"),
+    "sources": lambda table, by: eh.sources(table, unit="item", amount="score", source="side", population=None, by=by, interval=None),
+    "decompose": lambda table, by: eh.decompose(table, unit="user", amount="score", group="side", population=None, by=by, interval=None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AUDITS)
+def test_every_audit_takes_periods_as_slices(name):
+    table = RANKED if name != "decompose" else RANKED.with_columns(side=pl.col("user").str.slice(1).cast(int) % 2)
+    table = table if name != "recommender" else table.with_columns(side=pl.col("user").str.slice(1).cast(int) % 3)
+    months = AUDITS[name](table, "periods(day, every=month)").frame
+    by_hand = AUDITS[name](table.with_columns(pl.col("day").dt.truncate("1mo")), "day").frame
+    assert months.equals(by_hand)
+    assert set(map(str, months["day"].drop_nulls())) == {"2026-01-01", "2026-02-01", "2026-04-01"}
+
+
+def test_bins_of_units_are_refused_where_there_are_none():
+    for name in ("exposure", "prefix", "pairwise", "outcome_test", "recommender"):
+        with pytest.raises(eh.EvenhandError, match=r"makes bins of units, and this audit has none. Add a column"):
+            AUDITS[name](RANKED, eh.log_bins("score", 3))
+
+
+def test_parts_may_be_periods():
+    months = LOG.with_columns(pl.col("day").dt.truncate("1mo"))
+    call = {"unit": "author", "amount": "views", "population": None, "interval": None}
+    by_month = eh.sources(LOG, source=eh.periods("day"), **call)
+    assert by_month.frame.equals(eh.sources(months, source="day", **call).frame)
+    who = pl.DataFrame({"author": ["a", "b", "c"], "views": [1, 2, 3], "joined": DAYS[:3]})
+    groups = eh.decompose(who, group="periods(joined, every=month)", **call).frame
+    assert set(groups["group"].drop_nulls()) >= {"2026-01-01", "2026-02-01"}
+    with pytest.raises(eh.EvenhandError, match=r"source=periods.* holds numbers"):
+        eh.sources(LOG, source=eh.periods("views"), **call)
+
+
+def _run(folder, keys="", *options, by=""):
+    (folder / "plan.toml").write_text(PLAN + keys + by)
+    return main(["run", str(folder / "plan.toml"), "--history", str(folder / "h.parquet"), "--date", "day", *options])
+
+
+def test_checks_of_a_plan_are_of_the_last_period(tmp_path, capsys):
+    LOG.write_csv(tmp_path / "log.csv")
+    assert _run(tmp_path, 'check = ["gini <= 0.1"]\noutputs = ["day.html"]\n') == 0
+    said = capsys.readouterr().err
+    assert "pass: gini <= 0.1" in said
+    assert "outputs and plot of the plan are for one result and were not written" in said
+    assert not (tmp_path / "day.html").exists()
+    assert _run(tmp_path, "", "--check", "gini >= 0.3", "--junit", str(tmp_path / "checks.xml")) == 1
+    assert "2026-04-01" in (tmp_path / "checks.xml").read_text()
+    assert _run(tmp_path, "", "--html", str(tmp_path / "page.html")) == 2
+    assert "evenhand history FILE --html" in capsys.readouterr().err
+
+
+def test_a_fill_adds_every_period_or_none(tmp_path, capsys):
+    LOG.write_csv(tmp_path / "log.csv")
+    assert _run(tmp_path) == 0
+    before = (tmp_path / "h.parquet").read_bytes()
+    changed = LOG.with_columns(author=pl.Series(list("abababaa")))  # April, the last period, has another author
+    changed[3, "author"] = "c"
+    more = pl.DataFrame({"author": ["a", "b"], "views": [1, 2], "day": [dt.date(2026, 3, 3)] * 2})
+    pl.concat([changed, more], how="vertical_relaxed").write_csv(tmp_path / "log.csv")
+    assert _run(tmp_path) == 2
+    assert "Add --replace" in capsys.readouterr().err
+    assert (tmp_path / "h.parquet").read_bytes() == before
+    assert _run(tmp_path, "", "--replace") == 0
+    assert eh.history(tmp_path / "h.parquet").frame["at"].n_unique() == 4
+
+
+def test_a_table_without_dates_and_an_audit_without_slices_are_refused(tmp_path, capsys):
+    LOG.clear().write_csv(tmp_path / "log.csv")
+    LOG.with_columns(day=pl.lit(None, pl.Date)).write_parquet(tmp_path / "log.parquet")
+    (tmp_path / "plan.toml").write_text(PLAN.replace("csv", "parquet"))
+    words = ["run", str(tmp_path / "plan.toml"), "--history", str(tmp_path / "h.parquet"), "--date", "day"]
+    assert main(words) == 2
+    assert "holds no dates" in capsys.readouterr().err
+    (tmp_path / "plan.toml").write_text(
+        'audit = "impact"\ntable = "log.parquet"\ngroup = "author"\nselected = "views"\n'
+    )
+    assert main(words) == 2
+    assert "impact has no slices" in capsys.readouterr().err

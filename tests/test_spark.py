@@ -38,6 +38,7 @@ def events(rows=4000, seed=0):
             "via": rng.choice(["home", "search", "topics"], rows),
             "views": rng.poisson(2, rows).astype(np.int32),
             "watch": rng.lognormal(0, 1, rows),
+            "day": np.datetime64("2026-01-01") + rng.integers(0, 90, rows),
         }
     )
 
@@ -103,6 +104,11 @@ def test_floats_agree_to_nine_digits(tables):
 @pytest.mark.parametrize("spec", [eh.log_bins("followers", 5), eh.quantile_bins("followers", 5)], ids=str)
 def test_bins_give_the_same_bytes(tables, spec):
     same(lambda e, a: eh.inequality(e, **CALL, population=a, by=spec), tables)
+
+
+@pytest.mark.parametrize("every", ["week", "quarter"])
+def test_periods_give_the_same_bytes(tables, every):
+    same(lambda e, a: eh.inequality(e, **CALL, population=None, by=eh.periods("day", every=every)), tables)
 
 
 def log(rows=30_000):

@@ -1,5 +1,6 @@
 """Tables that stay in a warehouse: every audit gives the numbers of Polars there, and only the tally travels."""
 
+import datetime as dt
 import json
 import sqlite3
 import subprocess
@@ -36,6 +37,7 @@ def log(rows=400):
             "watch": RNG.lognormal(0, 1, rows).astype(np.float32),
             "paid": RNG.integers(0, 999, rows),
             "seen": RNG.random(rows) < 0.5,
+            "day": [dt.date(2026, 1, 1) + dt.timedelta(days=int(i)) for i in who * 9],
         }
     ).with_columns(
         pl.col("paid").cast(pl.Decimal(12, 2)) / 100,
@@ -52,6 +54,7 @@ def ranked():
         side=pl.when(number % 3 == 0).then(pl.lit("f")).otherwise(pl.lit("M")),
         good=number % 4 == 0,
         user=pl.col("request").replace_strict({f"q{i}": f"u{i // 2}" for i in range(9)}),
+        day=pl.col("request").replace_strict({f"q{i}": f"2026-0{1 + i // 3}-1{i} 10:00" for i in range(9)}),
     )
 
 
@@ -61,12 +64,12 @@ def people(rows=300):
     land = [["at", "Be", None][i % 3] for i in job]
     return pl.DataFrame(
         {"s": score, "y": RNG.random(rows) < score, "g": RNG.choice(["F", "m"], rows), "job": job, "land": land}
-    ).with_columns(w=1.0 + pl.col("job") % 3)
+    ).with_columns(w=1.0 + pl.col("job") % 3, at=pl.datetime(2026, 1 + pl.col("job") % 4, 3, 23))
 
 
 def rated():
     return pl.DataFrame(
-        [{"who": f"u{u}", "what": f"i{i}", "s": float(RNG.random()), "kind": "aB"[u % 2]} for u in range(8) for i in range(5)]
+        [{"who": f"u{u}", "what": f"i{i}", "s": float(RNG.random()), "kind": "aB"[u % 2], "day": dt.date(2026, 1 + u // 4, 5)} for u in range(8) for i in range(5)]
     )  # fmt: skip
 
 
@@ -87,6 +90,7 @@ CALLS = {
         lambda t: eh.inequality(t["log"], unit="who", amount=["views", "paid", "seen", "watch"], population=None, by="via", metrics=["gini", "top_share(p=0.1)"], rng=1),
         lambda t: eh.inequality(t["log"], **UNITS, population=t["authors"], by="half", metrics="gini"),
         lambda t: eh.inequality(t["log"], **UNITS, population=None, by=eh.log_bins("followers", 3), metrics="gini", weight="w"),
+        lambda t: eh.inequality(t["log"], **UNITS, population=None, by=eh.periods("day", every="week"), metrics="gini"),
         lambda t: eh.inequality(t["log"], **UNITS, population=None, within="viewer", metrics="gini", interval="percentile(29)"),
     ],
     "sources": [lambda t: eh.sources(t["log"], **UNITS, source="via", population=t["authors"], interval="percentile(29)")],
@@ -104,20 +108,24 @@ CALLS = {
     ],
     "prefix": [
         lambda t: eh.prefix(t["ranked"], group=t["sides"], protected="f", interval="percentile(29)", chance=None, rng=1),
+        lambda t: eh.prefix(t["ranked"], group="side", protected="f", by=eh.periods("day"), interval=None, chance=None, rng=1),
         lambda t: eh.prefix(t["ranked"], group="side", protected="f", cluster="user", interval="percentile(29)", chance="permutation(29)", rng=1),
     ],
     "exposure": [
         lambda t: eh.exposure(t["ranked"], groups="side", protected="f", request=None, rank=None, score="score", by="user", duplicates="first", interval=None, rng=1),
+        lambda t: eh.exposure(t["ranked"], groups="side", protected="f", by=eh.periods("day"), interval=None, rng=1),
         lambda t: eh.exposure(t["ranked"], groups="side", protected="f", cluster="user", interval="percentile(29)", rng=1),
         lambda t: eh.exposure(t["ranked"], groups=t["sides"], relevance=t["judged"], protected="f", interval="percentile(29)", rng=1),
         lambda t: eh.exposure(t["ranked"], groups="side", relevance="good", attention="cascade(stop=0.4)", metrics="eel", interval=None, rng=1),
     ],
     "pairwise": [lambda t: eh.pairwise(t["ranked"], groups="side", relevance="good", protected="f", cluster="user", interval="percentile(29)", rng=1)],
     "outcome_test": [
-        lambda t: eh.outcome_test(t["people"], score="s", outcome="y", group="g", bins=3, by="land", weight="w", cluster="job")
+        lambda t: eh.outcome_test(t["people"], score="s", outcome="y", group="g", bins=3, by="land", weight="w", cluster="job"),
+        lambda t: eh.outcome_test(t["people"], score="s", outcome="y", group="g", bins=2, by=eh.periods("at", every="quarter")),
     ],
     "recommender": [
-        lambda t: eh.recommender(t["rated"], user="who", item="what", score="s", user_groups="kind", top=2, interval="percentile(29)", rng=1)
+        lambda t: eh.recommender(t["rated"], user="who", item="what", score="s", user_groups="kind", top=2, interval="percentile(29)", rng=1),
+        lambda t: eh.recommender(t["rated"], user="who", item="what", score="s", user_groups="kind", top=2, by=eh.periods("day"), interval=None, rng=1),
     ],
     "rebalance": [lambda t: eh.rebalance(t["ranked"], top=3, providers=t["sides"], iterations=20, interval=None, rng=1)],
     "advise": [lambda t: eh.advise(t["ranked"], group="side", protected="f", rng=1)],

@@ -12,7 +12,7 @@ from evenhand.findings import Findings, key_columns, label
 from evenhand.findings import number as read_number
 from evenhand.intervals.difference import holm
 from evenhand.intervals.rules import t_quantile
-from evenhand.report.checks import ALPHA, INCONCLUSIVE, Check, Checks, Rule, Verdict, parse
+from evenhand.report.checks import INCONCLUSIVE, Check, Checks, Rule, Verdict, parse
 from evenhand.report.words.experiment import has_wrong_split
 
 
@@ -58,7 +58,7 @@ def check_all(subjects: Sequence[Subject], *, adjust: str | None = "holm") -> li
 def _adjusted(check: Check, p: float) -> Check:
     """A check whose failure is not significant among all checks of a run is inconclusive, and so passes."""
     check = replace(check, p_adjusted=p)
-    return replace(check, verdict="inconclusive", passed=True) if check.verdict == "fail" and p > ALPHA else check
+    return replace(check, verdict="inconclusive", passed=True) if check.verdict == "fail" and p > check.alpha else check
 
 
 def _checks_of(subject: Subject) -> list[Check]:
@@ -106,7 +106,19 @@ def _checks(findings: Findings, rule: Rule, baseline: Sequence[Findings], inconc
             (distance.value, distance.low, distance.high) if rule.relative and rule.step != "*" else (math.nan,) * 3
         )
         p = distance.p_of_failure(rule, level)
-        yield Check(rule.text, where, estimate, low, high, bound, verdict, passed, p, difference=difference)
+        yield Check(
+            rule.text,
+            where,
+            estimate,
+            low,
+            high,
+            bound,
+            verdict,
+            passed,
+            p,
+            alpha=(1 - level) / 2,
+            difference=difference,
+        )
 
 
 @dataclass(frozen=True, slots=True)

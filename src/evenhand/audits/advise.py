@@ -23,6 +23,7 @@ from evenhand.results import Result
 from evenhand.sources.judged_rankings import open_judged_rankings
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.rankings import Ties, open_rankings, ranking_table
+from evenhand.sources.slicing import row_slicing
 from evenhand.streams import stream
 from evenhand.synthetic.viewpoints import viewpoint_codes
 from evenhand.tallies.placement import LabelledRankings, Placement
@@ -281,7 +282,7 @@ def _advise_exposure(call: Call, roles: dict[str, Any]) -> Result:
     facts: dict[str, Any] = {}
     if table is not None and groups is not None:
         tables = open_judged_rankings(
-            table, groups=groups, relevance=relevance, missing="zero", by=(), unranked=False, nan_policy="raise",
+            table, groups=groups, relevance=relevance, missing="zero", by=row_slicing(None), unranked=False, nan_policy="raise",
             sample=None, probability=None, weight=None, system=None, **roles,
         )  # fmt: skip
         labels, rows = tables.count_labels(), tables.view.rows

@@ -109,9 +109,9 @@ def network(
     ('observed', 0.5)
     """
     specs = [a.coarse(call.min_units) for a in parse_metrics(metrics, needing(Spectrum))]
-    columns, bins = _slices(by)
+    slices, bins = _slices(by)
     read = units_of(
-        table, unit=unit, amount=amount, population=None, by=columns, nan_policy=nan_policy, marks={"viewer": viewer}
+        table, unit=unit, amount=amount, population=None, by=slices, nan_policy=nan_policy, marks={"viewer": viewer}
     )
     whole = read.log.amounts[0]
     if not whole.integer:
@@ -127,7 +127,7 @@ def network(
     measure = Measure(specs, list(authors.values()), seen.buckets)
     worlds, swapped = _worlds(graph, seen, reach, draws, measure, call.seed)
     observed = seen.observed.reshape(len(seen.labels), seen.buckets, -1).sum(1)
-    names = (*columns, *([FOLLOWERS] if bins else []))
+    names = (*read.by, *([FOLLOWERS] if bins else []))
     rows: list[Row] = []
     for i, where in enumerate(seen.labels):
         for k, (name, members) in enumerate(authors.items()):
@@ -149,14 +149,14 @@ def network(
 
 
 def _slices(by: Any) -> tuple[list[str], Bins | None]:
-    """Slice columns of the log, and bins of authors by their followers."""
+    """Slices of the log, and bins of authors by their followers."""
     sliced = slicing(by)
     if any(b.column != FOLLOWERS for b in sliced.bins) or len(sliced.bins) > 1:
         raise EvenhandError(
             f"by={by!r} bins another number than {FOLLOWERS!r}. Bin authors by their followers: eh.log_bins('{FOLLOWERS}', 5)."
         )
-    binned = [b.column for b in sliced.bins]
-    return [c for c in sliced.columns if c not in binned], next(iter(sliced.bins), None)
+    bins = next(iter(sliced.bins), None)
+    return [text for text in sliced.words if text != str(bins)], bins
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import names_of
 from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log
 from evenhand.audits.parameters import (
-    Columns,
     Count,
     Labels,
     Level,
@@ -23,6 +21,7 @@ from evenhand.audits.parameters import (
 )
 from evenhand.audits.requests import RankingResult, interval_facts, per_request, refuse_one_sided, request_sums, rows_of
 from evenhand.audits.small_groups import SmallGroups, merge_small_groups
+from evenhand.audits.units import By
 from evenhand.cards import Between, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.claims import Candidate, direction_of
 from evenhand.errors import EvenhandError
@@ -36,6 +35,7 @@ from evenhand.sources.labels import Labels as OpenedLabels
 from evenhand.sources.rankings import Duplicates, as_table, open_scores, ranking_table, system_of
 from evenhand.sources.rankings import Rankings as ScoredRankings
 from evenhand.sources.roles import with_request
+from evenhand.sources.slicing import in_periods, row_slicing
 from evenhand.streams import stream
 from evenhand.tallies.pairs import ComparedGroups, PairCounts, Pairs
 from evenhand.tallies.requests import Measured, measure_sums
@@ -69,7 +69,7 @@ def pairwise(
     rank: str | None = None,
     cluster: str | None = None,
     system: str | None = None,
-    by: Columns = None,
+    by: By = None,
     average: Average = "pooled",
     metrics: Metrics = METRICS,
     unknown: Unknown = "drop",
@@ -122,6 +122,7 @@ def pairwise(
     refuse_lacking(specs, has if protected is None else has | {"sides"})
     refuse_one_sided(unknown, protected)
     log.info("checking the scores")
+    slices = row_slicing(by)
     columns = [
         request,
         item,
@@ -130,16 +131,17 @@ def pairwise(
         RANK,
         cluster,
         system,
-        *names_of(by),
+        *slices.columns,
         *columns_in(groups),
         *columns_in(relevance),
     ]
     table = ranking_table(as_table(scores, request=request, item=item), columns=columns, duplicates=duplicates)
+    table = in_periods(table, slices.periods)
     opened, request = with_request(table.with_numbers(relevance), request)
     labels = open_labels(groups, opened, item=item, request=request)
     ranked, column = _order(rank, score, opened.names)
     view = open_scores(
-        opened, request=request, item=item, score=column, by=names_of(by), cluster=cluster, nan_policy=nan_policy, ranked=ranked,
+        opened, request=request, item=item, score=column, by=slices.columns, cluster=cluster, nan_policy=nan_policy, ranked=ranked,
         duplicates=duplicates,
         carry=labels.carry(opened) | carried(relevance, opened), system=system or system_of(scores, opened),
     )  # fmt: skip

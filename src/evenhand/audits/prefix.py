@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import Points, join_points, names_of
+from evenhand.audits.assemble import Points, join_points
 from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log
-from evenhand.audits.parameters import Columns, Count, Labels, Level, Metrics, Rankings, Seed, TableOrColumns
+from evenhand.audits.parameters import Count, Labels, Level, Metrics, Rankings, Seed, TableOrColumns
 from evenhand.audits.requests import (
     IN_RANDOM_ORDER,
     RankingResult,
@@ -25,6 +25,7 @@ from evenhand.audits.requests import (
     rows_of,
 )
 from evenhand.audits.small_groups import merge_small_groups
+from evenhand.audits.units import By
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.claims import Candidate, direction_of
 from evenhand.errors import DataWarning, EvenhandError
@@ -43,6 +44,7 @@ from evenhand.sources.labels import Labels as OpenedLabels
 from evenhand.sources.rankings import Duplicates, Ties, open_rankings, ranking_table, system_of
 from evenhand.sources.rankings import Rankings as RankingsView
 from evenhand.sources.roles import with_request
+from evenhand.sources.slicing import in_periods, row_slicing
 from evenhand.streams import stream
 from evenhand.tallies.placement import Batch, LabelledRankings, Placement
 from evenhand.tallies.ragged import Ints
@@ -74,7 +76,7 @@ def prefix(
     score: str | None = None,
     cluster: str | None = None,
     system: str | None = None,
-    by: Columns = None,
+    by: By = None,
     ties: Ties = "raise",
     duplicates: Duplicates = "raise",
     unknown: Unknown = "drop",
@@ -142,14 +144,16 @@ def prefix(
     refuse_lacking(specs, has)
     refuse_one_sided(unknown, protected)
     log.info("checking the rankings")
-    columns = [request, item, rank, score, cluster, system, *names_of(by), *columns_in(group)]
-    opened, request = with_request(ranking_table(table, columns=columns, duplicates=duplicates), request)
+    slices = row_slicing(by)
+    columns = [request, item, rank, score, cluster, system, *slices.columns, *columns_in(group)]
+    opened = in_periods(ranking_table(table, columns=columns, duplicates=duplicates), slices.periods)
+    opened, request = with_request(opened, request)
     labels = open_labels(group, opened, request=request, item=item, role="group")
     if labels.soft:
         refuse_lacking(specs, has - {"labels"})
     view = open_rankings(
         opened, request=request, item=item if item in opened.schema else None, rank=None if score is not None else rank,
-        score=score, by=names_of(by), cluster=cluster, system=system or system_of(table, opened), ties=ties,
+        score=score, by=slices.columns, cluster=cluster, system=system or system_of(table, opened), ties=ties,
         duplicates=duplicates, nan_policy=nan_policy, carry=labels.carry(opened),
     )  # fmt: skip
     group_name = group if isinstance(group, str) and group in opened.schema else "group"

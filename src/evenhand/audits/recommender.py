@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import Points, join_points, names_of, notes, suppressed
+from evenhand.audits.assemble import Points, join_points, notes, suppressed
 from evenhand.audits.declare import Call, audit, hidden_sizes, log
-from evenhand.audits.parameters import Columns, Count, Labels, Level, Metrics, Seed, TableOrColumn, Takes
+from evenhand.audits.parameters import Count, Labels, Level, Metrics, Seed, TableOrColumn, Takes
+from evenhand.audits.units import By
 from evenhand.cards import Floats, MetricSpec, lacks, needing, parse_call, parse_metrics, refuse_lacking
 from evenhand.claims import Candidate, Direction, direction_of
 from evenhand.errors import EvenhandError, listing
@@ -25,6 +26,7 @@ from evenhand.labels import all_but, matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result
 from evenhand.sources.scores import Scores, Slice, SliceColumns, open_scores
+from evenhand.sources.slicing import row_slicing
 from evenhand.tallies.crosstab import Crosstab, ResampledLists, UserGroups, Weights
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.user_lists import AT, Cut, Reading, UserLists
@@ -108,7 +110,7 @@ def recommender(
     group: str = "group",
     relevance: str | None = None,
     system: str | None = None,
-    by: Columns = None,
+    by: By = None,
     metrics: Metrics | None = None,
     chance: str | None = "permutation(199)",
     interval: str | None = "bootstrap(999)",
@@ -167,7 +169,8 @@ def recommender(
         raise EvenhandError(EVERY_ROW_SHOWN)
     log.info("checking the scores")
     columns = {"user": user, "item": item, "score": score, "group": group, "relevance": relevance}
-    sliced_by = SliceColumns(names_of(by), system)
+    slices = row_slicing(by)
+    sliced_by = SliceColumns(slices.columns, system, slices.periods)
     sliced_by.check((*call.audit.extra, user, item, "shown"))
     opened = open_scores(scores, relevant, names=columns, items=items, user_groups=user_groups, sliced_by=sliced_by)
     return _result(call, opened, Reading(shown, true, normalize, listed=score is None), deals)

@@ -43,7 +43,7 @@ from evenhand.metrics.decomposition import (
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.results import Result
 from evenhand.sources.logs import NanPolicy
-from evenhand.sources.slicing import Bins
+from evenhand.sources.slicing import Bins, Periods
 from evenhand.streams import stream
 from evenhand.tallies.slices import Label
 from evenhand.tallies.sources import Sources, SourceSlices
@@ -83,7 +83,7 @@ def sources(
     *,
     unit: str,
     amount: str | None = None,
-    source: str | Bins,
+    source: str | Bins | Periods,
     population: Population,
     by: By = None,
     metrics: Metrics = METRICS,
@@ -103,7 +103,8 @@ def sources(
     Parameters
     ----------
     table, unit, amount, population, by, interval, level, rng, nan_policy : as in `eh.inequality`.
-    source : column with the source of each amount, or bins of a number, `eh.log_bins("followers", 5)`.
+    source : column with the source of each amount, or bins of a number, `eh.log_bins("followers", 5)`,
+        or periods of a date, `eh.periods("day")`.
     min_units : suppress slices with fewer units that received anything, and merge sources with fewer.
     metrics : any of `gini`, `share`, `own_gini`, `correlation`, `contribution`, `contribution_share`, `marginal`.
 

@@ -109,7 +109,7 @@ def units_of(
     by: By = None,
     weight: str | None = None,
     nan_policy: NanPolicy = "raise",
-    part: tuple[str, str | Bins] | None = None,
+    part: tuple[str, str | Bins | Periods] | None = None,
     marks: Mapping[str, str] | None = None,
     joined_with: Log | None = None,
 ) -> Units:
@@ -128,10 +128,10 @@ def units_of(
     amounts = [amount] if amount is None or isinstance(amount, str) else list(amount)
     needed = [unit, *amounts, *by_columns, weight, *(marks or {}).values()]
     opened = open_table(table, columns=needed, same_engine_as=joined_with).with_numbers(*numbers)
-    opened = in_periods(opened, slices.periods)
+    opened = in_periods(in_periods(opened, slices.periods), split.periods, part[0] if part else "")
     everyone = open_population(population, unit, columns=by_columns, numbers=numbers, same_engine_as=opened)
     if isinstance(everyone, Relation):
-        everyone = in_periods(everyone, slices.periods)
+        everyone = in_periods(in_periods(everyone, slices.periods), split.periods, part[0] if part else "")
     only_in_population: list[str] = []
     if isinstance(everyone, Relation):
         only_in_population = [b for b in by_columns if b not in opened.schema and b in everyone.schema]

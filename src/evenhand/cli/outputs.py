@@ -44,12 +44,7 @@ class Outputs:
     def append_history(self) -> None:
         if self.args.history is None:
             return
-        for delivery in self.deliveries:
-            options = {"replace": self.args.replace, "window": self.args.window}
-            try:
-                history(self.args.history).append(delivery.result, at=self.at or "", **options)
-            except EvenhandError as error:
-                raise EvenhandError(str(error).replace("Pass replace=True", "Add --replace")) from error
+        add_to_history([(delivery.result, self.at or "") for delivery in self.deliveries], self.args)
 
     def writers(self) -> list[Callable[[], Any]]:
         """One function per file; errors in a result are raised here, before any of them writes."""
@@ -117,6 +112,14 @@ class Outputs:
                 text = doubt.replace("inconclusive='pass' or 'fail'", "--inconclusive pass or fail")
                 print(f"evenhand: {text}", file=sys.stderr)
         return 0 if all(checks.passed for checks in self.checks) else 1
+
+
+def add_to_history(results: Sequence[tuple[Any, Any]], args: argparse.Namespace) -> None:
+    """Add results with their days to the history of a command, all of them or none."""
+    try:
+        history(args.history).append_all(results, replace=args.replace, window=args.window)
+    except EvenhandError as error:
+        raise EvenhandError(str(error).replace("Pass replace=True", "Add --replace")) from error
 
 
 def write_build_files(gates: Sequence[Gate], args: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ from evenhand.cli.options import Delivery, add_output, deliver, output_files, pr
 from evenhand.errors import EvenhandError
 
 if TYPE_CHECKING:
-    from evenhand.cli.plans import Plan
+    from evenhand.cli.plans import Plan, Step
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,8 +61,8 @@ def _complete(args: argparse.Namespace, plan: Plan) -> None:
         setattr(args, key, getattr(args, key) or plan.whole.get(key))
 
 
-def _results(plan: Plan, args: argparse.Namespace) -> list[Delivery]:
-    """Run the audits of a plan, after checking that all their files can be written."""
+def _deliveries(plan: Plan, args: argparse.Namespace) -> list[Delivery]:
+    """What becomes of the result of each step."""
     deliveries = []
     for step in plan.steps:
         keys, values = step.answer, step.arguments.values()
@@ -79,6 +79,12 @@ def _results(plan: Plan, args: argparse.Namespace) -> list[Delivery]:
                 reads=[w for v in values for w in (v if isinstance(v, list) else [v]) if isinstance(w, str)],
             )
         )
+    return deliveries
+
+
+def _results(plan: Plan, args: argparse.Namespace) -> list[Delivery]:
+    """Run the audits of a plan, after checking that all their files can be written."""
+    deliveries = _deliveries(plan, args)
     output_files(args, deliveries)
     results = []
     for step, delivery in zip(plan.steps, deliveries, strict=True):
@@ -129,27 +135,53 @@ def _run_each_day(path: Path, raw: dict[str, Any], values: dict[str, str], args:
 
 
 def _run_periods(plan: Plan, args: argparse.Namespace) -> int:
-    """Fill a history from one dated table: the audits run once, sliced by period, and every period becomes a day."""
-    from evenhand.history.histories import history
-    from evenhand.sources.slicing import periods
+    """Fill a history from one dated table: the audits run once, sliced by period; checks are of the last period."""
+    from evenhand.cli.outputs import Outputs, add_to_history, write_build_files
 
     _complete(args, plan)
-    if not args.date or not args.history or args.at is not None or args.check:
+    if not args.date or not args.history:
         raise EvenhandError(
-            "--every needs --date COLUMN and --history FILE.parquet, and takes neither --at nor --check."
+            "--every needs a column of dates and a file for the numbers. Add --date COLUMN and --history FILE.parquet."
         )
-    spec = periods(args.date, args.every or "month")
-    stored, days = history(args.history), set()
-    for step in plan.steps:
-        slices = step.written.get("by") or []
-        by = [str(spec), *([slices] if isinstance(slices, str) else slices)]
+    if args.at is not None or args.output or args.html or args.plot:
+        raise EvenhandError(
+            "--date runs every period, and --at, --output, --html and --plot are for one result. Leave them out; "
+            "evenhand history FILE --html makes a page of the history."
+        )
+    deliveries = _deliveries(plan, args)
+    parts: list[tuple[Any, Any]] = []
+    last = []
+    for step, delivery in zip(plan.steps, deliveries, strict=True):
         with progress("reading", quiet=args.no_progress):
-            result: Any = step.audit(**replace(step, written={**step.written, "by": by}).arguments)
-        for day, rows in by_period(result, args.date, step.hash):
-            stored.append(rows, at=day, replace=args.replace)
-            days.add(day)
-    print(f"{len(days):,} periods are in {args.history}", file=sys.stderr)
-    return 0
+            of_step = _by_period(step, args)
+        parts += of_step
+        last.append(replace(delivery, result=of_step[-1][0], outputs=[], plots=[]))
+    args.at = max(day for _, day in parts).isoformat()
+    outputs = Outputs(last, args)
+    add_to_history(parts, args)
+    write_build_files(outputs.gates, args)
+    if any(delivery.outputs or delivery.plots for delivery in deliveries):
+        print("evenhand: outputs and plot of the plan are for one result and were not written.", file=sys.stderr)
+    periods = len({day for _, day in parts})
+    print(f"{periods:,} {'period is' if periods == 1 else 'periods are'} in {args.history}", file=sys.stderr)
+    return outputs.print_checks()
+
+
+def _by_period(step: Step, args: argparse.Namespace) -> list[tuple[Any, Any]]:
+    """Results of a step, each with the first day of its period."""
+    from evenhand.sources.slicing import periods
+
+    if "by" not in step.audit.parameters:
+        raise EvenhandError(
+            f"{step.audit.name} has no slices, and --date makes one of every period. Run the plan once per period."
+        )
+    slices = step.written.get("by") or []
+    by = [str(periods(args.date, args.every or "month")), *([slices] if isinstance(slices, str) else slices)]
+    result: Any = step.audit(**replace(step, written={**step.written, "by": by}).arguments)
+    parts = by_period(result, args.date, step.hash)
+    if not parts:
+        raise EvenhandError(f"--date {args.date} holds no dates: the table has no row with one. Name another column.")
+    return parts
 
 
 def by_period(result: Any, column: str, plan_hash: str) -> list[tuple[Any, Any]]:
@@ -168,5 +200,5 @@ def by_period(result: Any, column: str, plan_hash: str) -> list[tuple[Any, Any]]
             if name != column
         }
         part = replace(findings, slices=slices, columns=columns, provenance=facts, claims=(), curves={})
-        parts.append((day, Result(part)))
+        parts.append((Result(part), day))
     return parts

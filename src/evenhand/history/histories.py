@@ -63,15 +63,16 @@ class History:
         The same numbers again change nothing. Other numbers for the same plan and day are an error, unless `replace`.
         Results of a changed plan stand beside the old ones: the column `plan` tells them apart.
         """
-        if not isinstance(result, Result):
-            raise EvenhandError(f"{type(result).__name__} is no result. Pass what an audit or eh.read.result gave.")
-        if "estimate" not in result.findings.columns:
-            raise EvenhandError(
-                f"A {result.findings.audit} result holds no estimates. Keep the result of an audit with metrics."
-            )
+        return self.append_all([(result, at)], replace=replace, window=window)
+
+    def append_all(
+        self, results: Sequence[tuple[Result, str | date]], *, replace: bool = False, window: int = 1
+    ) -> History:
+        """Add results, each with its day: all of them, or none where one is refused."""
         if not is_whole(window, 1):
             raise EvenhandError(f"window={window!r} is no number of days. Pass a whole number such as 7.")
-        store.add(self.path, result.findings, hash_of(result.findings), day(at), replace=replace, window=int(window))
+        entries = [store.Entry(_kept(result), hash_of(result.findings), day(at), int(window)) for result, at in results]
+        store.add(self.path, entries, replace=replace)
         return self
 
     def plans_and_days(self) -> set[tuple[str, date]]:
@@ -183,6 +184,17 @@ EACH_DAY = (
 
 ALARM = ("metric", "group", "at", "since", "before", "after", "deviations", "plan", "until", "line", "label")
 """Columns of an alarm beside those of its slice."""
+
+
+def _kept(result: Any) -> Findings:
+    """What a history holds of a result; what is no result, or holds no estimates, is refused."""
+    if not isinstance(result, Result):
+        raise EvenhandError(f"{type(result).__name__} is no result. Pass what an audit or eh.read.result gave.")
+    if "estimate" not in result.findings.columns:
+        raise EvenhandError(
+            f"A {result.findings.audit} result holds no estimates. Keep the result of an audit with metrics."
+        )
+    return result.findings
 
 
 def day(at: Any) -> date:

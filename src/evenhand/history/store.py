@@ -100,29 +100,44 @@ def _bytes(rows: pl.DataFrame, plans: Mapping[str, Any]) -> bytes:
     return MARK.sub(lambda mark: mark[0][:-64] + digest, content, count=1)
 
 
-def add(path: Path, findings: Findings, plan: str, at: date, *, replace: bool, window: int = 1) -> bool:
-    """Add the rows of one result for one day; whether the file changed.
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The rows of one result for one day; `window` is how many days its table covers."""
+
+    findings: Findings
+    plan: str
+    at: date
+    window: int = 1
+
+
+def add(path: Path, entries: Sequence[Entry], *, replace: bool) -> bool:
+    """Add results for their days, all of them or none; whether the file changed.
 
     The same numbers again change nothing; others for the same plan and day are refused, unless they replace the old.
     """
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise EvenhandError(f"{str(path)!r} is in a folder that does not exist. Make the folder first.")
-    rows = _rows(findings, plan, at)
     with only_writer(target):
         stored = read(target)
-        plans = {**(stored.plans if stored else {}), plan: {**about(findings), "window": window}}
-        if stored is not None:
-            earlier = stored.rows.filter(is_of_day(plan, at))
-            if earlier.height and _same(earlier, rows):
-                return False
-            if earlier.height and not replace:
-                raise EvenhandError(
-                    f"{str(path)!r} holds other numbers for {at} and this plan. Pass replace=True to put these in their place."
-                )
-            rows = _appended(stored.rows.filter(~is_of_day(plan, at)), rows, path)
-        write_whole(target, _bytes(rows, plans))
-    return True
+        rows, plans = (None, {}) if stored is None else (stored.rows, dict(stored.plans))
+        has_changed = False
+        for entry in entries:
+            new = _rows(entry.findings, entry.plan, entry.at)
+            plans[entry.plan] = {**about(entry.findings), "window": entry.window}
+            if rows is not None:
+                earlier = rows.filter(is_of_day(entry.plan, entry.at))
+                if earlier.height and _same(earlier, new):
+                    continue
+                if earlier.height and not replace:
+                    raise EvenhandError(
+                        f"{str(path)!r} holds other numbers for {entry.at} and this plan. Pass replace=True to put these in their place."
+                    )
+                new = _appended(rows.filter(~is_of_day(entry.plan, entry.at)), new, path)
+            rows, has_changed = new, True
+        if rows is not None and has_changed:
+            write_whole(target, _bytes(rows, plans))
+    return has_changed
 
 
 def about(findings: Findings) -> dict[str, Any]:

@@ -19,8 +19,6 @@ from evenhand.report.words.text import number
 Inconclusive = Literal["estimate", "pass", "fail"]
 INCONCLUSIVE = ("estimate", "pass", "fail")
 """How a check counts whose interval includes the bound: by its estimate, or always as one of the two."""
-ALPHA = 0.025
-"""One-sided level at which a rule is broken: the whole 95% interval is on the wrong side."""
 
 
 Adjust = Literal["holm"]
@@ -39,6 +37,7 @@ class Check:
     passed : what counts for a build; of an inconclusive check, what was decided.
     p : one-sided, of such an estimate or a worse one where the rule just holds; NaN without an interval.
     p_adjusted : over all checks of the run, where `inconclusive` is "pass".
+    alpha : one-sided p at which a rule is broken: the whole interval of the result's level is then on the wrong side.
     difference : of the estimate from the baseline, with its interval; NaN where the rule names none.
     """
 
@@ -52,6 +51,7 @@ class Check:
     passed: bool
     p: float = math.nan
     p_adjusted: float = math.nan
+    alpha: float = 0.025
     difference: tuple[float, float, float] = (math.nan, math.nan, math.nan)
 
     @property
@@ -75,7 +75,7 @@ class Check:
         if not math.isnan(lower + upper):
             bound += f", difference {number(difference)} ({interval_text(lower, upper)})"
         what = "the interval includes the bound"
-        if self.p < ALPHA < self.p_adjusted:
+        if self.p < self.alpha < self.p_adjusted:
             what = "not significant among so many checks"
         return f"{value}{bound}{'' if self.certain else f' (inconclusive: {what})'}"
 

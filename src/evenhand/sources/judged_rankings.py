@@ -27,6 +27,7 @@ from evenhand.sources.rankings import (
 )
 from evenhand.sources.relation import Relation, Type, comparable
 from evenhand.sources.roles import with_request
+from evenhand.sources.slicing import Slicing, in_periods
 from evenhand.sources.sql import columns, count_where, double, quoted, select
 from evenhand.sources.trec_fair import fair_roles
 
@@ -202,16 +203,17 @@ class JudgedRankings:
 
 
 def open_judged_rankings(
-    rankings: Any, *, groups: Any, relevance: Any, missing: MissingRelevance, by: Sequence[str], ties: Any, unranked: bool,
+    rankings: Any, *, groups: Any, relevance: Any, missing: MissingRelevance, by: Slicing, ties: Any, unranked: bool,
     nan_policy: Any, duplicates: Any, **roles: Any,
 ) -> JudgedRankings:  # fmt: skip
     """Open and check the three tables; with `unranked`, rows that have a score but no rank are kept for what they predict."""
     roles |= {role: column for role, column in fair_roles(rankings).items() if roles[role] is None}
     words = [relevance] if isinstance(relevance, str) else []
-    named = [*by, *roles.values(), *words, *columns_in(groups)]
+    named = [*by.columns, *roles.values(), *words, *columns_in(groups)]
     table = ranking_table(
         as_table(rankings, request=roles["request"], item=roles["item"]), columns=named, duplicates=duplicates
     )
+    table = in_periods(table, by.periods)
     table, roles["request"] = with_request(table, roles["request"])
     ids = {key: roles[key] for key in KEYS}
     table = table.with_numbers(*words, *(roles.get(role) for role in NUMBERS))
@@ -226,7 +228,7 @@ def open_judged_rankings(
         absent = has_no_rank if int(table.facts({"n": count_where(has_no_rank)})["n"]) else ""
     where = f"NOT ({absent})" if absent else ""
     view = open_rankings(
-        table, by=by, ties=ties, duplicates=duplicates, nan_policy=nan_policy, carry=carry, where=where, **roles
+        table, by=by.columns, ties=ties, duplicates=duplicates, nan_policy=nan_policy, carry=carry, where=where, **roles
     )
     judgments = open_judgments(relevance, table, single=view.single and not absent and not view.dropped, **ids)
     if unranked:

@@ -21,6 +21,7 @@ from evenhand.sources.engine import Cells, Engine
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, is_number
 from evenhand.sources.roles import role_problems, slice_problems
+from evenhand.sources.slicing import Periods, in_periods
 from evenhand.sources.sql import INFINITY, columns, count_where, double, quoted, select, text
 
 Ints = np.typing.NDArray[np.int64]
@@ -57,6 +58,9 @@ class Roles:
 
     weight: str | None = None
     by: tuple[str, ...] = ()
+    periods: tuple[Periods, ...] = ()
+    """Which columns of `by` are dates, and how long their periods are."""
+
     unknown: Unlabelled = "drop"
     """What becomes of rows without a group label."""
 
@@ -385,6 +389,7 @@ def open_outcomes(
 ) -> Outcomes:
     """A table with its roles checked and everything that is wrong with its values counted by one query."""
     opened = open_table(table, columns=[column for _, column in roles.named()])
+    opened = in_periods(opened, roles.periods)
     opened = _with_success(opened, roles) if roles.positive is not None else opened
     opened = opened.with_numbers(roles.score, roles.outcome, roles.treated, roles.weight)
     problems = role_problems(opened, roles.named(), ("score", "outcome", "treated", "weight"))

@@ -20,6 +20,7 @@ from evenhand.sources.matrices import Matrix, is_matrix
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, Type
 from evenhand.sources.roles import missing_columns, role_problems, slice_problems
+from evenhand.sources.slicing import Periods, in_periods
 from evenhand.sources.sql import columns, count_where, double, quoted, same
 from evenhand.sources.user_groups import (
     group_column,
@@ -55,6 +56,7 @@ class SliceColumns:
 
     by: tuple[str, ...] = ()
     system: str | None = None
+    periods: tuple[Periods, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.by or self.system)
@@ -268,11 +270,13 @@ class LongTable:
 
 
 def open_long_table(
-    table: Any, role: str, user: str, item: str, value: str | None, slices: Mapping[str, tuple[str, str]], more: Sequence[str] = ()
+    table: Any, role: str, user: str, item: str, value: str | None, slices: Mapping[str, tuple[str, str]], more: Sequence[str] = (),
+    periods: Sequence[Periods] = (),
 ) -> LongTable:  # fmt: skip
     """A long table with its roles checked; without a column of values every row is worth 1."""
     needed = [user, item, value, *(column for _, column in slices.values()), *more]
-    opened = open_table(table, role=role, columns=needed).with_numbers(value).with_whole_ids(user, item)
+    opened = in_periods(open_table(table, role=role, columns=needed), periods)
+    opened = opened.with_numbers(value).with_whole_ids(user, item)
     roles = [("user", user), ("item", item), *slices.values()]
     roles += [("score" if role == "scores" else "relevance", value)] if value else []
     problems = role_problems(opened, roles, ("score", "relevance"), of=role)
@@ -314,14 +318,16 @@ def _from_tables(
 ) -> Scores:
     user, item = str(names["user"]), str(names["item"])
     in_scores = [user_groups] if isinstance(user_groups, str) and "." not in user_groups else []
-    table = open_long_table(scores, "scores", user, item, names["score"], sliced_by.roles, more=in_scores)
+    table = open_long_table(
+        scores, "scores", user, item, names["score"], sliced_by.roles, more=in_scores, periods=sliced_by.periods
+    )
     truth = None
     if relevant is not None:
         opened = open_table(relevant, role="relevant", same_engine_as=table.relation)
         by = {name: role for name, role in sliced_by.roles.items() if role[0] == "by"}
         by = by if all(column in opened.schema for _, column in by.values()) else {}
         column = _relevance_column(opened, names, {*sliced_by.by} if by else set())
-        truth = open_long_table(opened, "relevant", user, item, column, by)
+        truth = open_long_table(opened, "relevant", user, item, column, by, periods=sliced_by.periods)
     labelled, group = None, group_column(user_groups, table.relation.names)
     if group is not None:
         labelled = labels_in_columns(table.relation, user, group)

@@ -143,7 +143,18 @@ def _parse(text: str, role: str) -> str | Bins | Periods:
     return log_bins(**arguments) if name == "log_bins" else quantile_bins(**arguments)
 
 
-def in_periods(table: Relation, specs: Iterable[Periods]) -> Relation:
+def row_slicing(by: str | Bins | Periods | Iterable[str | Bins | Periods] | None) -> Slicing:
+    """Read `by` of an audit of rows: columns and periods; bins are of a unit's number, and rows have no units."""
+    slices = slicing(by)
+    if slices.bins:
+        name = slices.bins[0].column
+        raise EvenhandError(
+            f"by={slices.bins[0]} makes bins of units, and this audit has none. Add a column with the bin of {name!r}."
+        )
+    return slices
+
+
+def in_periods(table: Relation, specs: Iterable[Periods], role: str = "by") -> Relation:
     """The table with the first day of its period in place of each date."""
     for spec in specs:
         if spec.column not in table.schema:
@@ -151,7 +162,7 @@ def in_periods(table: Relation, specs: Iterable[Periods]) -> Relation:
         kind = table.schema[spec.column]
         if is_number(kind):
             raise EvenhandError(
-                f"by={spec} needs dates, and {spec.column!r} holds numbers. Convert the column to dates first."
+                f"{role}={spec} needs dates, and {spec.column!r} holds numbers. Convert the column to dates first."
             )
         column = table.expressions[spec.column]
         if kind == nw.String:  # 2026-11-16, and what may follow it
@@ -159,7 +170,7 @@ def in_periods(table: Relation, specs: Iterable[Periods]) -> Relation:
             count = table.facts({"odd": f"SUM(CASE WHEN {odd} THEN 1 ELSE 0 END)"})["odd"]
             if count:
                 raise EvenhandError(
-                    f"by={spec} needs dates, and {spec.column!r} holds {int(count):,} texts that are none. Write dates as 2026-11-16."
+                    f"{role}={spec} needs dates, and {spec.column!r} holds {int(count):,} texts that are none. Write dates as 2026-11-16."
                 )
             column = f"SUBSTR({column}, 1, 10)"
         table = table.with_column(spec.column, spec.expression(column), nw.Date())

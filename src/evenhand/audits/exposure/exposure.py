@@ -11,13 +11,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand.attention import parse
-from evenhand.audits.assemble import names_of, suppressed
+from evenhand.audits.assemble import suppressed
 from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log
 from evenhand.audits.exposure import measures
 from evenhand.audits.exposure.claims import exposure_claims
 from evenhand.audits.exposure.measures import ExposureMetricSpec, ExposureTallies
 from evenhand.audits.parameters import (
-    Columns,
     Count,
     CountableRankings,
     Labels,
@@ -39,6 +38,7 @@ from evenhand.audits.requests import (
     rows_of,
 )
 from evenhand.audits.small_groups import SmallGroups, merge_small_groups
+from evenhand.audits.units import By
 from evenhand.cards import Floats, refuse_lacking
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, slice_words
@@ -49,6 +49,7 @@ from evenhand.sources.judged_rankings import JudgedRankings, open_judged_ranking
 from evenhand.sources.judgments import MissingRelevance
 from evenhand.sources.rankings import Duplicates, Ties
 from evenhand.sources.rollup import rollup
+from evenhand.sources.slicing import row_slicing
 from evenhand.streams import stream
 from evenhand.tallies.exposure import Amortised, Exposure, side_codes, target_shares
 from evenhand.tallies.group_exposure import Policy
@@ -120,7 +121,7 @@ def exposure(
     system: str | None = None,
     ties: Ties = "raise",
     duplicates: Duplicates = "raise",
-    by: Columns = None,
+    by: By = None,
     metrics: Metrics | None = None,
     interval: str | None = "bootstrap(999)",
     level: Level = 0.95,
@@ -185,7 +186,7 @@ def exposure(
     specs, has = _metrics_of(call.arguments)
     log.info("checking the rankings")
     tables = open_judged_rankings(
-        rankings, groups=groups, relevance=relevance, missing=missing_relevance, by=names_of(by), ties=ties, duplicates=duplicates,
+        rankings, groups=groups, relevance=relevance, missing=missing_relevance, by=row_slicing(by), ties=ties, duplicates=duplicates,
         unranked=any(a.needs(Amortised) for a in specs), nan_policy=nan_policy, request=request, item=item, rank=rank,
         score=score, sample=sample, probability=probability, weight=weight, cluster=cluster, system=system,
     )  # fmt: skip

@@ -13,13 +13,14 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import join_points, names_of
+from evenhand.audits.assemble import join_points
 from evenhand.audits.declare import Call, audit, log
 from evenhand.audits.outcome import rows as outcome_rows
 from evenhand.audits.outcome.claims import outcome_claims, remedies
 from evenhand.audits.outcome.remedies import Evidence, OutcomeResult
 from evenhand.audits.outcome.rows import ODDS, RATES, AllRows, Binning
-from evenhand.audits.parameters import Columns, Count, Countable, Label, Level, Metrics, Takes
+from evenhand.audits.parameters import Count, Countable, Label, Level, Metrics, Takes
+from evenhand.audits.units import By
 from evenhand.cards import Floats, MetricSpec, parse_metrics
 from evenhand.claims import decide
 from evenhand.errors import EvenhandError
@@ -31,6 +32,7 @@ from evenhand.metrics.outcome_means import lowest_bin_p
 from evenhand.metrics.outcome_pooled import pooled
 from evenhand.sources.outcomes import NARROWEST, UNKNOWN, Missing, Outcomes, Roles, Unlabelled, open_outcomes
 from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
+from evenhand.sources.slicing import row_slicing
 from evenhand.tallies.moments import BinnedMoments, Moments, ScoreBins
 from evenhand.tallies.rows import Rows
 from evenhand.tallies.slices import Label as SliceLabel
@@ -82,7 +84,7 @@ def outcome_test(
     covariance: Covariance | None = None,
     cluster: str | None = None,
     weight: str | None = None,
-    by: Columns = None,
+    by: By = None,
     metrics: Metrics | None = None,
     level: Level = 0.95,
     min_units: Count | None = None,
@@ -185,7 +187,10 @@ def _covariance_and_roles(arguments: Mapping[str, Any]) -> tuple[Covariance, Rol
         how, cluster = covariance, arguments["cluster"]
     columns = {role: arguments[role] for role in ("score", "outcome", "group", "request", "treated", "weight")}
     choices = {name: arguments[name] for name in ("unknown", "positive")}
-    return how, Roles(**columns, cluster=cluster, clustered=how == "cluster", by=names_of(arguments["by"]), **choices)
+    slices = row_slicing(arguments["by"])
+    return how, Roles(
+        **columns, cluster=cluster, clustered=how == "cluster", by=slices.columns, periods=slices.periods, **choices
+    )
 
 
 @dataclass(frozen=True)
