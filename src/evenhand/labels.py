@@ -13,6 +13,15 @@ from evenhand.errors import EvenhandError, listing, suggestion
 Unknown = Literal["drop", "group", "unprotected", "raise"]
 """How items without a label are counted."""
 
+UnknownOrBounds = Literal["drop", "group", "unprotected", "raise", "bounds"]
+"""The same, or left out of the estimate, beside which stands its range over all labelings."""
+
+
+def counted_as(unknown: UnknownOrBounds) -> Unknown:
+    """How the estimate counts items without a label."""
+    return "drop" if unknown == "bounds" else unknown
+
+
 UNKNOWN_LABEL = "unknown"
 """The group of items without a label, where they are one."""
 

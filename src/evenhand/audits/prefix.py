@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -33,18 +33,20 @@ from evenhand.findings import slice_words
 from evenhand.intervals.orders import Orders, parse_draws, random_orders
 from evenhand.intervals.request_tests import flip_test, skewed_test, t_test
 from evenhand.intervals.requests import Reduced
-from evenhand.labels import Unknown, match, no_label, several
+from evenhand.labels import UnknownOrBounds, counted_as, match, no_label, several
 from evenhand.metrics.chance import share_band
+from evenhand.metrics.labelings import range_over_rankings
 from evenhand.metrics.prefix import lean_and_spread, looked_at, reading_of, reasons_of, scores_of
 from evenhand.metrics.ranked_numbers import FAMILY as NUMBERS
 from evenhand.metrics.ranked_numbers import number_leans
 from evenhand.metrics.template import Scores
-from evenhand.sources.labels import LabelColumns, columns_in, open_labels
+from evenhand.sources.labels import CodedLabels, LabelColumns, columns_in, open_labels
 from evenhand.sources.labels import Labels as OpenedLabels
 from evenhand.sources.rankings import Duplicates, Ties, open_rankings, ranking_table, system_of
 from evenhand.sources.rankings import Rankings as RankingsView
 from evenhand.sources.roles import with_request
 from evenhand.sources.slicing import in_periods, row_slicing
+from evenhand.sources.sql import columns as column_list
 from evenhand.streams import stream
 from evenhand.tallies.placement import Batch, LabelledRankings, Placement
 from evenhand.tallies.ragged import Ints
@@ -79,7 +81,7 @@ def prefix(
     by: By = None,
     ties: Ties = "raise",
     duplicates: Duplicates = "raise",
-    unknown: Unknown = "drop",
+    unknown: UnknownOrBounds = "drop",
     chance: str | None = "permutation(999)",
     metrics: Metrics | None = None,
     interval: str | None = "bootstrap(999)",
@@ -109,7 +111,8 @@ def prefix(
     duplicates : what to do with an item that a ranking lists twice: `"raise"` an error, or keep the first (`"first"`);
         stated ranks stay, and the rank of the second is empty.
     unknown : what to do with items without a label: keep their rank but leave them out of shares (`"drop"`), make
-        them a label (`"group"`), count them as `"unprotected"`, or `"raise"` an error.
+        them a label (`"group"`), count them as `"unprotected"`, `"raise"` an error, or drop them and add the range of the
+        metric over all ways to label them (`"bounds"`: columns `least` and `most`).
     chance : random orders per composition of a list, for `p`; None leaves chance levels out.
     metrics : `ndd`, `ndkl` with `protected`, else `ndjs`; also `ndr`, `pref_nd`, `pref_rd`, `pref_kl`, with
         parameters: `"ndd(target=0.3)"` compares each prefix with a share instead of the whole list, `"ndd@10"` takes
@@ -151,6 +154,8 @@ def prefix(
     labels = open_labels(group, opened, request=request, item=item, role="group")
     if labels.soft:
         refuse_lacking(specs, has - {"labels"})
+    if unknown == "bounds" and (labels.soft or any(a.card.family == NUMBERS for a in specs)):
+        raise EvenhandError("unknown='bounds' needs one label per item. With shares or numbers, pass unknown='drop'.")
     view = open_rankings(
         opened, request=request, item=item if item in opened.schema else None, rank=None if score is not None else rank,
         score=score, by=slices.columns, cluster=cluster, system=system or system_of(table, opened), ties=ties,
@@ -164,13 +169,14 @@ def _result(
     call: Call, specs: Sequence[MetricSpec], draws: int, view: RankingsView, labels: OpenedLabels | LabelColumns, group_name: str
 ) -> RankingResult:  # fmt: skip
     """Every metric on every ranking, against random orders, as rows, curves and facts."""
-    protected, unknown = call.arguments["protected"], call.arguments["unknown"]
+    protected, unknown = call.arguments["protected"], counted_as(call.arguments["unknown"])
     coded = labels.coded(view, role="the labels")
     few = merge_small_groups(
         coded.items_by_label, view.slices, call.min_units, protected=protected, unknown=unknown,
         in_columns=labels.soft and not coded.has_table,
     )  # fmt: skip
-    placed = LabelledRankings.from_rankings(view, coded.renamed(few.renamed), unknown)
+    coded = coded.renamed(few.renamed)
+    placed = LabelledRankings.from_rankings(view, coded, unknown)
     groups, small = placed.placement.groups, few.small(placed.within)
     ranks, most = len(placed.placement.codes), 2**29  # every group is held against every rank
     if len(groups) * ranks > most or len(groups) * len(placed.placement) > most // 16:
@@ -182,6 +188,12 @@ def _result(
     ordered = Ordered.all([few.rename_target(a) for a in specs], placement, draws, call.seed)
     measures = [o.measured(placed, call.seed) for o in ordered]
     names, within = view.slice_names, placed.within
+    leaves_open = call.arguments["unknown"] == "bounds" and bool(placed.unlabelled.any())  # other labels, other claims
+    if call.arguments["unknown"] == "bounds":
+        shared = _shares_unlabelled(coded, view)
+        every_label = (*placement.groups, *(g for g in coded.labels if g not in placement.groups))
+        open_lists = placement.with_groups(every_label)
+        measures = [_with_bounds(m, o.ask, placed, open_lists, shared) for m, o in zip(measures, ordered, strict=True)]
     facts = {
         "ordered_by": view.ordered_by, "labels": [str(g) for g in groups][:100], "random_orders": draws, **few.facts(),
         **interval_facts(call), "chance": {a.text: IN_RANDOM_ORDER for a in specs if draws},
@@ -191,9 +203,33 @@ def _result(
         read=view.rows, dropped=view.dropped, slices=names, curves=_curves(placed, placement, ordered, names, call, small),
         words={"unit": call.arguments["request"] or "ranking", "group": group_name}, facts=facts,
         counts=_counts(view, placed, measures, unknown), hides=few.leaves_out, of=RankingResult,
-        claims=list(_claims(ordered[0], placed, names, small)) if draws else (),
+        claims=list(_claims(ordered[0], placed, names, small)) if draws and not leaves_open else (),
         each=per_request(measures, within, names, small), hold=lambda: request_sums(measures, within, small),
     )  # fmt: skip
+
+
+def _shares_unlabelled(coded: CodedLabels, view: RankingsView) -> bool:
+    """Whether an item without a label stands in several rankings of a slice; rows without ids are items of their own."""
+    if "item" not in view.types:
+        return False
+    names = column_list([*view.slices, "item"])
+    repeated = f"SELECT {names} FROM ({coded.rows}) AS ranked WHERE label IS NULL GROUP BY {names} HAVING COUNT(*) > 1"
+    return bool(view.engine.cells(f"SELECT COUNT(*) AS n FROM ({repeated}) AS repeated").row()["n"])
+
+
+def _with_bounds(
+    m: Measured, ask: MetricSpec, placed: LabelledRankings, placement: Placement, shared: bool  # noqa: FBT001
+) -> Measured:  # fmt: skip
+    """The metric with `least` and `most` over all labelings, each ranking labelled by itself."""
+    ranges = range_over_rankings(ask, placement, placed.unlabelled_at)
+
+    def cells(s: int, estimate: float) -> dict[str, Any]:
+        part = placed.within.part(s)
+        least, most = ranges.part(part).mean(np.ones(placed.within.size(s)))
+        is_exact = ranges.reached[part].all() and not shared
+        return {**m.cells(s, estimate), "least": least, "most": most, "code": "" if is_exact else "bound"}
+
+    return replace(m, cells=cells)
 
 
 def _look(a: MetricSpec) -> tuple[Any, ...]:

@@ -173,6 +173,8 @@ def _row(
     codes = [f.reason(s, part) if lost else "", "infinite_draws" if endless else ""]
     codes.append((m.left_out or "some_undefined") if undefined and not lost else "")
     chance, ideal = np.nan if m.chance is None else float(m.chance[s]), m.ideal(f.totals[s])
+    cells = dict(m.cells(s, estimate))
+    codes.append(cells.pop("code", ""))
     floor = {} if m.floor is None or np.isnan(m.floor[s]) else {"floor": float(m.floor[s])}
     least, most = m.ask.span
     if m.ask.better == "lower" and least < ideal <= estimate:
@@ -182,7 +184,7 @@ def _row(
         better=m.ask.better, units=units - undefined, rests_on=independent, span=(least, most),
         undefined_draws=int((~np.isfinite(defined_draws)).sum()) if len(defined_draws) > 1 else 0,
         note=notes(*codes), **few_clusters(within.clusters is not None),
-        **{"undefined": undefined, **floor, **m.cells(s, estimate)},
+        **{"undefined": undefined, **floor, **cells},
     )  # fmt: skip
 
 

@@ -323,11 +323,13 @@ class LabelledRankings:
     placement : the labels, one ranking after another.
     within : the rankings within their slices; each request has one.
     unlabelled : (R,) items without a label in each ranking, before anything was done about them.
+    unlabelled_at : where they stand among the codes of the placement.
     """
 
     placement: Placement
     within: Requests
     unlabelled: Ints
+    unlabelled_at: Ints
 
     @property
     def slices(self) -> Sequence[tuple[Any, ...]]:
@@ -376,8 +378,9 @@ class LabelledRankings:
             _refuse_strangers(rankings, labels)
         if not labels.soft:
             placement = _drop_unused_labels(placement, np.flatnonzero(counts))
+        at = np.flatnonzero(placement.codes == UNLABELLED) if missing.any() else np.zeros(0, dtype=np.int64)
         placement = _settle_unlabelled(placement, int(missing.sum()), unknown)
-        return cls(placement, Requests.from_heads(heads, rankings.slices), missing[order])
+        return cls(placement, Requests.from_heads(heads, rankings.slices), missing[order], at)
 
 
 @dataclass(frozen=True)

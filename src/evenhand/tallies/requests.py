@@ -131,7 +131,7 @@ class Measured:
     left_out : why the other requests are not part of the value, as a note; none where they are.
     resampler : takes the place of the sums, where there is one.
     more : further columns of `.per_request`, (Q,) each, made when somebody looks.
-    cells : further cells of the row of a slice, given its number and estimate.
+    cells : further cells of the row of a slice, given its number and estimate; `code` is one more code of its note.
     """
 
     ask: MetricSpec

@@ -15,6 +15,7 @@ from evenhand.audits.assemble import suppressed
 from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log
 from evenhand.audits.exposure import measures
 from evenhand.audits.exposure.claims import exposure_claims
+from evenhand.audits.exposure.label_bounds import has_bounds, refuse_unbounded, with_bounds
 from evenhand.audits.exposure.measures import ExposureMetricSpec, ExposureTallies
 from evenhand.audits.parameters import (
     Count,
@@ -44,7 +45,7 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, slice_words
 from evenhand.intervals.items import crossed_draws
 from evenhand.intervals.requests import MANY, Reduced, blocks
-from evenhand.labels import Unknown, all_but, match
+from evenhand.labels import Unknown, UnknownOrBounds, all_but, counted_as, match
 from evenhand.sources.judged_rankings import JudgedRankings, open_judged_rankings
 from evenhand.sources.judgments import MissingRelevance
 from evenhand.sources.rankings import Duplicates, Ties
@@ -53,6 +54,7 @@ from evenhand.sources.slicing import row_slicing
 from evenhand.streams import stream
 from evenhand.tallies.exposure import Amortised, Exposure, side_codes, target_shares
 from evenhand.tallies.group_exposure import Policy
+from evenhand.tallies.item_exposure import ItemExposure
 from evenhand.tallies.slices import Label
 
 __all__ = ["exposure", "rollup"]
@@ -108,7 +110,7 @@ def exposure(
     versus: Labels = None,
     attention: Curve = None,
     target: Target = "population",
-    unknown: Unknown = "drop",
+    unknown: UnknownOrBounds = "drop",
     missing_relevance: MissingRelevance = "zero",
     request: str | None = "request",
     item: str = "item",
@@ -152,7 +154,8 @@ def exposure(
     target : the distribution that awrf aims at: group shares among all items (population), equal shares, shares in
         the ranking, shares among relevant items, or `{group: share}`.
     unknown : what to do with items without a group: keep their rank but leave them out of sums ("drop"), make them a
-        group, count them as unprotected, or raise an error.
+        group, count them as unprotected, raise an error, or drop them and add the range of the metric over all ways to
+        label them (`"bounds"`: columns `least` and `most`).
     missing_relevance : what to do with ranked items without a judgment: relevance zero, remove them from the list
         ("drop"), or raise an error.
     sample : column with the id of the draw, if rankings are drawn from a stochastic policy.
@@ -233,7 +236,20 @@ def _settle(
         ]
         call = replace(call, arguments={**call.arguments, "attention": model.as_word()})
     tables.refuse_grades(a.browsing.attention for a in specs)
-    return specs, call
+    return _with_known_bounds(specs, tables, call), call
+
+
+def _with_known_bounds(specs: list[ExposureMetricSpec], tables: JudgedRankings, call: Call) -> list[ExposureMetricSpec]:
+    """Where bounds are asked for: the metrics that have them; one that was named and has none is refused."""
+    if call.arguments["unknown"] != "bounds":
+        return specs
+    if tables.soft:
+        raise EvenhandError("unknown='bounds' needs one label per item. With shares, pass unknown='drop'.")
+    if call.arguments["metrics"] is None:
+        return [a for a in specs if has_bounds(a)]
+    for a in specs:
+        refuse_unbounded(a)
+    return specs
 
 
 @dataclass(frozen=True)
@@ -248,7 +264,8 @@ class _Tallied:
 
 def _tally(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Call) -> _Tallied:
     """Everything that the metrics need, added up; the engine is not asked again after this."""
-    protected, versus, unknown = (call.arguments[name] for name in ("protected", "versus", "unknown"))
+    protected, versus = (call.arguments[name] for name in ("protected", "versus"))
+    unknown, bounds = counted_as(call.arguments["unknown"]), call.arguments["unknown"] == "bounds"
     few = merge_small_groups(
         tables.labels.items_by_label, tables.slices, call.min_units, protected=protected, versus=versus, unknown=unknown
     )
@@ -257,7 +274,7 @@ def _tally(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Ca
         for a in specs
     ]
     tables = tables.renamed(few.renamed)
-    sizes = tables.group_sizes(unknown=unknown in ("group", "unprotected"))
+    sizes = tables.group_sizes(unknown=bounds or unknown in ("group", "unprotected"))
     labels, sizes, specs = _with_target_groups(tables.labels.labels, sizes, specs)
     policy = _sides(labels, few.side(protected), few.side(versus), unknown, specs)
     _refuse_many(tables.view.rankings, len(labels), specs, draws_wanted(call.interval))
@@ -276,7 +293,11 @@ def _tally(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Ca
             f"{len(labels):,} groups are too many to draw random orders of. Use broader groups, or pass chance=False."
         )
     lists = measures.lists_by_slice(tables, sums, specs, call.seed) if simulated else None
-    return _Tallied(tables, specs, ExposureTallies(sums, policy, sizes, placement, by_item, lists, crossed), few)
+    unlabelled = None
+    if bounds:
+        unlabelled = ItemExposure.from_rankings(tables, sums, list(sums.attended), labelled=False)
+    tallies = ExposureTallies(sums, policy, sizes, placement, by_item, lists, crossed, unlabelled)
+    return _Tallied(tables, specs, tallies, few)
 
 
 MOST_DRAWN_GROUPS = 10_000
@@ -351,7 +372,10 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
     rngs = [stream(call.seed, "exposure", *where, "blocks") for where in sums.slices]
     joined = [blocks(within.unit_count(s), rng) for s, rng in enumerate(rngs)]
     chance = call.arguments["chance"]
-    reduced = [Reduced.from_measured(measures.measure(a, tallies, chance=chance), within, joined) for a in specs]
+    measured = [measures.measure(a, tallies, chance=chance) for a in specs]
+    if (unlabelled := tallies.unlabelled) is not None:
+        measured = [with_bounds(a, m, tallies, unlabelled) for a, m in zip(specs, measured, strict=True)]
+    reduced = [Reduced.from_measured(m, within, joined) for m in measured]
     drawn = None
     if tallies.crossed is not None:
         rng = stream(call.seed, "exposure", "items")
@@ -365,7 +389,7 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
     words = {"unit": call.arguments["request"] or "ranking", "amount": "exposure"}
     if policy.versus:
         words["versus"] = ", ".join(str(policy.labels[i]) for i in policy.versus)
-    lasting = replace(tallies, lists=None, crossed=None)  # enough for comparing systems
+    lasting = replace(tallies, lists=None, crossed=None, unlabelled=None)  # enough for comparing systems
     rows = _without_absolute(rows_of(reduced, within, names, call, small, drawn), few)
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=tables.dropped,

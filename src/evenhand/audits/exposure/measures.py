@@ -27,6 +27,7 @@ from evenhand.sources.judged_rankings import JudgedRankings
 from evenhand.streams import stream
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure, OrderMoments, target_shares, targets
 from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy, RequiredSums
+from evenhand.tallies.item_exposure import ItemExposure
 from evenhand.tallies.judged_requests import JudgedRequests, refuse_strangers
 from evenhand.tallies.placement import UNKNOWN, LabelledRankings, Placement
 from evenhand.tallies.ranked_lists import (
@@ -174,6 +175,7 @@ class ExposureTallies:
     items : attention item by item, by attention and whether it is pooled.
     lists : per slice, rankings that stand for it, for chance levels; None where nobody asked.
     crossed : sums held item by item, for resampling items too.
+    unlabelled : attention on the items without a label, where bounds over their labels are asked for.
     """
 
     sums: GroupExposure
@@ -183,6 +185,7 @@ class ExposureTallies:
     items: Mapping[tuple[AttentionSpec, bool], ItemAttention] = field(default_factory=dict)
     lists: Sequence[SampledLists] | None = None
     crossed: CrossedSums | None = None
+    unlabelled: ItemExposure | None = None
 
 
 def add_up(

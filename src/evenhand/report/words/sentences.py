@@ -15,7 +15,7 @@ from evenhand.cards import REGISTRY, MetricSpec, parse_metric
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings, label
 from evenhand.findings import number as read_number
-from evenhand.report.words.intervals import interval_in_brackets
+from evenhand.report.words.intervals import interval_in_brackets, interval_text
 from evenhand.report.words.labels import Row, confidence_level, row_labels, slice_lead, word
 from evenhand.report.words.phrases import PHRASES, estimate_format
 from evenhand.report.words.text import (
@@ -157,6 +157,10 @@ def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
     levels = [] if math.isnan(chance) or "{chance" in template else [f"{_null(findings, row)}: {show(chance)}"]
     if not math.isnan(floor := read_number(row.get("floor"))):
         levels.append(f"an ideal policy judged on as few requests would score {show(floor)}")
+    if (findings.provenance.get("plan") or {}).get("unknown") == "bounds" and (
+        spread := interval_text(row.get("least"), row.get("most"), show)
+    ):
+        levels.append(f"{spread} whatever the missing labels are")
     end = "".join(f"; {level}" for level in levels) + "." + _cautions(findings, row)
     if not template:
         return f"{name}{convention} is {number(estimate)}{interval_in_brackets(row, level)}{end}"

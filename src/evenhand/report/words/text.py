@@ -61,6 +61,7 @@ REASONS = {
     "infinite_draws": "in some resamples one side has nothing, so the value is infinite",
     "bins_missing": "score bins without the group or the reference are excluded",
     "few_outcomes": "too few outcomes of one kind for a test or an interval",
+    "bound": "the range over labelings holds for every labeling and may be wider than any of them reaches",
     "permuted_labels": "few rows or outcomes, so p comes from permuting the labels within score bins (exact if scores within a bin "
     "do not depend on the group)",
     "too_many_rows": "too many rows to hold in memory",
