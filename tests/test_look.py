@@ -9,6 +9,7 @@ import pytest
 from evenhand.cli import main
 from evenhand.synthetic import platform
 from evenhand.synthetic.tour import invitations, listeners, searches, shop
+from look_tables import PUBLIC
 
 
 def ranked(seed):
@@ -103,3 +104,60 @@ def test_columns_without_a_name_or_with_capitals_alone_between_them_are_read(tmp
     shown = capsys.readouterr().out
     assert "4 columns, 3 rows" in shown
     assert [line.split()[0] for line in shown.splitlines()[4:7]] == ["Views", "views", "author"]
+
+
+def options(words):
+    return {(word, words[i + 1]) for i, word in enumerate(words[:-1]) if word.startswith("--")}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_tables_like_public_ones_get_the_right_question_and_the_command_runs(name, tmp_path, capsys):
+    make, expected = PUBLIC[name]
+    path = tmp_path / f"{name}.csv"
+    make().write_csv(path)
+    assert main(["look", str(path)]) == 0
+    words, right = commands(capsys.readouterr().out)[0], shlex.split(expected)
+    assert words[0] == right[0]
+    assert options(right) <= options(words)
+    assert main([*words, "--format", "json", "--no-progress"]) == 0
+
+
+def test_trec_files_are_recognised(tmp_path, capsys):
+    run, judged = tmp_path / "input.bm25", tmp_path / "qrels.robust"
+    run.write_text("301 Q0 FT911-1 1 9.5 bm25\n301 Q0 FT911-2 2 8.5 bm25\n", encoding="utf-8")
+    judged.write_text("301 0 FT911-1 1\n301 0 FT911-2 0\n", encoding="utf-8")
+    assert main(["look", str(run)]) == 0
+    shown = capsys.readouterr().out
+    assert "A TREC file of rankings (a run)" in shown
+    assert commands(shown) == [["exposure", str(run), "--groups", "GROUPS.csv"]]
+    assert main(["look", str(judged)]) == 0
+    shown = capsys.readouterr().out
+    assert "A TREC file of judgments" in shown
+    assert commands(shown) == [["exposure", "RUN", "--groups", "GROUPS.csv", "--relevance", str(judged)]]
+
+
+def test_ids_behind_repeated_names_are_pointed_out(tmp_path, capsys):
+    path = tmp_path / "papers.csv"
+    PUBLIC["papers"][0]().rename({"paper_id": "key"}).write_csv(path)
+    main(["look", str(path)])
+    assert "title repeats in 10 rows, so key tells the units apart." in capsys.readouterr().out
+
+
+def test_a_column_that_is_nearly_a_number_is_not_swapped_in_silence(tmp_path, capsys):
+    path = tmp_path / "videos.parquet"
+    views = [str(n) for n in range(100, 597)] + ["not known"] * 3
+    pl.DataFrame({"channel": [f"c{i % 50}" for i in range(500)], "Views": views, "Likes": range(500)}).write_parquet(
+        path
+    )
+    main(["look", str(path)])
+    shown = capsys.readouterr().out
+    assert "Views is nearly a number: 3 of 500 values are 'not known'." in shown
+    assert "Views was not taken: 3 of 500 values are 'not known'." in shown
+
+
+def test_ranks_are_ranks_where_they_run_from_one_without_repeats(tmp_path, capsys):
+    path = tmp_path / "slots.csv"
+    rows = [(f"i{k % 7}", k % 3 + 1, ("x", "y")[k % 2]) for k in range(90)]
+    pl.DataFrame(rows, schema=["item_id", "position", "kind"], orient="row").write_csv(path)
+    main(["look", str(path)])
+    assert commands(capsys.readouterr().out)[0][0] == "inequality"

@@ -489,30 +489,30 @@ def parse_metric(text: str, metrics: Mapping[str, Metric] | None = None) -> Metr
     choices = REGISTRY if metrics is None else metrics
     if not isinstance(text, str):
         raise EvenhandError(f"metrics={text!r} is not text. Pass names such as 'gini' or 'top_share(p=0.01)'.")
-    text = lowercase_name(text)
+    typed, text = text, lowercase_name(text)
     body, cutoff = text.strip(), None
     if cut := re.fullmatch(r"(.*)@(\d+)", body):
         body, cutoff = cut[1], int(cut[2])
         if cutoff < 1:
-            raise EvenhandError(f"metrics={text!r} cuts at rank 0. Cut at 1 or deeper.")
-    name, args, keywords = parse_call(body, role="metrics", typed=text)
+            raise EvenhandError(f"metrics={typed!r} cuts at rank 0. Cut at 1 or deeper.")
+    name, args, keywords = parse_call(body, role="metrics", typed=typed)
     if name not in choices:
         if name in REGISTRY:
             raise EvenhandError(
-                f"metrics={text!r} does not fit this question: it needs {REGISTRY[name].card.needs.__name__.lower()} data. "
+                f"metrics={typed!r} does not fit this question: it needs {REGISTRY[name].card.needs.__name__.lower()} data. "
                 f"Known here: {listing(sorted(choices), 40)}."
             )
-        raise unknown_name("metrics", text, sorted(choices), what="a known metric")
+        raise unknown_name("metrics", typed, sorted(choices), what="a known metric")
     chosen = choices[name]
     if cutoff is not None and chosen.card.per in ("population", "pair"):
-        raise EvenhandError(f"metrics={text!r} cuts at rank {cutoff}, but {name} knows no ranks. Write {body!r}.")
+        raise EvenhandError(f"metrics={typed!r} cuts at rank {cutoff}, but {name} knows no ranks. Write {body!r}.")
     if len(args) > len(chosen.parameters):
         raise EvenhandError(
-            f"metrics={text!r} has too many values. Its parameters: {listing(chosen.parameters) or 'none'}."
+            f"metrics={typed!r} has too many values. Its parameters: {listing(chosen.parameters) or 'none'}."
         )
     by_place = dict(zip(chosen.parameters, args, strict=False))
     if repeated := by_place.keys() & keywords.keys():
-        raise EvenhandError(f"metrics={text!r} gives {listing(repeated)} twice. Give each parameter once.")
+        raise EvenhandError(f"metrics={typed!r} gives {listing(repeated)} twice. Give each parameter once.")
     params = by_place | keywords
     return MetricSpec(text, chosen, chosen.checked(params), cutoff)
 

@@ -14,8 +14,8 @@ from evenhand.errors import EvenhandError
 if TYPE_CHECKING:
     from evenhand.sources.inspect import Sample
 
-GROUPS = "GROUPS.csv"
-"""Placeholder in a command for a file that only the user can name."""
+GROUPS, RUN = "GROUPS.csv", "RUN"
+"""Placeholders in a command for files that only the user can name."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,11 @@ class Question:
     text: str
     words: list[str]
     note: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the command runs as it stands."""
+        return not {GROUPS, RUN} & set(self.words)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.run:
         print(*described(sample), "", *proposed(proposals), sep="\n")
         return 0
-    runnable = [question for question in proposals if GROUPS not in question.words]
+    runnable = [question for question in proposals if question.is_complete]
     if not runnable:
         raise EvenhandError(
             "These columns are not enough for any audit. Run evenhand look without --run to see what was found."
@@ -68,7 +73,17 @@ def described(sample: Sample) -> list[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     first = "the first " if sample.has_more else ""
-    return [f"{len(sample.columns)} columns, {first}{sample.rows:,} rows", "", *lines]
+    kind = (
+        f"A TREC file of {'judgments' if sample.trec == 'judgments' else 'rankings (a run)'}: " if sample.trec else ""
+    )
+    odd = [f"{c.name} is nearly a number: {c.odd}." for c in sample.columns if c.odd]
+    return [
+        f"{kind}{len(sample.columns)} columns, {first}{sample.rows:,} rows",
+        "",
+        *lines,
+        *([""] if odd else []),
+        *odd,
+    ]
 
 
 def proposed(proposals: list[Question]) -> list[str]:
@@ -77,7 +92,7 @@ def proposed(proposals: list[Question]) -> list[str]:
 
     if not proposals:
         return [
-            "No audit fits these column names. An audit needs, for example, a column of units and one of amounts:",
+            "No audit fits these columns. An audit needs, for example, a column of units and one of amounts:",
             "  evenhand inequality FILE --unit COLUMN --amount COLUMN --population none",
         ]
     lines = ["It can answer (the most likely first):"]
@@ -92,8 +107,11 @@ def proposed(proposals: list[Question]) -> list[str]:
 
 def questions(sample: Sample, files: list[str]) -> list[Question]:
     """All questions that the columns allow, the most informative first."""
-    proposals = (question_for(sample, files) for question_for in QUESTIONS)
-    return [_omit_missing(sample, question) for question in proposals if question is not None]
+    if sample.trec:
+        return [_trec(sample, files)]
+    proposals = [question for question_for in QUESTIONS if (question := question_for(sample, files)) is not None]
+    proposals.sort(key=lambda question: not question.is_complete)
+    return [_omit_missing(sample, question) for question in proposals]
 
 
 COMPLETE = ("--unit", "--amount", "--score", "--outcome", "--request", "--rank")
@@ -114,15 +132,37 @@ def _omit_missing(sample: Sample, question: Question) -> Question:
     return replace(question, words=words, note="\n".join(filter(None, [question.note, note])))
 
 
+def _trec(sample: Sample, files: list[str]) -> Question:
+    text, note = "Who is exposed, and is it in proportion?", f"{GROUPS} is a file with a group for each item."
+    if sample.trec == "run":
+        return Question(text, ["exposure", *files, "--groups", GROUPS], note)
+    words = ["exposure", RUN, "--groups", GROUPS, "--relevance", files[0]]
+    return Question(text, words, f"{RUN} is the run that was judged. {note}")
+
+
 def _outcome(sample: Sample, files: list[str]) -> Question | None:
     score, outcome = sample.having("score"), sample.having("outcome")
-    group = sample.having("group", without=[outcome, score])
-    if not (score and outcome and group):
+    if not (score and outcome) or sample.ranking[1] or _arm(sample):
         return None
-    request = sample.having("request", without=[group])
-    more = ["--request", request] if request else []
+    scored = [c.name for c in sample.columns if c.name not in (score, outcome) and sample.determines(score, c.name)]
+    group = sample.having("group", without=[outcome, score, *scored])
+    if not group:
+        return None
+    label, request = sample.positive(outcome), sample.having("request", without=[group, *sample.all_having("item")])
+    more = (["--positive", label] if label else []) + (["--request", request] if request else [])
     words = ["outcome-test", *files, "--score", score, "--outcome", outcome, "--group", group, *more]
     return Question("Is some group held to a higher bar?", words)
+
+
+def _impact(sample: Sample, files: list[str]) -> Question | None:
+    question = _outcome(sample, files)
+    if question is None or "--positive" in question.words:
+        return None
+    option = dict(zip(question.words, question.words[1:], strict=False))
+    if not sample.column(option["--outcome"]).is_called(r"select|hired|accept|invit|approv|admit|short"):
+        return None
+    words = ["impact", *files, "--group", option["--group"], "--selected", option["--outcome"]]
+    return Question("Is every group selected as often?", words)
 
 
 def _options(**columns: str) -> list[str]:
@@ -130,17 +170,31 @@ def _options(**columns: str) -> list[str]:
     return [word for role, column in columns.items() if column != role for word in (f"--{role}", column)]
 
 
-def _ranked(sample: Sample) -> tuple[str, str, str, list[str]]:
-    """Request, rank and group of rankings, and the options that differ from their defaults."""
-    rank, request = sample.having("rank"), sample.having("request")
-    system = sample.having("system", without=[request])
-    group = sample.having("group", without=[system, request, rank])
-    return rank, request, group, _options(request=request, rank=rank) + (["--system", system] if system else [])
+def _ranked(sample: Sample) -> tuple[str, list[str], list[str]]:
+    """Rank of rankings, the columns that name one, and the options that differ from their defaults."""
+    rank, keys = sample.ranking
+    if not rank or (not keys and sample.amount(without=[rank])):  # a list of everybody by size is no ranking to audit
+        return "", [], []
+    system = next((key for key in keys if key in sample.all_having("system")), "") if len(keys) > 1 else ""
+    others = sorted((key for key in keys if key != system), key=lambda key: -sample.column(key).distinct)
+    request = others[0] if others else "none"
+    slices = [word for key in others[1:] for word in ("--by", key)]
+    words = _options(request=request, rank=rank) + (["--system", system] if system else []) + slices
+    return rank, list(keys), words
+
+
+def _group(sample: Sample, rank: str, keys: list[str]) -> str:
+    """Labels of items: they differ within rankings, and do not follow from the rank."""
+    able = sample.all_having("group", without=[rank, *keys])
+    return next(
+        (g for g in able if not (keys and sample.determines(keys[0], g)) and not sample.determines(rank, g)), ""
+    )
 
 
 def _prefix(sample: Sample, files: list[str]) -> Question | None:
-    rank, request, group, words = _ranked(sample)
-    if not (rank and request and group):
+    rank, keys, words = _ranked(sample)
+    group = _group(sample, rank, keys) if rank else ""
+    if not group:
         return None
     label = shlex.quote(sample.rarest(group))  # more often than not the one that somebody worries about
     return Question(
@@ -151,24 +205,40 @@ def _prefix(sample: Sample, files: list[str]) -> Question | None:
 
 
 def _exposure(sample: Sample, files: list[str]) -> Question | None:
-    rank, request, group, words = _ranked(sample)
-    item = sample.having("item", without=[request])
-    if not (rank and request and item):
+    rank, keys, words = _ranked(sample)
+    items = sample.all_having("item", without=[rank, *keys]) if rank else []
+    item = next((i for i in items if sample.distinct(i, *keys) == sample.rows), "")
+    if not item:
         return None
+    group = _group(sample, rank, keys)
     words = ["exposure", *files, "--groups", group or GROUPS, *words, *_options(item=item)]
     text = "Who is exposed, and is it in proportion?"
     if not group:
         return Question(text, words, f"{GROUPS} is a file with a group for each item.")
-    return Question(text, [*words, "--protected", sample.rarest(group)])
+    rest = ["--versus", "*"] if len(sample.labels(group)) > 2 else []  # all others against the protected
+    return Question(text, [*words, "--protected", sample.rarest(group), *rest])
+
+
+def _scored(sample: Sample, files: list[str]) -> Question | None:
+    """One list by score, where nothing else can be asked."""
+    score = sample.having("score")
+    group = sample.having("group", without=[score])
+    if not (score and group) or sample.ranking[0] or sample.unit()[0]:
+        return None
+    ties = ["--ties", "input_order"] if sample.distinct(score) < sample.rows else []
+    words = ["prefix", *files, "--group", group, "--score", score, "--request", "none", *ties]
+    return Question("Does every top of the list by score mirror the whole?", words)
 
 
 def _recommender(sample: Sample, files: list[str]) -> Question | None:
     user = sample.having("user")
     item, score = sample.having("item", without=[user]), sample.having("score")
-    if not (user and item and score) or sample.having("rank"):
+    if not (user and item and score) or sample.ranking[0] or sample.column(score).is_called("rating"):
+        return None  # ratings are what users said, not what a model predicts
+    if sample.distinct(user, item) < sample.rows:
         return None
     words = _options(user=user, item=item, score=score)
-    group = sample.having("group")
+    group = next((g for g in sample.all_having("group") if sample.determines(user, g)), "")
     more = ["--user-groups", group] if group else []
     return Question(
         "Does the recommender serve users, and items, even-handedly?",
@@ -176,27 +246,68 @@ def _recommender(sample: Sample, files: list[str]) -> Question | None:
     )
 
 
-def _inequality(sample: Sample, files: list[str]) -> Question | None:
-    unit = sample.having("unit") or sample.having("user") or sample.having("item")
-    if not unit or sample.having("rank"):
+def _arm(sample: Sample) -> str:
+    """The column of the arms of an experiment: named so, or with a label of a control beside one of a treatment."""
+    from evenhand.sources.inspect import CONTROL, NAMES, TREATMENT
+
+    for name in sample.all_having("arm"):
+        labels = {label.lower() for label in sample.labels(name)}
+        is_split = bool(labels & set(CONTROL[:2])) or bool(labels & set(CONTROL) and labels & set(TREATMENT))
+        if is_split and (labels & set(CONTROL[:2]) or sample.column(name).is_called(NAMES["arm"])):
+            return name
+    return ""
+
+
+def _experiment(sample: Sample, files: list[str]) -> Question | None:
+    from evenhand.sources.inspect import CONTROL
+
+    arm, (unit, note) = _arm(sample), sample.unit()
+    if not (arm and unit) or sample.ranking[1]:
         return None
-    amount, group = sample.having("amount", without=[unit]), sample.having("group", without=[unit])
-    words = ["inequality", *files, "--unit", unit, *(["--amount", amount] if amount else []), "--population", "none"]
-    return Question("How unevenly is it spread?", [*words, *(["--by", group] if group else [])])
+    users = [*sample.all_having("user"), *sample.all_having("request"), *sample.all_having("item")]
+    others = [name for name in dict.fromkeys([unit, *users]) if name != arm and sample.determines(name, arm)]
+    randomized = others[0] if others else "none"
+    amount, unnamed = sample.amount(without=[unit, arm]), sample.having("outcome", without=[arm])
+    received = amount or (unnamed if randomized == unit and not sample.positive(unnamed or unit) else "")
+    if not received and randomized == unit:
+        return None
+    labels = sorted(sample.labels(arm), key=lambda a: (CONTROL.index(a.lower()) if a.lower() in CONTROL else 99, a))
+    words = ["experiment", *files, "--unit", unit, "--amount", received or "none", "--arm", arm]
+    words += ["--randomized", randomized, "--control", labels[0], "--population", "none"]
+    return Question("Did the change make it more even?", words, note)
+
+
+def _inequality(sample: Sample, files: list[str]) -> Question | None:
+    unit, note = sample.unit()
+    rank, keys = sample.ranking
+    amount = sample.amount(without=[unit, rank])
+    if not unit or (keys and not amount) or (not amount and sample.column(unit).is_unique):
+        return None
+    able = sample.all_having("group", without=[unit, amount, rank])
+    group = next((g for g in able if not sample.determines(g, unit)), "")
+    lost = [c for c in sample.nearly_amounts() if not amount or sample.columns.index(c) < _place(sample, amount)]
+    notes = [note, *(f"{c.name} was not taken: {c.odd}." for c in lost)]
+    words = ["inequality", *files, "--unit", unit, "--amount", amount or "none", "--population", "none"]
+    more = ["--by", group] if group else []
+    return Question("How unevenly is it spread?", [*words, *more], "\n".join(filter(None, notes)))
+
+
+def _place(sample: Sample, name: str) -> int:
+    return [c.name for c in sample.columns].index(name)
 
 
 def _parts(sample: Sample, files: list[str]) -> Question | None:
     """Groups of units where each unit has one label; sources where it has several."""
     spread = _inequality(sample, files)
-    if spread is None or "--by" not in spread.words or "--amount" not in spread.words:
+    if spread is None or "--by" not in spread.words or "none" in spread.words[: spread.words.index("--population")]:
         return None
     words, group = spread.words[1:-2], spread.words[-1]
     unit = words[words.index("--unit") + 1]
-    if sample.is_constant_within(unit, group):
+    if sample.determines(unit, group):
         return Question("Is the inequality within groups or between them?", ["decompose", *words, "--group", group])
     return Question("Which source drives the inequality?", ["sources", *words, "--source", group])
 
 
 QUESTIONS: tuple[Callable[[Sample, list[str]], Question | None], ...] = (
-    _outcome, _exposure, _prefix, _recommender, _inequality, _parts,
+    _experiment, _outcome, _impact, _exposure, _prefix, _recommender, _inequality, _parts, _scored,
 )  # fmt: skip
