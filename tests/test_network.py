@@ -1,5 +1,6 @@
 """Followers, wiring, ranking: rewired graphs are simple, keep all degrees and are equally likely; planted worlds are found."""
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -173,3 +174,12 @@ def test_the_command_line(tmp_path, capsys):
     words = ["network", str(tmp_path / "views.csv"), "--edges", str(tmp_path / "follows.csv"), "--unit", "author"]
     assert main([*words, "--amount", "none", "--viewer", "viewer", "--draws", "9", "--seed", "1"]) == 0
     assert "ranking" in capsys.readouterr().out
+
+
+def test_a_part_that_was_not_tested_is_a_number_and_no_verb():
+    follows = pl.DataFrame({"follower": ["v", "v", "w", "w"], "followed": ["a", "b", "a", "b"]})
+    views = pl.DataFrame({"viewer": ["v", "w"] * 10, "author": ["a"] * 20})
+    result = eh.network(views, follows, unit="author", amount=None, viewer="viewer", draws=9, interval=None, rng=1)
+    text = " ".join(result.sentences())
+    assert "Part of the ranking: +" in text
+    assert not re.search(r"\b(adds|raises|lowers)\b", f"{text} {result.headline}")

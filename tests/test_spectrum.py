@@ -329,6 +329,13 @@ def test_heavy_tails_are_told_from_light_ones_slice_by_slice():
     assert heavy_tails(together).tolist() == [True, False, False, False, False]
 
 
+@pytest.mark.parametrize("receivers", [1, 3, 40, 4000])
+@pytest.mark.parametrize("silent", [0, 50, 200_000])
+def test_amounts_that_are_all_equal_have_no_heavy_tail(receivers, silent):
+    spectrum = Spectrum.from_arrays(np.repeat([0.0, 7.5], [silent, receivers]))
+    assert heavy_tails(Spectra.from_spectra([spectrum])).tolist() == [False]
+
+
 @pytest.mark.parametrize("bad", [[[1, 2]], [None], ["x"], [math.inf], [-1]])
 def test_amounts_that_cannot_be_counted_are_refused(bad):
     with pytest.raises(EvenhandError):

@@ -15,8 +15,8 @@ from evenhand.report.words.text import capitalized, first_reason, signed
 
 NAMES = {
     "followers": "With a neutral ranking on a rewired graph (numbers of followers alone)",
-    "wiring": "Who follows whom adds",
-    "ranking": "The ranking adds",
+    "wiring": "Part of who follows whom",
+    "ranking": "Part of the ranking",
 }
 
 
@@ -38,7 +38,7 @@ class NetworkSentences(SentenceWriter, audit="network"):
             "" if claim is None else ", statistically significant" if claim.made else ", not statistically significant"
         )
         ends = interval_in_brackets(row, level, lambda v: signed(v, show))
-        return f"{lead}{NAMES[part]} {signed(row['estimate'], show)}{ends}{tested}."
+        return f"{lead}{NAMES[part]}: {signed(row['estimate'], show)}{ends}{tested}."
 
 
 @headline("network")
