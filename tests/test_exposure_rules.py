@@ -283,7 +283,7 @@ REFUSED = {
     "relevance columns": (lambda: one("eel", relevance=DOC), "item='item' is not a column of relevance"),
     "relevance negative": (lambda: one("eel", relevance={1: {"a": -1}}), "1 negative"),
     "relevance twice": (lambda: one("eel", relevance=TWICE), "more than once"),
-    "relevance of words": (lambda: one("eel", relevance=WORDS), "not numbers"),
+    "relevance of words": (lambda: one("eel", relevance=WORDS), "is text"),
     "relevance neither": (lambda: one("eel", relevance="judgments"), "neither a column"),
     "relevance flat mapping": (lambda: one("eel", relevance={"a": 1}), "request: {item"),
     "grade without a stop": (

@@ -14,6 +14,7 @@ from evenhand.errors import listing
 from evenhand.findings import Findings, key_columns
 from evenhand.findings import number as read_number
 from evenhand.report.words.headlines import Headline, headline
+from evenhand.report.words.intervals import interval_in_brackets
 from evenhand.report.words.phrases import distinct_texts, metric_title, value_format
 from evenhand.report.words.sentences import SentenceWriter, SideTable
 from evenhand.report.words.text import counted, short_percent, slice_names
@@ -223,10 +224,9 @@ def _trends(findings: Findings) -> list[str]:
     columns = findings.curves.get("trends") or {}
     sentences = []
     for row in (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)):
-        slope, low, high = (f"{row[name]:+.3g}" for name in ("slope", "low", "high"))
-        level = short_percent(float(findings.provenance.get("level", 0.95)))
-        name = _name(row["metric"], row["label"])
-        sentences.append(f"Trend of {name}: {slope} a year ({level} interval {low} to {high}).")
+        level = float(findings.provenance.get("level", 0.95))
+        ends = interval_in_brackets(row, level, "{:+.3g}".format)
+        sentences.append(f"Trend of {_name(row['metric'], row['label'])}: {row['slope']:+.3g} a year{ends}.")
     return sentences
 
 
