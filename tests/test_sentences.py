@@ -82,6 +82,7 @@ def test_writers_are_only_for_audits_that_say_more_than_their_rows():
         "prefix",
         "rebalance",
         "recommender",
+        "sensitivity",
     }
     assert set(SentenceWriter.registry) == audits
     assert writer_for(plain).key_sentences(plain) == []
