@@ -136,18 +136,30 @@ def test_sections_come_in_the_order_of_a_readers_questions(written):
 
 
 def test_the_verdict_counts_the_units_of_the_top_and_names_both_ends():
-    found = audited().findings
+    found = audited(units=500).findings
     held = {r["source"]: r["estimate"] for r in found.rows() if r["metric"] == "top_share(p=0.01)"}
     most, least = max(held, key=held.get), min(held, key=held.get)
     says = headline_for(found).text
     ends = f"from {held[least]:.0%} ({least}) to {held[most]:.0%} ({most})"
-    assert says == f"The top 1% of authors (4 of 400) get {ends} of all impressions."
+    assert says == f"The top 1% of authors (5 of 500) get {ends} of all impressions."
 
 
 def test_without_a_share_of_the_top_the_verdict_reads_it_off_the_curve():
-    found = audited(None, metrics=("gini",)).findings
-    share = eh.metrics.top_share(amounts(400, seed=0, spread=1), 0.01)
-    assert headline_for(found).text == f"The top 1% of authors (4 of 400) get {share:.0%} of all impressions."
+    found = audited(None, units=500, metrics=("gini",)).findings
+    share = eh.metrics.top_share(amounts(500, seed=0, spread=1), 0.01)
+    assert headline_for(found).text == f"The top 1% of authors (5 of 500) get {share:.0%} of all impressions."
+
+
+def test_a_caution_stands_once_at_the_top_and_large_figures_beside_it(written):
+    page = written("no slices").read_text(encoding="utf-8")
+    text = re.sub(r'<script.*?</script>|title="[^"]*"|data-more="[^"]*"', "", page, flags=re.DOTALL)
+    care = re.findall(r'<p class="care">([^<]*)</p>', text)
+    assert care
+    assert all(text.count(line.partition(": ")[2]) <= 2 for line in care)  # once, and in the paragraph to copy
+    assert text.index('class="care"') < text.index('id="sure"')
+    assert 1 <= text.count("<small>") <= 3
+    assert 'id="paragraph"' in text
+    assert '<svg class="bar"' in text
 
 
 def test_few_findings_are_all_said_and_many_are_summed_up():
@@ -301,13 +313,24 @@ def test_regions_have_names_of_their_own_and_pictures_a_description(browser, wri
         names = [seen.page.evaluate("(e) => e.ariaLabel || document.getElementById(e.getAttribute('aria-labelledby'))?.textContent || e.tagName", e)
                  for e in marks.element_handles()]  # fmt: skip
         assert len(names) == len(set(names))
-        bare = "svg, [role=graphics-document], [role=graphics-symbol]"
+        bare = "svg:not(.bar), [role=graphics-document], [role=graphics-symbol]"
         hidden = f"[...document.querySelectorAll('{bare}')].every((e) => e.closest('[aria-hidden=true]') && e.closest('[role=img][aria-label]'))"
         assert seen.page.evaluate(hidden)
         ids = seen.page.evaluate("[...document.querySelectorAll('main [id]')].map((e) => e.id)")
         assert len(ids) == len(set(ids))
         boxes = seen.page.locator(".scroll").all()
         assert all(box.get_attribute("tabindex") == "0" and box.get_attribute("aria-label") for box in boxes)
+
+
+@pytest.mark.browser
+def test_rows_are_searched_and_unfold(browser, written):
+    with visit(browser, written("three slices")) as seen:
+        rows = seen.page.locator("#table tbody tr")
+        rows.first.click()
+        assert seen.page.locator("#table tr.more").count() == 1
+        assert "(95% interval" in seen.page.locator("#table tr.more").inner_text()
+        seen.page.locator("#table .find").fill("search")
+        assert all("search" in row.inner_text() for row in rows.all() if row.is_visible())
 
 
 @pytest.mark.browser

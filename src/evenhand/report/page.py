@@ -17,6 +17,7 @@ from typing import Any
 from evenhand import __version__
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings, label
+from evenhand.findings import number as read_number
 from evenhand.report import explorer, reproduce
 from evenhand.report import table as tables
 from evenhand.report.charts.drawing import Kind, Panel, Picture, drawable_labels
@@ -26,12 +27,14 @@ from evenhand.report.charts.theme import PAGE, SIZES, fading, theme
 from evenhand.report.pages import asset, document, packed, packed_vega, script, svg
 from evenhand.report.words import summary
 from evenhand.report.words.headlines import Headline, headline_for
-from evenhand.report.words.labels import dated, excluded
+from evenhand.report.words.labels import confidence_level, dated, excluded
 from evenhand.report.words.phrases import card_of, is_share, metric_title
 from evenhand.report.words.sentences import writer_for
 from evenhand.report.words.text import number, percent
 
-MOST_TABLE_ROWS = 500
+MOST_TABLE_ROWS = 250
+MOST_UNFOLDED = 100
+"""Rows that unfold to their sentence; more would make a page of many slices too large to mail."""
 MOST_SENTENCES = 200
 
 SWITCH = (
@@ -49,10 +52,11 @@ def html(findings: Findings) -> str:
     headline = headline_for(findings)
     leads = [p.text for kind, p in pictures.items() if p.lead and not (headline and headline.repeats == kind.name)]
     first, rest = _first_chart(findings, pictures, specs)
-    cautions = (f'<p class="{kind or "plain"}">{escape(line)}</p>' for kind, line in summary.cautions(findings))
+    cautions = summary.cautions(findings)
+    care = [line for kind, line in cautions if kind == "care"]
     sections = {
-        "answer": ("Answer", _answer(findings, headline, leads, first)),
-        "sure": ("How sure are we?", "".join(cautions)),
+        "answer": ("Answer", _answer(findings, headline, leads, first, care)),
+        "sure": ("How sure are we?", "".join(f"<p>{escape(line)}</p>" for kind, line in cautions if kind != "care")),
         "pictures": ("Charts", "".join(rest)),
         "act": ("What to do, and what this cannot say", _side_tables(findings)),
         "table": ("All numbers", _table(findings) + _cards(findings)),
@@ -87,26 +91,44 @@ def _section(name: str, title: str, inside: str) -> str:
     return f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{escape(title)}</h2>{inside}</section>'
 
 
-def _answer(findings: Findings, headline: Headline | None, leads: Sequence[str], chart: str) -> str:
-    """The first screen: the headline with its interval, the first chart, at most three more sentences, a glossary."""
+def _answer(
+    findings: Findings, headline: Headline | None, leads: Sequence[str], chart: str, care: Sequence[str]
+) -> str:
+    """The first screen: headline with interval, cautions, large figures, first chart, three more sentences, a glossary."""
     short_list = 3  # sentences beside the headline; the others are folded
     every = summary.key_sentences(findings, leads, headline)
     headline = headline or Headline(every[0] if every else "The result has no numbers.")
     more = [line for line in every if line != headline.text]
     facts = " · ".join(escape(fact) for fact in summary.facts(findings))
     sure = f'<p class="interval">{escape(headline.uncertainty)}.</p>' if headline.uncertainty else ""
-    lines = "".join(f"<li>{escape(line)}</li>" for line in summary.without_repeated_remarks(more[:short_list]))
+    few = summary.without_repeated_remarks(more[:short_list], " ".join(care))
+    lines = "".join(f"<li>{escape(line)}</li>" for line in few)
     short = f'<h2>In short</h2><ul class="answer">{lines}</ul>' if lines else ""
     terms = "".join(f"<p><dfn>{escape(title)}</dfn> {escape(text)}</p>" for title, text in summary.glossary(findings))
     rest = list(dict.fromkeys([*more[short_list:], *summary.every_sentence(findings, MOST_SENTENCES)]))
+    rest = summary.without_repeated_remarks(rest, " ".join(care))
     listed = "".join(f"<li>{escape(line)}</li>" for line in rest)
     folded = f"<details><summary>All findings as sentences</summary><ul>{listed}</ul></details>" if rest else ""
-    texts = f'<div class="said">{short}<div class="terms">{terms}</div>{folded}</div>'
+    copied = summary.paragraph(findings, [headline.text, *few[:2]], headline.uncertainty, care)
+    texts = (
+        f'<div class="said">{_figures(findings)}{"".join(f"""<p class="care">{escape(line)}</p>""" for line in care)}{short}'
+        f'<div class="terms">{terms}</div>{folded}<details><summary>A paragraph to copy</summary>'
+        f'<p id="paragraph">{escape(copied)}</p><button class="scripted" id="copy" hidden>Copy</button></details></div>'
+    )
     return (
         f'<header><h1>{escape(findings.question)}</h1><p class="lede">{facts}</p></header>'
         f'<p class="verdict">{escape(headline.text)}</p>{sure}'
         f'<div class="first{"" if chart else " alone"}">{texts}{chart}</div>'
     )
+
+
+def _figures(findings: Findings) -> str:
+    """The large numbers of the first screen."""
+    shown = "".join(
+        f"<div><b>{escape(f.value)}</b><span>{escape(f.text)}</span><small>{escape(f.interval)}</small></div>"
+        for f in summary.figures(findings)
+    )
+    return f'<div class="figures">{shown}</div>' if shown else ""
 
 
 def _first_chart(findings: Findings, pictures: Mapping[Kind, Picture], specs: dict[str, Any]) -> tuple[str, list[str]]:
@@ -233,11 +255,18 @@ def _cell(value: Any, metric: str = "") -> str:
 
 
 def table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], title: str, hints: Mapping[str, str] | None = None
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    title: str,
+    hints: Mapping[str, str] | None = None,
+    *,
+    drawn: Sequence[str] = (),
+    unfolded: Sequence[str] = (),
 ) -> str:
     """A table that scrolls in its own box, by the name of `title`; columns of numbers are set to the right.
 
-    Cells that are a key of `hints` show its value as a tooltip.
+    Cells that are a key of `hints` show its value as a tooltip. A row begins with its picture in `drawn`, and unfolds to its
+    text in `unfolded`.
     """
     hinted = {cell: f'<abbr title="{escape(hint)}">{escape(cell)}</abbr>' for cell, hint in (hints or {}).items()}
     shown = rows[:MOST_TABLE_ROWS]
@@ -247,21 +276,26 @@ def table(
 
     right = [bool(shown) and all(is_numeric(row[i]) for row in shown) for i in range(len(head))]
 
-    def line(tag: str, cells: Sequence[str]) -> str:
+    def line(tag: str, cells: Sequence[str], picture: str = "", text: str = "") -> str:
         marked = (
             f"<{tag}{' class=n' if r else ''}>{hinted.get(c, escape(c))}</{tag}>"
             for c, r in zip(cells, right, strict=True)
         )
-        return f"<tr>{''.join(marked)}</tr>"
+        more = f' data-more="{escape(text)}"' if text else ""
+        return f"<tr{more}>{''.join(marked)}{f'<{tag}>{picture}</{tag}>' if drawn else ''}</tr>"
 
-    body = "".join(line("td", row) for row in shown)
+    pictures, texts = [*drawn, *[""] * len(shown)], [*unfolded, *[""] * len(shown)]
+    body = "".join(line("td", *cells) for cells in zip(shown, pictures, texts, strict=False))
     rest = len(rows) - len(shown)
     more = f'<p class="note">{rest:,} more rows are in the saved result (JSON or CSV).</p>' if rest > 0 else ""
     if not more and len(shown) > 14:  # rows that fit into the box
         more = f'<p class="note">{len(shown):,} rows; scroll to see them all.</p>'
+    search = ""
+    if len(shown) > 14:
+        search = f'<input type="search" class="scripted find" hidden placeholder="Search" aria-label="Search {escape(title)}">'
     return (
-        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(title)}: table"><table><thead>{line("th", head)}</thead>'
-        f"<tbody>{body}</tbody></table></div>{more}"
+        f'{search}<div class="scroll" tabindex="0" role="group" aria-label="{escape(title)}: table"><table>'
+        f"<thead>{line('th', head)}</thead><tbody>{body}</tbody></table></div>{more}"
     )
 
 
@@ -274,13 +308,60 @@ def _side_tables(findings: Findings) -> str:
     )
 
 
+WIDEST = 9
+"""Columns of numbers that fit a page of 1280 pixels; the others are behind the row."""
+
+
 def _table(findings: Findings) -> str:
+    """All numbers, each with its interval drawn; a row unfolds to its sentence and the columns that have no room."""
     head, rows = tables.readable(findings)
-    reasons = "".join(f'<p class="note">{escape(line)}</p>' for line in summary.explained_notes(findings))
+    said_above = summary.WARNINGS
+    reasons = "".join(f'<p class="note">{escape(line)}</p>' for line in summary.explained_notes(findings, said_above))
     hints = {
         metric: f"{metric_title(metric)}: {card.asks}" for metric in findings.metrics() if (card := card_of(metric))
     }
-    return f"{table(head, rows, 'All numbers', hints)}{reasons}"
+    hints |= summary.note_hints(findings)
+    shown = tables.shown_rows(findings)
+    pictures = _interval_bars(shown[:MOST_TABLE_ROWS])
+    basic = {*findings.slices, "metric", "group", "estimate", "interval", "chance", "p_adjusted", "units", "note"}
+    kept = [i for i, name in enumerate(head) if len(head) <= WIDEST or name in basic]
+    behind = [
+        "; ".join(f"{head[i].replace('_', ' ')} {row[i]}" for i in range(len(head)) if i not in kept and row[i])
+        for row in rows[:MOST_TABLE_ROWS]
+    ]
+    level, few = confidence_level(findings), "estimate" in findings.columns and len(rows) <= MOST_UNFOLDED
+    lines = [writer_for(findings).sentence(findings, row, level) if few else "" for row in shown[: len(behind)]]
+    unfolded = [" ".join(filter(None, [line, more])) for line, more in zip(lines, behind, strict=True)]
+    cells = [[row[i] for i in kept] for row in rows]
+    names = [head[i] for i in kept]
+    numbers = table(names, cells, "All numbers", hints, drawn=pictures, unfolded=unfolded)
+    return f"{numbers}{reasons}"
+
+
+def _interval_bars(rows: Sequence[Mapping[str, Any]], width: int = 96) -> list[str]:
+    """Interval, estimate and chance of each row as a small picture; rows of a metric share a scale."""
+    if not rows or "estimate" not in rows[0]:
+        return []
+    ends: dict[str, list[float]] = {}
+    for r in rows:
+        values = (read_number(r.get(name)) for name in ("estimate", "low", "high", "chance"))
+        ends.setdefault(r["metric"], []).extend(v for v in values if math.isfinite(v))
+
+    def bar(r: Mapping[str, Any]) -> str:
+        least, span = min(ends[r["metric"]], default=0.0), max(ends[r["metric"]], default=0.0)
+        at = {
+            name: round(4 + (width - 8) * (v - least) / ((span - least) or 1), 1)
+            for name in ("estimate", "low", "high", "chance")
+            if math.isfinite(v := read_number(r.get(name)))
+        }
+        if "estimate" not in at:
+            return ""
+        whole = f'<path d="M{at["low"]} 7H{at["high"]}"/>' if {"low", "high"} <= at.keys() else ""
+        tick = f'<path class="c" d="M{at["chance"]} 2V12"/>' if "chance" in at else ""
+        point = f'<circle cx="{at["estimate"]}" cy="7" r="3"/>'
+        return f'<svg class="bar" width="{width}" height="14" aria-hidden="true">{whole}{tick}{point}</svg>'
+
+    return [bar(r) for r in rows]
 
 
 def _cards(findings: Findings) -> str:

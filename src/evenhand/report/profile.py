@@ -161,7 +161,7 @@ def _method(findings: Findings) -> str:
 
 def _limits(findings: Findings) -> str:
     """Every caution and every note of the result."""
-    lines = [*(line for _, line in summary.cautions(findings)), *summary.explained_notes(findings)]
+    lines = [*(line for _, line in summary.cautions(findings)), *summary.explained_notes(findings, summary.WARNINGS)]
     return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in dict.fromkeys(lines)) + "</ul>" if lines else ""
 
 

@@ -55,8 +55,7 @@ def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
         head = [*findings.slices, "metric", "group", "estimate", "interval", *extra, "chance", "ideal", "units", "note"]
     else:
         head = list(findings.columns)
-    shown = unordered_pairs(findings) if "other" in findings.columns else findings.rows()
-    rows = [[_cell(findings, name, row) for name in head] for row in shown]
+    rows = [[_cell(findings, name, row) for name in head] for row in shown_rows(findings)]
     blank = {"undefined": ("", "0")}  # requests without a value, where there are none
     filled = [
         i
@@ -64,6 +63,11 @@ def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
         if name in ("metric", "estimate") or any(row[i] not in blank.get(name, ("",)) for row in rows)
     ]
     return [head[i] for i in filled], [[row[i] for i in filled] for row in rows]
+
+
+def shown_rows(findings: Findings) -> list[Mapping[str, Any]]:
+    """The rows of the readable table: pairs in one order only."""
+    return list(unordered_pairs(findings) if "other" in findings.columns else findings.rows())
 
 
 def _cell(findings: Findings, name: str, row: Mapping[str, Any]) -> str:

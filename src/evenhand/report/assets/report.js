@@ -72,6 +72,31 @@ if (colours) colours.addEventListener("change", () => {
   else delete document.documentElement.dataset.theme;
 });
 
+const copy = document.getElementById("copy");
+if (copy) copy.addEventListener("click", () => {
+  getSelection().selectAllChildren(document.getElementById("paragraph"));
+  copy.textContent = document.execCommand("copy") ? "Copied" : "Press Ctrl-C";
+});
+for (const find of document.querySelectorAll(".find")) find.addEventListener("input", () => {
+  const words = find.value.toLowerCase();
+  for (const row of find.nextElementSibling.querySelectorAll("tbody tr")) {
+    row.hidden = !row.textContent.toLowerCase().includes(words);
+  }
+});
+function unfold(row) {
+  if (row.nextElementSibling?.classList.contains("more")) { row.nextElementSibling.remove(); return; }
+  const more = document.createElement("tr"), cell = more.insertCell();
+  more.className = "more";
+  cell.colSpan = row.cells.length;
+  cell.textContent = row.dataset.more;
+  row.after(more);
+}
+for (const row of document.querySelectorAll("tr[data-more]")) {
+  row.tabIndex = 0;
+  row.addEventListener("click", () => { if (!getSelection().toString()) unfold(row); });
+  row.addEventListener("keydown", (event) => { if (event.key === "Enter") unfold(row); });
+}
+
 // The charts are there already, standing still. Vega is unpacked and draws them again, to fit the screen and answer the pointer.
 async function unpacked(id) {
   const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (c) => c.charCodeAt(0));

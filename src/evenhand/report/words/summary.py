@@ -11,21 +11,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from evenhand import __version__
 from evenhand.cards import REGISTRY, MetricSpec, parse_metric
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
 from evenhand.report.words.headlines import Headline
+from evenhand.report.words.intervals import interval_text
 from evenhand.report.words.labels import (
     Row,
     are_differences,
     confidence_level,
     excluded,
+    holders,
     row_labels,
     slice_labels,
     word,
 )
-from evenhand.report.words.phrases import card_of, distinct_texts, is_share, meaning, metric_title
+from evenhand.report.words.phrases import card_of, distinct_texts, is_share, meaning, metric_title, value_format
 from evenhand.report.words.sentences import (
     REMARK,
     metric_params,
@@ -46,6 +49,7 @@ from evenhand.report.words.text import (
     number,
     one_in,
     plural,
+    rounded_percent,
     short_percent,
 )
 
@@ -133,18 +137,62 @@ def _numbers_first(findings: Findings, rows: Sequence[Row], headline: Headline) 
     return [every[i] for *_, i in sorted(order)]
 
 
-def without_repeated_remarks(lines: Sequence[str]) -> list[str]:
-    """Sentences in which a remark in brackets is left out where an earlier one has it.
+def without_repeated_remarks(lines: Sequence[str], above: str = "") -> list[str]:
+    """Sentences in which a remark in brackets is left out where an earlier one, or the text `above`, has it.
 
     >>> without_repeated_remarks(["a is 1. (Few rows.)", "b is 2. (Few rows.)"])
     ['a is 1. (Few rows.)', 'b is 2.']
     """
     seen: set[str] = set()
     shorter = []
+
+    def is_repeated(remark: str) -> bool:
+        return remark in seen or remark[2:-2].removeprefix("For all numbers: ").lower() in above.lower()
+
     for line in lines:
-        shorter.append(REMARK.sub(lambda remark: "" if remark[0] in seen else remark[0], line))
+        shorter.append(REMARK.sub(lambda remark: "" if is_repeated(remark[0]) else remark[0], line))
         seen.update(REMARK.findall(line))
     return shorter
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number to print large, the words below it, and its interval."""
+
+    value: str
+    text: str
+    interval: str
+
+
+def figures(findings: Findings, most: int = 3) -> list[Figure]:
+    """The first numbers of a result about one slice, as people say them; none where slices or groups have to be compared."""
+    rows = [r for r in findings.rows() if math.isfinite(read_number(r.get("estimate")))]
+    if len(set(slice_labels(findings))) > 1 or any(r["group"] is not None for r in rows):
+        return []
+    units, amount = holders(findings), word(findings, "amount", "amounts")
+    shown = []
+    for r in sorted(rows, key=lambda r: not (is_share(r["metric"]) or r["metric"] == "equal_share"))[:most]:
+        metric, show = r["metric"], value_format(r["metric"])
+        if metric == "equal_share":
+            value, text, show = f"1 in {one_in(r['estimate'])}", f"{units} gets half of all {amount}", one_in
+        else:
+            value, text = (
+                rounded_percent(r["estimate"]) if is_share(metric) else number(r["estimate"], 2),
+                metric_title(metric),
+            )
+        bounded = math.isfinite(read_number(r["low"])) and math.isfinite(read_number(r["high"]))
+        shown.append(Figure(value, text, interval_text(r["low"], r["high"], show) if bounded else ""))
+    return shown
+
+
+def paragraph(findings: Findings, lines: Sequence[str], uncertainty: str, care: Sequence[str]) -> str:
+    """The answer as a paragraph for a mail: question, findings, cautions, and where it comes from."""
+    first, *rest = lines or [""]
+    sure = f" ({uncertainty[0].lower() + uncertainty[1:]})" if uncertainty and uncertainty[0].isalpha() else ""
+    sure = sure or (f" ({uncertainty})" if uncertainty else "")
+    answer = f"{first.removesuffix('.')}{sure}."
+    source = f"Source: {', '.join(facts(findings))}; evenhand {__version__}."
+    return " ".join([findings.question, answer, *rest, *care, source])
 
 
 def glossary(findings: Findings, most: int = 2) -> list[tuple[str, str]]:
@@ -300,9 +348,18 @@ def _note_counts(findings: Findings) -> Counter[str]:
     return Counter(code for note in findings.columns.get("note", ()) for code in note_codes(note))
 
 
-def explained_notes(findings: Findings) -> list[str]:
+def explained_notes(findings: Findings, without: Sequence[str] = ()) -> list[str]:
     """The codes in the column `note`, each with its meaning."""
-    return [f"{code}: {REASONS[code]}." for code in _note_counts(findings) if code in REASONS]
+    return [f"{code}: {REASONS[code]}." for code in _note_counts(findings) if code in REASONS and code not in without]
+
+
+def note_hints(findings: Findings) -> dict[str, str]:
+    """The cells of the column `note` with their meaning."""
+    return {
+        str(note): "; ".join(REASONS.get(code, code) for code in note_codes(note))
+        for note in dict.fromkeys(findings.columns.get("note", ()))
+        if note
+    }
 
 
 @dataclass(frozen=True, slots=True)
