@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PEERS := .venv-peers
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types contracts quick slow bench coverage alarms gates claims clean
+.PHONY: demo test lint types contracts quick slow bench coverage alarms gates claims responses clean
 
 demo: $(VENV)/.demo
 	$(BIN)/evenhand demo
@@ -116,6 +116,9 @@ alarms: $(VENV)/.dev
 
 claims: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.null_worlds $(if $(QUICK),--quick)
+
+responses: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.responses
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("evenhand needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'

@@ -145,7 +145,10 @@ def test_advice_for_data_reads_the_balance_off_and_adds_chance():
     lists = {f"q{i}": ["con", "pro"] * 5 + ["pro"] * 4 for i in range(5)}
     found = eh.advise(table(lists), group="stance", protected="con", bias="high", rng=1)
     assert found.provenance["share_of_the_smaller_side"] == pytest.approx(5 / 14)
-    assert found.frame["metric"][0] == TABLE_5["medium", "high"]
+    papers = found.frame.filter(advice="the paper's choice")
+    assert papers["metric"][0] == TABLE_5["medium", "high"]
+    assert found.frame["metric"][0] == "ndd"  # which finds significantly more on these lists
+    assert found.headline.endswith("The paper names nDKL, which finds it in " + f"{100 * papers['found'][0]:.0f}%.")
     p = eh.prefix(table({"q": lists["q0"]}), group="stance", protected="con", metrics=["ndd"], rng=1).frame
     assert found.frame.filter(metric="ndd")["chance"][0] == pytest.approx(p["chance"][0])
     assert (found.frame["found"].to_numpy() <= 1).all()

@@ -29,6 +29,7 @@ STUDIES = {
     "outcome": "the outcome test on marketplaces of known bias, compared with other measures",
     "rebalance": "known re-rankers, tuned over their grids, compared with the frontier of relevance and evenness",
     "recommender": "four recommenders of known bias: what each measure shows, and what it misses",
+    "response": "how ranking metrics respond to a known bias, sparse labels and judgments, list length and group share",
     "viewpoints": "viewpoint diversity in search results: four metrics against a known bias",
 }
 """Each study is a module of evenhand.studies (dashes become underscores) with `study(*, size, seed, ...) -> Study`; None is its

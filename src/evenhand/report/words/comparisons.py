@@ -240,3 +240,24 @@ def _sensitivity(findings: Findings) -> Headline | None:
         )
     rest = f"for {len(pairs) - len(orders):,} it cannot be told"
     return Headline(f"{len(orders):,} of {of_pairs} of systems keep their order {under}; {rest}{most}.")
+
+
+@headline("advise")
+def _advise(findings: Findings) -> Headline:
+    """The metric to use, what it finds, and the paper's choice where that is another one."""
+    first, *rest = findings.rows()
+    goal = (findings.provenance.get("plan") or {}).get("goal")
+    like_yours = " like your data" if findings.provenance.get("situation") else ""
+    what = f"a mild bias in {{}} of simulations{like_yours}" if goal else "the expected bias in {} of lists like yours"
+
+    def share_of(row: Row) -> str:
+        share = read_number(row.get("found"))
+        return "" if math.isnan(share) else f"{100 * share:.0f}%"
+
+    measured = f": it finds {what.format(share_of(first))}" if share_of(first) else ""
+    papers = "".join(
+        f" The paper names {row['symbol']}, which finds it in {share_of(row)}."
+        for row in rest
+        if row["advice"] == "the paper's choice"
+    )
+    return Headline(f"Use {first['symbol']}{measured}.{papers}")
