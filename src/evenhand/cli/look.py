@@ -141,9 +141,13 @@ def _trec(sample: Sample, files: list[str]) -> Question:
 
 
 def _outcome(sample: Sample, files: list[str]) -> Question | None:
+    from evenhand.sources.inspect import NAMES
+
     score, outcome = sample.having("score"), sample.having("outcome")
     if not (score and outcome) or sample.ranking[1] or _arm(sample):
         return None
+    if sample.amount() and not (sample.column(outcome).is_called(NAMES["outcome"]) or sample.positive(outcome)):
+        return None  # a flag of something that has amounts
     scored = [c.name for c in sample.columns if c.name not in (score, outcome) and sample.determines(score, c.name)]
     group = sample.having("group", without=[outcome, score, *scored])
     if not group:
@@ -278,10 +282,14 @@ def _experiment(sample: Sample, files: list[str]) -> Question | None:
 
 
 def _inequality(sample: Sample, files: list[str]) -> Question | None:
+    from evenhand.sources.inspect import NAMES
+
     unit, note = sample.unit()
     rank, keys = sample.ranking
     amount = sample.amount(without=[unit, rank])
-    if not unit or (keys and not amount) or (not amount and sample.column(unit).is_unique):
+    if keys and not (amount and sample.column(amount).is_called(NAMES["amount"])):
+        return None  # what else stands in rankings (grades, clicks) is not received
+    if not unit or (not amount and sample.column(unit).is_unique):
         return None
     able = sample.all_having("group", without=[unit, amount, rank])
     group = next((g for g in able if not sample.determines(g, unit)), "")

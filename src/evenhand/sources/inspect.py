@@ -42,7 +42,7 @@ NAMES = {
     r"purchased|churn|selected|invited|status",
     "amount": r"impression|view(?!er)|stream|count|cnt|amount|total|star|fork|like|play(?!er|list_)|sale|download|install|revenue|"
     r"income|exposure|display|visit|num_|^n_|citation|cited|opens|clicks|qty|quantity|listen|reads|follower|pledged|points|votes|"
-    r"reviews|turnover|salary|spend|cost",
+    r"reviews|turnover|salary|spend|cost|owners|users|backers|members|subscribers|ratings|customers|listeners|players",
     "group": r"group|gender|sex|race|ethnic|country|region|age_|agegroup|stance|class|categor|genre|kind|type|source|segment|side|"
     r"language|venue|placement|department|license|size",
     "system": r"^system$|engine|model|run_?id|^run$|arm$|variant|experiment",
@@ -59,7 +59,7 @@ RECEIVED = (
 """Names of amounts that somebody receives, before those that only come along (likes, forks, prices)."""
 
 NO_AMOUNT = (
-    r"price|rate$|_rate|rating(?!s?_?c)|^age$|_age$|year|month|size|bytes|duration|length|second|lat$|latitude|lon|zip|bpm|percent|"
+    r"price|rate$|_rate|rating(?!s|_c)|^age$|_age$|year|month|size|bytes|duration|length|second|lat$|latitude|lon|zip|bpm|percent|"
     r"pct|ratio|avg|average|mean|propensity|feature|version|height|width|weight|index|unnamed|order_?id"
 )
 """Names of numbers that describe, and cannot be added up."""
