@@ -117,3 +117,50 @@ def test_the_words_draw_no_conclusion_beyond_the_tests(tmp_path):
     assert "M" in text
     assert not any(word in text.lower() for word in ("discriminat", "adverse", "four-fifths", "unfair"))
     assert "Impact ratios" in result.report(tmp_path / "page.html", profile="ll144").read_text()
+
+
+def test_min_units_suppresses_categories_and_what_would_give_them_away():
+    table = people(n=2000)
+    few = pl.DataFrame(
+        {"sex": ["F"] * 3, "race": ["X"] * 3, "hired": [1, 0, 0], "score": [0.5] * 3}, schema=table.schema
+    )
+    result = eh.impact(pl.concat([table, few]), group=["sex", "race"], selected="hired", min_units=20)
+    shown = {(r["category"], r["group"]) for r in result.findings.rows() if r["note"] != "suppressed"}
+    assert ("race", "X") not in shown
+    assert len([key for key in shown if key[0] == "race"]) == 2  # of A, B and W one is hidden too
+    assert {("sex", "F"), ("sex", "M")} <= shown
+    for sex in "FM":  # the intersections of a sex add up to it: none or two are hidden, and their labels with them
+        assert len([1 for kind, group in shown if kind == "sex x race" and group.startswith(sex)]) <= (
+            2 if sex == "F" else 3
+        )
+    text = " ".join([result.to_text("json"), *result.sentences()])
+    assert "F, X" not in text
+    assert result.provenance["rows"] is None
+    assert all(
+        r["selected"] is None or math.isnan(r["selected"]) for r in result.findings.rows() if r["note"] == "suppressed"
+    )
+
+
+def test_one_candidate_of_unknown_race_cannot_be_found_by_subtraction():
+    table = pl.concat(
+        [
+            people(n=2000),
+            pl.DataFrame({"sex": ["F"], "race": [None], "hired": [1], "score": [0.1]}, schema=people().schema),
+        ]
+    )
+    result = eh.impact(table, group=["sex", "race"], selected="hired", min_units=20)
+    shown = [
+        r["group"]
+        for r in result.findings.rows()
+        if r["category"] == "sex x race" and r["metric"] == "selection_rate" and r["note"] != "suppressed"
+    ]
+    assert len([group for group in shown if group.startswith("F")]) <= 2  # F less the sum of all three would be the one
+
+
+def test_sentences_say_the_ratio_and_its_test():
+    lines = eh.impact(people(n=4000, rates=(0.15, 0.3)), group="sex", selected="hired").sentences()
+    assert any("impact ratio to M 0." in line and line.endswith("F is selected less often than M.") for line in lines)
+    assert any(line == "By sex: M has the highest rate in the data; ratios are to it." for line in lines)
+    quiet = eh.impact(people(n=100, rates=(0.3, 0.3)), group="sex", selected="hired")
+    assert "No category is selected significantly less often" in quiet.headline
+    assert any("not selected significantly less often than" in line for line in quiet.sentences())

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from evenhand.audits.assemble import SUPPRESSED, hidden, suppressed
 from evenhand.audits.declare import Call, audit
-from evenhand.audits.parameters import Level, Table
+from evenhand.audits.parameters import Count, Level, Table
 from evenhand.cards import Between
 from evenhand.claims import Candidate
 from evenhand.errors import EvenhandError, all_problems
@@ -23,6 +24,11 @@ from evenhand.sources.opening import open_table
 from evenhand.sources.roles import role_problems
 from evenhand.tallies.selections import Cell, Selections, cells_of
 
+Labels = tuple[Any, ...]
+Counts = Mapping[Labels, tuple[float, float]]
+"""Selected candidates and all candidates by the labels of their category."""
+Kind = tuple[int, ...]
+"""Columns that make a kind of category: one, or several that intersect."""
 MinShare = Annotated[float, Between(0, 1)]
 
 
@@ -30,7 +36,7 @@ MinShare = Annotated[float, Between(0, 1)]
     "impact",
     question="Is every category selected as often?",
     charts=("intervals",),
-    extra=("selected", "share", "p", "p_adjusted"),
+    extra=("versus", "selected", "share", "p", "p_adjusted"),
 )
 def impact(
     call: Call,
@@ -42,6 +48,7 @@ def impact(
     min_share: MinShare = 0.0,
     interval: Literal["auto"] | None = "auto",
     level: Level = 0.95,
+    min_units: Count | None = None,
 ) -> Result:
     """Selection rates (or scoring rates) of each category and each intersection, and impact ratios, with intervals.
 
@@ -55,6 +62,7 @@ def impact(
     score : column of scores, instead: the rate is the share above the median of all candidates.
     min_share : leave categories with less than this share of candidates out of the ratios; their rates are still shown.
     interval : `"auto"`, or None.
+    min_units : suppress categories with fewer candidates, and others where they could be found by subtraction.
 
     Examples
     --------
@@ -75,16 +83,18 @@ def impact(
     bar = _median(cells) if score is not None else _refuse_other_than_truths(cells, value)
     rows: list[Row] = []
     dropped: Counter[str] = Counter({f"no {role}": sum(n for _, v, n in cells if v is None)})
-    for depth in range(1, len(columns) + 1):
-        for chosen in combinations(range(len(columns)), depth):
-            name = " x ".join(columns[i] for i in chosen)
-            counts = _counts(cells, chosen, bar)
-            dropped[f"unknown {name}"] = sum(int(n) for labels, (_, n) in counts.items() if None in labels)
-            rows += _rows(name, {k: v for k, v in counts.items() if None not in k}, min_share, interval and level)
+    kinds = [c for depth in range(1, len(columns) + 1) for c in combinations(range(len(columns)), depth)]
+    tables = {chosen: _counts(cells, chosen, bar) for chosen in kinds}
+    few = _few(tables, call.min_units)
+    for chosen, counts in tables.items():
+        name = " x ".join(columns[i] for i in chosen)
+        dropped[f"unknown {name}"] = sum(int(n) for labels, (_, n) in counts.items() if None in labels)
+        labelled = {k: v for k, v in counts.items() if None not in k}
+        rows += _rows(name, labelled, few[chosen], min_share, interval and level)
     facts = {} if score is None else {"median": bar}
     return call.result(
         rows, backend=opened.backend, read=sum(n for *_, n in cells), dropped={k: n for k, n in dropped.items() if n},
-        slices=["category"], facts=facts, claims=_claims(rows), words={"unit": "candidate"},
+        slices=["category"], facts=facts, claims=_claims(rows), words={"unit": "candidate"}, hides=any(few.values()),
     )  # fmt: skip
 
 
@@ -105,9 +115,9 @@ def _refuse_other_than_truths(cells: Sequence[Cell], column: str) -> float:
     return 0.5
 
 
-def _counts(cells: Sequence[Cell], chosen: Sequence[int], bar: float) -> dict[tuple[Any, ...], tuple[float, float]]:
+def _counts(cells: Sequence[Cell], chosen: Sequence[int], bar: float) -> Counts:
     """Selected candidates and all candidates by category."""
-    counts: dict[tuple[Any, ...], tuple[float, float]] = {}
+    counts: dict[Labels, tuple[float, float]] = {}
     for labels, value, many in cells:
         if value is not None:
             key = tuple(labels[i] for i in chosen)
@@ -116,19 +126,44 @@ def _counts(cells: Sequence[Cell], chosen: Sequence[int], bar: float) -> dict[tu
     return dict(sorted(counts.items(), key=lambda item: tuple(map(label, item[0]))))
 
 
-def _rows(
-    name: str, counts: Mapping[tuple[Any, ...], tuple[float, float]], min_share: float, level: float | None
-) -> list[Row]:
+def _few(tables: Mapping[Kind, Counts], fewest: int) -> dict[Kind, set[Labels]]:
+    """Categories to suppress: small ones, and those that a sum with a shown category or the whole would give away.
+
+    The categories of several columns that share all labels but one add up to a category of fewer columns.
+    """
+    few: dict[Kind, set[Labels]] = {chosen: set() for chosen in tables}
+    size = -1
+    while fewest > 1 and size < sum(map(len, few.values())):
+        size = sum(map(len, few.values()))
+        for chosen, counts in tables.items():
+            for left_out in range(len(chosen)):
+                sums: dict[Labels, list[Labels]] = {}
+                for key in counts:
+                    sums.setdefault(key[:left_out] + key[left_out + 1 :], []).append(key)
+                for keys in sums.values():
+                    hide = hidden([counts[k][1] for k in keys], fewest, already=[k in few[chosen] for k in keys])
+                    few[chosen] |= {key for key, is_hidden in zip(keys, hide, strict=True) if is_hidden}
+    return few
+
+
+def _rows(name: str, counts: Counts, few: Collection[Labels], min_share: float, level: float | None) -> list[Row]:
     """Rates and ratios of the categories of one kind."""
     everyone = sum(total for _, total in counts.values())
     shares = {key: total / everyone for key, (_, total) in counts.items()}
-    large = [key for key in counts if shares[key] >= min_share]
+    large = [key for key in counts if shares[key] >= min_share and key not in few]
     tally = (
         Selections.from_arrays([counts[k][0] for k in large], total=[counts[k][1] for k in large]) if large else None
     )
     top = max(large, key=lambda key: counts[key][0] / counts[key][1], default=None)
     rates, ratios = [], []
     for key, (selected, total) in counts.items():
+        if key in few:
+            unnamed = row(
+                {"category": name}, "selection_rate", group=", ".join(map(label, key)), selected=None, share=math.nan
+            )
+            # that a cell of several columns is there at all tells of the few in it
+            rates.append(suppressed(unnamed if len(key) == 1 else {**unnamed, "group": SUPPRESSED}))
+            continue
         about = {
             "group": ", ".join(map(label, key)),
             "units": int(total),
@@ -150,17 +185,23 @@ def _rows(
         note = None if base > 0 else "zero_denominator"
         ratios.append(
             row({"category": name}, "impact_ratio", estimate=ratio, low=low, high=high, ideal=1.0, better="higher", p=p,
-                note=note, **about)
+                note=note, versus=", ".join(map(label, top)), influence=_influence(ratio, total, base, base_total), **about)
         )  # fmt: skip
-    return [*rates, *ratios]
+    merged = {(r["group"], r["note"] == "suppressed"): r for r in rates}
+    return [*merged.values(), *ratios]
+
+
+def _influence(ratio: float, total: float, base: float, base_total: float) -> float:
+    """What one candidate more or less changes in a ratio, at most."""
+    return max(base_total / (total * base), ratio / base) if base > 0 else 0.0
 
 
 def _claims(rows: Sequence[Row]) -> list[Candidate]:
     """For each category whether its rate is below the highest of its kind."""
     return [
         Candidate(
-            r["p"], "lower", f"{r['group']} is selected less often than the category with the highest rate ({r['category']})",
-            f"The rate of {r['group']} does not differ significantly from the highest ({r['category']})",
+            r["p"], "lower", f"{r['group']} is selected less often than {r['versus']}",
+            f"{r['group']} is not selected significantly less often than {r['versus']}",
             r["metric"], r["group"], {"category": r["category"]},
         )
         for r in rows

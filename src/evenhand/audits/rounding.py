@@ -27,7 +27,20 @@ SCALED: dict[str, Towards] = {
 """Columns on the scale of their metric, and which way each is rounded: intervals and ranges only ever grow."""
 P_VALUES = frozenset({"p", "p_adjusted", "p_favoured"})
 RELATIVE = frozenset(
-    {"intercept", "pairs", "se", "share_used", "slope", "tau_c", "undefined", "units", "value", "volume_ratio"}
+    {
+        "intercept",
+        "pairs",
+        "se",
+        "selected",
+        "share",
+        "share_used",
+        "slope",
+        "tau_c",
+        "undefined",
+        "units",
+        "value",
+        "volume_ratio",
+    }
 )
 PARAMETERS = frozenset({"bins", "level", "scope", "seed"})
 """Facts that hold no figures: edges that are coarse already, and what the caller chose."""
