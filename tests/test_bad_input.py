@@ -352,7 +352,7 @@ FILES: dict[str, tuple[str, bytes | None, str]] = {
     "a gzip cut short": ("log.csv.gz", gzip.compress(CSV.encode() * 500)[:60], "cannot be read"),
     "a gzip with a wrong checksum": ("log.csv.gz", WRONG_SUM, "cannot be read"),
     "a gzip that is none": ("log.csv.gz", CSV.encode(), "cannot be read"),
-    "an unknown ending": ("log.xlsx", CSV.encode(), "is a spreadsheet"),
+    "a spreadsheet that is none": ("log.xlsx", CSV.encode(), "not a whole Excel file"),
     "no ending": ("log", CSV.encode(), "unknown file ending"),
 }
 

@@ -441,9 +441,7 @@ BROKEN = {
     "quotes inside fields, even in number": (b'u,v\na"b,1\n"c,2\n', "has a quote that is never closed, or one inside a field"),
     "text after a quote": (b'u,v\n"a"b,1\n', "has a quote that is never closed, or one inside a field"),
     "more fields, late": (b"u,v\n" + ROWS + b"a,2,3\n", "has lines with more fields than its header"),
-    "other letters, late": (b"u,v\n" + ROWS + b"\xff,2\n", "is not UTF-8 text"),
     "carriage returns in lines": (b"u,v\na\rb,1\nc,2\n", "cannot be read as comma-separated text"),
-    "another separator": (b"u;v\na;1\n", "separates its columns by ';', not by commas"),
     "a header alone": (b"u,v\n", "has no rows, only a header"),
     "nothing": (b"", "is empty. Pass a file with a header and rows"),
 }  # fmt: skip

@@ -89,11 +89,11 @@ def test_json_that_is_no_array_of_objects_is_refused(tmp_path, text, capsys):
     assert "array of objects" in capsys.readouterr().err
 
 
-def test_a_spreadsheet_is_refused_with_what_to_do(tmp_path, capsys):
-    path = tmp_path / "log.xlsx"
+def test_an_old_spreadsheet_is_refused_with_what_to_do(tmp_path, capsys):
+    path = tmp_path / "log.xls"
     path.write_bytes(b"PK\x03\x04")
     assert main(["inequality", str(path), "--unit", "a", "--population", "none"]) == 2
-    assert "Save the sheet as CSV" in capsys.readouterr().err
+    assert "Save it as .xlsx or CSV" in capsys.readouterr().err
 
 
 def test_verbs_options_choices_and_columns_are_completed(log):

@@ -33,7 +33,9 @@ READ = {
     "lines of old Macs": (".csv", b"u,v\ra,1\rb,2\r", ["u", "v"], [("a", "1"), ("b", "2")]),
     "no last line end": (".csv", b"u,v\na,1", ["u", "v"], [("a", "1")]),
     "byte order mark": (".csv", b"\xef\xbb\xbfu,v\na,1\n", ["u", "v"], [("a", "1")]),
-    "spaces": (".csv", b"u, v\n a,1 \n", ["u", " v"], [(" a", "1 ")]),
+    "spaces": (".csv", b"u, v\n a,1 \n", ["u", "v"], [(" a", "1 ")]),
+    "another separator": (".csv", b"u;v\na;1\n", ["u", "v"], [("a", "1")]),
+    "latin-1": (".csv", b"u,v\n\xff,1\n", ["u", "v"], [("ÿ", "1")]),
     "quotes": (".csv", b'u,v\n"a ""b"", c",1\n"d\ne",2\n', ["u", "v"], [('a "b", c', "1"), ("d\ne", "2")]),
     "short lines": (".csv", b"u,v\na\nb,2\n", ["u", "v"], [("a", None), ("b", "2")]),
     "comments are data": (".csv", b"u,v\n#a,1\n", ["u", "v"], [("#a", "1")]),
@@ -53,8 +55,7 @@ REFUSED = {
     "a quote that is not closed": (".csv", b'u,v\n"a,1\nc,2\n', "a quote"),
     "text after a quote": (".csv", b'u,v\n"a"b,1\nc,2\n', "a quote"),
     "a column twice": (".csv", b"u,v,u\na,1,2\n", "several columns named u"),
-    "another separator": (".csv", b"u;v\na;1\n", "separates its columns by"),
-    "not UTF-8": (".csv", b"u,v\n\xff,1\n", "not UTF-8"),
+    "not text": (".csv", b"u,v\n\xff\x01,1\n", "not text"),
     "nothing": (".csv", b"", "is empty"),
     "a header alone": (".csv", b"u,v\n", "only a header"),
     "JSON that is none": (".jsonl", b'{"u": 1}\n{"u": NaN}\n', "no JSON object in line 2"),
@@ -103,9 +104,10 @@ NUMBERS = {
     "nothing at all": (["", ""], pl.Float64, [None, None]),
     "hexadecimal": (["0x10", "1"], pl.String, ["0x10", "1"]),
     "with separators": (["1_000", "1"], pl.String, ["1_000", "1"]),
-    "with spaces": ([" 1", "2"], pl.String, [" 1", "2"]),
+    "with spaces": ([" 1", "2"], pl.Int64, [1, 2]),
     "digits of other scripts": (["٣", "2"], pl.String, ["٣", "2"]),
-    "a word among them": (["1", "NA"], pl.String, ["1", "NA"]),
+    "a word for nothing among them": (["1", "NA"], pl.Int64, [1, None]),
+    "another word among them": (["1", "few"], pl.String, ["1", "few"]),
 }
 
 

@@ -291,9 +291,9 @@ class Call:
         record |= facts
         if isinstance(sizes := record.get("population"), Mapping):
             record["population"] = hidden_sizes(sizes, self.min_units, parts="group" in plan)
-        files = [value for value in self.arguments.values() if hasattr(type(value), "reading")]
-        if files and files[0].reading:
-            record["reading"] = files[0].reading
+        files = [value.reading for value in self.arguments.values() if hasattr(type(value), "reading")]
+        if reading := {**(files[0] if files else {}), **self.inputs.reading()}:
+            record["reading"] = reading
         record["inputs"] = self.inputs.records(read or None)
         if counted["rows"] is None:
             record["inputs"] = [{**entry, "rows": None} for entry in record["inputs"]]

@@ -1,7 +1,8 @@
-"""Reading what others wrote: TREC runs, judgments and labels, saved results, queries on a connection."""
+"""Reading what others wrote: separated text, spreadsheets, TREC runs, judgments and labels, saved results, queries on a connection."""
 
 from evenhand.results import load as result
 from evenhand.sources.databases import database
+from evenhand.sources.opening import csv, excel
 from evenhand.sources.tally_files import tally
 from evenhand.sources.trec import labels, qrels, trec_run, trec_runs
 from evenhand.sources.trec_fair import (
@@ -13,7 +14,9 @@ from evenhand.sources.trec_fair import (
 )
 
 __all__ = [
+    "csv",
     "database",
+    "excel",
     "labels",
     "qrels",
     "qrels_groups",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import re
 import shlex
@@ -14,7 +15,7 @@ from evenhand.audits.declare import Audit, find
 from evenhand.audits.parameters import Parameter, bare, options
 from evenhand.cli.options import progress
 from evenhand.errors import EvenhandError
-from evenhand.sources.files import TALLY
+from evenhand.sources.files import TALLY, split_kind
 
 ENGINES = ("duckdb", "polars", "spark")
 """Engines that read files; polars is what earlier plans call the local engine, which is DuckDB."""
@@ -94,6 +95,16 @@ def add_engine(group: Any) -> None:
     text = "engine that reads the files (default: duckdb; polars means the same)"
     group.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help=text)
     group.add_argument("--master", metavar="URL", help="with --engine spark: the cluster, such as spark://host:7077")
+    add_csv(group)
+
+
+def add_csv(group: Any) -> None:
+    """Add the option that says how CSV files are written."""
+    text = (
+        "how CSV files are written, where it is not found out, such as "
+        "'delimiter=;,decimal=comma,thousands=dot,encoding=latin-1,null=N/A|-'"
+    )
+    group.add_argument("--csv", metavar="OPTIONS", help=text)
 
 
 def _add_positional(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
@@ -197,8 +208,7 @@ def bind(audit: Audit, args: argparse.Namespace) -> tuple[list[Any], dict[str, A
             positional += _bind_positional(parameter, words, args)
         elif words is not None:
             value = words if isinstance(words, bool) else read(parameter, words)
-            engine, master = getattr(args, "engine", ""), getattr(args, "master", None)
-            by_name[name] = second_table(parameter, value, engine, master)
+            by_name[name] = second_table(parameter, value, *engine_of(args))
     return positional, by_name
 
 
@@ -213,27 +223,43 @@ def _bind_positional(parameter: Parameter, typed: Any, args: argparse.Namespace)
         return []
     words = typed if isinstance(typed, list) else [typed]
     if parameter.takes.table:
-        return [source(words, args.engine, getattr(args, "master", None))]
+        return [source(words, *engine_of(args))]
     return [read(parameter, [word]) for word in words]
 
 
-def source(files: Sequence[str], engine: str, master: str | None = None) -> Any:
-    """Paths as an audit takes them, with the cluster that reads them for --engine spark."""
+def engine_of(args: argparse.Namespace) -> tuple[str, str | None, str | None]:
+    """The words of --engine, --master and --csv."""
+    return getattr(args, "engine", ""), getattr(args, "master", None), getattr(args, "csv", None)
+
+
+def source(
+    files: Sequence[str], engine: str, master: str | None = None, csv: str | Mapping[str, str] | None = None
+) -> Any:
+    """Paths as an audit takes them, with the cluster that reads them for --engine spark, or how their text is written."""
+    from evenhand.sources.csv_dialect import CsvOptions
+    from evenhand.sources.opening import Files
+
     if master is not None and engine != "spark":
         raise EvenhandError(
             f"--master {master} only works with --engine spark. Add --engine spark, or leave --master out."
         )
-    if engine == "spark" and not files[0].endswith((".npz", ".npy")):
-        from evenhand.sources.opening import Files
-
-        return Files(tuple(files), engine, master)
+    if engine == "spark" and csv:
+        raise EvenhandError(
+            "--csv is for files that DuckDB reads. Leave --engine spark out, or write the table as Parquet."
+        )
+    if (engine == "spark" or csv) and not files[0].endswith((".npz", ".npy")) and not split_kind(files[0])[0]:
+        options = CsvOptions.parse(csv) if isinstance(csv, str) else CsvOptions.from_words(**csv) if csv else None
+        return Files(tuple(files), engine, master, options)
     return list(files) if len(files) > 1 else files[0]
 
 
-def second_table(parameter: Parameter, value: Any, engine: str, master: str | None) -> Any:
-    """An argument; a second Parquet table is read by Spark too, as it may be as large."""
-    large = engine == "spark" and parameter.takes.table and isinstance(value, str)
-    return source([value], engine, master) if large and value.endswith((".parquet", ".pq")) else value
+def second_table(parameter: Parameter, value: Any, engine: str, master: str | None, csv: Any = None) -> Any:
+    """An argument; a second Parquet table is read by Spark too, as it may be as large, and CSV as --csv says."""
+    if not (parameter.takes.table and isinstance(value, str)):
+        return value
+    is_text = bool(csv) and re.search(r"\.(csv|tsv)(\.gz|\.zst)?$", value.lower())
+    is_large = engine == "spark" and value.endswith((".parquet", ".pq"))
+    return source([value], engine, master, csv) if is_large or is_text else value
 
 
 def read(parameter: Parameter, words: Sequence[str]) -> Any:
@@ -292,7 +318,14 @@ def in_flags(message: str, audit: Audit) -> str:
         word = shlex.quote(value[1:-1]) if value[:1] in "'\"" and value else "none" if value == "None" else value
         return f"{name} {word}".rstrip()
 
-    return argument.sub(option, message).replace(" None", " none")
+    words = re.sub(r"eh\.read\.csv\(path, null=(.*?)\)(?=\.)", _null_option, message)
+    return argument.sub(option, words).replace(" None", " none")
+
+
+def _null_option(match: re.Match[str]) -> str:
+    """The words for a missing value as an option, as in --csv 'null=TBD|?'."""
+    words = ast.literal_eval(match[1])
+    return f"--csv {shlex.quote('null=' + (words if isinstance(words, str) else '|'.join(words)))}"
 
 
 def from_plan(audit: Audit, plan: Mapping[str, Any]) -> dict[str, Any]:

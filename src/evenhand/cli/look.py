@@ -33,23 +33,32 @@ class Question:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from evenhand.cli.audit import add_csv
+
     parser.add_argument(
         "file", nargs="+", metavar="FILE", help="Parquet, CSV or JSON lines (also .gz), or a glob in quotes"
     )
+    add_csv(parser)
     parser.add_argument("--run", action="store_true", help="run the most likely audit at once")
     parser.add_argument("--html", metavar="FILE", help="with --run, also write a report that opens in any browser")
 
 
 def run(args: argparse.Namespace) -> int:
     from evenhand.cli import main
+    from evenhand.cli.audit import source
+    from evenhand.cli.options import print_reading
+    from evenhand.sources.inputs import Inputs
     from evenhand.sources.inspect import inspect
 
     if args.html and not args.run:
         raise EvenhandError(
             "--html needs a result to report. Add --run, or add --html to one of the proposed commands."
         )
-    sample = inspect(args.file if len(args.file) > 1 else args.file[0])
-    proposals = questions(sample, args.file)
+    inputs = Inputs(is_hashed=False)
+    with inputs.recording():
+        sample = inspect(source(args.file, "duckdb", csv=args.csv))
+    print_reading(inputs.reading())
+    proposals = [_with_csv(question, args.csv) for question in questions(sample, args.file)]
     if not args.run:
         print(*described(sample), "", *proposed(proposals), sep="\n")
         return 0
@@ -61,6 +70,11 @@ def run(args: argparse.Namespace) -> int:
     words = [*runnable[0].words, "--sentences", *(["--html", args.html] if args.html else [])]
     print(f"$ {shlex.join(['evenhand', *words])}", file=sys.stderr)
     return main(words)
+
+
+def _with_csv(question: Question, csv: str | None) -> Question:
+    """The question, to be asked of the files as they are read here."""
+    return replace(question, words=[*question.words, "--csv", csv]) if csv else question
 
 
 def described(sample: Sample) -> list[str]:

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,9 @@ def add_output(parser: argparse.ArgumentParser, charts: Sequence[str] = (), *, g
     out.add_argument(
         "--raw", action="store_true", help="do not escape csv and tsv cells that a spreadsheet would run as a formula"
     )
-    out.add_argument("--output", metavar="FILE", help="write the answer to FILE instead of standard output")
+    out.add_argument(
+        "--output", metavar="FILE", help="write the answer to FILE instead of standard output; .xlsx: a spreadsheet"
+    )
     out.add_argument("--html", metavar="FILE", help="write a report that opens in any browser")
     text = "with --html: write a page for the file by a template (record, dsa, ll144, ai-act, or a .toml file of yours)"
     out.add_argument("--profile", metavar="NAME", help=text)
@@ -120,7 +122,7 @@ def finish(result: Any, args: argparse.Namespace) -> int:
 def deliver(deliveries: Sequence[Delivery], args: argparse.Namespace) -> int:
     """Write history and files, whole or not at all, then print; checks decide the exit code."""
     from evenhand.cli.outputs import Outputs, write_build_files
-    from evenhand.report.files import write_whole
+    from evenhand.report.files import SPREADSHEET, write_whole
 
     outputs = Outputs(deliveries, args)
     files = output_files(args, deliveries)
@@ -131,7 +133,10 @@ def deliver(deliveries: Sequence[Delivery], args: argparse.Namespace) -> int:
             write()
         write_build_files(outputs.gates, args)
         if args.output:
-            write_whole(args.output, answer)
+            is_workbook = args.output.lower().endswith(SPREADSHEET)
+            write_whole(args.output, outputs.workbook() if is_workbook else answer)
+    for delivery in deliveries:
+        print_reading(delivery.result.provenance.get("reading") or {})
     if not args.output:
         plain = args.format != "table" or args.sentences
         sys.stdout.write(answer if plain else colour.table(answer, sys.stdout))
@@ -140,9 +145,17 @@ def deliver(deliveries: Sequence[Delivery], args: argparse.Namespace) -> int:
     return outputs.print_checks()
 
 
+def print_reading(reading: Mapping[str, Any]) -> None:
+    """Say on standard error how messy text was read."""
+    from evenhand.report.words.reading import reading_sentences
+
+    if lines := reading_sentences(reading):
+        print(printable(f"read {' '.join(lines)} Pass --csv to read it otherwise."), file=sys.stderr)
+
+
 def output_files(args: argparse.Namespace, deliveries: Sequence[Delivery] = ()) -> list[str]:
     """The files to write; unwritable files and inputs are refused before any work is done."""
-    from evenhand.report.files import refuse_unwritable
+    from evenhand.report.files import refuse_ending, refuse_unwritable
 
     if args.profile:
         from evenhand.report.profile import load_profile
@@ -159,6 +172,8 @@ def output_files(args: argparse.Namespace, deliveries: Sequence[Delivery] = ()) 
         raise EvenhandError("--history needs the date of the numbers. Add --at 2026-11-16.")
     reads = [path for delivery in deliveries for path in delivery.reads if os.path.isfile(path)]
     refuse_unwritable(files, [*inputs(args), *reads])
+    if args.output:
+        refuse_ending(args.output)
     refuse_unwritable(filter(None, [args.history]))
     return files
 

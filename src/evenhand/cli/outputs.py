@@ -6,7 +6,7 @@ import argparse
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,14 @@ from evenhand.errors import EvenhandError, printable
 from evenhand.gates import Subject, check_all
 from evenhand.history.histories import day, history
 from evenhand.report.checks import Gate, junit, summary
-from evenhand.report.files import table_bytes, write_table, write_whole
+from evenhand.report.files import (
+    SPREADSHEET,
+    refuse_ending,
+    table_bytes,
+    workbook_bytes,
+    write_table,
+    write_whole,
+)
 from evenhand.results import load
 
 MAX_SENTENCES = 10  # that --sentences prints of an audit that has key sentences, where it could print a hundred
@@ -73,8 +80,11 @@ class Outputs:
         suffix = Path(path).suffix.lower()
         if suffix == ".html":
             return functools.partial(result.report, path, profile=profile)
+        if suffix == SPREADSHEET:
+            refuse_ending(path)
+            return functools.partial(write_whole, path, workbook_bytes(_sheets(result, "")))
         if suffix not in FORMAT_OF_SUFFIX:
-            suffixes = ", ".join([".html", *FORMAT_OF_SUFFIX])
+            suffixes = ", ".join([".html", SPREADSHEET, *FORMAT_OF_SUFFIX])
             raise EvenhandError(f"outputs={path!r} has an unknown file ending. Use one of: {suffixes}.")
         return functools.partial(write_whole, path, result.to_text(FORMAT_OF_SUFFIX[suffix]))
 
@@ -101,6 +111,15 @@ class Outputs:
                 f"--format {args.format} is for one table, and the plan has several audits. Give each its outputs in the plan."
             )
         return "\n".join(_render(result, args) for result in results)
+
+    def workbook(self) -> bytes:
+        """The answer as a spreadsheet: for each result a sheet of its table and one of its sentences."""
+        is_single = len(self.deliveries) == 1
+        sheets = [
+            _sheets(delivery.result, "" if is_single else f"{i} {delivery.name} ")
+            for i, delivery in enumerate(self.deliveries, 1)
+        ]
+        return workbook_bytes({name: columns for result in sheets for name, columns in result.items()})
 
     def print_checks(self) -> int:
         """Print how the checks went, and return the exit code: 1 if one failed."""
@@ -145,6 +164,10 @@ def in_sentences(result: Any) -> list[str]:
     shown = list(dict.fromkeys([*first, *every]))
     rest = len(shown) - MAX_SENTENCES
     return [*shown[:MAX_SENTENCES], f"{rest:,} more: see the table (without --sentences) or a report (--html)."]
+
+
+def _sheets(result: Any, prefix: str) -> dict[str, Mapping[str, Sequence[Any]]]:
+    return {f"{prefix}table": result.findings.columns, f"{prefix}sentences": {"sentence": in_sentences(result)}}
 
 
 def _render(result: Any, args: argparse.Namespace) -> str:

@@ -50,6 +50,6 @@ def plan_of(words: list[str]) -> str:
         "check": typed.check, "baseline": typed.against, "inconclusive": typed.inconclusive,
         "adjust": typed.adjust if typed.adjust == "none" else None,
         "outputs": [path for path in (typed.html, typed.output) if path], "plot": typed.plot, "history": typed.history,
-        "junit": typed.junit, "summary": typed.summary,
+        "csv": getattr(typed, "csv", None), "junit": typed.junit, "summary": typed.summary,
     }  # fmt: skip
     return plan_file({**recorded, **{key: value for key, value in answer.items() if value}})

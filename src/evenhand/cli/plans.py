@@ -30,10 +30,11 @@ ANSWER_KEYS = {
     "baseline": "saved result(s) that rules may name",
     "inconclusive": "what decides a check whose interval includes the limit: estimate, pass or fail",
     "adjust": "with inconclusive = 'pass': adjust failures over all checks of the run: holm or none",
-    "outputs": "files to write; the ending decides: .html, .csv, .tsv, .jsonl, .json, .md, .tex, .txt or .prom",
+    "outputs": "files to write; the ending decides: .html, .xlsx, .csv, .tsv, .jsonl, .json, .md, .tex, .txt or .prom",
     "plot": "charts to write, as KIND=FILE.svg",
     "engine": "engine that reads the files: duckdb (polars means the same) or spark",
     "master": "with spark: the cluster, such as spark://host:7077",
+    "csv": "how CSV files are written, as in 'delimiter=;,decimal=comma'",
 }
 """Keys of an audit that are not parameters; a parameter of the same name comes first."""
 PLAN_KEYS = {
@@ -74,15 +75,16 @@ class Step:
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of the audit, with paths resolved from the plan's folder."""
-        engine, master = self.answer.get("engine", ENGINES[0]), self.answer.get("master")
+        engine = self.answer.get("engine", ENGINES[0])
+        reading = (engine, self.answer.get("master"), self.answer.get("csv"))
         arguments = {name: resolve(value, self.folder) for name, value in from_plan(self.audit, self.written).items()}
         for name, value in arguments.items():
             parameter = self.audit.parameters.get(name)
             words = value if isinstance(value, list) else [value]
             if parameter and parameter.positional and parameter.takes.table and isinstance(words[0], str):
-                arguments[name] = source(words, engine, master)
+                arguments[name] = source(words, *reading)
             elif parameter:
-                arguments[name] = second_table(parameter, value, engine, master)
+                arguments[name] = second_table(parameter, value, *reading)
         return arguments
 
 
@@ -206,6 +208,8 @@ def _checked(key: str, value: Any, folder: Path) -> Any:
     listed = [value] if isinstance(value, str) else value
     if many and not (isinstance(listed, list) and all(isinstance(v, str) for v in listed)):
         raise EvenhandError(f"{key}={value!r} is not a list of strings. Write {key} = ['...', '...'].")
+    if key == "csv" and isinstance(value, Mapping):
+        return dict(value)
     if not many and not isinstance(value, str):
         raise EvenhandError(f"{key}={value!r} is not a string. Write {key} = '...'.")
     if key == "engine" and value not in ENGINES:
@@ -224,7 +228,23 @@ def _checked(key: str, value: Any, folder: Path) -> Any:
     return listed if many else value
 
 
-_ENDS = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".gz", ".npz", ".npy", ".json", ".qrels", ".run")
+_ENDS = (
+    ".parquet",
+    ".pq",
+    ".csv",
+    ".tsv",
+    ".jsonl",
+    ".ndjson",
+    ".gz",
+    ".npz",
+    ".npy",
+    ".json",
+    ".qrels",
+    ".run",
+    ".zst",
+    ".xlsx",
+    ".xlsm",
+)
 
 
 def resolve(value: Any, folder: Path) -> Any:

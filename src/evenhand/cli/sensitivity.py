@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from evenhand.audits.declare import find
-from evenhand.cli.audit import add_engine, add_option, dest, flag, read, reading, source, typed_parameters
+from evenhand.cli.audit import add_engine, add_option, dest, engine_of, flag, read, reading, source, typed_parameters
 from evenhand.cli.options import add_output, finish
 from evenhand.errors import EvenhandError
 
@@ -49,5 +49,5 @@ def run(args: argparse.Namespace) -> int:
         for name, parameter in repeated.parameters.items():
             if parameter.required and not parameter.positional and name not in {**arguments, **vary}:
                 raise EvenhandError(f"{repeated.name} needs {name}=. See evenhand {repeated.name} --help.")
-        result = sensitivity(repeated.name, source(files, args.engine, args.master), vary=vary, **arguments)
+        result = sensitivity(repeated.name, source(files, *engine_of(args)), vary=vary, **arguments)
     return finish(result, args)

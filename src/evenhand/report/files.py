@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib.util
 import io
+import math
 import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from evenhand.errors import EvenhandError, refuse_keys
+from evenhand.errors import EvenhandError, printable, refuse_keys
 
 TABLES = {".csv": "write_csv", ".parquet": "write_parquet", ".jsonl": "write_ndjson"}
 """Endings of tables that can be written, and what Polars calls it."""
@@ -63,6 +65,62 @@ def table_bytes(frame: Any, ending: str, path: str = "") -> bytes:
     table = frame if isinstance(frame, pl.DataFrame) else pl.DataFrame(frame)
     out = io.BytesIO()
     getattr(table, TABLES[ending])(out)
+    return out.getvalue()
+
+
+SPREADSHEET = ".xlsx"
+NO_TEXT = (
+    ".xls",
+    ".xlsm",
+    ".ods",
+    ".numbers",
+    ".parquet",
+    ".pq",
+    ".arrow",
+    ".feather",
+    ".duckdb",
+    ".gz",
+    ".zst",
+    ".zip",
+    ".pdf",
+    ".docx",
+)
+"""Endings of files that hold no text: an answer under such a name could not be opened."""
+
+
+def refuse_ending(path: str) -> None:
+    """Refuse an answer under a name that promises what it is not, before any work is done."""
+    ending = Path(path).suffix.lower()
+    if ending in NO_TEXT:
+        raise EvenhandError(
+            f"{path!r} has the ending of a file that is not written. End it in .xlsx for a spreadsheet, in .csv or .json for others."
+        )
+    if ending == SPREADSHEET and importlib.util.find_spec("openpyxl") is None:
+        raise EvenhandError(
+            f"{path!r} is a spreadsheet, and openpyxl is not installed. Install it with: pip install 'evenhand[excel]'."
+        )
+
+
+def workbook_bytes(sheets: Mapping[str, Mapping[str, Sequence[Any]]]) -> bytes:
+    """Tables, by the names of their sheets, as an Excel workbook; what is undefined is an empty cell, and no text is a formula."""
+    import openpyxl
+    from openpyxl.cell import WriteOnlyCell
+
+    book = openpyxl.Workbook(write_only=True)
+    for name, columns in sheets.items():
+        sheet = book.create_sheet(re.sub(r"[\\/*?:\[\]]", " ", name)[:31])  # what Excel allows
+        for row in (columns, *zip(*columns.values(), strict=True)):
+            cells = []
+            for value in row:
+                is_number = isinstance(value, (bool, int, float))
+                is_absent = value is None or (isinstance(value, float) and not math.isfinite(value))
+                cell = WriteOnlyCell(sheet, None if is_absent else value if is_number else printable(str(value)))
+                if not is_number and not is_absent:
+                    cell.data_type = "s"  # also where it begins like a formula
+                cells.append(cell)
+            sheet.append(cells)
+    out = io.BytesIO()
+    book.save(out)
     return out.getvalue()
 
 

@@ -16,6 +16,9 @@ from evenhand.findings import Findings
 
 OPTIONS = {"metrics": "-m", "rng": "--seed"}
 
+READING = ("engine", "master", "csv")
+"""What a command and a plan say about how files are read; the rest of `reading` is what was found out."""
+
 TEXT = re.compile(r"\.(csv|tsv|json|jsonl|ndjson)(\.gz)?$")
 """Endings of files of text."""
 
@@ -37,14 +40,17 @@ def ways(findings: Findings) -> list[tuple[str, str]]:
         lead = f"In Python, where {' and '.join(parts)}:"
         return [(lead, python(audit, plan, {*objects, *lost}, placed) + after)]
     typed_command = findings.provenance.get("command")
-    reading = dict(findings.provenance.get("reading") or {})  # how files were read that may be in nobody else's reach
+    recorded = dict(findings.provenance.get("reading") or {})
+    reading = {key: recorded[key] for key in READING if key in recorded}
     typed = {**plan, **then, **reading} if then else {**plan, **reading}
     typed = {findings.provenance.get("options", {}).get(name, name): value for name, value in typed.items()}
     texts = [
         ("On the command line:", str(typed_command or command("counterfactual" if then else audit, typed, placed))),
         ("In Python:", python(audit, plan, placed=placed) + after),
     ]
-    if reading:
+    if csv := reading.get("csv"):
+        texts[1] = ("In Python:", python(audit, plan, placed=placed, csv=csv) + after)
+    elif reading:
         table, named = placed[-1], plan[placed[-1]]
         files = named if isinstance(named, list) else [named]
         where = f", of a session on {reading['master']}" if "master" in reading else ""
@@ -99,6 +105,7 @@ def python(
     plan: Mapping[str, Any],
     objects: set[str] | frozenset[str] = frozenset(),
     placed: Sequence[str] | None = None,
+    csv: Mapping[str, str] | None = None,
 ) -> str:
     """The plan as a call; `objects` are called by their parameters' names.
 
@@ -109,6 +116,10 @@ def python(
     """
     unnamed = list(plan)[:1] if placed is None else placed
     values = {key: key if key in objects else repr(value) for key, value in plan.items()}
+    if csv:
+        options = {**csv, **({"null": csv["null"].split("|")} if "null" in csv else {})}
+        written = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        values |= {key: f"eh.read.csv({plan[key]!r}, {written})" for key in unnamed if isinstance(plan[key], str)}
     arguments = [value if key in unnamed else f"{key}={value}" for key, value in values.items()]
     return f"import evenhand as eh\n\neh.{audit}({', '.join(arguments)})"
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.sources.columns import StoredTable, by_position
+from evenhand.sources.conversions import WITHIN
 from evenhand.sources.engine import DuckDBEngine
-from evenhand.sources.files import WITHIN, database_of, refuse_missing
+from evenhand.sources.files import database_of, refuse_missing
 from evenhand.sources.frames import Choice, as_stored, duckdb_columns, library_of_frame
 from evenhand.sources.inputs import record_place
 from evenhand.sources.sql import quoted, text

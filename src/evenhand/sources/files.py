@@ -5,21 +5,23 @@ from __future__ import annotations
 import codecs
 import functools
 import glob
-import json
 import os
 import re
 import shutil
 import sys
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from evenhand.errors import EvenhandError, listing, suggestion
+from evenhand.sources.conversions import CONVERSIONS, WITHIN, converted, sheet_of
+from evenhand.sources.csv_dialect import FOUND_OUT, CsvOptions
 from evenhand.sources.folders import lasting
-from evenhand.sources.formats import FIRST_BYTES, FORMATS, PACKED, known_endings, opened_bytes
-from evenhand.sources.inputs import record_copy, record_files, record_place
+from evenhand.sources.formats import FORMATS, Format, known_endings
+from evenhand.sources.inputs import record_files, record_place
 from evenhand.sources.stores import SPECIAL, refuse_place, refuse_unreachable, scheme, special
+from evenhand.sources.text_files import FIRST_BYTES, PACKED, opened_bytes
 
 FAIR, TALLY = "trec-fair:", "tally:"
 """What may stand before a path: a file of the TREC Fair track, or the rows of a query in place of its table."""
@@ -39,19 +41,21 @@ STANDARD_INPUT = "-"
 """The path of what is piped in."""
 
 
-def files_of(patterns: Sequence[str], role: str) -> tuple[list[str], str]:
-    """The files that are meant and their kind; files with a header only are left out."""
+def files_of(patterns: Sequence[str], role: str, csv: CsvOptions | None = None) -> tuple[list[str], str]:
+    """The files that are meant and their kind; files with a header only are left out.
+
+    `csv` says how separated text is written, and that files without a known ending are.
+    """
     for pattern in patterns:
         refuse_place(pattern, role)
     refuse_unreachable(patterns)
     names = {path: pattern for pattern in patterns for path in _matches(pattern, role)}
     paths = sorted(names)
     _record(role, paths, piped={path for path, pattern in names.items() if pattern == STANDARD_INPUT})
-    paths = [
-        _as_json_lines(path, role) if path.lower().endswith(".json") and not special(path) else path for path in paths
-    ]
-    kind = common_kind(paths, role)
-    filled = [path for path in paths if _has_rows(path, kind)]
+    paths = [path if scheme(path) or special(path) else _converted(names[path], path) for path in paths]
+    kind = common_kind(paths, role, unknown="" if csv is None else "csv")
+    form = None if kind in SPECIAL else FORMATS[kind].with_options(csv or FOUND_OUT)
+    filled = [path for path in paths if form is None or _has_rows(path, form)]
     if not filled and role in ("table", "rankings", "scores"):
         raise EvenhandError(
             f"{role}={listing(paths)!r} has no rows, only a header. Check the path, or the filter before it."
@@ -68,28 +72,12 @@ def _record(role: str, paths: Sequence[str], piped: Collection[str]) -> None:
             record_place(role, path)
 
 
-def _as_json_lines(path: str, role: str) -> str:
-    """The path of a temporary file with the objects of a JSON array, one per line."""
-    copy = _json_lines(path, role)
-    record_copy(copy, path)
-    return copy
-
-
-@functools.cache
-def _json_lines(path: str, role: str) -> str:
+def _converted(word: str, path: str) -> str:
     try:
-        rows = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise EvenhandError(f"{role}={path!r} cannot be read ({error.strerror}). Pass the path of a file.") from error
-    except ValueError as error:
-        raise EvenhandError(
-            f"{role}={path!r} is not JSON. Pass a JSON array of objects, or JSON lines (.jsonl)."
-        ) from error
-    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
-        raise EvenhandError(f"{role}={path!r} is no array of objects. Pass [{{...}}, ...], or JSON lines (.jsonl).")
-    copy = lasting() / f"{Path(path).stem}.jsonl"
-    copy.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return str(copy)
+        return converted(word, path)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", "") or "it is not UTF-8"
+        raise EvenhandError(f"{path!r} cannot be read ({reason}). Check the file and its permissions.") from error
 
 
 def _matches(pattern: str, role: str) -> list[str]:
@@ -97,11 +85,12 @@ def _matches(pattern: str, role: str) -> list[str]:
         return [_standard_input()]
     if not pattern.strip():
         raise EvenhandError(f"{role}={pattern!r} names no file. Pass the path of a Parquet, CSV or JSON lines file.")
+    pattern = sheet_of(pattern)[0]
     if os.path.isfile(pattern) or scheme(pattern) or special(pattern):
         return [pattern]
     if os.path.isdir(pattern):
         paths = sorted(glob.glob(str(Path(glob.escape(pattern)) / "*")))
-        inside = [p for p in paths if _kind(p, strict=False) and Path(p).is_file()]  # a pipe would be waited for
+        inside = [p for p in paths if has_known_ending(p) and Path(p).is_file()]  # a pipe would be waited for
         if not inside:
             raise EvenhandError(
                 f"{role}={pattern!r} is a folder without Parquet, CSV or JSON lines files. Name the files."
@@ -158,10 +147,6 @@ def literal(paths: Iterable[str]) -> list[str]:
     return [path if scheme(path) else glob.escape(path) for path in paths]
 
 
-WITHIN = "::"
-"""What stands between a database file and the table in it."""
-
-
 def database_of(word: str) -> tuple[str, str] | None:
     """The database file and the table that a path such as `file.duckdb::table` names.
 
@@ -179,16 +164,17 @@ def _kind(path: str, *, strict: bool = True) -> str:
     kind = special(path) or endings.get(ending, "")
     if kind or not strict:
         return kind
-    if ending in (".xlsx", ".xls", ".xlsm", ".ods", ".numbers"):
-        raise EvenhandError(f"{path!r} is a spreadsheet, which is not read. Save the sheet as CSV and pass that file.")
+    if ending in (".xls", ".ods", ".numbers"):
+        raise EvenhandError(f"{path!r} is a spreadsheet of a kind that is not read. Save it as .xlsx or CSV.")
+    readable = ", ".join([*endings, *CONVERSIONS])
     raise EvenhandError(
-        f"{path!r} has an unknown file ending. Pass a file that ends in {', '.join(endings)} (text also with {PACKED})."
+        f"{path!r} has an unknown file ending. Pass a file that ends in {readable} (text also with {PACKED})."
     )
 
 
-def common_kind(paths: Sequence[str], role: str, *, is_remote: bool = False) -> str:
-    """The kind of all files; those that only a cluster can reach are Parquet unless an ending says otherwise."""
-    kinds = sorted({_kind(path, strict=not is_remote) or "parquet" for path in paths})
+def common_kind(paths: Sequence[str], role: str, *, unknown: str = "") -> str:
+    """The kind of all files; `unknown` is that of files whose ending tells nothing, where they may be of any."""
+    kinds = sorted({_kind(path, strict=not unknown) or unknown for path in paths})
     if len(kinds) > 1:
         raise EvenhandError(f"{role} mixes files of the kinds {listing(kinds)}. Pass files of one kind.")
     return kinds[0]
@@ -201,7 +187,8 @@ def may_be_file(text: str) -> bool:
 
 def has_known_ending(path: str) -> bool:
     """Whether a file's ending is that of a table; what is piped in is one."""
-    return path == STANDARD_INPUT or bool(_kind(path, strict=False)) or database_of(path) is not None
+    is_converted = Path(sheet_of(path)[0]).suffix.lower() in CONVERSIONS
+    return path == STANDARD_INPUT or is_converted or bool(_kind(path, strict=False)) or database_of(path) is not None
 
 
 @functools.cache
@@ -223,19 +210,19 @@ def _standard_input() -> str:
     return str(path)
 
 
-def _has_rows(path: str, kind: str) -> bool:
+def _has_rows(path: str, form: Format) -> bool:
     """Whether there is more than a header in a file, as far as can be seen from its beginning.
 
     Each file is opened once up front: the engines would say much later that it cannot be read, and in their own words.
     """
-    if scheme(path) or kind in SPECIAL:
+    if scheme(path):
         return True
     try:
         with opened_bytes(path) as handle:
             start = handle.read(FIRST_BYTES)
         if not start:
             raise EvenhandError(f"{path!r} is empty. Pass a file with a header and rows.")
-        return FORMATS[kind].has_rows(path, start)
+        return form.has_rows(path, start)
     except (OSError, EOFError, zlib.error) as error:
         raise EvenhandError(f"{path!r} cannot be read ({error}). Check the file and its permissions.") from error
     except UnicodeDecodeError as error:

@@ -6,8 +6,6 @@ To add a format that Polars reads, put a `PolarsFormat` in `FORMATS`; for one th
 from __future__ import annotations
 
 import codecs
-import csv
-import gzip
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -16,28 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import narwhals as nw
-import numpy as np
 import polars as pl
 
 from evenhand.errors import EvenhandError, listing
 from evenhand.sources.columns import NESTED, Column, StoredTable, of_duckdb_type, usable_names
+from evenhand.sources.csv_dialect import FOUND_OUT, CsvOptions, Dialect, dialect_of
 from evenhand.sources.engine import DuckDBEngine
 from evenhand.sources.failures import refuse_repeated, unreadable
-from evenhand.sources.folders import lasting
 from evenhand.sources.frames import DURATIONS, Choice, as_stored, polars_columns, polars_kinds
-from evenhand.sources.inputs import is_recording, record_rows
+from evenhand.sources.inputs import is_recording, record_dialect, record_rows
+from evenhand.sources.numerals import Notation
 from evenhand.sources.sql import quoted, text
 from evenhand.sources.stores import scheme
-
-FIRST_BYTES = 1 << 16
-"""How much of a file is looked at before an engine reads it."""
-
-LONGEST_LINE = 16 << 20
-"""Bytes that a line of text or a JSON object may have: a packed file of half a megabyte can hold a field of half a gigabyte."""
-
-PACKED = ".gz"
-"""What may stand after the ending of text."""
-
+from evenhand.sources.text_files import LONGEST_LINE, opened_bytes, readable_text, stray_quote
 
 FILE = "evenhand_file"
 """Column of a table of several text files: which of them a row comes from. It has two bytes, for rows may be many."""
@@ -75,6 +64,18 @@ class Format:
     def scan(self, paths: Sequence[str]) -> pl.LazyFrame:
         """The rows of files as a lazy Polars frame, which reads object stores too."""
         raise NotImplementedError
+
+    def with_options(self, options: CsvOptions) -> Format:
+        """The format as somebody says that its text is written; others than separated text have one way."""
+        return self
+
+    def variant(self, path: str) -> Any:
+        """What files must share, beside their columns, to be read together."""
+        return None
+
+    def notation(self, paths: Sequence[str]) -> Notation:
+        """How the numbers of text are written."""
+        return Notation()
 
     def header(self, path: str) -> list[str]:
         """The names of the columns of a file."""
@@ -115,11 +116,6 @@ def paths_literal(paths: Sequence[str]) -> str:
     """Paths as a list in SQL; a bracket or a star in a name is not a pattern."""
     escaped = ("".join(f"[{c}]" if c in "*?[" else c for c in path) for path in paths)
     return f"[{', '.join(map(text, escaped))}]"
-
-
-def opened_bytes(path: str) -> Any:
-    """A file for reading, unpacked where its ending says that it is packed."""
-    return gzip.open(path, "rb") if path.endswith(PACKED) else Path(path).open("rb")
 
 
 class Parquet(Format):
@@ -200,53 +196,66 @@ class Separated(Format):
 
     is_text = True
 
-    def __init__(self, name: str, ending: str, delimiter: str) -> None:
-        self.name, self.endings, self.delimiter = name, (ending,), delimiter
+    def __init__(self, name: str, ending: str, delimiter: str, options: CsvOptions = FOUND_OUT) -> None:
+        self.name, self.endings, self.delimiter, self.options = name, (ending,), delimiter, options
+
+    def with_options(self, options: CsvOptions) -> Separated:
+        return Separated(self.name, self.endings[0], self.delimiter, options)
+
+    def dialect(self, path: str) -> Dialect:
+        return dialect_of(path, self.options, self.delimiter)
+
+    def variant(self, path: str) -> Any:
+        dialect = self.dialect(path)
+        return dialect.delimiter, dialect.null
+
+    def notation(self, paths: Sequence[str]) -> Notation:
+        """How numbers are written, where all files agree."""
+        notations = {self.dialect(path).notation for path in paths}
+        first = next(iter(notations))
+        return first if len(notations) == 1 else replace(first, likely="", is_sure=False)
 
     def header(self, path: str) -> list[str]:
-        with io.TextIOWrapper(opened_bytes(path), encoding="utf-8-sig", errors="replace", newline="") as lines:
-            try:
-                read = iter(lambda: lines.readline(LONGEST_LINE), "")
-                return next((names for names in csv.reader(read, delimiter=self.delimiter, strict=True) if names), [])
-            except csv.Error as error:
-                raise _stray_quote(path) from error
+        return list(self.dialect(path).names)
 
     def columns(self, engine: DuckDBEngine, paths: Sequence[str]) -> list[Column]:
         return [Column(name, nw.String()) for name in self.header(paths[0])]
 
     def rows(self, engine: DuckDBEngine, paths: Sequence[str], columns: Sequence[Column]) -> str:
+        dialects = [self.dialect(path) for path in paths]
+        first = dialects[0]
+        files = [
+            readable_text(path, d.delimiter, d.encoding, d.skipped) for path, d in zip(paths, dialects, strict=True)
+        ]
+        for path, dialect, (_, _, encoding) in zip(paths, dialects, files, strict=True):
+            if facts := replace(dialect, encoding=encoding).record(self.delimiter):
+                record_dialect(path, facts)
         names = [f"c{i}" for i in range(len(columns))]
         kinds = ", ".join(f"{name}: 'VARCHAR'" for name in names)
-        checked = [check_text(path, self.delimiter) for path in paths]
-        has_quotes = any(quotes for _, quotes in checked)
+        has_quotes = any(quotes for _, quotes, _ in files)
         options = (
-            f"delim = {text(self.delimiter)}, columns = {{{kinds}}}, auto_detect = false, header = true, quote = '\"', escape = '\"', "
+            f"delim = {text(first.delimiter)}, columns = {{{kinds}}}, auto_detect = false, header = true, quote = '\"', escape = '\"', "
             "nullstr = '', allow_quoted_nulls = false, null_padding = true, strict_mode = true, "
             f"max_line_size = {LONGEST_LINE}, buffer_size = {2 * LONGEST_LINE}, "
             f"parallel = {not has_quotes}"  # threads would refuse short lines beside line ends in quotes
         )
         filled = f"COALESCE({', '.join(names)}) IS NOT NULL"  # a line without anything is no row
-        files = paths_literal([file for file, _ in checked])
-        return f"(SELECT *, file_index FROM read_csv({files}, {options}) WHERE {filled})"
+        words = ", ".join(map(text, first.null))
+        values = (
+            [f"CASE WHEN TRIM({name}) IN ({words}) THEN NULL ELSE {name} END" for name in names] if words else ["*"]
+        )
+        read = f"read_csv({paths_literal([file for file, _, _ in files])}, {options})"
+        return f"(SELECT {', '.join(values)}, file_index FROM {read} WHERE {filled})"
 
     def scan(self, paths: Sequence[str]) -> pl.LazyFrame:
-        scanned = pl.scan_csv(list(paths), separator=self.delimiter, infer_schema=False)
+        scanned = pl.scan_csv(list(paths), separator=self.options.delimiter or self.delimiter, infer_schema=False)
         names = scanned.collect_schema().names()
         refuse_repeated([name.partition("_duplicated_")[0] for name in names], repr(paths[0]))
         scanned = scanned.rename({name: name.replace('""', '"') for name in names if '""' in name})
         return scanned.filter(~pl.all_horizontal(pl.all().is_null()))
 
     def has_rows(self, path: str, start: bytes) -> bool:
-        super().has_rows(path, start)
-        header, _, rest = start.partition(b"\n")
-        others = {b";": "';'", b"\t": "tabs", b"|": "'|'"}
-        other = next((shown for mark, shown in others.items() if mark in header), "")
-        if self.delimiter == "," and other and b"," not in header:
-            raise EvenhandError(
-                f"{path!r} separates its columns by {other}, not by commas. Save it with commas, or with tabs and the ending .tsv."
-            )
-        is_old_mac = b"\r" in header.rstrip(b"\r")  # its lines end in no more than that
-        return len(start) == FIRST_BYTES or is_old_mac or bool(rest.strip())
+        return self.dialect(path).has_rows
 
     def explain(self, path: str, error: BaseException) -> EvenhandError:
         """Why separated text cannot be read, without a word of what is in it."""
@@ -258,88 +267,10 @@ class Separated(Format):
         if "utf-8" in reason or "unicode" in reason:
             return EvenhandError(f"{path!r} is not UTF-8 text. Save it as UTF-8, or give it the ending it should have.")
         if "quote" in reason:
-            return _stray_quote(path)
+            return stray_quote(path)
         return EvenhandError(
             f"{path!r} cannot be read as {self.name}. Check that the file is whole, and write it again."
         )
-
-
-def _stray_quote(path: str) -> EvenhandError:
-    return EvenhandError(
-        f"{path!r} has a quote that is never closed, or one inside a field. Put quotes around the whole field and "
-        "write each quote inside it twice."
-    )
-
-
-def check_text(path: str, delimiter: str) -> tuple[str, bool]:
-    """A file that DuckDB reads right (itself, or a tidied copy), and whether it has quotes.
-
-    DuckDB drops what follows a quote that is never closed without a word, and refuses lines that end in several ways.
-    """
-    quotes, bytes_at_once, length = _QuoteCheck(delimiter), 1 << 23, 0
-    ends = {b"\n": 0, b"\r": 0, b"\r\n": 0}
-    with opened_bytes(path) as handle:
-        chunk = handle.read(bytes_at_once).removeprefix(codecs.BOM_UTF8)
-        is_late = chunk[:1] in (b"\n", b"\r")  # DuckDB takes the first line for the header, whatever is in it
-        while chunk:
-            following = handle.read(bytes_at_once)
-            outside = quotes.outside(chunk, following[:1] or b"\n")
-            if outside is None:
-                raise _stray_quote(path)
-            length = 0 if b"\n" in outside or b"\r" in outside else length + len(chunk)
-            if length > LONGEST_LINE:
-                raise EvenhandError(
-                    f"{path!r} has a line of more than {LONGEST_LINE >> 20} MB. Shorten that field, or leave its column out."
-                )
-            for end in ends:
-                ends[end] += (outside + following[:1]).count(end) if end == b"\r\n" else outside.count(end)
-            chunk = following
-    if quotes.is_open:
-        raise _stray_quote(path)
-    has_both = 0 < ends[b"\r\n"] < ends[b"\n"] and ends[b"\r\n"] == ends[b"\r"]
-    return _tidied(path) if has_both or is_late else path, quotes.has_quotes
-
-
-def _tidied(path: str) -> str:
-    """The path of a copy whose lines end alike, and that begins with its header."""
-    copy = lasting() / Path(path).name.removesuffix(PACKED)
-    with opened_bytes(path) as handle, copy.open("wb") as written:
-        has_begun = is_quoted = False
-        for line in handle:
-            has_begun = has_begun or bool(line.removeprefix(codecs.BOM_UTF8).strip(b"\r\n"))
-            is_quoted ^= bool(line.count(b'"') % 2)
-            if has_begun:
-                written.write(line[:-2] + b"\n" if line.endswith(b"\r\n") and not is_quoted else line)
-    return str(copy)
-
-
-class _QuoteCheck:
-    """Whether each quote of a text begins or ends a field, or is written twice inside one."""
-
-    def __init__(self, delimiter: str) -> None:
-        self.is_open = self.has_quotes = False
-        self._edges = np.zeros(256, dtype=bool)
-        self._edges[list(b'"\r\n' + delimiter.encode())] = True
-        self._before = ord("\n")
-
-    def outside(self, chunk: bytes, following: bytes) -> bytes | None:
-        """The unquoted bytes of the next chunk; None where a quote is misplaced."""
-        unquoted = b"" if self.is_open else chunk
-        if b'"' in chunk:
-            self.has_quotes = True
-            letters = np.frombuffer(chunk + following, dtype=np.uint8)
-            is_quote = letters[:-1] == ord('"')
-            at = np.flatnonzero(is_quote)
-            before = np.where(at > 0, letters[at - 1], self._before)
-            opens = (np.arange(len(at)) + self.is_open) % 2 == 0
-            if not self._edges[np.where(opens, before, letters[at + 1])].all():
-                return None
-            if b"\r" in chunk:
-                inside = (np.cumsum(is_quote, dtype=np.uint8) + np.uint8(self.is_open)) % 2
-                unquoted = letters[:-1][inside == 0].tobytes()
-            self.is_open ^= bool(len(at) % 2)
-        self._before = chunk[-1]
-        return unquoted
 
 
 class JsonLines(Format):
@@ -483,12 +414,14 @@ class Lot:
         return self.columns[self.names.index(name)]
 
 
-def lots_of(paths: Sequence[str], columns: Callable[[str], Sequence[Column]]) -> list[Lot]:
-    """Files by their columns, those that have the same ones together."""
+def lots_of(
+    paths: Sequence[str], columns: Callable[[str], Sequence[Column]], variant: Callable[[str], Any]
+) -> list[Lot]:
+    """Files by their columns, those that have the same ones and the same variant together."""
     lots: dict[str, tuple[Sequence[Column], list[str]]] = {}
     for path in paths:
         file_columns = columns(path)
-        lots.setdefault(str(file_columns), (file_columns, []))[1].append(path)
+        lots.setdefault(str((variant(path), file_columns)), (file_columns, []))[1].append(path)
     return [Lot(*lot) for lot in lots.values()]
 
 
@@ -515,7 +448,7 @@ def read_files(
     lots = (
         [Lot(form.columns(engine, paths), paths)]
         if is_one_lot
-        else lots_of(paths, lambda path: form.columns(engine, [path]))
+        else lots_of(paths, lambda path: form.columns(engine, [path]), form.variant)
     )
     for lot in lots:
         refuse_repeated(lot.names, role)

@@ -63,6 +63,11 @@ class Inputs:
     _threads: list[threading.Thread] = field(default_factory=list)
     copies: dict[str, str] = field(default_factory=dict)
     """Files that are read in place of others."""
+    dialects: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """How text files are written that are not plain, by name."""
+    numerals: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """How the numbers of a text column are written that are not plain, by column."""
+    is_hashed: bool = True
     read: list[str] = field(default_factory=list)
     """Files that were read into a dataframe, whose role is not known before it is opened."""
 
@@ -83,6 +88,8 @@ class Inputs:
         self._threads += other._threads
         self.rows |= other.rows
         self.facts |= other.facts
+        self.dialects |= other.dialects
+        self.numerals |= other.numerals
         present = {(entry.role, entry.name) for entry in self.entries if entry.name}
         self.entries += [entry for entry in other.entries if (entry.role, entry.name) not in present]
 
@@ -92,7 +99,7 @@ class Inputs:
         new = [entry for entry in entries if (entry.role, entry.name) not in present]
         self.entries += new
         files = [entry for entry in new if entry.path]
-        if files:
+        if files and self.is_hashed:
             thread = threading.Thread(target=_hash, args=(files,), daemon=True)
             thread.start()  # as a daemon: nobody who interrupts an audit waits for it
             self._threads.append(thread)
@@ -109,6 +116,16 @@ class Inputs:
         if len(first) == 1 and first[0].rows is None:
             first[0].rows = rows
         return [entry.record() for entry in self.entries]
+
+    def original(self, path: str) -> str:
+        """The file that a copy, or a copy of a copy, is read in place of."""
+        while path in self.copies:
+            path = self.copies[path]
+        return path
+
+    def reading(self) -> dict[str, Any]:
+        """How text was read where it is not plain: files by name, columns of numbers by name."""
+        return {key: value for key, value in (("files", self.dialects), ("columns", self.numerals)) if value}
 
 
 _current: ContextVar[Inputs | None] = ContextVar("inputs", default=None)
@@ -147,6 +164,20 @@ def record_facts(role_or_path: str, **facts: Any) -> None:
         inputs.facts.setdefault(role_or_path, {}).update(facts)
 
 
+def record_dialect(path: str, dialect: Mapping[str, Any]) -> None:
+    """Record how a text file is written."""
+    if (inputs := _current.get()) is not None:
+        name = inputs.original(path)
+        names = {entry.path: entry.name for entry in inputs.entries}
+        inputs.dialects[names.get(name, name)] = dict(dialect)
+
+
+def record_numerals(column: str, numerals: Mapping[str, Any]) -> None:
+    """Record how the numbers of a column are written."""
+    if (inputs := _current.get()) is not None:
+        inputs.numerals[column] = dict(numerals)
+
+
 def record_copy(copy: str, path: str) -> None:
     """Record that a copy is read in place of a file."""
     if (inputs := _current.get()) is not None:
@@ -156,7 +187,7 @@ def record_copy(copy: str, path: str) -> None:
 def record_rows(path: str, rows: int) -> None:
     """Record how many rows a file has."""
     if (inputs := _current.get()) is not None:
-        inputs.rows[inputs.copies.get(path, path)] = rows
+        inputs.rows[inputs.original(path)] = rows
 
 
 def is_recording() -> bool:

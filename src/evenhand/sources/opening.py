@@ -12,12 +12,15 @@ import narwhals as nw
 from evenhand.errors import EvenhandError, listing
 from evenhand.sources import databases, recorded
 from evenhand.sources.columns import StoredTable, usable_names
+from evenhand.sources.conversions import WITHIN
+from evenhand.sources.csv_dialect import FOUND_OUT, CsvOptions
 from evenhand.sources.engine import Cells, DuckDBEngine, Engine, InEngine
 from evenhand.sources.failures import reading, refuse_repeated
 from evenhand.sources.files import STANDARD_INPUT, database_of, files_of
 from evenhand.sources.formats import FORMATS, read_files
 from evenhand.sources.frames import library_of_frame, store_frame
 from evenhand.sources.inputs import record_frame
+from evenhand.sources.numerals import Notation
 from evenhand.sources.relation import Relation
 from evenhand.sources.sql import quoted
 from evenhand.sources.stores import SPECIAL, scan_special, scheme, unreadable_place
@@ -29,20 +32,79 @@ EAGER = frozenset({"polars", "pandas", "pyarrow", "modin"})
 
 @dataclass(frozen=True)
 class Files:
-    """Files with the engine that reads them, and the Spark master; a plan records the files."""
+    """Files and how they are read; a plan records the files.
+
+    Attributes
+    ----------
+    engine, master : what reads them, and the Spark master.
+    csv : how separated text is written, as far as somebody said so; None where nobody was asked.
+    """
 
     paths: tuple[str, ...]
     engine: str = "duckdb"
     master: str | None = None
+    csv: CsvOptions | None = None
 
     @property
-    def reading(self) -> dict[str, str]:
-        """Arguments needed to read the files again, where only Spark may reach them."""
+    def reading(self) -> dict[str, Any]:
+        """Arguments needed to read the files again: of Spark, where nobody else may reach them, and of text."""
         named = {} if self.master is None else {"master": self.master}
-        return {"engine": self.engine, **named} if self.engine == "spark" else {}
+        spark = {"engine": self.engine, **named} if self.engine == "spark" else {}
+        csv = {} if self.csv is None else self.csv.named()
+        return {**spark, **({"csv": csv} if csv else {})}
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return open_table(self).names
+
+    @property
+    def frame(self) -> Any:
+        """All rows as a Polars frame; columns that hold only numbers, as numbers."""
+        opened = open_table(self)
+        return fetch(opened.with_numbers(*opened.schema)).frame
+
+    def __repr__(self) -> str:
+        return f"Files({', '.join(map(repr, self.paths))}{''.join(f', {k}={v!r}' for k, v in self.reading.items())})"
 
     def as_word(self) -> Any:
         return list(self.paths) if len(self.paths) > 1 else self.paths[0]
+
+
+def csv(
+    path: str | Path,
+    *,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    encoding: str | None = None,
+    null: str | Sequence[str] = (),
+) -> Files:
+    """A table for any audit from separated text; what is left out is found out, and said in the result's provenance.
+
+    Parameters
+    ----------
+    path : a file or a glob, also packed (.gz, .zst) and with any ending.
+    delimiter : what stands between fields, such as `";"` or `"tab"`.
+    decimal : `"."` or `","`.
+    thousands : what stands between thousands: `"."`, `","`, `"space"`, `"apostrophe"` or `"none"`.
+    encoding : such as `"latin-1"` or `"utf-16"`.
+    null : words for a missing value, in every column.
+
+    Returns
+    -------
+    Files
+        `.columns` are the names, `.frame` is a Polars frame with all rows.
+    """
+    return Files((str(path),), csv=CsvOptions.from_words(delimiter, decimal, thousands, encoding, null))
+
+
+def excel(path: str | Path, *, sheet: str | None = None) -> Files:
+    """A table for any audit from a sheet of an Excel workbook: the first that is not empty, unless `sheet` names another.
+
+    The text `"book.xlsx::sheet"` means the same wherever a path does. Needs the extra `excel`.
+    """
+    return Files((str(path) if sheet is None else f"{path}{WITHIN}{sheet}",))
 
 
 def open_table(
@@ -79,7 +141,7 @@ def _opened(table: Any, role: str, columns: Sequence[Any] | None, engine: Engine
     elif isinstance(table, (list, tuple)) and table and all(isinstance(t, (str, Path)) for t in table):
         table = Files(tuple(map(str, table)))
     if isinstance(table, Files) and table.engine != "spark":
-        return _open_files(table.paths, role, columns, engine)
+        return _open_files(table, role, columns, engine)
     if isinstance(table, Files):
         from evenhand.sources import remote
 
@@ -110,8 +172,8 @@ def _open_frame(table: Any, role: str, columns: Sequence[Any] | None, engine: En
         return _relation(local, stored, backend=backend, origin=f"a {library} table")
 
 
-def _open_files(patterns: Sequence[str], role: str, columns: Sequence[Any] | None, engine: Engine | None) -> Relation:
-    local, choose = _local(engine), _choice(role, columns)
+def _open_files(table: Files, role: str, columns: Sequence[Any] | None, engine: Engine | None) -> Relation:
+    local, choose, patterns = _local(engine), _choice(role, columns), table.paths
     if any(map(database_of, patterns)):
         if len(patterns) > 1:
             raise EvenhandError(
@@ -120,15 +182,21 @@ def _open_files(patterns: Sequence[str], role: str, columns: Sequence[Any] | Non
         with reading(role):
             stored = databases.attached_table(local, patterns[0], role, choose)
             return _relation(local, stored, backend="pyarrow", origin=patterns[0])
-    paths, kind = files_of(patterns, role)
+    options = table.csv or FOUND_OUT
+    paths, kind = files_of(patterns, role, table.csv)
     origin = "standard input" if STANDARD_INPUT in patterns else listing(paths)
     if kind in SPECIAL or any(map(scheme, paths)):  # read by Polars with their own libraries, the needed columns once
         with reading(role, lambda error: unreadable_place(paths[0], error)):
-            lazy, origin = scan_special(paths, kind, role) if kind in SPECIAL else (FORMATS[kind].scan(paths), origin)
+            lazy, origin = (
+                scan_special(paths, kind, role)
+                if kind in SPECIAL
+                else (FORMATS[kind].with_options(options).scan(paths), origin)
+            )
             stored = store_frame(local, lazy, role, choose)
             is_text = kind in FORMATS and FORMATS[kind].is_text
-            return _relation(local, stored, backend="polars", origin=origin, is_text=is_text)
-    form = FORMATS[kind]
+            notation = Notation(options.decimal, options.thousands)
+            return _relation(local, stored, backend="polars", origin=origin, is_text=is_text, notation=notation)
+    form = FORMATS[kind].with_options(options)
 
     def explain(error: BaseException) -> EvenhandError:
         words = str(error)
@@ -136,7 +204,8 @@ def _open_files(patterns: Sequence[str], role: str, columns: Sequence[Any] | Non
 
     with reading(f"{role}={origin!r}", explain):
         stored, lacking = read_files(local, paths, form, role, choose)
-        return _relation(local, stored, backend="polars", origin=origin, is_text=form.is_text, lacking=lacking)
+        facts = {"is_text": form.is_text, "lacking": lacking, "notation": form.notation(paths)}
+        return _relation(local, stored, backend="polars", origin=origin, **facts)
 
 
 def _local(engine: Engine | None) -> DuckDBEngine:

@@ -11,10 +11,10 @@ import polars as pl
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.sources.failures import reading
 from evenhand.sources.files import literal, refuse_missing
-from evenhand.sources.formats import opened_bytes
 from evenhand.sources.labels import Labels, open_labels
 from evenhand.sources.opening import open_table
 from evenhand.sources.rollup import rollup
+from evenhand.sources.text_files import opened_bytes
 
 USERS = ("user", "user_id", "userid")
 ITEMS = ("item", "item_id", "itemid", "movie_id", "movieid", "book_id", "bookid", "work_id", "isbn", "cluster")

@@ -11,14 +11,8 @@ import narwhals as nw
 from evenhand.errors import EvenhandError
 from evenhand.sources.columns import Type as Type
 from evenhand.sources.engine import Cells, Engine
+from evenhand.sources.numerals import Notation, read_numbers
 from evenhand.sources.sql import nan_as_null, quoted, select
-
-WRITTEN = {
-    "truth": (r"^(true|false|True|False|TRUE|FALSE)$", nw.Boolean(), "CASE LOWER({0}) WHEN 'true' THEN TRUE WHEN 'false' THEN FALSE END"),
-    "whole": (r"^[+-]?[0-9]{1,18}$", nw.Int64(), "CAST({0} AS BIGINT)"),
-    "number": (r"^([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?|NaN|nan|[+-]?inf)$", nw.Float64(), "CAST({0} AS DOUBLE)"),
-}  # fmt: skip
-"""What text may be read as, the first that fits: how it is written, its type, its SQL."""
 
 WRITTEN_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 """Whole numbers as they are always written: text and number say the same, so that no two ids become one."""
@@ -39,6 +33,7 @@ class Relation:
     is_text : whether every column came as text, so that a role must say which are numbers.
     lacking : columns of some files only, each with a file that lacks it.
     native : columns whose values no engine compares, each with what its owner calls their type.
+    notation : how the numbers of text are written.
     """
 
     engine: Engine
@@ -50,6 +45,7 @@ class Relation:
     is_text: bool = False
     lacking: Mapping[str, str] = field(default_factory=dict)
     native: Mapping[str, str] = field(default_factory=dict)
+    notation: Notation = field(default_factory=Notation)
 
     @property
     def names(self) -> list[str]:
@@ -111,25 +107,7 @@ class Relation:
         """The table with text columns that hold only numbers (or nothing) read as numbers."""
         named = dict.fromkeys(c for c in columns if isinstance(c, str))
         words = [c for c in named if self.schema.get(c) in (nw.String, nw.Unknown) and c not in self.native]
-        if not words:
-            return self
-        aggregates = {}
-        for i, name in enumerate(words):
-            column = f"CAST({self.expressions[name]} AS VARCHAR)"
-            aggregates[f"known_{i}"] = f"COUNT({column})"
-            for kind, (pattern, _, _) in WRITTEN.items() if self.is_text else ():
-                aggregates[f"{kind}_{i}"] = f"SUM(CASE WHEN regexp_matches({column}, '{pattern}') THEN 1 ELSE 0 END)"
-        facts = self.facts(aggregates)
-        expressions, schema = dict(self.expressions), dict(self.schema)
-        for i, name in enumerate(words):
-            count = int(facts[f"known_{i}"])
-            fitting = [kind for kind in WRITTEN if int(facts.get(f"{kind}_{i}") or 0) == count]
-            if not count:
-                expressions[name], schema[name] = "CAST(NULL AS DOUBLE)", nw.Float64()
-            elif fitting:
-                _, schema[name], expression = WRITTEN[fitting[0]]
-                expressions[name] = expression.format(self.expressions[name])
-        return replace(self, expressions=expressions, schema=schema)
+        return read_numbers(self, words) if words else self
 
     def with_whole_ids(self, *columns: str) -> Relation:
         """The table with text ids read as integers, to sort by size, where that loses nothing."""

@@ -17,12 +17,13 @@ import polars as pl
 
 from evenhand.errors import EvenhandError, listing, refuse_keys
 from evenhand.sources.columns import Column, Type
+from evenhand.sources.csv_dialect import refuse_unreadable
 from evenhand.sources.databases import DatabaseQuery, query_of_ibis
 from evenhand.sources.dialects import adapted, parsed, translated, with_steps
 from evenhand.sources.engine import Batch, Cells, Engine, frame_of, new_name, whole_groups
 from evenhand.sources.failures import reading, refuse_repeated, unreadable
 from evenhand.sources.files import common_kind, files_of
-from evenhand.sources.formats import FORMATS, Lot, lots_of, shared_names
+from evenhand.sources.formats import FORMATS, Lot, Separated, lots_of, shared_names
 from evenhand.sources.inputs import record_place
 from evenhand.sources.relation import Relation, relation_of
 from evenhand.sources.sql import columns, quoted, text
@@ -444,14 +445,17 @@ def open_files(patterns: Sequence[str], role: str, master: str | None, engine: E
     for pattern in patterns if is_remote else ():
         record_place(role, pattern)
     paths, kind = (
-        (list(patterns), common_kind(patterns, role, is_remote=True)) if is_remote else files_of(patterns, role)
+        (list(patterns), common_kind(patterns, role, unknown="parquet")) if is_remote else files_of(patterns, role)
     )
     form = None if kind in SPECIAL else FORMATS[kind]
     if not isinstance(form, spark_files.READABLE):
         raise EvenhandError(f"{paths[0]!r} is read by Polars only. Leave engine='spark' out.")
+    if isinstance(form, Separated) and not is_remote:
+        for path in paths:
+            refuse_unreadable(path, form.dialect(path), form.delimiter)
     lots = [Lot((), paths)]
     if form.is_uniform and not is_remote:
-        lots = lots_of(paths, lambda path: [Column(name, nw.String()) for name in form.header(path)])
+        lots = lots_of(paths, lambda path: [Column(name, nw.String()) for name in form.header(path)], form.variant)
     names, lacking = shared_names(lots)
     with reading(f"{role}={listing(paths)!r}"):
         frame, columns_read = spark_files.read_files(form, lots, names, master)

@@ -11,6 +11,7 @@ from evenhand.errors import listing, suggestion
 from evenhand.sources.columns import NESTED
 from evenhand.sources.engine import Engine
 from evenhand.sources.inputs import record_facts
+from evenhand.sources.numerals import not_numbers
 from evenhand.sources.relation import Relation, is_number
 from evenhand.sources.sql import columns, count_where
 
@@ -72,6 +73,8 @@ def role_problems(
             continue
         if role not in numbers:
             problems += label_problems(role, column, table)
+        elif schema[column] == nw.String and column in table.expressions:
+            problems.append(f"{role}={column!r} {not_numbers(table, column)}")
         elif not is_number(schema[column]):
             problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
     return problems

@@ -29,6 +29,7 @@ from evenhand.report.words.labels import (
     word,
 )
 from evenhand.report.words.phrases import card_of, distinct_texts, is_share, meaning, metric_title, value_format
+from evenhand.report.words.reading import doubts, reading_sentences
 from evenhand.report.words.sentences import (
     REMARK,
     metric_params,
@@ -337,6 +338,8 @@ def cautions(findings: Findings) -> list[tuple[str, str]]:
             lines.append(("care", f"Caution for {which}: {REASONS.get(code, code)}."))
     if outside := excluded(findings):
         lines.append(("care", outside))
+    reading = findings.provenance.get("reading") or {}
+    lines += [("care", line) for line in doubts(reading)] + [("", line) for line in reading_sentences(reading)]
     if lost := defined.count(False) - counts.get("suppressed", 0):
         lines.append(("care", f"{lost:,} of {len(findings):,} numbers are undefined; the table says why."))
     units = plural(findings.words.get("unit", "unit"))
