@@ -82,6 +82,8 @@ def prefix(
     ties: Ties = "raise",
     duplicates: Duplicates = "raise",
     unknown: UnknownOrBounds = "drop",
+    label_probability: str | None = None,
+    confusion: Any = None,
     chance: str | None = "permutation(999)",
     metrics: Metrics | None = None,
     interval: str | None = "bootstrap(999)",
@@ -113,6 +115,8 @@ def prefix(
     unknown : what to do with items without a label: keep their rank but leave them out of shares (`"drop"`), make
         them a label (`"group"`), count them as `"unprotected"`, `"raise"` an error, or drop them and add the range of the
         metric over all ways to label them (`"bounds"`: columns `least` and `most`).
+    label_probability : column with the probability with which each label was drawn; refused here: see `eh.exposure`.
+    confusion : how often labels are wrong; refused here: see `eh.exposure`.
     chance : random orders per composition of a list, for `p`; None leaves chance levels out.
     metrics : `ndd`, `ndkl` with `protected`, else `ndjs`; also `ndr`, `pref_nd`, `pref_rd`, `pref_kl`, with
         parameters: `"ndd(target=0.3)"` compares each prefix with a share instead of the whole list, `"ndd@10"` takes
@@ -140,6 +144,12 @@ def prefix(
     >>> round(found.frame["estimate"][0], 4), round(found.frame["chance"][0], 4)
     (0.649, 0.766)
     """
+    for option, value in (("label_probability", label_probability), ("confusion", confusion)):
+        if value is not None:
+            raise EvenhandError(
+                f"{option}= cannot correct prefix metrics, which need the labels of single lists. Use eh.exposure with log_dp or "
+                "exposure_share, or pass unknown='bounds'."
+            )
     usual = ("ndd", "ndkl") if protected is not None else ("ndjs",)
     specs = parse_metrics(usual if metrics is None else metrics, needing(Placement))
     draws = parse_draws(chance)

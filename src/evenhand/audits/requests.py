@@ -168,7 +168,9 @@ def _row(
     biased = m.ask.card.per == "request"  # a mean over requests is not; a norm or distance of their sums is
     independent = within.unit_count(s, m.counted)
     low, high = drawn_ends(estimate, defined_draws, interval, m.ask.span, independent, biased=biased)
-    undefined = int(np.isnan(m.values[part]).sum()) if m.skips else units - counted if m.left_out else 0
+    undefined = (
+        int(np.isnan(m.values[part]).sum()) if m.skips and m.resampler is None else units - counted if m.left_out else 0
+    )
     endless = bool(np.isinf(defined_draws).any()) and bool(np.isfinite(estimate))
     codes = [f.reason(s, part) if lost else "", "infinite_draws" if endless else ""]
     codes.append((m.left_out or "some_undefined") if undefined and not lost else "")

@@ -14,7 +14,15 @@ from evenhand.attention import Attention
 from evenhand.errors import EvenhandError
 from evenhand.sources.engine import Cells, Engine
 from evenhand.sources.judgments import KEYS, Judgments, MissingRelevance, carried, open_judgments
-from evenhand.sources.labels import CodedLabels, LabelColumns, Labels, columns_in, open_labels
+from evenhand.sources.labels import (
+    CodedLabels,
+    LabelColumns,
+    Labels,
+    columns_in,
+    inverse_probability,
+    open_labels,
+    refuse_bad_probability,
+)
 from evenhand.sources.rankings import (
     NUMBERS,
     Rankings,
@@ -44,6 +52,7 @@ class JudgedRankings:
     rows : a SELECT of the rows without labels.
     judged : a SELECT of request, item and relevance, ids as the rows have them; None where nothing is judged.
     dropped : rows left out, and why. unjudged : ranked items without a judgment, where they had to be counted.
+    weighted : whether shares are 1 over the inclusion probability of a label.
     """
 
     view: Rankings
@@ -53,6 +62,7 @@ class JudgedRankings:
     judged: str | None = None
     dropped: Mapping[str, int] = field(default_factory=dict)
     unjudged: int | None = None
+    weighted: bool = False
 
     @property
     def engine(self) -> Engine:
@@ -80,7 +90,7 @@ class JudgedRankings:
     @property
     def factors(self) -> list[str]:
         """SQL of what a row counts: its share of an item, and whether it is in a list."""
-        return ["ranked.share"] * self.soft + ["ranked.shown"] * ("shown" in self.types)
+        return ["ranked.share"] * (self.soft or self.weighted) + ["ranked.shown"] * ("shown" in self.types)
 
     @property
     def relevance(self) -> str:
@@ -204,12 +214,12 @@ class JudgedRankings:
 
 def open_judged_rankings(
     rankings: Any, *, groups: Any, relevance: Any, missing: MissingRelevance, by: Slicing, ties: Any, unranked: bool,
-    nan_policy: Any, duplicates: Any, **roles: Any,
+    nan_policy: Any, duplicates: Any, label_probability: str | None = None, **roles: Any,
 ) -> JudgedRankings:  # fmt: skip
     """Open and check the three tables; with `unranked`, rows that have a score but no rank are kept for what they predict."""
     roles |= {role: column for role, column in fair_roles(rankings).items() if roles[role] is None}
     words = [relevance] if isinstance(relevance, str) else []
-    named = [*by.columns, *roles.values(), *words, *columns_in(groups)]
+    named = [*by.columns, *roles.values(), *words, *columns_in(groups), label_probability]
     table = ranking_table(
         as_table(rankings, request=roles["request"], item=roles["item"]), columns=named, duplicates=duplicates
     )
@@ -220,8 +230,16 @@ def open_judged_rankings(
     if are_item_lists(relevance):
         relevance = judged_by(relevance, **ids)
     roles["system"] = roles["system"] or system_of(rankings, table)
-    labels = open_labels(groups, table, **ids)
+    in_rankings = label_probability in table.names
+    labels = open_labels(groups, table, probability=None if in_rankings else label_probability, **ids)
     carry = labels.carry(table) | carried(relevance, table)
+    if label_probability is not None:
+        _refuse_probability(label_probability, labels, in_rankings=in_rankings)
+        carry |= (
+            {"label_probability": table.with_numbers(label_probability).number(label_probability)}
+            if in_rankings
+            else {}
+        )
     absent = ""
     if unranked and roles["rank"] in table.schema and roles["score"] in table.schema:
         has_no_rank = f"{table.number(roles['rank'])} IS NULL"
@@ -237,7 +255,29 @@ def open_judged_rankings(
     rows = _Rows(view.sql, {**view.types, **types})
     if absent:
         rows = rows.with_unranked(table, absent, view, roles, carry)
-    return _joined(view, rows, labels, judgments, missing)
+    joined = _joined(view, rows, labels, judgments, missing)
+    if label_probability is None:
+        return joined
+    return replace(_by_probability(joined, label_probability) if in_rankings else joined, weighted=True)
+
+
+def _refuse_probability(column: str, labels: Labels | LabelColumns, *, in_rankings: bool) -> None:
+    """A sample of labels needs one label per item, and a column that is there."""
+    if labels.soft:
+        raise EvenhandError("label_probability= needs one label per item, not shares. Pass labels.")
+    if not in_rankings and (isinstance(labels, LabelColumns) or labels.origin == "a mapping"):
+        raise EvenhandError(
+            f"label_probability={column!r} is no column of the rankings. Name a column of the rankings or of the groups table."
+        )
+
+
+def _by_probability(tables: JudgedRankings, column: str) -> JudgedRankings:
+    """Labels weighted by a column of the rankings; the population is then the items ranked."""
+    coded = tables.labels
+    share = inverse_probability("label_probability", "label")
+    rows = f"SELECT {columns(tables.types)}, label, {share} AS share FROM ({coded.rows}) AS labelled"
+    refuse_bad_probability(tables.engine, f"({rows})", column)
+    return replace(tables, labels=replace(coded, rows=rows, table=None).with_items())
 
 
 def _refuse_negative(view: Rankings, score: str | None) -> None:

@@ -361,9 +361,18 @@ class LabelColumns:
 
 
 def open_labels(
-    groups: Any, table: Relation, *, item: str, request: str = "request", role: str = "groups"
+    groups: Any,
+    table: Relation,
+    *,
+    item: str,
+    request: str = "request",
+    role: str = "groups",
+    probability: str | None = None,
 ) -> Labels | LabelColumns:
-    """Checked labels from the argument `role`; `table` holds the rankings to be labelled."""
+    """Checked labels from the argument `role`; `table` holds the rankings to be labelled.
+
+    `probability` : a column of the table of labels with the inclusion probability of each; shares are then 1 over it.
+    """
     from evenhand.sources.rollup import read_rollup
     from evenhand.sources.trec_fair import fair_paths, trec_fair_groups
 
@@ -391,7 +400,7 @@ def open_labels(
         opened = replace(open_table(trec_labels(source), role=role, same_engine_as=table), origin=str(source))
     else:
         opened = open_table(source, role=role, same_engine_as=table)
-    labels = labels_from_table(opened, item, request, role, shares)
+    labels = labels_from_table(opened, item, request, role, shares, probability)
     if isinstance(groups, Shares) and not labels.soft:
         raise EvenhandError(
             f"{role}={str(shares)!r} is a table of labels, not of numbers. Pass the table itself, or name its columns of numbers."
@@ -532,7 +541,25 @@ def labels_from_mapping(labels_by_item: Mapping[Any, Any], role: str, *, counts:
     return _with_sound_shares(labels, role, counts=counts) if soft or counts else labels
 
 
-def labels_from_table(table: Relation, item: str, request: str, role: str, shares: Shares = Shares(())) -> Labels:  # noqa: B008
+def inverse_probability(probability: str, label: str) -> str:
+    """SQL of 1 over an inclusion probability where there is a label; NULL where that is none."""
+    inverse = f"CASE WHEN {probability} > 0 AND {probability} <= 1 THEN {double(1)} / {probability} END"
+    return f"CASE WHEN {label} IS NULL THEN {double(1)} ELSE {inverse} END"
+
+
+def refuse_bad_probability(engine: Engine, rows: str, column: str) -> None:
+    """Labels whose inclusion probability is missing or not above 0 and at most 1."""
+    wrong = count_where("label IS NOT NULL AND share IS NULL")
+    if count := int(engine.cells(f"SELECT {wrong} AS n FROM {rows} AS labelled").row()["n"]):
+        raise EvenhandError(
+            f"label_probability={column!r} is missing, 0 or not a probability in {count:,} rows that have a label. Pass the "
+            "probability with which each label was drawn, above 0 and at most 1."
+        )
+
+
+def labels_from_table(
+    table: Relation, item: str, request: str, role: str, shares: Shares = Shares(()), probability: str | None = None  # noqa: B008
+) -> Labels:  # fmt: skip
     """A label per item (or per request and item), several label columns together, or one column of shares per group."""
     names = table.names
     ids = {"item": item_column(table, item, role), "request": request if request in names else "request"}
@@ -547,7 +574,7 @@ def labels_from_table(table: Relation, item: str, request: str, role: str, share
         )
     ids = {key: column for key, column in ids.items() if column in names}
     judged = ["iteration"] if "relevance" in names else []  # what judgments hold beside their label
-    others = list(shares.columns) or [n for n in names if n not in (*ids.values(), *judged)]
+    others = list(shares.columns) or [n for n in names if n not in (*ids.values(), *judged, probability)]
     if not others:
         raise EvenhandError(
             f"{role} needs at least one column of labels beside {ids['item']!r}. Its columns: {listing(names)}."
@@ -570,8 +597,14 @@ def labels_from_table(table: Relation, item: str, request: str, role: str, share
             "Pass labels only (they are combined), or one column of shares per group."
         )
     chosen = {"label": combined(others, table, role), "share": double(1)}
+    if probability is not None:
+        table = table.with_numbers(probability)
+        chosen["share"] = inverse_probability(table.number(probability), chosen["label"])
     kind = table.label_type(others[0]) if len(others) == 1 else nw.String()
-    return Labels(_one_per_id(table, ids, chosen, role, kind), False, table.origin)
+    labels = Labels(_one_per_id(table, ids, chosen, role, kind), False, table.origin)
+    if probability is not None:
+        refuse_bad_probability(table.engine, labels.relation.name, probability)
+    return labels
 
 
 def labels_from_columns(table: Relation, item: str, label: str, role: str) -> Labels:

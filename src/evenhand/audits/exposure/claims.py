@@ -34,8 +34,10 @@ def exposure_claims(
         power = detectable_of(d.error, call.interval.level, len(differences))
         candidates.append(
             Candidate(
-                d.p, direction_of(d.total), f"{gets}, {'above' if d.total > 0 else 'below'} {target}",
-                f"{gets}, not significantly different from {target}; "
+                d.p if not d.settles else 1.0, direction_of(d.total), f"{gets}, {'above' if d.total > 0 else 'below'} {target}",
+                f"{gets} as far as labels are known; {d.settles}"
+                if d.settles
+                else f"{gets}, not significantly different from {target}; "
                 f"the test had 80% power for differences of {100 * power:.2g} points or more",
                 "exposure", d.group, dict(zip(names, t.sums.slices[d.place], strict=True)),
             )
@@ -45,7 +47,10 @@ def exposure_claims(
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """A group's exposure less its target, in all and as shares with their standard error, in the slice at `place`."""
+    """A group's exposure less its target, in all and as shares with their standard error, in the slice at `place`.
+
+    `settles` : where missing labels leave the direction open, which labels would settle it.
+    """
 
     place: int
     group: str
@@ -54,6 +59,7 @@ class _Difference:
     target: float
     error: float
     p: float
+    settles: str = ""
 
 
 def _differences(
@@ -77,7 +83,39 @@ def _differences(
             group = ", ".join(str(t.policy.labels[i]) for i in side)
             shares = float(received[used].sum()) / total, float(aim[used].mean())
             share, goal = (call.published(x, int(used.sum())) for x in shares)
-            yield _Difference(s, group, float(off.sum()), share, goal, max(error, math.sqrt(variance)) / total, p)
+            settles = _labels_to_settle(t, s, browsing, total * share, total * goal, total)
+            yield _Difference(
+                s, group, float(off.sum()), share, goal, max(error, math.sqrt(variance)) / total, p, settles
+            )
+
+
+def _labels_to_settle(
+    t: ExposureTallies, s: int, browsing: AttentionSpec, received: float, due: float, whole: float
+) -> str:
+    """Which labels would settle a direction that missing labels leave open; empty where they do not, or nobody asked."""
+    if t.unlabelled is None:
+        return ""
+    part = t.sums.part(s)
+    cells = t.unlabelled.within(t.sums.rankings_of(part))
+    scale = (t.sums.weight[t.sums.request_of] * t.sums.share)[t.sums.rankings_of(part)]
+    attention = np.sort(np.bincount(cells.items, cells.attended[browsing] * scale[cells.rankings]))[::-1]
+    free, share, goal = attention.sum(), received / whole, due / whole
+    if share == goal:
+        return "missing labels leave it open whether that is more or less than its target"
+    # with labels for the k items that get most, split as the known ones are, the rest may all be on one side
+    left = free - np.append(0.0, np.cumsum(attention))
+    off = np.abs(share - goal) * (whole + free)
+    is_settled = left * (share if share > goal else 1 - share) < off
+    if received > due and received > goal * (whole + free):
+        return ""
+    if received < due and received + free < goal * (whole + free):
+        return ""
+    most = int(np.argmax(is_settled)) if is_settled.any() else len(attention)
+    items = "the unlabelled item" if most == 1 else f"the {most:,} unlabelled items"
+    return (
+        f"missing labels leave it open whether that is more or less than its target, and labels of {items} with most exposure "
+        "would settle it if they split as the known ones do"
+    )
 
 
 def order_moments(

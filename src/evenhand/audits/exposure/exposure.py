@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -16,6 +17,14 @@ from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log
 from evenhand.audits.exposure import measures
 from evenhand.audits.exposure.claims import exposure_claims
 from evenhand.audits.exposure.label_bounds import has_bounds, refuse_unbounded, with_bounds
+from evenhand.audits.exposure.label_errors import (
+    confusion_rows,
+    corrected,
+    corrected_claims,
+    is_pooled,
+    read_confusion,
+    refuse_unpooled,
+)
 from evenhand.audits.exposure.measures import ExposureMetricSpec, ExposureTallies
 from evenhand.audits.parameters import (
     Count,
@@ -84,6 +93,18 @@ def read_attention(words: list[str]) -> Any:
 Curve = Annotated[Any, Takes("MODEL|WEIGHTS", many=True, read=read_attention)]
 
 
+def read_confusion_words(words: list[str]) -> Any:
+    """A file, or `{true: {observed: share}}` as JSON."""
+    text = " ".join(words)
+    try:
+        return json.loads(text) if text.lstrip().startswith("{") else text
+    except json.JSONDecodeError as error:
+        raise EvenhandError(f"--confusion {text!r} cannot be read. Write JSON, or name a file.") from error
+
+
+ConfusionTable = Annotated[Any, Takes("FILE|JSON", read=read_confusion_words)]
+
+
 OTHER_REQUESTS_AND_ITEMS = (
     "The interval is for other requests and other items like these: how far the number would move had both been drawn anew. "
     "It is wide rather than too short."
@@ -111,6 +132,8 @@ def exposure(
     attention: Curve = None,
     target: Target = "population",
     unknown: UnknownOrBounds = "drop",
+    label_probability: str | None = None,
+    confusion: ConfusionTable = None,
     missing_relevance: MissingRelevance = "zero",
     request: str | None = "request",
     item: str = "item",
@@ -156,6 +179,10 @@ def exposure(
     unknown : what to do with items without a group: keep their rank but leave them out of sums ("drop"), make them a
         group, count them as unprotected, raise an error, or drop them and add the range of the metric over all ways to
         label them (`"bounds"`: columns `least` and `most`).
+    label_probability : column with the probability with which each item's label was drawn, of `rankings` or of the
+        groups table, where only a sample of items was labelled.
+    confusion : how often labels are wrong: `{true: {observed: share}}`, taken as known, or a table with true, observed
+        and count of a labelled sample.
     missing_relevance : what to do with ranked items without a judgment: relevance zero, remove them from the list
         ("drop"), or raise an error.
     sample : column with the id of the draw, if rankings are drawn from a stochastic policy.
@@ -191,7 +218,8 @@ def exposure(
     tables = open_judged_rankings(
         rankings, groups=groups, relevance=relevance, missing=missing_relevance, by=row_slicing(by), ties=ties, duplicates=duplicates,
         unranked=any(a.needs(Amortised) for a in specs), nan_policy=nan_policy, request=request, item=item, rank=rank,
-        score=score, sample=sample, probability=probability, weight=weight, cluster=cluster, system=system,
+        label_probability=label_probability, score=score, sample=sample, probability=probability, weight=weight, cluster=cluster,
+        system=system,
     )  # fmt: skip
     specs, call = _settle(specs, has, tables, call)
     return _result(_tally(tables, specs, call), call)
@@ -241,6 +269,17 @@ def _settle(
 
 def _with_known_bounds(specs: list[ExposureMetricSpec], tables: JudgedRankings, call: Call) -> list[ExposureMetricSpec]:
     """Where bounds are asked for: the metrics that have them; one that was named and has none is refused."""
+    options = [name for name in ("label_probability", "confusion") if call.arguments[name] is not None]
+    options += ["unknown='bounds'"] if call.arguments["unknown"] == "bounds" else []
+    if len(options) > 1 or (options and _resamples_items(call)):
+        raise EvenhandError(
+            f"{options[0]} cannot be combined with {(options[1:] or ['resample='])[0]}. Pass one of them."
+        )
+    if options and options[0] in ("label_probability", "confusion"):
+        if call.arguments["metrics"] is None:
+            return [a for a in specs if is_pooled(a)]
+        for a in specs:
+            refuse_unpooled(a, options[0])
     if call.arguments["unknown"] != "bounds":
         return specs
     if tables.soft:
@@ -296,7 +335,13 @@ def _tally(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Ca
     unlabelled = None
     if bounds:
         unlabelled = ItemExposure.from_rankings(tables, sums, list(sums.attended), labelled=False)
-    tallies = ExposureTallies(sums, policy, sizes, placement, by_item, lists, crossed, unlabelled)
+    sampled = None
+    if tables.weighted:
+        sampled = ItemExposure.from_rankings(tables, sums, list(sums.attended), labelled=True)
+    errors = call.arguments["confusion"]
+    if errors is not None:
+        errors = read_confusion(errors, labels, confusion_rows(errors))
+    tallies = ExposureTallies(sums, policy, sizes, placement, by_item, lists, crossed, unlabelled, sampled, errors)
     return _Tallied(tables, specs, tallies, few)
 
 
@@ -372,7 +417,12 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
     rngs = [stream(call.seed, "exposure", *where, "blocks") for where in sums.slices]
     joined = [blocks(within.unit_count(s), rng) for s, rng in enumerate(rngs)]
     chance = call.arguments["chance"]
-    measured = [measures.measure(a, tallies, chance=chance) for a in specs]
+    is_corrected = tallies.sampled is not None or tallies.confusion is not None
+    asserted = corrected_claims if is_corrected else exposure_claims
+    if is_corrected:
+        measured = [corrected(a, tallies) for a in specs]
+    else:
+        measured = [measures.measure(a, tallies, chance=chance) for a in specs]
     if (unlabelled := tallies.unlabelled) is not None:
         measured = [with_bounds(a, m, tallies, unlabelled) for a, m in zip(specs, measured, strict=True)]
     reduced = [Reduced.from_measured(m, within, joined) for m in measured]
@@ -393,8 +443,9 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
     rows = _without_absolute(rows_of(reduced, within, names, call, small, drawn), few)
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=tables.dropped,
-        slices=names, curves=measures.curves(tallies, specs, names, call, small), words=words, facts=facts, counts=counts,
-        hides=few.leaves_out, claims=exposure_claims(tallies, specs, names, small, call), of=RankingResult,
+        slices=names, words=words,
+        curves={} if is_corrected else measures.curves(tallies, specs, names, call, small), facts=facts, counts=counts,
+        hides=few.leaves_out, claims=asserted(tallies, specs, names, small, call), of=RankingResult,
         each=per_request([r.measured for r in reduced], within, names, small),
         hold=lambda: request_sums([measures.measure(a, lasting, chance=False) for a in specs], within, small),
     )  # fmt: skip
@@ -429,7 +480,7 @@ def _counts(tables: JudgedRankings, t: ExposureTallies, names: Sequence[str], sm
             if not small[s]
         },
     }
-    if policy.unknown == "drop":
+    if policy.unknown == "drop" and not tables.weighted:
         items = [sums.items[sums.rankings_of(sums.part(s))] for s in range(len(sums.slices))]
         counts["unlabelled_share"] = {
             slice_words(names, where): float(n[:, -1].sum()) / float(n.sum()) if n.sum() else 0.0

@@ -17,6 +17,7 @@ from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError
 from evenhand.intervals.items import ItemResampler
 from evenhand.intervals.kinds import percentile_ends
+from evenhand.intervals.label_errors import Confusion
 from evenhand.intervals.requests import resampled
 from evenhand.labels import UNKNOWN_LABEL
 from evenhand.metrics.expected import InRandomOrder, loss_floor
@@ -176,6 +177,7 @@ class ExposureTallies:
     lists : per slice, rankings that stand for it, for chance levels; None where nobody asked.
     crossed : sums held item by item, for resampling items too.
     unlabelled : attention on the items without a label, where bounds over their labels are asked for.
+    sampled : attention on the labelled items, where labels are a sample. confusion : how often labels are wrong.
     """
 
     sums: GroupExposure
@@ -186,6 +188,8 @@ class ExposureTallies:
     lists: Sequence[SampledLists] | None = None
     crossed: CrossedSums | None = None
     unlabelled: ItemExposure | None = None
+    sampled: ItemExposure | None = None
+    confusion: Confusion | None = None
 
 
 def add_up(

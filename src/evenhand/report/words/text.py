@@ -61,6 +61,8 @@ REASONS = {
     "infinite_draws": "in some resamples one side has nothing, so the value is infinite",
     "bins_missing": "score bins without the group or the reference are excluded",
     "few_outcomes": "too few outcomes of one kind for a test or an interval",
+    "pooled_labels": "labels that are few or partly wrong say nothing about a single request",
+    "confusion_too_large": "with so many wrong labels the exposure of a group would be negative",
     "bound": "the range over labelings holds for every labeling and may be wider than any of them reaches",
     "permuted_labels": "few rows or outcomes, so p comes from permuting the labels within score bins (exact if scores within a bin "
     "do not depend on the group)",
