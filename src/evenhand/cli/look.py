@@ -79,9 +79,18 @@ def _with_csv(question: Question, csv: str | None) -> Question:
 
 def described(sample: Sample) -> list[str]:
     """Lines of a table of the columns: name, type, number of values, possible roles."""
+    arm = _arm(sample)
+    roles = {c.name: [role for role in c.roles if role != "arm" or c.name == arm] for c in sample.columns}
     rows = [("column", "type", "values", "missing", "for example", "could be")]
     rows += [
-        (c.name, c.kind, f"{c.distinct:,}", f"{c.missing:,}" if c.missing else "", c.example, ", ".join(c.roles) or "-")
+        (
+            c.name,
+            c.kind,
+            f"{c.distinct:,}",
+            f"{c.missing:,}" if c.missing else "",
+            c.example,
+            ", ".join(roles[c.name]) or "-",
+        )
         for c in sample.columns
     ]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

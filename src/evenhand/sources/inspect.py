@@ -307,7 +307,7 @@ def _odd_numbers(values: Any) -> str:
         return ""
     written = odd.filter(odd.str.contains(LOOSE_NUMBER)).head(1).to_list()
     words = odd.filter(~odd.str.contains(LOOSE_NUMBER)).unique(maintain_order=True).head(2).to_list()
-    return f"{len(odd):,} of {len(values):,} values are {' or '.join(map(repr, [*written, *words]))}"
+    return f"{len(odd):,} of {len(values):,} values are {'like ' if written else ''}{' or '.join(map(repr, [*written, *words]))}"
 
 
 def _may_be(column: Column, role: str, rows: int, *, yes_or_no: bool) -> bool:
