@@ -324,16 +324,16 @@ def _table(findings: Findings) -> str:
     shown = tables.shown_rows(findings)
     pictures = _interval_bars(shown[:MOST_TABLE_ROWS])
     basic = {*findings.slices, "metric", "group", "estimate", "interval", "chance", "p_adjusted", "units", "note"}
-    kept = [i for i, name in enumerate(head) if len(head) <= WIDEST or name in basic]
+    visible = [i for i, name in enumerate(head) if len(head) <= WIDEST or name in basic]
     behind = [
-        "; ".join(f"{head[i].replace('_', ' ')} {row[i]}" for i in range(len(head)) if i not in kept and row[i])
+        "; ".join(f"{head[i].replace('_', ' ')} {row[i]}" for i in range(len(head)) if i not in visible and row[i])
         for row in rows[:MOST_TABLE_ROWS]
     ]
     level, few = confidence_level(findings), "estimate" in findings.columns and len(rows) <= MOST_UNFOLDED
     lines = [writer_for(findings).sentence(findings, row, level) if few else "" for row in shown[: len(behind)]]
     unfolded = [" ".join(filter(None, [line, more])) for line, more in zip(lines, behind, strict=True)]
-    cells = [[row[i] for i in kept] for row in rows]
-    names = [head[i] for i in kept]
+    cells = [[row[i] for i in visible] for row in rows]
+    names = [head[i] for i in visible]
     numbers = table(names, cells, "All numbers", hints, drawn=pictures, unfolded=unfolded)
     return f"{numbers}{reasons}"
 

@@ -46,8 +46,8 @@ def lorenz_log(findings: Findings) -> Picture:
     y = Axis(title, SHARE, (0, 1), ticks, scale={"type": "symlog", "constant": LINEAR_BELOW})
     note = f"The axis is logarithmic above {short_percent(LINEAR_BELOW)} and linear below. Dashed: perfect equality."
     layers = [*_lines(findings, drawn, y), _equality()[0]]  # no room for its name on a log axis
-    made = _picture(findings, drawn, layers, " ".join(filter(None, [note, _crowd_note(drawn)])))
-    return replace(made, panels=(replace(made.panels[0], height=SIZES.tall, square=False),))
+    plotted = _picture(findings, drawn, layers, " ".join(filter(None, [note, _crowd_note(drawn)])))
+    return replace(plotted, panels=(replace(plotted.panels[0], height=SIZES.tall, square=False),))
 
 
 @chart("top", title="What the top gets", unless=_no_curve, reported=False)

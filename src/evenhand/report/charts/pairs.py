@@ -71,9 +71,8 @@ def systems(findings: Findings) -> Picture:
         drawn, down=headings if few else shown, across=shown if few else headings, titles=(None, None), strongest=0.45, each=26,
         least=90, tips={"label": " ", "column": " ", "series": "metric", "text": "value"},
     )  # fmt: skip
-    text = (
-        f"{counted(len(names), 'system')} by {counted(len(headings), 'metric')}; eh.compare tests which of them differ."
-    )
+    count = counted(sum(name != BY_CHANCE for name in names), "system")
+    text = f"{count} by {counted(len(headings), 'metric')}; eh.compare tests which of them differ."
     note = f"{ARROWS_NOTE} Shades rank the systems on each metric separately, less what is expected by chance where that differs."
     return Picture((panel,), table, text, note)
 

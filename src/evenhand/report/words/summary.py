@@ -189,8 +189,8 @@ def figures(findings: Findings, most: int = 3) -> list[Figure]:
 def paragraph(findings: Findings, lines: Sequence[str], uncertainty: str, care: Sequence[str]) -> str:
     """The answer as a paragraph for a mail: question, findings, cautions, and where it comes from."""
     first, *rest = lines or [""]
-    sure = f" ({uncertainty[0].lower() + uncertainty[1:]})" if uncertainty and uncertainty[0].isalpha() else ""
-    sure = sure or (f" ({uncertainty})" if uncertainty else "")
+    spoken = uncertainty[:1].lower() + uncertainty[1:]
+    sure = f" ({spoken})" if spoken else ""
     answer = f"{first.removesuffix('.')}{sure}."
     source = f"Source: {', '.join(facts(findings))}; evenhand {__version__}."
     return " ".join([findings.question, answer, *rest, *care, source])
