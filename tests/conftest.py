@@ -21,7 +21,7 @@ settings.register_profile("hard", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") == "true" else "usual"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def stopped_clock():
     """Results of equal calls are equal to the byte: `computed_at` does not move on between them."""
     with pytest.MonkeyPatch.context() as patch:

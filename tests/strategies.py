@@ -160,9 +160,13 @@ def settings_of(metric: Metric, *, switches: bool = True) -> list[dict[str, Any]
     return found
 
 
+OF_NUMBERS = {"output_bias", "ranking_bias"}
+"""Metrics of labels that are numbers, which no strategy draws: tests/test_ranked_numbers.py has their definitions."""
+
+
 def every_metric(*, law: str = "", having: str = "tallies") -> list[Metric]:
     """The metrics of the registry that have a family here: those that claim a law, or whose family has something."""
-    known = [metric for _, metric in sorted(REGISTRY.items()) if metric.card.needs in FAMILIES]
+    known = [m for name, m in sorted(REGISTRY.items()) if m.card.needs in FAMILIES and name not in OF_NUMBERS]
     known = [metric for metric in known if getattr(FAMILIES[metric.card.needs], having) not in (None, {})]
     return [metric for metric in known if not law or law in metric.card.laws]
 

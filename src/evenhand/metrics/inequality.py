@@ -61,7 +61,7 @@ def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
         rank -= size[..., None]
         rank *= b.amount if (shrink == 1).all() else b.amount * shrink[..., None]
         spread = spread + rank.sum(-1)  # each product rounded, or equal amounts would leave a rest
-    value = spread / (size * (total * shrink))
+    value = np.maximum(spread, 0.0) / (size * (total * shrink))  # the last bits of weighted sums may fall below zero
     return np.where(size > 1, value * (size / (size - 1)), np.nan) if corrected else value
 
 

@@ -114,9 +114,9 @@ def nearby(path: str | Path) -> str:
         names = os.listdir(place.parent)[:1000]
     except OSError:
         return ""
-    # a file that differs in its digits only is that of another day, not a misspelling
-    dated = re.sub(r"\d+", "0", place.name)
-    return suggestion(place.name, [name for name in names if re.sub(r"\d+", "0", name) != dated])
+    # a file that differs in its date only is that of another day, not a misspelling
+    date = re.compile(r"\d{4}(\D?\d\d){0,2}")
+    return suggestion(place.name, [name for name in names if date.sub("0", name) != date.sub("0", place.name)])
 
 
 def refuse_missing(path: str | Path, expected: str, role: str = "") -> None:
