@@ -178,7 +178,7 @@ def test_results_of_a_run_are_verified_in_another_folder(folder, monkeypatch, ca
     monkeypatch.chdir(elsewhere)
     capsys.readouterr()
     code, text = verify(capsys, "../r.json")
-    assert (code, text) == (0, "The same: 5 rows, equal to the bit.\n1 file with the recorded SHA-256.\n")
+    assert (code, text) == (0, "The same: 3 rows, equal to the bit.\n1 file with the recorded SHA-256.\n")
     assert Path.cwd() == elsewhere
 
 

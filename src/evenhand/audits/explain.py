@@ -118,8 +118,8 @@ def explain(
     >>> import polars as pl
     >>> log = pl.DataFrame({"who": list("abcabc"), "month": ["may"] * 3 + ["june"] * 3, "sales": [1.5, 2.5, 3.0, 1.5, 2.5, 9.0]})
     >>> result = explain(log, unit="who", amount="sales", arm="month", control="may", population=None, interval=None)
-    >>> result.frame.select("part", "estimate").row(0), result.movers.row(0)
-    (('change', 0.24175824175824176), ('c', 3.0, 9.0, 0.24175824175824176))
+    >>> result.frame["part"][0], round(result.frame["estimate"][0], 4), result.movers.row(0)[:3]
+    ('change', 0.2418, ('c', 3.0, 9.0))
     """
     spec = parse_metric(metric, needing(Spectrum)).coarse(call.min_units)
     question = Question(

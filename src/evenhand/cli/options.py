@@ -83,7 +83,7 @@ def _add_checks(parser: argparse.ArgumentParser, *, hidden: bool) -> None:
     text = (
         "with --history: days that the table covers, up to --at; overlapping tables are not watched twice (default: 1)"
     )
-    add("--window", text, dest="window", metavar="DAYS", type=int, default=1)
+    add("--window", text, dest="days", metavar="DAYS", type=int, default=1)
     text = "with --history: replace earlier numbers of the same plan and day"
     add("--replace", text, dest="replace", action="store_true", default=False)
 

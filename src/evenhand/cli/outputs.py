@@ -136,7 +136,7 @@ class Outputs:
 def add_to_history(results: Sequence[tuple[Any, Any]], args: argparse.Namespace) -> None:
     """Add results with their days to the history of a command, all of them or none."""
     try:
-        history(args.history).append_all(results, replace=args.replace, window=args.window)
+        history(args.history).append_all(results, replace=args.replace, window=args.days)
     except EvenhandError as error:
         raise EvenhandError(str(error).replace("Pass replace=True", "Add --replace")) from error
 

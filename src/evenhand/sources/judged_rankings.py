@@ -214,7 +214,7 @@ class JudgedRankings:
 
 def open_judged_rankings(
     rankings: Any, *, groups: Any, relevance: Any, missing: MissingRelevance, by: Slicing, ties: Any, unranked: bool,
-    nan_policy: Any, duplicates: Any, label_probability: str | None = None, **roles: Any,
+    nan_policy: Any, duplicates: Any = "raise", label_probability: str | None = None, **roles: Any,
 ) -> JudgedRankings:  # fmt: skip
     """Open and check the three tables; with `unranked`, rows that have a score but no rank are kept for what they predict."""
     roles |= {role: column for role, column in fair_roles(rankings).items() if roles[role] is None}
