@@ -277,7 +277,7 @@ def test_a_wide_range_over_many_slices_that_are_alike_is_undecided_and_no_claim(
     assert measured["effect"]["value"] > 3  # medium by the cut-off, which many slices reach by chance
     assert measured["effect"]["measured"] == measured["dynamic_range"]["measured"] == "undecided"
     assert not any(c.made for c in found.claims)
-    assert "undecided" in found.headline
+    assert "no significant difference of gini between slices" in found.headline
 
 
 def test_slices_that_differ_are_claimed_to():
@@ -287,3 +287,27 @@ def test_slices_that_differ_are_claimed_to():
     )
     assert found.claims[0].made
     assert next(r for r in found.findings.rows() if r["criterion"] == "effect")["measured"] == "high"
+
+
+def test_one_metric_is_named_with_stability_effect_and_power():
+    planted = slices_of(2, 300, [0.5, 1.5], 3)
+    found = eh.criteria(planted, unit="author", amount="views", population=None, by="slice", draws=99, rng=1)
+    metric = found.provenance["recommended"]
+    assert found.headline.startswith(f"Use {metric}: it varies by ")
+    assert f"{metric} differs between slices" in found.headline
+    power = verdicts(found, "value")[metric, "power"]
+    assert power == pytest.approx(
+        min(v for (m, c), v in verdicts(found, "value").items() if c == "power" and v > 0), rel=0.11
+    )
+
+
+def test_power_is_what_a_test_between_two_such_samples_has():
+    rng = np.random.default_rng(5)
+    table = pl.DataFrame({"author": np.arange(400), "views": rng.lognormal(size=400)})
+    found = eh.criteria(table, **CALL, metrics="gini", draws=999)
+    share = verdicts(found, "value")["gini", "power"]
+    draws = rng.choice(table["views"].to_numpy(), (2, 1500, 400))
+    plain, spread = draws[0], (1 - share) * draws[1] + share * draws[1].mean(1, keepdims=True)
+    g = [np.array([eh.metrics.gini(x) for x in side]) for side in (plain, spread)]
+    error = np.sqrt(g[0].var() + g[0].var())
+    assert np.mean(np.abs(g[1] - g[0]) > 1.96 * error) == pytest.approx(0.8, abs=0.05)

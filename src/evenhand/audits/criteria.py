@@ -17,7 +17,7 @@ from evenhand.audits.declare import Call, audit, log
 from evenhand.audits.parameters import Columns, Count, Metrics, Seed, Table, Takes
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
-from evenhand.claims import Candidate, decide
+from evenhand.claims import Candidate, decide, detectable_of
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.intervals.spectra import WIDE
 from evenhand.metrics.criteria import CRITERIA, PUBLISHED, Fact, theoretical, worst
@@ -31,7 +31,7 @@ from evenhand.tallies.spectrum import Spectrum
 METRICS = ("gini", "atkinson", "top_share", "percentile_ratio", "share_ratio", "equivalent_to_top", "equal_share")
 COLUMNS = ("metric", "criterion", "measured", "value", "published", "note")
 ORDER = ("population", "adjustable", "scale", "subgroups", "transfer", "zeros", "user", "interpretable", "stable",
-         "undefined_draws", "effect", "dynamic_range")  # fmt: skip
+         "undefined_draws", "effect", "dynamic_range", "power")  # fmt: skip
 LEVELS = ("low", "medium", "high")
 UNDECIDED = "undecided"
 CUTOFFS: dict[str, tuple[float, float]] = {
@@ -39,9 +39,10 @@ CUTOFFS: dict[str, tuple[float, float]] = {
     "undefined_draws": (0.05, 0.0),
     "effect": (3.0, 10.0),
     "dynamic_range": (1.1, 1.5),
+    "power": (0.2, 0.05),
 }
 """Where medium and high begin: coefficient of variation over draws, share of undefined draws, range over slices in pooled
-standard errors, largest over smallest value. Falling pairs mean that less is better."""
+standard errors, largest over smallest value, share of the amount whose even spread is found. Falling pairs mean that less is better."""
 
 MOST_SLICES = 12
 """Slices on which the theoretical criteria are checked: the largest ones."""
@@ -85,7 +86,9 @@ def criteria(
     `adjustable` (a parameter moves it one way), `subgroups` (an exact identity in subgroups), `transfer` (a gift from a
     richer to a poorer unit), `zeros` (as many units again with nothing). By resampling: `stable` (coefficient of
     variation, `value`, and share of undefined draws) and, with slices, `effect` (range over slices in pooled standard
-    errors, and the dynamic range: largest over smallest). Above low they are
+    errors, and the dynamic range: largest over smallest). `power` is the share of the whole amount that, spread evenly over all
+    units, two samples of this size would show with 80% power. `provenance["recommended"]` is a metric of those that keep the
+    principles with the best power; of those as good, the one the paper finds easiest to interpret. Above low they are
     `undecided` unless slices differ significantly (Holm over metrics). `user` and `interpretable` are judgement and not measured.
     `published` is the judgement of the paper's Table 2.
 
@@ -93,7 +96,7 @@ def criteria(
     ----------
     table, unit, amount, population, by, rng, nan_policy : as in `eh.inequality`; `effect` needs `by` or several
         amounts.
-    cutoffs : where medium and high begin, for `stable`, `undefined_draws`, `effect`, `dynamic_range` (default:
+    cutoffs : where medium and high begin, for `stable`, `undefined_draws`, `effect`, `dynamic_range`, `power` (default:
         `evenhand.audits.criteria.CUTOFFS`).
     draws : bootstrap resamples per slice.
     min_units : leave out slices with fewer units.
@@ -126,7 +129,8 @@ def criteria(
     for a, by_criterion, claim in zip(specs, measured, decide(claims, call.interval.level), strict=True):
         rows += _rows(a, by_criterion if claim.made else _untold(by_criterion))
     facts = {
-        "population": prepared.population_words, "slices": len(large), "slices_left_out": len(slices) - len(large),
+        "recommended": _recommended(specs, measured), "population": prepared.population_words,
+        "slices": len(large), "slices_left_out": len(slices) - len(large),
         "theoretical_criteria_on": f"the {min(len(large), MOST_SLICES)} largest slices",
         "published": "Lazovich et al. (2022), Table 2", "cutoffs": limits,
     }  # fmt: skip
@@ -179,7 +183,50 @@ def _facts(
             many = min(at_once, draws - start)
             drawn[i, start : start + many] = a.on(s.resample(many, rng))
     facts |= {f.criterion: f for f in (*_stability(drawn, limits), *_effect(estimates, drawn, limits))}
+    facts["power"] = _power(a, slices, drawn, limits)
     return facts | {name: Fact(name, None, note="judgement") for name in ("user", "interpretable")}
+
+
+SPREADS = np.geomspace(0.001, 1.0, 31)
+"""Shares of the amount that are spread evenly to see how far a metric moves, ten to a power of ten."""
+
+
+def _power(
+    a: MetricSpec, slices: list[tuple[Label, Spectrum]], drawn: Floats, limits: dict[str, tuple[float, float]]
+) -> Fact:
+    """Share of the amount whose even spread two samples of this size show with 80% power, at the median slice."""
+    shares = []
+    for (_, s), values in zip(slices, drawn, strict=True):
+        even = float(s.total / s.units)
+        moved = [abs(float(a.on(Spectrum((1 - t) * s.values + t * even, s.counts))) - float(a.on(s))) for t in SPREADS]
+        error = math.sqrt(2.0) * float(np.nanstd(values)) if np.isfinite(values).any() else math.nan
+        needed, reached = detectable_of(error, LEVEL), np.maximum.accumulate(np.nan_to_num(moved))
+        shares.append(float(np.interp(needed, reached, SPREADS)) if needed <= reached[-1] else math.nan)
+    defined = [share for share in shares if math.isfinite(share)]
+    if not defined:
+        return Fact("power", "undefined")
+    share = float(np.median(defined))
+    return Fact("power", _level(share, limits["power"], share / math.sqrt(2 * drawn.shape[1])), share)
+
+
+LEVEL = 0.95
+"""Of the test whose power is stated."""
+
+
+def _recommended(specs: Sequence[MetricSpec], measured: Sequence[Mapping[str, Fact]]) -> str | None:
+    """The metric to use: principled, defined, and powerful; None where there is none."""
+    able = []
+    for a, facts in zip(specs, measured, strict=True):
+        principled = all(facts[name].measured == "yes" for name in ("population", "scale"))
+        if principled and facts["transfer"].measured in ("yes", "weak") and facts["undefined_draws"].measured != "low":
+            able.append((facts["power"].value, a))
+    able = [(share, a) for share, a in able if share > 0]
+    if not able:
+        return None
+    best = min(share for share, _ in able)
+    alike = [a for share, a in able if share <= 1.1 * best]  # draws leave 5% of doubt about each standard error
+    easy = {a.text: LEVELS.index(PUBLISHED.get(a.card.name, {}).get("interpretable", "low")) for a in alike}
+    return max(easy, key=lambda text: easy[text])
 
 
 MOST_UNITS = 200_000

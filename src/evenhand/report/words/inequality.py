@@ -152,13 +152,32 @@ def _decompose(findings: Findings) -> Headline | None:
 
 @headline("criteria")
 def _criteria(findings: Findings) -> Headline | None:
-    """How many published judgements of the metrics were measured on these data, and how many came out the same."""
+    """The metric to use and why, and how many published judgements of the metrics came out the same on these data."""
     both = [r for r in findings.rows() if r.get("published") and r.get("measured")]
     if not both:
         return None
     same = sum(r["measured"] == r["published"] for r in both)
     undecided = sum(r["measured"] == "undecided" for r in both)
-    return Headline(
+    judged = (
         f"{len(both):,} judgements of the paper were measured on these data: {same:,} come out the same, "
         f"{len(both) - same - undecided:,} otherwise, {undecided:,} undecided."
     )
+    advice = _metric_to_use(findings)
+    return Headline(advice, judged.removesuffix(".")) if advice else Headline(judged)
+
+
+def _metric_to_use(findings: Findings) -> str:
+    """One metric for these data, with its stability, effect and power, and the paper's where that is another one."""
+    metric = findings.provenance.get("recommended")
+    values = {(r["metric"], r["criterion"]): read_number(r["value"]) for r in findings.rows()}
+    if not metric:
+        return ""
+    effect = "".join(f"; {c.text}" for c in findings.claims if c.metric == metric and not math.isnan(c.p))
+    stable = values[metric, "stable"]
+    wobble = "" if math.isnan(stable) else f"it varies by {100 * stable:.2g}% from sample to sample, and "
+    shown = f"{rounded_percent(values[metric, 'power'])} of all {word(findings, 'amount', 'it')}"
+    text = f"Use {metric}: {wobble}two samples like this would show {shown} spread evenly (80% power){effect}."
+    rival = values.get(("top_share", "power"), math.nan)  # rated highest in Table 2 of the paper
+    if metric == "top_share" or math.isnan(rival):
+        return text
+    return f"{text} Table 2 of the paper favours top_share, which would show {rounded_percent(rival)}."
