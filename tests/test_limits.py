@@ -244,3 +244,31 @@ def test_missing_labels_of_pandas_stay_missing(kind):
         )  # fmt: skip
         found = eh.recommender(table, user_groups=groups, top=1, interval=None, rng=1)
         assert found.provenance["groups"] == {"a": 3, "b": 2, "(unknown)": 3}
+
+
+def test_a_viewer_with_more_impressions_than_a_person_has_is_refused():
+    log = pl.DataFrame({"u": ["a", "b"], "viewer": [1, 2], "v": [10**12, 3]})
+    edges = pl.DataFrame({"follower": [1, 2], "followed": ["a", "b"]})
+    with pytest.raises(eh.EvenhandError, match="A viewer has 1,000,000,000,000 impressions"):
+        eh.network(log, edges, unit="u", amount="v", viewer="viewer", rng=1)
+
+
+def test_results_without_estimates_cannot_be_compared_and_say_so():
+    log = pl.DataFrame({"u": range(30), "v": range(30)})
+    found = eh.criteria(log, unit="u", amount="v", population=None, metrics=["gini"], draws=20, rng=1)
+    with pytest.raises(eh.EvenhandError, match="hold no estimates to compare"):
+        found.compare(found)
+
+
+def test_infinite_estimates_have_an_undefined_difference():
+    from evenhand.intervals.difference import difference
+
+    infinite = (np.array(np.inf), np.array(np.nan), np.array(np.nan))
+    assert np.isnan(difference(infinite, infinite, 0.95)[0])
+
+
+def test_a_curve_whose_slices_are_all_suppressed_is_not_among_the_charts():
+    draw = np.random.default_rng(1)
+    table = pl.DataFrame({"p": draw.random(40), "y": draw.integers(0, 2, 40), "g": ["a", "b"] * 20})
+    found = eh.outcome_test(table, score="p", outcome="y", group="g", bins=3, min_units=50)
+    assert "calibration" not in found.kinds

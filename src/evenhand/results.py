@@ -272,6 +272,8 @@ def difference_of(a: Findings, b: Findings, *, independent: bool) -> Findings:
             f"The results answer different questions: {a.audit} by {list(a.slices)} and {b.audit} by {list(b.slices)}. "
             "Compare two results of the same call."
         )
+    if not {"metric", "group", "estimate"} <= a.columns.keys() & b.columns.keys():
+        raise EvenhandError(f"Results of {a.audit} hold no estimates to compare. Compare those of another audit.")
     taken = [s for s in a.slices if s in COMPARED]
     if taken:
         raise EvenhandError(

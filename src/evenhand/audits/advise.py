@@ -255,6 +255,7 @@ def _power_claims(
             else 1.0
         )
         shares = f"({100 * share:.0f}% against {100 * first:.0f}%)"
+        shares = "(undefined on such lists)" if math.isnan(pooled) else shares
         way = "more" if share > first else "less"
         text = f"{finding} {way} often than {symbols[0]} {shares}"
         otherwise = f"no significant difference between what {symbol} and {symbols[0]} find {shares}"

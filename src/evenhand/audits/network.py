@@ -40,6 +40,8 @@ FOLLOWERS = "followers"
 SWEEPS = 20
 """Times that every edge is tried with another before the first rewired graph: ten swaps an edge."""
 
+MOST_IMPRESSIONS = 10_000_000
+"""Of one viewer and slice: drawn at once, 0.3 GB. More are no impressions of a person."""
 BUCKETS = 30
 """Parts of the viewers that are left out in turn, for intervals."""
 
@@ -191,6 +193,11 @@ def _seen(graph: Follows, read: Any, amount: Any, seed: Any) -> tuple[Seen, int]
     if not len(viewers):
         raise EvenhandError(
             "No viewer of the log follows anyone in edges. Pass edges of the same people: the ids must be the same."
+        )
+    if many.max() > MOST_IMPRESSIONS:
+        raise EvenhandError(
+            f"A viewer has {many.max():,} impressions in amount={amount!r}, and each is drawn anew. Pass a column that counts "
+            f"impressions, at most {MOST_IMPRESSIONS:,} per viewer, or None to count rows."
         )
     buckets = max(1, min(BUCKETS, len(viewers)))
     dealt = stream(seed, "network", "buckets").permutation(len(viewers)) % buckets

@@ -24,11 +24,11 @@ def difference(
     >>> round(float(d), 2), round(float(low), 3), round(float(high), 3), float(p) < 0.001
     (0.1, 0.064, 0.136, True)
     """
-    gap = np.asarray(b[0] - a[0])
-    down = np.sqrt((b[0] - b[1]) ** 2 + (a[2] - a[0]) ** 2)
-    up = np.sqrt((b[2] - b[0]) ** 2 + (a[0] - a[1]) ** 2)
-    facing = np.where(gap >= 0, down, up) / NormalDist().inv_cdf((1 + level) / 2)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # estimates may be infinite
+        gap = np.asarray(b[0] - a[0])
+        down = np.sqrt((b[0] - b[1]) ** 2 + (a[2] - a[0]) ** 2)
+        up = np.sqrt((b[2] - b[0]) ** 2 + (a[0] - a[1]) ** 2)
+        facing = np.where(gap >= 0, down, up) / NormalDist().inv_cdf((1 + level) / 2)
         z = np.abs(gap) / facing
     p = np.vectorize(lambda x: math.erfc(x / math.sqrt(2)), otypes=[float])(z)  # exact where it is tiny, NaN where z is
     return gap, gap - down, gap + up, np.where(gap == 0, 1.0, p)

@@ -116,7 +116,9 @@ def chart(
 
 def without_curve(name: str) -> Unless:
     """For `unless`: the findings must hold points of this curve."""
-    return lambda findings: "" if findings.curves.get(name) else f"the result has no {name} points"
+    return lambda findings: (
+        "" if any(map(len, findings.curves.get(name, {}).values())) else f"the result has no {name} points"
+    )
 
 
 def without_metric(name: str) -> Unless:
