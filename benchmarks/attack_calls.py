@@ -171,7 +171,7 @@ def sources(draw: random.Random, by: str) -> Any:
 
 def decompose(draw: random.Random, by: str) -> Any:
     kwargs = {**units(draw), "unit": None, "population": None, "group": draw.choice(["g", by]), **drawn(draw)}
-    options = {"index": ["gini", "theil", "mean_log_deviation"], "by": ["arm"], "weight": ["w"], "unknown": ["drop"]}
+    options = {"index": ["gini", "theil", "ge"], "by": ["arm"], "weight": ["w"], "unknown": ["drop"]}
     return eh.decompose, [log(draw, by)], kwargs | some(draw, options)
 
 

@@ -272,3 +272,20 @@ def test_a_curve_whose_slices_are_all_suppressed_is_not_among_the_charts():
     table = pl.DataFrame({"p": draw.random(40), "y": draw.integers(0, 2, 40), "g": ["a", "b"] * 20})
     found = eh.outcome_test(table, score="p", outcome="y", group="g", bins=3, min_units=50)
     assert "calibration" not in found.kinds
+
+
+def test_headline_and_claims_hold_no_escape_sequences():
+    draw = np.random.default_rng(1)
+    table = pl.DataFrame({"u": range(80), "v": draw.integers(1, 9, 80), "arm": ["control", "new"] * 40})
+    table = table.with_columns(s=pl.lit("\x1b[31m"))
+    call = {
+        "unit": "u",
+        "amount": "v",
+        "arm": "arm",
+        "randomized": "u",
+        "population": None,
+        "metrics": ["gini"],
+        "draws": 99,
+    }
+    found = eh.experiment(table, by="s", rng=1, **call)
+    assert "\x1b" not in found.headline + "".join(claim.text for claim in found.claims)

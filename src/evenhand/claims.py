@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Any, Literal, get_args
 
+from evenhand.errors import printable
 from evenhand.intervals.difference import holm
 from evenhand.metrics.outcome import POWER
 
@@ -78,7 +79,7 @@ def decide(candidates: Iterable[Candidate], level: float) -> tuple[Claim, ...]:
         is_made = p <= bound
         claims.append(
             Claim(
-                candidate.text if is_made else candidate.otherwise,
+                printable(candidate.text if is_made else candidate.otherwise),
                 candidate.metric,
                 candidate.group,
                 dict(candidate.where),

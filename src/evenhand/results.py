@@ -71,7 +71,8 @@ class Result:
         from evenhand.report.words.summary import key_sentences
 
         headline = headline_for(self.findings)
-        return headline.text if headline else next(iter(key_sentences(self.findings)), "")
+        text = headline.text if headline else next(iter(key_sentences(self.findings)), "")
+        return printable(text).replace("\n", " ")
 
     def only(self, *metrics: str) -> Any:
         """This result with these metrics only, named as in the `metric` column."""
