@@ -35,6 +35,8 @@ def test_a_strong_bias_is_found_and_no_bias_is_not():
 def test_every_factor_has_a_table_and_a_figure():
     found = study(size=2, seed=1)
     assert len(found.tables) == len(FACTORS) + 1
-    assert [f.name for f in found.figures] == [f"response-{factor}" for factor in FACTORS]
+    assert [f.name for f in found.figures] == [
+        f"response-{factor}-{x:g}" for factor in FACTORS for x in FACTORS[factor]
+    ]
     assert found.figures[0].draw().to_dict()
     assert {row[0] for row in found.tables[0].rows} == set(METRICS)

@@ -207,29 +207,23 @@ def _values(by_setting: Responses) -> Table:
 
 
 def _figures(by_setting: Responses) -> tuple[Figure, ...]:
-    """A figure per factor."""
-    caption = "Share of worlds in which the biased system is called less fair, by"
+    """A figure per factor and level."""
+    caption = "Share of worlds in which the biased system is called less fair"
     return tuple(
-        Figure(f"response-{f}", f"{caption} {words}.", partial(_draw, by_setting, f)) for f, words in WORDS.items()
-    )
+        Figure(f"response-{factor}-{x:g}", f"{caption}; {WORDS[factor]}: {x:g}.", partial(_draw, by_setting, changed_by(factor, x)))
+        for factor, levels in FACTORS.items()
+        for x in levels
+    )  # fmt: skip
 
 
-def _draw(by_setting: Responses, factor: str) -> Any:
+def _draw(by_setting: Responses, setting: Setting) -> Any:
     from scipy.stats import binomtest
 
     cells = []
-    for x in FACTORS[factor]:
-        for metric in METRICS:
-            r = by_setting[changed_by(factor, x), metric]
-            if r.worlds:
-                ends = binomtest(r.hits, r.worlds).proportion_ci(0.95, method="exact")
-                cells.append(
-                    {
-                        factor: f"{x:g}",
-                        "metric": metric,
-                        "estimate": r.hits / r.worlds,
-                        "low": ends.low,
-                        "high": ends.high,
-                    }
-                )
-    return result_from_rows("response", TITLE, (factor,), cells, charts=("intervals",)).plot("intervals")
+    for metric in METRICS:
+        r = by_setting[setting, metric]
+        if r.worlds:
+            ends = binomtest(r.hits, r.worlds).proportion_ci(0.95, method="exact")
+            share = {"estimate": r.hits / r.worlds, "low": ends.low, "high": ends.high}
+            cells.append({"measure": metric, "metric": "worlds with a response", **share})
+    return result_from_rows("response", TITLE, ("measure",), cells, charts=("intervals",)).plot("intervals")
