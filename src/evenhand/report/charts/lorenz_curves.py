@@ -93,7 +93,7 @@ class Curve:
 def curves(findings: Findings) -> list[Curve]:
     """The curve of every slice in which anything was received, the most equal first."""
     points = findings.curves.get("lorenz") or {}
-    if not points:
+    if not points.get("population"):  # no point is about enough users
         return []
     names = slice_names(findings.slices, points)
     population, share = (np.array([math.nan if v is None else v for v in points[n]]) for n in ("population", "share"))
