@@ -142,7 +142,8 @@ class Rounding:
         names = [name for name in slices if name in points]
         for r in rows:
             where = tuple(r.get(name) for name in names)
-            influence[where] = max(influence.get(where, 0.0), r.get("influence", 0.0))
+            most = min(r.get("influence", 0.0), 0.5)  # of amounts it may be millions, and shares end at 1
+            influence[where] = max(influence.get(where, 0.0), most)
         size = len(next(iter(points.values()), ()))
         where_of = list(zip(*(points[name] for name in names), strict=True)) if names else [()] * size
 
