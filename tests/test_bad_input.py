@@ -324,9 +324,7 @@ FILES: dict[str, tuple[str, bytes | None, str]] = {
     "a CSV with ragged rows": ("log.csv", CSV.encode() + b"c,x,2,9,9\n", "more fields than its header"),
     "a CSV with short rows": ("log.csv", CSV.encode() + b"c\n", "missing|cannot be read"),
     "a CSV with text among the numbers": ("log.csv", CSV.encode() + b"c,x,many\n", "cannot be read|not numbers"),
-    "a CSV with another separator": ("log.csv", CSV.replace(",", ";").encode(), "separates its columns by"),
     "a CSV that is not text": ("log.csv", bytes(range(128, 256)) * 20, "."),
-    "a CSV in another encoding": ("log.csv", CSV.replace("b,", "b\u00e9,").encode("utf-16"), "."),
     "a CSV with a quote left open": ("log.csv", CSV.encode() + b'"c,x,2\n', "."),
     "a CSV with a column twice": ("log.csv", b"author,views,views\na,1,2\n", "."),
     "a truncated Parquet": ("log.parquet", parquet_bytes()[:-40], "not a whole Parquet"),
@@ -927,8 +925,6 @@ def test_a_relation_on_a_connection_of_its_own_meets_any_population():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("author;views\na;1\n", "separates its columns by ';', not by commas"),
-        ("author\tviews\na\t1\n", "separates its columns by tabs"),
         ("author,views\n", "has no rows, only a header"),
     ],
 )
@@ -939,11 +935,11 @@ def test_a_csv_that_is_none_says_what_it_is(text, says, tmp_path):
 
 
 def test_a_plan_does_not_overwrite_the_table_it_names(tmp_path, capsys):
-    table = tmp_path / "log.parquet"
-    table.write_bytes(parquet_bytes())
+    table = tmp_path / "log.csv"
+    table.write_text(CSV)
     (tmp_path / "plan.toml").write_text(
-        'audit = "inequality"\ntable = "log.parquet"\nunit = "author"\namount = "views"\npopulation = 10'
+        'audit = "inequality"\ntable = "log.csv"\nunit = "author"\namount = "views"\npopulation = 10'
     )
     assert main(["run", str(tmp_path / "plan.toml"), "--output", str(table)]) == 2
     assert "is read or written" in capsys.readouterr().err
-    assert table.read_bytes() == parquet_bytes()
+    assert table.read_text() == CSV
