@@ -237,7 +237,7 @@ def test_every_audit_has_a_verb_and_every_parameter_an_option(capsys):
     for name in names():
         assert name.replace("_", "-") in VERBS
         with pytest.raises(SystemExit):
-            main([name.replace("_", "-"), "--help"])
+            main([name.replace("_", "-"), "--help-all"])
         said = capsys.readouterr().out
         for parameter in AUDITS[name].parameters.values():
             if not parameter.positional:

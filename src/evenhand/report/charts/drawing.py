@@ -167,6 +167,10 @@ def drawable_labels(findings: Findings) -> Findings:
         slices=tuple(map(title, findings.slices)),
         columns=columns_with(findings.columns),
         curves={name: columns_with(points) for name, points in findings.curves.items()},
+        claims=tuple(
+            replace(c, group=label(c.group), where={title(k): label(v) for k, v in c.where.items()})
+            for c in findings.claims
+        ),
         words={role: title(text) for role, text in findings.words.items()},
     )
 
