@@ -211,7 +211,7 @@ def test_whole_and_broken_ids_are_told_apart_in_words(engine):
     [
         ({"metrics": "top_share(p=0.1, p=0.2)"}, "gives p twice"),
         ({"metrics": "gini@3"}, "knows no ranks"),
-        ({"metrics": "GINI"}, "Did you mean 'gini'"),
+        ({"metrics": "GINII"}, "Did you mean 'gini'"),
         ({"amount": 5}, "amount=5 is not a column name"),
         ({"unit": ["u"]}, r"unit=\['u'\] is not a column name"),
         ({"weight": ["w"]}, r"weight=\['w'\] is not a column name"),

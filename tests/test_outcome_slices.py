@@ -199,7 +199,7 @@ def test_a_weight_of_zero_is_no_row_and_is_counted():
         ({"w": -1.0}, "weight='w' is negative or infinite in 1,500 rows"),
         ({"w": math.inf}, "weight='w' is negative or infinite in 1,500 rows"),
         ({"w": None}, "weight='w' is missing"),
-        ({"w": "x"}, "weight='w' holds String values, not numbers"),
+        ({"w": "x"}, "weight='w' holds text, not numbers"),
     ],
 )
 def test_bad_weights_say_what_is_wrong(change, said):
