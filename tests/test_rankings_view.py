@@ -107,7 +107,7 @@ def test_all_problems_are_told_at_once():
         ({"rank": pl.Series([1.5, 1, 2, 1, 2])}, "is no whole number in 1 rows"),
         ({"rank": pl.Series([None, 1, 2, 1, 2])}, "is missing in 1 of 5 rows"),
         ({"rank": pl.Series([float("nan"), 1, 2, 1, 2])}, "is missing in 1 of 5 rows"),
-        ({"rank": pl.Series(["a", "b", "c", "d", "e"])}, "holds String values, not numbers"),
+        ({"rank": pl.Series(["a", "b", "c", "d", "e"])}, "holds text, not numbers"),
         ({"request": pl.Series([None, "a", "b", "c", "d"])}, "request='request' is missing"),
         ({"rank": pl.Series([11, 12, 13, 21, 22])}, "does not start at 1 in 2 of 2 rankings"),
         ({"rank": pl.Series([1, 2, 999_999, 1, 2])}, "goes far beyond the number of items"),
