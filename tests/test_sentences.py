@@ -76,6 +76,7 @@ def test_writers_are_only_for_audits_that_say_more_than_their_rows():
         "counterfactual",
         "experiment",
         "explain",
+        "impact",
         "history",
         "network",
         "outcome_test",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
 from evenhand.report.words.headlines import Headline, headline, interval
+from evenhand.report.words.intervals import interval_in_brackets
 from evenhand.report.words.labels import Row, confidence_level
 from evenhand.report.words.sentences import SentenceWriter
 from evenhand.report.words.text import number, percent
@@ -45,6 +46,4 @@ class _ImpactSentences(SentenceWriter, audit="impact"):
 
 def _shown(row: Row, level: float, text: Callable[[float], str]) -> str:
     """The estimate with its interval."""
-    estimate, low, high = (read_number(row[name]) for name in ("estimate", "low", "high"))
-    ends = "" if math.isnan(low) else f" ({level:.0%} interval {text(low)} to {text(high)})"
-    return f"{text(estimate)}{ends}"
+    return f"{text(read_number(row['estimate']))}{interval_in_brackets(row, level, text)}"
