@@ -37,7 +37,7 @@ def start(folder, *words):
     ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.Popen(
-        [*command, "none", "--interval", LONG, "--seed", "1", *words],
+        [*command, "none", "--interval", LONG, "-m", "percentile_ratio", "--seed", "1", *words],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
     )  # fmt: skip
 

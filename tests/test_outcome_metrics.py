@@ -225,7 +225,7 @@ def test_gaps_scale_with_the_outcome_and_ignore_the_scale_of_the_score(rows, shi
     plain_gaps = module.gaps(Moments.from_arrays(s, y, zero, g, shape=(1, 3)), 0)
     moved = module.gaps(Moments.from_arrays(factor * s + shift, factor * y + shift, zero, g, shape=(1, 3)), 0)
     np.testing.assert_allclose(moved.estimate, factor * plain_gaps.estimate, atol=1e-9)
-    np.testing.assert_allclose(moved.error, factor * plain_gaps.error, atol=1e-9)
+    np.testing.assert_allclose(moved.error, factor * plain_gaps.error, atol=1e-7)  # the root of a sum that cancels
 
 
 @given(rows_strategy)
