@@ -115,8 +115,8 @@ def test_options_of_the_command_are_what_any_study_takes_and_others_are_refused(
         study = declared(name)
         assert all(parameter.about for parameter in roles(study).values()), f"{name}: help comes from the docstring"
         assert set(map(flag, roles(study))) <= options_of("study").keys()
-    assert main(["study", "viewpoints", "--data", "log.csv", "--group", "g"]) == 2
-    assert "The study viewpoints does not take --data, --group: it generates its own data." in capsys.readouterr().err
+    assert main(["study", "response", "--data", "log.csv", "--group", "g"]) == 2
+    assert "The study response does not take --data, --group: it generates its own data." in capsys.readouterr().err
     assert main(["study", "rebalance", "--data", "log.csv", "--versus", "f"]) == 2
     assert "The study rebalance does not take --versus: it takes --data." in capsys.readouterr().err
     assert main(["study", "rebalance", "--data", "log.csv", "--engine", "duckdb"]) == 2

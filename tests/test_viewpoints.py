@@ -197,3 +197,28 @@ def test_advice_on_the_command_line(capsys, tmp_path):
 def test_no_case_of_the_simulation_is_left_out():
     known = {"simulate", "sample_weights", "recommended_metric"}
     assert {c["fn"] for c in CASES if c["family"] == "sim"} == known
+
+
+def own_rankings():
+    rng = np.random.default_rng(1)
+    rows = [
+        (f"q{q}", ("con", "pro", "neutral")[rng.choice(3, p=[0.1 + 0.04 * q, 0.5, 0.4 - 0.04 * q])])
+        for q in range(8)
+        for _ in range(40)
+    ]
+    return pl.DataFrame(rows, schema=["query", "stance"], orient="row")
+
+
+def test_the_study_takes_the_viewpoints_of_the_users_own_rankings(monkeypatch):
+    monkeypatch.setattr("evenhand.studies.viewpoints.OWN_LISTS", 20)
+    found = study(data=own_rankings(), request="query", group="stance", protected="con")
+    assert "S1 is q" in found.setting
+    assert "Mean nDD at bias" not in " ".join(c.statement for c in found.claims)
+    assert {c.verdict for c in found.claims} <= {"yes", "no", "cannot be told"}
+
+
+def test_rankings_without_a_minority_are_refused_in_words():
+    with pytest.raises(EvenhandError, match="the study needs three"):
+        study(data=own_rankings().filter(query="q1"), request="query", group="stance")
+    with pytest.raises(EvenhandError, match="data= needs group="):
+        study(data=own_rankings(), request="query")

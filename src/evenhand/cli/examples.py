@@ -350,6 +350,7 @@ example:
   evenhand study inequality --folder study-inequality
   evenhand study inequality --data log.parquet --unit author --amount views --amount likes --source via --followers followers
   evenhand study viewpoints --seeds 10 --html viewpoints.html
+  evenhand study viewpoints --data serps.csv --request query --group stance --protected con
   evenhand study outcome --data jobs.parquet --score score --outcome applied --group gender --request job --html bar.html
   evenhand study recommender --data scores.parquet --user user --item item --score score --group gender --relevance bought
   evenhand study fair-ranking --data trec-fair-2019       on files of the TREC Fair Ranking track

@@ -13,11 +13,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evenhand.audits.parameters import Labels
+from evenhand.audits.parameters import Table as Data
+from evenhand.errors import EvenhandError
+
 # A placement holds a thousand lists at once; eh.prefix would read 88 million rows, and draw other random orders.
 from evenhand.intervals.orders import Random, random_order_of
+from evenhand.labels import matches
 from evenhand.metrics.prefix import TEMPLATES
 from evenhand.streams import stream
-from evenhand.studies.study import Study, Table
+from evenhand.studies.study import Study, Table, on_own_data, read_table
 from evenhand.studies.viewpoints_findings import claims, figures
 from evenhand.synthetic.viewpoints import OPPOSING, SETS, viewpoint_codes
 from evenhand.tallies.placement import Placement
@@ -27,6 +32,8 @@ SIDED: Mapping[str, Mapping[str, Any]] = {m: {"normalizer": "published"} for m i
 METRICS = (*SIDED, "ndjs")
 TITLE = "Viewpoint diversity in search results: four metrics against a known bias"
 BATCHES = 20  # of the lists of a setting
+OWN_LISTS = 500  # orders of each of the user's rankings
+Sets = Mapping[str, Mapping[Any, int]]
 log = logging.getLogger("evenhand")
 SENTENCES = (
     "Negative bias puts the protected viewpoints on top, positive bias at the bottom: section 4.2.2 of the paper has it the "
@@ -55,8 +62,25 @@ Key = tuple[str, str, float]
 Points = Mapping[Key, Point]
 
 
-def study(*, size: int | None = None, seed: int = 1) -> Study:
-    """Rerun the simulation with `size` lists per setting (the paper: 1000), 3 sets, 21 degrees of bias, 4 metrics."""
+def study(
+    *, size: int | None = None, seed: int = 1, data: Data = None, request: str | None = None, group: str | None = None,
+    protected: Labels = None,
+) -> Study:  # fmt: skip
+    """Rerun the simulation with `size` lists per setting (the paper: 1000), 3 sets, 21 degrees of bias, 4 metrics.
+
+    Parameters
+    ----------
+    data : table of ranked items with their viewpoints: three of its rankings take the place of the paper's sets.
+    request : column with the query.
+    group : column with the viewpoint of the item.
+    protected : viewpoints that the bias is about (default: the rarest).
+    """
+    if on_own_data(data, {"request": request, "group": group}, {"protected": protected}, size):
+        sets, side, where = _own_sets(data, str(request), str(group), protected)
+        points = simulate(OWN_LISTS, seed, sets, side)
+        return Study(
+            "viewpoints", TITLE, where, claims(points, stated=False), _paper_tables(points), figures(points), SENTENCES
+        )
     lists = 1_000 if size is None else size
     points = simulate(lists, seed)
     fewer = max(100, lists // 4)
@@ -71,23 +95,70 @@ def study(*, size: int | None = None, seed: int = 1) -> Study:
     return Study("viewpoints", TITLE, setting, claims(points), tables, figures(points), SENTENCES)
 
 
-def simulate(lists: int, seed: int) -> dict[Key, Point]:
+def _own_sets(data: Any, request: str, group: str, protected: Any) -> tuple[Sets, tuple[Any, ...], str]:
+    """Viewpoints of three of the user's rankings, the most balanced first; the protected ones; and both in words."""
+    rows, origin = read_table(data, [("request", request), ("group", group)])
+    counted = rows.drop_nulls().group_by(request, group).len().sort(request, group)
+    totals: dict[Any, int] = {}
+    for _, label, many in counted.rows():
+        totals[label] = totals.get(label, 0) + many
+    totals = dict(sorted(totals.items(), key=lambda pair: (pair[1], str(pair[0]))))
+    side = (
+        tuple(matches("protected", protected, list(totals))) if protected is not None else (next(iter(totals), None),)
+    )
+    by_request: dict[Any, dict[Any, int]] = {}
+    for name, label, many in counted.rows():
+        by_request.setdefault(name, {})[label] = many
+    shares = {
+        name: sum(n for label, n in counts.items() if label in side) / sum(counts.values())
+        for name, counts in by_request.items()
+    }
+    usable = sorted(
+        (name for name, share in shares.items() if 0 < share <= 0.5), key=lambda name: (-shares[name], str(name))
+    )
+    if len(usable) < 3:
+        raise EvenhandError(
+            f"{len(usable)} rankings have protected viewpoints that are a minority, and the study needs three. Name other viewpoints "
+            "as protected, or pass more rankings."
+        )
+    chosen = (usable[0], usable[len(usable) // 2], usable[-1])
+    sets = {
+        name: {label: by_request[r].get(label, 0) for label in totals if label in by_request[r]}
+        for name, r in zip(("S1", "S2", "S3"), chosen, strict=True)
+    }
+    sets = {name: {**counts, **{label: 0 for label in side if label not in counts}} for name, counts in sets.items()}
+    described = ", ".join(f"{name} is {r} ({shares[r]:.0%} protected)" for name, r in zip(sets, chosen, strict=True))
+    return (
+        sets,
+        side,
+        f"{origin}: {described}; {OWN_LISTS:,} orders of each for each of {len(ALPHAS)} degrees of bias, twice.",
+    )
+
+
+def simulate(lists: int, seed: int, sets: Sets = SETS, side: tuple[Any, ...] = OPPOSING) -> dict[Key, Point]:
     """Every metric on every set at every degree of bias; the three of two sides share their lists."""
     points: dict[Key, Point] = {}
     kinds: tuple[tuple[Literal["binomial", "multinomial"], Sequence[str]], ...] = (
         ("binomial", tuple(SIDED)), ("multinomial", ("ndjs",)),
     )  # fmt: skip
-    for name, counts in SETS.items():
+    for name, counts in sets.items():
         log.info("set %s, %s lists for each of %s degrees of bias", name, f"{lists:,}", len(ALPHAS))
         for kind, metrics in kinds:
             random_orders: dict[str, Random] = {}
             for alpha in ALPHAS:
                 rng = stream(seed, "viewpoints", kind, alpha, name)
-                codes = viewpoint_codes(counts, alpha=alpha, lists=lists, kind=kind, favoured=None, rng=rng)
-                p = placement(codes, tuple(counts), OPPOSING if kind == "binomial" else None)
+                codes = viewpoint_codes(
+                    counts, alpha=alpha, lists=lists, kind=kind, favoured=_favoured(kind, side), rng=rng
+                )
+                p = placement(codes, tuple(counts), side if kind == "binomial" else None)
                 for metric in metrics:
                     points[metric, name, alpha] = _point(metric, p, random_orders, seed, **SIDED.get(metric, {}))
     return points
+
+
+def _favoured(kind: str, side: tuple[Any, ...]) -> Any:
+    """Whom the bias is about: the paper's opposing side, or the user's, or one viewpoint of the user's at random."""
+    return None if side == OPPOSING else side if kind == "binomial" else 1
 
 
 def _simulate_one(
