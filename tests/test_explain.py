@@ -158,7 +158,17 @@ def test_more_than_twelve_groups_add_up_too():
     groups = [v for (part, _), v in parts.items() if part == "group"]
     assert len(groups) == 20
     assert sum(groups) == pytest.approx(parts["change", None], abs=1e-12)
-    assert "random" in found.provenance["orders"]
+    assert "standard error of a part at most" in found.provenance["orders"]
+
+
+def test_intervals_hold_the_error_of_random_orders(monkeypatch):
+    log = table(np.random.default_rng(3), units=120, groups=[f"g{i:02}" for i in range(14)])
+    ends = []
+    for orders in (200, 4):
+        monkeypatch.setattr("evenhand.metrics.change.ORDERS", orders)
+        found = eh.explain(log, **CALL, group="band").frame.filter(part="group")
+        ends.append((found["high"] - found["low"]).mean())
+    assert ends[1] > ends[0]
 
 
 def test_a_change_that_rests_on_one_unit_says_so():

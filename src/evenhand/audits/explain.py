@@ -22,7 +22,7 @@ from evenhand.intervals.arms import paired_contrast, units_contrast
 from evenhand.intervals.change import Split, measured_parts
 from evenhand.intervals.difference import holm
 from evenhand.intervals.experiments import Contrast
-from evenhand.intervals.rules import MIN_UNITS
+from evenhand.intervals.rules import MIN_UNITS, t_quantile
 from evenhand.metrics.change import Worlds, amounts_of_sources, amounts_of_units, largest_first, values_without
 from evenhand.report.words.phrases import metric_title
 from evenhand.report.words.text import plural
@@ -30,7 +30,7 @@ from evenhand.results import Result, as_frame
 from evenhand.sources.engine import Cells
 from evenhand.sources.logs import Amount, NanPolicy
 from evenhand.streams import stream
-from evenhand.tallies.changes import Changes, unit_ids
+from evenhand.tallies.changes import Changes, has_shared_units, unit_ids
 from evenhand.tallies.paired_amounts import PairedAmounts, arms_of
 from evenhand.tallies.partition import refuse_shared_units
 from evenhand.tallies.slices import Slices
@@ -138,7 +138,7 @@ def explain(
     before = control_of(arms, control)
     sides = {"control": str(arms[before]), "arm": str(arms[1 - before])}
     codes = codes.select(["arm"]).with_column("code", [int(name != arms[before]) for (name,) in codes.labels(["arm"])])
-    if share_no_unit(read, codes):
+    if not has_shared_units(read.log):
         explained = _of_different_units(call, question, table, population, nan_policy, sides)
     else:
         explained = _of_same_units(call, question, table, population, nan_policy, codes)
@@ -200,15 +200,6 @@ def _refuse_same_columns(question: Question) -> None:
         for other, same in named[:i]:
             if column == same:
                 raise EvenhandError(f"{role}={column!r} is also named as {other}. Name another column.")
-
-
-def share_no_unit(read: Units, arms: Cells) -> bool:
-    """Whether no unit has rows in both arms."""
-    several = f"SELECT unit FROM {read.log.source} GROUP BY unit HAVING COUNT(DISTINCT arm) > 1"
-    return (
-        len(arms) > 1
-        and not read.log.engine.cells(f"SELECT COUNT(*) AS units FROM ({several}) AS several").row()["units"]
-    )
 
 
 def _of_same_units(
@@ -383,6 +374,9 @@ def _parts(
     leads = _leads(point[1:], ways)
     shares = [replace(s, shares=np.concatenate([s.shares, leads @ s.shares[1:]])) for s in splits]
     measured = measured_parts(shares, question.spec, question.level, rng)
+    noise = _order_errors(splits, ways, question.spec)  # zero but for volume and parts of random orders
+    reach = 0.0 if question.level is None else t_quantile(question.level, tally.counts.sum()) * noise
+    low, high = measured.low[: len(noise)] - reach, measured.high[: len(noise)] + reach
     why = "" if not np.isnan(point).any() else "zero_total"
     rows = []
     names = [
@@ -393,7 +387,7 @@ def _parts(
         if part == "volume" and not amount.integer:
             continue
         rows.append(question.row(
-            part, group=group, estimate=float(measured.estimate[i]), low=float(measured.low[i]), high=float(measured.high[i]),
+            part, group=group, estimate=float(measured.estimate[i]), low=float(low[i]), high=float(high[i]),
             units=units, undefined_draws=int(measured.undefined[i]), p=math.nan,
             note=why if math.isnan(measured.estimate[i]) else None, span=(-math.inf, math.inf),
             certain=part in KINDS and not units,
@@ -406,8 +400,24 @@ def _parts(
             largest.append(Largest(way.parts[top], way.groups[top], float(np.max(measured.p[lead : lead + many - 1]))))
         at, lead = at + many, lead + many - 1
     walked = [label(w.parts[0]) for w in ways if w.worlds.steps is not None]
-    facts = {"orders": f"random, for {listing(walked)}: more than 12 players"} if walked else {}
-    return rows, tuple(largest), facts
+    orders = f"random, for {listing(walked)}: more than 12 players; standard error of a part at most {noise.max():.2g}"
+    return rows, tuple(largest), {"orders": orders} if walked else {}
+
+
+def _order_errors(splits: Sequence[Split], ways: Sequence[Way], spec: MetricSpec) -> Floats:
+    """(parts,) standard errors because random orders stand for all of them; none for the volume."""
+    errors, first = [np.zeros(1)], 2  # the two occasions come before the worlds of the ways
+    for way in ways:
+        worlds = slice(first, first + len(way.worlds.switched))
+        if way.worlds.steps is None:
+            errors.append(np.zeros(len(way.parts)))
+        else:
+            values = np.mean(
+                [[float(spec.on(side.spectrum(s.counts))) for side in s.sides()[worlds]] for s in splits], axis=0
+            )
+            errors.append(way.worlds.sampling_error(values))
+        first = worlds.stop
+    return np.concatenate(errors)
 
 
 def _leads(parts: Floats, ways: Sequence[Way]) -> Floats:

@@ -164,6 +164,12 @@ class Changes:
         )  # fmt: skip
 
 
+def has_shared_units(log: Log) -> bool:
+    """Whether some unit has rows in several arms; a log of one arm has nobody to share."""
+    several = f"SELECT unit FROM {log.source} GROUP BY unit HAVING COUNT(DISTINCT arm) > 1"
+    return bool(log.engine.cells(f"SELECT COUNT(*) AS units FROM ({several}) AS several").row()["units"])
+
+
 def unit_ids(
     log: Log, amount: Amount, arms: Cells, after: Floats, before: Floats, most: int
 ) -> list[tuple[Any, float, float, int]]:
