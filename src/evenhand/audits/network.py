@@ -334,7 +334,7 @@ def _rows(
 def _parts(values: Floats) -> Floats:
     """Observed, followers, wiring and ranking, from the metric in the log, the real and the rewired graph."""
     observed, real, rewired = values
-    return np.array([observed, rewired, real - rewired, observed - real])
+    return np.array([observed, rewired, real - rewired, observed - real]) + 0.0  # -0.0 is zero
 
 
 def _p(estimate: Floats, error: Floats, buckets: int) -> Floats:

@@ -27,7 +27,7 @@ class Follows:
     starts : (P + 1,) edges `starts[i]` to `starts[i + 1]` are those of person i.
     followed : (E,) whom they lead to.
     is_unit : (P,) who has a follower or an amount.
-    nodes : the table of their ids in the engine.
+    nodes : the table of their ids in the engine. id_type : SQL pattern that makes ids of the log comparable with them.
     repeated, loops : edges that were left out.
     """
 
@@ -35,6 +35,7 @@ class Follows:
     followed: Ints
     is_unit: Bools
     nodes: str
+    id_type: str
     repeated: int
     loops: int
 
@@ -83,7 +84,7 @@ class Follows:
         loops = int(facts["loops"] or 0)
         follows = cls(
             starts_of(np.bincount(arcs.integers("follower"), minlength=people)), arcs.integers("followed"),
-            np.zeros(people, dtype=bool), nodes, int(facts["n"]) - loops - len(arcs), loops,
+            np.zeros(people, dtype=bool), nodes, id_type, int(facts["n"]) - loops - len(arcs), loops,
         )  # fmt: skip
         seen = engine.cells(f"""
             SELECT code
@@ -99,7 +100,7 @@ class Follows:
         cells = log.engine.cells(f"""
             SELECT {columns([*log.keys, "code"])}, amount
             FROM ({log.sums(amount, [*log.keys, "viewer"])}) AS sums
-            JOIN {self.nodes} AS nodes ON {self._same_id(log, "viewer")}
+            JOIN {self.nodes} AS nodes ON {self.id_type.format("viewer")} = nodes.id
             WHERE amount > 0
             ORDER BY {columns([*log.keys, "code"])}
         """)
@@ -111,15 +112,10 @@ class Follows:
         cells = log.engine.cells(f"""
             SELECT {columns([*log.keys, "bucket"])}, authors.code AS author, SUM(amount) AS amount
             FROM ({log.sums(amount, [*log.keys, "viewer", "unit"])}) AS sums
-            JOIN {self.nodes} AS viewers ON {self._same_id(log, "viewer", "viewers")}
+            JOIN {self.nodes} AS viewers ON {self.id_type.format("viewer")} = viewers.id
             JOIN {log.engine.bring(buckets)} AS buckets ON viewers.code = buckets.viewer
-            JOIN {self.nodes} AS authors ON {self._same_id(log, "unit", "authors")}
+            JOIN {self.nodes} AS authors ON {self.id_type.format("unit")} = authors.id
             GROUP BY {columns([*log.keys, "bucket"])}, authors.code
         """)
         codes, labels = cells.codes(log.keys)
         return labels, np.asarray(codes), cells.integers("bucket"), cells.integers("author"), cells.floats("amount")
-
-    def _same_id(self, log: Log, role: str, table: str = "nodes") -> str:
-        ids = log.engine.cells(f"SELECT id FROM {self.nodes} LIMIT 1").values("id")
-        is_text = bool(ids) and isinstance(ids[0], str)
-        return f"{f'CAST({role} AS VARCHAR)' if is_text else role} = {table}.id"
