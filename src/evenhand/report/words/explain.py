@@ -6,7 +6,7 @@ import math
 
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
-from evenhand.report.words.comparisons import difference_text, significance
+from evenhand.report.words.comparisons import NOT_SIGNIFICANT, difference_text, significance
 from evenhand.report.words.headlines import Headline, headline, is_finite
 from evenhand.report.words.intervals import interval_in_brackets
 from evenhand.report.words.labels import Row, confidence_level, word
@@ -89,7 +89,7 @@ def _explain(findings: Findings) -> Headline | None:
     ):
         fewer = findings.claim(rows[part]) if part in rows else None
         if fewer is not None and fewer.direction != claim.direction:
-            rest = "the other way" if fewer.made else "not statistically significant"
+            rest = "the other way" if fewer.made else NOT_SIGNIFICANT
             return Headline(
                 f"The change of the {title} ({sides}) rests on {on}: without {'it' if part == ROBUST[0] else 'them'}, it is "
                 f"{signed(rows[part]['estimate'], value_format(change['metric']))}, {rest}.",

@@ -6,6 +6,7 @@ import math
 
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
+from evenhand.report.words.comparisons import significance
 from evenhand.report.words.headlines import Headline, headline, is_finite
 from evenhand.report.words.intervals import interval_in_brackets
 from evenhand.report.words.labels import Row, slice_lead
@@ -33,12 +34,9 @@ class NetworkSentences(SentenceWriter, audit="network"):
             return f"{lead}{title} is {show(row['estimate'])}{interval_in_brackets(row, level, show)}."
         if part == "followers":
             return f"{lead}{NAMES[part]}: {show(row['estimate'])}{interval_in_brackets(row, level, show)}."
-        claim = findings.claim(row)
-        tested = (
-            "" if claim is None else ", statistically significant" if claim.made else ", not statistically significant"
-        )
         ends = interval_in_brackets(row, level, lambda v: signed(v, show))
-        return f"{lead}{NAMES[part]}: {signed(row['estimate'], show)}{ends}{tested}."
+        parts = [f"{signed(row['estimate'], show)}{ends}", significance(findings, row)]
+        return f"{lead}{NAMES[part]}: {', '.join(filter(None, parts))}."
 
 
 @headline("network")
