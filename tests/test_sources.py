@@ -204,7 +204,7 @@ REFUSED = {
     "numbers and text": (objects(1, "1", "x"), MIXED),
     "text and a number, late": (objects(*["x"] * 2_000, 1), MIXED),
     "ids and text": (objects(IDS[0], "x"), MIXED),
-    "lists": (objects([1], [2]), MIXED),
+    "lists": (objects([1], [2]), "holds List(Int64) values. Pass a column of plain labels."),
     "moments among objects": (objects(dt.datetime(2020, 1, 1), None), MIXED),  # noqa: DTZ001
     "more than 64 bits": (objects(2**70, 1), MIXED),
     "categories of several types": (pd.Series(pd.Categorical([1, "1"])), MIXED),

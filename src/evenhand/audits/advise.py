@@ -137,7 +137,7 @@ def _situation_of(
 ) -> tuple[Situation, dict[str, Any], Any]:  # fmt: skip
     """Balance, number of labels and a typical list of the caller's rankings."""
     request, item, rank, score, ties = roles.values()
-    opened = ranking_table(table, columns=[request, item, rank, score, *columns_in(group)])
+    opened = ranking_table(table, columns=[request, item, rank, score, *columns_in(group)], item=item)
     labels = open_labels(group, opened, request=request, item=item, role="group")
     view = open_rankings(
         opened, request=request, item=item if item in opened.schema else None, rank=None if score is not None else rank,

@@ -135,7 +135,9 @@ def pairwise(
         *columns_in(groups),
         *columns_in(relevance),
     ]
-    table = ranking_table(as_table(scores, request=request, item=item), columns=columns, duplicates=duplicates)
+    table = ranking_table(
+        as_table(scores, request=request, item=item), columns=columns, item=item, duplicates=duplicates
+    )
     table = in_periods(table, slices.periods)
     opened, request = with_request(table.with_numbers(relevance), request)
     labels = open_labels(groups, opened, item=item, request=request)

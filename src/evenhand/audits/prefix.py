@@ -159,7 +159,7 @@ def prefix(
     log.info("checking the rankings")
     slices = row_slicing(by)
     columns = [request, item, rank, score, cluster, system, *slices.columns, *columns_in(group)]
-    opened = in_periods(ranking_table(table, columns=columns, duplicates=duplicates), slices.periods)
+    opened = in_periods(ranking_table(table, columns=columns, item=item, duplicates=duplicates), slices.periods)
     opened, request = with_request(opened, request)
     labels = open_labels(group, opened, request=request, item=item, role="group")
     if labels.soft:

@@ -79,7 +79,7 @@ def rerank(
         raise unknown_name("method", method, list(METHODS), what="a known re-ranker")
     model = parse(attention) if name == "boosts" else logarithmic(offset=1)
     needed = [request, item, score, *columns_in(groups)]
-    opened = ranking_table(as_table(scores, request=request, item=item), columns=needed)
+    opened = ranking_table(as_table(scores, request=request, item=item), columns=needed, item=item)
     owners = None if groups is None else open_labels(groups, opened, item=item, request=request)
     carry = {} if owners is None else owners.carry(opened)
     view = open_scores(opened, request=request, item=item, score=score, nan_policy=nan_policy, carry=carry)

@@ -150,7 +150,9 @@ def print_reading(reading: Mapping[str, Any]) -> None:
     from evenhand.report.words.reading import reading_sentences
 
     if lines := reading_sentences(reading):
-        print(printable(f"read {' '.join(lines)} Pass --csv to read it otherwise."), file=sys.stderr)
+        is_text = "files" in reading or any("list" not in facts for facts in reading["columns"].values())
+        remedy = " Pass --csv to read it otherwise." if is_text else ""
+        print(printable(f"read {' '.join(lines)}{remedy}"), file=sys.stderr)
 
 
 def output_files(args: argparse.Namespace, deliveries: Sequence[Delivery] = ()) -> list[str]:

@@ -94,7 +94,7 @@ def of_duckdb_type(name: str, kind: Any) -> Column:
     """A column by its type in DuckDB, as a relation's `types` lists it."""
     native, narwhals_type = str(kind), type_of(kind)
     if narwhals_type in NESTED:
-        return Column(name, narwhals_type, "NULL")
+        return Column(name, narwhals_type, "{}" if narwhals_type == nw.List else "NULL")
     if native in ("UUID", "JSON"):
         return Column(name, nw.String(), "CAST({} AS VARCHAR)")
     if native in NAMELESS:

@@ -305,7 +305,7 @@ class JsonLines(Format):
             structures = (f"json_group_structure(json_extract(json, {_pointer(name)}))" for name in nested)
             (row,) = engine.cells(f"SELECT {', '.join(structures)} FROM {_json_objects(paths)}").frame.rows()
             kinds = {name: _json_kind(json.loads(structure)) for name, structure in zip(nested, row, strict=True)}
-        return [Column(name, kinds.get(name, nw.String()), "NULL" if name in kinds else "{}") for name in names]
+        return [Column(name, kinds.get(name, nw.String()), _json_sql(kinds.get(name))) for name in names]
 
     def rows(self, engine: DuckDBEngine, paths: Sequence[str], columns: Sequence[Column]) -> str:
         """Numbers and truth values as they are written."""
@@ -362,6 +362,21 @@ def _json_kind(structure: Any) -> Any:
         "UBIGINT": nw.Int64(), "BIGINT": nw.Int64(), "DOUBLE": nw.Float64(), "BOOLEAN": nw.Boolean(), "NULL": nw.Unknown(),
     }  # fmt: skip
     return plain.get(structure, nw.String())
+
+
+def _json_sql(kind: Any) -> str:
+    """SQL of a value that was picked as text: lists as such, objects not at all."""
+    if kind is None:
+        return "{}"
+    return f"CAST(CAST({{}} AS JSON) AS {_duckdb_type(kind)})" if kind == nw.List else "NULL"
+
+
+def _duckdb_type(kind: Any) -> str:
+    if kind == nw.List:
+        return f"{_duckdb_type(kind.inner)}[]"
+    if kind == nw.Struct:
+        return f"STRUCT({', '.join(f'{quoted(field.name)} {_duckdb_type(field.dtype)}' for field in kind.fields)})"
+    return {"Int64": "BIGINT", "Float64": "DOUBLE", "Boolean": "BOOLEAN"}.get(str(kind), "VARCHAR")
 
 
 def line_without_object(paths: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import narwhals as nw
+import numpy as np
 import polars as pl
 
 from evenhand.errors import EvenhandError
@@ -90,6 +91,8 @@ def _pandas_column(name: str, values: Any, *, is_read: bool) -> tuple[Column, An
     kind, native = nw.from_native(values, series_only=True).dtype, str(values.dtype)
     if native == "null[pyarrow]":
         return Column(name, kind, "CAST(NULL AS VARCHAR)"), values
+    if kind == nw.List:
+        return Column(name, kind), values
     if kind in NESTED or kind == nw.Unknown:
         return Column(name, kind, "NULL", "" if kind in NESTED else native), values
     return Column(name, kind), values
@@ -116,6 +119,9 @@ def _pandas_objects(name: str, values: Any) -> tuple[Column, Any]:
             return Column(name, nw.Object(), "NULL", MIXED), values
     if all(isinstance(value, UUID) for value in values.dropna()):  # as database drivers hand out ids
         return Column(name, nw.String()), values.map(str, na_action="ignore")
+    if all(isinstance(value, (list, tuple, np.ndarray)) for value in values.dropna()):
+        element, _ = _pandas_objects(name, values.explode())
+        return (element if element.native else Column(name, nw.List(element.kind))), values
     return Column(name, nw.Object(), "NULL", MIXED), values
 
 
@@ -154,7 +160,7 @@ def polars_kinds(schema: pl.Schema) -> dict[str, Type]:
 def _polars_column(name: str, native: Any, kind: Type) -> tuple[Column, Any]:
     """A column with the type that Polars casts it to, where DuckDB does not read its own."""
     if kind in NESTED:
-        return Column(name, kind, "NULL"), None
+        return Column(name, kind, "{}" if kind == nw.List else "NULL"), None
     if kind == nw.Object:
         return Column(name, kind, "NULL", MIXED), None
     if isinstance(native, (pl.Categorical, pl.Enum)):

@@ -220,9 +220,8 @@ def open_judged_rankings(
     roles |= {role: column for role, column in fair_roles(rankings).items() if roles[role] is None}
     words = [relevance] if isinstance(relevance, str) else []
     named = [*by.columns, *roles.values(), *words, *columns_in(groups), label_probability]
-    table = ranking_table(
-        as_table(rankings, request=roles["request"], item=roles["item"]), columns=named, duplicates=duplicates
-    )
+    table = as_table(rankings, request=roles["request"], item=roles["item"])
+    table = ranking_table(table, columns=named, item=roles["item"], duplicates=duplicates)
     table = in_periods(table, by.periods)
     table, roles["request"] = with_request(table, roles["request"])
     ids = {key: roles[key] for key in KEYS}

@@ -5,7 +5,7 @@ request and item in the form of judgments, a table of shares, or `eh.rollup(...)
 
 How the pieces fit::
 
-    table = ranking_table(rankings)                                 # a Relation
+    table = ranking_table(rankings, columns=[...])                  # a Relation
     labels = open_labels(groups, table, item=item, request=request) # Labels (a table) or LabelColumns (of the rankings)
     view = open_rankings(table, ..., carry=labels.carry(table))     # the rankings carry what their labels need
     coded = labels.coded(view)                                      # CodedLabels, in the engine of the rankings

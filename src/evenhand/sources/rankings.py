@@ -31,6 +31,7 @@ import narwhals as nw
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending
+from evenhand.sources.lists import lists_with, unnested
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, Type, fits_int64
 from evenhand.sources.roles import ITEM_NAMES, may_repeat, role_problems, slice_problems
@@ -108,15 +109,21 @@ class Rankings:
         return {"rankings": self.rankings, "rankings_with_empty_ranks": self.gaps, "tied_rows": self.ties}
 
 
-def ranking_table(rankings: Any, *, columns: Sequence[Any] | None = None, duplicates: Duplicates = "raise") -> Relation:
-    """A relation from a table of rankings, TREC runs, or runs of the TREC Fair track."""
+def ranking_table(
+    rankings: Any, *, columns: Sequence[Any] | None = None, item: str | None = "item", duplicates: Duplicates = "raise"
+) -> Relation:
+    """A relation from a table of rankings (a row per item, or lists of items), TREC runs, or runs of the TREC Fair track."""
     from evenhand.sources.trec_fair import fair_paths, trec_fair_run
 
     if (fair := fair_paths(rankings)) is not None:
         return open_table(trec_fair_run(fair), role="rankings")
     if not are_runs(rankings):
         named = None if columns is None else [*columns, "tied", "score", "system"]  # what readers of runs write
-        return open_table(rankings, role="rankings", columns=named)
+        opened = open_table(rankings, role="rankings", columns=named)
+        columns = list(opened.schema) if columns is None else columns
+        if lists := lists_with(opened, columns):
+            opened = open_table(rankings, role="rankings", columns=[*columns, *lists])
+        return unnested(opened, columns, item)
     from evenhand.sources.trec import trec_runs
 
     opened = open_table(trec_runs(rankings, duplicates=duplicates), role="rankings")

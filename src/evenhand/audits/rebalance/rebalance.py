@@ -115,7 +115,8 @@ def rebalance(
         raise EvenhandError(f"strength={strength!r} names none, or one twice. Pass different numbers from 0 to 1.")
     log.info("checking the candidates")
     needed = [request, item, score, *columns_in(providers), *columns_in(relevance)]
-    opened = ranking_table(as_table(scores, request=request, item=item), columns=needed).with_numbers(relevance)
+    table = as_table(scores, request=request, item=item)
+    opened = ranking_table(table, columns=needed, item=item).with_numbers(relevance)
     owners = None if providers is None else open_labels(providers, opened, item=item, request=request, role="providers")
     judgments = open_judgments(relevance, opened, request=request, item=item)
     carry = (owners.carry(opened) if owners is not None else {}) | carried(relevance, opened)
@@ -146,7 +147,8 @@ def _search(call: Call, view: Rankings, candidates: Candidates, strengths: list[
     rows = _rows(frontier, meters)
     left = None
     if rankings is not None:
-        lists = candidates.served_lists(open_rankings(ranking_table(rankings), request=request, item=item))
+        served = ranking_table(rankings, columns=[request, item, "rank"], item=item)
+        lists = candidates.served_lists(open_rankings(served, request=request, item=item))
         left, more = _served(frontier, meters[frontier.on], lists)
         rows += more
     slates, held_out = candidates.slates, frontier.parts.get("held_out")

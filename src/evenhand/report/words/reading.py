@@ -44,6 +44,9 @@ def _of_file(facts: Mapping[str, Any]) -> list[str]:
 def _of_column(facts: Mapping[str, Any]) -> list[str]:
     parts = [f"{SEPARATORS[facts['thousands']]} between thousands"] if facts.get("thousands") else []
     parts += [DECIMALS[facts["decimal"]]] if "decimal" in facts else []
+    parts += ["lists of items, each item ranked by its position"] if "list" in facts else []
+    if count := facts.get("empty"):
+        parts.append(f"{count:,} empty list{'s' * (count > 1)} left out")
     return parts + _missing(facts)
 
 
