@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Hundreds of tests start Python: where this is set, each of them would compile numpy, polars and altair again, 3 of its 5 CPU seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lint types contracts quick slow bench coverage alarms gates claims responses clean
 
@@ -27,8 +29,8 @@ contracts: $(VENV)/.dev
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"
 
-slow: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m slow
+slow: $(VENV)/.dev  # of files that have one: the others would only be imported
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m slow $$(grep -l 'mark\.slow' tests/test_*.py)
 
 # Packages that evenhand works inside: an environment and a constraints file each, for they cannot share one.
 HOSTS := ir-measures lenskit mlflow
