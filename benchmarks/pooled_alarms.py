@@ -13,8 +13,8 @@ import numpy as np
 from evenhand.intervals.pooled import with_null_draws
 from evenhand.metrics.outcome import gaps
 from evenhand.metrics.outcome_pooled import pooled
+from evenhand.tallies.candidates import Rows
 from evenhand.tallies.moments import Moments
-from evenhand.tallies.rows import Rows
 
 BINS = 10
 SIZES = ((3_000, 50), (3_000, 400), (600, 300), (1_000, 100))

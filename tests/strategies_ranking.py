@@ -13,8 +13,7 @@ from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure
 from evenhand.tallies.pairs import Pairs
 from evenhand.tallies.placement import Placement
-from evenhand.tallies.qualifications import Qualifications, ScoredGroups
-from evenhand.tallies.selections import Selections
+from evenhand.tallies.selections import Qualifications, ScoredGroups, Selections
 from evenhand.tallies.user_lists import Lists
 from strategies import FAMILIES, Family
 

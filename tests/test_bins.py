@@ -7,7 +7,7 @@ import pytest
 
 import evenhand as eh
 from evenhand import metrics as m
-from evenhand.sources.slicing import slicing
+from evenhand.sources.relation import slicing
 
 ENGINES = {
     "pandas": lambda df: df.to_pandas(),

@@ -14,8 +14,7 @@ from evenhand.cli import main
 from evenhand.intervals.arms import paired_contrast, units_contrast
 from evenhand.intervals.experiments import contrast, sample_ratio, subsets
 from evenhand.metrics.inequality import standard_error
-from evenhand.tallies.assignment import bucket_size
-from evenhand.tallies.buckets import Buckets
+from evenhand.tallies.buckets import Buckets, bucket_size
 from evenhand.tallies.paired_amounts import PairedAmounts
 from evenhand.tallies.spectrum import Spectrum
 from oracles import experiment as slow

@@ -615,7 +615,7 @@ def test_nothing_the_caller_passed_is_changed():
 def test_taking_every_item_once_gives_the_same_sums_as_the_engine(soft, systems):
     from evenhand.audits.exposure.measures import add_up, parse_exposure_metrics
     from evenhand.sources.judged_rankings import open_judged_rankings
-    from evenhand.sources.slicing import row_slicing
+    from evenhand.sources.relation import row_slicing
 
     requests, groups = world(13, soft=soft)
     rankings, judged = tables(requests)

@@ -13,8 +13,8 @@ from evenhand.intervals.pooled import _random_sums, with_flipped_signs, with_nul
 from evenhand.metrics.outcome import gaps
 from evenhand.metrics.outcome_joint import joint_test, spline
 from evenhand.metrics.outcome_pooled import pooled
+from evenhand.tallies.candidates import Rows
 from evenhand.tallies.moments import Moments
-from evenhand.tallies.rows import Rows
 
 WORLDS = 5_000
 BINS = 10

@@ -18,8 +18,8 @@ from evenhand.intervals import odds
 from evenhand.metrics import outcome as module
 from evenhand.metrics import outcome_joint as joint
 from evenhand.metrics.outcome_pooled import pooled
+from evenhand.tallies.candidates import Rows
 from evenhand.tallies.moments import Moments
-from evenhand.tallies.rows import Rows
 from oracles import outcome as oracle
 from test_outcome_audit import ENGINES, ROLES, candidates, one, rows_of, same
 from test_outcome_metrics import COVARIANCES, error_without_gap, world

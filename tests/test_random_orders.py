@@ -13,8 +13,7 @@ from evenhand.intervals import orders as orders_module
 from evenhand.intervals.order_sums import Read, shuffled
 from evenhand.intervals.orders import random_orders
 from evenhand.metrics.prefix import looked_at, reading_of
-from evenhand.tallies.compositions import distinct_rows, grouped
-from evenhand.tallies.placement import Placement
+from evenhand.tallies.placement import Placement, distinct_rows, grouped
 
 METRICS = ("ndd", "ndr", "ndkl", "ndjs", "ndjs(target='equal')", "pref_nd(step=2)", "ndd(reference='list')@4")
 

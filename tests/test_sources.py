@@ -28,7 +28,7 @@ from evenhand.sources.engine import DuckDBEngine, memory_limit
 from evenhand.sources.formats import FORMATS, known_endings
 from evenhand.sources.frames import ROWS_AT_ONCE
 from evenhand.sources.opening import open_table
-from evenhand.sources.roles import label_problems, role_problems
+from evenhand.sources.relation import label_problems, role_problems
 
 HOME = ZoneInfo("Europe/Amsterdam")
 

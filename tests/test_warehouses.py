@@ -16,7 +16,7 @@ from evenhand.audits.declare import AUDITS, names
 from evenhand.cli import main
 from evenhand.findings import Findings
 from evenhand.report.reproduce import ways
-from evenhand.sources import remote
+from evenhand.sources import databases
 from evenhand.sources.opening import open_table
 
 RNG = np.random.default_rng(11)
@@ -285,8 +285,8 @@ def travelled(monkeypatch):
         left.append((found.height, found.estimated_size()))
         return found
 
-    typed = remote._typed
-    monkeypatch.setattr(remote, "_typed", counted)
+    typed = databases._typed
+    monkeypatch.setattr(databases, "_typed", counted)
     for way in ("to_pyarrow", "to_pandas", "to_polars", "execute", "to_pyarrow_batches"):
         monkeypatch.setattr(ibis.expr.types.Table, way, lambda *_, **__: pytest.fail("rows were fetched"))
     return left
@@ -369,7 +369,7 @@ def test_a_table_from_elsewhere_is_brought_along_and_who_may_not_is_told_what_to
     lists = CALLS["recommender"][0]
     same(cells(lists({"rated": reader.table("rated")})), wanted(lists))
     same(cells(eh.inequality(table, **call, population=HERE["authors"])), expected)  # so few are written into the query
-    monkeypatch.setattr(remote, "VALUES_ROWS", 5)
+    monkeypatch.setattr(databases, "VALUES_ROWS", 5)
     same(cells(eh.inequality(server["log"], **call, population=HERE["authors"])), expected)
     with pytest.raises(eh.EvenhandError, match=r"denies it to this user .InsufficientPrivilege.*TEMPORARY"):
         eh.inequality(table, **call, population=HERE["authors"])
@@ -405,7 +405,7 @@ def test_rows_that_are_brought_along_are_the_same_there(server, monkeypatch):
     sent = pl.DataFrame({"who": [*WHO, None, 'tab\t, quote " and \\N'], "n": [*range(11), None], "x": [0.1] * 12})
     engine = open_table(server["log"]).engine
     for most in (1_000, 3):  # written into the query, or copied into a table
-        monkeypatch.setattr(remote, "VALUES_ROWS", most)
+        monkeypatch.setattr(databases, "VALUES_ROWS", most)
         assert engine.cells(f"SELECT * FROM {engine.bring(sent)} ORDER BY n").frame.equals(sent)
 
 

@@ -33,9 +33,9 @@ from evenhand.history.histories import History as History
 from evenhand.history.histories import history as history
 from evenhand.results import Result as Result
 from evenhand.sources.labels import shares as shares
+from evenhand.sources.relation import log_bins as log_bins
+from evenhand.sources.relation import periods as periods
+from evenhand.sources.relation import quantile_bins as quantile_bins
 from evenhand.sources.rollup import rollup as rollup
-from evenhand.sources.slicing import log_bins as log_bins
-from evenhand.sources.slicing import periods as periods
-from evenhand.sources.slicing import quantile_bins as quantile_bins
 
 __version__: str

@@ -26,7 +26,7 @@ from evenhand.results import Result
 from evenhand.sources.judged_rankings import JudgedRankings, open_judged_rankings
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.rankings import Ties, open_rankings, ranking_table
-from evenhand.sources.slicing import row_slicing
+from evenhand.sources.relation import row_slicing
 from evenhand.streams import stream
 from evenhand.synthetic.viewpoints import viewpoint_codes
 from evenhand.tallies.placement import LabelledRankings, Placement

@@ -33,7 +33,7 @@ from evenhand.intervals.kinds import Interval, seed_of
 from evenhand.report.words.text import plural
 from evenhand.results import Result
 from evenhand.sources.inputs import Inputs
-from evenhand.sources.tally_files import UnansweredError, tally_of
+from evenhand.sources.recorded import UnansweredError, tally_of
 
 log = logging.getLogger("evenhand")
 """Stages of the work, for whoever shows progress."""

@@ -27,15 +27,13 @@ from evenhand.intervals.tails import cautions
 from evenhand.metrics.decomposition import INDICES, TUNED, Index, Parts, checked_index, parts, parts_influence
 from evenhand.report.words.text import plural
 from evenhand.results import Result
-from evenhand.sources.columns import TEXT
+from evenhand.sources.frames import TEXT
 from evenhand.sources.labels import SEPARATOR, combined
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.opening import open_table
-from evenhand.sources.relation import Relation
-from evenhand.sources.roles import missing_columns
+from evenhand.sources.relation import Relation, missing_columns
 from evenhand.streams import stream
-from evenhand.tallies.partition import Partition, partitions, refuse_shared_units
-from evenhand.tallies.slices import Label
+from evenhand.tallies.slices import Label, Partition, partitions, refuse_shared_units
 from evenhand.tallies.spectrum import Spectra, Spectrum, collapse
 
 WHOLE = ("total", "within", "between", "overlap")

@@ -30,10 +30,8 @@ from evenhand.results import Result, as_frame
 from evenhand.sources.engine import Cells
 from evenhand.sources.logs import Amount, NanPolicy
 from evenhand.streams import stream
-from evenhand.tallies.changes import Changes, has_shared_units, unit_ids
-from evenhand.tallies.paired_amounts import PairedAmounts, arms_of
-from evenhand.tallies.partition import refuse_shared_units
-from evenhand.tallies.slices import Slices
+from evenhand.tallies.paired_amounts import Changes, PairedAmounts, arms_of, has_shared_units, unit_ids
+from evenhand.tallies.slices import Slices, refuse_shared_units
 from evenhand.tallies.spectrum import Spectrum
 
 EXTRA = ("control_value", "treatment", "p", "p_adjusted")

@@ -21,7 +21,7 @@ from evenhand.intervals.ratios import ratio_interval, ratio_p, share_interval
 from evenhand.metrics.selection import impact_ratio, selection_rate
 from evenhand.results import Result
 from evenhand.sources.opening import open_table
-from evenhand.sources.roles import role_problems
+from evenhand.sources.relation import role_problems
 from evenhand.tallies.selections import Cell, Selections, cells_of
 
 Labels = tuple[Any, ...]

@@ -29,8 +29,7 @@ from evenhand.report.words.text import plural
 from evenhand.results import Result
 from evenhand.sources.logs import Amount, NanPolicy
 from evenhand.streams import stream
-from evenhand.tallies.assignment import Assignment
-from evenhand.tallies.buckets import Buckets, BucketSlices
+from evenhand.tallies.buckets import Assignment, Buckets, BucketSlices
 from evenhand.tallies.slices import Label, Slices
 from evenhand.tallies.spectrum import Spectrum
 

@@ -25,8 +25,7 @@ from evenhand.results import Result
 from evenhand.sources.engine import Cells
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.opening import open_table
-from evenhand.sources.roles import missing_columns
-from evenhand.sources.slicing import Bins, slicing
+from evenhand.sources.relation import Bins, missing_columns, slicing
 from evenhand.streams import stream
 from evenhand.tallies.follows import Follows
 from evenhand.tallies.ragged import Bools, Ints

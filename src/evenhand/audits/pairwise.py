@@ -29,13 +29,12 @@ from evenhand.intervals.request_tests import t_test
 from evenhand.intervals.requests import Reduced, blocks
 from evenhand.labels import Unknown
 from evenhand.report.words.text import rounded_percent
-from evenhand.sources.judgments import Judgments, MissingRelevance, carried, open_judgments
+from evenhand.sources.judged_rankings import Judgments, MissingRelevance, carried, open_judgments
 from evenhand.sources.labels import LabelColumns, columns_in, open_labels
 from evenhand.sources.labels import Labels as OpenedLabels
 from evenhand.sources.rankings import Duplicates, as_table, open_scores, ranking_table, system_of
 from evenhand.sources.rankings import Rankings as ScoredRankings
-from evenhand.sources.roles import with_request
-from evenhand.sources.slicing import in_periods, row_slicing
+from evenhand.sources.relation import in_periods, row_slicing, with_request
 from evenhand.streams import stream
 from evenhand.tallies.pairs import ComparedGroups, PairCounts, Pairs
 from evenhand.tallies.requests import Measured, measure_sums

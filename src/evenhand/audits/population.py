@@ -9,8 +9,15 @@ import numpy as np
 
 from evenhand.errors import EvenhandError
 from evenhand.labels import spellings
-from evenhand.sources.logs import Log, slice_words
-from evenhand.sources.populations import AT_MOST, MOST_UNITS, never_varies, outside_population, population_sizes
+from evenhand.sources.logs import (
+    AT_MOST,
+    MOST_UNITS,
+    Log,
+    never_varies,
+    outside_population,
+    population_sizes,
+    slice_words,
+)
 from evenhand.sources.relation import Relation
 from evenhand.tallies.slices import Label, Slices
 

@@ -44,8 +44,7 @@ from evenhand.sources.labels import CodedLabels, LabelColumns, columns_in, open_
 from evenhand.sources.labels import Labels as OpenedLabels
 from evenhand.sources.rankings import Duplicates, Ties, open_rankings, ranking_table, system_of
 from evenhand.sources.rankings import Rankings as RankingsView
-from evenhand.sources.roles import with_request
-from evenhand.sources.slicing import in_periods, row_slicing
+from evenhand.sources.relation import in_periods, row_slicing, with_request
 from evenhand.sources.sql import columns as column_list
 from evenhand.streams import stream
 from evenhand.tallies.placement import Batch, LabelledRankings, Placement

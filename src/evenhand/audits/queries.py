@@ -11,12 +11,24 @@ from typing import Any
 from evenhand.audits.declare import Audit, find, versions
 from evenhand.errors import EvenhandError, refuse_keys, unknown_name
 from evenhand.report.reproduce import command
-from evenhand.sources.dialects import translated
 from evenhand.sources.files import database_of, has_known_ending
-from evenhand.sources.recorded import NeedsRowsError, Query, RawTable, RecordingEngine, place_of, statement
+from evenhand.sources.recorded import (
+    AGAIN,
+    Answers,
+    NeedsRowsError,
+    Query,
+    RawTable,
+    RecordingEngine,
+    Tally,
+    mark_of,
+    place_of,
+    read_answers,
+    statement,
+    tally_of,
+)
+from evenhand.sources.recorded import tally as tally_from
+from evenhand.sources.sql import translated
 from evenhand.sources.stores import scheme
-from evenhand.sources.tally_files import AGAIN, Answers, Tally, mark_of, read_answers, tally_of
-from evenhand.sources.tally_files import tally as tally_from
 
 DIALECTS = ("duckdb", "postgres", "bigquery", "snowflake", "databricks", "trino", "clickhouse")
 """Whose SQL is written. The tests run queries of the first two, and of databricks one verb on Spark; the others are parsed."""

@@ -3,14 +3,17 @@
 from evenhand.results import load as result
 from evenhand.sources.databases import database
 from evenhand.sources.opening import csv, excel
-from evenhand.sources.tally_files import tally
-from evenhand.sources.trec import labels, qrels, trec_run, trec_runs
-from evenhand.sources.trec_fair import (
+from evenhand.sources.recorded import tally
+from evenhand.sources.trec import (
+    labels,
+    qrels,
     qrels_groups,
     trec_fair_groups,
     trec_fair_queries,
     trec_fair_run,
     trec_fair_sequence,
+    trec_run,
+    trec_runs,
 )
 
 __all__ = [

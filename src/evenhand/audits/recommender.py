@@ -25,8 +25,8 @@ from evenhand.intervals.kinds import Interval
 from evenhand.labels import all_but, matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result
+from evenhand.sources.relation import row_slicing
 from evenhand.sources.scores import Scores, Slice, SliceColumns, open_scores
-from evenhand.sources.slicing import row_slicing
 from evenhand.tallies.crosstab import Crosstab, ResampledLists, UserGroups, Weights
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.user_lists import AT, Cut, Reading, UserLists

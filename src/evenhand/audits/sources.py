@@ -43,7 +43,7 @@ from evenhand.metrics.decomposition import (
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.results import Result
 from evenhand.sources.logs import NanPolicy
-from evenhand.sources.slicing import Bins, Periods
+from evenhand.sources.relation import Bins, Periods
 from evenhand.streams import stream
 from evenhand.tallies.slices import Label
 from evenhand.tallies.sources import Sources, SourceSlices

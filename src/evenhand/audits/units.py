@@ -12,12 +12,19 @@ from evenhand.audits.parameters import Takes, pairs
 from evenhand.audits.population import padded
 from evenhand.errors import EvenhandError
 from evenhand.labels import whole_labels
-from evenhand.sources.columns import INTEGERS
-from evenhand.sources.logs import Amount, Log, NanPolicy, open_log
+from evenhand.sources.frames import INTEGERS
+from evenhand.sources.logs import (
+    Amount,
+    Log,
+    NanPolicy,
+    open_log,
+    open_population,
+    varying,
+    with_slices_of_units,
+    with_text_ids,
+)
 from evenhand.sources.opening import open_table
-from evenhand.sources.populations import open_population, varying, with_slices_of_units, with_text_ids
-from evenhand.sources.relation import Relation, is_number
-from evenhand.sources.slicing import Bins, Periods, Slicing, in_periods, slicing
+from evenhand.sources.relation import Bins, Periods, Relation, Slicing, in_periods, is_number, slicing
 from evenhand.sources.sql import nan_as_null, quoted
 from evenhand.tallies.slices import Edges, Label, Legend, Slices
 

@@ -236,8 +236,8 @@ def source(
     files: Sequence[str], engine: str, master: str | None = None, csv: str | Mapping[str, str] | None = None
 ) -> Any:
     """Paths as an audit takes them, with the cluster that reads them for --engine spark, or how their text is written."""
-    from evenhand.sources.csv_dialect import CsvOptions
     from evenhand.sources.opening import Files
+    from evenhand.sources.text_files import CsvOptions
 
     if master is not None and engine != "spark":
         raise EvenhandError(

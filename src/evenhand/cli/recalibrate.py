@@ -55,8 +55,7 @@ def _table(args: argparse.Namespace, *roles: str) -> Any:
     """The whole table, with numeric score and outcome; all missing columns are one error."""
     from evenhand.errors import EvenhandError, all_problems
     from evenhand.sources.opening import fetch, open_table
-    from evenhand.sources.relation import is_number
-    from evenhand.sources.roles import missing_columns
+    from evenhand.sources.relation import is_number, missing_columns
 
     named = [(role, column) for role in roles if (column := getattr(args, role)) is not None]
     numeric = [column for role, column in named if role not in ("group", "cluster")]

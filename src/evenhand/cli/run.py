@@ -169,7 +169,7 @@ def _run_periods(plan: Plan, args: argparse.Namespace) -> int:
 
 def _by_period(step: Step, args: argparse.Namespace) -> list[tuple[Any, Any]]:
     """Results of a step, each with the first day of its period."""
-    from evenhand.sources.slicing import periods
+    from evenhand.sources.relation import periods
 
     if "by" not in step.audit.parameters:
         raise EvenhandError(

@@ -21,8 +21,8 @@ from evenhand.intervals.rules import MIN_CLUSTERS
 from evenhand.metrics.outcome import FEWEST_EVENTS, FEWEST_ROWS, critical, two_sided
 from evenhand.metrics.outcome_rates import cuts, rates
 from evenhand.streams import stream
+from evenhand.tallies.candidates import Rows
 from evenhand.tallies.ragged import Ints
-from evenhand.tallies.rows import Rows
 
 Bools = np.typing.NDArray[np.bool_]
 Singles = np.typing.NDArray[np.float32]

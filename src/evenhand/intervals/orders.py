@@ -18,8 +18,7 @@ from evenhand.errors import EvenhandError
 from evenhand.intervals.order_sums import MOST_KEPT, Batch, RandomOrders, Read, item_blocks, null_sums, shares_of
 from evenhand.intervals.request_tests import skewed_tails
 from evenhand.metrics.template import Reading, Scores, Template
-from evenhand.tallies.compositions import Mix, distinct_rows, grouped
-from evenhand.tallies.placement import Placement
+from evenhand.tallies.placement import Mix, Placement, distinct_rows, grouped
 from evenhand.tallies.ragged import Ints
 
 MOST_CELLS = 1 << 20

@@ -14,7 +14,7 @@ from evenhand.intervals.kinds import Interval, centred_ends, normal_ends, percen
 from evenhand.intervals.rules import ROUNDING, t_quantile
 from evenhand.intervals.spectra import draw_populations
 from evenhand.metrics.inequality import spread_of_mean
-from evenhand.tallies.partition import Partition
+from evenhand.tallies.slices import Partition
 from evenhand.tallies.spectrum import BIN_WIDTH, Spectrum, collapse
 
 WIDE = 1 << 16

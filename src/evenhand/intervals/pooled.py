@@ -15,10 +15,10 @@ from evenhand.intervals.rules import MIN_CLUSTERS, ROUNDING
 from evenhand.metrics.outcome import Gaps
 from evenhand.metrics.outcome_pooled import Null, Pooled
 from evenhand.streams import stream
+from evenhand.tallies.candidates import Rows
 from evenhand.tallies.clusters import FLIPPED
 from evenhand.tallies.moments import Moments
 from evenhand.tallies.ragged import Ints
-from evenhand.tallies.rows import Rows
 
 DRAWS = 4_999
 

@@ -13,8 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from evenhand.cards import Floats, MetricSpec
-from evenhand.tallies.changes import Changes
-from evenhand.tallies.paired_amounts import side_of
+from evenhand.tallies.paired_amounts import Changes, side_of
 from evenhand.tallies.ragged import Bools, Ints
 from evenhand.tallies.spectrum import Spectrum
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from evenhand.cards import Card, Floats, metric
-from evenhand.tallies.qualifications import Qualifications, ScoredGroups
+from evenhand.tallies.selections import Qualifications, ScoredGroups
 
 
 @metric(Card(

@@ -17,7 +17,7 @@ import numpy as np
 from evenhand.cards import Between, Floats, MetricSpec
 from evenhand.metrics.decomposition import Index, parts
 from evenhand.metrics.inequality import mean
-from evenhand.tallies.partition import Partition
+from evenhand.tallies.slices import Partition
 from evenhand.tallies.spectrum import Spectrum, collapse
 
 CRITERIA = ("population", "adjustable", "scale", "subgroups", "user", "interpretable", "stable", "effect")

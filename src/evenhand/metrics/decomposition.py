@@ -18,7 +18,7 @@ import numpy as np
 from evenhand.cards import Floats, Metric
 from evenhand.errors import EvenhandError, UndefinedWarning, unknown_name
 from evenhand.metrics.inequality import atkinson, generalized_entropy, gini, theil
-from evenhand.tallies.partition import Partition
+from evenhand.tallies.slices import Partition
 from evenhand.tallies.sources import Ladder, Sources
 from evenhand.tallies.spectrum import Spectra, Spectrum
 

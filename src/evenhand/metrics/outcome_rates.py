@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.cards import Card, Floats, metric
-from evenhand.tallies.rows import Rows
+from evenhand.tallies.candidates import Rows
 
 Bools = np.typing.NDArray[np.bool_]
 

@@ -21,8 +21,7 @@ from evenhand.metrics.chance import expected_terms
 from evenhand.metrics.differences import Difference
 from evenhand.metrics.normalizers import arranged, largest_of_groups, largest_of_sides
 from evenhand.metrics.terms import Terms
-from evenhand.tallies.compositions import Kinds
-from evenhand.tallies.placement import Placement
+from evenhand.tallies.placement import Kinds, Placement
 from evenhand.tallies.ragged import Ints
 
 Discount = Literal["log2(i)", "log2(i+1)"]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evenhand.errors import EvenhandError
 from evenhand.sources.engine import Engine
-from evenhand.sources.judgments import KEYS, Judgments
+from evenhand.sources.judged_rankings import KEYS, Judgments
 from evenhand.sources.labels import CodedLabels, LabelColumns, Labels
 from evenhand.sources.rankings import Rankings
 from evenhand.sources.relation import Type, comparable

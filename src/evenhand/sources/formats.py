@@ -17,16 +17,33 @@ import narwhals as nw
 import polars as pl
 
 from evenhand.errors import EvenhandError, listing
-from evenhand.sources.columns import NESTED, Column, StoredTable, of_duckdb_type, usable_names
-from evenhand.sources.csv_dialect import FOUND_OUT, CsvOptions, Dialect, dialect_of
-from evenhand.sources.engine import DuckDBEngine
-from evenhand.sources.failures import refuse_repeated, unreadable
-from evenhand.sources.frames import DURATIONS, Choice, as_stored, polars_columns, polars_kinds
+from evenhand.sources.engine import DuckDBEngine, refuse_repeated, unreadable
+from evenhand.sources.frames import (
+    DURATIONS,
+    NESTED,
+    Choice,
+    Column,
+    StoredTable,
+    as_stored,
+    of_duckdb_type,
+    polars_columns,
+    polars_kinds,
+    usable_names,
+)
 from evenhand.sources.inputs import is_recording, record_dialect, record_rows
 from evenhand.sources.numerals import Notation
 from evenhand.sources.sql import quoted, text
 from evenhand.sources.stores import scheme
-from evenhand.sources.text_files import LONGEST_LINE, opened_bytes, readable_text, stray_quote
+from evenhand.sources.text_files import (
+    FOUND_OUT,
+    LONGEST_LINE,
+    CsvOptions,
+    Dialect,
+    dialect_of,
+    opened_bytes,
+    readable_text,
+    stray_quote,
+)
 
 FILE = "evenhand_file"
 """Column of a table of several text files: which of them a row comes from. It has two bytes, for rows may be many."""

@@ -37,8 +37,18 @@ from evenhand.labels import in_order, missing, whole
 from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending, may_be_file
 from evenhand.sources.opening import open_table
-from evenhand.sources.relation import Relation, Type, comparable, is_number, relation_of
-from evenhand.sources.roles import ITEM_NAMES, count_groups, item_column, label_problems, missing_columns
+from evenhand.sources.relation import (
+    ITEM_NAMES,
+    Relation,
+    Type,
+    comparable,
+    count_groups,
+    is_number,
+    item_column,
+    label_problems,
+    missing_columns,
+    relation_of,
+)
 from evenhand.sources.sql import INFINITY, count_where, double, select
 from evenhand.sources.sql import columns as column_list
 from evenhand.sources.sql import text as text_literal
@@ -374,7 +384,7 @@ def open_labels(
     `probability` : a column of the table of labels with the inclusion probability of each; shares are then 1 over it.
     """
     from evenhand.sources.rollup import read_rollup
-    from evenhand.sources.trec_fair import fair_paths, trec_fair_groups
+    from evenhand.sources.trec import fair_paths, trec_fair_groups
 
     names = table.names
     if (fair := fair_paths(groups)) is not None:

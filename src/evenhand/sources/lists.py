@@ -9,11 +9,10 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError
-from evenhand.sources.columns import Type
 from evenhand.sources.engine import DuckDBEngine
+from evenhand.sources.frames import Type
 from evenhand.sources.inputs import record_numerals
-from evenhand.sources.relation import Relation
-from evenhand.sources.roles import counted_rows
+from evenhand.sources.relation import Relation, counted_rows
 from evenhand.sources.sql import count_where, quoted, text
 
 POSITION = "rank"

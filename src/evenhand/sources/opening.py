@@ -10,21 +10,18 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing
-from evenhand.sources import databases, recorded
-from evenhand.sources.columns import StoredTable, usable_names
-from evenhand.sources.conversions import WITHIN
-from evenhand.sources.csv_dialect import FOUND_OUT, CsvOptions
-from evenhand.sources.engine import Cells, DuckDBEngine, Engine, InEngine
-from evenhand.sources.failures import reading, refuse_repeated
-from evenhand.sources.files import STANDARD_INPUT, database_of, files_of
+from evenhand.sources import databases, recorded, spark
+from evenhand.sources.engine import Cells, DuckDBEngine, Engine, InEngine, reading, refuse_repeated
+from evenhand.sources.files import STANDARD_INPUT, WITHIN, database_of, files_of
 from evenhand.sources.formats import FORMATS, read_files
-from evenhand.sources.frames import library_of_frame, store_frame
+from evenhand.sources.frames import StoredTable, library_of_frame, store_frame, usable_names
 from evenhand.sources.inputs import record_frame
 from evenhand.sources.numerals import Notation
+from evenhand.sources.recorded import tally_of
 from evenhand.sources.relation import Relation
 from evenhand.sources.sql import quoted
 from evenhand.sources.stores import SPECIAL, scan_special, scheme, unreadable_place
-from evenhand.sources.tally_files import tally_of
+from evenhand.sources.text_files import FOUND_OUT, CsvOptions
 
 EAGER = frozenset({"polars", "pandas", "pyarrow", "modin"})
 """Libraries that can hold a small frame; the others get theirs as PyArrow."""
@@ -143,11 +140,9 @@ def _opened(table: Any, role: str, columns: Sequence[Any] | None, engine: Engine
     if isinstance(table, Files) and table.engine != "spark":
         return _open_files(table, role, columns, engine)
     if isinstance(table, Files):
-        from evenhand.sources import remote
-
         if any(map(database_of, table.paths)):
             raise EvenhandError(f"{table.paths[0]!r} is read by DuckDB only. Leave engine='spark' out.")
-        return remote.open_files(table.paths, role, table.master, engine)
+        return spark.open_files(table.paths, role, table.master, engine)
     return _open_frame(table, role, columns, engine)
 
 
@@ -156,9 +151,8 @@ def _open_frame(table: Any, role: str, columns: Sequence[Any] | None, engine: En
     if library == "ibis" and (relation := databases.relation_of_ibis(table)) is not None:
         table, library = relation, "duckdb"
     if library in ("pyspark", "ibis") or isinstance(table, databases.DatabaseQuery):
-        from evenhand.sources import remote
-
-        opened = remote.open_frame(table, role, engine)
+        open_remote = spark.open_frame if library == "pyspark" else databases.open_frame
+        opened = open_remote(table, role, engine)
         record_frame(role, None, len(opened.schema))
         return opened
     local = _local(engine)

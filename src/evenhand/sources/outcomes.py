@@ -19,9 +19,7 @@ from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.labels import match, matches, no_label, order, whole
 from evenhand.sources.engine import Cells, Engine
 from evenhand.sources.opening import open_table
-from evenhand.sources.relation import Relation, is_number
-from evenhand.sources.roles import role_problems, slice_problems
-from evenhand.sources.slicing import Periods, in_periods
+from evenhand.sources.relation import Periods, Relation, in_periods, is_number, role_problems, slice_problems
 from evenhand.sources.sql import INFINITY, columns, count_where, double, quoted, select, text
 
 Ints = np.typing.NDArray[np.int64]

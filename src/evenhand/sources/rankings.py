@@ -33,8 +33,7 @@ from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending
 from evenhand.sources.lists import lists_with, unnested
 from evenhand.sources.opening import open_table
-from evenhand.sources.relation import Relation, Type, fits_int64
-from evenhand.sources.roles import ITEM_NAMES, may_repeat, role_problems, slice_problems
+from evenhand.sources.relation import ITEM_NAMES, Relation, Type, fits_int64, may_repeat, role_problems, slice_problems
 from evenhand.sources.sql import columns, count_where, quoted, select
 
 NUMBERS = ("rank", "score", "probability", "weight")
@@ -113,7 +112,7 @@ def ranking_table(
     rankings: Any, *, columns: Sequence[Any] | None = None, item: str | None = "item", duplicates: Duplicates = "raise"
 ) -> Relation:
     """A relation from a table of rankings (a row per item, or lists of items), TREC runs, or runs of the TREC Fair track."""
-    from evenhand.sources.trec_fair import fair_paths, trec_fair_run
+    from evenhand.sources.trec import fair_paths, trec_fair_run
 
     if (fair := fair_paths(rankings)) is not None:
         return open_table(trec_fair_run(fair), role="rankings")

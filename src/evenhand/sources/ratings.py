@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.sources.failures import reading
+from evenhand.sources.engine import reading
 from evenhand.sources.files import literal, refuse_missing
 from evenhand.sources.labels import Labels, open_labels
 from evenhand.sources.opening import open_table

@@ -2,38 +2,266 @@
 
 Which queries an audit asks is found by asking it, on a few rows made up here. It is asked twice, of different rows: a query that
 is the same both times does not depend on the rows, so it can be run at once; what depends on them waits for the answers.
+Every saved row has a mark (`part`) that says what it was made for, and sums that say whether something was lost or changed on the way.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 import polars as pl
 
 from evenhand.errors import EvenhandError, listing
-from evenhand.sources.dialects import steps_read
+from evenhand.sources.databases import literal, signed, values_query
 from evenhand.sources.engine import Batch, Cells, DuckDBEngine, Engine, frame_of, whole_groups
+from evenhand.sources.files import TALLY, paths_after
 from evenhand.sources.relation import Relation
-from evenhand.sources.remote import literal, signed, values_query
-from evenhand.sources.sql import columns, quoted, select, text
-from evenhand.sources.tally_files import (
-    CHECK,
-    CHECKS,
-    NOTHING,
-    OFFSET,
-    QUERY,
-    ROWS,
-    Answers,
-    Tally,
-    UnansweredError,
-    columns_of,
-    read_answers,
-)
+from evenhand.sources.sql import columns, quoted, select, steps_read, text
+
+FORMAT = "evenhand-tally-4"
+"""What the mark of every row begins with. Another meaning of the columns needs another number."""
+
+QUERY, ROWS, CHECK, CHECKS = "query_number", "rows_told", "row_check", "check_told"
+"""Columns of every answer: whose rows, how many there are in all, a sum over the columns of a row, and the sum of these."""
+
+OFFSET, NOTHING = 1e-9, -99.0
+"""What is added to a number before its logarithm is taken, and what stands for one that is missing."""
+
+AGAIN = "Print the query again with evenhand sql, and run that one."
+SAVE = "Save the rows as the query gave them."
+
+NULLS = ("", "NULL", "null", "Null", r"\N", "None", "nan", "NaN", "NA", "<NA>", "<null>")
+"""How programs write what is missing into a file of text, where a word of the same letters would not look different."""
+
+
+class UnansweredError(EvenhandError):
+    """An audit asks a query that the rows of a tally do not answer."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The rows of one query or of several: dataframes, or paths of them."""
+
+    rows: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class TallyFile(Tally):
+    """Rows in files, which a plan can name."""
+
+    def as_word(self) -> Any:
+        words = [f"{TALLY}{os.fspath(path)}" for path in self.rows]
+        return words[0] if len(words) == 1 else words
+
+
+def tally(*rows: Any) -> Tally:
+    """The rows of queries that `evenhand sql` printed, to be passed as the audit's table.
+
+    Each of `rows` is a path (CSV, Parquet, JSON lines) or a dataframe:
+    `eh.inequality(eh.read.tally("rows.csv"), unit=..., ...)`.
+    """
+    return TallyFile(rows) if all(isinstance(each, (str, Path)) for each in rows) else Tally(rows)
+
+
+def tally_of(table: Any) -> Tally | None:
+    """The tally in an argument, an object or `"tally:rows.csv"`; None for a table."""
+    if isinstance(table, Tally):
+        return table
+    paths = paths_after(TALLY, table)
+    return None if paths is None else tally(*paths)
+
+
+def mark_of(verb: str, roles: Mapping[str, Any]) -> str:
+    """An audit and its arguments by role as one string that is safe in any SQL dialect.
+
+    >>> mark_of("inequality", {"unit": "author", "amount": None, "by": ["a", "b's"]})
+    'evenhand-tally-4 verb=inequality unit=author amount= by=a by=b~27~s'
+    """
+    words = [FORMAT, f"verb={verb}"]
+    for role, argument in roles.items():
+        values = [] if argument is None else [argument] if not isinstance(argument, (list, tuple)) else argument
+        encoded = [re.sub(r"[^a-zA-Z0-9_.-]", lambda m: f"~{ord(m[0]):x}~", str(value)) for value in values]
+        words += [f"{role}={value}" for value in encoded or [""]]
+    return " ".join(words)
+
+
+def roles_of(mark: str) -> dict[str, list[str]]:
+    """Arguments by role, parsed from what `mark_of` wrote.
+
+    >>> roles_of("evenhand-tally-4 verb=inequality amount= by=a by=b~27~s")
+    {'verb': ['inequality'], 'amount': [], 'by': ['a', "b's"]}
+    """
+    roles: dict[str, list[str]] = {}
+    for word in mark.split(" ")[1:]:
+        role, _, value = word.partition("=")
+        values = roles.setdefault(role, [])
+        values += [re.sub(r"~([0-9a-f]+)~", lambda m: chr(int(m[1], 16)), value)] if value else []
+    return roles
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of some queries.
+
+    Attributes
+    ----------
+    frames : rows by the digest of their query, columns as the query names them.
+    roles : what the queries were printed for, by role. origin : where the rows came from.
+    backend : the dataframe library in which results are handed out.
+    """
+
+    frames: Mapping[str, Any]
+    roles: Mapping[str, list[str]]
+    origin: str
+    backend: str
+
+
+def read_answers(tally: Tally) -> Answers:
+    """The answers in the rows of a tally; rows that were lost or changed are refused."""
+    frames: dict[str, Any] = {}
+    marks: list[dict[str, list[str]]] = []
+    origins, backend = [], "polars"
+    for saved in tally.rows:
+        frame, origin, backend = _frame(saved)
+        roles = roles_of(_mark(frame, origin))
+        digests = roles.pop("query", [])
+        frame = _checked(frame, origin)
+        for number, digest in enumerate(digests, 1):
+            rows = frame.filter((pl.col(QUERY) == number) & pl.col("is_there").is_not_null())
+            names = [name for name in frame.columns if re.match(rf"[tn]{number}_", name)]
+            frames[digest] = rows.select(names).rename({name: name.partition("_")[2] for name in names})
+        marks.append(roles)
+        origins.append(origin)
+    origin = listing(origins)
+    if any(roles != marks[0] for roles in marks):
+        raise EvenhandError(f"{origin} were made for different questions. Pass the rows of one, query after query.")
+    return Answers(frames, marks[0] if marks else {}, origin, backend)
+
+
+def _frame(rows: Any) -> tuple[pl.DataFrame, str, str]:
+    """The rows as a Polars frame with names in lower case, their origin and library."""
+    from evenhand.sources.opening import fetch, open_table
+
+    opened = open_table(rows, role="tally")
+    frame = fetch(opened).frame if opened.schema else pl.DataFrame()
+    frame = frame.rename({name: name.lower() for name in frame.columns if name.lower() not in frame.columns})
+    if "part" not in frame.columns:
+        raise EvenhandError(f"{opened.origin} is not a tally: it has no column 'part'. {AGAIN}")
+    labels, _ = columns_of(frame.columns)
+    return frame.with_columns(frame[name].cast(pl.String) for name in labels), opened.origin, opened.backend
+
+
+def columns_of(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The label columns and the number columns of an answer, in the order of checksums.
+
+    >>> columns_of(["part", "t1_via", "n2_views", "n1_units"])
+    (['t1_via'], ['n1_units', 'n2_views'])
+    """
+    labels = sorted(name for name in names if re.match(r"t\d+_", name))
+    return labels, sorted(name for name in names if re.match(r"n\d+_", name))
+
+
+def _mark(frame: pl.DataFrame, origin: str) -> str:
+    """The mark that all rows share; rows of several queries are refused."""
+    marks = frame["part"].unique().to_list()
+    if not marks:
+        raise EvenhandError(f"{origin} has no rows. Save those that the query gave.")
+    strange = [mark for mark in marks if not isinstance(mark, str) or not mark.startswith(FORMAT + " ")]
+    if strange:
+        kind = str(strange[0]).partition(" ")[0]
+        other = isinstance(strange[0], str) and kind.startswith(FORMAT.rpartition("-")[0])
+        what = f"a tally of another version ({kind}, and this one reads {FORMAT})" if other else "not a tally"
+        raise EvenhandError(f"{origin} is {what}. {AGAIN}")
+    if len(marks) > 1:
+        raise EvenhandError(f"{origin} holds rows of several queries. Save those of each in a file of their own.")
+    return str(marks[0])
+
+
+def _with_numbers(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows, numbers as such where a file of text had them beside words for what is missing."""
+    numbers = []
+    for name in (*columns_of(frame.columns)[1], QUERY, ROWS, CHECK, CHECKS, "is_there"):
+        if frame.schema[name] == pl.String:
+            bare = frame[name].set(frame[name].is_in(NULLS).fill_null(False), None)
+            for kind in (pl.Int64, pl.Float64):
+                number = bare.cast(kind, strict=False)
+                if number.null_count() == bare.null_count():
+                    numbers.append(number)
+                    break
+    return frame.with_columns(numbers)
+
+
+def _as_sent(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows with the labels that the database sent.
+
+    Text knows no difference between a label that is missing and one that is empty or reads NULL, but the check of its row does.
+    """
+    labels, _ = columns_of(frame.columns)
+    readings = [pl.col(c).fill_null("") for c in labels] + [
+        pl.col(c).replace(word, None) for c in labels for word in NULLS
+    ]
+    if len(labels) > 1:
+        readings += [pl.col(*labels).fill_null(""), *(pl.col(*labels).replace(word, None) for word in NULLS)]
+    for reading in readings:
+        wrong = _changed(frame)
+        if not wrong.any():
+            break
+        other = frame.with_columns(reading)
+        better = pl.Series(wrong & ~_changed(other))
+        frame = frame.with_columns(pl.when(better).then(other[c]).otherwise(frame[c]).alias(c) for c in labels)
+    return frame
+
+
+def _changed(frame: pl.DataFrame) -> Any:
+    """(rows,) where the sum over a row is not the one that the database sent."""
+    labels, numbers = columns_of(frame.columns)
+    checks = np.zeros(frame.height)
+    with np.errstate(all="ignore"):
+        terms = [(frame[c].str.len_chars() + 1).fill_null(0).cast(pl.Float64).to_numpy() for c in labels]
+        values = [frame[c].cast(pl.Float64, strict=False).to_numpy() for c in numbers]
+        terms += [np.where(np.isnan(v), NOTHING, np.log(OFFSET + np.abs(v)) + np.sign(v)) for v in values]
+        for k, term in enumerate(terms, 1):
+            checks += k * term
+        expected = frame[CHECK].cast(pl.Float64).to_numpy()
+        return ~np.isclose(checks, expected, rtol=0, atol=1e-8, equal_nan=True)  # databases round logarithms otherwise
+
+
+def _checked(frame: pl.DataFrame, origin: str) -> pl.DataFrame:
+    """The rows with their types, if none was lost, repeated or changed."""
+    lost = [name for name in (QUERY, "is_there", ROWS, CHECK, CHECKS) if name not in frame.columns]
+    if lost:
+        raise EvenhandError(f"{origin} lacks the columns {listing(lost)} of its query. Save all columns.")
+    frame = _with_numbers(frame)
+    wrong = [
+        c
+        for c in (*columns_of(frame.columns)[1], ROWS, CHECK)
+        if not (frame.schema[c].is_numeric() or frame.schema[c] == pl.Null)
+    ]
+    if wrong:
+        raise EvenhandError(f"{origin} holds no numbers in {listing(wrong)}. {SAVE}")
+    frame = _as_sent(frame)
+    expected, actual = frame[ROWS][0], frame.height
+    if frame[ROWS].n_unique() > 1 or expected is None:
+        raise EvenhandError(f"{origin} holds rows of several runs of its query. Save those of one.")
+    if int(expected) != actual:
+        raise EvenhandError(
+            f"{origin} has {actual:,} rows, and its query gave {int(expected):,}. Save each of them once."
+        )
+    if changed := int(_changed(frame).sum()):
+        raise EvenhandError(f"{origin} has {changed:,} rows in which something was changed, or a column less. {SAVE}")
+    sums = float(frame[CHECK].cast(pl.Float64).sum()), float(frame[CHECKS][0])
+    if not np.isclose(*sums, rtol=1e-12, atol=1e-6, equal_nan=True):
+        raise EvenhandError(f"{origin} lacks rows of its query and has others twice. {SAVE}")
+    return frame
+
 
 MOST_VALUES = 10_000
 """Rows that a query may bring along: they are written into it."""

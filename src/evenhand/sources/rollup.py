@@ -11,8 +11,15 @@ import narwhals as nw
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.sources.labels import Labels, as_call
 from evenhand.sources.opening import open_table
-from evenhand.sources.relation import Relation, Type, comparable, relation_of
-from evenhand.sources.roles import count_groups, item_column, missing_columns
+from evenhand.sources.relation import (
+    Relation,
+    Type,
+    comparable,
+    count_groups,
+    item_column,
+    missing_columns,
+    relation_of,
+)
 from evenhand.sources.sql import INFINITY, double
 
 KEYWORDS = {"providers": None, "item": "item", "provider": "provider", "group": "group", "weight": None, "split": None}

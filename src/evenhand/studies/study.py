@@ -76,7 +76,7 @@ def read_table(
     """
     # The one door that studies share with the audits: no public function returns the rows of a table.
     from evenhand.sources.opening import fetch, open_table
-    from evenhand.sources.roles import missing_columns
+    from evenhand.sources.relation import missing_columns
 
     opened = open_table(data, role=role)
     if problems := missing_columns(opened, required):

@@ -1,10 +1,14 @@
-"""Attention that each group received in each ranking, by one query."""
+"""Attention that groups received in each ranking and were due in each request, by one query and one stream.
+
+The ideal policy ranks by falling relevance with ties in random order, so what is due to an item depends on its request
+and grade alone: whole requests are streamed as counts of items by grade and group (`JudgedRequests`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +19,11 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.labels import UNKNOWN_LABEL, Unknown
 from evenhand.sources.sql import columns, exact_sum, select
-from evenhand.tallies.ragged import Ints, run_bounds
+from evenhand.tallies.ragged import Bools, Ints, run_bounds, sums_by
 from evenhand.tallies.requests import Requests, cluster_codes
 
 if TYPE_CHECKING:
-    from evenhand.sources.engine import Cells
+    from evenhand.sources.engine import Batch, Cells
     from evenhand.sources.judged_rankings import JudgedRankings
 
 
@@ -359,3 +363,224 @@ def _per_key(cells: Cells, name: str, first: Ints, what: str) -> Floats:
             f"{name} differs between rows of the same {what} in {varying:,} of {len(first):,}. Give each {what} one {name}."
         )
     return np.asarray(highest, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class JudgedRequests:
+    """Judgments of the ranked requests, added up.
+
+    Attributes
+    ----------
+    requests : (U,) rows with the distinct ranked requests; which : (Q,) the one that each request of a slice is.
+    judged : (U,) whether anybody judged an item. worth, relevant, due : (U, G + 1).
+    due_norms : (U,) by attention. grades : columns `number`, `relevance`, `due_0`, ...: what is due to an item of a grade.
+    """
+
+    requests: Cells
+    which: Ints
+    judged: Bools
+    worth: Floats
+    relevant: Floats
+    due: Mapping[AttentionSpec, Floats]
+    due_norms: Mapping[AttentionSpec, Floats]
+    grades: Mapping[str, Any]
+
+    @classmethod
+    def from_rankings(cls, tables: JudgedRankings, exposure: GroupExposure, required: RequiredSums) -> JudgedRequests:
+        """One stream over whole requests of the judgments, of those that are ranked."""
+        which, requests = exposure.keys.take(exposure.request_starts[:-1]).numbered(["request"])
+        specs = required.among(required.due)
+        groups = len(exposure.labels)
+        numbers = tables.engine.bring(requests)
+        judge = partial(_judge_batch, specs=tuple(specs), groups=groups)
+        parts = tables.engine.tallied(judged_query(tables, groups, numbers), ["number"], ["falling"], judge)
+
+        def sums(name: str) -> Floats:
+            return scatter(((part.cells, part.sums[name]) for part in parts), len(requests), groups + 1)
+
+        judged, norms = np.zeros(len(requests), dtype=bool), np.zeros((len(specs), len(requests)))
+        for part in parts:
+            judged[part.numbers], norms[:, part.numbers] = True, part.norms
+        names = ["number", "relevance", *(f"due_{j}" for j in range(len(specs)))]
+        return cls(
+            requests,
+            which,
+            judged,
+            sums("worth"),
+            sums("relevant"),
+            {spec: sums(f"due_{j}") for j, spec in enumerate(specs)},
+            dict(zip(specs, norms, strict=True)),
+            {n: np.concatenate([part.grades[n] for part in parts]) if parts else np.zeros(0) for n in names},
+        )
+
+    def add_to(self, exposure: GroupExposure) -> GroupExposure:
+        """The exposure of groups with the judgments of every request; zeros where there is none."""
+        which = self.which
+        return replace(
+            exposure,
+            judged=self.judged[which],
+            worth=self.worth[which],
+            relevant=self.relevant[which],
+            due={spec: sums[which] for spec, sums in self.due.items()},
+            due_norms={spec: sums[which] for spec, sums in self.due_norms.items()},
+        )
+
+
+def judged_query(tables: JudgedRankings, groups: int, numbers: str) -> str:
+    """SQL of items by request, grade and group `code`, of the ranked requests in `numbers`."""
+    items = exact_sum("judged.share") if tables.soft else "COUNT(*)"
+    return f"""
+    SELECT numbers.number, -counted.relevance AS falling, COALESCE(counted.label, {groups}) AS code, counted.items
+    FROM (
+        SELECT judged.request, judged.relevance, judged.label, CAST({items} AS DOUBLE) AS items
+        FROM ({tables.judged_items}) AS judged
+        GROUP BY judged.request, judged.relevance, judged.label
+    ) AS counted
+    JOIN {numbers} AS numbers ON numbers.request = counted.request
+    """
+
+
+@dataclass(frozen=True)
+class BatchSums:
+    """Sums of a batch of requests, by request and group (`cells`) and by request (`numbers`)."""
+
+    cells: Ints
+    sums: Mapping[str, Floats]
+    numbers: Ints
+    norms: Floats
+    grades: Mapping[str, Any]
+
+
+def _judge_batch(batch: Batch, specs: tuple[AttentionSpec, ...], groups: int) -> BatchSums:
+    """Sums over a batch of whole requests, from counts by grade and group."""
+    number, grade, items = batch.integers("number"), -batch.floats("falling"), batch.floats("items")
+    request = np.repeat(np.arange(batch.groups), np.diff(batch.starts))
+    bounds = run_bounds(request, grade)  # cells of one request and grade
+    first = bounds[:-1]
+    block = np.repeat(np.arange(len(first)), np.diff(bounds))
+    many = np.rint(np.add.reduceat(items, first)).astype(np.int64) if len(first) else np.zeros(0, dtype=np.int64)
+    owner = request[first]
+    due = [due_by_grade(spec, many, grade[first], owner) for spec in specs]
+    cells, at = np.unique(number * (groups + 1) + batch.integers("code"), return_inverse=True)
+    values = {"worth": grade, "relevant": (grade > 0).astype(np.float64)}
+    values |= {f"due_{j}": weights[block] for j, weights in enumerate(due)}
+    return BatchSums(
+        cells,
+        {name: sums_by(at.reshape(-1), items * each, len(cells)) for name, each in values.items()},
+        number[batch.starts[:-1]],
+        np.array([sums_by(owner, many * t * t, batch.groups) for t in due]).reshape(-1, batch.groups),
+        {"number": number[first], "relevance": grade[first], **{f"due_{j}": t for j, t in enumerate(due)}},
+    )
+
+
+def due_by_grade(spec: AttentionSpec, many: Ints, grade: Floats, request: Ints) -> Floats:
+    """(blocks,) mean attention on the ranks of each request and grade, best grade first.
+
+    `many` items are in each block. Items that tie have the same grade, so whoever stands where, the weights of their ranks
+    are the same and each gets their mean.
+    """
+    if not len(many):
+        return np.zeros(0)
+    heads = run_bounds(request)
+    going_on, survival = np.ones(len(many)), np.ones(len(many))
+    for stopped_at, share in spec.attention.keeps().items():
+        hit = grade > 0 if stopped_at is None else grade == stopped_at
+        going_on = np.where(hit, share, going_on)
+        survival = survival * share ** _above(np.where(hit, many, 0), heads).astype(np.float64)
+    return survival * _mean_weights(spec, _above(many, heads), many, going_on)
+
+
+def _above(many: Ints, heads: Ints) -> Ints:
+    """(blocks,) items in better blocks of the same request; requests begin at `heads`."""
+    before = np.cumsum(many) - many
+    return np.asarray(before - np.repeat(before[heads[:-1]], np.diff(heads)))
+
+
+def _mean_weights(spec: AttentionSpec, above: Ints, many: Ints, going_on: Floats) -> Floats:
+    """(blocks,) mean weight of `many` ranks below `above`; a share of readers goes on each time.
+
+    Blocks of the same ranks are worked out once: there are far fewer of them than items.
+    """
+    shares, share = np.unique(going_on, return_inverse=True)
+    longest = int(many.max()) + 1
+    distinct, which = np.unique((above * longest + many) * len(shares) + share.reshape(-1), return_inverse=True)
+    first, sizes = np.divmod(distinct // len(shares), longest)
+    ends = np.cumsum(sizes)
+    within = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
+    weights = spec.by_place(int((first + sizes).max()))[np.repeat(first, sizes) + within]
+    weights = weights * np.repeat(shares[distinct % len(shares)], sizes) ** within.astype(np.float64)
+    return np.asarray((np.add.reduceat(weights, ends - sizes) / sizes)[which.reshape(-1)])
+
+
+def refuse_strangers(exposure: GroupExposure, first_judged: Any) -> None:
+    """Judgments of other requests than those ranked are a mistake in the ids, not a finding."""
+    none = exposure.judged is not None and not exposure.judged.any()
+    if none and first_judged is not None and len(exposure.requests):
+        raise EvenhandError(
+            f"relevance judges none of the ranked requests: it has {first_judged!r}, the rankings have "
+            f"{exposure.requests[0]!r}. Use the same request ids in both."
+        )
+
+
+@dataclass(frozen=True)
+class ItemExposure:
+    """Cells of rankings times items: the labelled items, or the unlabelled ones.
+
+    Attributes
+    ----------
+    rankings, items : (n,) number of the ranking and of the item of each cell; cells are in the order of both.
+    codes : (n,) group of the item, the number of groups where it has no label. share : (n,) 1 over the inclusion probability of
+        its label.
+    attended : by attention, (n,).
+    """
+
+    rankings: Ints
+    items: Ints
+    codes: Ints
+    share: Floats
+    attended: Mapping[AttentionSpec, Floats]
+
+    @classmethod
+    def from_rankings(
+        cls, tables: JudgedRankings, sums: GroupExposure, specs: Sequence[AttentionSpec], *, labelled: bool
+    ) -> ItemExposure:
+        """The cells of items that have a label, or of those that have none."""
+        weights = {f"attention_{i}": spec.by_place(tables.depth) for i, spec in enumerate(specs)}
+        attention = tables.engine.bring({"place": np.arange(1, tables.depth + 1, dtype=np.int64), **weights})
+        keys = tables.engine.bring(sums.keys.with_column("ranking", np.arange(len(sums.probability))))
+        chosen = {
+            "ranking": "keys.ranking",
+            "item": "ranked.item",
+            "code": f"COALESCE(ranked.label, {len(sums.labels)})",
+        }
+        added = {"share": "MAX(ranked.share)"} | {name: exact_sum(f"attention.{name}") for name in weights}
+        shown = "AND ranked.shown > 0" if "shown" in tables.types else ""
+        cells = tables.engine.cells(f"""
+            SELECT {select(chosen | added)}
+            FROM {tables.ranked} AS ranked
+            JOIN {keys} AS keys ON {tables.same_ranking("ranked", "keys")}
+            JOIN {attention} AS attention ON attention.place = ranked.place
+            WHERE ranked.label IS {"NOT " if labelled else ""}NULL {shown}
+            GROUP BY keys.ranking, ranked.item, ranked.label
+        """).sorted_by(["ranking", "item"])
+        numbers = np.asarray(cells.numbered(["item"])[0], dtype=np.int64)
+        attended = {spec: cells.floats(name) for spec, name in zip(specs, weights, strict=True)}
+        return cls(cells.integers("ranking"), numbers, cells.integers("code"), cells.floats("share"), attended)
+
+    def within(self, rankings: slice) -> ItemExposure:
+        """The cells of a run of rankings, which are numbered from its start, and items from 0."""
+        low, high = np.searchsorted(self.rankings, [rankings.start, rankings.stop])
+        at = slice(int(low), int(high))
+        items = np.unique(self.items[at], return_inverse=True)[1].reshape(-1)
+        attended = {spec: values[at] for spec, values in self.attended.items()}
+        return ItemExposure(self.rankings[at] - rankings.start, items, self.codes[at], self.share[at], attended)
+
+    @property
+    def many(self) -> int:
+        """How many items there are."""
+        return int(self.items.max(initial=-1)) + 1
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether an item stands in several rankings."""
+        return len(self.items) > self.many

@@ -23,7 +23,7 @@ from evenhand.tallies.requests import Requests, sort_heads
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch, Cells
-    from evenhand.sources.judgments import Judgments, MissingRelevance
+    from evenhand.sources.judged_rankings import Judgments, MissingRelevance
     from evenhand.sources.labels import CodedLabels
     from evenhand.sources.rankings import Rankings
 

@@ -24,7 +24,7 @@ from evenhand.tallies.ragged import Bools, Ints, batches_of_rows, cells_of, run_
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch
     from evenhand.sources.judged_rankings import JudgedRankings
-    from evenhand.tallies.judged_requests import JudgedRequests
+    from evenhand.tallies.group_exposure import JudgedRequests
 
 
 @dataclass(frozen=True)

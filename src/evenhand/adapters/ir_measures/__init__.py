@@ -16,7 +16,7 @@ from typing import Any
 from evenhand.audits.exposure.exposure import exposure
 from evenhand.cards import REGISTRY
 from evenhand.errors import EvenhandError, MissingExtraError, UndefinedWarning, listing, suggestion
-from evenhand.sources.trec_fair import qrels_groups
+from evenhand.sources.trec import qrels_groups
 
 try:
     import ir_measures as host

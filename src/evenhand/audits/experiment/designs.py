@@ -19,8 +19,7 @@ from evenhand.labels import whole_labels
 from evenhand.sources.logs import Amount, Log, NanPolicy
 from evenhand.sources.relation import comparable
 from evenhand.streams import stream
-from evenhand.tallies.assignment import Assignment
-from evenhand.tallies.buckets import Buckets, BucketSlices
+from evenhand.tallies.buckets import Assignment, Buckets, BucketSlices
 from evenhand.tallies.paired_amounts import PairedAmounts, PairedSlices, arms_of, refuse_several_arms
 from evenhand.tallies.slices import Label, Slices
 from evenhand.tallies.spectrum import Spectra, Spectrum

@@ -36,7 +36,7 @@ from evenhand.metrics.outcome import POWER
 from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame, difference_claims
 from evenhand.sources.logs import NanPolicy
-from evenhand.sources.slicing import slicing
+from evenhand.sources.relation import slicing
 from evenhand.streams import stream
 from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.spectrum import Spectrum

@@ -55,15 +55,13 @@ from evenhand.findings import Row, slice_words
 from evenhand.intervals.items import crossed_draws
 from evenhand.intervals.requests import MANY, Reduced, blocks
 from evenhand.labels import Unknown, UnknownOrBounds, all_but, counted_as, match
-from evenhand.sources.judged_rankings import JudgedRankings, open_judged_rankings
-from evenhand.sources.judgments import MissingRelevance
+from evenhand.sources.judged_rankings import JudgedRankings, MissingRelevance, open_judged_rankings
 from evenhand.sources.rankings import Duplicates, Ties
+from evenhand.sources.relation import row_slicing
 from evenhand.sources.rollup import rollup
-from evenhand.sources.slicing import row_slicing
 from evenhand.streams import stream
 from evenhand.tallies.exposure import Amortised, Exposure, side_codes, target_shares
-from evenhand.tallies.group_exposure import Policy
-from evenhand.tallies.item_exposure import ItemExposure
+from evenhand.tallies.group_exposure import ItemExposure, Policy
 from evenhand.tallies.slices import Label
 
 __all__ = ["exposure", "rollup"]

@@ -20,8 +20,7 @@ from evenhand.metrics.labelings import (
     range_over_lists,
 )
 from evenhand.tallies.exposure import Exposed, Exposure, targets
-from evenhand.tallies.group_exposure import GroupExposure
-from evenhand.tallies.item_exposure import ItemExposure
+from evenhand.tallies.group_exposure import GroupExposure, ItemExposure
 from evenhand.tallies.requests import Measured
 
 MOST_CELLS = 1 << 24

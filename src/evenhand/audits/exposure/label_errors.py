@@ -21,7 +21,7 @@ from evenhand.labels import match
 from evenhand.report.words.text import percent
 from evenhand.streams import stream
 from evenhand.tallies.exposure import Exposed, targets
-from evenhand.tallies.item_exposure import ItemExposure
+from evenhand.tallies.group_exposure import ItemExposure
 from evenhand.tallies.requests import Measured
 
 CLAIM_DRAWS = 999

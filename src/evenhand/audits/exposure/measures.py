@@ -27,9 +27,15 @@ from evenhand.metrics.representation import Represented
 from evenhand.sources.judged_rankings import JudgedRankings
 from evenhand.streams import stream
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure, OrderMoments, target_shares, targets
-from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy, RequiredSums
-from evenhand.tallies.item_exposure import ItemExposure
-from evenhand.tallies.judged_requests import JudgedRequests, refuse_strangers
+from evenhand.tallies.group_exposure import (
+    AttentionSpec,
+    GroupExposure,
+    ItemExposure,
+    JudgedRequests,
+    Policy,
+    RequiredSums,
+    refuse_strangers,
+)
 from evenhand.tallies.placement import UNKNOWN, LabelledRankings, Placement
 from evenhand.tallies.ranked_lists import (
     CrossedSums,

@@ -32,9 +32,9 @@ from evenhand.metrics.outcome_means import lowest_bin_p
 from evenhand.metrics.outcome_pooled import pooled
 from evenhand.sources.outcomes import NARROWEST, UNKNOWN, Missing, Outcomes, Roles, Unlabelled, open_outcomes
 from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
-from evenhand.sources.slicing import row_slicing
+from evenhand.sources.relation import row_slicing
+from evenhand.tallies.candidates import Rows
 from evenhand.tallies.moments import BinnedMoments, Moments, ScoreBins
-from evenhand.tallies.rows import Rows
 from evenhand.tallies.slices import Label as SliceLabel
 
 MOST_ROWS = 2_000_000

@@ -20,8 +20,8 @@ from evenhand.metrics.outcome_joint import Effect, Wald, bin_test, joint_test, s
 from evenhand.metrics.outcome_means import lowest_bin, lowest_bin_p
 from evenhand.metrics.outcome_pooled import Pooled, pooled
 from evenhand.sources.outcomes import Outcomes
+from evenhand.tallies.candidates import Rows
 from evenhand.tallies.moments import Moments
-from evenhand.tallies.rows import Rows
 
 EXTRA = ("bin", "bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "slope", "detectable", "share_used")
 Cells = frozenset[tuple[int | None, str | None]]

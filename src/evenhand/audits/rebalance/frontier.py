@@ -20,7 +20,7 @@ from evenhand.metrics.shares import lorenz_curve
 from evenhand.report.charts.lorenz_curves import corners
 from evenhand.results import Result
 from evenhand.sources.candidates import CandidateRows, native, open_candidates
-from evenhand.sources.judgments import Judgments
+from evenhand.sources.judged_rankings import Judgments
 from evenhand.sources.labels import LabelColumns, Labels
 from evenhand.sources.rankings import Rankings
 from evenhand.tallies.ragged import Ints

@@ -23,7 +23,7 @@ from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.findings import Row, row
 from evenhand.intervals.jackknife import jackknife_ends, random_buckets
 from evenhand.intervals.rules import MIN_UNITS
-from evenhand.sources.judgments import carried, open_judgments
+from evenhand.sources.judged_rankings import carried, open_judgments
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.quantiles import significant
 from evenhand.sources.rankings import Rankings, as_table, open_rankings, open_scores, ranking_table

@@ -1,4 +1,4 @@
-"""Files read by Spark: by a cluster, or by this machine where no master is named.
+"""Spark: queries run in Spark SQL, whole groups are tallied on the executors, and files are read by the cluster.
 
 Text is read as the local engine reads it: every column is text until a role asks for numbers. Spark's own reader takes whatever comes, so
 that lines are looked at first, where they are, and those that the two would not read alike are refused.
@@ -10,20 +10,189 @@ import csv
 import functools
 import importlib.util
 import os
+import pickle
 import re
 import shutil
 import sys
 import warnings
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import narwhals as nw
+import polars as pl
 
-from evenhand.errors import EvenhandError, listing
-from evenhand.sources.columns import Column
-from evenhand.sources.failures import refuse_repeated
-from evenhand.sources.formats import Format, JsonLines, Lot, Parquet, Separated
+from evenhand.errors import EvenhandError, listing, refuse_keys
+from evenhand.sources.databases import polars_frame, run_all, signed
+from evenhand.sources.engine import (
+    Batch,
+    Cells,
+    Engine,
+    frame_of,
+    new_name,
+    reading,
+    refuse_repeated,
+    unreadable,
+    whole_groups,
+)
+from evenhand.sources.files import common_kind, files_of
+from evenhand.sources.formats import FORMATS, Format, JsonLines, Lot, Parquet, Separated, lots_of, shared_names
+from evenhand.sources.frames import Column
+from evenhand.sources.inputs import record_place
+from evenhand.sources.relation import Relation
+from evenhand.sources.sql import quoted, translated
+from evenhand.sources.stores import SPECIAL, scheme
+from evenhand.sources.text_files import refuse_unreadable
+
+T = TypeVar("T")
+
+
+class SparkEngine(Engine):
+    """A Spark session: queries run in Spark SQL, whole groups are tallied on the executors."""
+
+    has_row_order = False
+    has_rows = True
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self._undo: list[Callable[[], Any]] = []
+        weakref.finalize(self, run_all, self._undo).atexit = False
+
+    def cells(self, query: str) -> Cells:
+        with reading():
+            return Cells(polars_frame(self._rows(query).toArrow()))
+
+    def groups(self, query: str, key: Sequence[str], order: Sequence[str] = ()) -> Iterator[Batch]:
+        with reading(explain=_explain_executors):
+            for (pickled,) in self._mapped(query, key, order, lambda batch: batch).toLocalIterator():
+                yield _unpacked(pickled)
+
+    def tallied(self, query: str, key: Sequence[str], order: Sequence[str], partial: Callable[[Batch], T]) -> list[T]:
+        with reading(explain=_explain_executors):
+            answers = self._mapped(query, key, order, partial).toArrow()
+            return [_unpacked(pickled) for pickled in answers.column(0).to_pylist()]
+
+    def bring(self, frame: Any) -> str:
+        with reading():
+            rows = signed(frame_of(frame)).to_arrow(compat_level=pl.CompatLevel.oldest())
+            return self.named(self.session.createDataFrame(rows))
+
+    def keep(self, query: str) -> str:
+        with reading():
+            rows = self._rows(query).cache()
+            self._undo.append(rows.unpersist)
+            return self.named(rows)
+
+    def view(self, query: str) -> str:
+        with reading():
+            return self.named(self._rows(query))
+
+    def named(self, frame: Any) -> str:
+        """The name under which queries find a Spark frame."""
+        name = new_name()
+        frame.createOrReplaceTempView(name)
+        self._undo.append(functools.partial(self.session.catalog.dropTempView, name))
+        return name
+
+    def _rows(self, query: str) -> Any:
+        return self.session.sql(translated(query, "spark"))
+
+    def _mapped(self, query: str, key: Sequence[str], order: Sequence[str], partial: Callable[[Batch], Any]) -> Any:
+        """A Spark frame of pickled answers, one row for each batch of whole groups."""
+        from pyspark.sql import functions as fn
+
+        rows = self._rows(query)
+        sort = [fn.col(f"`{name}`").asc_nulls_last() for name in (*key, *order)]
+        partitions = rows.repartition(*(fn.col(f"`{name}`") for name in key)).sortWithinPartitions(*sort)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on versions of pandas, which is not asked here
+            return partitions.mapInArrow(_OnExecutor(tuple(key), tuple(order), partial), "answer binary")
+
+
+def _explain_executors(error: BaseException) -> EvenhandError:
+    """Whole groups are tallied by Python on the executors, which must have evenhand."""
+    lacking = re.search(r"No module named '(\w+)", str(error))
+    if lacking is None:
+        return unreadable("table", error)
+    return EvenhandError(
+        f"Spark's executors have no Python package {lacking[1]!r}, and this audit counts whole groups there. Install evenhand "
+        "in the Python of the executors, which PYSPARK_PYTHON names."
+    )
+
+
+@dataclass(frozen=True)
+class _OnExecutor:
+    """Applies `partial` to the sorted rows of a partition on an executor."""
+
+    key: tuple[str, ...]
+    order: tuple[str, ...]
+    partial: Callable[[Batch], Any]
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in whole_groups(map(polars_frame, batches), self.key, self.key, self.order):
+            try:
+                answer = self.partial(batch)
+            except EvenhandError as error:  # told by the driver, in its words and without Java's
+                answer = error
+            yield pa.RecordBatch.from_pydict({"answer": [pickle.dumps(answer)]})
+
+
+def _unpacked(pickled: bytes) -> Any:
+    answer = pickle.loads(bytes(pickled))  # noqa: S301  (written by our own executors)
+    if isinstance(answer, EvenhandError):
+        raise answer
+    return answer
+
+
+def open_frame(table: Any, role: str, engine: Engine | None = None) -> Relation:
+    """A relation from a PySpark frame; in `engine` if that has the same session."""
+    with reading(role):
+        return _relation(table, table.columns, role, "a pyspark table", engine)
+
+
+def _relation(
+    table: Any, names: Sequence[str], role: str, origin: str, engine: Engine | None = None, **facts: Any
+) -> Relation:
+    """A relation from a PySpark frame, with new names: Spark ignores case and splits at dots."""
+    refuse_repeated(names, role)
+    inner = [f"c{i}" for i in range(len(names))]
+    renamed = table.toDF(*inner)
+    kinds = nw.from_native(renamed).collect_schema()
+    session = table.sparkSession
+    spark = engine if isinstance(engine, SparkEngine) and engine.session is session else SparkEngine(session)
+    schema = {name: kinds[at] for name, at in zip(names, inner, strict=True)}
+    expressions = {name: quoted(at) for name, at in zip(names, inner, strict=True)}
+    return Relation(spark, spark.named(renamed), schema, expressions, "pyarrow", origin, **facts)
+
+
+def open_files(patterns: Sequence[str], role: str, master: str | None, engine: Engine | None = None) -> Relation:
+    """A relation from files that Spark reads, on this machine or where only Spark can reach."""
+    refuse_keys(role, *patterns)
+    refuse_keys("master", master)
+    is_remote = any(map(scheme, patterns))
+    for pattern in patterns if is_remote else ():
+        record_place(role, pattern)
+    paths, kind = (
+        (list(patterns), common_kind(patterns, role, unknown="parquet")) if is_remote else files_of(patterns, role)
+    )
+    form = None if kind in SPECIAL else FORMATS[kind]
+    if not isinstance(form, READABLE):
+        raise EvenhandError(f"{paths[0]!r} is read by Polars only. Leave engine='spark' out.")
+    if isinstance(form, Separated) and not is_remote:
+        for path in paths:
+            refuse_unreadable(path, form.dialect(path), form.delimiter)
+    lots = [Lot((), paths)]
+    if form.is_uniform and not is_remote:
+        lots = lots_of(paths, lambda path: [Column(name, nw.String()) for name in form.header(path)], form.variant)
+    names, lacking = shared_names(lots)
+    with reading(f"{role}={listing(paths)!r}"):
+        frame, columns_read = _read_files(form, lots, names, master)
+        return _relation(frame, columns_read, role, listing(paths), engine, is_text=form.is_text, lacking=lacking)
+
 
 READABLE = (Parquet, Separated, JsonLines)
 """Formats that Spark reads."""
@@ -62,7 +231,7 @@ def session(master: str | None = None) -> Any:
     return spark
 
 
-def read_files(
+def _read_files(
     form: Format, lots: Sequence[Lot], names: Sequence[str], master: str | None
 ) -> tuple[Any, Sequence[str]]:
     """Files as one Spark table, and the names of its columns: `names`, if known here."""
