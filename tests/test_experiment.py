@@ -171,15 +171,14 @@ def test_a_small_arm_looks_unequal_by_volume_alone_and_that_is_taken_off():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [0.5, 0.1])
-def test_true_nulls_are_rejected_at_the_nominal_rate_and_intervals_hold_zero(share):
+def test_true_nulls_are_rejected_at_the_nominal_rate_and_intervals_hold_zero():
     rejected, held = 0, 0
-    for seed in range(150):
-        found = one(eh.experiment(log(viewers=200, share=share, seed=seed), **CALL | {"metrics": "gini", "draws": 199}))
+    for seed in range(80):
+        found = one(eh.experiment(log(viewers=200, share=0.1, seed=seed), **CALL | {"metrics": "gini", "draws": 199}))
         rejected += found["p"] <= 0.05
         held += found["low"] <= 0 <= found["high"]
-    assert rejected / 150 < 0.11
-    assert held / 150 > 0.9
+    assert rejected / 80 < 0.1
+    assert held / 80 > 0.9
 
 
 def test_several_arms_are_each_compared_with_control_and_neither_moves_the_other():
@@ -327,9 +326,9 @@ def test_the_bias_of_few_units_is_taken_off_each_arm():
             level=0.95,
             rng=rng,
         )
-        for _ in range(300)
+        for _ in range(100)
     ]
-    error = np.std([f.estimate[0] for f in found]) / math.sqrt(300)
+    error = np.std([f.estimate[0] for f in found]) / math.sqrt(100)
     assert abs(np.mean([f.estimate[0] for f in found])) < 3 * error
     assert np.mean([f.raw[0] for f in found]) < -3 * error
     assert np.mean([f.chance[0] for f in found]) == pytest.approx(np.mean([f.raw[0] for f in found]), abs=4 * error)
@@ -347,7 +346,7 @@ def test_sixty_against_six_hundred_units_reject_at_the_nominal_rate():
             level=0.95,
             rng=rng,
         ).p
-        for _ in range(200)
+        for _ in range(100)
     ]
     assert (np.mean(np.array(p) <= 0.05, axis=0) < 0.1).all()
 

@@ -106,7 +106,7 @@ def composition(groups, items):
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_two_sided_and_expected_exposure_follow_their_definitions(seed, model):
     requests, groups = world(seed)
     rankings, judged = tables(requests)
@@ -189,9 +189,8 @@ def test_policies_do_what_could_be_done_to_the_tables_by_hand(seed, unknown, mis
 
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("seed", range(2))
-def test_awrf_of_many_rankings_follows_its_definition(seed, model, soft):
-    requests, groups = world(seed, soft=soft, labels="abc", requests=6)
+def test_awrf_of_many_rankings_follows_its_definition(model, soft):
+    requests, groups = world(int(soft), soft=soft, labels="abc", requests=6)
     rankings, judged = tables(requests)
     name, params = MODELS[model]
     call = {"groups": groups, "relevance": judged, "protected": "a", "versus": "b", "attention": model, **POLICY}

@@ -232,7 +232,7 @@ def test_the_chance_column_is_the_mean_over_lists_in_random_order(metrics, draws
     lists = judged_lists(rng, draws=draws)
     found = eh.exposure(lists, **call)
     assert found.findings.provenance["chance"] == dict.fromkeys(metrics, "in random order")
-    worlds = in_random_order(lists, 400, rng, unlabelled_stay=unlabelled_stay)
+    worlds = in_random_order(lists, 150, rng, unlabelled_stay=unlabelled_stay)
     drawn = eh.exposure(worlds, **call, by="world", chance=False).frame
     for metric, chance in zip(metrics, found.frame["chance"], strict=True):
         values = drawn.filter(pl.col("metric") == metric)["estimate"].drop_nulls().to_numpy()
