@@ -56,11 +56,12 @@ oldest: .venv-oldest/.stamp
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt --editable '.[arrow,report]' pandas pytest hypothesis
 	touch $@
 
-# The site, from docs/: examples are run and pictures drawn by the build; a link that leads nowhere fails it.
+# The site, from docs/: examples are run and pictures drawn by the build; a link that leads nowhere or a misspelt word fails it.
 DOCS := .venv-docs
 .PHONY: docs
 docs: $(DOCS)/.stamp
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet
+	$(DOCS)/bin/codespell README.md CONTRIBUTING.md CHANGELOG.md docs/*.md
+	$(DOCS)/bin/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky --jobs 2 -d $(DOCS)/doctrees docs site
 	@echo 'open site/index.html'
 
 $(DOCS)/.stamp: pyproject.toml constraints.txt constraints-docs.txt

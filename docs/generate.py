@@ -91,15 +91,14 @@ def page_of(metric: Metric) -> str:
 
 
 def anchor(metric: Metric) -> str:
-    """The link to a card within its page, as the site makes it of the heading."""
-    card = metric.card
-    words = re.sub(r"[^\w\s-]", "", f"{card.name} {card.title} {card.symbol}".strip().lower(), flags=re.ASCII)
-    return re.sub(r"[-\s]+", "-", words)
+    """The link to a card within its page, as GitHub and the site make it of the heading."""
+    return re.sub(r"[^\w-]", "", _heading(metric).lower().replace(" ", "-"))
 
 
 def _heading(metric: Metric) -> str:
     symbol = f" ({metric.card.symbol})" if metric.card.symbol else ""
-    return f"`{metric.card.name}` · {metric.card.title}{symbol}"
+    words = f"{metric.card.title}{symbol}".replace("*", "\\*")
+    return f"`{metric.card.name}` · {words}"
 
 
 def _section(metric: Metric) -> str:

@@ -1,9 +1,12 @@
-"""The API reference, from the same places as `--help`: signatures, docstrings, the register of audits."""
+"""The reference of the API and of the command line, from the same places as `--help`: signatures, docstrings, the register of audits."""
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import inspect
+import io
+import os
 import re
 import textwrap
 from collections.abc import Callable
@@ -12,6 +15,7 @@ from typing import Any
 
 import evenhand as eh
 from evenhand.audits.declare import described, find, names
+from evenhand.cli import VERBS, main
 
 HEAD = """\
 # Reference
@@ -19,6 +23,12 @@ HEAD = """\
 Every public name, as `import evenhand as eh` has it, made from the docstrings when the site is built: the audits here, then
 [functions](reference-functions.md), [classes](reference-classes.md) and [modules](reference-modules.md). What a metric means, its range and
 its edge cases are on [its card](metrics.md).
+"""
+COMMANDS = """\
+# Command line
+
+The help of every verb, as `evenhand VERB --help-all` prints it. Answers go to standard output, everything else to standard error.
+Exit codes: 0 done, 1 a check failed, 2 bad input or usage.
 """
 SECTION = re.compile(r"^(Parameters|Attributes|Examples|Returns|Raises|Notes)\n-+\n", re.MULTILINE)
 MODULES = ("attention", "distances", "read", "synthetic", "testing")
@@ -36,8 +46,16 @@ def pages() -> dict[str, str]:
             ["# Functions\n", *(_function(f"eh.{n}", getattr(eh, n), "##") for n in functions)]
         ),
         "reference-classes.md": "\n".join(["# Classes\n", *map(_class, classes)]),
+        "commands.md": "\n".join([COMMANDS, *map(_command, VERBS)]),
         "reference-modules.md": "\n".join(["# Modules\n", *(part for n in MODULES for part in _module(n))]),
     }
+
+
+def _command(verb: str) -> str:
+    os.environ["COLUMNS"] = "100"
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.suppress(SystemExit):
+        main([verb, "--help-all"])
+    return f"## `evenhand {verb}`\n\n```text\n{printed.getvalue().rstrip()}\n```\n"
 
 
 def _audit(name: str) -> str:
@@ -99,6 +117,7 @@ def _call(called: str, signature: inspect.Signature) -> str:
     """The signature without hints: the words below say what may be passed."""
     bare = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values() if p.name != "self"]
     text = str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+    text = re.sub(r"<class '(\w+)'>", r"\1", text)
     lines = textwrap.wrap(text[1:-1], 100, break_long_words=False, break_on_hyphens=False)
     inside = lines[0] if len(lines) == 1 else "\n    " + "\n    ".join(lines) + "\n" if lines else ""
     return f"```py\n{called}({inside})\n```\n"

@@ -33,18 +33,22 @@ def document(title: str, style: str, body: Sequence[str], scripts: Sequence[str]
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(title)}</title>",
         '<link rel="icon" href="data:,">',
-        f"<style>{_variables(':root', LIGHT)}",
-        f"@media screen {{ {_variables(':root[data-theme=dark]', DARK)} }}",
-        f"@media screen and (prefers-color-scheme: dark) {{ {_variables(':root:not([data-theme=light])', DARK)} }}",
+        f"<style>{_rule(':root', LIGHT)}",
+        f"@media screen {{ {_rule(':root[data-theme=dark]', DARK)} }}",
+        f"@media screen and (prefers-color-scheme: dark) {{ {_rule(':root:not([data-theme=light])', DARK)} }}",
         f"{style}</style></head><body>",
     ]
     return "\n".join([*lines, *body, *scripts, "</body></html>\n"])
 
 
-def _variables(where: str, colours: Colours) -> str:
+def variables(colours: Colours) -> dict[str, str]:
+    """The colours of a surface by the names that `PAGE` asks the page for."""
     named = {"ink": colours.ink, "muted": colours.muted, "grid": colours.grid, "paper": colours.paper}
-    named |= {f"series-{i}": colour for i, colour in enumerate(colours.series, start=1)}
-    return where + " { " + " ".join(f"--{name}: {colour};" for name, colour in named.items()) + " }"
+    return named | {f"series-{i}": colour for i, colour in enumerate(colours.series, start=1)}
+
+
+def _rule(where: str, colours: Colours) -> str:
+    return where + " { " + " ".join(f"--{name}: {colour};" for name, colour in variables(colours).items()) + " }"
 
 
 def asset(name: str) -> str:
