@@ -53,3 +53,8 @@ def test_lists_mappings_and_mixtures_are_no_labels(role, values):
     table = pd.DataFrame({"u": list("abc"), "v": [1, 2, 3], "odd": pd.Series(values, dtype=object)})
     with pytest.raises(eh.EvenhandError, match=f"{role}='odd'"):
         eh.inequality(table, **(CALL | {role: "odd"}))
+
+
+def test_a_column_called_paths_is_a_column_like_any_other():
+    table = pd.DataFrame({"u": list("abcd"), "paths": [1, 2, 3, 4]})
+    assert eh.inequality(table, **CALL | {"amount": "paths"}).findings.columns["estimate"] == [2.5]

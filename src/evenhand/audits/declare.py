@@ -32,8 +32,8 @@ from evenhand.findings import Findings, Row, plan_hash, tidy
 from evenhand.intervals.kinds import Interval, seed_of
 from evenhand.report.words.text import plural
 from evenhand.results import Result
-from evenhand.sources.inputs import Inputs
-from evenhand.sources.recorded import UnansweredError, tally_of
+from evenhand.sources.inputs import Inputs, tally_of
+from evenhand.sources.recorded import UnansweredError
 
 log = logging.getLogger("evenhand")
 """Stages of the work, for whoever shows progress."""

@@ -12,6 +12,8 @@ from evenhand.audits.declare import Audit, find, versions
 from evenhand.errors import EvenhandError, refuse_keys, unknown_name
 from evenhand.report.reproduce import command
 from evenhand.sources.files import database_of, has_known_ending
+from evenhand.sources.inputs import Tally, tally_of
+from evenhand.sources.inputs import tally as tally_from
 from evenhand.sources.recorded import (
     AGAIN,
     Answers,
@@ -19,14 +21,11 @@ from evenhand.sources.recorded import (
     Query,
     RawTable,
     RecordingEngine,
-    Tally,
     mark_of,
     place_of,
     read_answers,
     statement,
-    tally_of,
 )
-from evenhand.sources.recorded import tally as tally_from
 from evenhand.sources.sql import translated
 from evenhand.sources.stores import scheme
 

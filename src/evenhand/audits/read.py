@@ -2,8 +2,8 @@
 
 from evenhand.results import load as result
 from evenhand.sources.databases import database
+from evenhand.sources.inputs import tally
 from evenhand.sources.opening import csv, excel
-from evenhand.sources.recorded import tally
 from evenhand.sources.trec import (
     labels,
     qrels,

@@ -15,7 +15,7 @@ from evenhand.audits.declare import Audit, find
 from evenhand.audits.parameters import Parameter, bare, options
 from evenhand.cli.options import progress
 from evenhand.errors import EvenhandError
-from evenhand.sources.files import TALLY, split_kind
+from evenhand.sources.inputs import TALLY, split_kind
 
 ENGINES = ("duckdb", "polars", "spark")
 """Engines that read files; polars is what earlier plans call the local engine, which is DuckDB."""

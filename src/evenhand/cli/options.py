@@ -182,7 +182,8 @@ def output_files(args: argparse.Namespace, deliveries: Sequence[Delivery] = ()) 
 
 def inputs(args: argparse.Namespace) -> list[str]:
     """The files that the command reads, globs expanded; an answer must not overwrite them."""
-    from evenhand.sources.files import database_of, split_kind
+    from evenhand.sources.files import database_of
+    from evenhand.sources.inputs import split_kind
 
     words: list[str] = []
     for name, value in vars(args).items():

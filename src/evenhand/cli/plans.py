@@ -21,7 +21,7 @@ from evenhand.audits.declare import Audit, Call, find
 from evenhand.cli.audit import ENGINES, from_plan, second_table, source
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
 from evenhand.report.checks import INCONCLUSIVE
-from evenhand.sources.files import split_kind
+from evenhand.sources.inputs import split_kind
 from evenhand.sources.stores import scheme
 
 ANSWER_KEYS = {

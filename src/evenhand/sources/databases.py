@@ -163,12 +163,6 @@ def signed(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def run_all(actions: Sequence[Callable[[], Any]]) -> None:
-    with contextlib.suppress(Exception):  # gone with the session
-        for action in actions:
-            action()
-
-
 VALUES_ROWS = 1_000
 """Rows up to which a table that is brought along is written into the query: that needs no right to make tables."""
 
@@ -178,18 +172,31 @@ _SQL_TYPES: Mapping[str, str] = {
 }  # fmt: skip
 
 
-class DatabaseEngine(Engine):
-    """A database. Views are written as WITH before each query, so that nothing is created."""
+class RemoteEngine(Engine):
+    """Where rows have no order; what it made there (`_undo`) is removed with it."""
 
     has_row_order = False
     has_rows = True
 
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], Any]] = []
+        weakref.finalize(self, _run_all, self._undo).atexit = False
+
+
+def _run_all(actions: Sequence[Callable[[], Any]]) -> None:
+    with contextlib.suppress(Exception):  # gone with the session
+        for action in actions:
+            action()
+
+
+class DatabaseEngine(RemoteEngine):
+    """A database. Views are written as WITH before each query, so that nothing is created."""
+
     def __init__(self, database: IbisDatabase) -> None:
+        super().__init__()
         self.database = database
         self._steps: dict[str, Any] = {}
         self._in_line: set[str] = set()
-        self._undo: list[Callable[[], Any]] = []
-        weakref.finalize(self, run_all, self._undo).atexit = False
 
     def cells(self, query: str) -> Cells:
         with reading():

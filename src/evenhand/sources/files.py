@@ -178,20 +178,6 @@ CONVERSIONS: dict[str, Callable[[str, str, Any], str]] = {
 """How files of an ending are copied into a format of the register."""
 
 
-FAIR, TALLY = "trec-fair:", "tally:"
-"""What may stand before a path: a file of the TREC Fair track, or the rows of a query in place of its table."""
-
-
-def split_kind(word: str) -> tuple[str, str]:
-    """The prefix of a path (`kind:path`), if any, and the path.
-
-    >>> split_kind("tally:rows.csv"), split_kind("log.csv")
-    (('tally:', 'rows.csv'), ('', 'log.csv'))
-    """
-    kind = next((kind for kind in (FAIR, TALLY) if word.startswith(kind)), "")
-    return kind, word.removeprefix(kind)
-
-
 STANDARD_INPUT = "-"
 """The path of what is piped in."""
 
@@ -279,19 +265,6 @@ def refuse_missing(path: str | Path, expected: str, role: str = "") -> None:
     if not os.path.isfile(path):
         shown = f"{role}={str(path)!r}" if role else repr(str(path))
         raise EvenhandError(f"{shown} is not a file. {nearby(path)}Pass the path of {expected}.")
-
-
-def paths_after(prefix: str, table: Any) -> list[str] | None:
-    """The paths of an argument without a prefix such as `tally:`; None if none has it."""
-    words = getattr(table, "paths", None) or ([table] if isinstance(table, str) else table)
-    has_prefix = (
-        [isinstance(w, str) and w.startswith(prefix) for w in words] if isinstance(words, (list, tuple)) else []
-    )
-    if not any(has_prefix):
-        return None
-    if not all(has_prefix):
-        raise EvenhandError(f"Paths with {prefix} are mixed with others. Put {prefix} before each, or before none.")
-    return [word.removeprefix(prefix) for word in words]
 
 
 def literal(paths: Iterable[str]) -> list[str]:

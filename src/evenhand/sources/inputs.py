@@ -1,5 +1,7 @@
 """What an audit read: for each file its name, size, SHA-256 and rows, so that the same bytes can be recognised later.
 
+And what may stand before a path, or in place of a table.
+
 A thread hashes the files while the engine reads them. `EVENHAND_HASH=off` leaves the hashes out.
 """
 
@@ -15,6 +17,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from evenhand.errors import EvenhandError
 
 
 @dataclass
@@ -209,3 +213,63 @@ def _state(path: str) -> tuple[int, int, int]:
 def _sha256(path: str, state: tuple[int, int, int]) -> str:
     with Path(path).open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+FAIR, TALLY = "trec-fair:", "tally:"
+"""What may stand before a path: a file of the TREC Fair track, or the rows of a query in place of its table."""
+
+
+def split_kind(word: str) -> tuple[str, str]:
+    """The prefix of a path (`kind:path`), if any, and the path.
+
+    >>> split_kind("tally:rows.csv"), split_kind("log.csv")
+    (('tally:', 'rows.csv'), ('', 'log.csv'))
+    """
+    kind = next((kind for kind in (FAIR, TALLY) if word.startswith(kind)), "")
+    return kind, word.removeprefix(kind)
+
+
+def paths_after(prefix: str, table: Any) -> list[str] | None:
+    """The paths of an argument without a prefix such as `tally:`; None if none has it."""
+    words = [table] if isinstance(table, str) else getattr(table, "paths", table)
+    has_prefix = (
+        [isinstance(w, str) and w.startswith(prefix) for w in words] if isinstance(words, (list, tuple)) else []
+    )
+    if not any(has_prefix):
+        return None
+    if not all(has_prefix):
+        raise EvenhandError(f"Paths with {prefix} are mixed with others. Put {prefix} before each, or before none.")
+    return [word.removeprefix(prefix) for word in words]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The rows of one query or of several: dataframes, or paths of them."""
+
+    rows: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class TallyFile(Tally):
+    """Rows in files, which a plan can name."""
+
+    def as_word(self) -> Any:
+        words = [f"{TALLY}{os.fspath(path)}" for path in self.rows]
+        return words[0] if len(words) == 1 else words
+
+
+def tally(*rows: Any) -> Tally:
+    """The rows of queries that `evenhand sql` printed, to be passed as the audit's table.
+
+    Each of `rows` is a path (CSV, Parquet, JSON lines) or a dataframe:
+    `eh.inequality(eh.read.tally("rows.csv"), unit=..., ...)`.
+    """
+    return TallyFile(rows) if all(isinstance(each, (str, Path)) for each in rows) else Tally(rows)
+
+
+def tally_of(table: Any) -> Tally | None:
+    """The tally in an argument, an object or `"tally:rows.csv"`; None for a table."""
+    if isinstance(table, Tally):
+        return table
+    paths = paths_after(TALLY, table)
+    return None if paths is None else tally(*paths)

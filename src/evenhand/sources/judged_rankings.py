@@ -20,6 +20,7 @@ from evenhand.attention import Attention
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.sources.engine import Cells, Engine
 from evenhand.sources.files import has_known_ending
+from evenhand.sources.inputs import FAIR, paths_after
 from evenhand.sources.labels import (
     CodedLabels,
     LabelColumns,
@@ -55,7 +56,7 @@ from evenhand.sources.relation import (
     with_request,
 )
 from evenhand.sources.sql import INFINITY, columns, count_where, double, quoted, select
-from evenhand.sources.trec import fair_roles
+from evenhand.sources.trec import FAIR_ROLES
 
 MissingRelevance = Literal["zero", "drop", "raise"]
 
@@ -114,9 +115,9 @@ def open_judgments(
     """
     if relevance is None:
         return None
-    from evenhand.sources.trec import fair_paths, trec_fair_queries
+    if (fair := paths_after(FAIR, relevance)) is not None:
+        from evenhand.sources.trec import trec_fair_queries
 
-    if (fair := fair_paths(relevance)) is not None:
         relevance = trec_fair_queries(fair[0])
     if (column := column_of(relevance, table)) is not None:
         return _from_column(table.with_numbers(column), column, request, item, single=single)
@@ -406,7 +407,8 @@ def open_judged_rankings(
     nan_policy: Any, duplicates: Any = "raise", label_probability: str | None = None, **roles: Any,
 ) -> JudgedRankings:  # fmt: skip
     """Open and check the three tables; with `unranked`, rows that have a score but no rank are kept for what they predict."""
-    roles |= {role: column for role, column in fair_roles(rankings).items() if roles[role] is None}
+    if paths_after(FAIR, rankings) is not None:
+        roles |= {role: role for role in FAIR_ROLES if roles[role] is None}
     words = [relevance] if isinstance(relevance, str) else []
     named = [*by.columns, *roles.values(), *words, *columns_in(groups), label_probability]
     table = as_table(rankings, request=roles["request"], item=roles["item"])

@@ -36,6 +36,7 @@ from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.labels import in_order, missing, whole
 from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending, may_be_file
+from evenhand.sources.inputs import FAIR, paths_after
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import (
     ITEM_NAMES,
@@ -384,10 +385,11 @@ def open_labels(
     `probability` : a column of the table of labels with the inclusion probability of each; shares are then 1 over it.
     """
     from evenhand.sources.rollup import read_rollup
-    from evenhand.sources.trec import fair_paths, trec_fair_groups
 
     names = table.names
-    if (fair := fair_paths(groups)) is not None:
+    if (fair := paths_after(FAIR, groups)) is not None:
+        from evenhand.sources.trec import trec_fair_groups
+
         groups = trec_fair_groups(fair[0])
     if isinstance(groups, str) and groups not in names:
         groups = read_shares(groups) or read_rollup(groups, item) or groups

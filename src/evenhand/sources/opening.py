@@ -15,9 +15,8 @@ from evenhand.sources.engine import Cells, DuckDBEngine, Engine, InEngine, readi
 from evenhand.sources.files import STANDARD_INPUT, WITHIN, database_of, files_of
 from evenhand.sources.formats import FORMATS, read_files
 from evenhand.sources.frames import StoredTable, library_of_frame, store_frame, usable_names
-from evenhand.sources.inputs import record_frame
+from evenhand.sources.inputs import record_frame, tally_of
 from evenhand.sources.numerals import Notation
-from evenhand.sources.recorded import tally_of
 from evenhand.sources.relation import Relation
 from evenhand.sources.sql import quoted
 from evenhand.sources.stores import SPECIAL, scan_special, scheme, unreadable_place

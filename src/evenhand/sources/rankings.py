@@ -31,6 +31,7 @@ import narwhals as nw
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending
+from evenhand.sources.inputs import FAIR, paths_after
 from evenhand.sources.lists import lists_with, unnested
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import ITEM_NAMES, Relation, Type, fits_int64, may_repeat, role_problems, slice_problems
@@ -112,9 +113,9 @@ def ranking_table(
     rankings: Any, *, columns: Sequence[Any] | None = None, item: str | None = "item", duplicates: Duplicates = "raise"
 ) -> Relation:
     """A relation from a table of rankings (a row per item, or lists of items), TREC runs, or runs of the TREC Fair track."""
-    from evenhand.sources.trec import fair_paths, trec_fair_run
+    if (fair := paths_after(FAIR, rankings)) is not None:
+        from evenhand.sources.trec import trec_fair_run
 
-    if (fair := fair_paths(rankings)) is not None:
         return open_table(trec_fair_run(fair), role="rankings")
     if not are_runs(rankings):
         named = None if columns is None else [*columns, "tied", "score", "system"]  # what readers of runs write

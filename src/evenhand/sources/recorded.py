@@ -8,11 +8,9 @@ Every saved row has a mark (`part`) that says what it was made for, and sums tha
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import narwhals as nw
@@ -22,7 +20,7 @@ import polars as pl
 from evenhand.errors import EvenhandError, listing
 from evenhand.sources.databases import literal, signed, values_query
 from evenhand.sources.engine import Batch, Cells, DuckDBEngine, Engine, frame_of, whole_groups
-from evenhand.sources.files import TALLY, paths_after
+from evenhand.sources.inputs import Tally
 from evenhand.sources.relation import Relation
 from evenhand.sources.sql import columns, quoted, select, steps_read, text
 
@@ -44,39 +42,6 @@ NULLS = ("", "NULL", "null", "Null", r"\N", "None", "nan", "NaN", "NA", "<NA>", 
 
 class UnansweredError(EvenhandError):
     """An audit asks a query that the rows of a tally do not answer."""
-
-
-@dataclass(frozen=True)
-class Tally:
-    """The rows of one query or of several: dataframes, or paths of them."""
-
-    rows: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class TallyFile(Tally):
-    """Rows in files, which a plan can name."""
-
-    def as_word(self) -> Any:
-        words = [f"{TALLY}{os.fspath(path)}" for path in self.rows]
-        return words[0] if len(words) == 1 else words
-
-
-def tally(*rows: Any) -> Tally:
-    """The rows of queries that `evenhand sql` printed, to be passed as the audit's table.
-
-    Each of `rows` is a path (CSV, Parquet, JSON lines) or a dataframe:
-    `eh.inequality(eh.read.tally("rows.csv"), unit=..., ...)`.
-    """
-    return TallyFile(rows) if all(isinstance(each, (str, Path)) for each in rows) else Tally(rows)
-
-
-def tally_of(table: Any) -> Tally | None:
-    """The tally in an argument, an object or `"tally:rows.csv"`; None for a table."""
-    if isinstance(table, Tally):
-        return table
-    paths = paths_after(TALLY, table)
-    return None if paths is None else tally(*paths)
 
 
 def mark_of(verb: str, roles: Mapping[str, Any]) -> str:

@@ -15,7 +15,6 @@ import re
 import shutil
 import sys
 import warnings
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ import narwhals as nw
 import polars as pl
 
 from evenhand.errors import EvenhandError, listing, refuse_keys
-from evenhand.sources.databases import polars_frame, run_all, signed
+from evenhand.sources.databases import RemoteEngine, polars_frame, signed
 from evenhand.sources.engine import (
     Batch,
     Cells,
@@ -49,16 +48,12 @@ from evenhand.sources.text_files import refuse_unreadable
 T = TypeVar("T")
 
 
-class SparkEngine(Engine):
+class SparkEngine(RemoteEngine):
     """A Spark session: queries run in Spark SQL, whole groups are tallied on the executors."""
 
-    has_row_order = False
-    has_rows = True
-
     def __init__(self, session: Any) -> None:
+        super().__init__()
         self.session = session
-        self._undo: list[Callable[[], Any]] = []
-        weakref.finalize(self, run_all, self._undo).atexit = False
 
     def cells(self, query: str) -> Cells:
         with reading():

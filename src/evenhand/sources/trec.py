@@ -18,7 +18,7 @@ import polars as pl
 
 from evenhand.errors import DataWarning, EvenhandError, listing
 from evenhand.sources.engine import reading
-from evenhand.sources.files import FAIR, literal, nearby, paths_after, refuse_missing
+from evenhand.sources.files import literal, nearby, refuse_missing
 from evenhand.sources.inputs import record_facts, record_reading
 from evenhand.sources.labels import Labels
 from evenhand.sources.rollup import rollup
@@ -217,14 +217,8 @@ def _refuse_lines(
 __all__ = ["labels", "qrels", "trec_run", "trec_runs"]
 
 
-def fair_paths(source: Any) -> list[str] | None:
-    """The paths behind `trec-fair:`, or None where nothing is said to be a file of the track."""
-    return paths_after(FAIR, source)
-
-
-def fair_roles(rankings: Any) -> dict[str, str]:
-    """The roles that a run of the track settles by itself."""
-    return {} if fair_paths(rankings) is None else {"sample": "sample", "weight": "weight", "system": "system"}
+FAIR_ROLES = ("sample", "weight", "system")
+"""Columns of a run of the track, each in the role of that name."""
 
 
 def trec_fair_queries(path: str | Path) -> pl.DataFrame:

@@ -20,8 +20,8 @@ from evenhand.errors import EvenhandError
 from evenhand.labels import whole
 from evenhand.sources.sql import columns
 from evenhand.tallies.ragged import Bools, Ints, cells_of, run_starts, starts_of
-from evenhand.tallies.slices import Slices, refuse_weights, rows_in_order
-from evenhand.tallies.spectrum import Spectra, Spectrum
+from evenhand.tallies.slices import SlicedTallies, refuse_weights, rows_in_order
+from evenhand.tallies.spectrum import Spectrum
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch, Cells
@@ -250,6 +250,10 @@ class Buckets:
         """Number of units, those that received nothing included."""
         return float(self.times.sum() + self.unseen)
 
+    def padded(self, units: float) -> Buckets:
+        """Add units that received nothing from any bucket."""
+        return replace(self, unseen=self.unseen + units)
+
     def only(self, chosen: Bools) -> Buckets:
         """These units with some of the buckets; who received nothing from those is unseen."""
         if chosen.all():
@@ -337,13 +341,8 @@ class Buckets:
         return csr_matrix(cells, shape=(stop - start, len(self.sizes))) @ np.ascontiguousarray(chosen.T).astype(kind)
 
 
-@dataclass(frozen=True)
-class BucketSlices:
-    """Amounts by unit and bucket per slice, in label order; and slices with a missing amount."""
-
-    labels: tuple[Label, ...]
-    tallies: tuple[Buckets, ...]
-    broken: frozenset[Label] = frozenset()
+class BucketSlices(SlicedTallies[Buckets]):
+    """Amounts by unit and bucket per slice."""
 
     @staticmethod
     def query(log: Log, amount: Amount, buckets: str, ids: tuple[str, str]) -> str:
@@ -375,19 +374,6 @@ class BucketSlices:
             _buckets(parts[k], assignment.buckets(k), amount, is_weighted=log.weight is not None) for k in ordered
         )
         return cls(tuple(ordered), tallies, log.broken(amount))
-
-    @property
-    def pooled(self) -> Slices:
-        """The slices with all arms together."""
-        return Slices(self.labels, Spectra.from_spectra([tally.whole() for tally in self.tallies]), self.broken)
-
-    def among(self, everyone: Slices) -> BucketSlices:
-        """These tallies with unseen units added: `everyone` says how many each slice has in all."""
-        seen = dict(zip(self.labels, self.tallies, strict=True))
-        units = dict(zip(everyone.labels, everyone.spectra.units.tolist(), strict=True))
-        labels = tuple(label for label in everyone.labels if label in seen)
-        padded = (replace(seen[k], unseen=seen[k].unseen + units[k] - seen[k].units) for k in labels)
-        return BucketSlices(labels, tuple(padded), self.broken)
 
 
 @dataclass(frozen=True, slots=True)

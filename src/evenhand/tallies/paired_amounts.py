@@ -13,7 +13,7 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.sources.sql import columns
 from evenhand.tallies.ragged import Ints, run_starts
-from evenhand.tallies.slices import Label, Slices, refuse_weights, rounded
+from evenhand.tallies.slices import SlicedTallies, Slices, refuse_changing_weights, rounded
 from evenhand.tallies.sources import MOST_SOURCES
 from evenhand.tallies.spectrum import Spectra, Spectrum, bin_codes, collapse
 
@@ -74,6 +74,14 @@ class PairedAmounts:
     def merge(self, other: PairedAmounts) -> PairedAmounts:
         """Add a shard with other units; the order of shards never matters."""
         return self.pool(other)[0]
+
+    def padded(self, units: float) -> PairedAmounts:
+        """Add units that received nothing on either occasion."""
+        return self.merge(PairedAmounts.from_arrays([0.0], [0.0], [units])) if units else self
+
+    def whole(self) -> Spectrum:
+        """The spectrum of the first occasion."""
+        return self.sides[0].spectrum(self.counts)
 
     def pool(self, other: PairedAmounts) -> tuple[PairedAmounts, Floats]:
         """Both tallies as one, and how many units of each of its cells come from this one."""
@@ -158,13 +166,8 @@ class PairedAmounts:
         return rng.multivariate_hypergeometric(counts, size, draws, method="marginals").astype(np.float64)
 
 
-@dataclass(frozen=True)
-class PairedSlices:
-    """Pairs of amounts per slice, in label order, and the slices with a missing amount."""
-
-    labels: tuple[Label, ...]
-    tallies: tuple[PairedAmounts, ...]
-    broken: frozenset[Label] = frozenset()
+class PairedSlices(SlicedTallies[PairedAmounts]):
+    """Pairs of amounts per slice."""
 
     @staticmethod
     def arms_query(log: Log, amount: Amount, arms: str, arm: int, control: int) -> str:
@@ -225,8 +228,7 @@ class PairedSlices:
     def from_cells(cls, log: Log, amounts: tuple[Amount, Amount], cells: Cells) -> PairedSlices:
         """Float amounts are rounded, and cells that then agree are merged."""
         if log.weight is not None:
-            several = cells.floats("weight") != cells.floats("least_weight")
-            refuse_weights(int(cells.integers("units")[several].sum()), log.weight)
+            refuse_changing_weights(cells, log.weight)
         codes, labels = cells.codes(log.keys)
         first, second = (
             cells.floats(name) if amount.integer else rounded(cells.floats(name))
@@ -240,24 +242,6 @@ class PairedSlices:
             own_weights = None if weights is None else weights[rows]
             tallies.append(PairedAmounts.from_arrays(first[rows], second[rows], units[rows], own_weights))
         return cls(tuple(labels), tuple(tallies), log.broken(amounts[0]))
-
-    @property
-    def pooled(self) -> Slices:
-        """The slices by their first amounts; how many units each has is what counts."""
-        spectra = [tally.sides[0].spectrum(tally.counts) for tally in self.tallies]
-        return Slices(self.labels, Spectra.from_spectra(spectra), self.broken)
-
-    def among(self, everyone: Slices) -> PairedSlices:
-        """These tallies with unseen units added: `everyone` says how many each slice has in all."""
-        seen = dict(zip(self.labels, self.tallies, strict=True))
-        units = dict(zip(everyone.labels, everyone.spectra.units.tolist(), strict=True))
-        labels = tuple(label for label in everyone.labels if label in seen)
-        unseen = {k: units[k] - seen[k].units for k in labels}
-        padded = [
-            seen[k].merge(PairedAmounts.from_arrays([0.0], [0.0], [unseen[k]])) if unseen[k] else seen[k]
-            for k in labels
-        ]
-        return PairedSlices(labels, tuple(padded), self.broken)
 
 
 def _counted(log: Log) -> str:
@@ -410,8 +394,7 @@ class Changes:
         tables = log.engine.bring(arms), "" if sources is None else log.engine.bring(sources)
         cells = log.engine.cells(cls.query(log, amount, *tables, len(names)))
         if log.weight is not None:
-            several = cells.floats("weight") != cells.floats("least_weight")
-            refuse_weights(int(cells.integers("units")[several].sum()), log.weight)
+            refuse_changing_weights(cells, log.weight)
         before, after = (
             np.column_stack([cells.floats(f"{name}_{k}") for k in range(len(names))]) for name in OCCASIONS
         )

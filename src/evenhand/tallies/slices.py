@@ -10,7 +10,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -59,8 +59,7 @@ class Slices:
         """How many units of each slice of a log received each amount."""
         cells, broken = log.engine.cells(cls.query(log, amount)), log.broken(amount)
         if log.weight is not None:
-            several = cells.floats("weight") != cells.floats("least_weight")
-            refuse_weights(int(cells.integers("units")[several].sum()), log.weight)
+            refuse_changing_weights(cells, log.weight)
         return cls.from_cells(cells, log.keys, broken, is_weighted=log.weight is not None, is_integer=amount.integer)
 
     @classmethod
@@ -105,10 +104,49 @@ class Slices:
         return replace(every, spectra=every.spectra.padded(zeros))
 
 
+class Padded(Protocol):
+    """A tally to which units that received nothing can be added."""
+
+    @property
+    def units(self) -> float: ...
+    def padded(self, units: float) -> Self: ...
+    def whole(self) -> Spectrum: ...
+
+
+T = TypeVar("T", bound=Padded)
+
+
+@dataclass(frozen=True)
+class SlicedTallies(Generic[T]):
+    """A tally per slice, in label order, and the slices with a missing amount."""
+
+    labels: tuple[Label, ...]
+    tallies: tuple[T, ...]
+    broken: frozenset[Label] = frozenset()
+
+    @property
+    def pooled(self) -> Slices:
+        """The slices as spectra; how many units each has is what counts."""
+        return Slices(self.labels, Spectra.from_spectra([tally.whole() for tally in self.tallies]), self.broken)
+
+    def among(self, everyone: Slices) -> Self:
+        """These tallies with unseen units added: `everyone` says how many each slice has in all."""
+        seen = dict(zip(self.labels, self.tallies, strict=True))
+        sizes = zip(everyone.labels, everyone.spectra.units.tolist(), strict=True)
+        padded = {label: seen[label].padded(n - seen[label].units) for label, n in sizes if label in seen}
+        return replace(self, labels=tuple(padded), tallies=tuple(padded.values()))
+
+
 def _rows_as_units(log: Log, amount: Amount) -> str:
     weights = ", weight, weight AS least_weight" if log.weight is not None else ""
     chosen = f"{columns(log.keys)}, " if log.keys else ""
     return f"SELECT {chosen}{log.value(amount)} AS amount{weights} FROM {log.non_missing(amount)}"
+
+
+def refuse_changing_weights(cells: Cells, weight: str) -> None:
+    """Refuse cells of units with several weights, which are columns `weight` and `least_weight`."""
+    several = cells.floats("weight") != cells.floats("least_weight")
+    refuse_weights(int(cells.integers("units")[several].sum()), weight)
 
 
 def refuse_weights(changing: int, weight: str) -> None:
