@@ -107,11 +107,11 @@ def test_the_neutral_world_is_its_simulation():
 @pytest.mark.parametrize(("world", "nothing"), [({"popular": 1.0}, "ranking"), ({"bias": 2.0}, "wiring")])
 def test_what_was_not_planted_covers_zero(world, nothing):
     covered = 0
-    for seed in range(6):
+    for seed in range(20):
         found = eh.network(*platform(50 + seed, **world), **CALL | {"rng": seed})
         low, high = found.frame.filter(part=nothing).select("low", "high").row(0)
         covered += low <= 0 <= high
-    assert covered >= 5
+    assert covered >= 18
 
 
 def test_a_ranking_that_favours_the_popular_is_found():

@@ -3,92 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+import math
 
 import numpy as np
 import pytest
+from benchmarks.outcome_levels import BINS, KINDS, binned, clustered, rates
 
-from evenhand.intervals.difference import holm
 from evenhand.intervals.pooled import _random_sums, with_flipped_signs, with_null_draws
 from evenhand.metrics.outcome import gaps
-from evenhand.metrics.outcome_joint import joint_test, spline
+from evenhand.metrics.outcome_joint import spline
 from evenhand.metrics.outcome_pooled import pooled
 from evenhand.tallies.candidates import Rows
 from evenhand.tallies.moments import Moments
 
-WORLDS = 5_000
-BINS = 10
-CUT = ("estimate", "block", "freedom", "rows", "small", "likely", "welch_freedom")
-
-
-def independent(rng, worlds=1):
-    """2,000 candidates; the score is the chance of a good outcome, and one group is more qualified."""
-    g = (rng.random((worlds, 2_000)) < 0.4) * 1
-    s = np.clip(rng.beta(2, 2, g.shape) + 0.1 * g, 0.01, 0.99)
-    return s, (rng.random(g.shape) < s) * 1.0, g
-
-
-def clustered(rng, shock=1.0):
-    """200 queries of 10; the outcomes of a query share a shock, and groups are concentrated in queries."""
-    q = np.repeat(np.arange(200), 10)
-    g = (rng.random(2_000) < rng.random(200)[q]) * 1
-    s = np.clip(rng.beta(2, 2, 2_000) + 0.1 * g, 0.01, 0.99)
-    chance = 1 / (1 + np.exp(-np.log(s / (1 - s)) - shock * rng.normal(size=200)[q]))
-    return s, (rng.random(2_000) < chance) * 1.0, g, q
-
-
-def binned(s):
-    return np.searchsorted(np.quantile(s, np.arange(1, BINS) / BINS, method="inverted_cdf"), s)
-
-
-def alarms_of(found):
-    """Which statements of a world are made although nothing is wrong."""
-    single = found.p[:, 1][found.tested[:, 1]]
-    return {
-        "joint": joint_test(found).p < 0.05,
-        "one gap": np.mean(single < 0.05),
-        "any gap after Holm": holm(single).min() < 0.05,
-    }
-
-
-def rates(alarms):
-    found = {name: float(np.mean([a[name] for a in alarms])) for name in alarms[0]}
-    print({name: f"{rate:.4f}" for name, rate in found.items()})
-    return found
-
-
-def part(found, world):
-    """The gaps of one of many worlds that were tallied as one, bins after bins."""
-    at = slice(world * BINS, (world + 1) * BINS)
-    cut = {name: getattr(found, name)[at] for name in CUT}
-    return replace(found, **cut)
-
 
 @pytest.mark.slow
-def test_a_fair_score_is_called_unfair_in_5_percent_of_worlds():
-    rng, alarms, at_once = np.random.default_rng(20), [], 250
-    for _ in range(WORLDS // at_once):
-        s, y, g = independent(rng, at_once)
-        b = np.stack([binned(row) for row in s]) + BINS * np.arange(at_once)[:, None]
-        m = Moments.from_arrays(s.ravel(), y.ravel(), b.ravel(), g.ravel(), shape=(at_once * BINS, 2))
-        found = gaps(m, 0)
-        alarms += [alarms_of(part(found, world)) for world in range(at_once)]
-    assert len(alarms) == WORLDS
-    for name, rate in rates(alarms).items():
-        assert 0.042 <= rate <= 0.058, name
-
-
-@pytest.mark.slow
-def test_the_same_with_outcomes_that_share_shocks():
-    rng, alarms = np.random.default_rng(21), []
-    for _ in range(WORLDS):
-        s, y, g, q = clustered(rng)
-        m = Moments.from_arrays(s, y, binned(s), g, shape=(BINS, 2), cluster=q)
-        alarms.append(
-            alarms_of(gaps(m, 0, "cluster")) | {"spline": with_flipped_signs(spline(m, 0, "cluster")).p[1] < 0.05}
-        )
-    for name, rate in rates(alarms).items():
-        assert 0.042 <= rate <= 0.058, name
+@pytest.mark.parametrize(("kind", "worlds"), [("fair scores", 1_000), ("outcomes that share shocks", 600)])
+def test_a_fair_score_is_called_unfair_in_5_percent_of_worlds(kind, worlds):
+    """`python -m benchmarks.outcome_levels 5000` gives the rates of docs/outcome.md; here the band is three errors wide."""
+    reach = 3 * math.sqrt(0.05 * 0.95 / worlds)
+    for name, rate in rates(KINDS[kind](worlds)).items():
+        assert abs(rate - 0.05) <= reach, name
 
 
 def test_ignoring_the_clusters_raises_the_false_alarms():

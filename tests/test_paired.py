@@ -103,14 +103,14 @@ def test_many_requests_are_handled_in_blocks_with_the_same_law():
 
 @pytest.mark.slow
 def test_two_random_rankers_are_told_apart_at_the_nominal_rate():
-    """1,000 worlds of two random rankers, all in one call: the rate is known to two points either way."""
+    """400 worlds of two random rankers, all in one call: the rate is known to three points either way."""
     rng = np.random.default_rng(7)
-    worlds, requests = 1_000, 20
+    worlds, requests = 400, 20
     table = pl.concat([run_of(name, worlds * requests, rng, depth=6) for name in "ab"])
     table = table.with_columns(world=pl.col("request") // requests, request=pl.col("request") % requests)
     found = eh.compare(audit(table, by="world"), draws=199, rng=1).frame
     rejected = found.group_by("metric").agg((pl.col("p") <= 0.05).mean())
-    assert all(0.03 <= share <= 0.07 for share in rejected["p"]), rejected
+    assert all(0.02 <= share <= 0.08 for share in rejected["p"]), rejected
 
 
 def test_two_results_are_compared_on_the_requests_they_share():

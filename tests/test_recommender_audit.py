@@ -431,12 +431,12 @@ def test_intervals_cover_the_value_that_other_users_would_give():
         sample = weight + rng.gumbel(size=(200, 200))
         return eh.recommender(sample, user_groups=groups, top=10, metrics=metrics, chance=None, **call).frame
 
-    truth = np.median([ask(interval=None)["estimate"] for _ in range(150)], axis=0)
+    truth = np.median([ask(interval=None)["estimate"] for _ in range(80)], axis=0)
     inside = np.zeros(len(metrics))
-    for seed in range(100):
+    for seed in range(50):
         frame = ask(interval="bootstrap(99)", rng=seed)
         inside += (frame["low"].to_numpy() <= truth) & (truth <= frame["high"].to_numpy())
-    assert (inside >= 84).all(), dict(zip(metrics, inside, strict=True))
+    assert (inside >= 42).all(), dict(zip(metrics, inside, strict=True))
 
 
 def test_an_interval_holds_its_estimate_even_where_plain_percentiles_do_not():

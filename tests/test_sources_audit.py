@@ -201,7 +201,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
         return {"home": np.exp(0.5 * pull + 0.5 * rng.normal(size=n)), "search": rng.poisson(np.exp(0.8 * pull))}
 
     truth = m.decompose_sources(draw(1_000_000, np.random.default_rng(0))).sources
-    covered, runs = {"share": 0, "correlation": 0, "contribution": 0, "marginal": 0}, 120
+    covered, runs = {"share": 0, "correlation": 0, "contribution": 0, "marginal": 0}, 60
     for seed in range(1, runs + 1):
         wide = draw(400, np.random.default_rng(seed))
         rows = [pl.DataFrame({"author": range(400), "via": name, "views": x.astype(float)}) for name, x in wide.items()]
@@ -210,7 +210,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
             if group == "search" and name in covered:
                 covered[name] += low <= getattr(truth["search"], name) <= high
     for name, hits in covered.items():
-        assert hits / runs >= 0.87, name  # 0.93 to 0.96 in 250 runs; three standard errors of 120 runs are 0.06
+        assert hits / runs >= 0.86, name  # 0.93 to 0.96 in 250 runs; three standard errors of 60 runs are 0.08
 
 
 def test_undefined_figures_say_why():
