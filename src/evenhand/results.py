@@ -7,7 +7,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ class Result:
 
     findings: Findings
     backend: Any = "polars"
+    whole: Callable[[], Any] | None = field(default=None, kw_only=True, compare=False)
+    """Makes the result without slices, where it has some; a report needs it."""
 
     @property
     def frame(self) -> Any:
@@ -195,8 +197,21 @@ class Result:
         from evenhand.report import page
         from evenhand.report import profile as profiles
 
-        content = page.html(self.findings) if profile is None else profiles.html(self.findings, profile)
-        return write_whole(path, content)
+        if profile is not None:
+            return write_whole(path, profiles.html(self.findings, profile))
+        return write_whole(path, page.html(self.findings, self._overall()))
+
+    def _overall(self) -> Findings | None:
+        """The findings without slices; None where there are none, or the data are not as they were."""
+        if self.whole is None:
+            return None
+        try:
+            overall: Findings = self.whole().findings
+        except EvenhandError:  # a reader that was read, sizes by slice
+            return None
+        same_rows = overall.provenance.get("rows") == self.findings.provenance.get("rows")
+        metrics = [name for name in overall.metrics() if name in self.findings.metrics()]
+        return overall.only(*metrics) if same_rows and metrics else None
 
     def pivot(self, by: str = "group", *, values: str = "estimate") -> Any:
         """One row per group (or label of a slice column), one column per metric.

@@ -109,7 +109,16 @@ class Audit:
         bound = self.bind(*args, **keywords)
         call = self._call_of(bound)
         with call.inputs.recording():
-            return self._answer(call, bound)
+            return self._with_whole(call, bound, self._answer(call, bound))
+
+    def _with_whole(self, call: Call, bound: inspect.BoundArguments, result: Any) -> Any:
+        """A result with slices, and how to make it without; under `min_units` one would give the other away."""
+        by = call.arguments.get("by")
+        if not by or call.min_units > 1 or not isinstance(result, Result) or "estimate" not in result.findings.columns:
+            return result
+        plan = result.findings.provenance["plan"]
+        unsliced = {**bound.kwargs, "by": None, **{name: plan[name] for name in ("metrics", "rng") if name in plan}}
+        return replace(result, whole=functools.partial(self, *bound.args, **unsliced))
 
     def _answer(self, call: Call, bound: inspect.BoundArguments) -> Any:
         tally = tally_of(bound.args[0]) if bound.args else None

@@ -35,7 +35,9 @@ from evenhand.report.words.text import number, percent
 MOST_TABLE_ROWS = 250
 MOST_UNFOLDED = 100
 """Rows that unfold to their sentence; more would make a page of many slices too large to mail."""
-MOST_SENTENCES = 200
+MOST_SENTENCES = 100
+MOST_CHART_ROWS = 100
+"""Rows of the table behind a chart; of 200 slices more would make a page of over 1 MB."""
 
 SWITCH = (
     '<label class="scripted" hidden>Colours <select id="colours"><option value="">system</option>'
@@ -44,8 +46,8 @@ SWITCH = (
 """Light or dark, whatever the system says; there only where scripts run."""
 
 
-def html(findings: Findings) -> str:
-    """The report on these findings, as one HTML file."""
+def html(findings: Findings, overall: Findings | None = None) -> str:
+    """The report on these findings, as one HTML file; `overall` are those without slices."""
     findings = drawable_labels(findings)
     specs: dict[str, Any] = {}
     pictures = {kind: kind.draw(findings) for kind in kinds_for(findings) if kind.reported}
@@ -55,11 +57,11 @@ def html(findings: Findings) -> str:
     cautions = summary.cautions(findings)
     care = [line for kind, line in cautions if kind == "care"]
     sections = {
-        "answer": ("Answer", _answer(findings, headline, leads, first, care)),
+        "answer": ("Answer", _answer(findings, overall, headline, leads, first, care)),
         "sure": ("How sure are we?", "".join(f"<p>{escape(line)}</p>" for kind, line in cautions if kind != "care")),
         "pictures": ("Charts", "".join(rest)),
         "act": ("What to do, and what this cannot say", _side_tables(findings)),
-        "table": ("All numbers", _table(findings) + _cards(findings)),
+        "table": ("All numbers", _table(findings, overall) + _cards(findings)),
         "dropped": ("Excluded rows", _dropped(findings)),
         "provenance": ("How it was made", _provenance(findings)),
     }
@@ -92,13 +94,14 @@ def _section(name: str, title: str, inside: str) -> str:
 
 
 def _answer(
-    findings: Findings, headline: Headline | None, leads: Sequence[str], chart: str, care: Sequence[str]
-) -> str:
+    findings: Findings, overall: Findings | None, headline: Headline | None, leads: Sequence[str], chart: str,
+    care: Sequence[str],
+) -> str:  # fmt: skip
     """The first screen: headline with interval, cautions, large figures, first chart, three more sentences, a glossary."""
     short_list = 3  # sentences beside the headline; the others are folded
     every = summary.key_sentences(findings, leads, headline)
     headline = headline or Headline(every[0] if every else "The result has no numbers.")
-    more = [line for line in every if line != headline.text]
+    more = [*summary.overall_sentence(overall), *(line for line in every if line != headline.text)]
     facts = " · ".join(escape(fact) for fact in summary.facts(findings))
     sure = f'<p class="interval">{escape(headline.uncertainty)}.</p>' if headline.uncertainty else ""
     few = summary.without_repeated_remarks(more[:short_list], " ".join(care))
@@ -110,8 +113,9 @@ def _answer(
     listed = "".join(f"<li>{escape(line)}</li>" for line in rest)
     folded = f"<details><summary>All findings as sentences</summary><ul>{listed}</ul></details>" if rest else ""
     copied = summary.paragraph(findings, [headline.text, *few[:2]], headline.uncertainty, care)
+    careful = "".join(f'<p class="care">{escape(line)}</p>' for line in care)
     texts = (
-        f'<div class="said">{_figures(findings)}{"".join(f"""<p class="care">{escape(line)}</p>""" for line in care)}{short}'
+        f'<div class="said">{_figures(findings, overall, headline)}{careful}{short}'
         f'<div class="terms">{terms}</div>{folded}<details><summary>A paragraph to copy</summary>'
         f'<p id="paragraph">{escape(copied)}</p><button class="scripted" id="copy" hidden>Copy</button></details></div>'
     )
@@ -122,11 +126,11 @@ def _answer(
     )
 
 
-def _figures(findings: Findings) -> str:
-    """The large numbers of the first screen."""
+def _figures(findings: Findings, overall: Findings | None, headline: Headline) -> str:
+    """The large numbers of the first screen, over all slices where that is known."""
     shown = "".join(
         f"<div><b>{escape(f.value)}</b><span>{escape(f.text)}</span><small>{escape(f.interval)}</small></div>"
-        for f in summary.figures(findings)
+        for f in summary.figures(overall or findings, headline)
     )
     return f'<div class="figures">{shown}</div>' if shown else ""
 
@@ -243,7 +247,7 @@ def _behind(picture: Picture, title: str) -> str:
     head, rows = list(picture.table), list(zip(*picture.table.values(), strict=True))
     metrics = picture.table.get("metric", [""] * len(rows))
     cells = [[_cell(v, m) for v in row] for row, m in zip(rows, metrics, strict=True)]
-    return f"{caption}<details><summary>Data of this chart</summary>{table(head, cells, title)}</details>"
+    return f"{caption}<details><summary>Data of this chart</summary>{table(head, cells, title, most=MOST_CHART_ROWS)}</details>"
 
 
 def _cell(value: Any, metric: str = "") -> str:
@@ -262,6 +266,7 @@ def table(
     *,
     drawn: Sequence[str] = (),
     unfolded: Sequence[str] = (),
+    most: int = MOST_TABLE_ROWS,
 ) -> str:
     """A table that scrolls in its own box, by the name of `title`; columns of numbers are set to the right.
 
@@ -269,7 +274,7 @@ def table(
     text in `unfolded`.
     """
     hinted = {cell: f'<abbr title="{escape(hint)}">{escape(cell)}</abbr>' for cell, hint in (hints or {}).items()}
-    shown = rows[:MOST_TABLE_ROWS]
+    shown = rows[:most]
 
     def is_numeric(text: str) -> bool:
         return not text or text[0] in "0123456789-−+." or text in ("undefined", "infinite")
@@ -312,8 +317,18 @@ WIDEST = 9
 """Columns of numbers that fit a page of 1280 pixels; the others are behind the row."""
 
 
-def _table(findings: Findings) -> str:
+def _with_overall(findings: Findings, overall: Findings | None) -> Findings:
+    """The findings with the rows over all slices first."""
+    if overall is None:
+        return findings
+    blank = {name: ["all" if name in findings.slices else None] * len(overall) for name in findings.columns}
+    columns = {name: [*overall.columns.get(name, blank[name]), *column] for name, column in findings.columns.items()}
+    return replace(findings, columns=columns)
+
+
+def _table(findings: Findings, overall: Findings | None) -> str:
     """All numbers, each with its interval drawn; a row unfolds to its sentence and the columns that have no room."""
+    findings, first = _with_overall(findings, overall), 0 if overall is None else len(overall)
     head, rows = tables.readable(findings)
     said_above = summary.WARNINGS
     reasons = "".join(f'<p class="note">{escape(line)}</p>' for line in summary.explained_notes(findings, said_above))
@@ -330,7 +345,8 @@ def _table(findings: Findings) -> str:
         for row in rows[:MOST_TABLE_ROWS]
     ]
     level, few = confidence_level(findings), "estimate" in findings.columns and len(rows) <= MOST_UNFOLDED
-    lines = [writer_for(findings).sentence(findings, row, level) if few else "" for row in shown[: len(behind)]]
+    of_rows = [(findings if i >= first else overall or findings, row) for i, row in enumerate(shown[: len(behind)])]
+    lines = [writer_for(source).sentence(source, row, level) if few else "" for source, row in of_rows]
     unfolded = [" ".join(filter(None, [line, more])) for line, more in zip(lines, behind, strict=True)]
     cells = [[row[i] for i in visible] for row in rows]
     names = [head[i] for i in visible]

@@ -46,10 +46,10 @@ def systems(findings: Findings) -> Picture:
             )  # fmt: skip
         levels = [level for _, r in of_metric if not math.isnan(level := read_number(r["chance"]))]
         if levels:
-            ends = dict.fromkeys(value_text(level, metric) for level in (min(levels), max(levels)))
+            level = sum(levels) / len(levels)
             cells.append(
                 {
-                    "system": BY_CHANCE, "heading": heading, "estimate": sum(levels) / len(levels), "text": " to ".join(ends),
+                    "system": BY_CHANCE, "heading": heading, "estimate": level, "text": value_text(level, metric),
                     "strength": 0.0, "series": metric_title(metric),
                 }
             )  # fmt: skip
@@ -71,9 +71,10 @@ def systems(findings: Findings) -> Picture:
         drawn, down=headings if few else shown, across=shown if few else headings, titles=(None, None), strongest=0.45, each=26,
         least=90, tips={"label": " ", "column": " ", "series": "metric", "text": "value"},
     )  # fmt: skip
-    count = counted(sum(name != BY_CHANCE for name in names), "system")
+    count = counted(sum(name != BY_CHANCE for name in names), "system" if findings.slices == ("system",) else "slice")
     text = f"{count} by {counted(len(headings), 'metric')}; eh.compare tests which of them differ."
-    note = f"{ARROWS_NOTE} Shades rank the systems on each metric separately, less what is expected by chance where that differs."
+    shades = "Shades rank the systems on each metric separately, less what is expected by chance (here the mean) where that differs."
+    note = f"{ARROWS_NOTE} {shades}"
     return Picture((panel,), table, text, note)
 
 

@@ -12,7 +12,7 @@ from evenhand.findings import Findings, slice_words
 from evenhand.findings import number as read_number
 from evenhand.report.words.headlines import Headline, headline, interval
 from evenhand.report.words.intervals import interval_in_brackets, interval_text
-from evenhand.report.words.labels import Row, confidence_level, slice_lead, word
+from evenhand.report.words.labels import Row, confidence_level, named_slice, slice_lead, word
 from evenhand.report.words.sentences import SentenceWriter, SideTable
 from evenhand.report.words.text import (
     capitalized,
@@ -309,7 +309,7 @@ def _outcome(findings: Findings) -> Headline | None:
     gaps = [(row, claim) for row, claim in claims if row["metric"] in ("pooled_gap", "outcome_gap")]
     if significant := [(row, claim) for row, claim in gaps if claim.made]:
         row, claim = max(significant, key=lambda pair: abs(pair[0]["estimate"]))
-        outcome, where = word(findings, "outcome"), findings.slice_label(row)
+        outcome, where = word(findings, "outcome"), named_slice(findings, row)
         what, size = (
             f"the {outcome} rate" if points else outcome,
             gap_text(abs(row["estimate"]), points=points, few=True),

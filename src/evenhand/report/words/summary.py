@@ -7,7 +7,7 @@ import math
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from evenhand.cards import REGISTRY, MetricSpec, parse_metric
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
-from evenhand.report.words.headlines import Headline
+from evenhand.report.words.headlines import Headline, has_interval, headline_for
 from evenhand.report.words.intervals import interval_text
 from evenhand.report.words.labels import (
     Row,
@@ -165,25 +165,35 @@ class Figure:
     interval: str
 
 
-def figures(findings: Findings, most: int = 3) -> list[Figure]:
-    """The first numbers of a result about one slice, as people say them; none where slices or groups have to be compared."""
-    rows = [r for r in findings.rows() if math.isfinite(read_number(r.get("estimate")))]
-    if len(set(slice_labels(findings))) > 1 or any(r["group"] is not None for r in rows):
+def overall_sentence(overall: Findings | None) -> list[str]:
+    """The answer over all slices, where it is known."""
+    if overall is None:
         return []
-    units, amount = holders(findings), word(findings, "amount", "amounts")
-    shown = []
-    for r in sorted(rows, key=lambda r: not (is_share(r["metric"]) or r["metric"] == "equal_share"))[:most]:
-        metric, show = r["metric"], value_format(r["metric"])
-        if metric == "equal_share":
-            value, text, show = f"1 in {one_in(r['estimate'])}", f"{units} gets half of all {amount}", one_in
-        else:
-            value, text = (
-                rounded_percent(r["estimate"]) if is_share(metric) else number(r["estimate"], 2),
-                metric_title(metric),
-            )
-        bounded = math.isfinite(read_number(r["low"])) and math.isfinite(read_number(r["high"]))
-        shown.append(Figure(value, text, interval_text(r["low"], r["high"], show) if bounded else ""))
-    return shown
+    first = headline_for(overall)
+    return [f"Overall: {first.text if first else key_sentences(overall)[0]}"]
+
+
+def figures(findings: Findings, headline: Headline, most: int = 3) -> list[Figure]:
+    """The first numbers of a result, as people say them: of one slice, or of the headline's metric in a few slices or groups."""
+    labelled = zip(findings.rows(), row_labels(findings), strict=True)
+    rows = [(r, where) for r, where in labelled if math.isfinite(read_number(r.get("estimate")))]
+    if len({where for _, where in rows}) > 1:
+        metric = headline.row["metric"] if headline.row else findings.metrics()[0]
+        compared = [(r, where) for r, where in rows if r["metric"] == metric and has_interval(r)]
+        rows = compared if len(compared) <= most else []
+    rows.sort(key=lambda pair: not (is_share(pair[0]["metric"]) or pair[0]["metric"] == "equal_share"))
+    return [_figure(findings, r, where) for r, where in rows[:most]]
+
+
+def _figure(findings: Findings, row: Row, where: str) -> Figure:
+    metric, estimate = row["metric"], row["estimate"]
+    show: Callable[[float], str] = rounded_percent if is_share(metric) else value_format(metric)
+    value, text = show(estimate) if is_share(metric) else number(estimate, 2), metric_title(metric)
+    if metric == "equal_share":
+        value, show = f"1 in {one_in(estimate)}", one_in
+        text = f"{holders(findings)} gets half of all {word(findings, 'amount', 'amounts')}"
+    interval = interval_text(row["low"], row["high"], show) if has_interval(row) else ""
+    return Figure(value, f"{text}, {where}" if where else text, interval)
 
 
 def paragraph(findings: Findings, lines: Sequence[str], uncertainty: str, care: Sequence[str]) -> str:
