@@ -49,7 +49,14 @@ os.environ["IPYTHONDIR"] = str(HERE / "site" / "ipython")  # its startup file sa
 NOTEBOOK = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n\n"
 EXAMPLE = re.compile(r"^```python\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 ROOT_PAGE = re.compile(r"^<!-- include: (\S+) -->$", re.MULTILINE)
-ROOT_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+ROOT_PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SUPPORT.md": "support.md",
+    "SECURITY.md": "security.md",
+    "CODE_OF_CONDUCT.md": "conduct.md",
+}
 HOST = re.compile(r"^```(\w+) \w+$", re.MULTILINE)
 """A block that belongs to a host or an engine which this environment lacks: shown, never run."""
 

@@ -1,0 +1,129 @@
+"""What strangers need to install, cite, report to and release: files that agree with each other and with the package."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from jinja2 import Environment, StrictUndefined
+
+import evenhand as eh
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "SUPPORT.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "RELEASING.md", "CONTRIBUTING.md")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def text(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_of_the_repositorys_pages_lead_somewhere(name):
+    for link in re.findall(r"\]\(([^)#\s]+)", text(name)):
+        assert link.startswith("https://") or (ROOT / link).exists(), link
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda path: path.name)
+def test_templates_and_workflows_are_yaml_with_what_the_host_asks_for(path):
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if path.parent.name == "workflows":
+        assert content["jobs"]
+        assert all("uses" in step or "run" in step for job in content["jobs"].values() for step in job["steps"])
+        for target in re.findall(r"run: make ([\w -]+)", path.read_text(encoding="utf-8")):
+            assert all(re.search(rf"^{word}:", text("Makefile"), re.MULTILINE) for word in target.split()), target
+    elif path.name != "config.yml":
+        assert content["name"]
+        assert content["description"]
+        assert content["body"]
+
+
+def test_the_release_publishes_without_a_token_and_after_the_checks():
+    release = yaml.safe_load(text(".github/workflows/release.yml"))
+    publish = release["jobs"]["publish"]
+    assert publish["permissions"]["id-token"] == "write"
+    assert publish["needs"] == "build"
+    assert "password" not in text(".github/workflows/release.yml")
+    assert any("check_release.py" in step.get("run", "") for step in release["jobs"]["build"]["steps"])
+
+
+def test_nothing_is_released_under_an_address_that_is_nobodys():
+    done = subprocess.run(
+        [sys.executable, ".ci/check_release.py", "v9.9.9"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert f"CITATION.cff says {eh.__version__}, the tag 9.9.9" in done.stdout
+    assert ("pyproject.toml has no public address" in done.stdout) == ("evenhand.example" in text("pyproject.toml"))
+
+
+def test_the_citation_names_the_authors_and_licence_of_the_package():
+    citation = yaml.safe_load(text("CITATION.cff"))
+    assert citation["cff-version"] == "1.2.0"
+    assert {"message", "title", "authors"} <= set(citation)
+    assert [one["name"] for one in citation["authors"]] == [one["name"] for one in PROJECT["authors"]]
+    assert citation["license"] == PROJECT["license"]
+
+
+# --- the paper --------------------------------------------------------------------------------------------------------
+
+SECTIONS = ["Summary", "Statement of need", "State of the field", "Software design", "Research impact statement",
+            "AI usage disclosure", "Acknowledgements", "References"]  # fmt: skip
+"""What the Journal of Open Source Software asks for."""
+
+
+def test_the_paper_has_the_sections_and_length_that_the_journal_asks_for():
+    head, body = text("paper.md").split("\n---\n", 1)
+    assert re.findall(r"^# (.+)$", body, re.MULTILINE) == SECTIONS
+    assert 750 <= len(body.split()) <= 1750
+    assert {"title", "tags", "authors", "affiliations", "date", "bibliography"} <= set(yaml.safe_load(head[4:]))
+
+
+def test_every_work_that_the_paper_cites_is_in_its_bibliography_and_every_entry_is_cited():
+    cited = set(re.findall(r"@(\w+)", text("paper.md").split("\n---\n", 1)[1]))
+    entries = re.findall(r"@\w+\{(\w+),(.*?)\n\}", text("paper.bib"), re.DOTALL)
+    assert cited == {key for key, _ in entries}
+    for key, fields in entries:
+        assert re.search(r"\bdoi = |\burl = |\bpages = ", fields), key
+
+
+def test_the_paper_gives_the_size_of_the_kit_and_commands_that_exist():
+    paper, page = text("paper.md"), text("docs/conformance.md")
+    size = re.search(r"(\d+) vectors\s+and (\d+) laws", paper)
+    assert f"{size[1]} vectors and {size[2]} laws" in page
+    for target in re.findall(r"`make (\w+)`", paper):
+        assert re.search(rf"^{target}:", text("Makefile"), re.MULTILINE), target
+    for module in re.findall(r"`python -m ([\w.]+)", paper):
+        assert (ROOT / f"{module.replace('.', '/')}.py").exists(), module
+
+
+# --- installing -------------------------------------------------------------------------------------------------------
+
+
+def test_pages_promise_no_package_index_that_does_not_have_it():
+    """Extras work once evenhand is installed; evenhand alone must come from a copy of the repository until it is released."""
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if re.search(r"pip install evenhand(?![\w\[=-])", line):
+                assert path.name == "RELEASING.md" or "finds nothing" in line, f"{path.name}: {line}"
+
+
+def rendered():
+    """The recipe as a conda builder reads it: its context first, then the rest with the context filled in."""
+    environment = Environment(variable_start_string="${{", variable_end_string="}}", undefined=StrictUndefined)
+    recipe = text("recipe/recipe.yaml")
+    context = yaml.safe_load(recipe)["context"]
+    return yaml.safe_load(environment.from_string(recipe).render(**context, PYTHON="python"))
+
+
+def test_the_conda_recipe_needs_what_the_package_needs_and_builds_from_its_sdist():
+    recipe = rendered()
+    assert recipe["package"] == {"name": PROJECT["name"], "version": eh.__version__}
+    assert recipe["source"]["path"] == f"../dist/evenhand-{eh.__version__}.tar.gz"
+    package = {re.sub(r"\s|;.*", "", need) for need in PROJECT["dependencies"]}
+    conda = {need.replace(" ", "").replace("python-duckdb", "duckdb") for need in recipe["requirements"]["run"]}
+    assert conda - {f"python{PROJECT['requires-python']}"} == package
+    assert f"python{PROJECT['requires-python']}" in conda
+    assert recipe["build"]["python"]["entry_points"] == [f"evenhand = {PROJECT['scripts']['evenhand']}"]
