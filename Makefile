@@ -70,22 +70,37 @@ $(DOCS)/.stamp: pyproject.toml constraints.txt constraints-docs.txt
 	touch $@
 
 # The sdist, the wheel made from it, what is in them, and the wheel in clean environments with the oldest and newest dependencies.
-.PHONY: package
-package: .venv-package/.stamp
+.PHONY: package package-kit
+package: package-kit
 	rm -rf dist .venv-wheel-oldest .venv-wheel-newest
 	.venv-package/bin/python -m build --outdir dist . > /dev/null
 	.venv-package/bin/python .ci/check_package.py contents dist
 	$(PYTHON) -m venv .venv-wheel-oldest
-	.venv-wheel-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt dist/*.whl
+	.venv-wheel-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt dist/*.whl dist-kit/*.whl
 	.venv-package/bin/python .ci/check_package.py works .venv-wheel-oldest/bin/python
 	$(PYTHON) -m venv .venv-wheel-newest
-	.venv-wheel-newest/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	.venv-wheel-newest/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl dist-kit/*.whl
 	.venv-package/bin/python .ci/check_package.py works .venv-wheel-newest/bin/python
+
+# The conformance kit by itself, in an environment that holds nothing else.
+package-kit: .venv-package/.stamp
+	rm -rf dist-kit .venv-wheel-kit
+	.venv-package/bin/python -m build --outdir dist-kit conformance > /dev/null
+	$(PYTHON) -m venv .venv-wheel-kit
+	.venv-wheel-kit/bin/python -m pip install --quiet --disable-pip-version-check --no-index dist-kit/*.whl
+	.venv-package/bin/python .ci/check_package.py kit .venv-wheel-kit/bin/python
 
 .venv-package/.stamp:
 	$(PYTHON) -m venv .venv-package
 	.venv-package/bin/python -m pip install --quiet --disable-pip-version-check build==1.6.1
 	touch $@
+
+# The conda recipe, rendered by the builder that conda-forge uses.
+.PHONY: recipe
+recipe:
+	$(PYTHON) -m venv .venv-recipe
+	.venv-recipe/bin/python -m pip install --quiet --disable-pip-version-check py-rattler-build==0.73.0
+	.venv-recipe/bin/python .ci/render_recipe.py
 
 # The conformance kit on other tools: an environment for each, pinned, removed once it is scored (KEEP=1 keeps it). Not part of CI:
 # torch alone is a gigabyte.
@@ -132,8 +147,8 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --constraint constraints.txt --editable .
 	touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) --constraint constraints.txt --editable '.[dev]'
+$(VENV)/.dev: pyproject.toml conformance/pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) --constraint constraints.txt --editable '.[dev]' --editable ./conformance
 	touch $@ $(VENV)/.demo
 
 # The packages we are measured against share no environment with us. Torch comes first and pinned, or pip picks one that

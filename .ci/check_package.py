@@ -1,6 +1,7 @@
 """What is in the sdist and the wheel, and whether the wheel works without the repository.
 
-`python .ci/check_package.py contents DIST` reads the files; `python .ci/check_package.py works PYTHON` uses an installed wheel.
+`python .ci/check_package.py contents DIST` reads the files; `python .ci/check_package.py works PYTHON` uses an installed wheel, and
+`python .ci/check_package.py kit PYTHON` the conformance kit where nothing else is installed.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BESIDE = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff")
-NAMED = ("py.typed", "__init__.pyi", "plan.schema.json", "conformance/vectors.json", "conformance/tools/pysal.py",
-         "conformance/tools/parts/conformance_parts.py", "report/assets/")  # fmt: skip
+NAMED = ("py.typed", "__init__.pyi", "plan.schema.json", "report/assets/")
 """Files without which something breaks far from here; all others are compared with the sources."""
 
 
@@ -106,5 +106,35 @@ def works(python: Path) -> None:
         )
 
 
+ADAPTER = """
+def adapter(question):
+    if question["metric"] != "mean" or "weights" in question["input"]:
+        raise NotImplementedError
+    return sum(question["input"]["amounts"]) / len(question["input"]["amounts"])
+"""
+
+
+def kit(python: Path) -> None:
+    """The conformance kit alone: its list, a score, and nothing installed beside it."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "mine.py").write_text(ADAPTER, encoding="utf-8")
+
+        def run(*words: str) -> str:
+            done = subprocess.run(
+                [str(python), *words], cwd=folder, capture_output=True, text=True, check=False, env={"PATH": ""}
+            )
+            if done.returncode:
+                raise SystemExit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+            return done.stdout
+
+        listed = run("-m", "evenhand_conformance", "list", "--format", "json")
+        score = json.loads(run("-m", "evenhand_conformance", "run", "--tool", "mine:adapter", "--format", "json"))
+        code = "import importlib.metadata as m; print(*sorted(d.name for d in m.distributions()))"
+        beside = set(run("-c", code).split()) - {"evenhand-conformance", "pip", "setuptools"}
+        refuse("the kit brought along", beside)
+        size = len(json.loads(listed)["vectors"])
+        print(f"the kit alone: {size} vectors; {score['agrees']} of {score['asked']} agree with a mean of ten lines")
+
+
 if __name__ == "__main__":
-    {"contents": contents, "works": works}[sys.argv[1]](Path(sys.argv[2]).absolute())
+    {"contents": contents, "works": works, "kit": kit}[sys.argv[1]](Path(sys.argv[2]).absolute())

@@ -25,7 +25,7 @@ for _package in (definitions, cases):  # each module fills DEFINITIONS, or CASES
         importlib.import_module(f"{_package.__name__}.{_module}")
 
 VERSION = "1.1.0"
-WHERE = Path(__file__).parents[1] / "src" / "evenhand" / "conformance" / "vectors.json"
+WHERE = Path(__file__).parent / "src" / "evenhand_conformance" / "vectors.json"
 PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
 HEAD = {
     "name": "evenhand conformance vectors",

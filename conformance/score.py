@@ -1,16 +1,18 @@
 """Scores other tools and keeps the result: `python -m conformance.score NAME=PYTHON ...`, as `make conformance` does.
 
-Writes conformance/scores.json and the table and reasons in docs/conformance.md. Unlike the generator this uses the package.
+Writes conformance/scores.json and the table and reasons in docs/conformance.md.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "src"))
+from evenhand_conformance import command, kit
 
 ROOT = Path(__file__).parents[1]
 KEPT = Path(__file__).parent / "scores.json"
@@ -20,11 +22,7 @@ MARKS = "<!-- scores: made by make conformance -->", "<!-- end of scores -->"
 
 def scored(name, python):
     """What is kept of a tool's score: counts, and each reason with the vectors that it accounts for."""
-    words = ["conformance", "run", "--tool", name, "--python", python, "--format", "json", "--no-progress"]
-    done = subprocess.run([sys.executable, "-m", "evenhand", *words], capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode == 2:
-        raise SystemExit(done.stderr)
-    found = json.loads(done.stdout)
+    found = command.summary(kit.run(name, python=python))
     astray = [v for v in found["vectors"] if v["status"] in ("differs", "fails")]
     reasons = Counter(v["reason"] for v in astray if v["reason"])
     kept = ("tool_version", "kit_version", "asked", "agrees", "differs", "fails", "laws_agree", "laws_broken")

@@ -6,6 +6,7 @@ import math
 import re
 import subprocess
 import sys
+import tomllib
 import warnings
 from fractions import Fraction
 from pathlib import Path
@@ -13,13 +14,15 @@ from pathlib import Path
 import pytest
 from conformance import score
 
+import evenhand_conformance
 from evenhand import UndefinedWarning, metrics
 from evenhand.cards import REGISTRY
 from evenhand.cli import main
-from evenhand.conformance import evenhand_adapter, kit
+from evenhand_conformance import kit, worker
 
 ROOT = Path(__file__).parents[1]
-VECTORS = kit.kit()["vectors"]
+KIT = ROOT / "conformance" / "src" / "evenhand_conformance"
+VECTORS = kit.contents()["vectors"]
 
 RIGHT = """
 def adapter(question):
@@ -55,6 +58,17 @@ def adapter(tmp_path):
     return write
 
 
+def imported(file):
+    """The packages that a file imports, at any depth."""
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {a.name.split(".")[0] for a in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add((node.module or "").split(".")[0])
+    return names
+
+
 # --- the vectors ------------------------------------------------------------------------------------------------------
 
 
@@ -69,7 +83,7 @@ def test_the_vectors_are_what_the_definitions_give_where_evenhand_cannot_be_impo
 @pytest.mark.parametrize("card", list(metrics.cards()), ids=lambda card: card.name)
 def test_every_card_has_vectors_and_a_vector_of_each_law_it_claims(card):
     assert sum(v["metric"] == card.name for v in VECTORS) >= 3
-    assert card.laws <= {law["law"] for law in kit.kit()["laws"] if law["metric"] == card.name}
+    assert card.laws <= {law["law"] for law in kit.contents()["laws"] if law["metric"] == card.name}
 
 
 def test_a_vector_says_its_exact_value_and_why_it_is_asked():
@@ -83,8 +97,32 @@ def test_a_vector_says_its_exact_value_and_why_it_is_asked():
 
 
 def test_the_file_says_its_version_and_a_permissive_licence():
-    assert kit.kit()["version"].count(".") == 2
-    assert kit.kit()["license"] == "CC0-1.0"
+    assert kit.contents()["version"].count(".") == 2
+    assert kit.contents()["license"] == "CC0-1.0"
+    assert kit.contents()["version"] == evenhand_conformance.__version__
+
+
+def test_the_kit_needs_nothing_but_the_standard_library():
+    for file in KIT.glob("*.py"):
+        assert imported(file) <= {*sys.stdlib_module_names, "evenhand_conformance"}, file.name
+    project = tomllib.loads((ROOT / "conformance" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["dependencies"] == []
+    assert project["license"] == "CC0-1.0"
+    code = "import sys; from evenhand_conformance.command import main; sys.exit(main(['list', 'gini']))"
+    done = subprocess.run(  # -S and -E: no installed package can be found
+        [sys.executable, "-S", "-E", "-c", f"import sys; sys.path.insert(0, {str(KIT.parent)!r}); {code}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "3/4" in done.stdout
+
+
+def test_without_the_kit_the_verb_says_where_it_is(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "evenhand_conformance.command", None)
+    assert main(["conformance", "list"]) == 2
+    assert "pip install ./conformance" in capsys.readouterr().err
 
 
 # --- evenhand itself --------------------------------------------------------------------------------------------------
@@ -98,10 +136,11 @@ def test_evenhand_agrees_with_every_vector_and_keeps_every_law(evenhand_score):
 def test_evenhand_gives_the_reason_on_the_vector_where_there_is_no_number():
     apart = ("Exposure", "Amortised", "Moments", "Rows", "Change")
     audited = {name for name, m in REGISTRY.items() if m.card.needs.__name__ in apart}
+    arguments = worker.load(kit.tools()["evenhand"])[0].__globals__["_arguments"]
     for v in VECTORS:
         if v["value"] is None and v["metric"] not in audited:
             metric = REGISTRY[v["metric"]]
-            first, keywords = evenhand_adapter._arguments(v["input"])
+            first, keywords = arguments(v["input"])
             with pytest.warns(UndefinedWarning) as caught:
                 assert math.isnan(metric(first, **keywords, **v["parameters"]))
             assert caught[0].message.reason == v["undefined"], v["id"]
@@ -189,14 +228,8 @@ def test_the_list_shows_the_kit(capsys):
 
 def test_adapters_of_other_tools_need_nothing_of_evenhand():
     """They run in environments that do not have it."""
-    for file in (ROOT / "src/evenhand/conformance").glob("tools/*.py"):
-        names = set()
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                names |= {a.name.split(".")[0] for a in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                names.add((node.module or "").split(".")[0])
-        assert "evenhand" not in names, file.name
+    for file in set(KIT.glob("tools/*.py")) - {KIT / "tools" / "evenhand.py"}:
+        assert "evenhand" not in imported(file), file.name
 
 
 def test_asking_leaves_warnings_as_they_were(adapter):
@@ -211,7 +244,7 @@ PAGE = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
 
 
 def test_the_page_tells_the_size_of_the_kit_and_the_scores_that_were_kept():
-    sizes = f"{len(VECTORS)} vectors and {len(kit.kit()['laws'])} laws for all {len(kit.metrics())} metrics"
+    sizes = f"{len(VECTORS)} vectors and {len(kit.contents()['laws'])} laws for all {len(kit.metrics())} metrics"
     assert sizes in PAGE
     scores = json.loads(score.KEPT.read_text(encoding="utf-8"))
     assert score.page(scores) in PAGE, "run: make conformance"

@@ -110,7 +110,7 @@ AT_THE_ENDS = (
     "sources/",  # where tables come in
     "results.py", "audits/rebalance/frontier.py", "cli/recalibrate.py", "report/files.py",  # where frames are handed out
     "history/store.py",  # runs are kept as Parquet
-    "synthetic/", "studies/", "adapters/", "conformance/", "cli/demo.py",  # users of the library, who bring tables along
+    "synthetic/", "studies/", "adapters/", "cli/demo.py",  # users of the library, who bring tables along
 )  # fmt: skip
 
 

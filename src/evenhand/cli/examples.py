@@ -331,16 +331,14 @@ examples:
   evenhand metrics --table           ranking metrics: which need relevance, take soft or several groups, and where they break
 """,
     "conformance": """\
-Does an implementation compute what the definitions say? Golden vectors, and the score of any tool.
+Does an implementation compute what the definitions say? Exact vectors, and the score of any tool.
 
 examples:
-  evenhand conformance list                               metrics, the number of vectors and laws of each, and the adapters
   evenhand conformance list gini                          the vectors of one metric: input, exact value, why
   evenhand conformance run --tool mypackage.check:adapter       score your own implementation
-  evenhand conformance run --tool lenskit --python .venv-lenskit/bin/python   a tool in its own environment
+  evenhand conformance run --help                         all options
 
-An adapter is a Python function that takes {"metric": ..., "input": {...}, "parameters": {...}} and returns a number, or NaN or None
-if the metric is undefined; it raises NotImplementedError for what the tool does not offer. docs/conformance.md has an example.
+The kit is a package of its own, without dependencies: pip install ./conformance in a copy of the repository.
 Exit codes: 0 the tool agrees wherever it offers a metric, 1 it does not, 2 it cannot be run.
 """,
     "study": """\

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import shutil
@@ -13,30 +14,41 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from evenhand.conformance import worker
-from evenhand.errors import EvenhandError, unknown_name
+from evenhand_conformance import worker
 
 Status = Literal["agrees", "differs", "fails", "absent"]
 
 
+class KitError(ValueError):
+    """A tool that cannot be asked, or a name that is none: one sentence for the fact, one for the remedy."""
+
+
 @cache
-def kit() -> dict[str, Any]:
+def contents() -> dict[str, Any]:
     """The vectors and laws as they are shipped."""
-    text = resources.files("evenhand.conformance").joinpath("vectors.json").read_text(encoding="utf-8")
+    text = resources.files("evenhand_conformance").joinpath("vectors.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
 
 
 def metrics() -> list[str]:
     """The metrics that have vectors, by name."""
-    return sorted({v["metric"] for v in kit()["vectors"]})
+    return sorted({v["metric"] for v in contents()["vectors"]})
 
 
 def tools() -> dict[str, str]:
     """Adapters that come along, by name."""
-    folder = resources.files("evenhand.conformance").joinpath("tools")
-    builtin = {"evenhand": "evenhand.conformance.evenhand_adapter:adapter"}
+    folder = resources.files("evenhand_conformance").joinpath("tools")
     files = (Path(str(f)) for f in folder.iterdir() if f.name.endswith(".py") and not f.name.startswith("_"))
-    return builtin | {f.stem.replace("_", "-"): f"{f}:adapter" for f in sorted(files)}
+    return {f.stem.replace("_", "-"): f"{f}:adapter" for f in sorted(files)}
+
+
+def checked_names(role: str, names: Sequence[str], choices: Sequence[str]) -> None:
+    """Refuse a name that is not among the choices, with the nearest of them."""
+    for name in names:
+        if name not in choices:
+            near = difflib.get_close_matches(name, choices, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else "See: evenhand-conformance list."
+            raise KitError(f"{role} {name!r} is not in the kit. {hint}")
 
 
 @dataclass(frozen=True)
@@ -102,15 +114,13 @@ def run(
     tolerance : relative distance at which numbers agree.
     step : called with the number of answers so far and in all.
     """
-    for name in only:
-        if name not in metrics():
-            raise unknown_name("metric", name, metrics(), what="a metric of the kit")
+    checked_names("metric", only, metrics())
     adapters = tools()
-    if ":" not in tool and tool not in adapters:
-        raise unknown_name("tool", tool, sorted(adapters), what="MODULE:FUNCTION or an adapter that comes along")
+    if ":" not in tool:
+        checked_names("tool", [tool], sorted(adapters))
     place = adapters.get(tool, tool)
-    vectors = [v for v in kit()["vectors"] if not only or v["metric"] in only]
-    laws = [law for law in kit()["laws"] if not only or law["metric"] in only]
+    vectors = [v for v in contents()["vectors"] if not only or v["metric"] in only]
+    laws = [law for law in contents()["laws"] if not only or law["metric"] in only]
     questions = [_question(v, v["input"]) for v in vectors]
     questions += [_question(law, law[side]) for law in laws for side in ("before", "after")]
     stream = worker.answers(place, questions) if python is None else _run_in_environment(python, place, questions)
@@ -133,13 +143,13 @@ def _run_in_environment(python: str, place: str, questions: Sequence[Any]) -> It
     """The answers of a tool that lives in another environment."""
     program = shutil.which(python)
     if program is None:
-        raise EvenhandError(f"python={python!r} is no program. Pass the interpreter of the tool's environment.")
+        raise KitError(f"--python {python!r} is no program. Pass the interpreter of the tool's environment.")
     with subprocess.Popen(  # noqa: S603  (the user's own interpreter)
         [program, str(Path(worker.__file__))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
         errors="replace",
     ) as process:  # fmt: skip
         if process.stdin is None or process.stdout is None:
-            raise EvenhandError(f"{python} could not be asked. Try it in a terminal.")
+            raise KitError(f"{python} could not be asked. Try it in a terminal.")
         try:
             with process.stdin as to:
                 to.write(json.dumps({"tool": place, "questions": questions}))
@@ -161,19 +171,17 @@ def _collected(
             records.append(answer)
             if step is not None:
                 step(len(records) - 1, many)
-    except EvenhandError:
+    except KitError:
         raise
     except Exception as error:  # noqa: BLE001  an adapter that cannot be imported may raise anything
         problem = f"{type(error).__name__}: {error}"
     if problem:
-        raise EvenhandError(
+        raise KitError(
             f"{tool} cannot be asked ({problem}). Install it, point --python at its environment, or name the adapter as "
             "MODULE:FUNCTION."
         )
     if len(records) != many + 1:
-        raise EvenhandError(
-            f"{tool} ended after {max(len(records) - 1, 0)} of {many} answers. Run its adapter on its own."
-        )
+        raise KitError(f"{tool} ended after {max(len(records) - 1, 0)} of {many} answers. Run its adapter on its own.")
     return records
 
 
@@ -232,5 +240,5 @@ def _obeyed(law: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[st
         "inverts": same(a * b, 1.0, tolerance),
     }[relation]
     status = _status(agrees=agrees, absent="absent" in before or "absent" in after, raised=bool(raised))
-    why = f"{law['law']}: {kit()['reading']['laws'][relation]}"
+    why = f"{law['law']}: {contents()['reading']['laws'][relation]}"
     return Check(law["id"], law["metric"], status, relation, [before.get("value"), after.get("value")], raised, why)

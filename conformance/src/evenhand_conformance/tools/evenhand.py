@@ -1,4 +1,4 @@
-"""evenhand's own adapter: plain functions where there are any, the audit where a metric is one of many requests."""
+"""evenhand: `pip install .` in a copy of its repository. Plain functions, or the audit where a metric is one of many requests."""
 
 from __future__ import annotations
 

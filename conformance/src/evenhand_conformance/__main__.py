@@ -1,0 +1,7 @@
+"""`python -m evenhand_conformance`."""
+
+import sys
+
+from evenhand_conformance.command import main
+
+sys.exit(main())

@@ -1,0 +1,1 @@
+"""Adapters of tools: a file each, read by path in the tool's own environment."""

@@ -1,1 +1,0 @@
-"""Adapters of other tools: a file each, read by path in the tool's own environment. None of them imports evenhand."""
