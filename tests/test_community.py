@@ -127,3 +127,30 @@ def test_the_conda_recipe_needs_what_the_package_needs_and_builds_from_its_sdist
     assert conda - {f"python{PROJECT['requires-python']}"} == package
     assert f"python{PROJECT['requires-python']}" in conda
     assert recipe["build"]["python"]["entry_points"] == [f"evenhand = {PROJECT['scripts']['evenhand']}"]
+
+
+# --- the comparison ---------------------------------------------------------------------------------------------------
+
+COMPARED = [
+    "R convey",
+    "R giniVarCI",
+    "R laeken",
+    "ClickHouse",
+    "tea-tasting",
+    "fairlearn",
+    "AIF360",
+    "Evidently",
+    "VerifyWise",
+    "WarpRec",
+]
+
+
+def test_every_compared_tool_has_a_row_a_section_with_its_source_and_what_it_does_better():
+    page = text("docs/comparison.md")
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    for tool in COMPARED:
+        anchor = tool.lower().replace(" ", "-")
+        assert f"| [{tool}](#{anchor}) |" in page, tool
+        assert "**Better**" in sections[tool], tool
+        assert re.search(r"\]\(https://", sections[tool]), tool
+        assert re.search(r"\b20\d\d\b", sections[tool]), f"{tool}: read when?"

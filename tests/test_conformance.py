@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from conformance import score
+from conformance import published, score
 
 import evenhand_conformance
 from evenhand import UndefinedWarning, metrics
@@ -269,3 +269,18 @@ def test_the_adapter_on_the_page_works(adapter):
 def test_the_vector_on_the_page_is_the_one_that_is_shipped():
     (shown,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     assert json.loads(shown) in VECTORS
+
+
+def test_numbers_printed_by_other_packages_stand_beside_the_definitions():
+    entries = json.loads(published.PRINTED.read_text(encoding="utf-8"))
+    assert published.page(entries) in PAGE, "run: python -m conformance.published"
+    assert {entry["tool"].split()[0] for entry in entries} >= {"convey", "ineq", "laeken"}
+    assert all(entry["source"].startswith("https://") for entry in entries)
+    assert all(published.agrees(entry) for entry in entries if "why" not in entry)
+    assert not any(published.agrees(entry) for entry in entries if "why" in entry)
+
+
+def test_a_printed_number_that_is_wrong_in_its_last_digit_does_not_agree():
+    entry = {"metric": "gini", "parameters": {}, "input": {"amounts": [1, 2]}, "printed": "0.1667"}
+    assert published.agrees(entry)
+    assert not published.agrees({**entry, "printed": "0.1668"})
