@@ -60,7 +60,7 @@ oldest: .venv-oldest/.stamp
 DOCS := .venv-docs
 .PHONY: docs
 docs: $(DOCS)/.stamp
-	$(DOCS)/bin/codespell README.md CONTRIBUTING.md CHANGELOG.md docs/*.md
+	$(DOCS)/bin/codespell *.md docs/*.md conformance/README.md
 	$(DOCS)/bin/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky --jobs 2 -d $(DOCS)/doctrees docs site
 	@echo 'open site/index.html'
 
