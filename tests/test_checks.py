@@ -81,7 +81,7 @@ def test_the_difference_from_a_baseline_has_the_errors_of_both(tmp_path):
         assert [c.verdict for c in checks] == ["inconclusive", "fail"]
         assert [c.bound for c in checks] == pytest.approx([0.81, 0.21])
     assert checks.checks[0].difference[:2] == pytest.approx((0.05, 0.05 - math.hypot(0.1, 0.1)))
-    assert "0.3000 (0.2900 to 0.3100), bound 0.2100, difference 0.1000 (" in str(checks)
+    assert "0.3 (0.29 to 0.31), bound 0.21, difference 0.1 (" in str(checks)
     assert now.check("gini <= baseline * 1.8", baseline=last, inconclusive="fail").checks[1].verdict == "pass"
 
 
@@ -188,7 +188,7 @@ def test_junit_has_a_case_per_check_whatever_the_labels_hold():
     cases = suite.findall("testcase")
     assert len({case.get("name") for case in cases}) == 4
     [failure] = suite.iter("failure")
-    assert failure.get("message") == "0.9000 (0.8800 to 0.9200)"
+    assert failure.get("message") == "0.9 (0.88 to 0.92)"
     outs = [case.find("system-out") for case in cases]
     assert [out is not None for out in outs] == [True, False, True, True]
     assert "inconclusive" in outs[0].text
@@ -208,7 +208,7 @@ def test_assert_within_fails_a_test_with_the_rules_that_do_not_hold():
     eh.testing.assert_within(result, "gini <= 0.95", "gini > 0")
     with pytest.raises(
         AssertionError,
-        match=r"1 of 2 checks failed\.\nFAIL: gini <= 0.8 for source=search: 0.9000 \(0.8800 to 0.9200\)$",
+        match=r"1 of 2 checks failed\.\nFAIL: gini <= 0.8 for source=search: 0.9 \(0.88 to 0.92\)$",
     ):
         eh.testing.assert_within(result, "gini <= 0.8")
     with pytest.warns(eh.DataWarning, match="inconclusive") as told:

@@ -61,9 +61,9 @@ def test_the_table_of_systems_ends_with_what_chance_gives():
     head, rows = system_cells(points)
     assert head == ["system", "awrf ↓"]
     assert [[cell.text for cell in row] for row in rows] == [
-        ["x", "0.1000"],
-        ["y", "0.2000"],
-        ["by chance", "0.0500 to 0.0600"],
+        ["x", "0.1"],
+        ["y", "0.2"],
+        ["by chance", "0.05 to 0.06"],
     ]
     assert [row[1].is_best for row in rows] == [True, False, False]
 

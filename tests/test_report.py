@@ -208,7 +208,7 @@ def test_many_compared_numbers_are_summed_up_with_the_surest_first():
     found = findings_of("compare", rows, slices=("by",), extra=("a", "b", "p", "p_adjusted"))
     first, second, *_ = summary.key_sentences(found)
     assert first == "1 of 20 differences are statistically significant (Holm-adjusted p of at most 5%)."
-    assert second.startswith("For by 0: Gini index is 0.5000 in a and 0.4000 in b")
+    assert second.startswith("For by 0: Gini index is 0.5 in a and 0.4 in b")
 
 
 def test_the_command_in_the_report_makes_the_same_numbers_again(tmp_path, capsys):

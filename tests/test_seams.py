@@ -96,7 +96,7 @@ def test_a_metric_declared_on_a_tally_shows_in_frame_table_sentence_plan_and_com
         s.rpartition(": ")[2].partition("; ")[0].partition(". x stands")[0].removesuffix(".")
         for s in result.sentences()
     }
-    assert told == {"The stranger found 0.1250 (95% interval 0.1250 to 0.1250)"}
+    assert told == {"The stranger found 0.125 (95% interval 0.125 to 0.125)"}
     plan = result.provenance["plan"]
     assert plan["metrics"] == name
     again = getattr(eh, plan["audit"])(**{k: v for k, v in plan.items() if k != "audit"})

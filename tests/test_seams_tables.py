@@ -63,8 +63,8 @@ def test_a_strangers_value_is_what_is_said_everywhere(tally, declare, files, cap
     assert found.frame["metric"].to_list() == ["strange"]
     assert found.frame["estimate"].to_list() == [VALUE]
     assert found.frame["better"].to_list() == ["lower"]
-    assert "0.1250" in found.to_text("table")
-    assert found.sentences() == ["It is strange by 0.1250."]
+    assert "0.125" in found.to_text("table")
+    assert found.sentences() == ["It is strange by 0.125."]
     plan = dict(json.loads(found.to_json())["provenance"]["plan"])
     assert plan["metrics"] == ["strange"]
     assert getattr(eh, plan.pop("audit"))(**plan).to_dict()["columns"] == found.to_dict()["columns"]

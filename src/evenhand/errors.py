@@ -82,9 +82,29 @@ def refuse_keys(role: str, *words: object) -> None:
             )
 
 
+_WRAPPED = re.compile(r"\b(?:np\.\w+|Decimal|Timestamp)\(('[^']*'|[-\w.+]+)\)")
+_DATES = re.compile(r"\bdatetime\.date(?:time)?\((\d+), (\d+), (\d+)(?:, (\d+), (\d+)(?:, (\d+))?)?[^()]*\)")
+
+
+def plain_labels(text: str) -> str:
+    """Text in which dates and numbers read as they do in a file, not as Python code.
+
+    >>> plain_labels("by=datetime.date(2026, 11, 1) and np.float64(0.5), Decimal('1.0')")
+    "by=2026-11-01 and 0.5, '1.0'"
+    """
+
+    def in_iso(match: re.Match[str]) -> str:
+        day = "-".join(f"{int(part):02}" for part in match.groups()[:3])
+        clock = ":".join(f"{int(part):02}" for part in match.groups()[3:] if part)
+        return f"{day} {clock}".strip()
+
+    return _WRAPPED.sub(r"\1", _DATES.sub(in_iso, text))
+
+
 def _in_short(message: str) -> str:
-    """A message without credentials, whose long words and quotations are cut."""
-    return _LONG_QUOTE.sub(r"\1\2...\1", without_keys(_LONG_WORD.sub(_cut_word, printable(message))))
+    """A message without credentials and Python code, whose long words and quotations are cut."""
+    message = without_keys(_LONG_WORD.sub(_cut_word, printable(message)))
+    return _LONG_QUOTE.sub(r"\1\2...\1", plain_labels(message))
 
 
 def _cut_word(match: re.Match[str]) -> str:

@@ -36,7 +36,7 @@ def assert_within(
     >>> assert_within(result, "gini <= 0.2")
     Traceback (most recent call last):
     AssertionError: 1 of 1 checks failed.
-    FAIL: gini <= 0.2: 0.2500
+    FAIL: gini <= 0.2: 0.25
     """
     if not isinstance(result, Result):
         raise EvenhandError(f"{type(result).__name__} is no result. Pass what an audit or eh.read.result gave.")

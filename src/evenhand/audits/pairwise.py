@@ -201,7 +201,7 @@ def _result(
         rows_of(reduced, within, names, call, small, rngs=rngs), backend=view.backend, read=view.rows,
         dropped=view.dropped, slices=names, words=words, facts=facts, counts=counts.counts,
         claims=list(_claims(counts, average, names, small, call)), hides=few.leaves_out, of=RankingResult,
-        each=per_request([r.measured for r in reduced], within, names, small),
+        each=per_request([r.measured for r in reduced], within, names, call.min_units),
         hold=lambda: request_sums([m for a in specs for m in measured(a, counts, average)], within, small),
     )  # fmt: skip
 

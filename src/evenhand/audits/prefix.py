@@ -213,7 +213,7 @@ def _result(
         words={"unit": call.arguments["request"] or "ranking", "group": group_name}, facts=facts,
         counts=_counts(view, placed, measures, unknown), hides=few.leaves_out, of=RankingResult,
         claims=list(_claims(ordered[0], placed, names, small)) if draws and not leaves_open else (),
-        each=per_request(measures, within, names, small), hold=lambda: request_sums(measures, within, small),
+        each=per_request(measures, within, names, call.min_units), hold=lambda: request_sums(measures, within, small),
     )  # fmt: skip
 
 

@@ -213,6 +213,10 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
     def show() -> Any:
         if not shows:
             raise EvenhandError("Nothing says what was shown. Pass top or threshold to recommender.")
+        if call.min_units > 1:
+            raise EvenhandError(
+                f"`shown` has the list of every single user, and min_units={call.min_units} shows nothing about fewer. Leave it out."
+            )
         return opened.shown(part.tabulation.lists for part in parts)
 
     slices = opened.sliced_by.names

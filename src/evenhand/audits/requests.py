@@ -61,7 +61,7 @@ class RankingResult(Result):
 
     @property
     def per_request(self) -> Any:
-        """One row per slice, request and metric: request, system, metric, group, estimate, note."""
+        """One row per slice, request and metric: request, system, metric, group, estimate, note; empty under `min_units`."""
         columns = {} if self.each is None else self.each()
         return as_frame(columns, self.backend, (*self.findings.slices, "request"))
 
@@ -196,12 +196,12 @@ def few_clusters(is_clustered: bool) -> dict[str, str]:  # noqa: FBT001
 
 
 def per_request(
-    measures: Sequence[Measured], within: Requests, names: Sequence[str], small: Sequence[bool]
+    measures: Sequence[Measured], within: Requests, names: Sequence[str], min_units: int
 ) -> Callable[[], Mapping[str, Sequence[Any]]]:
-    """Columns of every request's value, made when somebody looks; suppressed slices have none."""
+    """Columns of every request's value, made when somebody looks; without rows under `min_units`: each is about one request."""
     sizes = np.diff(within.starts)
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    shown = np.flatnonzero(~np.asarray(small, dtype=bool)[owner]).tolist()
+    shown = [] if min_units > 1 else list(range(len(owner)))
 
     def columns() -> Points:
         ids, many = within.listed(), len(measures)

@@ -87,12 +87,12 @@ def sensitivity(call: Call, /, of: Of, table: Rankings, *, vary: Vary, rng: Seed
     combinations: list[tuple[str, ...]] = []
     orderings = []
     backend: Any = "polars"
-    read = 0
+    read: int | None = None  # withheld
     others: tuple[str, ...] = ()
     for n, setting in enumerate(settings, 1):
         log.info("setting %s of %s", n, len(settings))
         result = repeated(table, **fixed, **setting)
-        backend, read = result.backend, int(result.provenance.get("rows", 0))
+        backend, read = result.backend, result.provenance.get("rows")
         others, several = standings([result])
         choices = tuple(", ".join(map(str, c)) if isinstance(c, (list, tuple)) else str(c) for c in setting.values())
         experiments += [(choices, standing) for standing in several]
@@ -104,7 +104,9 @@ def sensitivity(call: Call, /, of: Of, table: Rankings, *, vary: Vary, rng: Seed
     claims = survival.candidates()
     facts = {"settings": len(settings), "moved": {name: float(share[0]) for name, share in survival.moved.items()}}
     curves = {"stability": _stability(columns, others)}
-    return call.result(columns, backend=backend, read=read, slices=slices, curves=curves, facts=facts, claims=claims)
+    return call.result(
+        columns, backend=backend, read=read or 0, slices=slices, curves=curves, facts=facts, hides=read is None, claims=claims,
+    )  # fmt: skip
 
 
 def _settings(audit: Audit, vary: Mapping[str, Any], roles: Mapping[str, Any]) -> list[dict[str, Any]]:

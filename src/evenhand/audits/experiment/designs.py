@@ -25,6 +25,10 @@ from evenhand.tallies.slices import Label, Slices
 from evenhand.tallies.spectrum import Spectra, Spectrum
 
 
+MOST_ARMS = 200
+"""Each arm is re-randomised against the control; more of them are ids that were taken for arms."""
+
+
 @dataclass(frozen=True)
 class ExperimentSpec:
     """Arguments of an experiment, shared by all designs."""
@@ -243,6 +247,10 @@ def control_of(arms: Sequence[Any], control: Any) -> int:
     """Which of the arms is the control: the one named, or the one that is called so."""
     if len(arms) < 2:
         raise EvenhandError(f"There is only one arm: {listing(map(repr, arms))}. Pass rows of two arms or more.")
+    if len(arms) > MOST_ARMS:
+        raise EvenhandError(
+            f"There are {len(arms):,} arms, and at most {MOST_ARMS} are compared. Name the column with the arms."
+        )
     name = "control" if control is None else control
     same = [i for i, a in enumerate(arms) if a == name or str(a) == str(name)]
     if not same:

@@ -444,7 +444,7 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
         slices=names, words=words,
         curves={} if is_corrected else measures.curves(tallies, specs, names, call, small), facts=facts, counts=counts,
         hides=few.leaves_out, claims=asserted(tallies, specs, names, small, call), of=RankingResult,
-        each=per_request([r.measured for r in reduced], within, names, small),
+        each=per_request([r.measured for r in reduced], within, names, call.min_units),
         hold=None
         if is_corrected  # single requests have no corrected sums
         else lambda: request_sums([measures.measure(a, lasting, chance=False) for a in specs], within, small),

@@ -14,7 +14,7 @@ def interval_text(low: Any, high: Any, show: Callable[[float], str] = number, *,
     """Both ends of an interval, named by its level if one is passed; empty where an end is missing.
 
     >>> interval_text(0.12, 0.34), interval_text(0.12, 0.34, level=0.95), interval_text(None, 0.34)
-    ('0.1200 to 0.3400', '95% interval 0.1200 to 0.3400', '')
+    ('0.12 to 0.34', '95% interval 0.12 to 0.34', '')
     """
     first, last = read_number(low), read_number(high)
     if math.isnan(first) or math.isnan(last):
@@ -27,7 +27,7 @@ def interval_in_brackets(row: Mapping[str, Any], level: float, show: Callable[[f
     """The interval of a row to append to its estimate; empty where there is none.
 
     >>> interval_in_brackets({"low": 0.12, "high": 0.34}, 0.95)
-    ' (95% interval 0.1200 to 0.3400)'
+    ' (95% interval 0.12 to 0.34)'
     """
     text = interval_text(row["low"], row["high"], show, level=level)
     return f" ({text})" if text else ""

@@ -270,7 +270,7 @@ def plain_sentence(row: Row) -> str:
     """A row of a frame that holds no estimates, column by column.
 
     >>> plain_sentence({"metric": "gini", "other": "hoover", "tau_c": 0.5, "note": None})
-    'gini: other hoover, tau c 0.5000.'
+    'gini: other hoover, tau c 0.5.'
     >>> plain_sentence({"metric": "gini", "criterion": "scale", "measured": "yes", "value": 0.0, "published": "no"})
     'gini, scale: yes on these data (0), no in the paper.'
     """

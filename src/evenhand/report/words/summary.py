@@ -263,13 +263,13 @@ def _range(findings: Findings, metric: str) -> str:
 
 def _large_slices(rows: Sequence[tuple[Row, str]], fewest: int = 20) -> tuple[Sequence[tuple[Row, str]], str]:
     """Rows with at least `fewest` units, and a remark on the others; all rows where fewer than two are that large."""
-    small = [pair for pair in rows if pair[0].get("units") is not None and pair[0]["units"] < fewest]
-    if not small:
+    sizes = [math.inf if row.get("units") is None else row["units"] for row, _ in rows]
+    large = [pair for pair, size in zip(rows, sizes, strict=True) if size >= fewest]
+    if len(large) == len(rows):
         return rows, ""
-    large = [pair for pair in rows if pair not in small]
     if len(large) < 2:
-        return rows, f" Some have few units, down to {min(row['units'] for row, _ in small):,}."
-    return large, f" {len(small):,} of {len(rows):,} with fewer than {fewest} units are not included."
+        return rows, f" Some have few units, down to {min(sizes):,}."
+    return large, f" {len(rows) - len(large):,} of {len(rows):,} with fewer than {fewest} units are not included."
 
 
 def _sentence_of_range(

@@ -112,10 +112,10 @@ DIRECTION = {
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number as people read it.
+    """A number as people read it: with four digits, or with those it has where it was rounded to fewer.
 
-    >>> number(0.998728), number(1234567.0), number(float("nan")), number(3.0)
-    ('0.9987', '1,234,567', 'undefined', '3')
+    >>> number(0.998728), number(1234567.0), number(float("nan")), number(3.0), number(0.35), number(0.35001)
+    ('0.9987', '1,234,567', 'undefined', '3', '0.35', '0.3500')
     """
     if value is None or math.isnan(value):
         return "undefined"
@@ -127,6 +127,8 @@ def number(value: float, digits: int = 4) -> str:
         return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.4g}"
     if abs(value) < 1e-4:
         return f"{value:.{digits}g}"
+    if (short := f"{value:.12g}") == f"{round(value, digits - 1):.12g}":  # rounded by somebody: zeros would claim more
+        return short
     return f"{value:.{digits}f}" if abs(value) < 1 else f"{value:.{digits}g}"
 
 
@@ -201,7 +203,7 @@ def signed(value: float, show: Callable[[float], str]) -> str:
     """A difference with its sign; of shares in percentage points.
 
     >>> signed(0.02, percent), signed(-0.5, number)
-    ('+2.00 points', '-0.5000')
+    ('+2.00 points', '-0.5')
     """
     sign = "+" if value > 0 else "-"
     size = str(show(abs(value)))
