@@ -52,7 +52,7 @@ def drawn(findings, kind):
 def test_an_experiment_says_whether_the_change_made_it_more_even(estimate, p, says):
     told = headline_for(arms(estimate, p))
     assert told.text == says
-    assert f"difference of {estimate:+.4f} (95% interval" in told.uncertainty
+    assert f"difference of {estimate:+} (95% interval" in told.uncertainty
 
 
 def test_a_difference_is_not_explained_as_if_it_were_a_level():

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -298,3 +299,16 @@ def test_a_recommender_without_a_point_that_may_be_shown_has_no_catalogue_chart(
     table = pl.DataFrame(rows, schema=["user", "item", "score", "s"], orient="row")
     found = eh.recommender(table, top=2, by="s", min_units=10, interval=None, chance=None)
     assert "catalogue" not in found.kinds
+
+
+@pytest.mark.parametrize("randomized", ["u", None])
+def test_ids_taken_for_arms_are_refused(randomized):
+    table = pl.DataFrame({"u": range(2_000), "v": [1] * 2_000, "arm": range(2_000)})
+    with pytest.raises(eh.EvenhandError, match=r"There are 2,000 arms, and at most 200 are compared\. Name the column"):
+        eh.experiment(table, unit="u", amount="v", arm="arm", control=0, randomized=randomized, population=None)
+
+
+def test_dates_in_messages_read_as_dates():
+    days = pl.DataFrame({"u": [1, 2], "v": [1, 2], "arm": [date(2026, 11, 1)] * 2})
+    with pytest.raises(eh.EvenhandError, match=r"There is only one arm: 2026-11-01\. Pass"):
+        eh.experiment(days, unit="u", amount="v", arm="arm", randomized="u", population=None)

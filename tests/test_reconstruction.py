@@ -164,3 +164,19 @@ def test_labels_of_suppressed_cells_of_two_columns_are_not_shown():
     assert "diver" not in text
     assert found.findings.columns["land"].count("(suppressed)") == 1
     found.report("/dev/null")
+
+
+def test_nothing_about_single_requests_or_users_leaves_a_result():
+    rows = [(q, f"i{(q + r) % 7}", r + 1, "fm"[(q + r) % 2], f"s{q % 2}") for q in range(40) for r in range(3)]
+    lists = pl.DataFrame(rows, schema=["request", "item", "rank", "g", "run"], orient="row")
+    how = {"groups": "g", "interval": None, "rng": 1}
+    assert eh.exposure(lists, **how).per_request.height > 0
+    assert eh.exposure(lists, **how, min_units=10).per_request.height == 0
+    assert eh.prefix(lists, group="g", protected="f", interval=None, rng=1, min_units=10).per_request.height == 0
+    choices = {"attention": ["log", "uniform"]}
+    several = eh.sensitivity(eh.exposure, lists, system="run", vary=choices, **how, min_units=30)
+    assert several.provenance["rows"] is None
+    scores = pl.DataFrame({"user": [r[0] for r in rows], "item": [r[1] for r in rows], "score": [1.0] * len(rows)})
+    served = eh.recommender(scores, top=2, interval=None, chance=None, rng=1, min_units=10)
+    with pytest.raises(eh.EvenhandError, match="`shown` has the list of every single user"):
+        _ = served.shown

@@ -92,14 +92,23 @@ def _verified_result(path: str, tables: Sequence[str]) -> Verified:
             recomputed = _recompute(audit, plan, saved.provenance)
         except EvenhandError as error:
             if not inputs.changed:
-                hint = f" Pass --table FILE for {listing(inputs.missing)}." if inputs.missing else ""
-                raise EvenhandError(f"{in_flags(str(error), audit)}{hint}") from error
+                raise EvenhandError(_gone(inputs.missing) or in_flags(str(error), audit)) from error
             return Verified(inputs.changed, [f"none can be made of this input. {in_flags(str(error), audit)}"], "")
     return Verified(
         [*inputs.changed, *(f"{name} is not there" for name in inputs.missing), *_counted(saved, recomputed, passed)],
         differences(saved, recomputed),
         f"The same: {counted(len(saved), 'row')}, equal {'to the bit' if is_identical(saved, recomputed) else 'to nine digits'}.",
         [inputs.text, *_versions(saved.provenance, recomputed.provenance)],
+    )
+
+
+def _gone(files: Sequence[str]) -> str:
+    """What to do about recorded files that are neither where they were nor with the result; empty where there are none."""
+    if not files:
+        return ""
+    return (
+        f"The result was made from {listing(files)}, which is neither there any more nor beside the result. "
+        "Copy it beside the result, or pass --table FILE (ROLE=FILE for another role than the table)."
     )
 
 
@@ -177,12 +186,12 @@ def _recorded(facts: Mapping[str, Any]) -> list[str]:
 
 @contextlib.contextmanager
 def _folder(path: str, names: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Work where the files are: here, or in the folder of the result; absolute names may have a copy beside the result."""
+    """Work where the files are: here, in the folder of the result or above it; absolute names may have a copy beside the result."""
     result_folder = Path(path).resolve().parent
     relative = [name for name in names if not Path(name).is_absolute()]
-    is_here = all(os.path.exists(name) for name in relative)
-    is_beside = all((result_folder / name).exists() for name in relative)
-    with contextlib.chdir(result_folder if is_beside and not is_here else Path.cwd()):
+    folders = [Path.cwd(), result_folder, *result_folder.parents]
+    has_all = (folder for folder in folders if all((folder / name).exists() for name in relative))
+    with contextlib.chdir(next(has_all, Path.cwd())):
         copies = {name: result_folder / Path(name).name for name in names if not os.path.exists(name)}
         yield {name: str(copy) for name, copy in copies.items() if copy.exists()}
 
@@ -191,7 +200,10 @@ def _moved(value: Any, moved: Mapping[str, str]) -> Any:
     """A value of the plan with the files that have moved where they are now."""
     if isinstance(value, list):
         return [_moved(part, moved) for part in value]
-    return moved.get(value, value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        for name, path in moved.items():  # the value, or a file in a text such as rollup('items.csv')
+            value = path if value == name else value.replace(repr(name), repr(path))
+    return value
 
 
 def _recompute(audit: Audit, plan: Mapping[str, Any], facts: Mapping[str, Any]) -> Findings:

@@ -95,7 +95,7 @@ class Inputs:
         self.dialects |= other.dialects
         self.numerals |= other.numerals
         present = {(entry.role, entry.name) for entry in self.entries if entry.name}
-        self.entries += [entry for entry in other.entries if (entry.role, entry.name) not in present]
+        self.entries += [e for e in other.entries if (e.role, e.name) not in present and e not in self.entries]
 
     def add(self, entries: Sequence[Input]) -> None:
         """Add inputs and begin to hash those that are files here; a file that is opened twice counts once."""
@@ -133,6 +133,12 @@ class Inputs:
 
 
 _current: ContextVar[Inputs | None] = ContextVar("inputs", default=None)
+
+
+def record_inputs(inputs: Inputs) -> None:
+    """Record what was read before the call."""
+    if (current := _current.get()) is not None:
+        current.include(inputs)
 
 
 def record_files(role: str, names: Mapping[str, str]) -> None:

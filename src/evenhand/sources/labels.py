@@ -24,7 +24,7 @@ import ast
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.labels import in_order, missing, whole
 from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending, may_be_file
-from evenhand.sources.inputs import FAIR, paths_after
+from evenhand.sources.inputs import FAIR, Inputs, paths_after, record_inputs
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import (
     ITEM_NAMES,
@@ -280,6 +280,7 @@ class Labels:
     origin : where it came from, in a few words.
     named : groups that exist whether or not an item is theirs.
     word : how a plan writes it, where it can.
+    inputs : the files and tables that it was made from.
     """
 
     relation: Relation
@@ -287,6 +288,7 @@ class Labels:
     origin: str
     named: tuple[str, ...] = ()
     word: str = ""
+    inputs: Inputs = field(default_factory=Inputs)
 
     @classmethod
     def from_frame(cls, frame: Any, *, soft: bool, origin: str) -> Labels:
@@ -394,6 +396,7 @@ def open_labels(
     if isinstance(groups, str) and groups not in names:
         groups = read_shares(groups) or read_rollup(groups, item) or groups
     if isinstance(groups, Labels):
+        record_inputs(groups.inputs)
         return groups
     if isinstance(groups, str) and (groups in names or not may_be_file(groups)):
         return _label_columns([groups], table, role)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems
+from evenhand.sources.inputs import Inputs
 from evenhand.sources.labels import Labels, as_call
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import (
@@ -48,6 +50,15 @@ def rollup(
     >>> sorted(rollup({"film": "Comedy|Drama"}, split="|").frame.iter_rows())
     [('film', 'Comedy', 0.5), ('film', 'Drama', 0.5)]
     """
+    inputs = Inputs()
+    with inputs.recording():
+        labels = _rolled_up(items, providers, item, provider, group, weight, split)
+    return replace(labels, inputs=inputs)
+
+
+def _rolled_up(
+    items: Any, providers: Any, item: str, provider: str, group: str, weight: str | None, split: str | None
+) -> Labels:
     maker_role, maker = ("provider", provider) if providers is not None else ("group", group)
     rows = _open_makers(items, item, maker, "items").with_numbers(weight)
     item = item_column(rows, item, "items")

@@ -24,7 +24,6 @@ from evenhand.tallies.paired_amounts import PairedAmounts, PairedSlices, arms_of
 from evenhand.tallies.slices import Label, Slices
 from evenhand.tallies.spectrum import Spectra, Spectrum
 
-
 MOST_ARMS = 200
 """Each arm is re-randomised against the control; more of them are ids that were taken for arms."""
 
