@@ -7,6 +7,8 @@ releases, an intruder who knows everybody but the newcomer tries every amount th
 
 from __future__ import annotations
 
+import json
+import re
 from fractions import Fraction
 from itertools import combinations_with_replacement
 
@@ -180,3 +182,81 @@ def test_nothing_about_single_requests_or_users_leaves_a_result():
     served = eh.recommender(scores, top=2, interval=None, chance=None, rng=1, min_units=10)
     with pytest.raises(eh.EvenhandError, match="`shown` has the list of every single user"):
         _ = served.shown
+
+
+def judged(n: int = 400) -> pl.DataFrame:
+    draw = np.random.default_rng(5)
+    return pl.DataFrame(
+        {
+            "p": draw.random(n),
+            "y": draw.integers(0, 2, n),
+            "g": ["a", "b"] * (n // 2),
+            "h": ["x", "y", "y", "x"] * (n // 4),
+        }
+    )
+
+
+def lists() -> pl.DataFrame:
+    draw = np.random.default_rng(6)
+    order = [draw.permutation(25)[:8] for _ in range(40)]
+    rows = [(q, int(i), r + 1, "f" if i % 3 else "m") for q, items in enumerate(order) for r, i in enumerate(items)]
+    return pl.DataFrame(rows, schema=["request", "item", "rank", "g"], orient="row")
+
+
+def spread() -> pl.DataFrame:
+    draw = np.random.default_rng(7)
+    return pl.DataFrame(
+        {
+            "who": range(70),
+            "views": draw.lognormal(3, 1, 70),
+            "land": [i // 30 for i in range(70)],
+            "arm": ["control", "new"] * 35,
+        }
+    )
+
+
+RELEASES = {
+    "inequality": lambda how: eh.inequality(spread(), unit="who", amount="views", population=None, by=["land", "arm"], **how),
+    "experiment": lambda how: eh.experiment(spread(), unit="who", amount="views", arm="arm", randomized="who", population=None, **how),
+    "exposure": lambda how: eh.exposure(lists(), groups="g", protected="f", **how),
+    "outcome": lambda how: eh.outcome_test(judged(), score="p", outcome="y", group="g", by="h", min_units=12),
+    "counterfactual": lambda how: eh.outcome_test(judged(), score="p", outcome="y", group="g", min_units=12).counterfactual(rng=1, null_draws=20),
+}  # fmt: skip
+
+
+def figures(value, path=""):
+    """Every fraction in a saved result or a chart, with where it stands."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from figures(part, f"{path}/{name}")
+    elif isinstance(value, list):
+        for part in value:
+            yield from figures(part, path)
+    elif isinstance(value, float) and np.isfinite(value):
+        yield path, value
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_no_figure_with_more_than_three_digits_leaves_in_any_form(name, tmp_path):
+    released = RELEASES[name]({"interval": None, "rng": 1, "min_units": 12})
+    saved = json.loads(released.to_json())
+    past = eh.history(tmp_path / "h.parquet").append(released, at="2026-01-01")
+    leaving = [*figures(saved), *figures(past.frame.select(pl.selectors.float()).to_dicts(), "history")]
+    released.report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    for n, spec in enumerate(re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)):
+        data = json.loads(spec)
+        leaving += figures(data.get("datasets", {}) if isinstance(data, dict) else [], f"chart {n}")
+    assert len(leaving) > 20
+    derived = (
+        "p_adjusted",
+        "population",
+        "/x",
+        "/y",
+        "/x2",
+        "/y2",
+    )  # a multiple of p; points between corners of a curve
+    many = [
+        (path, v) for path, v in leaving if not path.endswith(derived) and abs(float(f"{v:.3g}") - v) > 1e-9 * abs(v)
+    ]
+    assert many == []

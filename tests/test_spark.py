@@ -137,6 +137,15 @@ def rankings(requests=300, depth=25):
     )
 
 
+def test_periods_of_rankings_give_the_same_bytes(spark):
+    number = pl.col("request").str.split(" ").list.last().cast(pl.Int32)
+    here = rankings(80, 8).with_columns(day=pl.date(2026, 1, 1) + pl.duration(days=number))
+    there = spark.createDataFrame(here.to_arrow())
+    how = {"groups": "side", "metrics": "awrf", "by": eh.periods("day", every="month"), "interval": None, "rng": 1}
+    assert eh.exposure(there, **how).to_text("csv") == eh.exposure(here, **how).to_text("csv")
+    assert eh.exposure(here, **how).frame["day"].n_unique() == 3
+
+
 def people(rows=20_000):
     rng = np.random.default_rng(4)
     score = rng.random(rows).round(2)

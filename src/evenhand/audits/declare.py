@@ -321,7 +321,8 @@ class Call:
         """A share or score about so many units as it may be said under `min_units`; as it is without."""
         return rounded(figure, grid_step(max(1.0, abs(figure)) / units)) if self.min_units > 1 and units else figure
 
-    def _rounding(self, rows: Sequence[Row] | Mapping[str, Sequence[Any]]) -> Rounding | None:
+    def rounding(self, rows: Sequence[Row] | Mapping[str, Sequence[Any]]) -> Rounding | None:
+        """How the figures of these rows are published under `min_units`; None without."""
         if self.min_units <= 1:
             return None
         listed = (
@@ -360,7 +361,7 @@ class Call:
         place of the audit's; `of` is the kind of result, made with `more`.
         """
         counts, facts, curves = dict(counts or {}), dict(facts or {}), dict(curves or {})
-        rounding = self._rounding(rows)
+        rounding = self.rounding(rows)
         if not isinstance(rows, Mapping):
             has_intervals = bool(self.audit.over) and self.interval.kind != "none"
             rows = bounded(rows, self.audit.over) if has_intervals else rows

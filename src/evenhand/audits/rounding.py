@@ -28,6 +28,8 @@ SCALED: dict[str, Towards] = {
 P_VALUES = frozenset({"p", "p_adjusted", "p_favoured"})
 RELATIVE = frozenset(
     {
+        "bin_high",
+        "bin_low",
         "intercept",
         "pairs",
         "se",
@@ -42,8 +44,8 @@ RELATIVE = frozenset(
         "volume_ratio",
     }
 )
-PARAMETERS = frozenset({"bins", "level", "scope", "seed"})
-"""Facts that hold no figures: edges that are coarse already, and what the caller chose."""
+PARAMETERS = frozenset({"asked", "level", "seed"})
+"""Facts that hold no figures: what the caller chose."""
 
 
 def grid_step(least: float) -> float:
@@ -113,16 +115,17 @@ class Rounding:
         return grid_step(max(size / self.units, r.get("influence", 0.0)))
 
     def row(self, r: Row) -> Row:
-        """A row as published; what is suppressed is left as it is."""
-        if r.get("note") == "suppressed" or not isinstance(r.get("estimate"), float):
-            return {name: self._cell(name, value) for name, value in r.items()}
+        """A row as published; one that is suppressed has no figure at all, not even an ideal that the data gave."""
+        spec, is_suppressed = card_of(r["metric"]), r.get("note") == "suppressed"
+        if is_suppressed or not isinstance(r.get("estimate"), float):
+            ideal = {"ideal": spec.ideal if spec else math.nan} if is_suppressed and "ideal" in r else {}
+            return {name: self._cell(name, value) for name, value in r.items()} | ideal
         step = self.step(r)
         scaled = {
             name: rounded(float(r[name]), step, towards)
             for name, towards in SCALED.items()
             if isinstance(r.get(name), float)
         }
-        spec = card_of(r["metric"])
         if spec is None or r.get("ideal") != spec.ideal:
             scaled["ideal"] = rounded(float(r["ideal"]), step)
         return {name: self._cell(name, value) for name, value in r.items()} | scaled
@@ -168,6 +171,8 @@ class Rounding:
         """Figures among facts as published: fractions, and the counts of what was met."""
         if isinstance(facts, Mapping):
             return {k: v if k in PARAMETERS else self.facts(v) for k, v in facts.items()}
+        if isinstance(facts, list):
+            return [self.facts(v) for v in facts]
         return self.relative(facts) if isinstance(facts, float) else facts
 
     def counts(self, counts: Any) -> Any:

@@ -46,7 +46,7 @@ Pass a number, or a file that lists everyone; none counts only those in the file
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, _terminate)
     _end_by_sigterm()
     showwarning = warnings.showwarning
     warnings.showwarning = _print_error
@@ -55,6 +55,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _exit_code(words)
     finally:
         warnings.showwarning = showwarning
+
+
+IS_TERMINATED = threading.Event()
+"""Set by SIGTERM: an engine that stops for it says that it was interrupted, as it does for Ctrl-C."""
+
+
+def _terminate(*_: object) -> None:
+    IS_TERMINATED.set()
+    sys.exit(143)
 
 
 PATIENCE_SECONDS = 2.0
@@ -97,7 +106,7 @@ def _exit_code(words: Sequence[str]) -> int:
         _print_error(error)
     except KeyboardInterrupt:
         _print_error("interrupted; nothing was written.")
-        return 130
+        return 143 if IS_TERMINATED.is_set() else 130
     except MemoryError:
         _print_error("out of memory. Audit a part of the rows, or use a machine with more memory.")
     except OSError as error:

@@ -163,7 +163,9 @@ class _Counterfactual:
         read = sum(e.view.rows for e in evidence)
         dropped = {k: sum(e.view.dropped.get(k, 0) for e in evidence) for e in evidence for k in e.view.dropped}
         chosen = {"seed": self.rng, "counterfactual": asdict(self), **facts}
-        provenance = call.provenance(read, dropped, chosen, counts, rows)
+        if rounding := call.rounding(rows):
+            rows, chosen = [rounding.row(r) for r in rows], rounding.facts(chosen)
+        provenance = call.provenance(read, dropped, chosen, counts, rows, rounding=rounding)
         extra = ("p", "p_adjusted")
         by_row = counterfactual_claims(rows, slices, moves)
         claims = dict(zip(by_row, decide(by_row.values(), evidence[0].level), strict=True))

@@ -138,16 +138,21 @@ def _chart(polygons: Sequence[Polygon]) -> Any:
 def _picture(findings: Findings, drawn: Sequence[Curve], layers: Sequence[Any], note: str) -> Picture:
     least = drawn[-1]
     lead = f"On the lowest curve{f' ({least.name})' if least.name else ''}, " if len(drawn) > 1 else "On this curve, "
-    half, top = percent(least.at(0.5)), percent(1 - least.at(0.99))
-    sentence = f"{lead}the bottom half of {holders(findings)} get {half} and the top 1% get {top}."
+    last = max(p for p in _bottoms(curves(findings)[-1:]) if p <= 0.99)
+    top = f" and the top {short_percent(1 - last)} get {percent(1 - least.at(last))}" if last > 0.5 else ""
+    sentence = f"{lead}the bottom half of {holders(findings)} get {percent(least.at(0.5))}{top}."
     named: dict[str, list[Any]] = {", ".join(findings.slices): [c.name for c in drawn]} if findings.slices else {}
     panel = Panel(alt.layer(*layers), height=SIZES.square, square=True)
-    return Picture((panel,), named | _read_out(drawn), sentence, note, lead=False)
+    return Picture((panel,), named | _read_out(drawn, _bottoms(curves(findings))), sentence, note, lead=False)
 
 
-def _read_out(drawn: Sequence[Curve]) -> dict[str, list[Any]]:
-    points = (0.5, 0.8, 0.9, 0.99, 0.999)
-    return {f"share of the bottom {100 * p:g}%": [percent(c.at(p)) for c in drawn] for p in points}
+def _bottoms(drawn: Sequence[Curve]) -> list[float]:
+    """Shares of the units whose share of everything some curve shows: beyond its last point before the end it is a guess."""
+    return [p for p in (0.5, 0.8, 0.9, 0.99, 0.999) if p == 0.5 or any(p <= c.population[-2] for c in drawn)]
+
+
+def _read_out(drawn: Sequence[Curve], bottoms: Sequence[float]) -> dict[str, list[Any]]:
+    return {f"share of the bottom {100 * p:g}%": [percent(c.at(p)) for c in drawn] for p in bottoms}
 
 
 def _share_axis(findings: Findings) -> Axis:
@@ -229,4 +234,4 @@ def catalogue(findings: Findings) -> Picture:
     lead = f"{drawn[-1].name}: the" if drawn[-1].name else "The"
     sentence = f"{lead} less shown half of {many} gets {percent(drawn[-1].at(0.5))} of all slots."
     panel = Panel(alt.layer(*layers), height=SIZES.square, square=True)
-    return Picture((panel,), _read_out(drawn), sentence, lead=False)
+    return Picture((panel,), _read_out(drawn, _bottoms(drawn)), sentence, lead=False)
