@@ -22,14 +22,12 @@ from evenhand.sources.relation import (
     counted_rows,
     fits_int64,
     is_number,
-    label_facts,
     label_problems,
     missing_columns,
-    number_facts,
     role_problems,
     slice_problems,
 )
-from evenhand.sources.sql import columns, quoted, select
+from evenhand.sources.sql import columns, count_where, quoted, select
 
 LARGEST_SUM = 9e18
 """Above this an int64 sum could wrap; amounts are then added as float64, good to 16 digits."""
@@ -231,11 +229,17 @@ def _facts(opened: Relation, names: Sequence[str], labels: Mapping[str, str], we
         str(i): opened.number(a, "BIGINT" if fits_int64(opened.schema[a]) else "DOUBLE") for i, a in enumerate(names)
     }
     numbers |= {"weight": opened.number(weight)} if weight is not None else {}
-    inner = {f"number_{tag}": number for tag, number in numbers.items()} | {
-        f"label_{r}": label for r, label in labels.items()
-    }
-    aggregates = {"rows": "COUNT(*)", **label_facts({role: quoted(f"label_{role}") for role in labels})}
-    aggregates |= number_facts({tag: quoted(f"number_{tag}") for tag in numbers})
+    inner = {f"number_{tag}": number for tag, number in numbers.items()}
+    inner |= {f"label_{role}": label for role, label in labels.items()}
+    aggregates = {"rows": "COUNT(*)"}
+    aggregates |= {f"missing_{role}": count_where(f"{quoted(f'label_{role}')} IS NULL") for role in labels}
+    for tag in numbers:
+        number = quoted(f"number_{tag}")
+        aggregates |= {
+            f"missing_{tag}": count_where(f"{number} IS NULL"),
+            f"negative_{tag}": count_where(f"{number} < 0"),
+        }
+        aggregates |= {f"low_{tag}": f"MIN({number})", f"high_{tag}": f"MAX({number})"}
     aggregates |= {f"sum_{tag}": f"SUM(CAST({quoted(f'number_{tag}')} AS DOUBLE))" for tag in numbers}
     rows = f"({opened.select(inner)}) AS numbers" if inner else opened.name
     facts = opened.engine.cells(f"SELECT {select(aggregates)} FROM {rows}").row()

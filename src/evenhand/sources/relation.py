@@ -16,7 +16,7 @@ from evenhand.sources.frames import NESTED
 from evenhand.sources.frames import Type as Type
 from evenhand.sources.inputs import record_facts
 from evenhand.sources.numerals import Notation, not_numbers, read_numbers
-from evenhand.sources.sql import columns, count_where, nan_as_null, quoted, select
+from evenhand.sources.sql import columns, nan_as_null, quoted, select
 
 WRITTEN_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 """Whole numbers as they are always written: text and number say the same, so that no two ids become one."""
@@ -245,22 +245,6 @@ def slice_problems(by: Sequence[str], audit_columns: Collection[str] = ()) -> li
         f"by={b!r} is also a column of every result. Rename that column of the table first." for b in by if b in taken
     ]
     return problems + [f"by names {b!r} twice. Name each column once." for b in dict.fromkeys(by) if by.count(b) > 1]
-
-
-def number_facts(numbers: Mapping[str, str]) -> dict[str, str]:
-    """SQL aggregates of numeric columns, by role: missing, negative, lowest, highest."""
-    aggregates = {}
-    for role, column in numbers.items():
-        aggregates[f"missing_{role}"] = count_where(f"{column} IS NULL")
-        aggregates[f"negative_{role}"] = count_where(f"{column} < 0")
-        aggregates[f"low_{role}"] = f"MIN({column})"
-        aggregates[f"high_{role}"] = f"MAX({column})"
-    return aggregates
-
-
-def label_facts(labels: Mapping[str, str]) -> dict[str, str]:
-    """SQL aggregates of label and id columns, by role: how many are missing."""
-    return {f"missing_{role}": count_where(f"{column} IS NULL") for role, column in labels.items()}
 
 
 def count_groups(engine: Engine, rows: str, keys: Sequence[str], having: str = "COUNT(*) > 1") -> int:

@@ -95,7 +95,7 @@ class Slates:
         """The candidates of every request, sorted: one loop over requests."""
         parts = rows.engine.tallied(rows.query, ["request"], ["cost", "item"], _sorted_candidates)
         request, sizes, item, score, relevance = (
-            np.concatenate([getattr(part, name) for part in parts])
+            np.concatenate([part[name] for part in parts])
             for name in ("request", "sizes", "item", "score", "relevance")
         )
         order = np.argsort(request)  # parts may come in any order
@@ -196,23 +196,12 @@ def best_gains(request: Ints, relevance: Floats, items: Ints, requests: int, att
     return sums_by(request, relevance * (seen[last] - seen[first]), requests)
 
 
-@dataclass(frozen=True, slots=True)
-class _SortedCandidates:
-    """Candidates of some requests, best first: request codes, sizes, and columns of candidates."""
-
-    request: np.typing.NDArray[np.int32]
-    sizes: np.typing.NDArray[np.int32]
-    item: np.typing.NDArray[np.int32]
-    score: Floats
-    relevance: Floats
-
-
-def _sorted_candidates(batch: Batch) -> _SortedCandidates:
-    """Columns of a batch of requests; relevance is NaN where nobody judged."""
-    sizes, relevance = np.diff(batch.starts), batch.floats("relevance")
+def _sorted_candidates(batch: Batch) -> dict[str, Any]:
+    """Codes and sizes of a batch of requests, and columns of their candidates, best first; relevance is NaN where nobody judged."""
     request = batch.firsts(["request"]).integers("request")
-    requests, counts, items = (column.astype(np.int32) for column in (request, sizes, batch.integers("item")))
-    return _SortedCandidates(requests, counts, items, batch.floats("score"), relevance)
+    codes = {"request": request, "sizes": np.diff(batch.starts), "item": batch.integers("item")}
+    narrow = {name: column.astype(np.int32) for name, column in codes.items()}
+    return {**narrow, "score": batch.floats("score"), "relevance": batch.floats("relevance")}
 
 
 @dataclass(frozen=True)
