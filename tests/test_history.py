@@ -17,7 +17,7 @@ from evenhand.history.locks import only_writer
 from evenhand.report.exporters import open_metrics
 from evenhand.report.words.history import lines
 from evenhand.results import Result
-from test_plans import EVERY, data  # noqa: F401
+from test_plans import CALLS, data  # noqa: F401
 
 START = dt.date(2026, 8, 3)
 
@@ -355,9 +355,10 @@ def test_plans_are_lines_of_their_own_and_the_change_is_told(kept):
     assert any("plan of inequality changed on 2026-11-18" in said for said in kept.trend().sentences())
 
 
-@pytest.mark.parametrize(("name", "call"), EVERY)
-def test_every_answer_of_every_audit_can_be_kept_and_exported(kept, data, monkeypatch, name, call):  # noqa: F811
+@pytest.mark.parametrize("name", CALLS)
+def test_the_answer_of_every_audit_can_be_kept_and_exported(kept, data, monkeypatch, name):  # noqa: F811
     monkeypatch.chdir(data)
+    call = CALLS[name][-1]
     result = getattr(eh, name)(**call)
     if "estimate" not in result.findings.columns:
         with pytest.raises(eh.EvenhandError, match="no estimates"):

@@ -1,6 +1,7 @@
 """Plans: several audits and outputs, variables, days that are walked, gates, and plans made from commands."""
 
 import datetime as dt
+import functools
 import json
 import os
 import shutil
@@ -453,6 +454,7 @@ def test_the_shipped_schema_is_up_to_date(capsys):
     assert capsys.readouterr().out == text()
 
 
+@functools.cache
 def validator():
     jsonschema = pytest.importorskip("jsonschema")
     return jsonschema.Draft7Validator(json.loads(text()))
