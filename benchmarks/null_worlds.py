@@ -24,7 +24,7 @@ from evenhand.studies import inequality as inequality_study
 from evenhand.studies import outcome as outcome_study
 from evenhand.studies import recommender as recommender_study
 from evenhand.studies import viewpoints_findings
-from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, FINDINGS, Measured, Tasks
+from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, Tasks
 from evenhand.studies.fair_ranking_findings import claims as fair_ranking_claims
 from evenhand.studies.study import Claim as Finding
 from evenhand.studies.study import Replicates
@@ -469,7 +469,7 @@ def study_fair_ranking(rng: np.random.Generator) -> Verdicts:
 
     halves = [rng.permutation(requests) < requests // 2 for _ in range(12)]
     runs = [Tasks([measured(task, mask) for task in range(tasks)]) for mask in (np.ones(requests, dtype=bool), *halves)]
-    findings = fair_ranking_claims(Replicates(runs[0], runs[1:], is_halved=True, findings=FINDINGS))
+    findings = fair_ranking_claims(Replicates(runs[0], runs[1:], is_halved=True))
     return Verdicts.from_findings(
         findings, "The most consistently", "EEL and", "Prefix metrics", "RUR is", "Pairwise accuracy"
     )

@@ -11,18 +11,29 @@ from evenhand.cli.audit import flag
 from evenhand.cli.study import STUDIES, declared, roles
 from evenhand.errors import EvenhandError
 from evenhand.studies.outcome_findings import Move
-from evenhand.studies.study import Claim, Replicates, Study, Table, count, on_own_data, over_seeds, rate_above
+from evenhand.studies.study import (
+    Claim,
+    Evidence,
+    Study,
+    Table,
+    certain,
+    count,
+    decide,
+    on_own_data,
+    over_seeds,
+    two_sides,
+)
 
 
 def made(seed, holds=True):
     return Study(
         "made", "Made up", f"Seed {seed}.",
         (
-            Claim("always", "1", "so", f"{seed}", True),
-            Claim("by seed", "2", "about 2", f"{seed}", seed != 2, counts="1 or 3"),
-            Claim("sometimes there", "3", "so", "", None if seed == 1 else False),
-            Claim("never there", "4", "so", "", None),
-            Claim("ours", "5", "(not stated)", "x", holds, is_ours=True),
+            Claim("always", "1", "so", f"{seed}", certain(True)),
+            Claim("by seed", "2", "about 2", f"{seed}", certain(seed != 2), counts="1 or 3"),
+            Claim("sometimes there", "3", "so", "", certain(None if seed == 1 else False)),
+            Claim("never there", "4", "so", "", certain(None)),
+            Claim("ours", "5", "(not stated)", "x", certain(holds), is_ours=True),
         ),
         tables=(Table("T", ("a",), (("1",),)),), caveats=("All of it is made up.",),
     )  # fmt: skip
@@ -91,11 +102,18 @@ def test_what_counts_as_about_and_the_caveats_stand_in_every_form():
 
 
 @pytest.mark.parametrize(
-    ("change", "low", "high", "way"),
-    [(-0.17, -0.81, -0.26, 0), (0.5, -0.2, 0.3, 1), (0.2, -0.2, 0.3, 0), (-0.5, -0.2, 0.3, -1), (-0.5, 0.1, 0.3, -1)],
+    ("change", "low", "high", "is_gain"),
+    [
+        (-0.17, -0.81, -0.26, None),
+        (0.5, -0.2, 0.3, True),
+        (0.2, -0.2, 0.3, None),
+        (-0.5, -0.2, 0.3, False),
+        (-0.5, 0.1, 0.3, False),
+    ],
 )
-def test_a_gain_is_above_zero_and_beyond_chance(change, low, high, way):
-    assert Move({"estimate": change}, {"low": low, "high": high}).sign == way
+def test_a_gain_is_above_zero_and_beyond_chance(change, low, high, is_gain):
+    band = {"low": low, "high": high, "estimate": (low + high) / 2}
+    assert Move({"estimate": change}, band).is_gain.verdict() is is_gain
 
 
 def test_the_command_counts_seeds_and_writes_one_page(capsys, tmp_path):
@@ -133,9 +151,21 @@ def test_a_table_of_ones_own_needs_its_columns_named_and_columns_need_a_table():
         on_own_data("log.csv", {"unit": "u"}, {}, 10)
 
 
-def test_verdicts_that_share_the_level_need_more_evidence_each():
-    values = [1.0, 2.0, 0.5, 1.5, 1.2, 0.8, 1.7, -0.4]
-    without = [values[:i] + values[i + 1 :] for i in range(len(values))]
-    verdicts = [Replicates(values, without, findings=n).above(lambda v: sum(v) / len(v)) for n in (1, 25)]
-    assert verdicts == [True, None]
-    assert [rate_above(9, 10, 0.5, of=n) for n in (1, 25)] == [True, None]
+def test_findings_of_a_study_share_one_level():
+    """Holm: the smallest of three p counts three times, what needs no test counts in no family."""
+    alone = [Claim("", "", "", "", Evidence(p, 1.0)) for p in (0.02, 0.03, 0.6)]
+    sure = [Claim("", "", "", "", certain(holds)) for holds in (True, False, None)]
+    assert [c.holds for c in alone] == [True, True, None]
+    assert [c.holds for c in decide(alone)] == [None, None, None]
+    assert [c.holds for c in decide([alone[0], *sure])] == [True, True, False, None]
+    refuted = decide([Claim("", "", "", "", Evidence(0.001, 0.002)), *alone])[0]
+    assert refuted.holds is False, "a statement that one part refutes does not come out, whatever the others say"
+
+
+def test_two_sides_are_the_smallest_and_the_largest_unless_named():
+    sizes = {"a": 5, "b": 2, "c": 9}
+    asked = [(None, None), ("c", None), (None, "b"), ("a", "c")]
+    assert [two_sides(sizes, *named) for named in asked] == [("b", "c"), ("c", "a"), ("a", "b"), ("a", "c")]
+    for named, words in (("b", "also versus"), ("x", "is no label")):
+        with pytest.raises(EvenhandError, match=words):
+            two_sides(sizes, named, "b")

@@ -418,7 +418,6 @@ def test_of_intervals_that_overlap_nobody_says_which_is_more_skewed():
     own = study(data=small_log(), unit="who", amount="n", source="via", in_network="x")
     claim = next(c for c in own.claims if c.statement.startswith("Out-of-network"))
     assert claim.verdict == "cannot be told"
-    assert "not significantly different" in claim.measured
 
 
 def test_nothing_is_read_off_a_handful_of_units():

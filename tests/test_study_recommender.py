@@ -11,7 +11,6 @@ import evenhand as eh
 from evenhand.cli import main
 from evenhand.errors import EvenhandError
 from evenhand.studies.recommender import (
-    FINDINGS,
     MISSES,
     SHOWN,
     Measured,
@@ -75,7 +74,7 @@ def test_every_measure_has_a_row_and_what_it_misses(found):
     says, misses = found.tables
     assert [row[0] for row in misses.rows] == list(SHOWN)
     assert {row[1] for row in misses.rows} <= {*RECOMMENDERS, "cannot be told"}
-    assert len(found.claims) == FINDINGS
+    assert len(found.claims) == 18
     assert len(says.rows) == len(SHOWN) + 2
 
 
@@ -103,12 +102,8 @@ def test_the_same_seed_makes_the_same_catalogue():
 
 def planted(values, precision):
     """Measures that are the same in every batch."""
-    base = {name: dict.fromkeys(SHOWN, 1.0) for name in RECOMMENDERS}
-    rows = {
-        name: {m: {"estimate": values.get((m, name), v), "chance": 0.1, "units": 9} for m, v in by.items()}
-        for name, by in base.items()
-    }
-    return Replicates(Measured(rows, precision), [Measured(rows, precision)] * 4)
+    by_name = {name: {metric: values.get((metric, name), 1.0) for metric in SHOWN} for name in RECOMMENDERS}
+    return Replicates(Measured(by_name, precision), [Measured(by_name, precision)] * 4)
 
 
 def test_every_verdict_says_no_in_a_planted_world():
@@ -118,13 +113,14 @@ def test_every_verdict_says_no_in_a_planted_world():
         ("item_gini", "debiased"): 2.0, ("item_gini", "popularity"): 0.5, ("recommendation_popularity", "debiased"): 0.5, ("exposure_entropy", "popularity"): 3.0,
         ("aggregate_diversity", "random"): 2.0, ("precision_ratio", "popularity"): 0.5, ("precision_ratio", "debiased"): 1.5,
     }  # fmt: skip
-    results = {name: SimpleNamespace(shown=np.ones((3, 4))) for name in RECOMMENDERS}
+    findings = SimpleNamespace(rows=lambda: [{"metric": metric, "chance": 0.1} for metric in SHOWN])
+    results = {name: SimpleNamespace(shown=np.ones((3, 4)), findings=findings) for name in RECOMMENDERS}
     reverse = planted(values, served)
     worse = {name: {"majority": 0.9, "minority": 0.1} for name in RECOMMENDERS}
     same = planted({("mad", "popularity"): 0.0, ("exposure_tv", "personal"): 0.9}, worse)
     worlds = [
-        _claims_on_groups(reverse),
-        _claims_on_groups(same),
+        _claims_on_groups(reverse, results),
+        _claims_on_groups(same, results),
         _claims_on_items(reverse, results),
         [_alike(_alike_catalogue(Case(catalogue(300, 400, rng=1)), 1, apart=0.9), 1)],
     ]
@@ -141,10 +137,7 @@ def test_sentences_follow_what_the_batches_bear_out():
     noise = np.random.default_rng(1)
 
     def drawn(spread):
-        rows = {
-            n: {m: {"estimate": 1 + spread * noise.normal(), "better": "lower", "ideal": 0.0} for m in SHOWN}
-            for n in RECOMMENDERS
-        }
+        rows = {n: {m: 1 + spread * noise.normal() for m in SHOWN} for n in RECOMMENDERS}
         level = {n: {"a": 0.5 + spread * noise.normal(), "b": 0.4 + (n == "personal") * 0.1} for n in RECOMMENDERS}
         return Measured(rows, level)
 
@@ -176,7 +169,7 @@ def test_the_same_findings_are_asked_of_scores_of_ones_own(tmp_path, capsys):
     ]
     assert main([*words, "--relevance", "liked", "--top", "5", "--format", "json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert len(answer["findings"]) == FINDINGS
+    assert len(answer["findings"]) == 18
     assert "Group a is m, group b is f." in answer["setting"]
     assert "for m" in answer["findings"][0]["measured"]
     assert main(words) == 2

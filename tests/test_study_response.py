@@ -19,7 +19,7 @@ def test_verdicts_have_three_outcomes(hits, verdict):
 
 
 def test_one_setting_without_a_response_decides():
-    found = planted(12) | {(replace(Setting(), depth=5), "awrf"): Response(1, 12, 0.0, 0.0)}
+    found = planted(12) | {(replace(Setting(), depth=5), "awrf"): Response(0, 12, 0.0, 0.0)}
     assert claims(found)[0].holds is False
 
 

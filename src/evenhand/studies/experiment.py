@@ -18,13 +18,23 @@ from evenhand.cards import parse_metrics
 from evenhand.intervals.arms import paired_contrast, units_contrast
 from evenhand.intervals.experiments import contrast
 from evenhand.streams import stream
-from evenhand.studies.study import Claim, Figure, Study, Table, above, rate_above, result_from_rows
+from evenhand.studies.study import (
+    ALPHA,
+    Claim,
+    Evidence,
+    Figure,
+    Study,
+    Table,
+    above_zero,
+    decide,
+    rate_above,
+    result_from_rows,
+)
 from evenhand.synthetic.trial import Habit, trial
 from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.paired_amounts import PairedAmounts
 
 DRAWS = 199  # permutations or bootstrap draws of each analysis
-ALPHA = 0.05  # p that counts as an alarm
 GINI = parse_metrics("gini", {"gini": eh.metrics.gini})
 TITLE = "Did the change make it more even? False alarms and power, by design and analysis"
 NAIVE, RIGHT = "as two independent results", "by what was randomised"
@@ -56,12 +66,12 @@ class Rates:
     def power(self) -> dict[str, float]:
         return dict(zip((NAIVE, RIGHT), self.with_effect.mean(0).tolist(), strict=True))
 
-    def power_above(self, multiple: float) -> bool | None:
+    def power_above(self, multiple: float) -> Evidence:
         """Whether the correct analysis finds the effect more than so many times as often, in the same experiments."""
         naive, right = self.with_effect.T.astype(np.float64)
         excess = right - multiple * naive
-        half = 1.96 * float(excess.std(ddof=1)) / math.sqrt(len(excess)) if len(excess) > 1 else math.inf
-        return above({"low": excess.mean() - half, "high": excess.mean() + half})
+        error = float(excess.std(ddof=1)) / math.sqrt(len(excess)) if len(excess) > 1 else math.inf
+        return above_zero(float(excess.mean()), error)
 
 
 def viewers(effect: float, rng: np.random.Generator, *, share: float, habit: Habit) -> tuple[float, float]:
@@ -131,7 +141,7 @@ def study(*, size: int | None = None, seed: int = 1) -> Study:
     for design in DESIGNS:
         log.info("%s", design.name)
         rates_by_design[design.name] = rates(design, runs, seed)
-    stated = tuple(claims(rates_by_design, runs))
+    stated = decide(claims(rates_by_design, runs))
     return Study(
         name="experiment",
         title=TITLE,
@@ -182,10 +192,9 @@ def claims(rates_by_design: Mapping[str, Rates], runs: int) -> list[Claim]:
 
 def _rare(name: str, alarms: int, runs: int) -> Claim:
     """Whether false alarms of the correct analysis are surely below twice the promise, or surely above the promise."""
-    is_rare = rate_above(alarms, runs, 2 * ALPHA) is False
-    is_frequent = rate_above(alarms, runs, ALPHA)
+    is_rare = Evidence(rate_above(alarms, runs, 2 * ALPHA).no, rate_above(alarms, runs, ALPHA).yes)
     return Claim(
-        f"{name}: {RARE}", name, f"{ALPHA:.0%}", f"{alarms / runs:.1%}", True if is_rare else False if is_frequent else None,
+        f"{name}: {RARE}", name, f"{ALPHA:.0%}", f"{alarms / runs:.1%}", is_rare,
         counts=f"surely below {2 * ALPHA:.0%}; no if surely above {ALPHA:.0%}", is_ours=True,
     )  # fmt: skip
 

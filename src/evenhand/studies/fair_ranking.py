@@ -21,7 +21,7 @@ import evenhand as eh
 from evenhand.audits.parameters import Label
 from evenhand.errors import EvenhandError, listing
 from evenhand.report.table import BY_CHANCE, system_cells
-from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, FINDINGS, Measured, Tasks, claims
+from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, Tasks, claims
 from evenhand.studies.fair_ranking_ratings import from_ratings
 from evenhand.studies.fair_ranking_tasks import Task, from_data, generated
 from evenhand.studies.study import Figure, File, Paths, Replicates, Study, Table, ends, select
@@ -182,7 +182,7 @@ def _replicates(runs: Sequence[Run], seed: int) -> Replicates[Tasks]:
     for i in range(HALVES):
         tasks = [_half(run.task, np.random.default_rng([seed, i])) for run in runs]
         halves.append(Tasks([_measured(_run(task, seed, permutations=99)) for task in tasks]))
-    return Replicates(Tasks([_measured(run) for run in runs]), halves, is_halved=True, findings=FINDINGS)
+    return Replicates(Tasks([_measured(run) for run in runs]), halves, is_halved=True)
 
 
 def _half(task: Task, rng: np.random.Generator) -> Task:

@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import evenhand as eh
-from evenhand.studies.study import Claim, Replicates, every, opposite
+from evenhand.studies.study import UNKNOWN, Claim, Replicates, decide, every
 
 AWRF, AWRF_EQUAL = "awrf(distance='nd')", "awrf(distance='nd', target='equal')"
 HIGH = 0.5  # a tau-c that counts as comparatively high
 MANY = 0.1  # a share of lists without a value that counts as breaking down
 APART = 0.05  # a difference of accuracies that counts
-FINDINGS = 8  # how many verdicts share the 5%
 
 Pair = frozenset[str]
 PAIR = frozenset(("eel", AWRF_EQUAL))
@@ -76,7 +75,9 @@ Runs = Replicates[Tasks]
 
 def claims(runs: Runs) -> tuple[Claim, ...]:
     """Every finding of the comparison, also those that do not come out."""
-    return (*_consensus(runs), *_closest(runs), _prefix_breaks(runs), _ratios_break(runs), _pairs_need_scores(runs))
+    return decide(
+        (*_consensus(runs), *_closest(runs), _prefix_breaks(runs), _ratios_break(runs), _pairs_need_scores(runs))
+    )
 
 
 def _shared(tasks: Tasks) -> list[Pair]:
@@ -95,13 +96,13 @@ def _consensus(runs: Runs) -> list[Claim]:
         Claim(
             "The metrics do not show clear consensus across data sets", "section 3.3", "no consensus",
             f"{whole.high(pairs)} of {len(pairs)} pairs of metrics have a tau-c of {HIGH} or more {where}",
-            runs.above(lambda t: 0.5 - t.high(pairs) / len(pairs)) if pairs and several else None,
+            runs.above(lambda t: 0.5 - t.high(pairs) / len(pairs)) if pairs and several else UNKNOWN,
             counts=f"significantly fewer than half of the pairs reach {HIGH} in every task",
         ),
         Claim(
             "Metrics that agree in one experiment often do not agree on others", "section 3.3", "often",
             text if several else f"{len(once)} of {len(pairs)} pairs agree in the one experiment there is",
-            runs.above(lambda t: t.broken(pairs), 0.5) if several else None, counts="significantly more than half of them",
+            runs.above(lambda t: t.broken(pairs), 0.5) if several else UNKNOWN, counts="significantly more than half of them",
         ),
     ]  # fmt: skip
 
@@ -116,22 +117,22 @@ def _closest(runs: Runs) -> list[Claim]:
     winner = f"{' and '.join(sorted(best))}, least tau-c {whole.least(best):.2f}" if best in pairs else nothing
     listed = ", ".join(f"{m.task} {t:.2f}" for m, t in zip(whole.measured, taus, strict=False)) or nothing
     others = [pair for pair in pairs if pair != PAIR]
-    ahead = (runs.above(lambda t: t.least(PAIR) - t.least(other), of=len(others)) for other in others)
-    positive = (runs.above(lambda t: t.taus(PAIR)[i], of=len(taus)) for i in range(len(taus)))
+    ahead = (runs.above(lambda t: t.least(PAIR) - t.least(other)) for other in others)
+    positive = (runs.above(lambda t: t.taus(PAIR)[i]) for i in range(len(taus)))
     return [
         Claim(
             "The most consistently agreeing pair is EEL and AWRF with an equal target", "section 3.3", "this pair",
-            winner if several else f"{winner}, of one experiment", every(ahead) if is_defined else None,
+            winner if several else f"{winner}, of one experiment", every(ahead) if is_defined else UNKNOWN,
             counts="its least tau-c is significantly above that of each other pair",
         ),
         Claim(
             "EEL and AWRF with an equal target agree in all experiments", "section 3.3", "tau-c > 0", listed,
-            every(positive) if is_defined else None, counts="significantly, in each of them",
+            every(positive) if is_defined else UNKNOWN, counts="significantly, in each of them",
         ),
         Claim(
             "Their agreement is comparatively high in three of the four", "section 3.3", "3 of 4",
             f"{sum(t >= HIGH for t in taus)} of {len(taus)} at {HIGH} or more",
-            runs.above(lambda t: sorted(t.taus(PAIR))[-3], HIGH) if len(taus) == 4 else None,
+            runs.above(lambda t: sorted(t.taus(PAIR))[-3], HIGH) if len(taus) == 4 else UNKNOWN,
             counts=f"the third highest tau-c is significantly above {HIGH}",
         ),
     ]  # fmt: skip
@@ -140,10 +141,10 @@ def _closest(runs: Runs) -> list[Claim]:
 def _prefix_breaks(runs: Runs) -> Claim:
     tasks = runs.whole.measured
     listed = ", ".join(f"{m.task} {m.lost['pref']:.0%}" for m in tasks)
-    few = [runs.above(lambda t: MANY - t.measured[i].lost["pref"], of=len(tasks)) for i in range(len(tasks))]
+    few = [runs.above(lambda t: MANY - t.measured[i].lost["pref"]) for i in range(len(tasks))]
     return Claim(
         f"Prefix metrics ({eh.metrics.pref_nd.card.symbol}) break down on missing data and short lists", "sections 2.6 and 3.2",
-        "excluded", f"lists without a value: {listed}", opposite(every(few)),
+        "excluded", f"lists without a value: {listed}", ~every(few),
         counts=f"significantly more than {MANY:.0%} in some task",
     )  # fmt: skip
 
@@ -152,7 +153,7 @@ def _ratios_break(runs: Runs) -> Claim:
     statement = "RUR is even more brittle than EUR"
     place = next((i for i, m in enumerate(runs.whole.measured) if "log_rur" in m.lost), None)
     if place is None:
-        return Claim(statement, "section 2.6", "more", "needs one group per item", None)
+        return Claim(statement, "section 2.6", "more", "needs one group per item", UNKNOWN)
     task = runs.whole.measured[place]
     text = f"requests without a finite value: logEUR {task.lost['log_eur']:.0%}, logRUR {task.lost['log_rur']:.0%} ({task.task})"
     more = runs.above(lambda t: t.measured[place].lost["log_rur"] - t.measured[place].lost["log_eur"])
@@ -166,7 +167,7 @@ def _pairs_need_scores(runs: Runs) -> Claim:
     )
     place = next((i for i, m in enumerate(runs.whole.measured) if m.cut is not None), None)
     if place is None:
-        return Claim(statement, "section 3.2", "scores needed", "no scores to look at", None, counts=counts)
+        return Claim(statement, "section 3.2", "scores needed", "no scores to look at", UNKNOWN, counts=counts)
     whole, cut = runs.whole.measured[place].cut or (math.nan, math.nan)
     text = f"InterAcc {whole:.2f} from all scores, {'undefined' if math.isnan(cut) else f'{cut:.2f}'} from the lists"
     differs = runs.above(lambda t: t.apart(place), APART)

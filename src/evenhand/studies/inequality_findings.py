@@ -18,15 +18,16 @@ import evenhand as eh
 from evenhand.report.charts.parts import middle
 from evenhand.studies.inequality_log import INSIDE, NETWORK, POOLED, USUAL, ByUnit, Log
 from evenhand.studies.study import (
+    UNKNOWN,
     Claim,
+    Evidence,
     Replicates,
-    above,
+    above_zero,
+    certain,
+    decide,
     every,
-    opposite,
     rate_above,
     select,
-    shared_level,
-    t_quantile,
 )
 
 GINI, ATKINSON, TOP_1, TOP_10 = "gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)"
@@ -88,7 +89,7 @@ def replicates(by_unit: ByUnit, seed: int) -> Replicates[Numbers]:
                 is_spread = len(size) > 0 and size.sum() > 0
                 numbers["gini of followers", f"source {name}"] = eh.metrics.gini(size) if is_spread else math.nan
         runs.append(numbers)
-    return Replicates(runs[0], runs[1:], findings=len(FINDINGS))
+    return Replicates(runs[0], runs[1:])
 
 
 def _numbers(x: Any) -> dict[str, float]:
@@ -123,9 +124,9 @@ class Measures:
     parts: Mapping[str, eh.Result]
     numbers: Replicates[Numbers]
 
-    def above(self, first: Key, other: Key | None = None, bound: float = 0.0, *, of: int = 1) -> bool | None:
+    def above(self, first: Key, other: Key | None = None, bound: float = 0.0) -> Evidence:
         """Whether one number, or its difference to another over the same units, is above a bound."""
-        return self.numbers.above(lambda n: n[first] - (n[other] if other is not None else 0.0), bound, of=of)
+        return self.numbers.above(lambda n: n[first] - (n[other] if other is not None else 0.0), bound)
 
     @property
     def has(self) -> set[str]:
@@ -159,7 +160,7 @@ class Finding:
     stated: str
     needs: tuple[str, ...]
     counts: str
-    read: Callable[[Measures], tuple[str, bool | None]]
+    read: Callable[[Measures], tuple[str, Evidence]]
 
     def lacks(self, m: Measures) -> str | None:
         """The first need that the log does not meet."""
@@ -168,24 +169,23 @@ class Finding:
     def __call__(self, m: Measures) -> Claim:
         lost = self.lacks(m)
         if lost is not None:
-            measured, holds = f"needs {NEEDS[lost]}", None
+            measured, evidence = f"needs {NEEDS[lost]}", UNKNOWN
         elif m.units < MIN_UNITS:
-            measured, holds = f"fewer than {MIN_UNITS} units", None
+            measured, evidence = f"fewer than {MIN_UNITS} units", UNKNOWN
         else:
-            measured, holds = self.read(m)
-        return Claim(self.statement, self.where, self.stated, measured, holds, self.counts)
+            measured, evidence = self.read(m)
+        return Claim(self.statement, self.where, self.stated, measured, evidence, self.counts)
 
 
 FINDINGS: list[Finding] = []
 
 SEPARATE = "significantly, over the same authors"
-UNCLEAR = "not significantly different"
 
 
 def finding(statement: str, where: str, stated: str, *needs: str, counts: str = "") -> Callable[..., Finding]:
     """Declare a finding of the paper with what it needs and what is taken for coming out."""
 
-    def declared(read: Callable[[Measures], tuple[str, bool | None]]) -> Finding:
+    def declared(read: Callable[[Measures], tuple[str, Evidence]]) -> Finding:
         declaration = Finding(statement, where, stated, needs, counts, read)
         FINDINGS.append(declaration)
         return declaration
@@ -223,30 +223,30 @@ def _listed(estimates: Mapping[str, float], digits: int = 3) -> str:
 
 
 @finding("All engagement types have a Gini index above 0.95", "figure 2a", "> 0.95")
-def every_gini_is_high(m: Measures) -> tuple[str, bool | None]:
+def every_gini_is_high(m: Measures) -> tuple[str, Evidence]:
     return _ends(m, GINI, 0.95, ".3f")
 
 
 @finding("The top 1% hold more than 70% of every type", "figure 2c", "> 70%")
-def every_top_share_is_high(m: Measures) -> tuple[str, bool | None]:
+def every_top_share_is_high(m: Measures) -> tuple[str, Evidence]:
     return _ends(m, TOP_1, 0.7, ".1%")
 
 
-def _ends(m: Measures, metric: str, bound: float, form: str) -> tuple[str, bool | None]:
+def _ends(m: Measures, metric: str, bound: float, form: str) -> tuple[str, Evidence]:
     estimates = values(m.types, metric, "amount")
     defined = _defined(estimates)
     if not defined:
-        return "nobody received anything", None
+        return "nobody received anything", UNKNOWN
     least = min(defined, key=lambda k: defined[k])
     measured = f"smallest {defined[least]:{form}} ({words(least)}), largest {max(defined.values()):{form}}"
-    is_above = every(m.above((metric, f"kind {name}"), bound=bound, of=len(defined)) for name in defined)
+    is_above = every(m.above((metric, f"kind {name}"), bound=bound) for name in defined)
     return measured if len(estimates) > 1 else f"{defined[least]:{form}} ({words(least)})", is_above
 
 
 @finding(
     "Impressions reach furthest: their curve leaves zero first", "figure 1b", "impressions", "types", counts=SEPARATE
 )
-def impressions_reach_furthest(m: Measures) -> tuple[str, bool | None]:
+def impressions_reach_furthest(m: Measures) -> tuple[str, Evidence]:
     reach = values(m.types, REACH, "amount")
     # As many digits as tell the shares apart, up to two.
     digits = next((d for d in (0, 1) if len({round(x, d + 2) for x in reach.values()}) == len(reach)), 2)
@@ -258,20 +258,23 @@ def impressions_reach_furthest(m: Measures) -> tuple[str, bool | None]:
     "Some of the Lorenz curves cross", "figure 1", "some", "types",
     counts="significantly larger and significantly smaller top shares; no if none cross",
 )  # fmt: skip
-def curves_cross(m: Measures) -> tuple[str, bool | None]:
+def curves_cross(m: Measures) -> tuple[str, Evidence]:
     named = ", ".join(words(f"{a} and {b}") for a, b in m.crossings[:3])
     pairs = math.comb(len(m.log.amounts), 2)
-    signs = (
-        {m.above((top, f"kind {a}"), (top, f"kind {b}"), of=len(TOPS) * len(m.crossings)) for top in TOPS}
-        for a, b in m.crossings
-    )
-    is_crossing = any({True, False} <= by_top for by_top in signs)
     text = f"{len(m.crossings)} of {pairs} pairs cross" + (f" ({named})" if named else "")
-    return text, True if is_crossing else None if m.crossings else False
+    if not m.crossings:
+        return text, certain(False)
+
+    def crossing(a: str, b: str) -> float:
+        """The p with which some top share of one is larger, and another one smaller."""
+        tops = [m.above((top, f"kind {a}"), (top, f"kind {b}")) for top in TOPS]
+        return len(TOPS) * max(min(t.yes for t in tops), min(t.no for t in tops))
+
+    return text, Evidence(yes=len(m.crossings) * min(crossing(a, b) for a, b in m.crossings))
 
 
 @finding("Quotes are the most skewed type", "figure 2", "quotes", "types", "quotes", counts=SEPARATE)
-def quotes_are_most_skewed(m: Measures) -> tuple[str, bool | None]:
+def quotes_are_most_skewed(m: Measures) -> tuple[str, Evidence]:
     return _at_the_end(m, m.types, "amount", ["quotes"], most=True)
 
 
@@ -279,49 +282,46 @@ def quotes_are_most_skewed(m: Measures) -> tuple[str, bool | None]:
     "Sharing to one's own followers (retweets, quotes) is more skewed than every other type", "use case 1", "the most skewed",
     "types", "quotes", "retweets", counts=SEPARATE,
 )  # fmt: skip
-def sharing_is_most_skewed(m: Measures) -> tuple[str, bool | None]:
+def sharing_is_most_skewed(m: Measures) -> tuple[str, Evidence]:
     return _at_the_end(m, m.types, "amount", ["quotes", "retweets"], most=True)
 
 
 @finding(
     "Profile clicks are the least skewed type", "figure 2", "profile clicks", "types", "profile_clicks", counts=SEPARATE
 )
-def profile_clicks_are_least_skewed(m: Measures) -> tuple[str, bool | None]:
+def profile_clicks_are_least_skewed(m: Measures) -> tuple[str, Evidence]:
     return _at_the_end(m, m.types, "amount", ["profile_clicks"], most=False)
 
 
-def _beyond_all(m: Measures, metric: str, role: str, names: Sequence[str], others: Sequence[str]) -> bool | None:
+def _beyond_all(m: Measures, metric: str, role: str, names: Sequence[str], others: Sequence[str]) -> Evidence:
     """Whether a metric of each of some is above that of each of the others."""
     pairs = [((metric, f"{role} {a}"), (metric, f"{role} {b}")) for a in names for b in others]
-    return every(m.above(a, b, of=len(pairs)) for a, b in pairs)
+    return every(m.above(a, b) for a, b in pairs)
 
 
-def _at_the_end(
-    m: Measures, result: eh.Result, key: str, names: Sequence[str], *, most: bool
-) -> tuple[str, bool | None]:
+def _at_the_end(m: Measures, result: eh.Result, key: str, names: Sequence[str], *, most: bool) -> tuple[str, Evidence]:
     """Whether some slices are more, or less, skewed than all others."""
     estimates, role = _defined(values(result, GINI, key)), "kind" if key == "amount" else "source"
     others = [other for other in estimates if other not in names]
     if lost := [name for name in names if name not in estimates]:
-        return f"nobody received any {words(lost[0])}", None
+        return f"nobody received any {words(lost[0])}", UNKNOWN
     if not others:
-        return "nobody received anything else", None
+        return "nobody received anything else", UNKNOWN
     nearest = (max if most else min)(others, key=lambda k: estimates[k])
     named = ", ".join(f"{words(name)} {estimates[name]:.3f}" for name in names)
     text = f"{named}; of the others {'most' if most else 'least'}: {words(nearest)} {estimates[nearest]:.3f}"
     sides = (names, others) if most else (others, names)
-    verdict = _beyond_all(m, GINI, role, *sides)
-    return text if verdict is not None else f"{text}, {UNCLEAR}", verdict
+    return text, _beyond_all(m, GINI, role, *sides)
 
 
 @finding(
     "80/20 ratios are defined for impressions only", "figure 2b", "impressions", "types",
     counts="impressions reach significantly more than 80% of authors, the others fewer",
 )  # fmt: skip
-def ratios_need_impressions(m: Measures) -> tuple[str, bool | None]:
+def ratios_need_impressions(m: Measures) -> tuple[str, Evidence]:
     defined = _ratios(m.types)
-    reached = {name: m.above((REACH, f"kind {name}"), bound=0.8, of=len(m.log.amounts)) for name in m.log.amounts}
-    verdict = every(is_above if name == m.log.first else opposite(is_above) for name, is_above in reached.items())
+    reached = {name: m.above((REACH, f"kind {name}"), bound=0.8) for name in m.log.amounts}
+    verdict = every(is_above if name == m.log.first else ~is_above for name, is_above in reached.items())
     return "defined for " + (", ".join(sorted(map(words, defined))) or "none"), verdict
 
 
@@ -329,14 +329,14 @@ def ratios_need_impressions(m: Measures) -> tuple[str, bool | None]:
     "All metric families generally agree on the order of the types", "figure 2", "agree", "types",
     counts=f"{AGREEMENT:.0%} of pairs or more, of those that the Gini index tells apart, by every family",
 )  # fmt: skip
-def metrics_agree(m: Measures) -> tuple[str, bool | None]:
+def metrics_agree(m: Measures) -> tuple[str, Evidence]:
     order = _defined(values(m.types, GINI, "amount"))
     pairs = list(itertools.combinations(order, 2))
     separated = [
-        (a, b) for a, b in pairs if m.above((GINI, f"kind {a}"), (GINI, f"kind {b}"), of=len(pairs)) is not None
+        (a, b) for a, b in pairs if m.above((GINI, f"kind {a}"), (GINI, f"kind {b}")).verdict(len(pairs)) is not None
     ]
     if not separated:
-        return "the Gini index tells no two types apart", None
+        return "the Gini index tells no two types apart", UNKNOWN
     others = {}
     for metric in FAMILIES[1:]:
         by_type = values(m.types, metric, "amount")
@@ -346,22 +346,22 @@ def metrics_agree(m: Measures) -> tuple[str, bool | None]:
     worst = min(others, key=lambda k: others[k])
     agreement = f"{others[worst]:.0%} ({worst}) to {max(others.values()):.0%}"
     measured = f"{len(separated)} of {len(pairs)} pairs told apart; as by the Gini index: {agreement}"
-    return measured, others[worst] >= AGREEMENT
+    return measured, certain(others[worst] >= AGREEMENT)
 
 
 @finding(
     "Counting until later changes next to nothing", "note 1", "negligible", "later",
     counts=f"significantly less than {VISIBLE} in every metric",
 )  # fmt: skip
-def later_counts_change_nothing(m: Measures) -> tuple[str, bool | None]:
+def later_counts_change_nothing(m: Measures) -> tuple[str, Evidence]:
     keys = [(metric, f"kind {m.log.later}") for metric in (GINI, ATKINSON, TOP_1, TOP_10)]
     changes = {
         metric: m.numbers.whole[metric, name] - m.numbers.whole[metric, f"kind {m.log.first}"] for metric, name in keys
     }
 
-    def within(metric: str, name: str) -> bool | None:
+    def within(metric: str, name: str) -> Evidence:
         first = (metric, f"kind {m.log.first}")
-        return every((m.above((metric, name), first, -VISIBLE, of=8), m.above(first, (metric, name), -VISIBLE, of=8)))
+        return every((m.above((metric, name), first, -VISIBLE), m.above(first, (metric, name), -VISIBLE)))
 
     return "later less at once: " + ", ".join(f"{k} {v:+.4f}" for k, v in changes.items()), every(
         within(*key) for key in keys
@@ -372,17 +372,16 @@ def later_counts_change_nothing(m: Measures) -> tuple[str, bool | None]:
     "Out-of-network suggestions are more skewed than in-network ranking", "figure 3", "in network lowest", "sources", "networks",
     counts=SEPARATE,
 )  # fmt: skip
-def out_of_network_is_more_skewed(m: Measures) -> tuple[str, bool | None]:
+def out_of_network_is_more_skewed(m: Measures) -> tuple[str, Evidence]:
     estimates = _defined(m.by_source(GINI))
     inside, outside = ([str(s) for s in side if str(s) in estimates] for side in (m.log.inside, m.log.outside))
     if not inside or not outside:
-        return _listed(estimates), None
-    verdict = _beyond_all(m, GINI, "source", outside, inside)
-    return _listed(estimates) + ("" if verdict is not None else f"; some {UNCLEAR}"), verdict
+        return _listed(estimates), UNKNOWN
+    return _listed(estimates), _beyond_all(m, GINI, "source", outside, inside)
 
 
 @finding("Miscellaneous suggestions are the most skewed source", "figure 3", "misc", "sources", "misc", counts=SEPARATE)
-def misc_is_most_skewed(m: Measures) -> tuple[str, bool | None]:
+def misc_is_most_skewed(m: Measures) -> tuple[str, Evidence]:
     return _at_the_end(m, m.sources, str(m.log.source), [USUAL], most=True)
 
 
@@ -390,12 +389,12 @@ def misc_is_most_skewed(m: Measures) -> tuple[str, bool | None]:
     "Gini index, Atkinson index and top 1% share are highly correlated", "note 2", "highly", "sources",
     counts=f"a correlation of {CORRELATED} or more between any two, over the sources",
 )  # fmt: skip
-def metrics_are_correlated(m: Measures) -> tuple[str, bool | None]:
+def metrics_are_correlated(m: Measures) -> tuple[str, Evidence]:
     by_metric = [_defined(m.by_source(metric)) for metric in (GINI, ATKINSON, TOP_1)]
     shared = [name for name in by_metric[0] if all(name in estimates for estimates in by_metric)]
     spread = all(len({estimates[name] for name in shared}) > 1 for estimates in by_metric)
     if len(shared) < 3 or not spread:
-        return "fewer than three sources that differ", None
+        return "fewer than three sources that differ", UNKNOWN
     of = np.corrcoef([[estimates[name] for name in shared] for estimates in by_metric])
     text = f"Gini and Atkinson {of[0, 1]:.2f}, Gini and top 1% {of[0, 2]:.2f}, Atkinson and top 1% {of[1, 2]:.2f}"
 
@@ -410,7 +409,7 @@ def metrics_are_correlated(m: Measures) -> tuple[str, bool | None]:
     "Sources with a larger Gini index reach authors with more followers", "figure 4", "rises", "sources", "followers",
     counts=f"{AGREEMENT:.0%} of pairs or more",
 )  # fmt: skip
-def skewed_sources_reach_the_followed(m: Measures) -> tuple[str, bool | None]:
+def skewed_sources_reach_the_followed(m: Measures) -> tuple[str, Evidence]:
     return _with_followers(m, "mean", 0)
 
 
@@ -418,16 +417,16 @@ def skewed_sources_reach_the_followed(m: Measures) -> tuple[str, bool | None]:
     "Sources with a larger Gini index reach authors with more unequal followers", "figure 4", "rises", "sources", "followers",
     counts=f"{AGREEMENT:.0%} of pairs or more",
 )  # fmt: skip
-def skewed_sources_reach_unequal_followers(m: Measures) -> tuple[str, bool | None]:
+def skewed_sources_reach_unequal_followers(m: Measures) -> tuple[str, Evidence]:
     return _with_followers(m, GINI, 3)
 
 
-def _with_followers(m: Measures, metric: str, digits: int) -> tuple[str, bool | None]:
+def _with_followers(m: Measures, metric: str, digits: int) -> tuple[str, Evidence]:
     skew, estimates = m.by_source(GINI), _defined(values(m.parts["followers"], metric, str(m.log.source)))
     if len(estimates) < 2:
-        return f"fewer than two sources: {_listed(estimates, digits)}", None
+        return f"fewer than two sources: {_listed(estimates, digits)}", UNKNOWN
     if max(estimates.values()) - min(estimates.values()) <= 0.01 * max(estimates.values()):
-        return f"the same for all: {_listed(estimates, digits)}", False
+        return f"the same for all: {_listed(estimates, digits)}", certain(False)
     same = alike({name: skew[name] for name in estimates}, estimates)
     number = "mean followers" if metric == "mean" else "gini of followers"
 
@@ -439,7 +438,7 @@ def _with_followers(m: Measures, metric: str, digits: int) -> tuple[str, bool | 
     verdict = (
         m.numbers.above(share, AGREEMENT - 0.01)
         if (number, f"source {next(iter(estimates))}") in m.numbers.whole
-        else None
+        else UNKNOWN
     )
     return f"{same:.0%} of pairs rise together; {_listed(estimates, digits)}", verdict
 
@@ -462,7 +461,7 @@ Bin = tuple[float, float, float, int]
 
 
 def _without_a_bin(rows: Sequence[Bin]) -> Replicates[Sequence[Bin]]:
-    return Replicates(rows, [[*rows[:i], *rows[i + 1 :]] for i in range(len(rows))], findings=len(FINDINGS))
+    return Replicates(rows, [[*rows[:i], *rows[i + 1 :]] for i in range(len(rows))])
 
 
 def _power(rows: Sequence[Bin], side: int) -> float:
@@ -482,9 +481,9 @@ def _powers(m: Measures) -> tuple[str, Replicates[Sequence[Bin]] | None]:
     "In network, impressions grow roughly linearly with followers", "use case 2", "roughly linearly", "bins",
     counts=f"a power significantly within {LINEAR} of 1",
 )  # fmt: skip
-def in_network_grows_linearly(m: Measures) -> tuple[str, bool | None]:
+def in_network_grows_linearly(m: Measures) -> tuple[str, Evidence]:
     text, bins = _powers(m)
-    return text, None if bins is None else every(
+    return text, UNKNOWN if bins is None else every(
         (bins.above(lambda r: _power(r, 1), 1 - LINEAR), bins.above(lambda r: -_power(r, 1), -1 - LINEAR))
     )
 
@@ -493,19 +492,19 @@ def in_network_grows_linearly(m: Measures) -> tuple[str, bool | None]:
     "Out of network, impressions grow faster than linearly with followers", "use case 2", "likely faster", "bins",
     counts="a power significantly above 1",
 )  # fmt: skip
-def out_of_network_grows_faster(m: Measures) -> tuple[str, bool | None]:
+def out_of_network_grows_faster(m: Measures) -> tuple[str, Evidence]:
     text, bins = _powers(m)
-    return text, None if bins is None else bins.above(lambda r: _power(r, 2), 1.0)
+    return text, UNKNOWN if bins is None else bins.above(lambda r: _power(r, 2), 1.0)
 
 
 @finding(
     "Impressions grow with followers at a similar rate in and out of network", "figure 5a", "similar", "bins",
     counts="powers significantly within a quarter",
 )  # fmt: skip
-def reach_grows_alike(m: Measures) -> tuple[str, bool | None]:
+def reach_grows_alike(m: Measures) -> tuple[str, Evidence]:
     text, bins = _powers(m)
     if bins is None:
-        return text, None
+        return text, UNKNOWN
     is_close = bins.above(lambda r: 0.25 * _power(r, 1) - abs(_power(r, 1) - _power(r, 2)))
     return text, every((is_close, *(bins.above(lambda r: _power(r, side)) for side in (1, 2))))
 
@@ -514,7 +513,7 @@ def reach_grows_alike(m: Measures) -> tuple[str, bool | None]:
     "Authors in general get more impressions from in-network ranking than from suggestions", "figure 5a", "more", "bins",
     counts="a significantly larger mean, and in significantly more than half of the bins",
 )  # fmt: skip
-def in_network_shows_more(m: Measures) -> tuple[str, bool | None]:
+def in_network_shows_more(m: Measures) -> tuple[str, Evidence]:
     rows, whole = _by_bin(m, "mean"), _by_bin(m, "mean", fewest=1)
     more, units = sum(inside > outside for _, inside, outside, _ in rows), sum(r[3] for r in whole)
     inside, outside = (sum(r[k] * r[3] for r in whole) / units for k in (1, 2))
@@ -526,17 +525,17 @@ def in_network_shows_more(m: Measures) -> tuple[str, bool | None]:
         inner, outer = (sum(n["mean", f"source {s}"] for s in side) for side in (m.log.inside, compared))
         return inner - outer
 
-    return measured, every((m.numbers.above(difference), rate_above(more, len(rows), 0.5, of=len(FINDINGS))))
+    return measured, every((m.numbers.above(difference), rate_above(more, len(rows), 0.5)))
 
 
 @finding(
     "Out of network, a smaller fraction of authors with few followers is reached", "figure 5b", "a smaller fraction", "bins",
     counts="significantly smaller than of authors with more followers, and than in network",
 )  # fmt: skip
-def few_small_accounts_are_reached(m: Measures) -> tuple[str, bool | None]:
+def few_small_accounts_are_reached(m: Measures) -> tuple[str, Evidence]:
     rows = _by_bin(m, REACH)
     if len(rows) < MIN_BINS:
-        return TOO_FEW_BINS, None
+        return TOO_FEW_BINS, UNKNOWN
     half = len(rows) // 2
 
     def share(part: Sequence[Bin], side: int) -> tuple[float, float]:
@@ -551,10 +550,8 @@ def few_small_accounts_are_reached(m: Measures) -> tuple[str, bool | None]:
         f"{inside[0]:.0%} of the lower"
     )
 
-    def larger(a: tuple[float, float], b: tuple[float, float]) -> bool | None:
-        difference, quantile = a[0] - b[0], t_quantile(shared_level(2 * len(FINDINGS)), math.inf)
-        half = quantile * math.sqrt(a[1] + b[1])
-        return above({"low": difference - half, "high": difference + half})
+    def larger(a: tuple[float, float], b: tuple[float, float]) -> Evidence:
+        return above_zero(a[0] - b[0], math.sqrt(a[1] + b[1]))
 
     return text, every((larger(high, low), larger(inside, low)))
 
@@ -567,17 +564,17 @@ def _gaps(rows: Sequence[Bin]) -> list[float]:
     "Within bins, out-of-network is much more skewed for authors with few followers", "figure 5b", "much more", "bins",
     counts=f"higher in every lower bin, and significantly by {MUCH_HIGHER} on average",
 )  # fmt: skip
-def small_accounts_are_skewed_out_of_network(m: Measures) -> tuple[str, bool | None]:
+def small_accounts_are_skewed_out_of_network(m: Measures) -> tuple[str, Evidence]:
     rows = _by_bin(m, GINI)
     if len(rows) < MIN_BINS:
-        return TOO_FEW_BINS, None
+        return TOO_FEW_BINS, UNKNOWN
     lower = rows[: len(rows) // 2]
     gaps = _gaps(lower)
     text = (
         f"{words(m.log.other)}: Gini index higher by {min(gaps):.2f} to {max(gaps):.2f} in the {len(gaps)} lower bins"
     )
     return text, every(
-        (_without_a_bin(lower).above(lambda r: float(np.mean(_gaps(r))), MUCH_HIGHER), min(gaps) > 0 or None)
+        (_without_a_bin(lower).above(lambda r: float(np.mean(_gaps(r))), MUCH_HIGHER), certain(min(gaps) > 0 or None))
     )
 
 
@@ -585,10 +582,10 @@ def small_accounts_are_skewed_out_of_network(m: Measures) -> tuple[str, bool | N
     "Within bins, both are close for the authors with most followers", "figure 5b", "close", "bins",
     counts="the size of the gap in the largest third of bins is significantly less than half of that in the smallest",
 )  # fmt: skip
-def large_accounts_are_alike(m: Measures) -> tuple[str, bool | None]:
+def large_accounts_are_alike(m: Measures) -> tuple[str, Evidence]:
     rows = _by_bin(m, GINI)
     if len(rows) < MIN_BINS:
-        return TOO_FEW_BINS, None
+        return TOO_FEW_BINS, UNKNOWN
     side = len(rows) // 3
     small, large = (np.abs(_gaps(part)) for part in (rows[:side], rows[-side:]))
     x, inside, outside, units = rows[-1]
@@ -598,28 +595,27 @@ def large_accounts_are_alike(m: Measures) -> tuple[str, bool | None]:
     )
     difference = float(small.mean() / 2 - large.mean())
     error = math.sqrt((float(small.var(ddof=1)) / 4 + float(large.var(ddof=1))) / side)
-    half = error * t_quantile(shared_level(len(FINDINGS)), 2 * side - 2)
-    return measured, above({"low": difference - half, "high": difference + half})
+    return measured, above_zero(difference, error, 2 * side - 2)
 
 
 @finding("The top share has the widest range over engagement types", "figure 2, Table 2", "top share", "types")
-def top_share_spreads_types(m: Measures) -> tuple[str, bool | None]:
+def top_share_spreads_types(m: Measures) -> tuple[str, Evidence]:
     return _spread(m, m.types, "amount", FAMILIES)
 
 
 @finding("The top share has the widest range over sources", "figure 3, Table 2", "top share", "sources")
-def top_share_spreads_sources(m: Measures) -> tuple[str, bool | None]:
+def top_share_spreads_sources(m: Measures) -> tuple[str, Evidence]:
     return _spread(m, m.sources, str(m.log.source), (GINI, ATKINSON, TOP_1, TOP_10))
 
 
-def _spread(m: Measures, result: eh.Result, key: str, metrics: Sequence[str]) -> tuple[str, bool | None]:
+def _spread(m: Measures, result: eh.Result, key: str, metrics: Sequence[str]) -> tuple[str, Evidence]:
     """Effect size as in the paper's figures: the range of each metric over slices."""
     ranges = {}
     for metric in metrics:
         estimates = _defined(values(result, metric, key)).values()
         ranges[metric] = max(estimates, default=math.nan) - min(estimates, default=math.nan)
     if any(map(math.isnan, ranges.values())):
-        return "nobody received anything", None
+        return "nobody received anything", UNKNOWN
     widest, role = max(ranges, key=lambda k: ranges[k]), "kind" if key == "amount" else "source"
     names = list(_defined(values(result, GINI, key)))
 
@@ -629,11 +625,11 @@ def _spread(m: Measures, result: eh.Result, key: str, metrics: Sequence[str]) ->
         return float(max(spans[TOP_1], spans[TOP_10]) - max(spans[GINI], spans[ATKINSON]))
 
     is_wider = m.numbers.above(lead)
-    return _listed(ranges), is_wider if widest in (GINI, ATKINSON, TOP_1, TOP_10) else opposite(is_wider is not None)
+    return _listed(ranges), is_wider if widest in (GINI, ATKINSON, TOP_1, TOP_10) else Evidence(no=is_wider.no)
 
 
 @finding("Bootstrap errors are too small to be seen", "figures 2, 3", "invisible", counts=f"at most {VISIBLE}")
-def errors_are_small(m: Measures) -> tuple[str, bool | None]:
+def errors_are_small(m: Measures) -> tuple[str, Evidence]:
     parts = {"amount": m.types} | ({str(m.log.source): m.sources} if "sources" in m.parts else {})
     halves = {
         f"{r['metric']} of {r[key]}": (r["high"] - r["low"]) / 2
@@ -642,14 +638,14 @@ def errors_are_small(m: Measures) -> tuple[str, bool | None]:
         if not math.isnan(r["high"] - r["low"])
     }
     if not halves:
-        return "no intervals were drawn", None
+        return "no intervals were drawn", UNKNOWN
     widest = max(halves, key=lambda k: halves[k])
     gini = max((half for name, half in halves.items() if name.startswith(GINI)), default=math.nan)
     wide, gini_half = (f"{half:.3f}" if not half < 0.001 else "below 0.001" for half in (halves[widest], gini))
     measured = f"widest half interval {wide} ({words(widest)}); of a Gini index {gini_half}"
-    return measured, halves[widest] <= VISIBLE
+    return measured, certain(halves[widest] <= VISIBLE)
 
 
 def claims(m: Measures, *, all: bool = True) -> tuple[Claim, ...]:
     """Every stated finding beside what was measured; or those alone that the log can be asked."""
-    return tuple(finding(m) for finding in FINDINGS if all or finding.lacks(m) is None)
+    return decide(finding(m) for finding in FINDINGS if all or finding.lacks(m) is None)

@@ -144,7 +144,7 @@ def _audit(data: pl.DataFrame, seed: int, **how: Any) -> Audit:
         test=test,
         truth=eh.outcome_test(data, outcome="expected", metrics="pooled_gap", **roles),
         slots=Replicates(whole, others),
-        honest=test.counterfactual(null_draws=99, rng=seed),
+        honest=test.counterfactual(null_draws=199, rng=seed),
     )
 
 

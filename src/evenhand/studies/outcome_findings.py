@@ -8,7 +8,22 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 import evenhand as eh
-from evenhand.studies.study import Claim, Replicates, Row, above, ends, every, rate_above, select, with_interval
+from evenhand.studies.study import (
+    Claim,
+    Evidence,
+    Replicates,
+    Row,
+    above_zero,
+    certain,
+    decide,
+    ends,
+    error_of,
+    every,
+    rate_above,
+    select,
+    with_interval,
+    with_sign,
+)
 
 
 @dataclass(frozen=True)
@@ -61,23 +76,23 @@ class Rates:
     def text(self, measure: str) -> str:
         return f"{getattr(self, measure) / self.worlds:.1%}"
 
-    def above(self, measure: str, bound: float) -> bool | None:
+    def above(self, measure: str, bound: float) -> Evidence:
         return rate_above(getattr(self, measure), self.worlds, bound)
 
-    def is_silent(self, measure: str) -> bool | None:
+    def is_silent(self, measure: str) -> Evidence:
         """Whether a 5% test is surely below `MOST` of worlds; no if it is surely above 5%."""
-        return True if self.above(measure, MOST) is False else False if self.above(measure, 0.05) else None
+        return Evidence(self.above(measure, MOST).no, self.above(measure, 0.05).yes)
 
 
 def claims(jobs: Audit, fair: Audit, people: Audit, rates: Mapping[str, Rates]) -> tuple[Claim, ...]:
     """Every statement of sections 3 to 5 that a number can answer."""
-    return (
+    return decide((
         *_toys(),
         *(replace(c, sample=jobs.sample) for c in _notifications(jobs, fair)),
         *(replace(c, sample=people.sample) for c in _ranking(people)),
         *(replace(c, sample=f"{rates['nothing'].worlds} worlds each") for c in _measures(rates)),
         *_equalised_odds(),
-    )
+    ))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -88,10 +103,11 @@ class Move:
     band: Row
 
     @property
-    def sign(self) -> int:
-        """Sign of a statistically significant change; 0 if it is not significant."""
-        change, low, high = self.change["estimate"], self.band["low"], self.band["high"]
-        return int(change > max(high, 0)) - int(change < min(low, 0))
+    def is_gain(self) -> Evidence:
+        """Whether the change is above zero and above what chance gives; not so if it is below both."""
+        change = float(self.change["estimate"])
+        beyond = above_zero(change - self.band["estimate"], error_of(self.band))
+        return Evidence(beyond.yes if change > 0 else 1.0, beyond.no if change < 0 else 1.0)
 
 
 def _moves(result: eh.Result, groups: Sequence[str], metric: str = "slots_gained") -> list[Move]:
@@ -104,24 +120,18 @@ def _listed(moves: Sequence[Move], form: str = "+,.0f") -> str:
     )
 
 
-def _as_stated(moves: Sequence[Move], stated: Sequence[int]) -> bool | None:
-    """Whether every group moves as stated: no if one significantly moves the other way."""
-    pairs = [(move.sign, sign) for move, sign in zip(moves, stated, strict=True)]
-    return every(None if sign == 0 else sign == expected for sign, expected in pairs)
+def _as_stated(moves: Sequence[Move], stated: Sequence[int]) -> Evidence:
+    """Whether every group moves as stated."""
+    return every(m.is_gain if sign > 0 else ~m.is_gain for m, sign in zip(moves, stated, strict=True))
 
 
-def is_positive(gap: Row, p: str = "p") -> bool | None:
-    """Whether a gap is significantly above zero, or below it."""
-    return None if not gap[p] < 0.05 else bool(gap["estimate"] > 0)
-
-
-def _in_every_decile(result: eh.Result, group: str) -> tuple[str, bool | None]:
-    """Whether a group's outcome is above the reference's in each decile at equal score; no if it is below in one."""
+def _in_every_decile(result: eh.Result, group: str) -> tuple[str, Evidence]:
+    """Whether a group's outcome is above the reference's in each decile at equal score."""
     rows = select(result, "outcome_gap", group=group)
-    higher = [is_positive(r) for r in rows]
-    lower = any(is_positive(r, "p_adjusted") is False for r in rows)
-    text = f"higher in {sum(r['estimate'] > 0 for r in rows)} of {len(rows)} deciles, significantly in {higher.count(True)}"
-    return text, False if lower else True if all(higher) else None
+    signs = [with_sign(r) for r in rows]
+    higher = sum(sign.verdict() is True for sign in signs)
+    text = f"higher in {sum(r['estimate'] > 0 for r in rows)} of {len(rows)} deciles, significantly in {higher}"
+    return text, every(signs)
 
 
 BEYOND = "each beyond its band of chance"
@@ -141,12 +151,12 @@ def _toys() -> tuple[Claim, ...]:
     return (
         Claim(
             "One bar for both groups, and the average outcomes differ (infra-marginality)", "3.4", "0.75, 0.78 and 0.83",
-            ", ".join(f"{v:.4f}" for v in averages), [round(v, 2) for v in averages] == [0.75, 0.78, 0.83],
+            ", ".join(f"{v:.4f}" for v in averages), certain([round(v, 2) for v in averages] == [0.75, 0.78, 0.83]),
         ),
-        Claim("The marginal outcomes agree", "3.5", "0.6 and 0.6", f"{margins[0]} and {margins[1]}", margins == (0.6, 0.6)),
+        Claim("The marginal outcomes agree", "3.5", "0.6 and 0.6", f"{margins[0]} and {margins[1]}", certain(margins == (0.6, 0.6))),
         Claim(
             "Precision can be equal although one group is under-scored", "5.4.2.2", "0.9 and 0.9",
-            f"{blind[0]:.4f} and {blind[1]:.4f}", all(round(v, 9) == 0.9 for v in blind),
+            f"{blind[0]:.4f} and {blind[1]:.4f}", certain(all(round(v, 9) == 0.9 for v in blind)),
         ),
     )  # fmt: skip
 
@@ -161,7 +171,7 @@ def _notifications(jobs: Audit, fair: Audit) -> tuple[Claim, ...]:
         ),
         Claim(
             "The gap in the marginal decile is positive and significant", "4.1, fig. 5", "positive, significant",
-            f"{first['estimate']:.4f} (p = {first['p']:.4f})", is_positive(first),
+            f"{first['estimate']:.4f} (p = {first['p']:.4f})", with_sign(first),
         ),
         _size(jobs, "male", "4.1"),
         Claim(
@@ -178,10 +188,10 @@ def _outcome_rises(slots: Replicates[Reallocated]) -> tuple[Claim, ...]:
     printed, bounded = (slots.whole.rise(how) for how in ("printed", "bounded"))
     largest, near = (slots.whole.moved(how) for how in ("printed", "bounded"))
 
-    def within(how: str) -> bool | None:
-        return every((slots.above(lambda r: r.rise(how), of=2), slots.above(lambda r: 0.02 - r.rise(how), of=2)))
+    def within(how: str) -> Evidence:
+        return every((slots.above(lambda r: r.rise(how)), slots.above(lambda r: 0.02 - r.rise(how))))
 
-    def is_smaller(how: str) -> bool | None:
+    def is_smaller(how: str) -> Evidence:
         return slots.above(lambda r: r.moved(how) - abs(r.rise(how)))
 
     return (
@@ -202,11 +212,11 @@ def _outcome_rises(slots: Replicates[Reallocated]) -> tuple[Claim, ...]:
 
 def _size(audit: Audit, group: str, where: str) -> Claim:
     gap, truth = (select(result, "pooled_gap", group=group)[0] for result in (audit.test, audit.truth))
-    is_informative = above(gap) is not None
-    holds = False if above(gap, truth["estimate"]) is not None else True if is_informative else None
+    apart, other = (above_zero(gap["estimate"] - x, error_of(gap)) for x in (0.0, truth["estimate"]))
     return Claim(
         "The gap found is the gap that the true qualifications give", where, "(not stated: the truth is unknown there)",
-        f"{with_interval(gap)}, true {truth['estimate']:.4f}", holds,
+        f"{with_interval(gap)}, true {truth['estimate']:.4f}",
+        Evidence(min(apart.yes, apart.no), min(other.yes, other.no)),
         counts="the interval holds the truth, and not 0", is_ours=True,
     )  # fmt: skip
 
@@ -223,7 +233,7 @@ def _honest_rise(jobs: Audit, fair: Audit) -> Claim:
     return Claim(
         "The rise is beyond chance with bias and not without (two folds)", "4.1", "(not tested there)",
         "; ".join(f"{name} {text}" for name, text in zip(("biased", "fair"), texts, strict=True)),
-        every((_as_stated(moves[:1], [1]), moves[1].sign <= 0)), counts="above zero and above the band with bias only", is_ours=True,
+        every((moves[0].is_gain, Evidence(0.0, moves[1].is_gain.yes))), counts="above zero and above the band with bias only", is_ours=True,
     )  # fmt: skip
 
 
@@ -239,7 +249,7 @@ def _ranking(people: Audit) -> tuple[Claim, ...]:
         Claim(
             "Outcomes differ at equal score along the scores", "4.2, fig. 7", "positive, significant",
             f"joint test p = {joint['p']:.2g}; over all {with_interval(pooled, '+.4f')}",
-            every((joint["p"] < 0.05 or None, is_positive(pooled))), counts="joint test below 5%, and women do better over all",
+            every((Evidence(joint["p"], 1.0), with_sign(pooled))), counts="joint test below 5%, and women do better over all",
         ),
         _size(people, "female", "4.2"),
         Claim(
@@ -311,10 +321,10 @@ def _equalised_odds() -> tuple[Claim, Claim]:
     return (
         Claim(
             "Scores q for one group and 1 - q for the other satisfy equalised odds", "5.4.1.2", "gap 0",
-            f"gap {gaps[0]:.2f} for masses 1, 2, 2, 1; no distribution on several scores gives 0", gaps[0] < 1e-9,
+            f"gap {gaps[0]:.2f} for masses 1, 2, 2, 1; no distribution on several scores gives 0", certain(gaps[0] < 1e-9),
         ),
         Claim(
             "Equalised odds can hold although a group is under-scored (another example)", "5.4.1", "false negative",
-            f"gap {gaps[1]:.1g} with 16/17 scored 0.8 and 1/2 scored 0.2", gaps[1] < 1e-9, is_ours=True,
+            f"gap {gaps[1]:.1g} with 16/17 scored 0.8 and 1/2 scored 0.2", certain(gaps[1] < 1e-9), is_ours=True,
         ),
     )  # fmt: skip

@@ -7,6 +7,7 @@ answer with what is really so (true qualifications, who is biased) cannot be tol
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,8 +17,27 @@ import evenhand as eh
 from evenhand.errors import EvenhandError, listing
 from evenhand.report.words.intervals import interval_text
 from evenhand.report.words.text import number, p_text, percent
-from evenhand.studies.outcome_findings import Move, is_positive
-from evenhand.studies.study import Claim, Figure, Row, Study, Table, ends, is_number, select, with_interval
+from evenhand.studies.outcome_findings import Move
+from evenhand.studies.study import (
+    ALPHA,
+    UNKNOWN,
+    Claim,
+    Evidence,
+    Figure,
+    Row,
+    Study,
+    Table,
+    above_zero,
+    certain,
+    decide,
+    ends,
+    error_of,
+    every,
+    is_number,
+    select,
+    with_interval,
+    with_sign,
+)
 
 if TYPE_CHECKING:
     from evenhand.audits.outcome.remedies import OutcomeResult
@@ -27,7 +47,6 @@ CAVEAT = (
     "A yes or a no says what this table shows by the rule beside it. The paper speaks of other data: neither confirms nor "
     "refutes it. Who is really qualified stands in no table, so that what needs it cannot be told."
 )
-ALPHA = 0.05  # level of the tests
 SMALL_GAP = 0.05  # of the mean outcome
 NEGLIGIBLE = f"no if all intervals lie within {SMALL_GAP:.0%} of the mean outcome around 0"
 MIN_BINS = 5  # for "in every bin" to say something: a coin falls the same way four times in a row too often
@@ -74,7 +93,9 @@ def on_data(data: Any, roles: Mapping[str, Any], seed: int) -> Study:
         name="outcome",
         title=TITLE,
         setting=f"{read}{where}; others are compared with {reference!r} (seed {seed}).",
-        claims=(*_tested(test, is_ranking=is_ranking), *_reallocated(slots, is_ranking=is_ranking), *_unknowable(test)),
+        claims=decide(
+            (*_tested(test, is_ranking=is_ranking), *_reallocated(slots, is_ranking=is_ranking), *_unknowable(test))
+        ),
         tables=_tables(test, slots, arguments),
         figures=_figures(test, slots),
         sentences=tuple(test.only(*tests).sentences()[:12]) if tests else (),
@@ -125,51 +146,52 @@ def _tested(test: OutcomeResult, *, is_ranking: bool) -> tuple[Claim, ...]:
     else:
         rows, name = select(test, "marginal_test"), "test of the lowest bin"
         statement = ("Outcomes differ right above the threshold", "4.1, fig. 5", "positive, significant")
-    measured, is_significant = _in_slices(test, rows)
+    measured, p = _in_slices(test, rows)
     pooled = select(test, "pooled_gap")
     gaps = [r for r in pooled if "reference" not in (r["note"] or "").split("; ")]
     tested = sorted((r for r in gaps if is_number(r["p_adjusted"])), key=lambda r: float(r["p_adjusted"]))
     texts = [f"{_who(test, r)} {with_interval(r, '+.4f')}" for r in tested]
     return (
         Claim(
-            *statement, f"{name} {measured}", is_significant or _negligible(test, tested if is_ranking else _lowest_bin(test)),
+            *statement, f"{name} {measured}", Evidence(p, _negligible(test, tested if is_ranking else _lowest_bin(test))),
             counts=f"p below 5%; {NEGLIGIBLE}", sample=_units(rows),
         ),
         _higher(test),
         Claim(
             SIZE, "4.1, 4.2", "(not stated)", listing(texts, 4) if texts else _why(gaps),
-            True if any(r["p_adjusted"] < ALPHA for r in tested) else _negligible(test, tested),
+            Evidence(min((r["p_adjusted"] for r in tested), default=math.nan), _negligible(test, tested)),
             counts=f"adjusted p below 5%; {NEGLIGIBLE}", is_ours=True, sample=_units(pooled),
         ),
     )  # fmt: skip
 
 
-def _negligible(test: OutcomeResult, gaps: Sequence[Row]) -> bool | None:
-    """False where every gap is surely too small to matter; else nothing can be told."""
+def _negligible(test: OutcomeResult, gaps: Sequence[Row]) -> float:
+    """The p with which every gap is too small to matter."""
     means = [abs(r["estimate"]) for r in select(test, "mean_outcome") if is_number(r["estimate"])]
     if not means or not gaps:
-        return None
+        return math.nan
     bound = SMALL_GAP * sum(means) / len(means)
-    return False if all(-bound < r["low"] <= r["high"] < bound for r in gaps) else None
+    within = ((bound + sign * r["estimate"], error_of(r)) for r in gaps for sign in (-1, 1))
+    return every(above_zero(room, error) for room, error in within).yes
 
 
 def _lowest_bin(test: OutcomeResult) -> list[Row]:
     return [r for r in select(test, "outcome_gap", bin=1) if is_number(r["p"])]
 
 
-def _in_slices(result: eh.Result, rows: Sequence[Row]) -> tuple[str, bool]:
-    """The slices in which a test is significant, adjusted over all of them, in words; and whether there is one."""
+def _in_slices(result: eh.Result, rows: Sequence[Row]) -> tuple[str, float]:
+    """The slices in which a test is significant, adjusted over all of them, in words; and the smallest p."""
     tested = [r for r in rows if is_number(r["p"])]
     if not tested:
-        return _why(rows), False
+        return _why(rows), math.nan
     p = [(r["p_adjusted"] if is_number(r["p_adjusted"]) else r["p"], r) for r in tested]
     hits = [_who(result, r) for value, r in p if value < ALPHA]
+    smallest = min(value for value, _ in p)
     if len(rows) == 1:
-        return p_text(tested[0]["p"]), bool(hits)
+        return p_text(tested[0]["p"]), smallest
     names = f": {listing(hits, 6)}" if hits else ""
     untested = f" ({len(rows) - len(tested)} cannot be tested)" if len(tested) < len(rows) else ""
-    least = p_text(min(value for value, _ in p))
-    return f"in {len(hits)} of {len(tested)} slices{untested}{names}; smallest adjusted {least}", bool(hits)
+    return f"in {len(hits)} of {len(tested)} slices{untested}{names}; smallest adjusted {p_text(smallest)}", smallest
 
 
 def _higher(test: OutcomeResult) -> Claim:
@@ -178,15 +200,14 @@ def _higher(test: OutcomeResult) -> Claim:
     for r in select(test, "outcome_gap"):
         if is_number(r["p"]):
             by_group.setdefault(_who(test, r), []).append(r)
-    texts, verdicts = [], []
+    texts, parts = [], []
     for who, rows in sorted(by_group.items(), key=lambda pair: -sum(r["estimate"] > 0 for r in pair[1]) / len(pair[1])):
         texts.append(f"{who} in {sum(r['estimate'] > 0 for r in rows)} of {len(rows)}")
-        is_lower = any(is_positive(r, "p_adjusted") is False for r in rows)
-        is_higher = len(rows) >= MIN_BINS and all(is_positive(r) for r in rows)
-        verdicts.append(False if is_lower else True if is_higher else None)
-    holds = True if True in verdicts else None if None in verdicts or not verdicts else False
+        in_each = every(map(with_sign, rows))
+        parts.append(in_each if len(rows) >= MIN_BINS else Evidence(1.0, in_each.no))
     return Claim(
-        HIGHER, "4, fig. 4, 6", "systematically higher", listing(texts, 6) or "no bin holds two groups", holds,
+        HIGHER, "4, fig. 4, 6", "systematically higher", listing(texts, 6) or "no bin holds two groups",
+        ~every(~part for part in parts),
         counts=f"significantly in all of {MIN_BINS} bins or more; no if every group is significantly lower in a bin",
         sample=_units(select(test, "mean_outcome")),
     )  # fmt: skip
@@ -198,7 +219,7 @@ def _reallocated(slots: Slots | str, *, is_ranking: bool) -> tuple[Claim, ...]:
     stated = ("4.2", "men up, women and unknown down") if is_ranking else ("4.1", "up, up, down")
     statement = (f"With slots given again, some group's {moved} beyond chance", *stated)
     if isinstance(slots, str):
-        return Claim(*statement, slots, None), *_no_outcomes(slots)
+        return Claim(*statement, slots, UNKNOWN), *_no_outcomes(slots)
     honest = slots.honest
     changes = select(honest, metric)
     bands = {_who(honest, r): r for r in select(honest, f"{metric}_null")}
@@ -207,11 +228,10 @@ def _reallocated(slots: Slots | str, *, is_ranking: bool) -> tuple[Claim, ...]:
     texts = [
         f"{_who(honest, r)} {r['estimate']:{form}} (by chance {ends(bands[_who(honest, r)], form)})" for r in tested
     ]
-    # Holm: the smallest of the adjusted p is the smallest p times their number.
-    holds = True if tested and tested[0]["p"] * len(tested) < ALPHA else None
+    evidence = Evidence(yes=tested[0]["p"] * len(tested)) if tested else UNKNOWN
     sample = _units(select(honest, "outcome_before"), "slots")
     first = Claim(
-        *statement, listing(texts, 4) if texts else _why(changes), holds, counts="p adjusted over groups below 5%", sample=sample
+        *statement, listing(texts, 4) if texts else _why(changes), evidence, counts="p adjusted over groups below 5%", sample=sample
     )  # fmt: skip
     return first, *_outcomes(slots, sample)
 
@@ -233,15 +253,14 @@ def _outcomes(slots: Slots, sample: str) -> tuple[Claim, ...]:
         f"{slots.honest.findings.slice_label(rise)} {rise['estimate']:+.2%}, by chance {ends(band, '+.2%')}".lstrip()
         for rise, band in tested
     ]
-    signs = [Move(rise, band).sign for rise, band in tested]  # a fall that chance would make larger is no rise
-    is_rise = True if 1 in signs else False if signs and all(sign < 0 for sign in signs) else None
+    is_rise = ~every(~Move(rise, band).is_gain for rise, band in tested)
     return (
         Claim(
             *RISES, f"{_percents(plain)}; from one bin below the bar only: {_percents(near)}",
-            all(0 < v < 0.02 for v in plain) if plain else None, counts="0 to 2%", sample=sample,
+            certain(all(0 < v < 0.02 for v in plain) if plain else None), counts="0 to 2%", sample=sample,
         ),
         Claim(
-            *SMALLER, f"{_percents(plain)} against {largest:.2%} at most", max(map(abs, plain)) < largest if plain else None,
+            *SMALLER, f"{_percents(plain)} against {largest:.2%} at most", certain(max(map(abs, plain)) < largest if plain else None),
             sample=sample,
         ),
         Claim(
@@ -252,7 +271,10 @@ def _outcomes(slots: Slots, sample: str) -> tuple[Claim, ...]:
 
 
 def _no_outcomes(why: str) -> tuple[Claim, ...]:
-    return Claim(*RISES, why, None), Claim(*SMALLER, why, None), Claim(*BEYOND_CHANCE, why, None, is_ours=True)
+    return tuple(
+        Claim(*statement, why, UNKNOWN, is_ours=statement is BEYOND_CHANCE)
+        for statement in (RISES, SMALLER, BEYOND_CHANCE)
+    )
 
 
 def _percents(values: Sequence[float]) -> str:
@@ -275,7 +297,7 @@ def _unknowable(test: OutcomeResult) -> list[Claim]:
         )
         text = listing([f"{_who(test, r)} {r['estimate']:.3f}" for r in rows], 6)
         seen = f"{text}; whether that is a false alarm " if rows else ""
-        claims.append(Claim(statement, where, stated, f"{seen}{NEEDS_TRUTH}", None, is_ours=is_ours))
+        claims.append(Claim(statement, where, stated, f"{seen}{NEEDS_TRUTH}", UNKNOWN, is_ours=is_ours))
     return claims
 
 

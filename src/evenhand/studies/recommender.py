@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,23 +23,26 @@ from evenhand.audits.parameters import Table as Data
 from evenhand.report.words.intervals import interval_text
 from evenhand.studies.recommender_scores import TOP, Case, case_of_data
 from evenhand.studies.study import (
+    ALPHA,
     CANNOT_TELL,
     Claim,
+    Evidence,
     Figure,
     Replicates,
     Row,
     Study,
     Table,
+    certain,
+    decide,
     every,
     on_own_data,
-    opposite,
     result_from_rows,
     select,
 )
 from evenhand.synthetic.catalogue import RECOMMENDERS
+from evenhand.tallies.crosstab import Crosstab
 
 BATCHES = 16  # of users, left out one at a time
-FINDINGS = 18  # how many verdicts share the 5%
 BETWEEN = ("mad", "exposure_tv", "precision_ratio", "recall_ratio", "f1_ratio")
 ITEMS = 400  # of the generated catalogue
 TITLE = "What recommender measures say, and what they miss"
@@ -75,17 +78,12 @@ class Measured:
 
     Attributes
     ----------
-    rows : the row of each metric, by recommender and metric.
+    values : each metric, by recommender and metric.
     precision : mean precision of each group of users, by recommender and group, group a first: what the ratios leave out.
     """
 
-    rows: Mapping[str, Mapping[str, Row]]
+    values: Mapping[str, Mapping[str, float]]
     precision: Mapping[str, Mapping[str, float]]
-
-    @property
-    def sides(self) -> list[str]:
-        """The labels of groups a and b."""
-        return list(self.precision["random"])
 
     def lead(self, name: str) -> float:
         """How much better group a is served than group b."""
@@ -93,28 +91,15 @@ class Measured:
         return a - b
 
     def value(self, metric: str, name: str) -> float:
-        return float(self.rows[name][metric]["estimate"])
+        return self.values[name][metric]
 
     def listed(self, metric: str, *names: str) -> str:
         return ", ".join(f"{name} {short(self.value(metric, name))}" for name in names or RECOMMENDERS)
 
-    def order(self, metric: str) -> list[str]:
-        """The recommenders, the one with the lowest value first."""
-        return sorted(self.rows, key=lambda name: self.value(metric, name))
-
-    def closest(self, metric: str, ideal: float) -> str:
-        return min(self.rows, key=lambda name: abs(self.value(metric, name) - ideal))
-
     def distance(self, metric: str, name: str) -> float:
         """How far a value is from what the measure calls best; only differences count."""
-        row, value = self.rows["random"][metric], self.value(metric, name)
-        return (
-            abs(value - float(row["ideal"]))
-            if row["better"] == "ideal"
-            else value
-            if row["better"] == "lower"
-            else -value
-        )
+        card, value = _metric(metric).card, self.value(metric, name)
+        return abs(value - float(card.ideal)) if card.better == "ideal" else value if card.better == "lower" else -value
 
     def precisions(self, name: str) -> str:
         return " and ".join(f"{level:.3f} for {label}" for label, level in self.precision[name].items())
@@ -124,12 +109,18 @@ class Measured:
         return min(self.precision[name].values())
 
 
-def _first(runs: Replicates[Measured], number: Any, of: int = 1) -> str:
+def _metric(text: str) -> Any:
+    return getattr(eh.metrics, text.partition("(")[0])
+
+
+def _first(runs: Replicates[Measured], number: Callable[[Measured, str], float], of: int = 1) -> str:
     """The recommender whose number is significantly the lowest, of so many such questions."""
-    best = min(RECOMMENDERS, key=lambda name: number(runs.whole, name))
-    others = [name for name in RECOMMENDERS if name != best]
-    lower = every(runs.above(lambda r: number(r, name) - number(r, best), of=of * len(others)) for name in others)
-    return best if lower else CANNOT_TELL
+
+    def negated(measured: Measured) -> dict[str, float]:
+        return {name: -number(measured, name) for name in RECOMMENDERS}
+
+    best = max(negated(runs.whole), key=lambda name: negated(runs.whole)[name])
+    return best if runs.largest(negated, best).verdict(of) else CANNOT_TELL
 
 
 def study(
@@ -166,69 +157,64 @@ def _on_case(case: Case, seed: int, where: str, caveats: tuple[str, ...], *, is_
     results = {}
     for name in RECOMMENDERS:
         log.info("the %s recommender", name)
-        results[name] = case.audit(name, metrics=SHOWN, interval="bootstrap(199)", rng=seed)
+        results[name] = eh.recommender(**case.roles(name), metrics=SHOWN, interval="bootstrap(199)", rng=seed)
     log.info("the same without a batch of users, for its errors")
     batch = np.random.default_rng([seed, 2]).permutation(case.users) % BATCHES
-    runs = Replicates(
-        _measured(case, batch >= 0, results), [_measured(case, batch != k) for k in range(BATCHES)], findings=FINDINGS
-    )
+    runs = Replicates(_measured(case), [_measured(case, batch != k) for k in range(BATCHES)])
     return Study(
         name="recommender",
         title=TITLE,
         setting=f"{where} (seed {seed}); {case.top} items for each user.",
-        claims=(
-            *_claims_on_groups(runs, case.items),
-            _mad_sign(case),
+        claims=decide((
+            *_claims_on_groups(runs, results, case.items), _mad_sign(case),
             _alike(_alike_catalogue(case, seed) if is_generated else _permuted(case, seed), seed),
             *_claims_on_items(runs, results, case.top),
-        ),
-        tables=_tables(runs),
+        )),
+        tables=_tables(runs, results),
         figures=_figures(results, seed),
         sentences=_sentences(runs),
         caveats=caveats,
-    )
+    )  # fmt: skip
 
 
-def _measured(case: Case, mask: Any, results: Mapping[str, eh.Result] | None = None) -> Measured:
-    """The measures on some of the users, from results where there are any."""
-    groups = np.array(case.catalogue.groups)[mask]
-    rows, precision = {}, {}
+def _measured(case: Case, mask: Any = slice(None)) -> Measured:
+    """The measures on some of the users."""
+    values, precision = {}, {}
     for name in RECOMMENDERS:
-        result = (
-            results[name] if results is not None else case.audit(name, mask, metrics=SHOWN, interval=None, chance=None)
+        tally = Crosstab.from_arrays(**case.roles(name, mask))
+        values[name] = {m: float(_metric(m).on(tally, **({"smoothing": 1} if "(" in m else {}))) for m in SHOWN}
+        means = (
+            float(hits / users) for hits, users in zip(tally.sides("precision"), tally.sides("users"), strict=True)
         )
-        rows[name] = {r["metric"]: r for r in select(result)}
-        best = np.argsort(-case.catalogue.scores[name][mask], axis=1, kind="stable")[:, : case.top]
-        hits = np.take_along_axis(case.catalogue.relevant[mask], best, axis=1).mean(1)
-        precision[name] = {label: float(hits[groups == label].mean()) for label in (case.versus, case.protected)}
-    return Measured(rows, precision)
+        precision[name] = dict(zip((case.versus, case.protected), means, strict=True))
+    return Measured(values, precision)
 
 
-def _claims_on_groups(runs: Replicates[Measured], items: int = ITEMS) -> list[Claim]:
+def _claims_on_groups(runs: Replicates[Measured], results: Mapping[str, eh.Result], items: int = ITEMS) -> list[Claim]:
     """Claims about MAD, exposure and ratios, which compare groups of users."""
     m = runs.whole
     mad = m.value("mad", "popularity")
     is_worse = runs.above(lambda r: r.lead("popularity"))
-    even = m.closest("precision_ratio", 1.0)
-    others = [name for name in RECOMMENDERS if name != even]
-    useful = [runs.above(lambda r: r.worst(even) - r.worst(name), of=len(others)) for name in others]
+    even = min(RECOMMENDERS, key=lambda name: abs(m.value("precision_ratio", name) - 1))
+    useful = runs.largest(lambda r: {name: r.worst(name) for name in RECOMMENDERS}, even)
     tv, as_printed = m.value("exposure_tv", "random"), m.value("exposure_tv", "personal") * items
     return [
         Claim(
             "A large MAD shows differential treatment", "MAD", "differential treatment goes with a MAD away from 0",
-            f"popularity: MAD {short(mad)}, while precision is {m.precisions('popularity')}", (abs(mad) > 1e-9) if is_worse else None,
+            f"popularity: MAD {short(mad)}, while precision is {m.precisions('popularity')}",
+            Evidence(yes=is_worse.yes) if abs(mad) > 1e-9 else Evidence(no=is_worse.yes),
             counts="group b is served significantly worse, and MAD is not 0",
         ),
         _zero_is_desired(runs, "A total variation of 0 is desired", "ETV", "exposure_tv"),
         _zero_is_desired(runs, "A KL divergence of 0 is desired", "EKL", "exposure_kl(smoothing=1)"),
         Claim(
             "Equal distributions give a total variation of 0", "ETV", "two equal groups give 0",
-            f"random recommender: {tv:.3g}, by chance alone {m.rows['random']['exposure_tv']['chance']:.3g}",
-            opposite(runs.above(lambda r: r.value("exposure_tv", "random"), 0.01)), counts="significantly below 0.01",
+            f"random recommender: {tv:.3g}, by chance alone {_row(results, 'exposure_tv', 'random')['chance']:.3g}",
+            ~runs.above(lambda r: r.value("exposure_tv", "random"), 0.01), counts="significantly below 0.01",
         ),
         Claim(
             "The maximum of the total variation is 1", "ETV", "at most 1; the formula multiplies by n",
-            f"as printed, personal would score {as_printed:.3g}", as_printed <= 1,
+            f"as printed, personal would score {as_printed:.3g}", certain(as_printed <= 1),
         ),
         *(
             Claim(
@@ -243,7 +229,7 @@ def _claims_on_groups(runs: Replicates[Measured], items: int = ITEMS) -> list[Cl
         ),
         Claim(
             "A precision ratio of 1 is desired", "APR", "1 = both served alike",
-            f"closest to 1: {even}, whose precision is {m.precisions(even)}", every(useful),
+            f"closest to 1: {even}, whose precision is {m.precisions(even)}", useful,
             counts="that one serves its worse-served group significantly best",
         ),
     ]  # fmt: skip
@@ -251,34 +237,24 @@ def _claims_on_groups(runs: Replicates[Measured], items: int = ITEMS) -> list[Cl
 
 def _zero_is_desired(runs: Replicates[Measured], statement: str, where: str, metric: str) -> Claim:
     """Whether the list that is the same for all, which scores 0, is not the one with the worst ratio."""
-    m, others = runs.whole, [name for name in RECOMMENDERS if name != "popularity"]
-    lower = [
-        runs.above(lambda r: r.value("precision_ratio", n) - r.value("precision_ratio", "popularity"), of=len(others))
-        for n in others
-    ]
+    m = runs.whole
+    is_lowest = runs.largest(lambda r: {n: -r.value("precision_ratio", n) for n in RECOMMENDERS}, "popularity")
     return Claim(
         statement, where, "0 = equal treatment",
         f"{m.listed(metric)}; precision ratios {m.listed('precision_ratio')}",
-        True if False in lower else opposite(every(lower)),
+        ~is_lowest,
         counts="no if the popularity list, which scores lowest, has the significantly lowest precision ratio",
     )  # fmt: skip
 
 
 def _mad_sign(case: Case) -> Claim:
     """Whether higher scores for group a make MAD larger."""
-    personal = case.catalogue.scores["personal"]
-    raised = personal + (np.array(case.catalogue.groups) == case.versus)[:, None]
-    mads = [
-        float(
-            replace(case, catalogue=replace(case.catalogue, scores={"personal": scores}))
-            .audit("personal", metrics="mad", interval=None)
-            .frame["estimate"][0]
-        )
-        for scores in (personal, raised)
-    ]
+    roles = case.roles("personal")
+    raised = roles["scores"] + (np.array(case.catalogue.groups) == case.versus)[:, None]
+    mads = [eh.metrics.mad(**{**roles, "scores": scores}) for scores in (roles["scores"], raised)]
     return Claim(
         "A positive MAD means that group a is scored higher", "MAD", "positive: a higher (the formula prints b - a)",
-        f"with 1 added to all scores of {case.versus}, MAD goes from {mads[0]:.3g} to {mads[1]:.3g}", mads[1] > mads[0],
+        f"with 1 added to all scores of {case.versus}, MAD goes from {mads[0]:.3g} to {mads[1]:.3g}", certain(mads[1] > mads[0]),
     )  # fmt: skip
 
 
@@ -296,17 +272,19 @@ def _permuted(case: Case, seed: int) -> Case:
 
 def _alike(case: Case, seed: int) -> Claim:
     """Whether the measures between groups claim anything where the groups are alike."""
-    results = {
-        name: case.audit(
-            name, metrics=BETWEEN, interval="bootstrap(199)", level=1 - 0.05 / FINDINGS / len(RECOMMENDERS), rng=seed
-        )
+    claims = [
+        (name, claim)
         for name in RECOMMENDERS
-    }
-    claimed = [f"{c.metric} of {name}" for name, result in results.items() for c in result.claims if c.made]
+        for claim in eh.recommender(
+            **case.roles(name), metrics=BETWEEN, interval=None, chance="permutation(1999)", rng=seed
+        ).claims
+    ]
+    claimed = [f"{claim.metric} of {name}" for name, claim in claims if claim.p_adjusted * len(RECOMMENDERS) <= ALPHA]
+    p = len(RECOMMENDERS) * min(claim.p_adjusted for _, claim in claims)
     return Claim(
         "Where the groups are alike, no measure between them claims a difference", "all", "(implied)",
-        f"claimed: {', '.join(claimed)}" if claimed else f"nothing claimed of {len(RECOMMENDERS)} recommenders", not claimed, is_ours=True,
-        counts="no recommender's result makes a claim, tested together",
+        f"claimed: {', '.join(claimed)}" if claimed else f"nothing claimed of {len(RECOMMENDERS)} recommenders",
+        Evidence(no=p) if claimed else certain(True), is_ours=True, counts="no recommender's result makes a claim, tested together",
     )  # fmt: skip
 
 
@@ -315,53 +293,48 @@ def _claims_on_items(runs: Replicates[Measured], results: Mapping[str, Any], top
     m, shown, gini = runs.whole, "recommendation_popularity", partial(runs.whole.value, "item_gini")
     items = np.asarray(results["random"].shown).shape[-1]
     printed = {name: float(np.asarray(result.shown).sum()) / items for name, result in results.items()}
-    pair, by_gini = ("personal", "debiased"), m.order("item_gini")
+    pair, by_gini = ("personal", "debiased"), sorted(RECOMMENDERS, key=gini)
 
-    def ahead(metric: str, name: str) -> bool | None:
-        """Whether a recommender has a significantly higher value than each of the others."""
-        rest = [other for other in RECOMMENDERS if other != name]
-        return every(
-            runs.above(lambda r: r.value(metric, name) - r.value(metric, other), of=len(rest)) for other in rest
-        )
+    def by_name(metric: str, sign: int = 1) -> Callable[[Measured], dict[str, float]]:
+        return lambda r: {name: sign * r.value(metric, name) for name in RECOMMENDERS}
 
-    def less(metric: str, low: str, high: str, of: int) -> bool | None:
-        return runs.above(lambda r: r.value(metric, high) - r.value(metric, low), of=of)
+    def less(metric: str, low: str, high: str) -> Evidence:
+        return runs.above(lambda r: r.value(metric, high) - r.value(metric, low))
 
-    low_entropy = [less("exposure_entropy", "popularity", name, of=3) for name in RECOMMENDERS if name != "popularity"]
     return [
         Claim(
             "An aggregate diversity of 1 is desired", "AD", "high: no rich-get-richer effect", m.listed("aggregate_diversity"),
-            opposite(ahead("aggregate_diversity", "random")), counts="no if random picks have significantly the highest",
+            ~runs.largest(by_name("aggregate_diversity"), "random"), counts="no if random picks have significantly the highest",
         ),
         Claim(
             "Extreme inequality has a Gini index of 1", "Gini", "1 for extreme inequality",
             f"popularity: {gini('popularity'):.4f}; the same {top} of {items} for everybody give {1 - top / items:.4f}",
-            math.isclose(gini("popularity"), 1.0, abs_tol=1e-3), counts="above 0.999",
+            certain(math.isclose(gini("popularity"), 1.0, abs_tol=1e-3)), counts="above 0.999",
         ),
         Claim(
             "The same number of views for every item gives a Gini index of 0", "Gini", "0 for a uniform distribution",
-            f"random picks: {gini('random'):.3g}; chance alone gives {m.rows['random']['item_gini']['chance']:.3g}",
-            opposite(runs.above(lambda r: r.value("item_gini", "random"), 0.01)), counts="significantly below 0.01",
+            f"random picks: {gini('random'):.3g}; chance alone gives {_row(results, 'item_gini', 'random')['chance']:.3g}",
+            ~runs.above(lambda r: r.value("item_gini", "random"), 0.01), counts="significantly below 0.01",
         ),
         Claim(
             "Low entropy means certainty about what is shown", "EDE", "close to 0 = certainty",
             f"{m.listed('exposure_entropy')}; a list that never changes has ln {top} = {math.log(top):.3g}",
-            every(low_entropy), counts="popularity has significantly the lowest",
+            runs.largest(by_name("exposure_entropy", -1), "popularity"), counts="popularity has significantly the lowest",
         ),
         Claim(
             "A low recommendation popularity shows equal recommendation", "ARP", "low: items are shown equally",
-            m.listed(shown), every(less(shown, a, b, of=3) for a, b in itertools.pairwise(by_gini)),
+            m.listed(shown), every(less(shown, a, b) for a, b in itertools.pairwise(by_gini)),
             counts="in the order of the Gini index, significantly",
         ),
         Claim(
             "The printed formula of ARP measures it", "ARP", "(1/n) sum of times shown over items",
-            f"slots over items: {', '.join(f'{name} {short(x)}' for name, x in printed.items())}", len(set(printed.values())) > 1,
+            f"slots over items: {', '.join(f'{name} {short(x)}' for name, x in printed.items())}", certain(len(set(printed.values())) > 1),
             counts="it differs between the recommenders",
         ),
         Claim(
             "The debiased recommender shows items more evenly than the personal one", "Gini, ARP, EDE", "(by construction)",
             f"Gini {m.listed('item_gini', *pair)}; ARP {m.listed(shown, *pair)}",
-            every(less(metric, "debiased", "personal", of=2) for metric in ("item_gini", shown)), is_ours=True,
+            every(less(metric, "debiased", "personal") for metric in ("item_gini", shown)), is_ours=True,
         ),
     ]  # fmt: skip
 
@@ -371,25 +344,29 @@ def short(value: float) -> str:
     return "0" if abs(value) < 1e-9 else f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
+def _row(results: Mapping[str, eh.Result], metric: str, name: str) -> Row:
+    return select(results[name], metric)[0]
+
+
+def _with(estimate: str, interval: str) -> str:
+    return f"{estimate} ({interval})" if interval else estimate
+
+
 def _preferred(runs: Replicates[Measured], metric: str) -> str:
     """The recommender that a measure calls best, if significantly so."""
     return _first(runs, lambda r, name: r.distance(metric, name), of=len(SHOWN))
 
 
-def _tables(runs: Replicates[Measured]) -> tuple[Table, Table]:
+def _tables(runs: Replicates[Measured], results: Mapping[str, eh.Result]) -> tuple[Table, Table]:
     """What each measure says of each recommender; and what it prefers, with what it misses."""
     m, values = runs.whole, []
     for metric in SHOWN:
-        texts = {
-            name: interval_text(m.rows[name][metric]["low"], m.rows[name][metric]["high"], short)
-            for name in RECOMMENDERS
-        }
-        cells = (
-            f"{short(m.value(metric, n))} ({text})" if text else short(m.value(metric, n)) for n, text in texts.items()
-        )
-        values.append((metric, *cells))
+        rows = [_row(results, metric, name) for name in RECOMMENDERS]
+        texts = [interval_text(r["low"], r["high"], short) for r in rows]
+        values.append((metric, *(_with(short(r["estimate"]), text) for r, text in zip(rows, texts, strict=True))))
     values += [
-        (f"precision, {label}", *(f"{m.precision[name][label]:.3f}" for name in RECOMMENDERS)) for label in m.sides
+        (f"precision, {label}", *(f"{m.precision[name][label]:.3f}" for name in RECOMMENDERS))
+        for label in m.precision["random"]
     ]
     prefers = tuple((metric, _preferred(runs, metric), MISSES[metric]) for metric in SHOWN)
     return (

@@ -11,8 +11,7 @@ import polars as pl
 
 import evenhand as eh
 from evenhand.errors import EvenhandError
-from evenhand.labels import matches
-from evenhand.studies.study import read_table
+from evenhand.studies.study import read_table, two_sides
 from evenhand.synthetic.catalogue import RECOMMENDERS
 
 TOP = 10  # items in the list of each user
@@ -36,13 +35,13 @@ class Case:
     def users(self) -> int:
         return len(self.catalogue.groups)
 
-    def audit(self, name: str, mask: Any = None, **how: Any) -> eh.Result:
-        """The measures of one recommender, over the users in a mask."""
-        users = np.ones(self.users, dtype=bool) if mask is None else mask
-        return eh.recommender(
-            self.catalogue.scores[name][users], user_groups=np.array(self.catalogue.groups)[users].tolist(), versus=self.versus,
-            protected=self.protected, relevant=self.catalogue.relevant[users], top=self.top, **how,
-        )  # fmt: skip
+    def roles(self, name: str, mask: Any = slice(None)) -> dict[str, Any]:
+        """The arguments of `eh.recommender`, and of its metrics, for one recommender and the users in a mask."""
+        catalogue = self.catalogue
+        return {
+            "scores": catalogue.scores[name][mask], "user_groups": np.array(catalogue.groups)[mask].tolist(), "versus": self.versus,
+            "protected": self.protected, "relevant": catalogue.relevant[mask], "top": self.top,
+        }  # fmt: skip
 
 
 def case_of_data(
@@ -52,7 +51,8 @@ def case_of_data(
     numbers = [columns["score"], columns["relevance"]]
     table, origin = read_table(data, list(columns.items()), numbers=numbers)
     table = table.select(**{role: pl.col(name) for role, name in columns.items()}).drop_nulls(["user", "item", "group"])
-    a, b = _two_sides(table, **sides)
+    users = table.group_by("group").agg(pl.col("user").n_unique())
+    b, a = two_sides(dict(users.iter_rows()), **sides)
     table = table.filter(pl.col("group").is_in([a, b]))
     users = table.group_by("user", maintain_order=True).agg(pl.col("group").unique())
     items = table["item"].unique(maintain_order=True)
@@ -73,19 +73,6 @@ def case_of_data(
         "table's scores, popularity their mean by item (the same for all), debiased the scores less that mean, random draws"
     )
     return Case(_catalogue_of(table, users["user"], items, groups, seed), str(a), str(b), top), words
-
-
-def _two_sides(table: pl.DataFrame, protected: Any, versus: Any) -> tuple[Any, Any]:
-    """Groups a and b: the largest and the smallest, unless others are named."""
-    sizes = table.group_by("group").agg(pl.col("user").n_unique().alias("users")).sort("users", "group")
-    labels = sizes["group"].to_list()
-    if len(labels) < 2:
-        raise EvenhandError("The table names fewer than two groups of users. Pass a table with two groups or more.")
-    b = labels[0] if protected is None else matches("protected", protected, labels)[0]
-    a = next(g for g in reversed(labels) if g != b) if versus is None else matches("versus", versus, labels)[0]
-    if a == b:
-        raise EvenhandError(f"protected={b!r} is also versus. Name two different groups.")
-    return a, b
 
 
 def _catalogue_of(

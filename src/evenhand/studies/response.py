@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import evenhand as eh
-from evenhand.studies.study import Claim, Figure, Study, Table, every, rate_above, result_from_rows
+from evenhand.studies.study import Claim, Evidence, Figure, Study, Table, decide, every, rate_above, result_from_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -72,7 +72,7 @@ class Response:
     biased: float
 
     @property
-    def responds(self) -> bool | None:
+    def responds(self) -> Evidence:
         """Whether the biased system is called less fair in more than half of the worlds."""
         return rate_above(self.hits, self.worlds, 0.5)
 
@@ -165,24 +165,25 @@ def claims(by_setting: Responses) -> tuple[Claim, ...]:
     usual, biased = Setting(), [s for s in settings() if s.bias > 0]
 
     def responding(statement: str, metrics: Sequence[str], among: Sequence[Setting], *, is_ours: bool = False) -> Claim:
-        verdicts = [by_setting[s, m].responds for m in metrics for s in among]
+        parts = [by_setting[s, m].responds for m in metrics for s in among]
+        many = sum(part.verdict() is True for part in parts)
         text = "; ".join(f"{m} {_share(by_setting[s, m])}" for m in metrics for s in among[:1])
         return Claim(
             statement, "section 4" if not is_ours else "", "recommended" if not is_ours else "responds",
-            f"{verdicts.count(True)} of {len(verdicts)} settings; {'usual setting' if usual in among[:1] else 'first'}: {text}",
-            every(verdicts), "in more than half of the worlds of every setting", is_ours,
+            f"{many} of {len(parts)} settings; {'usual setting' if usual in among[:1] else 'first'}: {text}",
+            every(parts), "in more than half of the worlds of every setting", is_ours,
             sample=f"{by_setting[usual, 'awrf'].worlds} worlds",
         )  # fmt: skip
 
     sparse = replace(usual, judged=0.1)
-    return (
+    return decide((
         responding("Single rankings: AWRF responds to bias in every setting", ("awrf",), biased),
         responding("Demographic parity: EED responds to bias in every setting", ("eed",), biased),
         responding("Equal opportunity: EEL responds to bias in every setting", ("eel",), biased),
         responding("Equal opportunity: EER responds to bias in every setting", ("eer",), biased),
         responding("Sparse judgments: IAA still responds with 10% judged", ("iaa",), [sparse]),
         responding("Metrics within a list (nDD, nDKL, nDR, nDJS) respond to who is left out of it", WITHIN, [usual], is_ours=True),
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def _share(r: Response) -> str:

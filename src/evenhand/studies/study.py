@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import logging
 import math
@@ -19,6 +17,8 @@ import numpy as np
 import evenhand as eh
 from evenhand.audits.parameters import Takes
 from evenhand.errors import EvenhandError, all_problems, listing, unknown_name
+from evenhand.intervals.difference import holm
+from evenhand.labels import matches
 from evenhand.report.files import write_whole
 from evenhand.report.table import aligned
 from evenhand.report.words.intervals import interval_text
@@ -61,6 +61,26 @@ def on_own_data(data: Any, needed: Mapping[str, Any], more: Mapping[str, Any], s
     if size is not None:
         raise EvenhandError("size= is how much is generated, and data= is read whole. Leave one of them out.")
     return True
+
+
+def two_sides(sizes: Mapping[Any, float], protected: Any, versus: Any) -> tuple[Any, Any]:
+    """The protected group and the one it is compared with: the smallest and the largest, unless others are named.
+
+    >>> two_sides({"a": 5, "b": 2, "c": 9}, None, None), two_sides({"a": 5, "b": 2}, "a", None)
+    (('b', 'c'), ('a', 'b'))
+    """
+    labels = sorted(sizes, key=lambda label: (sizes[label], str(label)))
+    if len(labels) < 2:
+        raise EvenhandError(
+            f"There are {len(labels)} groups, and two are compared. Pass a table with two groups or more."
+        )
+    named = {"protected": protected, "versus": versus}
+    first, second = (None if x is None else matches(role, x, labels)[0] for role, x in named.items())
+    first = next(label for label in labels if label != second) if protected is None else first
+    second = next(label for label in reversed(labels) if label != first) if versus is None else second
+    if first == second:
+        raise EvenhandError(f"protected={first!r} is also versus. Name two different groups.")
+    return first, second
 
 
 def read_table(
@@ -156,69 +176,87 @@ def with_interval(row: Row, form: str = ".4f") -> str:
     return f"{row['estimate']:{form}} ({text})" if text else f"{row['estimate']:{form}}"
 
 
-LEVEL = 0.95
-"""Of the intervals and tests behind verdicts."""
 CANNOT_TELL = "cannot be told"
-Verdict = bool | None
-"""Comes out, does not, or (None) cannot be told."""
+ALPHA = 0.05
+"""Chance that a study in whose world nothing is there says yes or no to any of its findings (Holm over all of them)."""
+Z = 1.959964  # normal quantile of a two-sided 95% interval
 
 
-def above(row: Row, bound: float = 0.0) -> bool | None:
-    """Whether the number of a row is above a bound, by its interval; None where the interval holds the bound.
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a test says of a statement: the two-sided p with which it is so, and with which it is not; NaN where untested."""
 
-    >>> above({"low": 0.1, "high": 0.3}), above({"low": -0.3, "high": -0.1}), above({"low": -0.1, "high": 0.1})
+    yes: float = math.nan
+    no: float = math.nan
+
+    def verdict(self, of: int = 1) -> bool | None:
+        """Comes out, does not, or (None) cannot be told; at 5% over `of` such questions (Bonferroni)."""
+        return False if self.no * of <= ALPHA else True if self.yes * of <= ALPHA else None
+
+    def __invert__(self) -> Evidence:
+        return Evidence(self.no, self.yes)
+
+
+UNKNOWN = Evidence()
+
+
+def certain(holds: bool | None) -> Evidence:  # noqa: FBT001
+    """Evidence of what is counted and not drawn; None where it cannot be told."""
+    return UNKNOWN if holds is None else Evidence(0.0, 1.0) if holds else Evidence(1.0, 0.0)
+
+
+def above_zero(difference: float, error: float, freedom: float = math.inf) -> Evidence:
+    """Whether a difference with this standard error is above zero, by Student's t.
+
+    >>> above_zero(2.5, 1.0).verdict(), above_zero(-2.5, 1.0).verdict(), above_zero(2.5, 1.0, 2).verdict()
     (True, False, None)
     """
-    return True if row["low"] > bound else False if row["high"] < bound else None
+    from scipy.special import stdtr
+
+    if not math.isfinite(difference) or not math.isfinite(error):
+        return UNKNOWN
+    if error == 0:
+        return UNKNOWN if difference == 0 else certain(difference > 0)
+    below = float(stdtr(min(freedom, 1e9), difference / error))
+    return Evidence(min(1.0, 2 * (1 - below)), min(1.0, 2 * below))
 
 
-def shared_level(questions: int) -> float:
-    """The level of each of so many intervals, so that 95% holds over all of them (Bonferroni).
+def with_sign(row: Row) -> Evidence:
+    """Whether the estimate of a row is above zero, by the p of its test."""
+    p = row["p"]
+    return UNKNOWN if not is_number(p) else Evidence(p, 1.0) if row["estimate"] > 0 else Evidence(1.0, p)
 
-    >>> shared_level(1), shared_level(10)
-    (0.95, 0.995)
+
+def error_of(row: Row) -> float:
+    """The standard error behind a 95% interval, or behind a band of chance."""
+    return float(row["high"] - row["low"]) / (2 * Z)
+
+
+def rate_above(hits: int, trials: int, bound: float) -> Evidence:
+    """Whether a rate is above a bound, by the exact binomial test.
+
+    >>> [rate_above(hits, 10, 0.5).verdict() for hits in (9, 0, 6)]
+    [True, False, None]
     """
-    return 1 - (1 - LEVEL) / questions
-
-
-def t_quantile(level: float, freedom: float) -> float:
-    """How many standard errors a two-sided interval reaches, by Student's t with so many degrees of freedom.
-
-    >>> round(t_quantile(0.95, 2), 3), round(t_quantile(0.95, math.inf), 3)
-    (4.303, 1.96)
-    """
-    from scipy.special import stdtrit
-
-    return float(stdtrit(min(freedom, 1e9), (1 + level) / 2))
-
-
-def rate_above(hits: int, trials: int, bound: float, *, of: int = 1) -> bool | None:
-    """Whether a rate is above a bound, by the exact binomial interval, at 95% over `of` such questions (Bonferroni).
-
-    >>> rate_above(9, 10, 0.5), rate_above(0, 10, 0.5), rate_above(6, 10, 0.5)
-    (True, False, None)
-    """
-    from scipy.stats import binomtest
+    from scipy.stats import binom
 
     if trials == 0:
-        return None
-    interval = binomtest(hits, trials).proportion_ci(shared_level(of), method="exact")
-    return above({"low": interval.low, "high": interval.high}, bound)
+        return UNKNOWN
+    tails = float(binom.sf(hits - 1, trials, bound)), float(binom.cdf(hits, trials, bound))
+    return Evidence(*(min(1.0, 2 * p) for p in tails))
 
 
-def every(verdicts: Iterable[bool | None]) -> bool | None:
-    """Whether all are so: no if one is not, and cannot be told if one cannot.
+def every(parts: Iterable[Evidence]) -> Evidence:
+    """Whether all are so: by the weakest of them; not so if one is not, among as many as were asked.
 
-    >>> every([True, True]), every([True, None, False]), every([True, None]), every([])
-    (True, False, None, None)
+    >>> parts = [Evidence(0.01, 1), Evidence(0.03, 1), Evidence(0.02, 1)]
+    >>> every(parts), every([*parts, Evidence(1, 0.01)]).no, every([*parts, UNKNOWN]).verdict(), every([]).verdict()
+    (Evidence(yes=0.03, no=1.0), 0.04, None, None)
     """
-    listed = list(verdicts)
-    return False if False in listed else None if None in listed or not listed else True
-
-
-def opposite(verdict: Verdict) -> Verdict:
-    """Not so; what cannot be told stays so."""
-    return None if verdict is None else not verdict
+    listed = list(parts)
+    tested = [part.no for part in listed if not math.isnan(part.no)]
+    yes = math.nan if len(tested) < len(listed) or not listed else max(part.yes for part in listed)
+    return Evidence(yes, min(1.0, len(tested) * min(tested)) if tested else math.nan)
 
 
 @dataclass(frozen=True)
@@ -231,32 +269,37 @@ class Replicates(Generic[T]):
     ----------
     without : the measurements on parts: without each batch in turn or, with `is_halved`, on random halves. Halves are for numbers that
         jump, such as rank correlations: with a small batch left out they may never move.
-    findings : how many findings rest on these replicates; 95% holds over all of them (Bonferroni).
     """
 
     whole: T
     without: Sequence[T]
     is_halved: bool = False
-    findings: int = 1
 
-    def above(self, number: Callable[[T], float], bound: float = 0.0, *, of: int = 1) -> bool | None:
-        """Whether a number is above a bound, at 95% over `of` such questions in each finding (Bonferroni).
+    def above(self, number: Callable[[T], float], bound: float = 0.0) -> Evidence:
+        """Whether a number is above a bound.
 
         >>> batches = [[1, 2, 3], [2, 3, 4], [1, 3, 2]]
         >>> whole, without = sum(batches, []), [sum(batches[:i] + batches[i + 1 :], []) for i in range(3)]
         >>> mean = lambda values: sum(values) / len(values)
-        >>> [Replicates(whole, without).above(mean, bound) for bound in (0, 2, 9)]
+        >>> [Replicates(whole, without).above(mean, bound).verdict() for bound in (0, 2, 9)]
         [True, None, False]
         """
         estimate, values = number(self.whole), np.array([number(other) for other in self.without])
         n = len(values)
         if n < 2 or not np.isfinite(values).all() or not math.isfinite(estimate):
-            return None
+            return UNKNOWN
         # A number that jumps is biased on halves, and the bias counts as error; sums over units shrink with each batch left out.
         spread = float(((values - (estimate if self.is_halved else values.mean())) ** 2).mean())
         error = math.sqrt(spread if self.is_halved else (n - 1) * spread)
-        half = error * t_quantile(shared_level(of * self.findings), n - 1)
-        return above({"low": estimate - half, "high": estimate + half}, bound)
+        return above_zero(estimate - bound, error, n - 1)
+
+    def largest(self, numbers: Callable[[T], Mapping[str, float]], name: str) -> Evidence:
+        """Whether one of several numbers is larger than each of the others."""
+
+        def lead(other: str) -> Callable[[T], float]:
+            return lambda measured: numbers(measured)[name] - numbers(measured)[other]
+
+        return every(self.above(lead(other)) for other in numbers(self.whole) if other != name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +308,7 @@ class Claim:
 
     Attributes
     ----------
-    holds : whether it comes out; None where that cannot be told.
+    evidence : what its test says; `decide` adjusts it over all findings of a study.
     counts : what counts as coming out, where the statement leaves it open ("0.07 to 0.095").
     is_ours : whether it is our own check, which never counts among the paper's findings.
     runs : `holds` of every seed, that of `measured` first; empty for a single run.
@@ -276,11 +319,16 @@ class Claim:
     where: str
     stated: str
     measured: str
-    holds: bool | None
+    evidence: Evidence
     counts: str = ""
     is_ours: bool = False
     runs: tuple[bool | None, ...] = ()
     sample: str = ""
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether it comes out; None where that cannot be told."""
+        return self.evidence.verdict()
 
     @property
     def verdict(self) -> str:
@@ -311,6 +359,17 @@ class Claim:
         )
         verdict = f"{verdict} ({self.sample})" if self.sample else verdict
         return self.statement, self.where, stated, self.measured, verdict
+
+
+def decide(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """The findings of a study with their evidence adjusted, so that 95% holds over all of them (Holm)."""
+    listed = list(claims)
+    p = [min((x for x in (c.evidence.yes, c.evidence.no) if x == x), default=math.nan) for c in listed]
+    factors = [adjusted / raw if raw else 1.0 for raw, adjusted in zip(p, holm(p).tolist(), strict=True)]
+    return tuple(
+        replace(c, evidence=Evidence(min(1.0, c.evidence.yes * by), min(1.0, c.evidence.no * by)))
+        for c, by in zip(listed, factors, strict=True)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,15 +425,10 @@ class Study:
 
     def to_text(self, format: str = "table") -> str:
         """The findings as text; `table` and `markdown` also hold the tables and sentences behind them."""
-        records = [c.record() for c in self.claims]
         if format in ("csv", "tsv"):
-            out = io.StringIO()
-            writer = csv.DictWriter(out, HEAD, delimiter="," if format == "csv" else "\t", lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(records)
-            return out.getvalue()
+            return str(self.frame.write_csv(separator="," if format == "csv" else "\t"))
         if format == "jsonl":
-            return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+            return str(self.frame.write_ndjson())
         if format == "json":
             return json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n"
         if format == "table":
@@ -457,7 +511,7 @@ class Study:
 def count(claims: Sequence[Claim]) -> str:
     """How many of these findings come out, in how many of the seeds.
 
-    >>> count([Claim("a", "", "", "", True, runs=(True, True)), Claim("b", "", "", "", False, runs=(False, True))])
+    >>> count([Claim("a", "", "", "", UNKNOWN, runs=(True, True)), Claim("b", "", "", "", UNKNOWN, runs=(False, True))])
     'Of 2 findings that the source states, 1 comes out in all 2 seeds, 1 in some, 0 in none.'
     """
     counts = {word: sum(c.verdict == word for c in claims) for word in ("yes", "in some", "no", CANNOT_TELL)}

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 import evenhand as eh
-from evenhand.studies.study import Claim, Figure, Replicates, every, opposite, result_from_rows, select
+from evenhand.studies.study import Claim, Evidence, Figure, Replicates, certain, decide, every, result_from_rows, select
 
 SETS = ("S1", "S2", "S3")
 NAMES = {"ndd": "nDD", "ndr": "nDR", "ndkl": "nDKL", "ndjs": "nDJS"}
@@ -34,7 +34,6 @@ STATED: tuple[tuple[str, float, float, float, str], ...] = (
     ("ndjs", 1.0, 0.06, 0.095, "between approximately 0.07 and 0.09"),
 )
 """Metric, bias, the range that the printed digits allow, and the words of section 4.2."""
-FINDINGS = 39  # how many verdicts share the 5%
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def curves(points: Points) -> Runs:
         return Curves(alphas, means, {key: np.array([p.detected for p in row]) for key, row in picked.items()})
 
     batches = min(len(p.without) for p in points.values())
-    return Replicates(build(lambda p: p), [build(lambda p: p.without[k]) for k in range(batches)], findings=FINDINGS)
+    return Replicates(build(lambda p: p), [build(lambda p: p.without[k]) for k in range(batches)])
 
 
 def claims(points: Points, *, stated: bool = True) -> tuple[Claim, ...]:
@@ -97,8 +96,9 @@ def claims(points: Points, *, stated: bool = True) -> tuple[Claim, ...]:
     detected = [_detected(runs, alpha) for alpha in (0.2, 0.5, 0.8)]
     shapes = [*_on_bias(runs), *_on_balance(runs), *_on_slopes(runs), *_on_ndr(runs), *_on_disadvantage(runs)]
     if not stated:
-        return (*shapes, *table_5, *detected)
-    return (*(_stated(runs, *row) for row in STATED), *shapes, *table_5, _wording(runs.whole), *detected)
+        return decide((*shapes, *table_5, *detected))
+    stated_means = (_stated(runs, *row) for row in STATED)
+    return decide((*stated_means, *shapes, *table_5, _wording(runs.whole), *detected))
 
 
 def _stated(runs: Runs, metric: str, alpha: float, low: float, high: float, words: str) -> Claim:
@@ -107,8 +107,8 @@ def _stated(runs: Runs, metric: str, alpha: float, low: float, high: float, word
         verdict
         for s in SETS
         for verdict in (
-            runs.above(lambda c: c.at(metric, s, alpha) - low, of=6),
-            runs.above(lambda c: high - c.at(metric, s, alpha), of=6),
+            runs.above(lambda c: c.at(metric, s, alpha) - low),
+            runs.above(lambda c: high - c.at(metric, s, alpha)),
         )
     ]
     return Claim(
@@ -121,12 +121,6 @@ def _listed(values: Mapping[str, float], form: str = ".2f") -> str:
     return ", ".join(f"{m} {v:{form}}" for m, v in values.items())
 
 
-def _is_largest(runs: Runs, values: Callable[[Curves], Mapping[str, float]], name: str) -> bool | None:
-    """Whether one of several numbers is larger than each of the others."""
-    others = [other for other in values(runs.whole) if other != name]
-    return every(runs.above(lambda c: values(c)[name] - values(c)[o], of=len(others)) for o in others)
-
-
 def _on_bias(runs: Runs) -> tuple[Claim, Claim]:
     """Whether metrics are lowest without bias, and rise on both sides of it."""
     whole, keys = runs.whole, list(runs.whole.means)
@@ -135,18 +129,18 @@ def _on_bias(runs: Runs) -> tuple[Claim, Claim]:
     lowest = "; ".join(f"{m} lowest at {', '.join(f'{a:+.1f}' for a in where)}" for m, where in at.items())
     far = [i for i, a in enumerate(alphas) if abs(a) > 0.1]
 
-    def is_lowest(key: tuple[str, str]) -> bool | None:
+    def is_lowest(key: tuple[str, str]) -> Evidence:
         near = min(range(middle - 1, middle + 2), key=lambda i: whole.means[key][i])
-        return every(runs.above(lambda c: c.means[key][i] - c.means[key][near], of=len(far)) for i in far)
+        return every(runs.above(lambda c: c.means[key][i] - c.means[key][near]) for i in far)
 
     # A step of the bias, away from 0: from index i to index j.
     steps = [(i, i + 1) if i >= middle else (i + 1, i) for i in range(len(alphas) - 1)]
 
-    def rises(key: tuple[str, str]) -> bool | None:
-        return every(runs.above(lambda c: c.means[key][j] - c.means[key][i] + 0.01, of=len(steps)) for i, j in steps)
+    def rises(key: tuple[str, str]) -> Evidence:
+        return every(runs.above(lambda c: c.means[key][j] - c.means[key][i] + 0.01) for i, j in steps)
 
     rising = {key: rises(key) for key in keys}
-    falls = [f"{NAMES[m]} on {s}" for (m, s), verdict in rising.items() if verdict is False]
+    falls = [f"{NAMES[m]} on {s}" for (m, s), verdict in rising.items() if verdict.verdict(of=len(keys)) is False]
     turn = ", ".join(f"{a:+.1f} {v:.2f}" for a, v in zip(alphas[:3], whole.means["ndr", "S1"][:3], strict=True))
     return (
         Claim(
@@ -171,11 +165,11 @@ def _on_balance(runs: Runs) -> tuple[Claim, ...]:
     return (
         Claim(
             "A favoured minority is seen better than a disadvantaged one", "4.2.1", "higher for -1 than for +1",
-            f"on S3 {ratio} as high", every(runs.above(lambda c: c.means[k][0] - c.means[k][-1], of=len(keys)) for k in keys),
+            f"on S3 {ratio} as high", every(runs.above(lambda c: c.means[k][0] - c.means[k][-1]) for k in keys),
         ),
         Claim(
             "At bias +1 a more balanced set gives higher values", "4.2.1", "S1 > S2 > S3", ends,
-            every(runs.above(lambda c: c.at(m, a, 1.0) - c.at(m, b, 1.0), of=len(pairs)) for m, a, b in pairs),
+            every(runs.above(lambda c: c.at(m, a, 1.0) - c.at(m, b, 1.0)) for m, a, b in pairs),
         ),
         Claim(
             "Curves are steeper with fewer minority items", "4.2.1", "steeper as the data sets contained fewer",
@@ -192,7 +186,7 @@ def _on_slopes(runs: Runs) -> tuple[Claim, Claim]:
         Claim(
             "nDD gives the most divergent values for mild bias", "5.1", "nDD most divergent for mild cases",
             f"rise per unit of bias up to 0.3: {_listed(runs.whole.slopes(0.0, 0.3))}",
-            _is_largest(runs, lambda c: c.slopes(0.0, 0.3), "nDD"),
+            runs.largest(lambda c: c.slopes(0.0, 0.3), "nDD"),
         ),
         Claim(
             "nDKL distinguishes severe bias better than nDD", "5.1", "nDKL better for more severe cases",
@@ -210,14 +204,14 @@ def _on_ndr(runs: Runs) -> tuple[Claim, ...]:
     ratios = {NAMES[m]: last[m]["S3"] / last[m]["S1"] for m in BINARY}
     ends = "; ".join(f"{NAMES[m]} {', '.join(f'{v:.2f}' for v in last[m].values())}" for m in ("ndd", "ndr"))
 
-    def between(a: str, b: str) -> bool | None:
-        return runs.above(lambda c: c.slope(a, 0.0, 0.3) - c.slope(b, 0.0, 0.3), of=2)
+    def between(a: str, b: str) -> Evidence:
+        return runs.above(lambda c: c.slope(a, 0.0, 0.3) - c.slope(b, 0.0, 0.3))
 
     return (
         Claim(
             "Even more than nDD, nDR stays far below 1 for a disadvantaged viewpoint", "4.2.1", "far below 1",
             f"at +1 on S1 to S3: {ends}",
-            every(runs.above(lambda c: c.at("ndd", s, 1.0) - c.at("ndr", s, 1.0), of=len(SETS)) for s in SETS),
+            every(runs.above(lambda c: c.at("ndd", s, 1.0) - c.at("ndr", s, 1.0)) for s in SETS),
         ),
         Claim(
             "nDR is less steep than nDD but steeper than nDKL", "4.2.1", "between them",
@@ -226,17 +220,17 @@ def _on_ndr(runs: Runs) -> tuple[Claim, ...]:
         Claim(
             "nDR is slightly better at medium levels of negative bias", "5.1", "slightly better",
             f"rise per unit of bias from -0.3 to -0.7: {_listed(medium)}",
-            _is_largest(runs, lambda c: c.slopes(0.3, 0.7, signs=(-1,)), "nDR"),
+            runs.largest(lambda c: c.slopes(0.3, 0.7, signs=(-1,)), "nDR"),
         ),
         Claim(
             "nDR does not distinguish levels of bias against the minority well", "4.2.1", "weak when bias is positive",
             f"rise from 0 to +1: {_listed(against)}",
-            _is_largest(runs, lambda c: {m: -v for m, v in c.slopes(0.0, 1.0, signs=(1,)).items()}, "nDR"), counts="the least of three",
+            runs.largest(lambda c: {m: -v for m, v in c.slopes(0.0, 1.0, signs=(1,)).items()}, "nDR"), counts="the least of three",
         ),
         Claim(
             "nDR is the least vulnerable where few protected items are disadvantaged", "5.1", "most suitable metric",
             f"value at +1 on S3, of that on S1: {_listed(ratios, '.0%')}",
-            _is_largest(runs, lambda c: {NAMES[m]: c.at(m, "S3", 1.0) / c.at(m, "S1", 1.0) for m in BINARY}, "nDR"),
+            runs.largest(lambda c: {NAMES[m]: c.at(m, "S3", 1.0) / c.at(m, "S1", 1.0) for m in BINARY}, "nDR"),
             counts="S3 keeps most of S1's value",
         ),
     )  # fmt: skip
@@ -252,13 +246,13 @@ def _on_disadvantage(runs: Runs) -> tuple[Claim, Claim]:
         Claim(
             "A preferred minority is well detected by all three metrics", "5.1", "well detected",
             f"lists told from a random order at -0.5, least of the sets: {_listed(seen, '.0%')}",
-            every(runs.above(lambda c: c.detected[k][place], 0.9, of=len(keys)) for k in keys), counts="90% of lists or more",
+            every(runs.above(lambda c: c.detected[k][place], 0.9) for k in keys), counts="90% of lists or more",
         ),
         Claim(
             "All metrics lose where the minority is disadvantaged", "5.1", "decrease in performance",
             f"rise from 0 to -1, and to +1: {listed}",
             every(
-                runs.above(lambda c: c.slope(m, 0.0, 1.0, signs=(-1,)) - c.slope(m, 0.0, 1.0, signs=(1,)), of=len(BINARY))
+                runs.above(lambda c: c.slope(m, 0.0, 1.0, signs=(-1,)) - c.slope(m, 0.0, 1.0, signs=(1,)))
                 for m in BINARY
             ),
         ),
@@ -282,12 +276,12 @@ def _detected(runs: Runs, alpha: float) -> Claim:
     shares = {m: runs.whole.told(m, alpha) for m in NAMES}
     named = "ndd" if alpha < 0.5 else "ndkl"
     others = [m for m in NAMES if m != named]
-    more = [runs.above(lambda c: c.told(m, alpha) - c.told(named, alpha), of=len(others)) for m in others]
+    more = [runs.above(lambda c: c.told(m, alpha) - c.told(named, alpha)) for m in others]
     tie = [shares[m] == shares[named] for m in others]  # such as all lists told by both
     return Claim(
         f"At a bias of {alpha:g}, no metric tells more single lists from a random order than {NAMES[named]}", "Table 5",
         "(not tested there)", f"lists told: {_listed({NAMES[m]: v for m, v in shares.items()}, '.0%')}",
-        every(True if same else opposite(verdict) for verdict, same in zip(more, tie, strict=True)), is_ours=True,
+        every(certain(True) if same else ~evidence for evidence, same in zip(more, tie, strict=True)), is_ours=True,
     )  # fmt: skip
 
 
@@ -296,7 +290,7 @@ def _wording(whole: Curves) -> Claim:
     return Claim(
         "At bias -1 one viewpoint is disadvantaged", "4.2.2", "-1: one viewpoint is disadvantaged; +1: advantaged",
         f"at -1 the chosen viewpoint has the weight {chosen:g} and the others {others:g} (nDJS {whole.at('ndjs', 'S1', -1.0):.3f})",
-        chosen < others,
+        certain(chosen < others),
     )  # fmt: skip
 
 
