@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import evenhand as eh
 from evenhand.errors import EvenhandError, listing
 from evenhand.report.words.intervals import interval_text
-from evenhand.report.words.text import number, p_text, percent
+from evenhand.report.words.text import p_text
 from evenhand.studies.outcome_findings import Move
 from evenhand.studies.study import (
     ALPHA,
@@ -34,6 +34,7 @@ from evenhand.studies.study import (
     error_of,
     every,
     is_number,
+    result_table,
     select,
     with_interval,
     with_sign,
@@ -94,9 +95,13 @@ def on_data(data: Any, roles: Mapping[str, Any], seed: int) -> Study:
         title=TITLE,
         setting=f"{read}{where}; others are compared with {reference!r} (seed {seed}).",
         claims=decide(
-            (*_tested(test, is_ranking=is_ranking), *_reallocated(slots, is_ranking=is_ranking), *_unknowable(test))
+            (
+                *_differences(test, is_ranking=is_ranking),
+                *_reallocated(slots, is_ranking=is_ranking),
+                *_unknowable(test),
+            )
         ),
-        tables=_tables(test, slots, arguments),
+        tables=_tables(test, slots.honest if isinstance(slots, Slots) else None),
         figures=_figures(test, slots),
         sentences=tuple(test.only(*tests).sentences()[:12]) if tests else (),
         caveats=(CAVEAT, f"What it cannot say: {limits}."),
@@ -132,35 +137,37 @@ def _units(rows: Iterable[Row], what: str = "rows") -> str:
     return f"{sum(int(r['units'] or 0) for r in rows):,} {what}"
 
 
-def _why(rows: Sequence[Row]) -> str:
-    """Why nothing was tested, by the notes of the rows."""
-    noted = sorted({note.replace("_", " ") for r in rows for note in (r["note"] or "").split("; ") if note})
-    return f"nothing to test ({', '.join(noted)})" if noted else "nothing to test"
+def _tested(rows: Iterable[Row], p: str = "p") -> list[Row]:
+    """The rows that have a p, the smallest first."""
+    return sorted((r for r in rows if is_number(r[p])), key=lambda r: float(r[p]))
 
 
-def _tested(test: OutcomeResult, *, is_ranking: bool) -> tuple[Claim, ...]:
+def _listed(result: eh.Result, rows: Sequence[Row], text: Callable[[Row], str]) -> str:
+    """A text for each row that was tested."""
+    return listing([f"{_who(result, r)} {text(r)}" for r in rows], 4) or "nothing to test"
+
+
+def _differences(test: OutcomeResult, *, is_ranking: bool) -> tuple[Claim, ...]:
     """Claims on outcomes at equal score: all bins of a ranking or the lowest of a threshold, each bin, and the size."""
     if is_ranking:
-        rows, name = select(test, "joint_test"), "joint test"
+        metric, name = "joint_test", "joint test"
         statement = ("Outcomes differ at equal score along the scores", "4.2, fig. 7", "positive, significant")
     else:
-        rows, name = select(test, "marginal_test"), "test of the lowest bin"
+        metric, name = "marginal_test", "test of the lowest bin"
         statement = ("Outcomes differ right above the threshold", "4.1, fig. 5", "positive, significant")
+    rows, gaps = select(test, metric), _tested(select(test, "pooled_gap"), "p_adjusted")
     measured, p = _in_slices(test, rows)
-    pooled = select(test, "pooled_gap")
-    gaps = [r for r in pooled if "reference" not in (r["note"] or "").split("; ")]
-    tested = sorted((r for r in gaps if is_number(r["p_adjusted"])), key=lambda r: float(r["p_adjusted"]))
-    texts = [f"{_who(test, r)} {with_interval(r, '+.4f')}" for r in tested]
+    near = gaps if is_ranking else _tested(select(test, "outcome_gap", bin=1))
+    size = Evidence(min((r["p_adjusted"] for r in gaps), default=math.nan), _negligible(test, gaps))
     return (
         Claim(
-            *statement, f"{name} {measured}", Evidence(p, _negligible(test, tested if is_ranking else _lowest_bin(test))),
-            counts=f"p below 5%; {NEGLIGIBLE}", sample=_units(rows),
+            *statement, f"{name} {measured}", Evidence(p, _negligible(test, near)), counts=f"p below 5%; {NEGLIGIBLE}",
+            sample=_units(rows),
         ),
         _higher(test),
         Claim(
-            SIZE, "4.1, 4.2", "(not stated)", listing(texts, 4) if texts else _why(gaps),
-            Evidence(min((r["p_adjusted"] for r in tested), default=math.nan), _negligible(test, tested)),
-            counts=f"adjusted p below 5%; {NEGLIGIBLE}", is_ours=True, sample=_units(pooled),
+            SIZE, "4.1, 4.2", "(not stated)", _listed(test, gaps, partial(with_interval, form="+.4f")), size,
+            counts=f"adjusted p below 5%; {NEGLIGIBLE}", is_ours=True, sample=_units(select(test, "pooled_gap")),
         ),
     )  # fmt: skip
 
@@ -175,23 +182,17 @@ def _negligible(test: OutcomeResult, gaps: Sequence[Row]) -> float:
     return every(above_zero(room, error) for room, error in within).yes
 
 
-def _lowest_bin(test: OutcomeResult) -> list[Row]:
-    return [r for r in select(test, "outcome_gap", bin=1) if is_number(r["p"])]
-
-
 def _in_slices(result: eh.Result, rows: Sequence[Row]) -> tuple[str, float]:
     """The slices in which a test is significant, adjusted over all of them, in words; and the smallest p."""
-    tested = [r for r in rows if is_number(r["p"])]
-    if not tested:
-        return _why(rows), math.nan
-    p = [(r["p_adjusted"] if is_number(r["p_adjusted"]) else r["p"], r) for r in tested]
-    hits = [_who(result, r) for value, r in p if value < ALPHA]
+    p = [(r["p_adjusted"] if is_number(r["p_adjusted"]) else r["p"], r) for r in _tested(rows)]
+    if not p:
+        return "has nothing to test", math.nan
     smallest = min(value for value, _ in p)
     if len(rows) == 1:
-        return p_text(tested[0]["p"]), smallest
+        return p_text(smallest), smallest
+    hits = [_who(result, r) for value, r in p if value < ALPHA]
     names = f": {listing(hits, 6)}" if hits else ""
-    untested = f" ({len(rows) - len(tested)} cannot be tested)" if len(tested) < len(rows) else ""
-    return f"in {len(hits)} of {len(tested)} slices{untested}{names}; smallest adjusted {p_text(smallest)}", smallest
+    return f"in {len(hits)} of {len(p)} slices{names}; smallest adjusted {p_text(smallest)}", smallest
 
 
 def _higher(test: OutcomeResult) -> Claim:
@@ -221,18 +222,15 @@ def _reallocated(slots: Slots | str, *, is_ranking: bool) -> tuple[Claim, ...]:
     if isinstance(slots, str):
         return Claim(*statement, slots, UNKNOWN), *_no_outcomes(slots)
     honest = slots.honest
-    changes = select(honest, metric)
+    changes = _tested(select(honest, metric))
     bands = {_who(honest, r): r for r in select(honest, f"{metric}_null")}
-    tested = sorted((r for r in changes if is_number(r["p"])), key=lambda r: float(r["p"]))
     form = "+,.2f" if is_ranking else "+,.0f"
-    texts = [
-        f"{_who(honest, r)} {r['estimate']:{form}} (by chance {ends(bands[_who(honest, r)], form)})" for r in tested
-    ]
-    evidence = Evidence(yes=tested[0]["p"] * len(tested)) if tested else UNKNOWN
     sample = _units(select(honest, "outcome_before"), "slots")
-    first = Claim(
-        *statement, listing(texts, 4) if texts else _why(changes), evidence, counts="p adjusted over groups below 5%", sample=sample
-    )  # fmt: skip
+    texts = _listed(
+        honest, changes, lambda r: f"{r['estimate']:{form}} (by chance {ends(bands[_who(honest, r)], form)})"
+    )
+    evidence = Evidence(yes=changes[0]["p"] * len(changes)) if changes else UNKNOWN
+    first = Claim(*statement, texts, evidence, counts="p adjusted over groups below 5%", sample=sample)
     return first, *_outcomes(slots, sample)
 
 
@@ -246,25 +244,24 @@ def _outcomes(slots: Slots, sample: str) -> tuple[Claim, ...]:
         [r["estimate"] for r in select(result, "outcome_relative_change") if is_number(r["estimate"])]
         for result in (slots.printed, slots.bounded)
     )
-    rises = select(slots.honest, "outcome_relative_change")
-    bands = select(slots.honest, "outcome_relative_change_null")
-    tested = [(rise, band) for rise, band in zip(rises, bands, strict=True) if is_number(rise["p"])]
-    texts = [
-        f"{slots.honest.findings.slice_label(rise)} {rise['estimate']:+.2%}, by chance {ends(band, '+.2%')}".lstrip()
-        for rise, band in tested
-    ]
-    is_rise = ~every(~Move(rise, band).is_gain for rise, band in tested)
+    pairs = zip(*(select(slots.honest, f"outcome_relative_change{end}") for end in ("", "_null")), strict=True)
+    bands = {_who(slots.honest, rise): band for rise, band in pairs if is_number(rise["p"])}
+    rises = _tested(select(slots.honest, "outcome_relative_change"))
+    texts = _listed(
+        slots.honest, rises,
+        lambda r: f"{r['estimate']:+.2%}, by chance {ends(bands[_who(slots.honest, r)], '+.2%')}",
+    )  # fmt: skip
     return (
         Claim(
             *RISES, f"{_percents(plain)}; from one bin below the bar only: {_percents(near)}",
             certain(all(0 < v < 0.02 for v in plain) if plain else None), counts="0 to 2%", sample=sample,
         ),
         Claim(
-            *SMALLER, f"{_percents(plain)} against {largest:.2%} at most", certain(max(map(abs, plain)) < largest if plain else None),
-            sample=sample,
+            *SMALLER, f"{_percents(plain)} against {largest:.2%} at most",
+            certain(max(map(abs, plain)) < largest if plain else None), sample=sample,
         ),
         Claim(
-            *BEYOND_CHANCE, listing(texts, 4) if texts else _why(rises), is_rise,
+            *BEYOND_CHANCE, texts, ~every(~Move(r, bands[_who(slots.honest, r)]).is_gain for r in rises),
             counts="above zero and above the band; no if below both", is_ours=True, sample=sample,
         ),
     )  # fmt: skip
@@ -301,69 +298,21 @@ def _unknowable(test: OutcomeResult) -> list[Claim]:
     return claims
 
 
-def _tables(test: OutcomeResult, slots: Slots | str, arguments: Mapping[str, Any]) -> tuple[Table, ...]:
-    named = []
-    for role, value in arguments.items():
-        several = value if isinstance(value, (list, tuple)) else [value]
-        named.append((role, value if isinstance(value, str) else listing(several)))
+def _tables(test: OutcomeResult, honest: eh.Result | None) -> tuple[Table, ...]:
     columns = test.findings.curves["remedies"]
     names = [*test.findings.slices, "group", "source", "found", "change_scores", "change_product"]
     remedies = tuple(zip(*([str(v) for v in columns[name]] for name in names), strict=True))
-    honest = slots.honest if isinstance(slots, Slots) else None
+    in_bins = ("mean_outcome", "outcome_gap")
+    others = [metric for metric in test.findings.metrics() if metric not in in_bins]
+    moved = ("slots_before", "slots_after", "slots_relative_change", "mean_rank_change")
+    slots = "Slots given again to the highest predicted outcomes (two folds)"
     return (
-        Table("Columns by role", ("role", "column or value"), tuple(named)),
-        _groups(test),
-        _bins(test),
+        result_table("The groups, at equal score and as other measures see them", test, *others),
+        result_table("Mean outcomes and gaps along the score", test, *in_bins),
         reach(test, honest),
-        *([] if honest is None else [_slot_table(honest)]),
+        *([] if honest is None else [result_table(slots, honest, *moved)]),
         Table("Which team can fix which bias", tuple(n.replace("_", " ") for n in names), remedies),
     )
-
-
-def _cells(r: Row, *names: str) -> tuple[str, ...]:
-    return tuple("" if r[n] is None or r[n] != r[n] else number(r[n]) for n in names)
-
-
-def _groups(test: OutcomeResult) -> Table:
-    """Every group compared with the reference: by the test, and by other measures."""
-    rows: dict[tuple[str, str], dict[str, Row]] = {}
-    for r in select(test, bin=None):
-        if r["group"] is not None:
-            rows.setdefault((test.findings.slice_label(r), r["group"]), {})[r["metric"]] = r
-    shown = ("pooled_gap", "pooled_gap(support='all')", "equalized_odds_gap", "equal_opportunity_gap",
-             "true_positive_rate_gap", "false_positive_rate_gap")  # fmt: skip
-    present = [m for m in shown if any(m in by_metric for by_metric in rows.values())]
-
-    def cell(r: Row | None) -> str:
-        if r is None or r["estimate"] != r["estimate"]:
-            return (r["note"] or "").replace("_", " ") if r else ""
-        if "reference" in (r["note"] or ""):
-            return "reference"
-        text = interval_text(r["low"], r["high"])
-        return f"{number(r['estimate'])} ({text})" if text else number(r["estimate"])
-
-    body = []
-    for (where, group), by_metric in rows.items():
-        average = by_metric.get("precision") or by_metric.get("base_rate")
-        means = _cells(average, "units", "estimate") if average else ("", "")
-        body.append((where,) * bool(test.findings.slices) + (group, *means, *(cell(by_metric.get(m)) for m in present)))
-    head = ("slice",) * bool(test.findings.slices)
-    head += ("group", "rows", "mean outcome", *(m.replace("_", " ") for m in present))
-    return Table("The groups, at equal score and as other measures see them", head, tuple(body))
-
-
-def _bins(test: OutcomeResult) -> Table:
-    means = {(_who(test, r), r["bin"]): r for r in select(test, "mean_outcome")}
-    body = []
-    for r in select(test, "outcome_gap"):
-        mean = means.get((_who(test, r), r["bin"]))
-        if mean is not None and r["bin"] == r["bin"]:
-            place = (f"{r['bin']:.0f}", *_cells(r, "bin_low", "bin_high"), _who(test, r))
-            body.append(
-                (*place, *_cells(mean, "units", "estimate"), *_cells(r, "estimate", "low", "high", "p_adjusted"))
-            )
-    head = ("bin", "score above", "up to", "group", "rows", "mean outcome", "gap", "low", "high", "adjusted p")
-    return Table("Mean outcomes and gaps along the score", head, tuple(body))
 
 
 def reach(test: eh.Result, honest: eh.Result | None, *, of: str = "") -> Table:
@@ -401,21 +350,6 @@ def _reach_of_slots(honest: eh.Result) -> list[tuple[str, ...]]:
             body.append((f"outcome of all slots{f', {where}' if where else ''}", f"{r['estimate']:+.2%}",
                          f"{max(detectable, 0):+.2%}", f"{r['units']:,} slots"))  # fmt: skip
     return body
-
-
-def _slot_table(honest: eh.Result) -> Table:
-    metrics = ("slots_before", "slots_after", "slots_gained", "slots_relative_change", "mean_rank_change")
-    rows: dict[str, dict[str, Row]] = {}
-    for r in select(honest, *metrics):
-        rows.setdefault(_who(honest, r), {})[r["metric"]] = r
-    body = tuple(
-        (who, *_cells(by_metric["slots_before"], "estimate"), *_cells(by_metric["slots_after"], "estimate"),
-         percent(by_metric["slots_relative_change"]["estimate"]), *_cells(by_metric["slots_gained"], "p_adjusted"),
-         *_cells(by_metric["mean_rank_change"], "estimate", "p_adjusted"))
-        for who, by_metric in rows.items()
-    )  # fmt: skip
-    head = ("group", "slots", "given again", "change", "adjusted p", "change of the mean rank", "its adjusted p")
-    return Table("Slots given again to the highest predicted outcomes (two folds)", head, body)
 
 
 def _figures(test: OutcomeResult, slots: Slots | str) -> tuple[Figure, ...]:

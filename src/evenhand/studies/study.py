@@ -20,7 +20,7 @@ from evenhand.errors import EvenhandError, all_problems, listing, unknown_name
 from evenhand.intervals.difference import holm
 from evenhand.labels import matches
 from evenhand.report.files import write_whole
-from evenhand.report.table import aligned
+from evenhand.report.table import aligned, readable
 from evenhand.report.words.intervals import interval_text
 
 if TYPE_CHECKING:
@@ -154,6 +154,12 @@ def result_from_rows(
 
     blank = [row({name: r[name] for name in slices}, **{k: v for k, v in r.items() if k not in slices}) for r in cells]
     return eh.Result(Findings(audit, question, tuple(slices), tidy(blank, slices), charts=tuple(charts), **facts))
+
+
+def result_table(title: str, result: eh.Result, *metrics: str) -> Table:
+    """The rows of some metrics (default: of all) as the audit itself prints them."""
+    head, rows = readable((result.only(*metrics) if metrics else result).findings)
+    return Table(title, tuple(head), tuple(map(tuple, rows)))
 
 
 def is_number(value: Any) -> bool:
