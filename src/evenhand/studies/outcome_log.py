@@ -9,13 +9,11 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import evenhand as eh
 from evenhand.errors import EvenhandError, listing
-from evenhand.report.words.intervals import interval_text
 from evenhand.report.words.text import p_text
 from evenhand.studies.outcome_findings import Move
 from evenhand.studies.study import (
@@ -28,7 +26,6 @@ from evenhand.studies.study import (
     Study,
     Table,
     above_zero,
-    certain,
     decide,
     ends,
     error_of,
@@ -49,14 +46,12 @@ CAVEAT = (
     "refutes it. Who is really qualified stands in no table, so that what needs it cannot be told."
 )
 SMALL_GAP = 0.05  # of the mean outcome
-NEGLIGIBLE = f"no if all intervals lie within {SMALL_GAP:.0%} of the mean outcome around 0"
+NEGLIGIBLE = f"no if all gaps are significantly within {SMALL_GAP:.0%} of the mean outcome around 0"
 MIN_BINS = 5  # for "in every bin" to say something: a coin falls the same way four times in a row too often
 NULL_DRAWS = 999  # for a p that stays small when it is adjusted over a dozen groups
 HIGHER = "A group realises higher outcomes than the reference in every bin"
 SIZE = "Over all bins a group does better or worse than the reference at equal score"
-RISES = ("The outcome rises with the slots given again, predicted and valued with the same rows", "4.1", "by almost 1%")
-SMALLER = ("The outcome changes less than the slots", "4.1", "small compared to them")
-BEYOND_CHANCE = ("The rise is beyond chance (two folds)", "4.1", "(not tested there)")
+BEYOND_CHANCE = ("The outcome rises with the slots given again, beyond chance (two folds)", "4.1", "by almost 1%")
 TRUTH = (
     ("Different qualifications alone are not taken for bias", "3.4, 5.4", "not by the outcome test", False),
     ("Precision takes them for bias", "5.4.2", "false positive", False),
@@ -67,15 +62,6 @@ TRUTH = (
 """Findings that compare an answer with what is really so."""
 NEEDS_TRUTH = "needs the truth (who is really qualified, how people treat whom), which no table holds"
 log = logging.getLogger("evenhand")
-
-
-@dataclass(frozen=True)
-class Slots:
-    """Reallocated slots: as in the paper, within a window, and with two folds."""
-
-    printed: eh.Result
-    bounded: eh.Result
-    honest: eh.Result
 
 
 def on_data(data: Any, roles: Mapping[str, Any], seed: int) -> Study:
@@ -90,26 +76,23 @@ def on_data(data: Any, roles: Mapping[str, Any], seed: int) -> Study:
     where = f" of {table}" if isinstance(table, str) else ""
     limits = "; ".join(f"{limit[0].lower()}{limit[1:].rstrip('.')}" for limit in facts["cannot_say"])
     tests = [m for m in ("joint_test", "marginal_test", "pooled_gap") if m in test.findings.metrics()]
+    claims = (*_differences(test, is_ranking=is_ranking), *_moves(slots, is_ranking=is_ranking))
+    unknowable = (Claim(*finding[:3], NEEDS_TRUTH, UNKNOWN, is_ours=finding[3]) for finding in TRUTH)
+    honest = None if isinstance(slots, str) else slots
     return Study(
         name="outcome",
         title=TITLE,
         setting=f"{read}{where}; others are compared with {reference!r} (seed {seed}).",
-        claims=decide(
-            (
-                *_differences(test, is_ranking=is_ranking),
-                *_reallocated(slots, is_ranking=is_ranking),
-                *_unknowable(test),
-            )
-        ),
-        tables=_tables(test, slots.honest if isinstance(slots, Slots) else None),
-        figures=_figures(test, slots),
+        claims=decide((*claims, *unknowable)),
+        tables=_tables(test, honest),
+        figures=_figures(test, honest),
         sentences=tuple(test.only(*tests).sentences()[:12]) if tests else (),
         caveats=(CAVEAT, f"What it cannot say: {limits}."),
-        results={"outcome_test": test, **({"counterfactual": slots.honest} if isinstance(slots, Slots) else {})},
+        results={"outcome_test": test, **({"counterfactual": honest} if honest is not None else {})},
     )
 
 
-def _reallocate(test: OutcomeResult, arguments: Mapping[str, Any], seed: int) -> Slots | str:
+def _reallocate(test: OutcomeResult, arguments: Mapping[str, Any], seed: int) -> eh.Result | str:
     """The slots given again, or why they cannot be."""
     if "weight" in arguments:
         return "a slot goes to one row, and a weight makes a row stand for several"
@@ -119,11 +102,7 @@ def _reallocate(test: OutcomeResult, arguments: Mapping[str, Any], seed: int) ->
         return "every row has its slot: the column of who was treated, or of the request, is not named"
     log.info("reallocating slots")
     try:
-        return Slots(
-            test.counterfactual(folds=1, window=None, null_draws=0, rng=seed),
-            test.counterfactual(folds=1, null_draws=0, rng=seed),
-            test.counterfactual(null_draws=NULL_DRAWS, rng=seed),
-        )
+        return test.counterfactual(null_draws=NULL_DRAWS, rng=seed)
     except EvenhandError as error:
         return str(error).partition(". ")[0]
 
@@ -143,7 +122,6 @@ def _tested(rows: Iterable[Row], p: str = "p") -> list[Row]:
 
 
 def _listed(result: eh.Result, rows: Sequence[Row], text: Callable[[Row], str]) -> str:
-    """A text for each row that was tested."""
     return listing([f"{_who(result, r)} {text(r)}" for r in rows], 4) or "nothing to test"
 
 
@@ -198,11 +176,10 @@ def _in_slices(result: eh.Result, rows: Sequence[Row]) -> tuple[str, float]:
 def _higher(test: OutcomeResult) -> Claim:
     """In how many bins each group does better than the reference at the same score."""
     by_group: dict[str, list[Row]] = {}
-    for r in select(test, "outcome_gap"):
-        if is_number(r["p"]):
-            by_group.setdefault(_who(test, r), []).append(r)
+    for r in _tested(select(test, "outcome_gap")):
+        by_group.setdefault(_who(test, r), []).append(r)
     texts, parts = [], []
-    for who, rows in sorted(by_group.items(), key=lambda pair: -sum(r["estimate"] > 0 for r in pair[1]) / len(pair[1])):
+    for who, rows in by_group.items():
         texts.append(f"{who} in {sum(r['estimate'] > 0 for r in rows)} of {len(rows)}")
         in_each = every(map(with_sign, rows))
         parts.append(in_each if len(rows) >= MIN_BINS else Evidence(1.0, in_each.no))
@@ -214,88 +191,34 @@ def _higher(test: OutcomeResult) -> Claim:
     )  # fmt: skip
 
 
-def _reallocated(slots: Slots | str, *, is_ranking: bool) -> tuple[Claim, ...]:
+def _moves(slots: eh.Result | str, *, is_ranking: bool) -> tuple[Claim, Claim]:
     """Claims on slots given again: who moves, and how the outcome of all slots changes."""
     metric, moved = ("mean_rank_change", "mean rank changes") if is_ranking else ("slots_gained", "slots change")
     stated = ("4.2", "men up, women and unknown down") if is_ranking else ("4.1", "up, up, down")
     statement = (f"With slots given again, some group's {moved} beyond chance", *stated)
     if isinstance(slots, str):
-        return Claim(*statement, slots, UNKNOWN), *_no_outcomes(slots)
-    honest = slots.honest
-    changes = _tested(select(honest, metric))
-    bands = {_who(honest, r): r for r in select(honest, f"{metric}_null")}
-    form = "+,.2f" if is_ranking else "+,.0f"
-    sample = _units(select(honest, "outcome_before"), "slots")
-    texts = _listed(
-        honest, changes, lambda r: f"{r['estimate']:{form}} (by chance {ends(bands[_who(honest, r)], form)})"
-    )
-    evidence = Evidence(yes=changes[0]["p"] * len(changes)) if changes else UNKNOWN
-    first = Claim(*statement, texts, evidence, counts="p adjusted over groups below 5%", sample=sample)
-    return first, *_outcomes(slots, sample)
+        return Claim(*statement, slots, UNKNOWN), Claim(*BEYOND_CHANCE, slots, UNKNOWN)
+    sample = _units(select(slots, "outcome_before"), "slots")
+    changes, rises = _tested(select(slots, metric)), _tested(select(slots, "outcome_relative_change"))
 
+    def band(r: Row) -> Row:
+        null = select(slots, f"{r['metric']}_null", group=r["group"])
+        return next(other for other in null if _who(slots, other) == _who(slots, r))
 
-def _outcomes(slots: Slots, sample: str) -> tuple[Claim, ...]:
-    """Claims on the outcome of all slots, which is constant if every candidate has a slot."""
-    changes = [abs(r["estimate"]) for r in select(slots.printed, "slots_relative_change")]
-    largest = max((change for change in changes if change == change), default=0.0)
-    if not largest:
-        return _no_outcomes("every candidate keeps a slot, so that the outcome of all slots stays as it is")
-    plain, near = (
-        [r["estimate"] for r in select(result, "outcome_relative_change") if is_number(r["estimate"])]
-        for result in (slots.printed, slots.bounded)
-    )
-    pairs = zip(*(select(slots.honest, f"outcome_relative_change{end}") for end in ("", "_null")), strict=True)
-    bands = {_who(slots.honest, rise): band for rise, band in pairs if is_number(rise["p"])}
-    rises = _tested(select(slots.honest, "outcome_relative_change"))
-    texts = _listed(
-        slots.honest, rises,
-        lambda r: f"{r['estimate']:+.2%}, by chance {ends(bands[_who(slots.honest, r)], '+.2%')}",
-    )  # fmt: skip
+    def beside_chance(form: str) -> Callable[[Row], str]:
+        return lambda r: f"{r['estimate']:{form}} (by chance {ends(band(r), form)})"
+
     return (
         Claim(
-            *RISES, f"{_percents(plain)}; from one bin below the bar only: {_percents(near)}",
-            certain(all(0 < v < 0.02 for v in plain) if plain else None), counts="0 to 2%", sample=sample,
+            *statement, _listed(slots, changes, beside_chance("+,.2f" if is_ranking else "+,.0f")),
+            Evidence(yes=changes[0]["p"] * len(changes)) if changes else UNKNOWN, counts="p adjusted over groups below 5%",
+            sample=sample,
         ),
         Claim(
-            *SMALLER, f"{_percents(plain)} against {largest:.2%} at most",
-            certain(max(map(abs, plain)) < largest if plain else None), sample=sample,
-        ),
-        Claim(
-            *BEYOND_CHANCE, texts, ~every(~Move(r, bands[_who(slots.honest, r)]).is_gain for r in rises),
-            counts="above zero and above the band; no if below both", is_ours=True, sample=sample,
+            *BEYOND_CHANCE, _listed(slots, rises, beside_chance("+.2%")), ~every(~Move(r, band(r)).is_gain for r in rises),
+            counts="above zero and above the band; no if below both", sample=sample,
         ),
     )  # fmt: skip
-
-
-def _no_outcomes(why: str) -> tuple[Claim, ...]:
-    return tuple(
-        Claim(*statement, why, UNKNOWN, is_ours=statement is BEYOND_CHANCE)
-        for statement in (RISES, SMALLER, BEYOND_CHANCE)
-    )
-
-
-def _percents(values: Sequence[float]) -> str:
-    if not values:
-        return "undefined"
-    span = interval_text(min(values), max(values), "{:+.2%}".format)
-    return f"{values[0]:+.2%}" if len(values) == 1 else f"{span} over slices"
-
-
-def _unknowable(test: OutcomeResult) -> list[Claim]:
-    """The findings that need the truth, with the values of the measures that they are about."""
-    metrics = {"Precision": ("precision", "base_rate"), "Equalised": ("equalized_odds_gap",)}
-    claims = []
-    for statement, where, stated, is_ours in TRUTH:
-        measures = metrics.get(statement.split()[0], ())
-        rows = (
-            [r for r in select(test, *measures) if is_number(r["estimate"]) and r["note"] != "reference"]
-            if measures
-            else []
-        )
-        text = listing([f"{_who(test, r)} {r['estimate']:.3f}" for r in rows], 6)
-        seen = f"{text}; whether that is a false alarm " if rows else ""
-        claims.append(Claim(statement, where, stated, f"{seen}{NEEDS_TRUTH}", UNKNOWN, is_ours=is_ours))
-    return claims
 
 
 def _tables(test: OutcomeResult, honest: eh.Result | None) -> tuple[Table, ...]:
@@ -304,62 +227,21 @@ def _tables(test: OutcomeResult, honest: eh.Result | None) -> tuple[Table, ...]:
     remedies = tuple(zip(*([str(v) for v in columns[name]] for name in names), strict=True))
     in_bins = ("mean_outcome", "outcome_gap")
     others = [metric for metric in test.findings.metrics() if metric not in in_bins]
-    moved = ("slots_before", "slots_after", "slots_relative_change", "mean_rank_change")
     slots = "Slots given again to the highest predicted outcomes (two folds)"
     return (
         result_table("The groups, at equal score and as other measures see them", test, *others),
         result_table("Mean outcomes and gaps along the score", test, *in_bins),
-        reach(test, honest),
-        *([] if honest is None else [result_table(slots, honest, *moved)]),
+        *([] if honest is None else [result_table(slots, honest)]),
         Table("Which team can fix which bias", tuple(n.replace("_", " ") for n in names), remedies),
     )
 
 
-def reach(test: eh.Result, honest: eh.Result | None, *, of: str = "") -> Table:
-    """The effects detectable with 80% power, next to those measured."""
-    first = [r for r in select(test, "outcome_gap", bin=1) if "small_cell" not in (r["note"] or "")]
-    body: list[tuple[str, ...]] = [
-        (f"{what}, {_who(test, r)}", f"{r['estimate']:+.4f}", f"{r['detectable']:.4f}", f"{int(r['units']):,} rows")
-        for what, rows in (("gap over all bins", select(test, "pooled_gap")), ("gap in the lowest bin", first))
-        for r in rows
-        if is_number(r["detectable"])
-    ]
-    if honest is not None:
-        body += _reach_of_slots(honest)
-    head = ("of what", "measured", "found with a chance of 80% from", "rests on")
-    return Table(f"What so much data can show{f': {of}' if of else ''}", head, tuple(body))
-
-
-def _reach_of_slots(honest: eh.Result) -> list[tuple[str, ...]]:
-    """Detectable changes of slots and outcome: 0.84 standard deviations beyond the null band."""
-    power, two_sided, one_sided = 0.8416, 1.9600, 1.6449  # normal quantiles at 80%, 97.5% and 95%
-    bands = {_who(honest, r): r for r in select(honest, "slots_gained_null")}
-    body: list[tuple[str, ...]] = []
-    for r in select(honest, "slots_gained"):
-        band = bands.get(_who(honest, r))
-        if band is None or not r["units"]:
-            continue
-        half = (band["high"] - band["low"]) / 2
-        change, detectable = r["estimate"] / r["units"], half * (1 + power / two_sided) / r["units"]
-        body.append((f"slots, {_who(honest, r)}", f"{change:+.2%}", f"{detectable:.2%}", f"{r['units']:,} slots"))
-    changes = select(honest, "outcome_relative_change")
-    for r, band in zip(changes, select(honest, "outcome_relative_change_null"), strict=False):
-        if is_number(band["high"]) and is_number(r["estimate"]):
-            detectable = band["estimate"] + (band["high"] - band["estimate"]) * (1 + power / one_sided)
-            where = honest.findings.slice_label(r)
-            body.append((f"outcome of all slots{f', {where}' if where else ''}", f"{r['estimate']:+.2%}",
-                         f"{max(detectable, 0):+.2%}", f"{r['units']:,} slots"))  # fmt: skip
-    return body
-
-
-def _figures(test: OutcomeResult, slots: Slots | str) -> tuple[Figure, ...]:
-    drawn = [
-        Figure("outcomes", "Mean outcome by group along the score (figures 4 and 6 of the paper).", partial(test.plot, "outcomes")),
-        Figure("gaps", "Gap to the reference at equal score (figures 5 and 7 of the paper).", partial(test.plot, "gaps")),
-        Figure("calibration", "Mean outcome against mean score.", partial(test.plot, "calibration")),
-    ]  # fmt: skip
-    if isinstance(slots, Slots):
-        drawn.append(
-            Figure("slots", "Who gains and loses slots, with the band of chance.", partial(slots.honest.plot, "slots"))
-        )
-    return tuple(f for f in drawn if f.name == "slots" or f.name in test.kinds)
+def _figures(test: OutcomeResult, honest: eh.Result | None) -> tuple[Figure, ...]:
+    captions = {
+        "outcomes": "Mean outcome by group along the score (figures 4 and 6 of the paper).",
+        "gaps": "Gap to the reference at equal score (figures 5 and 7 of the paper).",
+        "calibration": "Mean outcome against mean score.",
+    }
+    drawn = [Figure(kind, text, partial(test.plot, kind)) for kind, text in captions.items() if kind in test.kinds]
+    slots = "Who gains and loses slots, with the band of chance."
+    return (*drawn, *([] if honest is None else [Figure("slots", slots, partial(honest.plot, "slots"))]))
