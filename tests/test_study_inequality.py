@@ -20,7 +20,7 @@ from evenhand.studies.inequality_findings import (
     out_of_network_is_more_skewed,
 )
 from evenhand.studies.inequality_log import log_of_platform
-from evenhand.studies.study import HEAD, Claim, Study, Table, read_table
+from evenhand.studies.study import HEAD, Claim, Study, Table, certain, read_table
 from evenhand.synthetic.platform import platform
 
 SMALL = 3_000
@@ -83,11 +83,18 @@ def test_the_flips_are_said_in_words(found):
     assert any(line.startswith("With random suggestions") for line in found.sentences)
 
 
+def cells(found, title):
+    shown = table(found, title)
+    return [dict(zip(shown.head, row, strict=True)) for row in shown.rows]
+
+
 def test_contributions_of_the_sources_add_up_to_the_gini_index(found):
-    rows = table(found, "Which source").rows
-    total = float(table(found, "The Gini index").rows[0][1])
-    assert sum(float(r[4]) for r in rows) == pytest.approx(total, abs=2e-3)
-    assert sum(float(r[5].split()[0]) for r in rows) == pytest.approx(0, abs=5e-4)
+    rows = cells(found, "Which source")
+    by_metric = {
+        m: sum(float(r["estimate"]) for r in rows if r["metric"] == m) for m in ("gini", "contribution", "marginal")
+    }
+    assert by_metric["contribution"] == pytest.approx(by_metric["gini"], abs=2e-3)
+    assert by_metric["marginal"] == pytest.approx(0, abs=5e-4)
 
 
 def test_sources_and_structure_add_up_to_the_gini_index(found):
@@ -96,10 +103,10 @@ def test_sources_and_structure_add_up_to_the_gini_index(found):
 
 
 def test_table_2_stands_beside_the_paper_s_judgement(found):
-    criteria = table(found, "Table 2")
-    rows = {row[0]: dict(zip(criteria.head, row, strict=True)) for row in criteria.rows}
-    assert rows["equal_share"]["population"] == "yes (paper: no)"
-    assert rows["top_share"]["interpretable"] == "high (judged)"
+    rows = {(r["metric"], r["criterion"]): r for r in cells(found, "Table 2")}
+    population = rows["equal_share", "population"]
+    assert (population["measured"], population["published"]) == ("yes", "no")
+    assert rows["top_share", "interpretable"]["published"] == "high"
 
 
 def planted(units=600, *, kinds=None, sources=None, followers=None):
@@ -221,7 +228,7 @@ def test_every_figure_of_the_paper_is_drawn_into_the_folder(found, tmp_path):
 
 
 def test_labels_cannot_break_the_page():
-    claim = Claim("<script>alert(1)</script>", "x|y", "a", "b", True)
+    claim = Claim("<script>alert(1)</script>", "x|y", "a", "b", certain(True))
     odd = Study("odd", "<b>", "&", (claim,), (Table("<i>", ("h",), (("<u>",),)),))
     page = odd._html([])
     assert "<script>alert" not in page

@@ -24,7 +24,7 @@ from evenhand.report.table import BY_CHANCE, system_cells
 from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, Tasks, claims
 from evenhand.studies.fair_ranking_ratings import from_ratings
 from evenhand.studies.fair_ranking_tasks import Task, from_data, generated
-from evenhand.studies.study import Figure, File, Paths, Replicates, Study, Table, ends, select
+from evenhand.studies.study import Figure, File, Paths, Replicates, Study, Table, select
 
 if TYPE_CHECKING:
     from evenhand.audits.requests import RankingResult
@@ -100,7 +100,6 @@ def study(
     compared = [[eh.compare(part, rng=seed) for part in run.parts] for run in runs]
     tables = [_values(run, comparisons) for run, comparisons in zip(runs, compared, strict=True)] + [_taus(runs)]
     tables += [_truth(runs)] if all(task.bias for task in tasks) else []
-    tables += [_differences(comparisons) for comparisons in compared] if ratings is not None else []
     about = "".join(f"{task.about} " for task in tasks if task.about)
     sizes = "; ".join(f"{run.task.name}: {run.systems} systems" for run in runs)
     return Study(
@@ -241,21 +240,6 @@ def _values(run: Run, compared: Sequence[eh.Result]) -> Table:
             rows.setdefault(texts[0], [texts[0]]).extend(texts[1:])
     title = f"{run.task.name}: values, the fairer direction, and letters for systems that cannot be told apart"
     return Table(title, tuple(head), tuple(tuple(row) for row in rows.values()))
-
-
-def _differences(compared: Sequence[eh.Result]) -> Table:
-    """Every two systems on the same requests."""
-    rows = []
-    for result in compared:
-        for r in select(result):
-            named = (r["metric"], str(r["versus"]), str(r["system"]))
-            if math.isnan(r["estimate"]):
-                rows.append((*named, "undefined", "", ""))
-                continue
-            p = "below 0.001" if r["p_adjusted"] < 0.001 else f"{r['p_adjusted']:.3f}"
-            rows.append((*named, f"{r['estimate']:+.3g}", ends(r, "+.3g"), p))
-    head = ("metric", "system", "minus", "difference", "95% interval", "p (Holm)")
-    return Table("Differences between systems on the same users", head, tuple(rows))
 
 
 def _taus(runs: list[Run]) -> Table:

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evenhand.errors import EvenhandError, MissingExtraError, listing, suggestion
+from evenhand.errors import EvenhandError, MissingExtraError
 from evenhand.sources.labels import Labels  # ratings and their groups have no public reader
 from evenhand.sources.ratings import item_groups, ratings
 from evenhand.studies.fair_ranking_tasks import Task
-from evenhand.studies.study import Table
+from evenhand.studies.study import Table, two_sides
 
 log = logging.getLogger("evenhand")
 LEAST, HELD_OUT = 10, 5  # interactions that a test user must have, and how many of them are held out
@@ -100,25 +100,12 @@ def _sides(labels: Labels, rated: pl.DataFrame, protected: str | None, versus: s
     items = rated.select(pl.col("item").unique().cast(pl.String))
     labelled = labels.frame.drop_nulls("group").with_columns(pl.col("item").cast(pl.String))
     rows = items.join(labelled, on="item")
-    sizes = rows.group_by("group").agg(pl.col("share").sum()).sort("share", "group")
-    names = [str(g) for g in sizes["group"]]
-    if len(names) < 2:
-        raise EvenhandError(
-            f"The groups name {len(names)} groups of the rated items ({listing(names) or 'none'}). "
-            "Pass groups whose items are those of the ratings, with two groups or more."
-        )
-    for role, label in (("protected", protected), ("versus", versus)):
-        if label is not None and label not in names:
-            raise EvenhandError(
-                f"{role}={label!r} is no group here. {suggestion(label, names)}Known: {listing(names)}."
-            )
-    by_size = list(THIRDS) if labels.origin == "popularity" else names
-    protected_label = protected or next(n for n in by_size if n != versus)
-    versus_label = versus or next(n for n in reversed(by_size) if n != protected_label)
-    if protected_label == versus_label:
-        raise EvenhandError(f"protected and versus are both {protected_label!r}. Pass two different groups.")
+    sizes = rows.group_by("group").agg(pl.col("share").sum()).cast({"group": pl.String})
+    counted = dict(sizes.iter_rows())
+    # Thirds by popularity hold as many ratings each: the tail is compared with the head.
+    order = {third: i for i, third in enumerate(THIRDS)} if labels.origin == "popularity" else counted
+    protected_label, versus_label = two_sides(order, protected, versus)
     unlabelled = 1 - rows["item"].n_unique() / items.height
-    counted = {str(g): s for g, s in sizes.iter_rows()}
     return protected_label, versus_label, (
         f"Protected: {protected_label} ({counted[protected_label]:,.0f} items), against {versus_label} ({counted[versus_label]:,.0f}); "
         f"{unlabelled:.0%} of the items have no known group. "

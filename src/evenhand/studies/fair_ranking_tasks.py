@@ -15,8 +15,7 @@ import polars as pl
 
 import evenhand as eh
 from evenhand.errors import EvenhandError, listing
-from evenhand.labels import match, no_label
-from evenhand.studies.study import Table, read_table
+from evenhand.studies.study import Table, read_table, two_sides
 from evenhand.synthetic import Maker
 
 RECOMMENDERS: Mapping[str, Maker] = {
@@ -150,10 +149,8 @@ def from_table(
     if table["system"].n_unique() < 2:
         raise EvenhandError(f"{str(path)!r} holds one system, and metrics agree over systems. Pass two or more.")
     table = table.with_columns(pl.col("system").cast(pl.String), pl.col("relevance").cast(pl.Float64))
-    sizes = (
-        table.drop_nulls("group").group_by("group").agg(pl.col("item").n_unique().alias("share")).sort("share", "group")
-    )
-    protected_label, versus_label = _two_sides(sizes, str(path), protected, versus)
+    sizes = table.drop_nulls("group").group_by("group").agg(pl.col("item").n_unique())
+    protected_label, versus_label = two_sides(dict(sizes.iter_rows()), protected, versus)
     scored = "score" in table.columns and bool((table["score"].fill_null(-1.0) >= 0).all())
     rankings = table.select("system", "request", "item", "rank", "group", *(["score"] if scored else []))
     judged = table.select("request", "item", "relevance").unique()
@@ -163,25 +160,6 @@ def from_table(
     return Task(
         Path(path).stem, rankings, "group", judged, protected_label, versus_label, hard=True, scored=scored, about=about
     )
-
-
-def _two_sides(sizes: pl.DataFrame, where: str, protected: str | None, versus: str | None) -> tuple[Any, Any]:
-    """The smallest and the largest group, unless others are named."""
-    labels = sizes["group"].to_list()
-    if len(labels) < 2:
-        raise EvenhandError(f"{where!r} names fewer than two groups. Pass a table with two groups or more.")
-    named = [match(label, labels) for label in (protected, versus) if label is not None]
-    if lost := [label for label in named if label not in labels]:
-        raise EvenhandError(
-            no_label("protected" if lost[0] != versus else "versus", lost, labels, of=f"the groups of {where!r}")
-        )
-    protected_label = labels[0] if protected is None else match(protected, labels)
-    versus_label = (
-        next(g for g in reversed(labels) if g != protected_label) if versus is None else match(versus, labels)
-    )
-    if protected_label == versus_label:
-        raise EvenhandError(f"protected={protected_label!r} is also versus. Name two different groups.")
-    return protected_label, versus_label
 
 
 def from_trec(folder: str | Path, seed: int, *, protected: str | None = None, versus: str | None = None) -> Task:
@@ -198,8 +176,8 @@ def from_trec(folder: str | Path, seed: int, *, protected: str | None = None, ve
     judged = eh.read.trec_fair_queries(min(queries, key=lambda p: ("eval" not in p.name, p.name)))
     groups = eh.read.trec_fair_groups(labels[0])
     runs = [p for p, keys in kinds.items() if "ranking" in keys]
-    shares = groups.frame.drop_nulls("group").group_by("group").agg(pl.col("share").sum()).sort("share")
-    protected_label, versus_label = _two_sides(shares, labels[0].name, protected, versus)
+    shares = groups.frame.drop_nulls("group").group_by("group").agg(pl.col("share").sum())
+    protected_label, versus_label = two_sides(dict(shares.iter_rows()), protected, versus)
     lacking = "" if runs else "The folder holds no runs, so six re-rankers of the judged pools take their place. "
     return Task(
         place.resolve().name, eh.read.trec_fair_run(runs) if runs else _rerankers(judged, seed), groups,

@@ -31,11 +31,10 @@ from evenhand.studies.inequality_findings import (
     Measures,
     claims,
     replicates,
-    values,
     words,
 )
 from evenhand.studies.inequality_log import NETWORK, USUAL, ByUnit, Log, log_of_data, log_of_platform
-from evenhand.studies.study import Claim, Study, Table, on_own_data, select, with_interval
+from evenhand.studies.study import Claim, Study, Table, on_own_data, result_table, select
 
 SIZE = 50_000
 BINS = 20
@@ -149,13 +148,7 @@ def _on_platform(authors: int, seed: int, figure_5: str) -> Study:
         switched[name] = measure(log_of_platform(other, figure_5), interval=None, seed=seed)
     table_of_switches, flips = _switches(stated, {name: claims(m) for name, m in switched.items()})
     causes, sentence = _causes(authors, seed, total_gini)
-    tables = (
-        table_of_switches,
-        _source_table(measured),
-        _network_table({"as it is": measured, **switched}),
-        causes,
-        _criteria_table(events, seed),
-    )
+    tables = (table_of_switches, _source_table(measured), causes, _criteria_table(events, seed))
     return Study(
         name="inequality",
         title=TITLE,
@@ -188,12 +181,9 @@ def measure(events: Log, *, interval: str | None, seed: int) -> Measures:
                 events.reached(), unit=events.unit, amount=events.followers, by=events.source, population=None, metrics=["mean", GINI],
                 interval=interval, rng=seed,
             )  # fmt: skip
-    if events.networks:
-        parts["networks"] = eh.inequality(events.by_network(), by=NETWORK, metrics=[GINI], **first)
-        if events.followed:
-            bins = eh.log_bins(str(events.followers), BINS)
-            metrics = ["mean", GINI, REACH]
-            parts["bins"] = eh.inequality(events.in_figure_5(), by=[NETWORK, bins], metrics=metrics, **first)
+    if events.networks and events.followed:
+        bins = eh.log_bins(str(events.followers), BINS)
+        parts["bins"] = eh.inequality(events.in_figure_5(), by=[NETWORK, bins], metrics=["mean", GINI, REACH], **first)
     by_unit = events.by_unit()
     return Measures(events, types, _crossings(by_unit, events.amounts), parts, replicates(by_unit, seed))
 
@@ -218,26 +208,8 @@ def _switches(stated: Sequence[Claim], switched: Mapping[str, Sequence[Claim]]) 
 
 
 def _source_table(m: Measures) -> Table:
-    names = ("share", "own_gini", "correlation", "contribution", "marginal")
-    texts: dict[str, dict[str, str]] = {}
-    for r in select(m.parts["split"]):
-        if r["group"] is not None:
-            text = with_interval(r) if r["metric"] == "marginal" else f"{r['estimate']:.4f}"
-            texts.setdefault(r["group"], {})[r["metric"]] = text
-    rows = tuple((source, *(cells[name] for name in names)) for source, cells in sorted(texts.items()))
     title = f"Which source makes the skew: the Gini index of all {words(m.log.first)} by source"
-    return Table(title, ("source", *names), rows)
-
-
-def _network_table(runs: Mapping[str, Measures]) -> Table:
-    """The Gini index by source under the same ranking, with other graphs or suggestions."""
-    rows = []
-    for name, m in runs.items():
-        ginis = values(m.parts["networks"], GINI, NETWORK) | {"all": values(m.types, GINI, "amount")["impressions"]}
-        cells = (f"{ginis.get(k, math.nan):.3f}" for k in ("all", "in_network", "out_of_network", "topics"))
-        rows.append((name, *cells))
-    head = ("platform", "all impressions", "in network", "out of network", "topics")
-    return Table("The Gini index of impressions where something is switched off", head, tuple(rows))
+    return result_table(title, m.parts["split"])
 
 
 def _causes(authors: int, seed: int, total_gini: Mapping[str, float]) -> tuple[Table, str]:
@@ -276,22 +248,11 @@ def _gini_of_all(month: eh.synthetic.Platform) -> float:
 
 
 def _criteria_table(events: Log, seed: int) -> Table:
-    """The paper's Table 2, measured, with the authors' judgement where it differs."""
+    """The paper's Table 2, measured, beside the authors' judgement."""
     log.info("the criteria of Table 2")
     roles: dict[str, Any] = {"unit": events.unit, "amount": list(events.amounts), "population": events.everyone}
-    cells: dict[str, dict[str, str]] = {}
-    for r in select(eh.criteria(events.table, **roles, nan_policy=events.nan_policy, rng=seed)):
-        measured, published = r["measured"], r["published"]
-        if not published:
-            continue
-        if not measured:
-            text = f"{published} (judged)" if r["note"] == "judgement" else f"not measured (paper: {published})"
-        else:
-            text = str(measured) if measured == published else f"{measured} (paper: {published})"
-        cells.setdefault(r["metric"], {})[r["criterion"]] = text
-    head = list(dict.fromkeys(name for by_criterion in cells.values() for name in by_criterion))
-    rows = tuple((metric, *(by.get(name, "") for name in head)) for metric, by in cells.items())
-    return Table("Table 2: the criteria, measured", ("metric", *head), rows)
+    criteria = eh.criteria(events.table, **roles, nan_policy=events.nan_policy, rng=seed)
+    return result_table("Table 2: the criteria, measured", criteria)
 
 
 def _skew(m: Measures) -> list[str]:

@@ -112,8 +112,7 @@ class Measures:
     log : the columns by role, and which sources are in network.
     types : inequality of each engagement type, every metric.
     crossings : pairs of engagement types whose Lorenz curves cross.
-    parts : the rest, as far as the log allows. `sources`: inequality of the first amount by source; `networks`: the same with
-        out-of-network sources merged; `followers`: Gini index and mean of followers among the units that a source
+    parts : the rest, as far as the log allows. `sources`: inequality of the first amount by source; `followers`: Gini index and mean of followers among the units that a source
         reached; `bins`: mean and Gini index in and out of network by bin of followers; `split`: what each source adds to the
         Gini index.
     """
@@ -133,7 +132,7 @@ class Measures:
         """The needs that are met."""
         amounts, sources = self.log.amounts, self.log.sources
         return {
-            *self.parts, *({"later"} if self.log.later else ()), *({"types"} if len(amounts) > 1 else ()),
+            *self.parts, *({"networks"} if self.log.networks else ()), *({"later"} if self.log.later else ()), *({"types"} if len(amounts) > 1 else ()),
             *({"quotes", "retweets", "profile_clicks"} & set(amounts)),
             *({"ratios"} if _ratios(self.types) else ()), *({"misc"} if "sources" in self.parts and USUAL in sources else ()),
         }  # fmt: skip

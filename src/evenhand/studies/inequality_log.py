@@ -34,11 +34,6 @@ class ByUnit:
     followers: Any = None
 
 
-def _pad(amounts: Any, silent: int) -> Any:
-    """Amounts with zeros for those who received nothing and are in no row."""
-    return np.concatenate([amounts.astype(np.float64), np.zeros(silent)])
-
-
 @dataclass(frozen=True)
 class Log:
     """Who received what. The first of the amounts is what the paper calls impressions.
@@ -95,53 +90,30 @@ class Log:
     def by_unit(self) -> ByUnit:
         """What everyone got, by kind and by source of the first amount, and their followers."""
         kinds = [*self.amounts, *([] if self.later is None else [self.later])]
-        with_unit = self.table.drop_nulls(self.unit)
-        followers = [pl.col(self.followers).max()] if self.followers in with_unit.columns else []
-        totals = with_unit.group_by(self.unit).agg(pl.col(kinds).sum(), *followers)
+        rows, via = self.table.drop_nulls(self.unit), self.sources if len(self.sources) > 1 else []
+        is_from = [pl.col(self.first).filter(pl.col(str(self.source)) == s).sum().alias(f"from {s}") for s in via]
+        size = [pl.col(self.followers).max()] if self.followers in rows.columns else []
+        totals, silent = rows.group_by(self.unit).agg(pl.col(kinds).sum(), *is_from, *size), 0
         if isinstance(self.everyone, pl.DataFrame):
-            people = self.everyone.with_columns(pl.col(self.unit).cast(with_unit.schema[self.unit]))
-            if followers and self.followers in people.columns:
-                people = people.drop(str(self.followers))
+            people = self.everyone.with_columns(pl.col(self.unit).cast(rows.schema[self.unit]))
+            people = people.drop(str(self.followers), strict=False) if size else people
             totals = people.join(totals, on=self.unit, how="left")
-            silent = 0
         else:
-            silent = max(0, int(self.everyone) - totals.height)
+            silent = max(0, int(self.everyone) - totals.height)  # who received nothing and is in no row
         totals = totals.sort(self.unit)  # batches of units must not depend on the order in which they arrive
-        columns = {name: totals[name].fill_null(0).to_numpy() for name in kinds}
-        size = (
-            None
-            if self.followers not in totals.columns
-            else totals[self.followers].cast(pl.Float64).fill_null(0).to_numpy()
-        )
-        sources = {}
-        if len(self.sources) > 1:
-            place = totals.select(self.unit).with_row_index("place")
-            for source in self.sources:
-                part = (
-                    with_unit.filter(pl.col(str(self.source)) == source)
-                    .group_by(self.unit)
-                    .agg(pl.col(self.first).sum())
-                )
-                sources[str(source)] = (
-                    place.join(part, on=self.unit, how="left").sort("place")[self.first].fill_null(0).to_numpy()
-                )
-        padded = [{k: _pad(v, silent) for k, v in part.items()} for part in (columns, sources)]
-        return ByUnit(padded[0], padded[1], None if size is None else _pad(size, silent))
 
-    def by_network(self) -> pl.DataFrame:
-        """The log with a column `network`: in_network, out_of_network, or another source's name."""
-        return self._with_sides(self.outside, OUTSIDE)
+        def amounts(name: str) -> Any:
+            return np.pad(totals[name].cast(pl.Float64).fill_null(0).to_numpy(), (0, silent))
+
+        followers = amounts(str(self.followers)) if self.followers in totals.columns else None
+        return ByUnit({k: amounts(k) for k in kinds}, {str(s): amounts(f"from {s}") for s in via}, followers)
 
     def in_figure_5(self) -> pl.DataFrame:
         """The rows of figure 5, its two sides in a column `network`."""
         compared = self.outside if self.figure_5 == POOLED else (match(self.figure_5, list(self.outside)),)
-        return self._with_sides(compared, self.other).filter(pl.col(NETWORK).is_in([INSIDE, self.other]))
-
-    def _with_sides(self, outside: Sequence[Any], name: str) -> pl.DataFrame:
         source = pl.col(str(self.source))
-        inside = source.is_in(list(self.inside))
-        side = pl.when(inside).then(pl.lit(INSIDE)).when(source.is_in(list(outside))).then(pl.lit(name))
-        return self.table.with_columns(side.otherwise(source.cast(pl.String)).alias(NETWORK))
+        side = pl.when(source.is_in(list(self.inside))).then(pl.lit(INSIDE)).when(source.is_in(list(compared)))
+        return self.table.with_columns(side.then(pl.lit(self.other)).alias(NETWORK)).drop_nulls(NETWORK)
 
     def reached(self) -> pl.DataFrame:
         """The followers of every unit that got something from a source: a row per unit and source."""
@@ -172,17 +144,8 @@ def log_of_platform(month: eh.synthetic.Platform, figure_5: str = USUAL) -> Log:
     matches("figure_5", figure_5, [*OUT_OF_NETWORK, POOLED], of="the sources out of network")
     eligible = month.authors.filter((pl.col("displays") > 0) & (pl.col("followers") > 0))
     everyone = eligible.select("author_id", "followers")
-    return Log(
-        month.engagements,
-        "author_id",
-        ENGAGEMENTS,
-        everyone,
-        "source",
-        "followers",
-        (INSIDE,),
-        OUT_OF_NETWORK,
-        figure_5,
-    )
+    sides: dict[str, Any] = {"inside": (INSIDE,), "outside": OUT_OF_NETWORK, "figure_5": figure_5}
+    return Log(month.engagements, "author_id", ENGAGEMENTS, everyone, "source", "followers", **sides)
 
 
 def log_of_data(
@@ -220,20 +183,16 @@ def log_of_data(
         counted = (
             "those in the log; whoever received nothing and is not in it is missing, which makes it look more even"
         )
-    log = Log(
-        table,
-        unit,
-        amounts,
-        everyone,
-        source,
-        followers,
-        counted=counted,
-        nan_policy=nan_policy or "raise",
-        origin=origin,
-        later=later,
-        rows=rows,
-    )
-    log = _with_known_sources(_with_known_followers(log))
+    facts: dict[str, Any] = {
+        "counted": counted,
+        "nan_policy": nan_policy or "raise",
+        "origin": origin,
+        "later": later,
+        "rows": rows,
+    }
+    log = Log(table, unit, amounts, everyone, source, followers, **facts)
+    _check_followers(log)
+    log = _with_known_sources(log)
     log = replace(log, table=log.table.drop("row_count"))
     return _with_networks(log, several(in_network), several(out_of_network), figure_5)
 
@@ -249,8 +208,8 @@ def _people(population: Any, unit: str, sized: Sequence[str]) -> pl.DataFrame | 
     return read_table(population, [("unit", unit)], sized, sized, role="population")[0]
 
 
-def _with_known_followers(log: Log) -> Log:
-    """The log, whose units have one number of followers each; others are refused."""
+def _check_followers(log: Log) -> None:
+    """Refuse units without a number of followers, or with several."""
     name = str(log.followers)
     for table in (log.table, log.everyone):
         if log.followers is None or not isinstance(table, pl.DataFrame) or name not in table.columns:
@@ -263,7 +222,6 @@ def _with_known_followers(log: Log) -> Log:
             raise EvenhandError(
                 f"followers={name!r} has more than one number for {varying:,} units. Keep one for each, such as the last."
             )
-    return log
 
 
 def _rows_without(table: pl.DataFrame, name: str) -> int:

@@ -32,11 +32,11 @@ HEAD = ("finding", "where", "stated", "measured", "comes out", "counts if", "in 
 WIDTHS = (44, 12, 30, 46, 16)  # characters of the columns of findings on a terminal
 FORMATS = ("table", "csv", "tsv", "jsonl", "json", "markdown")
 STYLE = """\
-body { font: 15px/1.5 system-ui, sans-serif; color: #1c2733; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }
+body { font: 15px/1.5 system-ui, sans-serif; color: #1c2733; background: #fff; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+table { border-collapse: collapse; margin: 1rem 0 } .scroll { overflow: auto; max-height: 40rem } .scripted { display: none }
 th, td { text-align: left; vertical-align: top; padding: .35rem .7rem; border-bottom: 1px solid #e3e8ee }
-figure { margin: 2rem 0 } figure svg { max-width: 100%; height: auto } figcaption { color: #5d6b7a }
-.no { font-weight: 600 } .short { white-space: nowrap }"""
+.n { text-align: right } .note, figcaption { color: #5d6b7a }
+figure { margin: 2rem 0 } figure svg { max-width: 100%; height: auto }"""
 File = Annotated[str | Path | None, Takes("FILE")]
 Paths = Annotated[str | Path | Sequence[str | Path] | None, Takes("PATH", many=True)]
 """Files that a study reads instead of generating data; the command line takes its options from a study's signature."""
@@ -71,9 +71,7 @@ def two_sides(sizes: Mapping[Any, float], protected: Any, versus: Any) -> tuple[
     """
     labels = sorted(sizes, key=lambda label: (sizes[label], str(label)))
     if len(labels) < 2:
-        raise EvenhandError(
-            f"There are {len(labels)} groups, and two are compared. Pass a table with two groups or more."
-        )
+        raise EvenhandError("The data name fewer than two groups. Pass data with two groups or more.")
     named = {"protected": protected, "versus": versus}
     first, second = (None if x is None else matches(role, x, labels)[0] for role, x in named.items())
     first = next(label for label in labels if label != second) if protected is None else first
@@ -481,12 +479,12 @@ class Study:
         except OSError as error:
             raise EvenhandError(f"{str(folder)!r} cannot be made ({error.strerror}). Pass another folder.") from error
         pictures = [charts.save(figure.draw(), target / f"{figure.name}.svg") for figure in self.figures]
-        page = self._html([path.read_text(encoding="utf-8") for path in pictures])
+        whole = self._html([path.read_text(encoding="utf-8") for path in pictures])
         return [
             *pictures,
             write_whole(target / "findings.csv", self.to_text("csv")),
             write_whole(target / "study.json", self.to_text("json")),
-            write_whole(target / "index.html", page),
+            write_whole(target / "index.html", whole),
         ]
 
     def to_html(self) -> str:
@@ -496,14 +494,10 @@ class Study:
         return self._html([charts.as_svg(figure.draw()) for figure in self.figures])
 
     def _html(self, pictures: Sequence[str]) -> str:
-        policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-        head = [
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}"><link rel="icon" href="data:,">',
-            f"<title>{escape(self.title)} · evenhand</title><style>{STYLE}</style></head><body>",
-            f"<h1>{escape(self.title)}</h1>",
-        ]
-        body = [f"<p>{escape(line)}</p>" for line in (self.setting, *self.caveats)]
+        from evenhand.report.pages import document
+
+        body = [f"<h1>{escape(self.title)}</h1>"]
+        body += [f"<p>{escape(line)}</p>" for line in (self.setting, *self.caveats)]
         body += [_html_table(table) for table in self._findings()]
         body += [f"<p>{escape(line)}</p>" for line in self.sentences]
         body += [
@@ -511,7 +505,7 @@ class Study:
             for figure, picture in zip(self.figures, pictures, strict=True)
         ]
         body += [_html_table(table) for table in self.tables]
-        return "\n".join([*head, *body, "</body></html>\n"])
+        return document(f"{self.title} · evenhand", STYLE, body, [])
 
 
 def count(claims: Sequence[Claim]) -> str:
@@ -545,16 +539,9 @@ def _markdown_table(table: Table) -> str:
 
 
 def _html_table(table: Table) -> str:
-    """A table under its title; short cells are never broken over two lines, and a no is bold."""
+    from evenhand.report import page
 
-    def cell(text: str) -> str:
-        is_no = text == "no" or text.startswith(("no, ", "no ("))
-        return f'<td class="{"no" if is_no else "short" if len(text) <= 16 else ""}">{escape(text)}</td>'
-
-    top = "".join(f"<th>{escape(name)}</th>" for name in table.head)
-    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in table.rows)
-    title = f"<h2>{escape(table.title)}</h2>"
-    return f"{title}<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<h2>{escape(table.title)}</h2>{page.table(table.head, table.rows, table.title)}"
 
 
 def over_seeds(run: Callable[[int], Study], seeds: Sequence[int]) -> Study:

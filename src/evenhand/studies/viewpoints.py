@@ -1,7 +1,7 @@
 """Section 4 of Draws et al. (2020), rerun: how four prefix metrics answer to a known ranking bias.
 
-Beyond the paper: how often each metric tells a biased list from a random order, other numbers of viewpoints, several
-favoured at once, and short lists.
+Beyond the paper: how often each metric tells a biased list from a random order, other numbers of viewpoints, and several
+favoured at once.
 """
 
 from __future__ import annotations
@@ -84,12 +84,7 @@ def study(
     lists = 1_000 if size is None else size
     points = simulate(lists, seed)
     fewer = max(100, lists // 4)
-    tables = (
-        *_paper_tables(points),
-        _categories_table(fewer, seed),
-        _several_table(fewer, seed),
-        _depth_table(fewer, seed),
-    )
+    tables = (*_paper_tables(points), _categories_table(fewer, seed), _several_table(fewer, seed))
     total = 2 * lists * len(SETS) * len(ALPHAS)
     setting = f"{total:,} lists of 700 labels: {lists:,} for each of {len(ALPHAS)} degrees of bias and {len(SETS)} sets, twice."
     return Study("viewpoints", TITLE, setting, claims(points), tables, figures(points), SENTENCES)
@@ -251,18 +246,3 @@ def _several_table(lists: int, seed: int) -> Table:
         for many in (1, 2, 3, 4, 5, 6)
     )
     return Table("nDJS on S1 with several viewpoints favoured at once", ("favoured", *HEAD), rows)
-
-
-def _depth_table(lists: int, seed: int) -> Table:
-    """Short lists, three in seven of them protected: what random order gives, and what can be found."""
-    log.info("short lists")
-    rows = []
-    for depth in (7, 14, 21, 35, 70, 140, 350, 700):
-        counts = {"con": 3 * depth // 7, "pro": 4 * depth // 7}
-        cells: list[str] = []
-        for metric in ("ndd", "ndkl"):
-            points = _simulate_one(metric, counts, (-0.5, 0.5), lists, seed, favoured=["con"])
-            cells += [f"{points[0.5].chance:.2f}", *(f"{100 * points[a].detected:.0f}%" for a in (-0.5, 0.5))]
-        rows.append((str(depth), *cells))
-    head = ("items", "nDD chance", "nDD at -0.5", "nDD at +0.5", "nDKL chance", "nDKL at -0.5", "nDKL at +0.5")
-    return Table("Short lists: the level of chance, and lists told from random orders", head, tuple(rows))
