@@ -24,10 +24,10 @@ from evenhand.studies import inequality as inequality_study
 from evenhand.studies import outcome as outcome_study
 from evenhand.studies import recommender as recommender_study
 from evenhand.studies import viewpoints_findings
+from evenhand.studies.evidence import Replicates
 from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, Tasks
 from evenhand.studies.fair_ranking_findings import claims as fair_ranking_claims
 from evenhand.studies.study import Claim as Finding
-from evenhand.studies.study import Replicates
 from evenhand.studies.viewpoints import ALPHAS, METRICS, Point
 from evenhand.synthetic.viewpoints import SETS
 

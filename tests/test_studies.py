@@ -10,19 +10,10 @@ from evenhand.cli import main, options_of
 from evenhand.cli.audit import flag
 from evenhand.cli.study import STUDIES, declared, roles
 from evenhand.errors import EvenhandError
+from evenhand.studies.evidence import Evidence, certain
 from evenhand.studies.outcome_findings import Move
-from evenhand.studies.study import (
-    Claim,
-    Evidence,
-    Study,
-    Table,
-    certain,
-    count,
-    decide,
-    on_own_data,
-    over_seeds,
-    two_sides,
-)
+from evenhand.studies.own_data import on_own_data, two_sides
+from evenhand.studies.study import Claim, Study, Table, count, decide, over_seeds
 
 
 def made(seed, holds=True):

@@ -10,6 +10,7 @@ import pytest
 import evenhand as eh
 from evenhand.cli import main
 from evenhand.errors import EvenhandError
+from evenhand.studies.evidence import Replicates
 from evenhand.studies.recommender import (
     MISSES,
     SHOWN,
@@ -22,7 +23,6 @@ from evenhand.studies.recommender import (
     study,
 )
 from evenhand.studies.recommender_scores import Case
-from evenhand.studies.study import Replicates
 from evenhand.synthetic.catalogue import RECOMMENDERS, catalogue
 
 

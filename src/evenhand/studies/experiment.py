@@ -18,18 +18,8 @@ from evenhand.cards import parse_metrics
 from evenhand.intervals.arms import paired_contrast, units_contrast
 from evenhand.intervals.experiments import contrast
 from evenhand.streams import stream
-from evenhand.studies.study import (
-    ALPHA,
-    Claim,
-    Evidence,
-    Figure,
-    Study,
-    Table,
-    above_zero,
-    decide,
-    rate_above,
-    result_from_rows,
-)
+from evenhand.studies.evidence import ALPHA, Evidence, above_zero, rate_above
+from evenhand.studies.study import Claim, Figure, Study, Table, decide, result_from_rows
 from evenhand.synthetic.trial import Habit, trial
 from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.paired_amounts import PairedAmounts

@@ -21,10 +21,12 @@ import evenhand as eh
 from evenhand.audits.parameters import Label
 from evenhand.errors import EvenhandError, listing
 from evenhand.report.table import BY_CHANCE, system_cells
+from evenhand.studies.evidence import Replicates
 from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, Tasks, claims
 from evenhand.studies.fair_ranking_ratings import from_ratings
 from evenhand.studies.fair_ranking_tasks import Task, from_data, generated
-from evenhand.studies.study import Figure, File, Paths, Replicates, Study, Table, select
+from evenhand.studies.own_data import File, Paths
+from evenhand.studies.study import Figure, Study, Table, select
 
 if TYPE_CHECKING:
     from evenhand.audits.requests import RankingResult

@@ -15,7 +15,8 @@ import polars as pl
 
 import evenhand as eh
 from evenhand.errors import EvenhandError, listing
-from evenhand.studies.study import Table, read_table, two_sides
+from evenhand.studies.own_data import read_table, two_sides
+from evenhand.studies.study import Table
 from evenhand.synthetic import Maker
 
 RECOMMENDERS: Mapping[str, Maker] = {

@@ -34,7 +34,8 @@ from evenhand.studies.inequality_findings import (
     words,
 )
 from evenhand.studies.inequality_log import NETWORK, USUAL, ByUnit, Log, log_of_data, log_of_platform
-from evenhand.studies.study import Claim, Study, Table, on_own_data, result_table, select
+from evenhand.studies.own_data import on_own_data
+from evenhand.studies.study import Claim, Study, Table, result_table
 
 SIZE = 50_000
 BINS = 20

@@ -16,19 +16,9 @@ import numpy as np
 
 import evenhand as eh
 from evenhand.report.charts.parts import middle
+from evenhand.studies.evidence import UNKNOWN, Evidence, Replicates, above_zero, certain, every, rate_above
 from evenhand.studies.inequality_log import INSIDE, NETWORK, POOLED, USUAL, ByUnit, Log
-from evenhand.studies.study import (
-    UNKNOWN,
-    Claim,
-    Evidence,
-    Replicates,
-    above_zero,
-    certain,
-    decide,
-    every,
-    rate_above,
-    select,
-)
+from evenhand.studies.study import Claim, decide, select
 
 GINI, ATKINSON, TOP_1, TOP_10 = "gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)"
 EQUAL, EQUIVALENT = "equal_share", "equivalent_to_top(p=0.1)"
@@ -112,9 +102,9 @@ class Measures:
     log : the columns by role, and which sources are in network.
     types : inequality of each engagement type, every metric.
     crossings : pairs of engagement types whose Lorenz curves cross.
-    parts : the rest, as far as the log allows. `sources`: inequality of the first amount by source; `followers`: Gini index and mean of followers among the units that a source
-        reached; `bins`: mean and Gini index in and out of network by bin of followers; `split`: what each source adds to the
-        Gini index.
+    parts : the rest, as far as the log allows. `sources`: inequality of the first amount by source; `followers`: Gini index and
+        mean of followers among the units that a source reached; `bins`: mean and Gini index in and out of network by bin of
+        followers; `split`: what each source adds to the Gini index.
     """
 
     log: Log
@@ -131,11 +121,11 @@ class Measures:
     def has(self) -> set[str]:
         """The needs that are met."""
         amounts, sources = self.log.amounts, self.log.sources
-        return {
-            *self.parts, *({"networks"} if self.log.networks else ()), *({"later"} if self.log.later else ()), *({"types"} if len(amounts) > 1 else ()),
-            *({"quotes", "retweets", "profile_clicks"} & set(amounts)),
-            *({"ratios"} if _ratios(self.types) else ()), *({"misc"} if "sources" in self.parts and USUAL in sources else ()),
+        is_met = {
+            "types": len(amounts) > 1, "ratios": _ratios(self.types), "later": self.log.later, "networks": self.log.networks,
+            "misc": "sources" in self.parts and USUAL in sources,
         }  # fmt: skip
+        return {*self.parts, *amounts, *(need for need, met in is_met.items() if met)}
 
     @property
     def units(self) -> int:

@@ -21,9 +21,11 @@ from evenhand.audits.parameters import Table as Data
 # A thousand small worlds: eh.outcome_test asks its engine six questions of each, which takes ten times as long.
 from evenhand.metrics.outcome import gaps
 from evenhand.metrics.outcome_joint import joint_test
+from evenhand.studies.evidence import Replicates, is_number
 from evenhand.studies.outcome_findings import MEASURES, Audit, Rates, Reallocated, claims
 from evenhand.studies.outcome_log import on_data
-from evenhand.studies.study import Figure, Replicates, Study, Table, ends, is_number, on_own_data, select
+from evenhand.studies.own_data import on_own_data
+from evenhand.studies.study import Figure, Study, Table, ends, select
 from evenhand.tallies.moments import Moments
 
 REQUESTS = 15_000

@@ -8,22 +8,18 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 import evenhand as eh
-from evenhand.studies.study import (
-    Claim,
+from evenhand.studies.evidence import (
     Evidence,
     Replicates,
     Row,
     above_zero,
     certain,
-    decide,
-    ends,
     error_of,
     every,
     rate_above,
-    select,
-    with_interval,
     with_sign,
 )
+from evenhand.studies.study import Claim, decide, ends, select, with_interval
 
 
 @dataclass(frozen=True)

@@ -18,21 +18,9 @@ import numpy as np
 import polars as pl
 
 import evenhand as eh
-from evenhand.studies.study import (
-    Claim,
-    Evidence,
-    Figure,
-    File,
-    Study,
-    Table,
-    above_zero,
-    certain,
-    decide,
-    error_of,
-    every,
-    read_table,
-    select,
-)
+from evenhand.studies.evidence import Evidence, above_zero, certain, error_of, every
+from evenhand.studies.own_data import File, read_table
+from evenhand.studies.study import Claim, Figure, Study, Table, decide, select
 
 TOP = 10
 STRENGTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)

@@ -21,24 +21,10 @@ import evenhand as eh
 from evenhand.audits.parameters import Label
 from evenhand.audits.parameters import Table as Data
 from evenhand.report.words.intervals import interval_text
+from evenhand.studies.evidence import ALPHA, Evidence, Replicates, Row, certain, every
+from evenhand.studies.own_data import on_own_data
 from evenhand.studies.recommender_scores import TOP, Case, case_of_data
-from evenhand.studies.study import (
-    ALPHA,
-    CANNOT_TELL,
-    Claim,
-    Evidence,
-    Figure,
-    Replicates,
-    Row,
-    Study,
-    Table,
-    certain,
-    decide,
-    every,
-    on_own_data,
-    result_from_rows,
-    select,
-)
+from evenhand.studies.study import CANNOT_TELL, Claim, Figure, Study, Table, decide, result_from_rows, select
 from evenhand.synthetic.catalogue import RECOMMENDERS
 from evenhand.tallies.crosstab import Crosstab
 

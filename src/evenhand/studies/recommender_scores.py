@@ -11,7 +11,7 @@ import polars as pl
 
 import evenhand as eh
 from evenhand.errors import EvenhandError
-from evenhand.studies.study import read_table, two_sides
+from evenhand.studies.own_data import read_table, two_sides
 from evenhand.synthetic.catalogue import RECOMMENDERS
 
 TOP = 10  # items in the list of each user

@@ -14,7 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import evenhand as eh
-from evenhand.studies.study import Claim, Evidence, Figure, Study, Table, decide, every, rate_above, result_from_rows
+from evenhand.studies.evidence import Evidence, every, rate_above
+from evenhand.studies.study import Claim, Figure, Study, Table, decide, result_from_rows
 
 if TYPE_CHECKING:
     import polars as pl

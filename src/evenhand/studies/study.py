@@ -10,21 +10,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
-
-import numpy as np
+from typing import Any
 
 import evenhand as eh
-from evenhand.audits.parameters import Takes
-from evenhand.errors import EvenhandError, all_problems, listing, unknown_name
+from evenhand.errors import EvenhandError, unknown_name
 from evenhand.intervals.difference import holm
-from evenhand.labels import matches
 from evenhand.report.files import write_whole
 from evenhand.report.table import aligned, readable
 from evenhand.report.words.intervals import interval_text
-
-if TYPE_CHECKING:
-    import polars as pl
+from evenhand.studies.evidence import Evidence, Row
 
 log = logging.getLogger("evenhand")
 HEAD = ("finding", "where", "stated", "measured", "comes out", "counts if", "in seeds", "whose", "sample")
@@ -37,98 +31,6 @@ table { border-collapse: collapse; margin: 1rem 0 } .scroll { overflow: auto; ma
 th, td { text-align: left; vertical-align: top; padding: .35rem .7rem; border-bottom: 1px solid #e3e8ee }
 .n { text-align: right } .note, figcaption { color: #5d6b7a }
 figure { margin: 2rem 0 } figure svg { max-width: 100%; height: auto }"""
-File = Annotated[str | Path | None, Takes("FILE")]
-Paths = Annotated[str | Path | Sequence[str | Path] | None, Takes("PATH", many=True)]
-"""Files that a study reads instead of generating data; the command line takes its options from a study's signature."""
-Row = Mapping[str, Any]
-T = TypeVar("T")
-
-
-def on_own_data(data: Any, needed: Mapping[str, Any], more: Mapping[str, Any], size: int | None = None) -> bool:
-    """Whether a study reads the user's table; refuses columns without a table and a table without its columns.
-
-    >>> on_own_data("log.csv", {"unit": "author"}, {"by": None}), on_own_data(None, {"unit": None}, {"by": None})
-    (True, False)
-    """
-    if data is None:
-        if named := [f"{name}=" for name, value in {**needed, **more}.items() if value is not None]:
-            raise EvenhandError(
-                f"{listing(named)} says how to read a table, and there is none. Pass data= as well, or leave it out."
-            )
-        return False
-    if lacking := [f"{name}=" for name, value in needed.items() if value is None]:
-        raise EvenhandError(f"data= needs {listing(lacking)} as well: which columns to read. Name them.")
-    if size is not None:
-        raise EvenhandError("size= is how much is generated, and data= is read whole. Leave one of them out.")
-    return True
-
-
-def two_sides(sizes: Mapping[Any, float], protected: Any, versus: Any) -> tuple[Any, Any]:
-    """The protected group and the one it is compared with: the smallest and the largest, unless others are named.
-
-    >>> two_sides({"a": 5, "b": 2, "c": 9}, None, None), two_sides({"a": 5, "b": 2}, "a", None)
-    (('b', 'c'), ('a', 'b'))
-    """
-    labels = sorted(sizes, key=lambda label: (sizes[label], str(label)))
-    if len(labels) < 2:
-        raise EvenhandError("The data name fewer than two groups. Pass data with two groups or more.")
-    named = {"protected": protected, "versus": versus}
-    first, second = (None if x is None else matches(role, x, labels)[0] for role, x in named.items())
-    first = next(label for label in labels if label != second) if protected is None else first
-    second = next(label for label in reversed(labels) if label != first) if versus is None else second
-    if first == second:
-        raise EvenhandError(f"protected={first!r} is also versus. Name two different groups.")
-    return first, second
-
-
-def read_table(
-    data: Any, required: Sequence[tuple[str, str]], optional: Sequence[str] | None = (), numbers: Sequence[str] = (), *,
-    role: str = "table", totals: Sequence[str] | None = None,
-) -> tuple[pl.DataFrame, str]:  # fmt: skip
-    """The named columns of any table that an audit reads, as a Polars frame, and what the table is called.
-
-    `totals` are columns to add up by the others, so that a large log is never held row by row; `row_count` then counts rows.
-
-    `required` has roles and their columns; `optional` columns are read where they exist (None: all columns); text in
-    `numbers` becomes numbers.
-    """
-    # The one door that studies share with the audits: no public function returns the rows of a table.
-    from evenhand.sources.opening import fetch, open_table
-    from evenhand.sources.relation import missing_columns
-
-    opened = open_table(data, role=role)
-    if problems := missing_columns(opened, required):
-        table = "the population table" if role == "population" else "the table"
-        raise all_problems([problem.replace("the table", table) for problem in problems])
-    named = [*(name for _, name in required), *(opened.schema if optional is None else optional)]
-    present = [name for name in dict.fromkeys(named) if name in opened.schema]
-    typed = opened.with_numbers(*(name for name in numbers if name in present))
-    if totals is None:
-        return fetch(typed, {name: typed.label(name) for name in present}).frame, opened.origin
-    return _totals(typed, present, totals), opened.origin
-
-
-def _totals(table: Any, columns: Sequence[str], totals: Sequence[str]) -> pl.DataFrame:
-    """The sums of some columns by all others, added up in the engine, with `rows`: how many rows are in each.
-
-    Missing and negative values are added up apart, so that whoever refuses or omits them still sees them.
-    """
-    import polars as pl
-
-    keys = [name for name in columns if name not in totals]
-    named = {f"key_{i}": table.label(name) for i, name in enumerate(keys)}
-    for i, name in enumerate(totals):
-        number = table.number(name)
-        named |= {f"sign_{i}": f"CASE WHEN {number} IS NULL THEN 0 WHEN {number} < 0 THEN -1 ELSE 1 END"}
-        total, whole = f"SUM({number})", f"COUNT(CASE WHEN {number} <> FLOOR({number}) THEN 1 END)"
-        named |= {f"total_{i}": total, f"parts_{i}": whole}
-    by = ", ".join(sql for name, sql in named.items() if name.startswith(("key", "sign")))
-    frame: pl.DataFrame = table.engine.cells(f"{table.select({**named, 'row_count': 'COUNT(*)'})} GROUP BY {by}").frame
-    columns_of = {name: pl.col(f"key_{i}") for i, name in enumerate(keys)}
-    for i, name in enumerate(totals):
-        is_whole = int(frame[f"parts_{i}"].sum() or 0) == 0
-        columns_of[name] = pl.col(f"total_{i}").cast(pl.Int64 if is_whole else pl.Float64)
-    return frame.select(**columns_of, row_count=pl.col("row_count").cast(pl.Int64))
 
 
 def select(result: eh.Result, *metrics: str, **where: Any) -> list[dict[str, Any]]:
@@ -160,11 +62,6 @@ def result_table(title: str, result: eh.Result, *metrics: str) -> Table:
     return Table(title, tuple(head), tuple(map(tuple, rows)))
 
 
-def is_number(value: Any) -> bool:
-    """Whether a cell of a row holds a finite number."""
-    return value is not None and math.isfinite(value)
-
-
 def ends(row: Row, form: str) -> str:
     """Both ends of the interval of a row, each in a format such as `+.2%`."""
     return interval_text(row["low"], row["high"], lambda value: format(value, form))
@@ -181,129 +78,6 @@ def with_interval(row: Row, form: str = ".4f") -> str:
 
 
 CANNOT_TELL = "cannot be told"
-ALPHA = 0.05
-"""Chance that a study in whose world nothing is there says yes or no to any of its findings (Holm over all of them)."""
-Z = 1.959964  # normal quantile of a two-sided 95% interval
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What a test says of a statement: the two-sided p with which it is so, and with which it is not; NaN where untested."""
-
-    yes: float = math.nan
-    no: float = math.nan
-
-    def verdict(self, of: int = 1) -> bool | None:
-        """Comes out, does not, or (None) cannot be told; at 5% over `of` such questions (Bonferroni)."""
-        return False if self.no * of <= ALPHA else True if self.yes * of <= ALPHA else None
-
-    def __invert__(self) -> Evidence:
-        return Evidence(self.no, self.yes)
-
-
-UNKNOWN = Evidence()
-
-
-def certain(holds: bool | None) -> Evidence:  # noqa: FBT001
-    """Evidence of what is counted and not drawn; None where it cannot be told."""
-    return UNKNOWN if holds is None else Evidence(0.0, 1.0) if holds else Evidence(1.0, 0.0)
-
-
-def above_zero(difference: float, error: float, freedom: float = math.inf) -> Evidence:
-    """Whether a difference with this standard error is above zero, by Student's t.
-
-    >>> above_zero(2.5, 1.0).verdict(), above_zero(-2.5, 1.0).verdict(), above_zero(2.5, 1.0, 2).verdict()
-    (True, False, None)
-    """
-    from scipy.special import stdtr
-
-    if not math.isfinite(difference) or not math.isfinite(error):
-        return UNKNOWN
-    if error == 0:
-        return UNKNOWN if difference == 0 else certain(difference > 0)
-    below = float(stdtr(min(freedom, 1e9), difference / error))
-    return Evidence(min(1.0, 2 * (1 - below)), min(1.0, 2 * below))
-
-
-def with_sign(row: Row) -> Evidence:
-    """Whether the estimate of a row is above zero, by the p of its test."""
-    p = row["p"]
-    return UNKNOWN if not is_number(p) else Evidence(p, 1.0) if row["estimate"] > 0 else Evidence(1.0, p)
-
-
-def error_of(row: Row) -> float:
-    """The standard error behind a 95% interval, or behind a band of chance."""
-    return float(row["high"] - row["low"]) / (2 * Z)
-
-
-def rate_above(hits: int, trials: int, bound: float) -> Evidence:
-    """Whether a rate is above a bound, by the exact binomial test.
-
-    >>> [rate_above(hits, 10, 0.5).verdict() for hits in (9, 0, 6)]
-    [True, False, None]
-    """
-    from scipy.stats import binom
-
-    if trials == 0:
-        return UNKNOWN
-    tails = float(binom.sf(hits - 1, trials, bound)), float(binom.cdf(hits, trials, bound))
-    return Evidence(*(min(1.0, 2 * p) for p in tails))
-
-
-def every(parts: Iterable[Evidence]) -> Evidence:
-    """Whether all are so: by the weakest of them; not so if one is not, among as many as were asked.
-
-    >>> parts = [Evidence(0.01, 1), Evidence(0.03, 1), Evidence(0.02, 1)]
-    >>> every(parts), every([*parts, Evidence(1, 0.01)]).no, every([*parts, UNKNOWN]).verdict(), every([]).verdict()
-    (Evidence(yes=0.03, no=1.0), 0.04, None, None)
-    """
-    listed = list(parts)
-    tested = [part.no for part in listed if not math.isnan(part.no)]
-    yes = math.nan if len(tested) < len(listed) or not listed else max(part.yes for part in listed)
-    return Evidence(yes, min(1.0, len(tested) * min(tested)) if tested else math.nan)
-
-
-@dataclass(frozen=True)
-class Replicates(Generic[T]):
-    """Measurements, and the same ones on a part of their units at a time (jackknife).
-
-    A difference of two numbers that rest on the same units is paired by itself: both are read off the same replicate.
-
-    Attributes
-    ----------
-    without : the measurements on parts: without each batch in turn or, with `is_halved`, on random halves. Halves are for numbers that
-        jump, such as rank correlations: with a small batch left out they may never move.
-    """
-
-    whole: T
-    without: Sequence[T]
-    is_halved: bool = False
-
-    def above(self, number: Callable[[T], float], bound: float = 0.0) -> Evidence:
-        """Whether a number is above a bound.
-
-        >>> batches = [[1, 2, 3], [2, 3, 4], [1, 3, 2]]
-        >>> whole, without = sum(batches, []), [sum(batches[:i] + batches[i + 1 :], []) for i in range(3)]
-        >>> mean = lambda values: sum(values) / len(values)
-        >>> [Replicates(whole, without).above(mean, bound).verdict() for bound in (0, 2, 9)]
-        [True, None, False]
-        """
-        estimate, values = number(self.whole), np.array([number(other) for other in self.without])
-        n = len(values)
-        if n < 2 or not np.isfinite(values).all() or not math.isfinite(estimate):
-            return UNKNOWN
-        # A number that jumps is biased on halves, and the bias counts as error; sums over units shrink with each batch left out.
-        spread = float(((values - (estimate if self.is_halved else values.mean())) ** 2).mean())
-        error = math.sqrt(spread if self.is_halved else (n - 1) * spread)
-        return above_zero(estimate - bound, error, n - 1)
-
-    def largest(self, numbers: Callable[[T], Mapping[str, float]], name: str) -> Evidence:
-        """Whether one of several numbers is larger than each of the others."""
-
-        def lead(other: str) -> Callable[[T], float]:
-            return lambda measured: numbers(measured)[name] - numbers(measured)[other]
-
-        return every(self.above(lead(other)) for other in numbers(self.whole) if other != name)
 
 
 @dataclass(frozen=True, slots=True)
