@@ -42,18 +42,6 @@ def test_soft_groups_add_up_to_one_and_pools_are_reranked_whole():
     assert (judged["len"] > judged["relevance"]).all()
 
 
-def test_lists_of_a_stochastic_policy_differ():
-    made = eh.synthetic.corpus(60, 5, systems={"s": Maker(temperature=1.0)}, samples=3, depth=5, rng=1)
-    assert made.rankings["sample"].unique().sort().to_list() == [1, 2, 3]
-    lists = (
-        made.rankings.group_by("request", "sample")
-        .agg(pl.col("item").sort_by("rank"))
-        .group_by("request")
-        .agg(pl.col("item").n_unique())
-    )
-    assert lists["item"].max() > 1
-
-
 @pytest.mark.parametrize(
     "bad", [dict(items=0), dict(protected=2), dict(systems={}), dict(depth=1.5), dict(systems={"a": 3})]
 )

@@ -14,6 +14,7 @@ from evenhand.studies.evidence import Replicates
 from evenhand.studies.recommender import (
     MISSES,
     SHOWN,
+    Case,
     Measured,
     _alike,
     _alike_catalogue,
@@ -22,7 +23,6 @@ from evenhand.studies.recommender import (
     _sentences,
     study,
 )
-from evenhand.studies.recommender_scores import Case
 from evenhand.synthetic.catalogue import RECOMMENDERS, catalogue
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import evenhand as eh
 from evenhand.studies.evidence import Evidence, every, rate_above
-from evenhand.studies.study import Claim, Figure, Study, Table, decide, result_from_rows
+from evenhand.studies.study import Claim, Figure, Study, Table, decide, draw_rates
 
 if TYPE_CHECKING:
     import polars as pl
@@ -219,13 +219,10 @@ def _figures(by_setting: Responses) -> tuple[Figure, ...]:
 
 
 def _draw(by_setting: Responses, setting: Setting) -> Any:
-    from scipy.stats import binomtest
-
-    cells = []
-    for metric in METRICS:
-        r = by_setting[setting, metric]
-        if r.worlds:
-            ends = binomtest(r.hits, r.worlds).proportion_ci(0.95, method="exact")
-            share = {"estimate": r.hits / r.worlds, "low": ends.low, "high": ends.high}
-            cells.append({"measure": metric, "metric": "worlds with a response", **share})
-    return result_from_rows("response", TITLE, ("measure",), cells, charts=("intervals",)).plot("intervals")
+    by_metric = {metric: by_setting[setting, metric] for metric in METRICS}
+    rows = [
+        {"measure": name, "metric": "worlds with a response", "hits": r.hits, "trials": r.worlds}
+        for name, r in by_metric.items()
+        if r.worlds
+    ]
+    return draw_rates("response", TITLE, rows)

@@ -56,6 +56,19 @@ def result_from_rows(
     return eh.Result(Findings(audit, question, tuple(slices), tidy(blank, slices), charts=tuple(charts), **facts))
 
 
+def draw_rates(study: str, question: str, rows: Sequence[Row]) -> Any:
+    """Rates with their exact 95% intervals: rows have `hits` of `trials`, a metric, and labels in other columns."""
+    from scipy.stats import binomtest
+
+    cells = []
+    for r in rows:
+        ends = binomtest(r["hits"], r["trials"]).proportion_ci(method="exact")
+        rate = {"estimate": r["hits"] / r["trials"], "low": ends.low, "high": ends.high, "units": r["trials"]}
+        cells.append({**{k: v for k, v in r.items() if k not in ("hits", "trials")}, **rate})
+    labels = [name for name in rows[0] if name not in ("hits", "trials", "metric")]
+    return result_from_rows(study, question, labels, cells, charts=("intervals",)).plot("intervals")
+
+
 def result_table(title: str, result: eh.Result, *metrics: str) -> Table:
     """The rows of some metrics (default: of all) as the audit itself prints them."""
     head, rows = readable((result.only(*metrics) if metrics else result).findings)

@@ -23,27 +23,18 @@ class Maker:
 
     The score of an item is `skill` times its standardised relevance, plus `popularity` times its standardised popularity,
     plus `noise` times a normal draw, minus `bias` for protected items (times its share where an item is shared out).
-    `bias` below zero favours them; `temperature` is further noise that is drawn anew for every list.
+    `bias` below zero favours them.
     """
 
     bias: float = 0.0
     skill: float = 1.0
     popularity: float = 0.0
     noise: float = 0.5
-    temperature: float = 0.0
 
-    def rank(
-        self, relevance: Floats, popularity: Floats, share: Floats, pool: npt.NDArray[np.bool_], depth: int, samples: int,
-        draw: np.random.Generator,
-    ) -> tuple[Floats, list[pl.DataFrame]]:  # fmt: skip
-        """(requests, items) scores, and as many lists of every request as `samples`."""
+    def scores(self, relevance: Floats, popularity: Floats, share: Floats, draw: np.random.Generator) -> Floats:
+        """(requests, items) scores."""
         scores = self.skill * relevance + self.popularity * popularity - self.bias * share
-        scores = scores + self.noise * draw.normal(size=relevance.shape)
-        lists = []
-        for _ in range(samples):
-            noise = self.temperature * draw.normal(size=relevance.shape) if self.temperature else 0.0
-            lists.append(_lists(np.where(pool, scores + noise, -np.inf), depth))
-        return scores, lists
+        return scores + self.noise * draw.normal(size=relevance.shape)
 
 
 @dataclass(frozen=True)
@@ -52,7 +43,7 @@ class Corpus:
 
     Attributes
     ----------
-    rankings : columns system, request, item, rank, score (predicted utility, zero or more); sample where lists are drawn.
+    rankings : columns system, request, item, rank, score (predicted utility, zero or more).
     groups : columns item and group (missing where unknown); with `soft`, item, group, share.
     relevance : columns request, item, relevance: what was judged.
     scores : columns system, request, item, score: everything that was scored for the first requests, for `eh.pairwise`.
@@ -87,7 +78,6 @@ def corpus(
     relevant: int = 5,
     judged: float = 1.0,
     depth: int = 20,
-    samples: int = 1,
     scored: int = 0,
     rng: int | np.random.Generator | None = None,
 ) -> Corpus:
@@ -102,7 +92,7 @@ def corpus(
     candidates : re-ranking: each request has that many items to order, on average (default: all items).
     relevant : items that are relevant to a request; a third of the candidates at most.
     judged : share of the pairs of request and relevant item that somebody judged; the others count as not relevant.
-    depth, samples : length of the lists, and lists drawn per request.
+    depth : length of the lists.
     scored : requests for which all scores are kept.
 
     >>> found = corpus(50, 3, rng=1)
@@ -110,7 +100,7 @@ def corpus(
     (['system', 'request', 'item', 'rank', 'score'], 1.0)
     """
     makers = dict(SYSTEMS if systems is None else systems)
-    counts = {"items": items, "requests": requests, "depth": depth, "samples": samples}
+    counts = {"items": items, "requests": requests, "depth": depth}
     counts |= {} if candidates is None else {"candidates": candidates}
     _check(makers, counts, {"protected": protected, "unknown": unknown, "judged": judged})
     draw, factors = np.random.default_rng(rng), 8
@@ -122,13 +112,13 @@ def corpus(
     best_first = np.where(pool, -worth, np.inf).argsort(1, kind="stable").argsort(1, kind="stable")
     is_relevant = best_first < np.minimum(relevant, np.maximum(1, pool.sum(1) // 3))[:, None]
     relevance = (worth - worth.mean()) / worth.std()
-    by_system = {name: m.rank(relevance, popularity, share, pool, depth, samples, draw) for name, m in makers.items()}
+    by_system = {name: maker.scores(relevance, popularity, share, draw) for name, maker in makers.items()}
     judged_relevant = is_relevant & (draw.random(is_relevant.shape) < judged)
     # Where there is a pool, all of it was looked at; in a whole catalogue only what was found relevant is known.
     q, d = np.nonzero(judged_relevant if pool.all() else pool & (~is_relevant | judged_relevant))
     judgments = _table(q, d, relevance=judged_relevant[q, d].astype(np.int64))
     bias = {name: maker.bias for name, maker in makers.items()}
-    rankings, scores = _tables(by_system, pool, samples, scored)
+    rankings, scores = _tables(by_system, pool, depth, scored)
     return Corpus(rankings, groups, judgments, scores, bias)
 
 
@@ -194,19 +184,19 @@ def _lists(value: Floats, depth: int) -> pl.DataFrame:
 
 
 def _tables(
-    by_system: Mapping[str, tuple[Floats, list[pl.DataFrame]]], pool: npt.NDArray[np.bool_], samples: int, scored: int
+    by_system: Mapping[str, Floats], pool: npt.NDArray[np.bool_], depth: int, scored: int
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rankings of all systems, and all scores of the first requests."""
     import polars as pl
 
     q, d = np.nonzero(pool[:scored])
     rankings, scores = [], []
-    for name, (values, lists) in by_system.items():
+    for name, values in by_system.items():
         system = pl.lit(name).alias("system")
-        rankings += [table.with_columns(system, pl.lit(i).alias("sample")) for i, table in enumerate(lists, start=1)]
+        rankings.append(_lists(np.where(pool, values, -np.inf), depth).with_columns(system))
         scores.append(_table(q, d, score=values[q, d]).with_columns(system))
-    order = ["system", "request", *(["sample"] if samples > 1 else []), "item", "rank", "score"]
-    return pl.concat(rankings).select(order), pl.concat(scores).select("system", "request", "item", "score")
+    first = ["system", "request", "item"]
+    return pl.concat(rankings).select(*first, "rank", "score"), pl.concat(scores).select(*first, "score")
 
 
 def _table(request: Any, item: Any, **columns: Any) -> pl.DataFrame:
