@@ -20,14 +20,17 @@ import numpy as np
 import polars as pl
 
 import evenhand as eh
+from evenhand.studies import experiment as experiment_study
 from evenhand.studies import inequality as inequality_study
 from evenhand.studies import outcome as outcome_study
+from evenhand.studies import outcome_findings, viewpoints_findings
 from evenhand.studies import recommender as recommender_study
-from evenhand.studies import viewpoints_findings
+from evenhand.studies import response as response_study
 from evenhand.studies.evidence import Replicates
 from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, Tasks
 from evenhand.studies.fair_ranking_findings import claims as fair_ranking_claims
 from evenhand.studies.study import Claim as Finding
+from evenhand.studies.study import decide
 from evenhand.studies.viewpoints import ALPHAS, METRICS, Point
 from evenhand.synthetic.viewpoints import SETS
 
@@ -413,26 +416,57 @@ def study_recommender(rng: np.random.Generator) -> Verdicts:
     users, items = min(max(sizes(rng), 60), 300), 40
     scores = rng.random((users, items)) + rng.random(items)
     user, item = (index.ravel() for index in np.indices((users, items)))
-    table = pl.DataFrame(
-        {
-            "user": user,
-            "item": item,
-            "score": scores.ravel(),
-            "relevance": (rng.random(users * items) < 0.2 * scores.ravel()).astype(float),
-            "group": np.where(rng.permutation(users) < users // 3, "b", "a")[user],
-        }
-    )
-    roles = {role: role for role in ("user", "item", "score", "relevance", "group")}
-    study = recommender_study.study(data=table, **roles, seed=int(rng.integers(1e9)))
+    columns = {
+        "user": user, "item": item, "score": scores.ravel(), "relevance": rng.random(users * items) < 0.2 * scores.ravel(),
+        "group": np.where(rng.permutation(users) < users // 3, "b", "a")[user],
+    }  # fmt: skip
+    table = pl.DataFrame(columns).cast({"relevance": pl.Float64})
+    study = recommender_study.study(data=table, **{role: role for role in columns}, seed=int(rng.integers(1e9)))
     return Verdicts.from_findings(
-        study.claims,
-        "A large MAD",
-        "A total variation of 0",
-        "A KL divergence",
-        "A lower precision",
-        "A lower recall",
-        "A lower F1",
+        study.claims, "A large MAD", "A total variation of 0", "A KL divergence", "A lower precision", "A lower recall", "A lower F1"
+    )  # fmt: skip
+
+
+def study_marketplaces(rng: np.random.Generator) -> Verdicts:
+    """Marketplaces of fair scores, as the outcome study generates them."""
+    seed = int(rng.integers(1e9))
+    jobs = outcome_study.notifications(150, {}, seed)
+    people = outcome_study.ranking(150, {}, seed + 1)
+    findings = decide((*outcome_findings.notification_claims(jobs, jobs), *outcome_findings.ranking_claims(people)))
+    return Verdicts.from_findings(
+        findings,
+        "Men,",
+        "The gap in the marginal",
+        "Without the bias",
+        "Women,",
+        "Outcomes differ",
+        "The under-scored",
+        "Re-ranked",
     )
+
+
+def study_experiment(rng: np.random.Generator) -> Verdicts:
+    """Analyses on the bounds of their rules: 5% of false alarms, half of them, and no more power than is asked."""
+    runs = 200
+    naive, right = rng.random((2, len(experiment_study.DESIGNS), 2, runs))
+    rates = {
+        d.name: experiment_study.Rates(
+            np.stack([naive[i, 0] < 0.5, right[i, 0] < 0.05], 1), np.stack([naive[i, 1] < 0.4, right[i, 1] < power], 1)
+        )
+        for i, (d, power) in enumerate(zip(experiment_study.DESIGNS, (0.8, 0.8, 0.8, 0.8, 0.8, 0.4), strict=True))
+    }
+    findings = decide(experiment_study.claims(rates, runs))
+    false = [f for f in findings if experiment_study.RARE not in f.statement or f.holds is False]
+    return Verdicts.from_findings(false)
+
+
+def study_response(rng: np.random.Generator) -> Verdicts:
+    """Metrics that call either system less fair as often as the other."""
+    worlds = response_study.WORLDS
+    keys = [(setting, metric) for setting in response_study.settings() for metric in response_study.METRICS]
+    hits = rng.binomial(worlds, 0.5, len(keys)).tolist()
+    responses = {key: response_study.Response(many, worlds, 0.0, 0.0) for key, many in zip(keys, hits, strict=True)}
+    return Verdicts.from_findings(response_study.claims(responses))
 
 
 def study_viewpoints(rng: np.random.Generator) -> Verdicts:
@@ -497,7 +531,10 @@ WORLDS: dict[str, World] = {
     "sensitivity": sensitivity,
     "study inequality": study_inequality,
     "study outcome": study_outcome,
+    "study outcome, marketplaces": study_marketplaces,
     "study recommender": study_recommender,
+    "study experiment": study_experiment,
+    "study response": study_response,
     "study viewpoints": study_viewpoints,
     "study fair-ranking": study_fair_ranking,
 }

@@ -138,9 +138,9 @@ def test_a_slice_in_which_nothing_can_be_tested_does_not_stop_the_others():
 
 def test_where_the_bias_is_the_other_way_round_every_finding_says_no(monkeypatch):
     monkeypatch.setattr(outcome, "BATCHES", 2)
-    jobs = outcome._notifications(600, {"female": 1.5}, 1)
-    people = outcome._ranking(600, {"male": 1.5, "unknown": -1.5}, 2)
-    told = {c.statement: c.holds for c in (*findings._notifications(jobs, jobs), *findings._ranking(people))}
+    jobs = outcome.notifications(600, {"female": 1.5}, 1)
+    people = outcome.ranking(600, {"male": 1.5, "unknown": -1.5}, 2)
+    told = {c.statement: c.holds for c in (*findings.notification_claims(jobs, jobs), *findings.ranking_claims(people))}
     is_no = [says for says, holds in told.items() if holds is False]
     for start in (
         "Men, under-scored",
@@ -155,8 +155,8 @@ def test_where_the_bias_is_the_other_way_round_every_finding_says_no(monkeypatch
 
 def test_a_fair_marketplace_decides_nothing(monkeypatch):
     monkeypatch.setattr(outcome, "BATCHES", 2)
-    fair = outcome._notifications(300, {}, 1)
-    told = {c.statement: c.holds for c in findings._notifications(fair, fair)}
+    fair = outcome.notifications(300, {}, 1)
+    told = {c.statement: c.holds for c in findings.notification_claims(fair, fair)}
     assert told["The gap in the marginal decile is positive and significant"] is None
     assert told["Without the bias men and unknown gain notifications, women lose them"] is None
     assert told["Men, under-scored, realise higher outcomes in every decile, the marginal one included"] is None

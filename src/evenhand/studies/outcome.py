@@ -87,9 +87,9 @@ def study(
 
 def _on_marketplaces(size: int | None, seed: int) -> Study:
     requests = REQUESTS if size is None else size
-    jobs = _notifications(requests, {"male": 0.3, "unknown": 0.3}, seed)
-    fair = _notifications(requests, {}, seed + 1)
-    people = _ranking(requests, {"female": 0.3, "unknown": 0.3}, seed + 2)
+    jobs = notifications(requests, {"male": 0.3, "unknown": 0.3}, seed)
+    fair = notifications(requests, {}, seed + 1)
+    people = ranking(requests, {"female": 0.3, "unknown": 0.3}, seed + 2)
     rates = {}
     for name, setting in SETTINGS.items():
         log.info("%s worlds that differ in: %s", WORLDS, name)
@@ -115,7 +115,7 @@ def _on_marketplaces(size: int | None, seed: int) -> Study:
     )
 
 
-def _notifications(requests: int, bias: Mapping[str, float], seed: int) -> Audit:
+def notifications(requests: int, bias: Mapping[str, float], seed: int) -> Audit:
     """Notifications, as InstaJob's: a threshold, and outcomes of 0, a part, or 1."""
     log.info("notifications with bias %s", dict(bias))
     data = eh.synthetic.marketplace("notifications", requests=requests, bias=bias, rng=seed)
@@ -123,7 +123,7 @@ def _notifications(requests: int, bias: Mapping[str, float], seed: int) -> Audit
     return _audit(data, seed, kind="classification", threshold=bar, reference="female")
 
 
-def _ranking(requests: int, bias: Mapping[str, float], seed: int) -> Audit:
+def ranking(requests: int, bias: Mapping[str, float], seed: int) -> Audit:
     """Ranked lists, as People You May Know: seen as far as the viewer scrolls."""
     log.info("rankings with bias %s", dict(bias))
     data = eh.synthetic.marketplace("ranking", requests=requests, bias=bias, rng=seed)

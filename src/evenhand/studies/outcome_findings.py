@@ -84,8 +84,8 @@ def claims(jobs: Audit, fair: Audit, people: Audit, rates: Mapping[str, Rates]) 
     """Every statement of sections 3 to 5 that a number can answer."""
     return decide((
         *_toys(),
-        *(replace(c, sample=jobs.sample) for c in _notifications(jobs, fair)),
-        *(replace(c, sample=people.sample) for c in _ranking(people)),
+        *(replace(c, sample=jobs.sample) for c in notification_claims(jobs, fair)),
+        *(replace(c, sample=people.sample) for c in ranking_claims(people)),
         *(replace(c, sample=f"{rates['nothing'].worlds} worlds each") for c in _measures(rates)),
         *_equalised_odds(),
     ))  # fmt: skip
@@ -157,7 +157,7 @@ def _toys() -> tuple[Claim, ...]:
     )  # fmt: skip
 
 
-def _notifications(jobs: Audit, fair: Audit) -> tuple[Claim, ...]:
+def notification_claims(jobs: Audit, fair: Audit) -> tuple[Claim, ...]:
     first = select(jobs.test, "outcome_gap", group="male")[0]
     slots = _moves(jobs.honest, ("male", "unknown", "female"))
     return (
@@ -233,7 +233,7 @@ def _honest_rise(jobs: Audit, fair: Audit) -> Claim:
     )  # fmt: skip
 
 
-def _ranking(people: Audit) -> tuple[Claim, ...]:
+def ranking_claims(people: Audit) -> tuple[Claim, ...]:
     joint, pooled = select(people.test, "joint_test")[0], select(people.test, "pooled_gap", group="female")[0]
     slots = _moves(people.honest, ("female", "unknown", "male"))
     ranks = _moves(people.honest, ("female", "unknown", "male"), "mean_rank_change")
