@@ -12,8 +12,8 @@ from evenhand.cli.study import STUDIES, declared, roles
 from evenhand.errors import EvenhandError
 from evenhand.studies.evidence import Evidence, certain
 from evenhand.studies.outcome_findings import Move
-from evenhand.studies.own_data import on_own_data, two_sides
 from evenhand.studies.study import Claim, Study, Table, count, decide, over_seeds
+from evenhand.studies.user_tables import on_own_data, two_sides
 
 
 def made(seed, holds=True):

@@ -21,8 +21,8 @@ from evenhand.studies.inequality_findings import (
     out_of_network_is_more_skewed,
 )
 from evenhand.studies.inequality_log import log_of_platform
-from evenhand.studies.own_data import read_table
 from evenhand.studies.study import HEAD, Claim, Study, Table
+from evenhand.studies.user_tables import read_table
 from evenhand.synthetic.platform import platform
 
 SMALL = 3_000

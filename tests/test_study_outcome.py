@@ -73,8 +73,7 @@ def asked(path, *more, form="json"):
     return [*words, "--no-progress", "--format", form, *more]
 
 
-def test_a_table_of_ones_own_gives_all_figures_and_findings_in_one_command(admissions, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(outcome_log, "NULL_DRAWS", 99)
+def test_a_table_of_ones_own_gives_all_figures_and_findings_in_one_command(admissions, tmp_path, capsys):
     page = tmp_path / "own.html"
     more = ["--reference", "a", "--treated", "let_in", "--request", "school", "--kind", "classification"]
     assert main(asked(admissions, *more, "--threshold", "28", "--html", str(page))) == 0

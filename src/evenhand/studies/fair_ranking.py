@@ -25,8 +25,8 @@ from evenhand.studies.evidence import Replicates
 from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, Tasks, claims
 from evenhand.studies.fair_ranking_ratings import from_ratings
 from evenhand.studies.fair_ranking_tasks import Task, from_data, generated
-from evenhand.studies.own_data import File, Paths
 from evenhand.studies.study import Figure, Study, Table, select
+from evenhand.studies.user_tables import File, Paths
 
 if TYPE_CHECKING:
     from evenhand.audits.requests import RankingResult

@@ -21,8 +21,8 @@ from evenhand.errors import EvenhandError, MissingExtraError
 from evenhand.sources.labels import Labels  # ratings and their groups have no public reader
 from evenhand.sources.ratings import item_groups, ratings
 from evenhand.studies.fair_ranking_tasks import Task
-from evenhand.studies.own_data import two_sides
 from evenhand.studies.study import Table
+from evenhand.studies.user_tables import two_sides
 
 log = logging.getLogger("evenhand")
 LEAST, HELD_OUT = 10, 5  # interactions that a test user must have, and how many of them are held out

@@ -15,8 +15,8 @@ import polars as pl
 
 import evenhand as eh
 from evenhand.errors import EvenhandError, listing
-from evenhand.studies.own_data import read_table, two_sides
 from evenhand.studies.study import Table
+from evenhand.studies.user_tables import read_table, two_sides
 from evenhand.synthetic import Maker
 
 RECOMMENDERS: Mapping[str, Maker] = {

@@ -42,8 +42,8 @@ from evenhand.studies.inequality_findings import (
     words,
 )
 from evenhand.studies.inequality_log import NETWORK, POOLED, USUAL, ByUnit, Log, log_of_data, log_of_platform
-from evenhand.studies.own_data import on_own_data
 from evenhand.studies.study import Claim, Figure, Study, Table, result_from_rows, result_table, select
+from evenhand.studies.user_tables import on_own_data
 
 SIZE = 50_000
 BINS = 20

@@ -24,8 +24,8 @@ from evenhand.metrics.outcome_joint import joint_test
 from evenhand.studies.evidence import Replicates, is_number
 from evenhand.studies.outcome_findings import MEASURES, Audit, Rates, Reallocated, claims
 from evenhand.studies.outcome_log import on_data
-from evenhand.studies.own_data import on_own_data
 from evenhand.studies.study import Figure, Study, Table, ends, select
+from evenhand.studies.user_tables import on_own_data
 from evenhand.tallies.moments import Moments
 
 REQUESTS = 15_000

@@ -208,11 +208,11 @@ def _outcome_rises(slots: Replicates[Reallocated]) -> tuple[Claim, ...]:
 
 def _size(audit: Audit, group: str, where: str) -> Claim:
     gap, truth = (select(result, "pooled_gap", group=group)[0] for result in (audit.test, audit.truth))
-    apart, other = (above_zero(gap["estimate"] - x, error_of(gap)) for x in (0.0, truth["estimate"]))
+    from_zero, from_truth = (above_zero(gap["estimate"] - x, error_of(gap)) for x in (0.0, truth["estimate"]))
     return Claim(
         "The gap found is the gap that the true qualifications give", where, "(not stated: the truth is unknown there)",
         f"{with_interval(gap)}, true {truth['estimate']:.4f}",
-        Evidence(min(apart.yes, apart.no), min(other.yes, other.no)),
+        Evidence(min(from_zero.yes, from_zero.no), min(from_truth.yes, from_truth.no)),
         counts="the interval holds the truth, and not 0", is_ours=True,
     )  # fmt: skip
 

@@ -19,8 +19,8 @@ import polars as pl
 
 import evenhand as eh
 from evenhand.studies.evidence import Evidence, above_zero, certain, error_of, every
-from evenhand.studies.own_data import File, read_table
 from evenhand.studies.study import Claim, Figure, Study, Table, decide, select
+from evenhand.studies.user_tables import File, read_table
 
 TOP = 10
 STRENGTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)

@@ -22,8 +22,8 @@ from evenhand.intervals.orders import Random, random_order_of
 from evenhand.labels import matches
 from evenhand.metrics.prefix import TEMPLATES
 from evenhand.streams import stream
-from evenhand.studies.own_data import on_own_data, read_table
 from evenhand.studies.study import Study, Table
+from evenhand.studies.user_tables import on_own_data, read_table
 from evenhand.studies.viewpoints_findings import claims, figures
 from evenhand.synthetic.viewpoints import OPPOSING, SETS, viewpoint_codes
 from evenhand.tallies.placement import Placement
