@@ -249,15 +249,9 @@ def _stays(half: eh.Result, strength: float, margin: float = 0.03) -> Evidence:
 
 
 def _table(name: str, whole: eh.Result, settings: list[Setting]) -> Table:
+    value = partial(_value, whole, on="learned")
     frontier = [
-        (
-            "frontier",
-            f"{s:g}",
-            f"{_value(whole, 'ndcg', s, 'learned'):.4f}",
-            f"{_value(whole, 'gini', s, 'learned'):.4f}",
-            "",
-        )
-        for s in (0.0, *STRENGTHS)
+        ("frontier", f"{s:g}", f"{value('ndcg', s):.4f}", f"{value('gini', s):.4f}", "") for s in (0.0, *STRENGTHS)
     ]
     others = [(s.method, f"{s.value:g}", f"{s.ndcg:.4f}", f"{s.gini:.4f}", f"{s.attainable:.4f}") for s in settings]
     head = ("method", "setting", "nDCG kept", "Gini", "Gini of the frontier at the same nDCG")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import polars as pl
 
 from evenhand.audits.parameters import Labels
 from evenhand.audits.parameters import Table as Data
@@ -94,41 +95,25 @@ def study(
 def _own_sets(data: Any, request: str, group: str, protected: Any) -> tuple[Sets, tuple[Any, ...], str]:
     """Viewpoints of three of the user's rankings, the most balanced first; the protected ones; and both in words."""
     rows, origin = read_table(data, [("request", request), ("group", group)])
-    counted = rows.drop_nulls().group_by(request, group).len().sort(request, group)
-    totals: dict[Any, int] = {}
-    for _, label, many in counted.rows():
-        totals[label] = totals.get(label, 0) + many
-    totals = dict(sorted(totals.items(), key=lambda pair: (pair[1], str(pair[0]))))
-    side = (
-        tuple(matches("protected", protected, list(totals))) if protected is not None else (next(iter(totals), None),)
-    )
-    by_request: dict[Any, dict[Any, int]] = {}
-    for name, label, many in counted.rows():
-        by_request.setdefault(name, {})[label] = many
-    shares = {
-        name: sum(n for label, n in counts.items() if label in side) / sum(counts.values())
-        for name, counts in by_request.items()
-    }
-    usable = sorted(
-        (name for name, share in shares.items() if 0 < share <= 0.5), key=lambda name: (-shares[name], str(name))
-    )
-    if len(usable) < 3:
+    counts = rows.drop_nulls().group_by(request, group).len("many").sort(request, group)
+    labels = counts.group_by(group).agg(pl.col("many").sum()).sort("many", group)[group].to_list()  # the rarest first
+    side = tuple(labels[:1] if protected is None else matches("protected", protected, labels))
+    many, is_protected = pl.col("many"), pl.col(group).is_in(list(side))
+    shares = counts.group_by(request).agg(share=many.filter(is_protected).sum() / many.sum())
+    usable = shares.filter(pl.col("share") > 0, pl.col("share") <= 0.5).sort(-pl.col("share"), request)
+    if usable.height < 3:
         raise EvenhandError(
-            f"{len(usable)} rankings have protected viewpoints that are a minority, and the study needs three. Name other viewpoints "
-            "as protected, or pass more rankings."
+            f"{usable.height} rankings have protected viewpoints that are a minority, and the study needs three. Name other "
+            "viewpoints as protected, or pass more rankings."
         )
-    chosen = (usable[0], usable[len(usable) // 2], usable[-1])
-    sets = {
-        name: {label: by_request[r].get(label, 0) for label in totals if label in by_request[r]}
-        for name, r in zip(("S1", "S2", "S3"), chosen, strict=True)
-    }
-    sets = {name: {**counts, **{label: 0 for label in side if label not in counts}} for name, counts in sets.items()}
-    described = ", ".join(f"{name} is {r} ({shares[r]:.0%} protected)" for name, r in zip(sets, chosen, strict=True))
-    return (
-        sets,
-        side,
-        f"{origin}: {described}; {OWN_LISTS:,} orders of each for each of {len(ALPHAS)} degrees of bias, twice.",
-    )
+    sets, described = {}, []
+    for name, place in (("S1", 0), ("S2", usable.height // 2), ("S3", -1)):
+        ranking, share = usable.row(place)
+        by_label = dict(counts.filter(pl.col(request) == ranking).select(group, "many").iter_rows())
+        sets[name] = {label: by_label.get(label, 0) for label in labels if label in by_label or label in side}
+        described.append(f"{name} is {ranking} ({share:.0%} protected)")
+    orders = f"{OWN_LISTS:,} orders of each for each of {len(ALPHAS)} degrees of bias, twice."
+    return sets, side, f"{origin}: {', '.join(described)}; {orders}"
 
 
 def simulate(lists: int, seed: int, sets: Sets = SETS, side: tuple[Any, ...] = OPPOSING) -> dict[Key, Point]:
