@@ -116,13 +116,13 @@ def test_outcomes_that_fall_are_told_and_never_in_the_headline():
 @pytest.mark.parametrize("how", [{}, {"request": "q"}])
 def test_right_scores_are_not_said_to_fall_even_where_they_say_little(how):
     made = 0
-    for seed in range(30):
+    for seed in range(15):
         result = eh.outcome_test(
             world(n=1500, seed=seed, rise=lambda s: 0.3 + 0.02 * s), **ROLES, **how, metrics=["lowest_bin"]
         )
         made += claim(result, "lowest_bin").made
         assert "do not rise" not in result.headline
-    assert made <= 4
+    assert made <= 3
 
 
 def test_cautions_and_the_reference_are_said_once():

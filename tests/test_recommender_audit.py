@@ -75,7 +75,7 @@ def same(found, expected):
             assert x == y or (isinstance(x, float) and x == pytest.approx(y, abs=1e-9, nan_ok=True)), name
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(audits())
 def test_dense_sparse_and_long_give_the_same_numbers(audit):
     matrix, truth, groups, cut, true, ties = audit

@@ -86,7 +86,7 @@ def agreeing(known: list[int], published, **more) -> list[int]:
     return [x for x in range(1, MOST + 1) if {m: v for m, (v, _) in release([*known, x], **more).items()} == values]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("units", [6, 21])
 def test_the_amount_of_a_newcomer_does_not_follow_from_two_releases(units, seed):
     draw = np.random.default_rng(seed)
