@@ -1,8 +1,6 @@
 """The verbs sources, decompose and criteria, and bins on the command line: same numbers as Python, clean failures."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import polars as pl
@@ -147,11 +145,3 @@ def test_bad_input_is_one_message_and_leaves_no_file(files, capsys, words):
     assert "Traceback" not in err
     assert ". " in err
     assert not out.exists()
-
-
-@pytest.mark.parametrize("verb", ["sources", "decompose", "criteria"])
-def test_help_has_an_example(verb):
-    done = subprocess.run(
-        [sys.executable, "-m", "evenhand", verb, "--help"], capture_output=True, text=True, check=True
-    )
-    assert f"evenhand {verb} events.parquet" in done.stdout

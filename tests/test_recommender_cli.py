@@ -1,8 +1,6 @@
 """`evenhand recommender`, `evenhand metrics --compare`, and the pictures of a recommender result."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import polars as pl
@@ -174,12 +172,3 @@ def test_a_report_is_one_page_that_holds_the_numbers(files, tmp_path):
     page = found.report(tmp_path / "bias.html").read_text(encoding="utf-8")
     assert "Total variation of exposure" in page
     assert "http://" not in page.split("<script", 1)[0]
-
-
-@pytest.mark.slow
-def test_help_names_the_verb():
-    done = subprocess.run(
-        [sys.executable, "-m", "evenhand", "recommender", "--help"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0
-    assert "--user-groups" in done.stdout
