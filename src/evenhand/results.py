@@ -48,6 +48,10 @@ class Result:
     whole: Callable[[], Any] | None = field(default=None, kw_only=True, compare=False)
     """Makes the result without slices, where it has some; a report needs it."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickled result holds no table of the caller's."""
+        return {**self.__dict__, "whole": None}
+
     @property
     def frame(self) -> Any:
         """One row per metric, slice and group, in your dataframe library.
