@@ -139,7 +139,35 @@ def _credit():
     return pl.DataFrame(rows, schema=["CreditAmount", "score", "sex"], orient="row")
 
 
+def _applications():
+    rows = [(f"B{i}", RNG.choice("wm"), round(RNG.gauss(60, 12), 1), RNG.choice(["ja", "nein"])) for i in range(300)]
+    return pl.DataFrame(rows, schema=["Bewerbernr", "Geschlecht", "Eignungstest", "Eingeladen"], orient="row")
+
+
+def _reads():
+    rows = [(f"Autor {i}", RNG.choice(["Opinión", "Deportes"]), RNG.randrange(1, 900)) for i in RNG.choices(range(60), SHARES, k=400)]  # fmt: skip
+    return pl.DataFrame(rows, schema=["autor", "sección", "lecturas"], orient="row")
+
+
+def _judged_scores():
+    rows = [
+        (q, f"d{q}_{d}", RNG.choice([0, 0, 1, 2]), round(RNG.gauss(0, 1), 4), RNG.choice(["female", "male"]))
+        for q in range(40)
+        for d in range(12)
+    ]
+    return pl.DataFrame(rows, schema=["qid", "docid", "label", "pred", "author_gender"], orient="row")
+
+
 PUBLIC = {
+    "applications": (
+        _applications,
+        "outcome-test --score Eignungstest --outcome Eingeladen --group Geschlecht --positive ja",
+    ),
+    "reads": (_reads, "inequality --unit autor --amount lecturas --by sección"),
+    "judged_scores": (
+        _judged_scores,
+        "pairwise --groups author_gender --relevance label --request qid --item docid --score pred",
+    ),
     "ratings": (_ratings, "inequality --unit movieId --amount none"),
     "ab_log": (_ab_log, "experiment --unit creator_id --amount impressions --arm variant --randomized cookie_id"),
     "apps": (_apps, "inequality --unit id --amount rating_count_tot --by prime_genre"),

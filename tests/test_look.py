@@ -136,6 +136,49 @@ def test_trec_files_are_recognised(tmp_path, capsys):
     assert commands(shown) == [["exposure", "RUN", "--groups", "GROUPS.csv", "--relevance", str(judged)]]
 
 
+def test_trec_files_without_a_header_are_recognised_though_they_end_in_tsv(tmp_path, capsys):
+    run, judged, groups = tmp_path / "run.tsv", tmp_path / "qrels.tsv", tmp_path / "groups.csv"
+    run.write_text(
+        "".join(f"{q}\tQ0\td{d}\t{d}\t{9 - d}\tbm25\n" for q in (301, 302) for d in (1, 2, 3)), encoding="utf-8"
+    )
+    judged.write_text("".join(f"{q}\t0\td{d}\t{d % 2}\n" for q in (301, 302) for d in (1, 2, 3)), encoding="utf-8")
+    groups.write_text("doc_id,gender\nd1,f\nd2,m\nd3,f\n", encoding="utf-8")
+    assert main(["look", str(run)]) == main(["look", str(judged)]) == 0
+    right = (
+        ["exposure", str(run), "--groups", "GROUPS.csv"],
+        ["exposure", "RUN", "--groups", "GROUPS.csv", "--relevance", str(judged)],
+    )
+    assert commands(capsys.readouterr().out) == list(right)
+    words = ["exposure", str(run), "--groups", str(groups), "--relevance", str(judged), "--protected", "f"]
+    assert main([*words, "--interval", "none", "--no-progress"]) == 0
+
+
+def test_labels_of_items_belong_beside_rankings(tmp_path, capsys):
+    path = tmp_path / "labels.csv"
+    pl.DataFrame({"track_id": [f"t{i}" for i in range(60)], "gender": ["f", "m", "m"] * 20}).write_csv(path)
+    assert main(["look", str(path)]) == 0
+    assert commands(capsys.readouterr().out) == [["exposure", "RUN", "--groups", str(path), "--item", "track_id"]]
+
+
+def test_lists_of_items_are_rankings(tmp_path, capsys):
+    path = tmp_path / "lists.parquet"
+    lists = [[{"movie": f"m{(u + i) % 30}", "rating": 5.0 - i} for i in range(6)] for u in range(40)]
+    pl.DataFrame({"user_id": range(40), "recommendations": lists}).write_parquet(path)
+    assert main(["look", str(path)]) == 0
+    words = ["exposure", str(path), "--groups", "GROUPS.csv", "--request", "user_id", "--item", "movie"]
+    assert commands(capsys.readouterr().out)[0] == words
+
+
+def test_ranks_from_zero_are_pointed_out_and_are_no_amount(tmp_path, capsys):
+    path = tmp_path / "playlists.csv"
+    rows = [(p, i, f"t{(p * 7 + i) % 50}", f"Artist {(p + i) % 20}") for p in range(30) for i in range(10)]
+    pl.DataFrame(rows, schema=["pid", "pos", "track_uri", "artist_name"], orient="row").write_csv(path)
+    assert main(["look", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "pos runs from 0" in shown
+    assert commands(shown)[0][2:6] == ["--unit", "artist_name", "--amount", "none"]
+
+
 def test_ids_behind_repeated_names_are_pointed_out(tmp_path, capsys):
     path = tmp_path / "papers.csv"
     PUBLIC["papers"][0]().rename({"paper_id": "key"}).write_csv(path)

@@ -100,6 +100,8 @@ def described(sample: Sample) -> list[str]:
         f"A TREC file of {'judgments' if sample.trec == 'judgments' else 'rankings (a run)'}: " if sample.trec else ""
     )
     odd = [f"{c.name} is nearly a number: {c.odd}." for c in sample.columns if c.odd]
+    if rank := sample.ranking_from_zero:
+        odd.append(f"{rank} runs from 0, and 1 is the best rank: add 1 to it to ask who is exposed.")
     return [
         f"{kind}{len(sample.columns)} columns, {first}{sample.rows:,} rows",
         "",
@@ -132,6 +134,8 @@ def questions(sample: Sample, files: list[str]) -> list[Question]:
     """All questions that the columns allow, the most informative first."""
     if sample.trec:
         return [_trec(sample, files)]
+    if groups := _table_of_groups(sample, files):
+        return [groups]
     proposals = [question for question_for in QUESTIONS if (question := question_for(sample, files)) is not None]
     proposals.sort(key=lambda question: not question.is_complete)
     return [_omit_missing(sample, question) for question in proposals]
@@ -163,10 +167,69 @@ def _trec(sample: Sample, files: list[str]) -> Question:
     return Question(text, words, f"{RUN} is the run that was judged. {note}")
 
 
+def _table_of_groups(sample: Sample, files: list[str]) -> Question | None:
+    """A row per item with its labels and nothing else belongs beside rankings."""
+    from evenhand.sources.inspect import KEY
+    from evenhand.sources.relation import ITEM_NAMES
+
+    items = [c.name for c in sample.columns if c.is_unique and {"item", "unit"} & set(c.roles)]
+    others = [c for c in sample.columns if c.name not in items[:1]]
+    are_labels = all("group" in c.roles or (c.is_called(KEY) and 2 * c.distinct < sample.rows) for c in others)
+    if not items or not others or not are_labels:
+        return None
+    words = ["exposure", RUN, "--groups", files[0], *([] if items[0] in ITEM_NAMES else ["--item", items[0]])]
+    return Question("Who is exposed, and is it in proportion?", words, f"{RUN} is a table of rankings of these items.")
+
+
+def _lists(sample: Sample, files: list[str]) -> Question | None:
+    """Lists of items, best first."""
+    from evenhand.sources.inspect import NAMES
+
+    lists = [c.name for c in sample.columns if c.kind == "list"]
+    requests = [c.name for c in sample.columns if c.is_unique] or sample.all_having("request") + sample.all_having(
+        "user"
+    )
+    if not lists:
+        return None
+    item = next((name for name in lists if sample.column(name).is_called(NAMES["item"])), lists[0])
+    words = ["exposure", *files, "--groups", GROUPS, *_options(request=next(iter(requests), "none"), item=item)]
+    note = f"{item} holds lists: the position is the rank. {GROUPS} is a file with a group for each item."
+    return Question("Who is exposed, and is it in proportion?", words, note)
+
+
+def _pairwise(sample: Sample, files: list[str]) -> Question | None:
+    """Scores of items that were judged, several for each request."""
+    request, relevance = sample.having("request"), sample.having("relevance")
+    if not (request and relevance) or sample.ranking[0]:
+        return None
+    score = sample.having("score", without=[relevance])
+    item = next(
+        (i for i in sample.all_having("item", without=[request]) if sample.distinct(request, i) == sample.rows), ""
+    )
+    group = sample.having("group", without=[request, relevance, score, item])
+    if not (score and item and group):
+        return None
+    options = _options(request=request, item=item, score=score)
+    words = [
+        "pairwise",
+        *files,
+        "--groups",
+        group,
+        "--relevance",
+        relevance,
+        "--protected",
+        sample.rarest(group),
+        *options,
+    ]
+    return Question("Is a relevant item of each group as often ranked above others?", words)
+
+
 def _outcome(sample: Sample, files: list[str]) -> Question | None:
     from evenhand.sources.inspect import NAMES
 
     score, outcome = sample.having("score"), sample.having("outcome")
+    numbers = [c.name for c in sample.columns if c.kind == "number" and c.name != outcome]
+    score = score or (numbers[0] if len(numbers) == 1 and sample.positive(outcome or numbers[0]) else "")
     if not (score and outcome) or sample.ranking[1] or _arm(sample):
         return None
     if sample.amount() and not (sample.column(outcome).is_called(NAMES["outcome"]) or sample.positive(outcome)):
@@ -340,5 +403,5 @@ def _parts(sample: Sample, files: list[str]) -> Question | None:
 
 
 QUESTIONS: tuple[Callable[[Sample, list[str]], Question | None], ...] = (
-    _experiment, _outcome, _impact, _exposure, _prefix, _recommender, _inequality, _parts, _scored,
+    _experiment, _outcome, _impact, _lists, _pairwise, _exposure, _prefix, _recommender, _inequality, _parts, _scored,
 )  # fmt: skip

@@ -314,9 +314,22 @@ def may_be_file(text: str) -> bool:
 
 
 def has_known_ending(path: str) -> bool:
-    """Whether a file's ending is that of a table; what is piped in is one."""
+    """Whether a file's ending is that of a table, and no TREC file has it; what is piped in is a table."""
     is_converted = Path(sheet_of(path)[0]).suffix.lower() in CONVERSIONS
-    return path == STANDARD_INPUT or is_converted or bool(_kind(path, strict=False)) or database_of(path) is not None
+    is_known = is_converted or bool(_kind(path, strict=False)) or database_of(path) is not None
+    return path == STANDARD_INPUT or (is_known and not (path.lower().endswith(".tsv") and trec_kind(path)))
+
+
+def trec_kind(path: str) -> str:
+    """Whether the first line is one of a TREC run or of judgments, which have no header; empty where it is neither."""
+    try:
+        with opened_bytes(path) as handle:
+            fields = handle.readline().decode("utf-8", errors="replace").split()
+    except OSError:
+        return ""
+    is_judged = len(fields) == 4 and fields[1] in ("0", "Q0") and bool(re.fullmatch(r"-?\d+", fields[3]))
+    is_run = len(fields) >= 5 and fields[1] in ("0", "Q0") and fields[3].isdigit()
+    return "judgments" if is_judged else "run" if is_run else ""
 
 
 @functools.cache

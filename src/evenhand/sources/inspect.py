@@ -6,8 +6,8 @@ do. For somebody who has a file and no question yet; nothing is measured with it
 
 from __future__ import annotations
 
-import gzip
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,67 +18,66 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.sources.engine import Cells
+from evenhand.sources.files import trec_kind
 from evenhand.sources.opening import fetch, open_table
 from evenhand.sources.rankings import are_runs
 from evenhand.sources.relation import is_number
-
-JUDGED_FIELDS = 4
-"""Fields of a line of judgments: request, iteration, item, relevance; a run has more."""
 
 SAMPLE = 100_000
 """Rows that are read."""
 
 NAMES = {
-    "request": r"query|queries|request|topic|search|session|serp|viewer|impression_id|qid|list",
-    "unit": r"author|creator|seller|artist|channel|owner|member|publisher|advertiser|brand|vendor|store(?!_)|merchant|developer|company|"
-    r"organi[sz]ation|journal|source_id|repo|full_name|producer|provider|writer|employer|host_id|account",
-    "user": r"user|listener|member|customer|reader|viewer|cookie|visitor|subscriber|client|device_id",
-    "item": r"item|doc|document|product|song|track|movie|video|article|candidate|post|asin|isbn|paper|book|game|app(?!l)|package|listing|"
-    r"ad_id|creative|recipe|course|job",
-    "rank": r"rank|position|^pos$|_pos$|place(?!ment)",
-    "score": r"score|pred|prob(?!lem)|estimate|rating|logit|relevance_score|lsat|gpa|fico",
-    "relevance": r"relevance|^rel$|judg|grade|label_relevance",
-    "outcome": r"outcome|accepted|click|hired|^hit$|success|convert|label|target|^y$|approved|default|recid|admitted|opened|passed|"
-    r"purchased|churn|selected|invited|status",
-    "amount": r"impression|view(?!er)|stream|count|cnt|amount|total|star|fork|like|play(?!er|list_)|sale|download|install|revenue|"
-    r"income|exposure|display|visit|num_|^n_|citation|cited|opens|clicks|qty|quantity|listen|reads|follower|pledged|points|votes|"
-    r"reviews|turnover|salary|spend|cost|owners|users|backers|members|subscribers|ratings|customers|listeners|players",
-    "group": r"group|gender|sex|race|ethnic|country|region|age_|agegroup|stance|class|categor|genre|kind|type|source|segment|side|"
-    r"language|venue|placement|department|license|size",
+    "request": r"quer|request|topic|search|session|serp|viewer|impression_id|qid|keyword|list|anfrage|requete|consulta",
+    "unit": r"aut(h?or|eur)|creator|seller|vend(?!_)|artist|channel|owner|publisher|advertiser|brand|store(?!_)|merchant|developer|"
+    r"compan|organi|journal|source_id|repo|full_name|producer|provider|writer|employer|host_id|account|verkauf|firma|tienda|magasin",
+    "user": r"user|uid|listener|member|customer|reader|viewer|cookie|visitor|subscriber|client|device_id|kunde|utilisateur|usuario",
+    "item": r"item|iid|doc|product|song|track|movie|video|article|candidate|post|asin|isbn|paper|book|game|app(?!l)|package|listing|"
+    r"ad_id|creative|recipe|course|job|url",
+    "rank": r"rank|rang|posi|^pos$|_pos$|place(?!ment)|platz",
+    "score": r"score|pred|prob(?!lem)|^est(imate)?$|rating|logit|^l?sat$|gpa|fico|test$|punkte",
+    "relevance": r"relevance|^rel$|judg|grade|^label$",
+    "outcome": r"outcome|accept|click|hired|^hit$|success|convert|label|target|^y$|approv|default|recid|admi|opened|passed|purchas|"
+    r"churn|select|invit|status|einge|embauch|contratad",
+    "amount": r"impression|view(?!er)|stream(?!_time)|count|cnt|amount|tot|star|fork|like|play(?!er|list)|sale|vent[ae]|vendid|verkauf|"
+    r"download|install|revenue|income|exposure|num_|number_of|^n_|citation|open|click|q.*ty|listen|read|lect|follower|points|vote|review|turnover|umsatz|chiffre|"
+    r"salary|spend|cost|users|member|subscriber|ratings|mention",
+    "group": r"group|gender|sex|geschlecht|race|ethnic|country|pais|region|age_|stance|class|categor|sec+ion|genre|kind|type|source|"
+    r"segment|side|language|venue|placement|department|license|size|party|outlet|ville|land$",
     "system": r"^system$|engine|model|run_?id|^run$|arm$|variant|experiment",
-    "arm": r"^arm$|_arm$|variant|experiment|treatment|test_group|^bucket$|condition",
+    "arm": r"^arm$|_arm$|variant|^exp|treatment|test_group|^bucket$|condition",
 }
-"""Words that people use for a role in column names."""
+"""Words that people use for a role in column names, accents left out; structure decides first."""
+
+KEY = r"(^|_)([a-z]?id|key|uuid|uri|hash|nr|no)$|nr$"
+"""Ends of the names of ids."""
 
 IDS = frozenset({"request", "unit", "user", "item"})
 """Roles of columns that name somebody or something."""
 
-RECEIVED = (
-    r"impression|view|stream|play|listen|download|install|revenue|sales|total|income|star|citation|exposure|opens|tot$"
-)
+RECEIVED = r"impression|view|stream(?!_time)|play|listen|download|install|revenue|sales|total|income|star|citation|exposure|opens|tot$|lect"
 """Names of amounts that somebody receives, before those that only come along (likes, forks, prices)."""
 
 NO_AMOUNT = (
     r"price|rate$|_rate|rating(?!s|_c)|^age$|_age$|year|month|size|bytes|duration|length|second|lat$|latitude|lon|zip|bpm|percent|"
-    r"pct|ratio|avg|average|mean|propensity|feature|version|height|width|weight|index|unnamed|order_?id"
+    r"pct|ratio|avg|average|mean|propensity|feature|version|height|width|index|unnamed|order_?id|serial|availability"
 )
 """Names of numbers that describe, and cannot be added up."""
 
-EVENTS = r"order|transaction|invoice|event|session|request|row|log_id|impression_id|url|link|date|time|subject"
+EVENTS = r"order|transaction|invoice|event|session|request|row|log_id|impression_id|link|date|time|subject|hash"
 """Names of ids of events, which nobody competes as."""
 
-YES = ("yes", "y", "true", "t", "1", "good", "accepted", "hired", "approved", "pass", "passed", "won", "admitted", "paid", "success",
-       "clicked", "opened", "selected", "converted", "fully paid")  # fmt: skip
-"""Labels of success, in lower case."""
+YES = ("yes", "y", "true", "t", "1", "ja", "oui", "si", "good", "accepted", "hired", "approved", "pass", "passed", "won", "admitted",
+       "paid", "success", "clicked", "opened", "selected", "converted", "fully paid")  # fmt: skip
+"""Labels of success, in lower case and without accents."""
 
-NO = ("no", "n", "false", "f", "0", "bad", "rejected", "not hired", "declined", "denied", "fail", "failed", "lost", "default",
-      "charged off", "failure", "not selected", "-")  # fmt: skip
+NO = ("no", "n", "false", "f", "0", "nein", "non", "bad", "rejected", "not hired", "declined", "denied", "fail", "failed", "lost",
+      "default", "charged off", "failure", "not selected", "-")  # fmt: skip
 
 CONTROL = ("control", "baseline", "base", "old", "a", "off", "before", "0", "c", "false")
 """Labels of a control arm, the surest first."""
 
 TREATMENT = ("treatment", "treated", "test", "b", "on", "new", "1", "t", "variant", "exposed", "true")
-DATE = r"^\d{4}-\d{2}(-\d{2}([ T].*)?)?$|^\d{1,2}[/.]\d{1,2}[/.]\d{2,4}( .*)?$|^\d{4}/\d{2}/\d{2}.*$"
+DATE = r"^\d{4}-?W\d{1,2}$|^\d{4}-\d{2}(-\d{2}([ T].*)?)?$|^\d{1,2}[/.]\d{1,2}[/.]\d{2,4}( .*)?$|^\d{4}/\d{2}/\d{2}.*$"
 EPOCH = 100_000_000
 """Whole numbers above this in a column called a time are seconds since 1970."""
 
@@ -86,6 +85,9 @@ NEARLY = 0.8
 """Share of the values of a text column that are numbers, however they are written, where the column is nearly one."""
 
 LOOSE_NUMBER = r"^[$€£]?\s*[+-]?\d[\d.,' ]*\s*[+%kKMB]?$"
+MOST_OWNERS = 10
+"""Different values of a column called publisher or artist up to which it may group items; more are units."""
+
 FEWEST_ROWS = 2
 """Rows per ranking on average, below which a column does not name rankings."""
 
@@ -119,7 +121,8 @@ class Column:
         return self.kind in ("number", "whole number")
 
     def is_called(self, pattern: str) -> bool:
-        return bool(re.search(pattern, re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()))
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])|[ .-]+", "_", folded(self.name)).strip("_")
+        return bool(re.search(pattern, words.lower()))
 
 
 @dataclass(frozen=True)
@@ -166,18 +169,31 @@ class Sample:
         if self.column(outcome).kind != "text":
             return ""
         labels = self.labels(outcome)
-        likely = [label for label in labels if label.lower() in YES] or [x for x in labels if x.lower() not in NO]
+        likely = [label for label in labels if folded(label).lower() in YES] or [
+            x for x in labels if folded(x).lower() not in NO
+        ]
         return (likely or labels)[-1]
 
     @cached_property
     def ranking(self) -> tuple[str, tuple[str, ...]]:
         """The column of ranks and the columns within which they run 1, 2, 3 without repeats; nothing where there is none."""
-        able = [c for c in self.columns if c.kind == "whole number" and not c.missing and c.low == 1 and c.distinct > 1]
+        return self._ranking(first=1)
+
+    @cached_property
+    def ranking_from_zero(self) -> str:
+        """A column called a rank that runs 0, 1, 2 within others."""
+        rank, keys = self._ranking(first=0)
+        return rank if keys and self.column(rank).is_called(NAMES["rank"]) else ""
+
+    def _ranking(self, first: int) -> tuple[str, tuple[str, ...]]:
+        able = [
+            c for c in self.columns if c.kind == "whole number" and not c.missing and c.low == first and c.distinct > 1
+        ]
         named = [c for c in able if c.is_called(NAMES["rank"])]
         others = [c for c in able if c not in named and not c.roles]
         for column in [*named, *others]:
             for keys in self._keys(column):
-                if self._runs(column.name, keys):
+                if self._runs(column.name, keys, first):
                     return column.name, keys
         return "", ()
 
@@ -192,14 +208,14 @@ class Sample:
         whole: list[tuple[str, ...]] = [()] if rank.is_called(NAMES["rank"]) else []
         return [*whole, *((name,) for name in names), *combinations(names[:10], 2)]
 
-    def _runs(self, rank: str, keys: Sequence[str]) -> bool:
+    def _runs(self, rank: str, keys: Sequence[str], first: int) -> bool:
         import polars as pl
 
         frame: Any = self.cells.frame
         if frame.select(rank, *keys).n_unique() < self.rows:
             return False
         lists = frame.group_by(keys) if keys else frame.group_by(pl.lit(1))
-        ends = lists.agg(pl.col(rank).max().alias("deepest"), pl.len().alias("rows"))
+        ends = lists.agg((pl.col(rank).max() + 1 - first).alias("deepest"), pl.len().alias("rows"))
         return bool((ends["deepest"] == ends["rows"]).mean() >= RANKED)
 
     def unit(self) -> tuple[str, str]:
@@ -209,7 +225,7 @@ class Sample:
         chosen = next(iter([*called, *(c for c in able if c.is_unique), *able]), None)
         if chosen is None:
             return "", ""
-        ids = [c for c in able if c.is_unique and c.is_called(r"(^|_)(id|key|uuid|no|number)$")]
+        ids = [c for c in able if c.is_unique and c.is_called(KEY)]
         names = [c for c in able if c.kind == "text" and not c.is_unique and 2 * c.distinct >= self.rows]
         names = [c for c in names if c is chosen or c.is_called(r"name|title")]
         if chosen in names and ids and not chosen.is_called(NAMES["unit"]):
@@ -221,7 +237,7 @@ class Sample:
 
     def amount(self, *, without: Sequence[str] = ()) -> str:
         """What is received: named for it first, then the number with the widest spread; nothing where rows are counted."""
-        able = [c for c in self.columns if "amount" in c.roles and c.name not in without]
+        able = [c for c in self.columns if "amount" in c.roles and c.name not in (*without, self.ranking_from_zero)]
         received = [c for c in able if c.is_called(RECEIVED)] or [c for c in able if c.is_called(NAMES["amount"])]
         if received:
             return received[0].name
@@ -246,34 +262,46 @@ def inspect(table: Any) -> Sample:
     return _sample(fetch(opened, expressions, most=SAMPLE + 1).frame)
 
 
+def folded(text: str) -> str:
+    """Text without accents.
+
+    >>> folded("Sección")
+    'Seccion'
+    """
+    return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+
+
 def _inspect_trec(table: Any) -> Sample | None:
-    """A TREC run (six fields a line), or judgments (four); None where the file is something else."""
+    """A TREC run or judgments; None where the file is something else."""
     from evenhand.sources.trec import qrels, trec_runs
 
     paths = [table] if isinstance(table, (str, Path)) else list(table)
-    fields = len(next((line for line in _lines(paths[0]) if line.strip()), "").split())
-    if fields == JUDGED_FIELDS:
-        return replace(_sample(qrels(paths[0])), trec="judgments")
-    if fields > JUDGED_FIELDS:
-        return replace(_sample(trec_runs(paths, duplicates="first").drop("tied")), trec="run")
-    return None
-
-
-def _lines(path: str | Path) -> list[str]:
-    """The first lines of a text file; nothing where there is none."""
-    try:
-        opener = gzip.open if str(path).endswith(".gz") else open
-        with opener(path, "rt", encoding="utf-8", errors="replace") as handle:
-            return [handle.readline() for _ in range(20)]
-    except OSError:
-        return []
+    kind = trec_kind(str(paths[0]))
+    if kind == "judgments":
+        return replace(_sample(qrels(paths[0])), trec=kind)
+    return replace(_sample(trec_runs(paths, duplicates="first").drop("tied")), trec=kind) if kind else None
 
 
 def _sample(rows: Any) -> Sample:
     has_more, rows = rows.height > SAMPLE, rows.head(SAMPLE)
     schema = nw.from_native(rows, eager_only=True).schema
-    columns = tuple(_column(rows, name, kind) for name, kind in schema.items())
-    return Sample(columns, rows.height, has_more, Cells(rows))
+    columns = [
+        column
+        for name, kind in schema.items()
+        for column in (_lists(rows[name], kind) if kind == nw.List else [_column(rows, name, kind)])
+    ]
+    return Sample(tuple(columns), rows.height, has_more, Cells(rows))
+
+
+def _lists(values: Any, kind: Any) -> list[Column]:
+    """A column of lists; of lists of objects, a column for each of their fields."""
+    items = [item for row in values.drop_nulls().head(1).to_list() for item in row][:3]
+    names = [field.name for field in kind.inner.fields] if kind.inner == nw.Struct else []
+    examples = {name: [item[name] for item in items] for name in names} or {values.name: items}
+    return [
+        Column(name, "list", 0, values.null_count(), None, None, f"{', '.join(map(str, some))[:25]}, ...")
+        for name, some in examples.items()
+    ]
 
 
 def _column(frame: Any, name: str, dtype: Any) -> Column:
@@ -292,7 +320,7 @@ def _column(frame: Any, name: str, dtype: Any) -> Column:
     column = Column(name, kind, distinct, len(frame) - len(values), low, high, example, is_unique, is_counter, odd)
     if column.is_numeric and high is not None and high >= EPOCH and column.is_called(r"time|date|created|_at$|^ts$"):
         column = replace(column, kind="date")
-    yes_or_no = kind == "text" and distinct == 2 and {str(v).lower() for v in values.unique()} <= {*YES, *NO}
+    yes_or_no = kind == "text" and distinct == 2 and {folded(str(v)).lower() for v in values.unique()} <= {*YES, *NO}
     return replace(
         column, roles=tuple(role for role in NAMES if _may_be(column, role, len(values), yes_or_no=yes_or_no))
     )
@@ -314,14 +342,19 @@ def _may_be(column: Column, role: str, rows: int, *, yes_or_no: bool) -> bool:
     """Whether the values allow the role, and the name does not speak for another one."""
     named_roles = {other for other, pattern in NAMES.items() if column.is_called(pattern)}
     is_named = role in named_roles
-    is_key = column.is_called(r"(^|_)(id|key|uuid)$")
+    is_key = column.is_called(KEY)
     is_zero_or_one = column.is_numeric and column.distinct == 2 and (column.low, column.high) == (0, 1)
     is_binary = column.kind == "yes or no" or is_zero_or_one
     has_few_values = 2 <= column.distinct <= 30  # as groups do
-    if column.kind == "date" or (column.is_counter and not is_key and not named_roles & {"amount", *IDS}) or column.odd:
+    if (
+        column.kind in ("date", "list")
+        or (column.is_counter and not is_key and not named_roles & {"amount", *IDS})
+        or column.odd
+    ):
         return False
     if role in IDS:
-        is_id = column.kind in ("text", "whole number") and column.distinct > 1 and not yes_or_no
+        is_group = "group" in named_roles and has_few_values
+        is_id = column.kind in ("text", "whole number") and column.distinct > 1 and not yes_or_no and not is_group
         is_plain_id = not named_roles & IDS and (is_key or (column.kind == "text" and not has_few_values))
         return (
             is_id
@@ -335,7 +368,7 @@ def _may_be(column: Column, role: str, rows: int, *, yes_or_no: bool) -> bool:
             column.is_numeric
             and is_named
             and not (role == "score" and is_binary)
-            and not column.is_called(r"count|cnt")
+            and not column.is_called(r"count|cnt|propensity")
         )
     if role == "outcome":
         two_texts = column.kind == "text" and column.distinct == 2 and (yes_or_no or is_named)
@@ -352,7 +385,8 @@ def _may_be(column: Column, role: str, rows: int, *, yes_or_no: bool) -> bool:
         return is_named and has_few_values
     if role == "arm":
         return 2 <= column.distinct <= 6 and (is_named or is_binary or column.kind == "text")
-    is_label = (column.kind in ("text", "yes or no") and not named_roles & IDS) or is_named
+    is_name = bool(named_roles & IDS) and column.distinct > MOST_OWNERS
+    is_label = (column.kind in ("text", "yes or no") and not is_name) or is_named
     return (
         has_few_values
         and not is_key
