@@ -1,5 +1,6 @@
 """What strangers need to install, cite, report to and release: files that agree with each other and with the package."""
 
+import os
 import re
 import subprocess
 import sys
@@ -154,3 +155,84 @@ def test_every_compared_tool_has_a_row_a_section_with_its_source_and_what_it_doe
         assert "**Better**" in sections[tool], tool
         assert re.search(r"\]\(https://", sections[tool]), tool
         assert re.search(r"\b20\d\d\b", sections[tool]), f"{tool}: read when?"
+
+
+# --- in other people's builds -----------------------------------------------------------------------------------------
+
+PLAN = 'audit = "inequality"\ntable = "log.csv"\nunit = "author"\namount = "views"\npopulation = 5\ninterval = "none"\ncheck = ["gini <= {limit}"]\n'
+
+
+@pytest.fixture
+def build(tmp_path):
+    """A folder with a log and a plan, and evenhand as a command, as in a build."""
+    (tmp_path / "log.csv").write_text("author,views\nana,7\nbo,2\ncy,1\n", encoding="utf-8")
+    (tmp_path / "plan.toml").write_text(PLAN.format(limit=0.9), encoding="utf-8")
+    (tmp_path / "strict.plan.toml").write_text(PLAN.format(limit=0.1), encoding="utf-8")
+    command = tmp_path / "bin" / "evenhand"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m evenhand "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    places = {"PATH": f"{command.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "src")}
+
+    def run(*words, **variables):
+        environment = {**os.environ, **places, **variables}
+        return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def audit_step():
+    (step,) = [s for s in yaml.safe_load(text("action.yml"))["runs"]["steps"] if s.get("id") == "audit"]
+    return step
+
+
+@pytest.mark.parametrize(("plan", "code"), [("plan.toml", "0"), ("strict.plan.toml", "1"), ("nowhere.toml", "2")])
+def test_the_action_runs_a_plan_and_ends_as_evenhand_does(build, tmp_path, plan, code):
+    inputs = yaml.safe_load(text("action.yml"))["inputs"]
+    step = audit_step()
+    values = {
+        "plan": plan,
+        "options": "--inconclusive estimate --format csv",
+        "history": "h.parquet",
+        "at": "2026-11-16",
+    }
+    variables = {
+        name: values.get(word, inputs[word].get("default", ""))
+        for name, word in re.findall(r"(\w+): \$\{\{ inputs\.(\w+) \}\}", yaml.dump(step["env"]))
+    }
+    files = {"GITHUB_STEP_SUMMARY": "summary.md", "GITHUB_OUTPUT": "output"}
+    done = build("bash", "-e", "-o", "pipefail", "-c", step["run"], **variables, **files)
+    assert done.returncode == int(code), done.stderr
+    assert (tmp_path / "output").read_text(encoding="utf-8") == f"code={code}\n"
+    assert ("gini" in done.stdout) == (code != "2")
+    assert (tmp_path / "evenhand.xml").exists() == (code != "2")
+    assert (tmp_path / "summary.md").exists() == (code != "2")
+
+
+def test_inputs_of_the_action_never_become_text_of_its_script():
+    assert "${{" not in audit_step()["run"]
+
+
+def test_the_hook_refuses_plans_that_cannot_be_run_and_reads_no_data(build, tmp_path):
+    (hook,) = yaml.safe_load(text(".pre-commit-hooks.yaml"))
+    (tmp_path / "log.csv").unlink()
+    good = ["plan.toml", "strict.plan.toml"]
+    assert all(re.search(hook["files"], name) for name in good)
+    assert build(*hook["entry"].split(), *good).returncode == 0
+    (tmp_path / "wrong.plan.toml").write_text(PLAN.replace("amount", "amout"), encoding="utf-8")
+    (tmp_path / "rule.plan.toml").write_text(PLAN.replace("gini <= {limit}", "gini at most 1"), encoding="utf-8")
+    done = build(*hook["entry"].split(), *good, "wrong.plan.toml", "rule.plan.toml")
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert [name for name in ("wrong", "rule") if any(f"{name}.plan.toml" in line for line in lines)] == [
+        "wrong",
+        "rule",
+    ]
+    assert "Did you mean 'amount'?" in done.stderr
+
+
+def test_a_plan_whose_variables_come_from_the_command_line_passes_the_hook(build, tmp_path):
+    (tmp_path / "dated.plan.toml").write_text(
+        PLAN.format(limit=0.9).replace("log.csv", "${SHOP}/${DATE}.csv"), encoding="utf-8"
+    )
+    assert build("evenhand", "plan", "--check", "dated.plan.toml").returncode == 0

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import yaml
 
 import evenhand as eh
 from evenhand.cli import main
@@ -96,15 +97,17 @@ def test_the_script_for_cron_does_its_work_and_hands_on_the_exit_code(folder):
     assert daily("2026-01-01").returncode == 2
 
 
-def test_the_workflow_names_commands_and_options_that_exist(folder, capsys):
+def test_the_workflow_gives_the_action_inputs_that_it_has_and_commands_that_run(folder, capsys):
     (folder / "plan.toml").write_text(named(SCHEDULED, "toml")["plan.toml"])
-    [flow] = blocks(SCHEDULED, "yaml")
-    audit = " ".join(re.search(r"run: >\n((?: {10}.*\n)+)", flow)[1].split())
-    audit = audit.replace('"$(date -u -d yesterday +%F)"', "2026-09-08").replace('"$GITHUB_STEP_SUMMARY"', "summary.md")
-    trend = re.search(r"run: (evenhand history .*)", flow)[1]
-    for command in (audit, trend):
-        assert main(shlex.split(command)[1:]) == 0, capsys.readouterr().err
-    for made in re.search(r"path: \|\n((?: {12}.*\n)+)", flow)[1].split():
+    steps = yaml.safe_load(blocks(SCHEDULED, "yaml")[0])["jobs"]["audit"]["steps"]
+    (given,) = [step["with"] for step in steps if step.get("uses") == "./evenhand"]
+    action = yaml.safe_load((DOCS.parent / "action.yml").read_text(encoding="utf-8"))
+    assert set(given) <= set(action["inputs"])
+    options = [f"--{name}={given[name]}" for name in ("history", "junit")]
+    assert main(["run", given["plan"], "--at", "2026-09-08", *options]) == 0, capsys.readouterr().err
+    (trend,) = [step["run"] for step in steps if "evenhand history" in step.get("run", "")]
+    assert main(shlex.split(trend)[1:]) == 0, capsys.readouterr().err
+    for made in steps[-1]["with"]["path"].split():
         assert (folder / made).is_file(), made
 
 

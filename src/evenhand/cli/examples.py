@@ -277,6 +277,7 @@ Write a plan file for evenhand run from a command.
 examples:
   evenhand plan inequality events.parquet --unit author_id --amount impressions --population none > plan.toml
   evenhand run plan.toml
+  evenhand plan --check plan.toml               # can it be run? Reads no data; also a pre-commit hook
   evenhand plan --schema > plan.schema.json     # for editors that check TOML; also shipped with the package
 """,
     "sql": r"""

@@ -73,11 +73,16 @@ class Step:
         return call.hash
 
     @property
+    def parameters(self) -> dict[str, Any]:
+        """The arguments of the audit as written, with tables as words."""
+        return from_plan(self.audit, self.written)
+
+    @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of the audit, with paths resolved from the plan's folder."""
         engine = self.answer.get("engine", ENGINES[0])
         reading = (engine, self.answer.get("master"), self.answer.get("csv"))
-        arguments = {name: resolve(value, self.folder) for name, value in from_plan(self.audit, self.written).items()}
+        arguments = {name: resolve(value, self.folder) for name, value in self.parameters.items()}
         for name, value in arguments.items():
             parameter = self.audit.parameters.get(name)
             words = value if isinstance(value, list) else [value]
@@ -104,6 +109,11 @@ def load(path: Path) -> dict[str, Any]:
         raise EvenhandError(f"{str(path)!r} cannot be read ({error.strerror}). Pass the path of a plan.") from error
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and brackets without an end
         raise EvenhandError(f"{str(path)!r} is not TOML: {error}. See evenhand run --help for an example.") from error
+
+
+def variable_names(raw: Mapping[str, Any]) -> set[str]:
+    """Variables of a plan that neither a day nor the plan itself gives."""
+    return set(_VARIABLE.findall(str(raw))) - {*DATED, *raw.get("variables", ())}
 
 
 def plan(path: Path, raw: Mapping[str, Any], values: Mapping[str, str], at: date | None) -> Plan:
