@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 import evenhand as eh
 from evenhand.metrics.outcome import gaps, mean_errors
 from evenhand.metrics.outcome_joint import spline
-from evenhand.metrics.outcome_pooled import pooled
+from evenhand.metrics.outcome_pooled import leverage_factor, pooled
 from evenhand.sources import engine
 from evenhand.tallies import clusters as module
 from evenhand.tallies.clusters import Clusters, Parts, PendingClusters
@@ -121,3 +121,27 @@ def test_few_clusters_of_the_reference_in_a_bin_are_looked_at_one_by_one(monkeyp
     expected = eh.outcome_test(frame, **ROLES, reference="x", bins=[0.5, 0.995])
     in_small_batches(monkeypatch)
     same(eh.outcome_test(frame, **ROLES, reference="x", bins=[0.5, 0.995]), expected)
+
+
+def test_large_clusters_raise_the_error_of_a_gap_as_matrices_of_all_rows_say():
+    rng = np.random.default_rng(5)
+    q = np.repeat(np.arange(8), [200, 60, 10, 10, 10, 10, 10, 10])
+    group, bin = (rng.random(8) < 0.5).astype(int)[q], rng.integers(0, 2, len(q))
+    group[q == 0] = 1
+    outcome = rng.normal(size=8)[q] + rng.normal(size=len(q))
+    m = Moments.from_arrays(np.zeros(len(q)), outcome, bin, group, shape=(2, 2), cluster=q)
+    flat, tilt = rng.normal(size=(2, 2)), np.zeros((2, 2))
+    mean = np.stack([bin == 0, bin == 1], axis=1) / np.bincount(bin)
+    rest = np.eye(len(q)) - mean @ np.stack([bin == 0, bin == 1])
+    level = (mean.T @ outcome)[:, None] + np.zeros((2, 2))
+    residual, weight, member = rest @ outcome, flat[bin, group], np.equal.outer(np.arange(8), q)
+    totals, sizes = member @ residual, member.sum(1)
+    shock = (totals @ totals - residual @ residual) / (sizes @ sizes - len(q))
+    covariance = shock * member.T.astype(float) @ member + (residual @ residual / len(q) - shock) * np.eye(len(q))
+    in_clusters = member * weight
+    expected = (in_clusters @ covariance * in_clusters).sum() / (
+        (in_clusters @ rest) @ covariance * (in_clusters @ rest)
+    ).sum()
+    factor = leverage_factor(m.residuals(level, np.zeros((2, 2))), flat, tilt, [0, 1])
+    assert factor == pytest.approx(expected)
+    assert factor > 1.1

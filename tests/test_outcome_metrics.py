@@ -15,6 +15,7 @@ from evenhand import EvenhandError, UndefinedWarning, metrics
 from evenhand.intervals.difference import holm
 from evenhand.metrics import outcome as module
 from evenhand.metrics import outcome_joint as joint
+from evenhand.metrics import outcome_pooled
 from evenhand.metrics.outcome_pooled import pooled
 from evenhand.tallies.moments import Moments
 from golden_cases import CASES, holds, plain
@@ -90,7 +91,8 @@ def test_gaps_and_errors_equal_the_slow_definition(covariance, seed):
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
 @pytest.mark.parametrize("scores", ["uniform", "heavy tail", "few values"])
-def test_the_spline_equals_statsmodels_with_hat_functions(covariance, scores):
+def test_the_spline_equals_statsmodels_with_hat_functions(monkeypatch, covariance, scores):
+    monkeypatch.setattr(joint, "leverage_factor", lambda *_: 1.0)  # statsmodels has none
     s, y, b, g, c = world(5, outcome="continuous", scores=scores)
     found = joint.spline(tally(s, y, b, g, c), 0, covariance)
     knots = np.unique(np.r_[s.min(), oracle.edges(s, 4), s.max()])
@@ -339,8 +341,9 @@ def test_the_pooled_gap_weighs_bins_by_the_rows_of_the_group():
 
 @pytest.mark.parametrize("groups", [2, 3])
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_the_error_of_the_pooled_gap_is_that_of_rows_without_a_gap(covariance, groups):
+def test_the_error_of_the_pooled_gap_is_that_of_rows_without_a_gap(monkeypatch, covariance, groups):
     """By its definition: residuals of each bin's regression without the group's term, times the rows' pull on the gap."""
+    monkeypatch.setattr(outcome_pooled, "leverage_factor", lambda *_: 1.0)  # tests/test_outcome_clusters.py has it
     s, y, b, g, c = world(14, rows=600, groups=groups)
     m = tally(s, y, b, g, c)
     for truth in (0.0, 0.3):

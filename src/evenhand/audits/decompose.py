@@ -274,13 +274,13 @@ class Decomposed:
         values = {name: getattr(split, name) for name in METRICS}
         ends = {**self._ends(tally, split, values, where), "total": total}
         if self.how.kind == "bootstrap":  # only the total is drawn from tails that go on beyond what was seen
-            for part in ends.keys() & set(WHOLE[1:]):
+            for part in ends.keys() & (set(WHOLE[1:]) if self.index == "gini" else {"within"}):
                 ends[part] = ends[part].in_proportion(
                     values[part], float(values["total"]), float(total.low), float(total.high)
                 )
         chance, p, noise = self._by_chance(tally, float(values["between"]), where)
-        if self.how.kind == "bootstrap" and self.index == "gini":
-            ends |= _less_noise(values, ends, noise)
+        if self.how.kind == "bootstrap" and not math.isnan(noise):
+            ends |= _less_noise(values, ends, noise, power=2 if self.index == "gini" else 1)
         influence = self._influence(tally)
         rows = []
         for name in (m for m in WHOLE if m in metrics):
@@ -379,7 +379,7 @@ class Decomposed:
         moves["population_share"] = in_group.astype(np.float64)
         moves["share"] = (in_group - split.share[:, None]) * tally.values / mean
         spans = {n: SHARES if "share" in n else self.ask.span for n in chosen}
-        if self.index == "gini":  # near zero, where noise alone puts it, a logit scale has no end
+        if "between" in spans:  # near zero, where noise alone puts it, a logit or log scale has no end
             spans["between"] = ANYTHING
         units = Spectrum(tally.values, tally.counts, tally.weights)
         return linearised_ends(units, {n: moves[n] for n in chosen}, chosen, spans, self.how.level)
@@ -397,20 +397,20 @@ def _claims(rows: Sequence[Row], by: Sequence[str], words: Mapping[str, str]) ->
             yield Candidate(r["p"], "differs", lead + text, lead + otherwise, "between", None, where)
 
 
-def _less_noise(values: Mapping[str, Any], ends: Mapping[str, Ends], noise: float) -> dict[str, Ends]:
-    """Ends of the parts that noise moves: the Gini index between groups is above zero where groups are alike.
+def _less_noise(values: Mapping[str, Any], ends: Mapping[str, Ends], noise: float, power: int) -> dict[str, Ends]:
+    """Ends of the parts that noise moves: what lies between groups is above zero where groups are alike.
 
-    Noise adds in squares. So the lower end of `between` is zero where a permutation test at this level does not tell groups
-    apart, and hardly moves where it does by far. What lies between groups by noise alone overlaps.
+    The lower end of `between` is zero where a permutation test at this level does not tell groups apart, and hardly moves
+    where it does by far: noise adds in squares to a Gini index, as it is (`power` 1) to indices that are squares themselves.
+    What lies between groups by noise alone overlaps.
     """
-    if math.isnan(noise):
-        return {}
-    between, high = float(values["between"]), ends["overlap"].high
-    low = np.asarray(math.sqrt(max(0.0, between**2 - noise**2)))
-    return {
-        "between": ends["between"].reaching(low, low),
-        "overlap": ends["overlap"].reaching(high, high + between - low),
-    }
+    between = float(values["between"])
+    low = np.asarray(max(0.0, between**power - noise**power) ** (1 / power))
+    moved = {"between": ends["between"].reaching(low, low)}
+    if "overlap" in ends:
+        high = ends["overlap"].high
+        moved["overlap"] = ends["overlap"].reaching(high, high + between - low)
+    return moved
 
 
 def _numbers(values: Any, ends: Ends, at: tuple[int, ...]) -> dict[str, Any]:

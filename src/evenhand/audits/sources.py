@@ -53,7 +53,7 @@ METRICS = ("gini", "share", "own_gini", "correlation", "contribution", "contribu
 DRAWN = ("share", "correlation", "contribution", "contribution_share", "marginal")
 """Figures that need the units' whole vectors; the other two are Gini indices, measured as the inequality audit does."""
 
-STUDENTISED = ("contribution", "contribution_share", "marginal")
+STUDENTISED = ("share", "contribution", "contribution_share", "marginal")
 """Figures whose draws are divided by their linearised errors."""
 
 SPANS = {
@@ -315,7 +315,7 @@ def _interval_words(how: Interval, wide: int) -> str:
         return {"none": "none", "normal": "normal, with the linearised error"}[how.kind]
     words = f"bootstrap over units, {how.draws:,} draws: percentile"
     if how.kind == "bootstrap":
-        words = f"bootstrap over units, {how.draws:,} draws: studentised with the linearised error, percentile for the share and "
-        words += "the correlation of a source, never shorter than Student's t"
+        words = f"bootstrap over units, {how.draws:,} draws: studentised with the linearised error, percentile for the "
+        words += "correlation of a source, never shorter than Student's t"
     many = f"; {wide:,} slices with over {WIDE:,} different vectors of amounts have normal intervals with the linearised error"
     return words + (many if wide else "")

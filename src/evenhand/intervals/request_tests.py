@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.intervals.rules import MIN_CLUSTERS
 
 FEWEST = 5
 """Requests, or clusters of them, below which their spread says nothing."""
@@ -15,7 +16,9 @@ FEWEST = 5
 def t_test(values: Floats, *, imposed: bool = False) -> tuple[float, float]:
     """P that the sum of independent values is 0 (Student's t), and the standard error of the sum; NaN for few values.
 
-    `imposed` : values that have mean 0 under the null are squared as they stand.
+    `imposed` : values that have mean 0 under the null are squared as they stand. Of fewer than `MIN_CLUSTERS` values p is no
+    smaller than the share of all flips of their signs that give as large a sum: few values say little of their law (6
+    clusters: 7% false claims by t alone).
 
     >>> t_test(np.array([1.0, -1.0, 1.0, -1.0, 0.0]))
     (1.0, 2.23606797749979)
@@ -30,7 +33,8 @@ def t_test(values: Floats, *, imposed: bool = False) -> tuple[float, float]:
     total = float(values.sum())
     if abs(total) <= 1e-12 * max(1e-300, float(np.abs(values).sum())):
         return 1.0, error
-    return (2 * float(stdtr(many - 1, -abs(total) / error)) if error > 0 else 0.0), error
+    p = 2 * float(stdtr(many - 1, -abs(total) / error)) if error > 0 else 0.0
+    return (p if many >= MIN_CLUSTERS else max(p, 2 * flip_test(math.copysign(1.0, total) * values))), error
 
 
 def skewed_test(total: float, variance: float, third: float) -> float:
@@ -61,11 +65,11 @@ def skewed_tails(total: float, variance: float, third: float) -> tuple[float, fl
     return tails if skew > 0 else tails[::-1]
 
 
-def flip_test(means: Floats, draws: int, rng: np.random.Generator) -> float:
+def flip_test(means: Floats, draws: int = 0, rng: np.random.Generator | None = None) -> float:
     """P that the mean of independent values is no larger than 0, by flipping their signs; NaN for few values.
 
-    All flips where they are no more than the draws. The squares stay as they are, so that a studentised mean is as large as
-    observed exactly where the mean is.
+    All flips where they are no more than the draws, or values are fewer than `MIN_CLUSTERS`. The squares stay as they are, so
+    that a studentised mean is as large as observed exactly where the mean is.
 
     >>> flip_test(np.array([0.1, 0.3, 0.2, 0.4, -0.05]), 999, np.random.default_rng(1))
     0.0625
@@ -75,7 +79,7 @@ def flip_test(means: Floats, draws: int, rng: np.random.Generator) -> float:
         return math.nan
     ordered = np.sort(means)  # no p depends on what values are called
     least = ordered.sum() - 1e-12 * np.abs(ordered).sum()
-    if 2**many <= draws + 1:
+    if rng is None or 2**many <= draws + 1 or many < MIN_CLUSTERS:
         signs = 1.0 - 2.0 * ((np.arange(2**many)[:, None] >> np.arange(many)) & 1)
         return float((signs @ ordered >= least).mean())
     at_once, reached = max(1, (1 << 20) // many), 0

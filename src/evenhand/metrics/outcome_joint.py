@@ -20,7 +20,7 @@ from evenhand.metrics.outcome import (
     thin,
     two_sided,
 )
-from evenhand.metrics.outcome_pooled import Pooled, gap_step, parabola
+from evenhand.metrics.outcome_pooled import Pooled, gap_step, leverage_factor, parabola
 from evenhand.tallies.moments import Moments, zero_rounding
 
 RANK = 1e-10
@@ -219,6 +219,7 @@ def _clustered_spline(fit: _SplineFit, reference: int, flat: Floats, tilt: Float
             if not gap:
                 by_cluster[g] = residual.clusters.parts(along.ravel(), across.ravel())
         square[g] = parabola(variances, step)
+        square[g] *= leverage_factor(fit.with_gap(g, 0.0), along, across, [g, reference])
     square[reference] = 0.0
     bins = np.full(groups, float(np.count_nonzero(m.rows.any(1))))
     few = np.zeros(groups, dtype=bool)

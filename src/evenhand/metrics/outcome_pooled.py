@@ -109,6 +109,7 @@ def pooled(m: Moments, fitted: Gaps, covariance: Covariance = "HC1") -> Pooled:
         square[g] = parabola(at, step)
         if covariance == "cluster":
             by_cluster[g] = null.by_cluster()
+            square[g] *= leverage_factor(null.without_gap, null.flat, null.tilt, [g, fitted.reference])
     square[fitted.reference] = 0.0
     left = float(np.maximum(m.rows.sum() - fitted.lines.parameters.sum(), 1))
     freedom = left if covariance == "classical" else np.inf
@@ -124,6 +125,34 @@ def gap_step(m: Moments, estimate: Floats) -> float:
 def parabola(at: Sequence[float], step: float) -> tuple[float, float, float]:
     """The variance of a gap as a polynomial in the true one, from its values at 0, `step` and -`step`."""
     return at[0], (at[1] - at[2]) / (2 * step), (at[1] + at[2] - 2 * at[0]) / (2 * step**2)
+
+
+def leverage_factor(residual: Moments, flat: Floats, tilt: Floats, groups: Sequence[int]) -> float:
+    """How much too small the squares of what clusters add to a gap are on average; at least 1.
+
+    A large cluster pulls the levels that its own residuals are measured from. As Bell and McCaffrey (2002) do, both variances
+    are worked out for rows of one variance that share a shock within their cluster, as large as the residuals say (Imbens
+    and Kolesar 2016); the levels are those of the bins, common to both groups.
+    """
+    if residual.clusters is None:
+        raise ValueError("clustered errors need sums per cluster")
+    chosen = np.zeros(residual.mass.shape, dtype=bool)
+    chosen[:, list(groups)] = True
+    mass, bins = np.where(chosen, residual.mass, 0.0).sum(-1), len(chosen)
+    sums = residual.clusters.pulls(flat.ravel(), tilt.ravel(), chosen.ravel())
+    a, d, cross = sums[:bins], sums[bins : 2 * bins], sums[-2]
+    per_mass = np.divide(1.0, mass, out=np.zeros(bins), where=mass > 0)
+    rows, squares = mass.sum(), float(residual.sums[..., 0, 2][chosen].sum())
+    pairs = max(float(d.sum()) - rows, 1.0)
+    shock = min(max((sums[-1, 0] - squares) / pairs, 0.0), squares / rows)
+    noise = squares / rows - shock
+    s0, s1, s2 = (residual.sums[..., i, 0] for i in range(3))
+    single = float((s0 * flat**2 + 2 * s1 * flat * tilt + s2 * tilt**2)[chosen].sum())
+    shared = float(a.sum())
+    left_single = single - float(np.diagonal(a) @ per_mass)
+    left_shared = shared - 2 * float(cross @ per_mass) + float((a * d.T * per_mass * per_mass[:, None]).sum())
+    left = noise * left_single + shock * left_shared
+    return max((noise * single + shock * shared) / left, 1.0) if left > 0 else 1.0
 
 
 def _few(m: Moments, usable: Bools, reference: int) -> Bools:

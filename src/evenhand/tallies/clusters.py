@@ -152,6 +152,22 @@ class Clusters:
         each = flat[self.cell] * self.sums[2] + tilt[self.cell] * self.sums[4]
         return sums_by(self.cluster, each, self.codes)
 
+    def pulls(self, flat: Floats, tilt: Floats, chosen: Bools) -> Floats:
+        """(2 bins + 2, bins) sums over clusters that say how far each pulls the level of the chosen cells of a bin.
+
+        With a the sum of flat + tilt * u of a cluster in each bin, d its weight there, and their totals: a a', d d', then
+        the total of a times a times d, last the square of the total of v.
+        """
+        out = np.zeros((2 * self.bins + 2, self.bins))
+        for rows, start, size in self.batches(2 * self.bins):
+            cell, (n, u, v, _, _) = self.cell[rows], (column[rows] for column in self.sums)
+            place, is_chosen = (self.cluster[rows] - start) * self.bins + cell // self.groups, chosen[cell]
+            each = (is_chosen * (flat[cell] * n + tilt[cell] * u), is_chosen * n, is_chosen * v)
+            a, d, rest = (np.bincount(place, x, size * self.bins).reshape(size, self.bins) for x in each)
+            squared = np.full(self.bins, (rest.sum(1) ** 2).sum())
+            out += np.vstack([a.T @ a, d.T @ d, (a.sum(1, keepdims=True) * a * d).sum(0), squared])
+        return out
+
     def squares(self) -> Floats:
         """The squared sums of v of each cluster in a cell, added up."""
         return sums_by(self.cell, self.sums[2] ** 2, self.bins * self.groups)
@@ -238,6 +254,9 @@ class PendingClusters:
 
     def products(self, flat: Floats, tilt: Floats, bins: int | None = None) -> Floats:
         return np.asarray(self._call("products", np.eye(flat.shape[1] * (bins or 1)), flat, tilt, bins))
+
+    def pulls(self, flat: Floats, tilt: Floats, chosen: Bools) -> Floats:
+        return np.asarray(self._call("pulls", np.ones((2 * self.bins + 2, self.bins)), flat, tilt, chosen))
 
     def squares(self) -> Floats:
         return np.asarray(self._call("squares", np.ones(self.bins * self.groups)))

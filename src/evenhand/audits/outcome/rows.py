@@ -421,7 +421,8 @@ SMALL_RULE = (
 )
 _POOLED = "gaps weighted by the group's rows, over every bin that holds it and the reference; errors as if there were no gap, "
 POOLED_RULE = {
-    "cluster": f"{_POOLED}signs of whole clusters flipped, none with fewer than 10 clusters",
+    "cluster": f"{_POOLED}larger where large clusters pull the lines (Bell and McCaffrey), signs of whole clusters flipped, none with "
+    "fewer than 10 clusters",
     "classical": f"{_POOLED}one variance for all rows, t; labels permuted within bins where outcomes are few",
     "HC1": f"{_POOLED}normal; labels permuted within bins where a group has fewer than 10 outcomes of a kind in all or a bin with "
     "fewer than 5 rows of either side, exact where scores within a bin do not depend on the group",
