@@ -17,6 +17,7 @@ from evenhand.cards import REGISTRY
 from evenhand.intervals import odds
 from evenhand.metrics import outcome as module
 from evenhand.metrics import outcome_joint as joint
+from evenhand.metrics import outcome_pooled
 from evenhand.metrics.outcome_pooled import pooled
 from evenhand.tallies.candidates import Rows
 from evenhand.tallies.moments import Moments
@@ -58,7 +59,8 @@ def test_weighted_gaps_and_errors_equal_statsmodels(covariance, outcome):
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_the_weighted_spline_equals_statsmodels_with_hat_functions(covariance):
+def test_the_weighted_spline_equals_statsmodels_with_hat_functions(monkeypatch, covariance):
+    monkeypatch.setattr(joint, "leverage_factor", lambda *_: 1.0)  # statsmodels has none
     s, y, b, g, c, w = weighted(5)
     knots = np.concatenate([[s.min()], [s[b <= k].max() for k in range(b.max() + 1)]])
     hats = np.column_stack([np.interp(s, knots, np.eye(len(knots))[k]) for k in range(len(knots))])
@@ -71,7 +73,8 @@ def test_the_weighted_spline_equals_statsmodels_with_hat_functions(covariance):
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_the_weighted_pooled_gap_has_the_error_of_rows_without_a_gap(covariance):
+def test_the_weighted_pooled_gap_has_the_error_of_rows_without_a_gap(monkeypatch, covariance):
+    monkeypatch.setattr(outcome_pooled, "leverage_factor", lambda *_: 1.0)
     s, y, b, g, c, w = weighted(8, groups=2)
     m = tally(s, y, b, g, c, w)
     found = pooled(m, module.gaps(m, 0, covariance), covariance)
