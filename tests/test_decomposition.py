@@ -267,7 +267,7 @@ def test_a_batch_of_partitions_equals_a_loop(index, params):
 def test_a_batch_of_sources_equals_a_loop():
     rng = np.random.default_rng(3)
     tally = Sources.from_arrays({"a": rng.poisson(1, 40), "b": rng.poisson(3, 40)})
-    drawn = tally.resample(6, rng)
+    drawn = tally.with_counts(rng.multinomial(40, tally.counts / 40, 6).astype(float))
     batch = source_parts(drawn)
     for i, one in enumerate(drawn.counts):
         alone = source_parts(tally.with_counts(one))

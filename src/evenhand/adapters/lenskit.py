@@ -145,7 +145,7 @@ class AWRF(GroupMetric):
 
     def value(self, items: list[Any], test: Any) -> float:
         received = np.array(self.gathered(_attention(self.attention, items, test)))
-        tally = Exposed(received, self.target, np.array(float(len(items))), self.protected, tuple(self.population))
+        tally = Exposed(received, self.target, np.array(float(len(items))), self.protected)
         return plain.awrf(tally, **self.params)
 
 

@@ -169,7 +169,7 @@ class PooledMetric:
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.ask.card.needs is Exposed:
                 aim = sizes / sizes.sum(-1, keepdims=True) if self.target is None else self.target
-                seen = Exposed(received, aim, np.ones(len(received)), self.policy.protected, self.policy.labels)
+                seen = Exposed(received, aim, np.ones(len(received)), self.policy.protected)
                 return np.asarray(self.ask.on(seen))
             tally = Exposure(weight, received, sizes=sizes, protected=self.policy.protected, versus=self.policy.versus)
             if not self.ask.settled("per_item"):

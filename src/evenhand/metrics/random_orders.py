@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import ceil, log2, sqrt
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +84,6 @@ class ShuffledLists:
     shares: Floats  # (K, G) shares of the groups in an item
     target: Floats  # (m, G) share that each group should get
     protected: tuple[int, ...] | None  # as in `Exposed`
-    groups: tuple[Any, ...]
 
     @classmethod
     def from_lists(cls, lists: SampledLists, browsing: AttentionSpec, policy: Policy, target: Floats) -> ShuffledLists:
@@ -103,7 +101,7 @@ class ShuffledLists:
         front[row, slot] = np.where(seen, weights, 0.0)[labelled]
         kinds[row, slot] = lists.kinds[labelled]
         target = np.broadcast_to(target, (len(lists.at), shares.shape[-1]))
-        return cls(front, kinds, shares, target, policy.protected, policy.labels)
+        return cls(front, kinds, shares, target, policy.protected)
 
     def mean(self, metric: Callable[[Exposed], Floats]) -> Floats:
         """(m,) mean of a metric over random orders of each list.
@@ -178,7 +176,7 @@ class ShuffledLists:
             return total / defined
 
     def _exposed(self, received: Floats, target: Floats) -> Exposed:
-        return Exposed(received, target, np.ones(received.shape[:-1]), self.protected, self.groups)
+        return Exposed(received, target, np.ones(received.shape[:-1]), self.protected)
 
 
 class _Arrangements:

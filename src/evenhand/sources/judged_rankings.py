@@ -76,7 +76,6 @@ class Judgments:
     engine: Engine
     sql: str
     types: Mapping[str, Type]
-    origin: str
     gaps: int
     column: str | None = None
 
@@ -179,8 +178,7 @@ def _opened(relevance: Any, table: Relation) -> Relation:
 
 def _from_column(table: Relation, column: str, request: str, item: str, *, single: bool) -> Judgments:
     """Judgments that stand in the rankings: every distinct judged pair, which must have one relevance."""
-    judgments = _judged(table, {"request": request, "item": item}, column, of="the rankings")
-    judgments = replace(judgments, origin=f"column {column!r} of the rankings", column=column)
+    judgments = replace(_judged(table, {"request": request, "item": item}, column, of="the rankings"), column=column)
     if single or not _repeated(judgments):
         return judgments
     judgments = replace(judgments, sql=f"SELECT DISTINCT request, item, relevance FROM ({judgments.sql}) AS judged")
@@ -209,7 +207,7 @@ def _judged(table: Relation, keys: Mapping[str, str], column: str, of: str) -> J
     where = f" WHERE NOT ({silent})" if gaps else ""
     types: dict[str, Type] = {role: table.label_type(name) for role, name in keys.items()}
     types["relevance"] = nw.Float64()
-    return Judgments(table.engine, table.select(chosen) + where, types, table.origin, gaps)
+    return Judgments(table.engine, table.select(chosen) + where, types, gaps)
 
 
 def _refuse_words(table: Relation, column: str) -> None:

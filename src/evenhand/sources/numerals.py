@@ -99,10 +99,6 @@ class Notation:
     is_sure: bool = False
 
     @property
-    def is_given(self) -> bool:
-        return self.decimal is not None or self.thousands is not None
-
-    @property
     def ways(self) -> tuple[Numerals, ...]:
         """The ways that are possible, the likely ones first."""
         possible = [

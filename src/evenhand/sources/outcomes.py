@@ -99,7 +99,7 @@ class Outcomes:
     numbered : the same with a `row_number` where rows have an order and requests are named, else nothing.
     complete : condition on rows that nothing is missing from. observable : on those whose outcome could be observed; both are
         empty where all rows meet them. A row that meets both counts.
-    backend : the dataframe library in which results are handed out. origin : a few words on where the table came from.
+    backend : the dataframe library in which results are handed out.
     threshold : the score from which candidates are treated.
     reference_group : the label of the reference group that was named, and the column of the groups.
     facts : a frame with a row per slice and group: rows, flags, sums and ranges.
@@ -112,7 +112,6 @@ class Outcomes:
     complete: str
     observable: str
     backend: str
-    origin: str
     threshold: float | None
     reference_group: tuple[Any, str]
     facts: Any
@@ -413,7 +412,7 @@ def open_outcomes(
     return Outcomes(
         opened.engine, f"({opened.select(candidates)})", f"({opened.select(numbered)})" if has_order else "",
         "" if is_whole else _complete(roles, threshold), "" if is_whole else _observable(roles, threshold),
-        opened.backend, opened.origin, threshold, (reference, roles.group), facts, roles,
+        opened.backend, threshold, (reference, roles.group), facts, roles,
     )  # fmt: skip
 
 

@@ -67,7 +67,7 @@ class Rankings:
     engine : where its queries run.
     sql : a SELECT of by_0.., system, request, sample, item, place, score, probability, weight, whichever roles were named,
         and of what the caller asked to carry along; `types` says what they hold.
-    backend : the dataframe library in which results are handed out. origin : a few words on where the table came from.
+    backend : the dataframe library in which results are handed out.
     by : the slice columns as the user calls them; `slices` are ours.
     keys : our names of the columns that name one ranking; `heads` : these, and the cluster where there is one.
     rows, rankings : how many there are.
@@ -82,7 +82,6 @@ class Rankings:
     sql: str
     types: Mapping[str, Type]
     backend: str
-    origin: str
     by: tuple[str, ...]
     keys: tuple[str, ...]
     rows: int
@@ -387,7 +386,7 @@ class _Checked:
     def rankings(self, query: str, types: Mapping[str, Type]) -> Rankings:
         """The rankings that a query of the checked rows answers."""
         return Rankings(
-            self.table.engine, query, {**self.types, **types}, self.table.backend, self.table.origin,
+            self.table.engine, query, {**self.types, **types}, self.table.backend,
             tuple(column for role, column in self.roles.values() if role == "by"), self.keys, self.rows,
             ordered_by=self.roles[self.order][0], dropped=self.dropped,
         )  # fmt: skip

@@ -84,18 +84,6 @@ class Relation:
         """The table with a column replaced or added: SQL over its columns, and its type."""
         return replace(self, expressions={**self.expressions, name: expression}, schema={**self.schema, name: kind})
 
-    def where(self, condition: str) -> Relation:
-        """The rows that meet a condition on its columns."""
-        return replace(self, name=f"(SELECT * FROM {self.name} WHERE {condition})")
-
-    def only(self, *names: str) -> Relation:
-        """The table restricted to some of its columns."""
-        return replace(
-            self,
-            expressions={name: self.expressions[name] for name in names},
-            schema={name: self.schema[name] for name in names},
-        )
-
     def select(self, expressions: Mapping[str, str]) -> str:
         """A query for some expressions of its columns, by the names that they get."""
         return f"SELECT {select(expressions)} FROM {self.name}"

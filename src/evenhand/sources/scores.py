@@ -265,7 +265,6 @@ class Scores:
     column_names: tuple[str, str]
     sliced_by: SliceColumns
     backend: str
-    origin: str
     facts: Facts
     matrix: Matrix | None = None
 
@@ -503,7 +502,7 @@ def _sliced(table: LongTable, truth: LongTable | None, labelled: Any, listed: An
     return Scores(
         engine, _query(engine, rows, owners, catalogue, several=len(where) > 1),
         _slices(where, user_places, item_places, unlisted, facts), users, catalogue, labels, table.names, sliced_by,
-        table.relation.backend, table.relation.origin, Facts(totals[0], totals[1], masked=totals[2]),
+        table.relation.backend, Facts(totals[0], totals[1], masked=totals[2]),
     )  # fmt: skip
 
 

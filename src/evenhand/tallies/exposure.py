@@ -29,7 +29,6 @@ class Exposed:
     target : (..., G) share each group should get.
     items : (...,) items in each ranking, unlabelled ones included.
     protected : indices of the labels that together are the protected group, or None.
-    groups : the labels.
     """
 
     unlabelled: ClassVar[str] = "take attention, count in no share"
@@ -38,7 +37,6 @@ class Exposed:
     target: Floats
     items: Floats
     protected: tuple[int, ...] | None = None
-    groups: tuple[Any, ...] = ()
 
     @classmethod
     def from_arrays(
@@ -75,14 +73,13 @@ class Exposed:
                 continue
             for g in range(block.groups):
                 received[block.where, g] = (block.codes == g) @ weights
-        return cls(received, target, placed.lengths.astype(np.float64), None, placed.groups)
+        return cls(received, target, placed.lengths.astype(np.float64))
 
     @classmethod
     def from_sums(cls, sums: GroupExposure, policy: Policy, attention: AttentionSpec, target: Floats) -> Exposed:
         """One row per ranking, for metrics of single rankings; `target` is (G,), (Q, G) or (R, G)."""
         aim = target[sums.request_of] if target.ndim == 2 and len(target) == len(sums.requests) else target
-        items = sums.items.sum(-1)
-        return cls(policy.assign_unlabelled(sums.attended[attention]), aim, items, policy.protected, policy.labels)
+        return cls(policy.assign_unlabelled(sums.attended[attention]), aim, sums.items.sum(-1), policy.protected)
 
     @cached_property
     def whole(self) -> Floats:

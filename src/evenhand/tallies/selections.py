@@ -88,11 +88,9 @@ class ScoredGroups:
 
     Attributes
     ----------
-    scores : (D,) distinct scores.
-    success, failure : (G, D) mass of each group with that score whose outcome is 1, and 0.
+    success, failure : (G, D) mass of each group with each of D scores whose outcome is 1, and 0.
     """
 
-    scores: Floats
     success: Floats
     failure: Floats
 
@@ -114,7 +112,7 @@ class ScoredGroups:
         for (g, mass, _, chance), at in zip(rows, where, strict=True):
             success[g, at] += mass * chance
             failure[g, at] += mass * (1 - chance)
-        return cls(scores, success, failure)
+        return cls(success, failure)
 
     def reason(self) -> str:
         mass = (self.success + self.failure).sum(-1)

@@ -133,12 +133,6 @@ class Sources:
         drawn.__dict__.update({name: getattr(self, name) for name in ("totals", "by_total", "by_source")})
         return drawn
 
-    def resample(self, draws: int, rng: np.random.Generator) -> Sources:
-        """Draw whole populations; the same law as resampling the units one by one."""
-        size = round(float(self.units))
-        drawn = rng.multinomial(size, self.counts / self.counts.sum(), draws) if size else np.zeros((draws, 0))
-        return self.with_counts(drawn.astype(np.float64))
-
     def padded(self, units: float) -> Sources:
         """Add units that received nothing from any source."""
         if not units:

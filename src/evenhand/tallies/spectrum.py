@@ -125,11 +125,6 @@ class Spectrum:
         weights = None if self.weights is None else self.weights[..., None, :]
         return Spectrum(self.values[..., None, :], self.counts[..., None, :], weights)
 
-    def among(self, start: int, stop: int) -> Spectrum:
-        """Some neighbours along the axis before the cells."""
-        weights = None if self.weights is None else self.weights[..., start:stop, :]
-        return Spectrum(self.values[..., start:stop, :], self.counts[..., start:stop, :], weights)
-
     def walk(self) -> Iterator[Block]:
         """The cells from the poorest up, a block at a time."""
         return iter(self._one_block) if self.values.shape[-1] <= BLOCK else self._blocks()
