@@ -135,8 +135,7 @@ def test_a_slice_in_which_nothing_can_be_tested_does_not_stop_the_others():
     assert any("b, land=x" in claim.measured for claim in found.claims)
 
 
-def test_where_the_bias_is_the_other_way_round_every_finding_says_no(monkeypatch):
-    monkeypatch.setattr(outcome, "BATCHES", 2)
+def test_where_the_bias_is_the_other_way_round_every_finding_says_no():
     jobs = outcome.notifications(600, {"female": 1.5}, 1)
     people = outcome.ranking(600, {"male": 1.5, "unknown": -1.5}, 2)
     told = {c.statement: c.holds for c in (*findings.notification_claims(jobs, jobs), *findings.ranking_claims(people))}
@@ -152,8 +151,7 @@ def test_where_the_bias_is_the_other_way_round_every_finding_says_no(monkeypatch
     assert told["The under-scored groups gain slots"] is False
 
 
-def test_a_fair_marketplace_decides_nothing(monkeypatch):
-    monkeypatch.setattr(outcome, "BATCHES", 2)
+def test_a_fair_marketplace_decides_nothing():
     fair = outcome.notifications(300, {}, 1)
     told = {c.statement: c.holds for c in findings.notification_claims(fair, fair)}
     assert told["The gap in the marginal decile is positive and significant"] is None

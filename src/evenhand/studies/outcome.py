@@ -87,7 +87,7 @@ def study(
 
 def _on_marketplaces(size: int | None, seed: int) -> Study:
     requests = REQUESTS if size is None else size
-    jobs = notifications(requests, {"male": 0.3, "unknown": 0.3}, seed)
+    jobs = notifications(requests, {"male": 0.3, "unknown": 0.3}, seed, batches=BATCHES)
     fair = notifications(requests, {}, seed + 1)
     people = ranking(requests, {"female": 0.3, "unknown": 0.3}, seed + 2)
     rates = {}
@@ -115,12 +115,12 @@ def _on_marketplaces(size: int | None, seed: int) -> Study:
     )
 
 
-def notifications(requests: int, bias: Mapping[str, float], seed: int) -> Audit:
+def notifications(requests: int, bias: Mapping[str, float], seed: int, batches: int = 0) -> Audit:
     """Notifications, as InstaJob's: a threshold, and outcomes of 0, a part, or 1."""
     log.info("notifications with bias %s", dict(bias))
     data = eh.synthetic.marketplace("notifications", requests=requests, bias=bias, rng=seed)
     bar = float(data.filter(data["treated"])["score"].min())  # type: ignore[arg-type]
-    return _audit(data, seed, kind="classification", threshold=bar, reference="female")
+    return _audit(data, seed, batches, kind="classification", threshold=bar, reference="female")
 
 
 def ranking(requests: int, bias: Mapping[str, float], seed: int) -> Audit:
@@ -130,13 +130,12 @@ def ranking(requests: int, bias: Mapping[str, float], seed: int) -> Audit:
     return _audit(data, seed, reference="male")
 
 
-def _audit(data: pl.DataFrame, seed: int, **how: Any) -> Audit:
+def _audit(data: pl.DataFrame, seed: int, batches: int = 0, **how: Any) -> Audit:
+    """A marketplace and its tests; slots also without each of some batches of requests, for their errors."""
     roles = {"score": "score", "group": "group", "treated": "treated", "request": "request", **how}
     metrics = ("joint_test", "pooled_gap", "outcome_gap", "mean_outcome")
     test = eh.outcome_test(data, outcome="outcome", metrics=metrics, **roles)
-    batch = data["request"] % BATCHES
-    log.info("the same without a batch of requests, for its errors")
-    rest = (data.filter(batch != k) for k in range(BATCHES))
+    rest = (data.filter(data["request"] % batches != k) for k in range(batches))
     without = [eh.outcome_test(part, outcome="outcome", metrics="mean_outcome", **roles) for part in rest]
     whole, *others = (_reallocated(part, seed) for part in (test, *without))
     return Audit(
