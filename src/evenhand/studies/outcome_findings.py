@@ -42,7 +42,8 @@ class Reallocated:
 class Audit:
     """A marketplace, its test, the test of true qualifications, and slots given again.
 
-    `slots` also without a batch of requests each, where their errors are asked for; `honest`: from one bin below the bar only, with two folds.
+    `slots` also without a batch of requests each, where their errors are asked for; `honest`: from one bin below the bar only,
+    with two folds.
     """
 
     data: pl.DataFrame
