@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.attack import AUDITS, COMMANDS, attack, play
+from benchmarks.attack import AUDITS, COMMANDS, attack, call, play
 
 import evenhand as eh
 
@@ -16,6 +16,10 @@ def test_whatever_is_thrown_at_the_command_line_ends_in_an_answer_or_a_sentence(
 @pytest.mark.parametrize("audit", AUDITS)
 def test_a_plausible_call_ends_in_a_result_that_can_be_used_in_every_way(audit):
     assert play(seed=3, rounds=2, only=audit, ways=None)[1] == []
+
+
+def test_differences_that_vary_by_rounding_alone_have_no_histogram(tmp_path):
+    assert call(1020, 9, "experiment", tmp_path) == ("result", "")
 
 
 @pytest.mark.parametrize("name", ["log.csv", "../../x", "", "a.b.c", "__init__"])

@@ -312,3 +312,9 @@ def test_dates_in_messages_read_as_dates():
     days = pl.DataFrame({"u": [1, 2], "v": [1, 2], "arm": [date(2026, 11, 1)] * 2})
     with pytest.raises(eh.EvenhandError, match=r"There is only one arm: 2026-11-01\. Pass"):
         eh.experiment(days, unit="u", amount="v", arm="arm", randomized="u", population=None)
+
+
+def test_more_slices_than_a_minute_measures_are_refused():
+    table = pl.DataFrame({"u": range(4_002), "v": 1, "g": ["a", "b"] * 2_001, "s": np.arange(4_002) // 2})
+    with pytest.raises(eh.EvenhandError, match=r"by makes 2,001 slices, and criteria measures at most 2,000\. Name"):
+        eh.criteria(table, unit="u", amount="v", population=None, by="s")

@@ -13,7 +13,7 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import as_columns
-from evenhand.audits.declare import Call, audit, log
+from evenhand.audits.declare import Call, audit, log, refuse_many_slices
 from evenhand.audits.parameters import Columns, Count, Metrics, Seed, Table, Takes
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
@@ -114,6 +114,7 @@ def criteria(
     prepared = units_of(table, unit=unit, amount=amount, population=population, by=by, nan_policy=nan_policy)
     read = prepared.log
     slices = _spectra(prepared)
+    refuse_many_slices("criteria", len(slices))
     if not slices:
         raise EvenhandError("The table has no units to measure. Pass a table with rows.")
     large = [(label, s) for label, s in slices if s.receivers >= call.min_units]

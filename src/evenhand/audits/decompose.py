@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand.audits.assemble import chosen_figures, hidden, nan_in_data, notes, suppressed
-from evenhand.audits.declare import OTHER_UNITS, Call, audit, log
+from evenhand.audits.declare import OTHER_UNITS, Call, audit, log, refuse_many_slices
 from evenhand.audits.parameters import Count, Level, Metrics, Seed, Table
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import MetricSpec, parse_call
@@ -235,6 +235,7 @@ class Decomposed:
         self, originals: Mapping[Label, Partition], whole: Units, metrics: Sequence[str], broken: set[Label]
     ) -> list[Row]:
         """Every slice: the whole first, then each group; small groups merged and suppressed."""
+        refuse_many_slices("decompose", len(originals))
         log.info("measuring %s slices", f"{len(originals):,}")
         fewest = self.call.min_units
         small = {where: self._small_groups(tally) for where, tally in originals.items()}

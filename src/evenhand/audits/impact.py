@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand.audits.assemble import SUPPRESSED, hidden, suppressed
-from evenhand.audits.declare import Call, audit
+from evenhand.audits.declare import Call, audit, refuse_many_slices
 from evenhand.audits.parameters import Count, Level, Table
 from evenhand.cards import Between
 from evenhand.claims import Candidate
@@ -85,6 +85,7 @@ def impact(
     dropped: Counter[str] = Counter({f"no {role}": sum(n for _, v, n in cells if v is None)})
     kinds = [c for depth in range(1, len(columns) + 1) for c in combinations(range(len(columns)), depth)]
     tables = {chosen: _counts(cells, chosen, bar) for chosen in kinds}
+    refuse_many_slices("impact", sum(map(len, tables.values())), "group")
     few = _few(tables, call.min_units)
     for chosen, counts in tables.items():
         name = " x ".join(columns[i] for i in chosen)

@@ -10,7 +10,7 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import Points, enough, hidden, join_points, names_of, nan_in_data, notes, suppressed
-from evenhand.audits.declare import OTHER_UNITS, Call, audit, log
+from evenhand.audits.declare import OTHER_UNITS, Call, audit, log, refuse_many_slices
 from evenhand.audits.parameters import Columns, Count, Countable, Level, Metrics, Seed
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
@@ -228,6 +228,7 @@ def _rows(
     seen: Mapping[Label, Buckets] | None, null: Null, *, both: bool,
 ) -> list[Row]:  # fmt: skip
     """Every slice and metric as a row, slices in the order of their labels."""
+    refuse_many_slices("inequality", len(slices.labels))
     log.info("measuring %s slices", f"{len(slices.labels):,}")
     spectra, units = slices.spectra, slices.spectra.units
     measured = _estimates(slices, metrics, call, seen, both=both)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand.audits.assemble import enough, suppressed
-from evenhand.audits.declare import Call, audit, log
+from evenhand.audits.declare import Call, audit, log, refuse_many_slices
 from evenhand.audits.parameters import FILES, Count, Level, Metrics, Seed, Table, Takes
 from evenhand.audits.units import By, units_of
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
@@ -185,6 +185,7 @@ class Seen:
 def _seen(graph: Follows, read: Any, amount: Any, seed: Any) -> tuple[Seen, int]:
     """What viewers with edges saw, in random buckets of viewers; and how many viewers have none."""
     labels, part, viewer, many = graph.impressions(read, amount)
+    refuse_many_slices("network", len(labels))
     has_edges = graph.out_degree[viewer] > 0
     lost = len(np.unique(viewer[~has_edges]))
     part, viewer, many = part[has_edges], viewer[has_edges], many[has_edges]

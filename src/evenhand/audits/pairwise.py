@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log
+from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log, refuse_many_slices
 from evenhand.audits.parameters import (
     Count,
     Labels,
@@ -188,6 +188,7 @@ def _result(
 ) -> RankingResult:
     average: Average = call.arguments["average"]
     within, names = counts.within, view.slice_names
+    refuse_many_slices("pairwise", len(within.slices))
     small = few.small(within)
     rngs = [stream(call.seed, "pairwise", *where) for where in within.slices]
     joined = [blocks(within.unit_count(s), rng) for s, rng in enumerate(rngs)]

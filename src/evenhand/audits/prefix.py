@@ -13,7 +13,7 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import Points, join_points
-from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log
+from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log, refuse_many_slices
 from evenhand.audits.parameters import Count, Labels, Level, Metrics, Rankings, Seed, TableOrColumns
 from evenhand.audits.requests import (
     IN_RANDOM_ORDER,
@@ -187,6 +187,7 @@ def _result(
     coded = coded.renamed(few.renamed)
     placed = LabelledRankings.from_rankings(view, coded, unknown)
     groups, small = placed.placement.groups, few.small(placed.within)
+    refuse_many_slices("prefix", len(placed.within.slices))
     ranks, most = len(placed.placement.codes), 2**29  # every group is held against every rank
     if len(groups) * ranks > most or len(groups) * len(placed.placement) > most // 16:
         raise EvenhandError(

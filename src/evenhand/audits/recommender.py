@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import Points, join_points, notes, suppressed
-from evenhand.audits.declare import Call, audit, hidden_sizes, log
+from evenhand.audits.declare import Call, audit, hidden_sizes, log, refuse_many_slices
 from evenhand.audits.parameters import Count, Labels, Level, Metrics, Seed, TableOrColumn, Takes
 from evenhand.audits.units import By
 from evenhand.cards import Floats, MetricSpec, lacks, needing, parse_call, parse_metrics, refuse_lacking
@@ -192,6 +192,7 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
     """Every slice, measured; `plain` reads scores where no convention says otherwise."""
     names = ("convention", "user_groups", "relevant", "score", "metrics", "protected", "versus")
     convention, user_groups, relevant, score, metrics, protected, versus = (call.arguments[name] for name in names)
+    refuse_many_slices("recommender", len(opened.slices))
     readings = [_under_convention(convention, plain, part) for part in opened.slices]
     shows = plain.shows or any(reading.shows for reading in readings)
     inputs = {

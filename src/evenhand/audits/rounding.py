@@ -26,24 +26,10 @@ SCALED: dict[str, Towards] = {
 }  # fmt: skip
 """Columns on the scale of their metric, and which way each is rounded: intervals and ranges only ever grow."""
 P_VALUES = frozenset({"p", "p_adjusted", "p_favoured"})
-RELATIVE = frozenset(
-    {
-        "bin_high",
-        "bin_low",
-        "intercept",
-        "pairs",
-        "se",
-        "selected",
-        "share",
-        "share_used",
-        "slope",
-        "tau_c",
-        "undefined",
-        "units",
-        "value",
-        "volume_ratio",
-    }
-)
+RELATIVE = frozenset({
+    "bin_high", "bin_low", "intercept", "pairs", "se", "selected", "share", "share_used", "slope", "tau_c", "undefined", "units",
+    "value", "volume_ratio",
+})  # fmt: skip
 PARAMETERS = frozenset({"asked", "level", "seed"})
 """Facts that hold no figures: what the caller chose."""
 
@@ -94,13 +80,7 @@ class Rounding:
 
     def p(self, value: Any) -> Any:
         """A p rounded up, never beyond 1."""
-        return (
-            value
-            if value is None
-            else min(1.0, p)
-            if not math.isnan(p := self.relative(float(value), math.ceil))
-            else p
-        )
+        return value if value is None or math.isnan(value) else min(1.0, self.relative(float(value), math.ceil))
 
     def step(self, r: Row) -> float:
         """The step of a row's figures, on the scale of its metric."""

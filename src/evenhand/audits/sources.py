@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.audits.assemble import chosen_figures, nan_in_data, notes, suppressed
-from evenhand.audits.declare import OTHER_UNITS, Call, audit, log
+from evenhand.audits.declare import OTHER_UNITS, Call, audit, log, refuse_many_slices
 from evenhand.audits.inequality import NULLS, Null, chances
 from evenhand.audits.parameters import Count, Countable, Level, Metrics, Seed
 from evenhand.audits.units import By, Population, Units, units_of
@@ -123,6 +123,7 @@ def sources(
     whole = prepared.whole()
     log.info("adding up %s per source", amount or "rows")
     slices = _source_slices(whole, prepared.by[-1])
+    refuse_many_slices("sources", len(slices.labels))
     wide = sum(len(t.counts) > WIDE for t in slices.tallies)
     facts = {
         "interval": _interval_words(call.interval, wide), "population": whole.population_words,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.audits.declare import log
+from evenhand.audits.declare import log, refuse_many_slices
 from evenhand.audits.units import Units, units_of
 from evenhand.cards import MetricSpec
 from evenhand.errors import EvenhandError, listing
@@ -187,6 +187,7 @@ def units_randomized(spec: ExperimentSpec) -> Trial:
         arms = tuple(dict.fromkeys(label[-1] for label in slices.labels))
         control = arms[control_of(arms, spec.control)]
         sizes = {str(a): round(sum(t.units for k, t in tallies.items() if k[-1] == a)) for a in arms}
+        refuse_many_slices("experiment", len(tallies) // len(arms))
         for label in dict.fromkeys(k[:-1] for k in tallies):
             for name in (name for name in arms if name != control):
                 treated, other = (tallies.get((*label, arm), nobody) for arm in (name, control))
@@ -316,5 +317,6 @@ def bucket_slices(units: Units, amount: Amount, deal: Assignment) -> BucketSlice
 
 def in_order(units: Units, slices: Any) -> Iterator[tuple[Label, Any]]:
     """Slices in the order of their labels."""
+    refuse_many_slices("experiment", len(slices.labels))
     for i in units.legend.order(slices.labels):
         yield slices.labels[i], slices.tallies[i]

@@ -31,7 +31,7 @@ from evenhand.findings import Row, row
 from evenhand.intervals.difference import holm
 from evenhand.intervals.experiments import GRID, detectable
 from evenhand.intervals.jackknife_influence import influence_of_units
-from evenhand.intervals.rules import FEW_UNITS, MIN_UNITS
+from evenhand.intervals.rules import FEW_UNITS, MIN_UNITS, ROUNDING
 from evenhand.metrics.outcome import POWER
 from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame, difference_claims
@@ -102,7 +102,8 @@ def curves_of(compared: Sequence[Comparison], spec: ExperimentSpec, fewest: int)
         for i, a in enumerate(spec.metrics):
             draws = c.contrast.draws[:, i]
             draws = draws[~np.isnan(draws)]
-            if len(draws) and np.ptp(draws) > 0 and not math.isnan(c.contrast.observed[i]):
+            varies = len(draws) and np.ptp(draws) > ROUNDING * np.abs(draws).max()
+            if varies and not math.isnan(c.contrast.observed[i]):
                 counts, edges = np.histogram(draws, bins=41)
                 _add(moved, labels | {"metric": a.text, "found": float(c.contrast.observed[i]), "chance": float(draws.mean())},
                      low=edges[:-1].tolist(), high=edges[1:].tolist(), draws=counts.tolist())  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 
 from evenhand.attention import parse
 from evenhand.audits.assemble import suppressed
-from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log
+from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log, refuse_many_slices
 from evenhand.audits.exposure import measures
 from evenhand.audits.exposure.claims import exposure_claims
 from evenhand.audits.exposure.label_bounds import has_bounds, refuse_unbounded, with_bounds
@@ -410,6 +410,7 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
     tables, specs, tallies, few = t.tables, t.specs, t.tallies, t.small_groups
     view, sums, policy = tables.view, tallies.sums, tallies.policy
     within, names, small = sums.within, view.slice_names, few.small(sums.within)
+    refuse_many_slices("exposure", len(within.slices))
     counts = _counts(tables, tallies, names, small)
     log.info("measuring")
     rngs = [stream(call.seed, "exposure", *where, "blocks") for where in sums.slices]
