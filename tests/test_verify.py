@@ -207,6 +207,9 @@ def test_files_of_a_rollup_are_recorded_and_found_on_another_machine(folder, tmp
     monkeypatch.chdir(other.parent)
     code, text = verify(capsys, other / "out/r.json")
     assert (code, text) == (0, "The same: 1 row, equal to the bit.\n3 files with the recorded SHA-256.\n")
+    (other / "data/makers.csv").unlink()
+    code, text = verify(capsys, other / "out/r.json")
+    assert (code, "made from providers 'data/makers.csv', which is neither" in text) == (2, True)
 
 
 def test_a_table_that_is_gone_cannot_be_verified_and_one_that_moved_can(folder, capsys):

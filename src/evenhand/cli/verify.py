@@ -190,8 +190,7 @@ def _folder(path: str, names: Sequence[str]) -> Iterator[dict[str, str]]:
     result_folder = Path(path).resolve().parent
     relative = [name for name in names if not Path(name).is_absolute()]
     folders = [Path.cwd(), result_folder, *result_folder.parents]
-    has_all = (folder for folder in folders if all((folder / name).exists() for name in relative))
-    with contextlib.chdir(next(has_all, Path.cwd())):
+    with contextlib.chdir(max(folders, key=lambda folder: sum((folder / name).exists() for name in relative))):
         copies = {name: result_folder / Path(name).name for name in names if not os.path.exists(name)}
         yield {name: str(copy) for name, copy in copies.items() if copy.exists()}
 
