@@ -12,6 +12,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+import evenhand as eh
+from evenhand.cli import main
+from evenhand.report import files
+
 LONG = "bootstrap(200000)"
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -signal.SIGKILL}
 WORK = pytest.mark.parametrize("how", list(CODES), ids=lambda how: how.name)
@@ -63,6 +67,20 @@ def test_an_interrupted_run_leaves_nothing_behind_and_keeps_the_answer_of_the_la
     assert "Traceback" not in err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["log.parquet", "out.csv"]
     assert (tmp_path / "out.csv").read_text() == "the last answer\n"
+
+
+def test_an_interruption_says_what_was_written(tmp_path, capsys, monkeypatch):
+    log, curve = tmp_path / "log.csv", tmp_path / "curve.svg"
+    log.write_text("author,views\na,1\nb,3\nc,9\n")
+    monkeypatch.setattr(files, "WRITTEN", [])
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(eh.Result, "report", interrupted)
+    words = ["inequality", str(log), "--unit", "author", "--amount", "views", "--population", "none", "--interval", "none"]
+    assert main([*words, "--plot", f"lorenz={curve}", "--html", str(tmp_path / "out.html")]) == 130
+    assert f"interrupted; {curve} had been written, nothing else." in capsys.readouterr().err
 
 
 WRITER = """

@@ -105,7 +105,10 @@ def _exit_code(words: Sequence[str]) -> int:
     except EvenhandError as error:
         _print_error(error)
     except KeyboardInterrupt:
-        _print_error("interrupted; nothing was written.")
+        from evenhand.report.files import WRITTEN
+
+        written = f"{', '.join(dict.fromkeys(WRITTEN))} had been written, nothing else" if WRITTEN else "nothing was written"
+        _print_error(f"interrupted; {written}.")
         return 143 if IS_TERMINATED.is_set() else 130
     except MemoryError:
         _print_error("out of memory. Audit a part of the rows, or use a machine with more memory.")

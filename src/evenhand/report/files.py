@@ -21,6 +21,10 @@ TABLES = {".csv": "write_csv", ".parquet": "write_parquet", ".jsonl": "write_ndj
 """Endings of tables that can be written, and what Polars calls it."""
 
 
+WRITTEN: list[str] = []
+"""Files that this process wrote, for words on an interruption."""
+
+
 def write_whole(path: str | Path, content: str | bytes) -> Path:
     """Write a file so that no reader, and no interruption, ever sees half of it.
 
@@ -40,6 +44,7 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
             _as_before(target, handle)
             os.fsync(handle.fileno())
             name().replace(target)
+            WRITTEN.append(str(path))
     except OSError as error:
         raise _unwritable(path, error.strerror or str(error)) from error
     return Path(path)
