@@ -78,7 +78,18 @@ def test_an_interruption_says_what_was_written(tmp_path, capsys, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(eh.Result, "report", interrupted)
-    words = ["inequality", str(log), "--unit", "author", "--amount", "views", "--population", "none", "--interval", "none"]
+    words = [
+        "inequality",
+        str(log),
+        "--unit",
+        "author",
+        "--amount",
+        "views",
+        "--population",
+        "none",
+        "--interval",
+        "none",
+    ]
     assert main([*words, "--plot", f"lorenz={curve}", "--html", str(tmp_path / "out.html")]) == 130
     assert f"interrupted; {curve} had been written, nothing else." in capsys.readouterr().err
 

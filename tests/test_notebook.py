@@ -15,7 +15,7 @@ FETCHES = re.compile(r"(?:src|href)=|@import|url\((?!#)|https?://(?!www\.w3\.org
 def test_a_cell_shows_the_sentence_the_picture_the_table_and_what_the_notes_mean():
     shown = Result(undefined())._repr_html_()
     assert "<svg" in shown
-    assert "<table>" in shown
+    assert "<table" in shown
     assert "zero_total: nobody received anything." in shown
     assert "The top 1% of authors (5 of 500)" in audited(units=500)._repr_html_()
 
@@ -47,7 +47,7 @@ def test_a_result_that_cannot_be_drawn_is_a_table():
     found = findings_of("criteria", [{"metric": "gini", "estimate": 0.5}], charts=("bins",))
     shown = Result(found)._repr_html_()
     assert "<svg" not in shown
-    assert "<table>" in shown
+    assert "<table" in shown
 
 
 def test_every_public_method_of_a_result_is_documented():

@@ -45,12 +45,12 @@ class Result:
 
     findings: Findings
     backend: Any = "polars"
-    whole: Callable[[], Any] | None = field(default=None, kw_only=True, compare=False)
+    _whole: Callable[[], Any] | None = field(default=None, kw_only=True, compare=False)
     """Makes the result without slices, where it has some; a report needs it."""
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickled result holds no table of the caller's."""
-        return {**self.__dict__, "whole": None}
+        return {**self.__dict__, "_whole": None}
 
     @property
     def frame(self) -> Any:
@@ -207,10 +207,10 @@ class Result:
 
     def _overall(self) -> Findings | None:
         """The findings without slices; None where there are none, or the data are not as they were."""
-        if self.whole is None:
+        if self._whole is None:
             return None
         try:
-            overall: Findings = self.whole().findings
+            overall: Findings = self._whole().findings
         except EvenhandError:  # a reader that was read, sizes by slice
             return None
         same_rows = overall.provenance.get("rows") == self.findings.provenance.get("rows")

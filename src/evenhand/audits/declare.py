@@ -118,7 +118,7 @@ class Audit:
             return result
         plan = result.findings.provenance["plan"]
         unsliced = {**bound.kwargs, "by": None, **{name: plan[name] for name in ("metrics", "rng") if name in plan}}
-        return replace(result, whole=functools.partial(self, *bound.args, **unsliced))
+        return replace(result, _whole=functools.partial(self, *bound.args, **unsliced))
 
     def _answer(self, call: Call, bound: inspect.BoundArguments) -> Any:
         tally = tally_of(bound.args[0]) if bound.args else None

@@ -107,7 +107,9 @@ def _exit_code(words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         from evenhand.report.files import WRITTEN
 
-        written = f"{', '.join(dict.fromkeys(WRITTEN))} had been written, nothing else" if WRITTEN else "nothing was written"
+        written = (
+            f"{', '.join(dict.fromkeys(WRITTEN))} had been written, nothing else" if WRITTEN else "nothing was written"
+        )
         _print_error(f"interrupted; {written}.")
         return 143 if IS_TERMINATED.is_set() else 130
     except MemoryError:

@@ -420,8 +420,7 @@ def notebook_html(findings: Findings) -> str:
     findings = drawable_labels(findings)
     lead = picture = ""
     if headline := headline_for(findings):
-        uncertainty = f" ({escape(headline.uncertainty)})" if headline.uncertainty else ""
-        lead = f"<p><strong>{escape(headline.text)}</strong>{uncertainty}</p>"
+        lead = f"<p><strong>{escape(headline.text)}</strong> {escape(headline.uncertainty)}</p>"
     with contextlib.suppress(EvenhandError):  # not every result can be drawn
         picture = f"<div>{fitted(as_svg(draw(findings)))}</div>"
     notes = "".join(f"<li>{escape(line)}</li>" for line in summary.explained_notes(findings))

@@ -301,7 +301,7 @@ def _html_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) + "</tr>"
 
     body = "".join(line("td", row) for row in rows)
-    return f"<table><thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"
+    return f"<table style='white-space:nowrap'><thead>{line('th', head)}</thead><tbody>{body}</tbody></table>"
 
 
 FORMATS: dict[str, Callable[[Findings], str]] = {
