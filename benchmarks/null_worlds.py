@@ -271,6 +271,33 @@ def outcome_test(rng: np.random.Generator) -> eh.Result:
     return eh.outcome_test(table, **roles, **above)
 
 
+def lists(
+    rng: np.random.Generator, requests: int, length: int, *, bias: float = 0.0, spread: float = 0.08, rate: float = 0.4
+) -> pl.DataFrame:
+    """Lists in the order of merit, g1 taken down by a `bias`; every list has a scale of scores of its own.
+
+    With no `spread` of merit all orders are equally good, the hardest case for a test of the order.
+    """
+    n = requests * length
+    request, group = np.repeat(np.arange(requests), length), rng.integers(0, 2, n)
+    merit, tie = rng.normal(0, spread, n), rng.normal(0, 1e-9, n)
+    score = rng.normal(0, 5, requests)[request] + rng.lognormal(0, 1, requests)[request] * (
+        merit - bias * (group == 1) + tie
+    )
+    outcome = (rng.random(n) < np.clip(rate + merit, 0, 1)).astype(int)
+    return pl.DataFrame(
+        {"request": request, "group": np.array(["g0", "g1"])[group], "score": score, "outcome": outcome}
+    )
+
+
+def outcome_listwise(rng: np.random.Generator) -> eh.Result:
+    """Lists in the order of merit, or in any order where all have the same."""
+    spread, rate = rng.choice([0.0, 0.0, 0.02, 0.08]), rng.choice([0.05, 0.2, 0.4])
+    table = lists(rng, sizes(rng), int(rng.integers(3, 20)), spread=spread, rate=rate)
+    roles = {"score": "score", "outcome": "outcome", "group": "group", "request": "request", "reference": "g0"}
+    return eh.outcome_test(table, **roles, kind="listwise")
+
+
 def counterfactual(rng: np.random.Generator) -> eh.Result:
     """The same outcomes at equal score, reallocated."""
     table = _outcomes(rng)
@@ -520,6 +547,7 @@ WORLDS: dict[str, World] = {
     "prefix": prefix,
     "pairwise": pairwise,
     "outcome_test": outcome_test,
+    "outcome_test, listwise": outcome_listwise,
     "counterfactual": counterfactual,
     "recommender": recommender,
     "compare, two systems": compare_systems,

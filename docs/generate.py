@@ -34,6 +34,7 @@ FAMILIES = {
     "Pairs": ("Pairs of items", "`eh.pairwise`"),
     "Moments": ("The outcome test", "`eh.outcome_test`"),
     "Rows": ("The outcome test", "`eh.outcome_test`"),
+    "Neighbours": ("The outcome test", "`eh.outcome_test`"),
     "ScoredGroups": ("The outcome test", "`eh.outcome_test`"),
     "Change": ("What would change without the bias", "`result.counterfactual()`"),
     "Gained": ("Another order of the same items", "`eh.rebalance`"),

@@ -171,6 +171,21 @@ case("equal_opportunity_gap", "scored alike", {**SCORED, "score": [1, 2, 1, 2, 5
 case(
     "equal_opportunity_gap", "grades: those who reach 1, and those who reach 2", {**SCORED, "outcome": [1, 2, 2, 1, 0]}
 )
+LISTED = {
+    "scores": [9, 8, 7, 6, 0.4, 0.3, 0.2, 0.1], "outcome": [0, 1, 0, 1, 1, 0, 1, 1], "requests": ["a"] * 4 + ["b"] * 4,
+    "groups": ["M", "F", "M", "F", "F", "M", "F", "F"], "protected": "F", "versus": "M",
+}  # fmt: skip
+for why, data in (
+    ("neighbours of two lists whose scores have other scales", LISTED),
+    (
+        "equal scores have no order: one level, with the mean of each group",
+        {**LISTED, "scores": [9, 8, 8, 6, 3, 2, 2, 1]},
+    ),
+    ("graded outcomes", {**LISTED, "outcome": [0, 2, 1, 2, 3, 0, 1, 5]}),
+    ("every list has one group", {**LISTED, "groups": ["M"] * 4 + ["F"] * 4}),
+):
+    case("order_gap", why, data)
+    case("order_gap", f"{why}; right above", data, placed="above")
 RATES = {
     "score": [1, 2, 3, 4] * 3, "outcome": [1, 1, 1, 1, 0, 0, 0, 0, 1, 0, 1, 0], "treated": [0, 1, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0],
     "group": ["M", "M", "F", "F"] * 3, "reference": "F", "of": "M",

@@ -241,6 +241,24 @@ def equal_opportunity_gap(of):
     return worst
 
 
+@defines("order_gap")
+def order_gap(of, placed="below"):
+    """Mean outcome of `protected` minus `versus`, over neighbours of one request with the protected `placed` below or above."""
+    levels = {}
+    for s, y, g, q in zip(of["scores"], of["outcome"], of["groups"], of["requests"], strict=True):
+        levels.setdefault((q, frac(s)), {}).setdefault(g, []).append(frac(y))
+    upper, lower = (of["versus"], of["protected"]) if placed == "below" else (of["protected"], of["versus"])
+    gaps = []
+    for q, s in levels:
+        next_score = max((t for r, t in levels if r == q and t < s), default=None)
+        if next_score is not None and upper in levels[q, s] and lower in levels[q, next_score]:
+            first, second = (sum(ys) / len(ys) for ys in (levels[q, s][upper], levels[q, next_score][lower]))
+            gaps.append(second - first if placed == "below" else first - second)
+    if not gaps:
+        raise Undefined("no_pairs")
+    return sum(gaps) / len(gaps)
+
+
 def rate(of, outcome):
     shares = []
     for group in (of["of"], of["reference"]):

@@ -120,7 +120,7 @@ def remedies(rows: Sequence[Row], claims: Mapping[int, Claim], by: Sequence[str]
     points = []
     tested = sum(math.isfinite(claim.p) for claim in claims.values())
     for i, claim in claims.items():
-        if claim.metric not in ("pooled_gap", "outcome_gap"):
+        if not claim.metric.startswith(("pooled_gap", "outcome_gap", "order_gap")):
             continue
         r, missing = rows[i], [math.nan] * 5
         answer = "cannot tell" if math.isnan(claim.p) else "found" if claim.made else "not found"

@@ -15,13 +15,14 @@ import numpy as np
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import join_points
 from evenhand.audits.declare import Call, audit, log
+from evenhand.audits.outcome import listwise
 from evenhand.audits.outcome import rows as outcome_rows
 from evenhand.audits.outcome.claims import outcome_claims, remedies
 from evenhand.audits.outcome.remedies import Evidence, OutcomeResult
 from evenhand.audits.outcome.rows import ODDS, RATES, AllRows, Binning
 from evenhand.audits.parameters import Count, Countable, Label, Level, Metrics, Takes
 from evenhand.audits.units import By
-from evenhand.cards import Floats, MetricSpec, parse_metrics
+from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
 from evenhand.claims import decide
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row
@@ -35,6 +36,7 @@ from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
 from evenhand.sources.relation import row_slicing
 from evenhand.tallies.candidates import Rows
 from evenhand.tallies.moments import BinnedMoments, Moments, ScoreBins
+from evenhand.tallies.neighbours import Neighbours
 from evenhand.tallies.slices import Label as SliceLabel
 
 MOST_ROWS = 2_000_000
@@ -60,7 +62,7 @@ Bins = Annotated[int | Sequence[float], Takes("N|EDGES", many=True, read=read_bi
 @audit(
     "outcome_test",
     question="Is somebody held to a higher bar?",
-    charts=("outcomes", "calibration", "gaps"),
+    charts=("outcomes", "calibration", "gaps", "neighbours"),
     default="all that the test says",
     extra=outcome_rows.EXTRA,
     over="rows",
@@ -76,7 +78,7 @@ def outcome_test(
     outcome: str,
     group: str,
     reference: Label = None,
-    kind: Literal["ranking", "classification"] = "ranking",
+    kind: Literal["ranking", "classification", "listwise"] = "ranking",
     threshold: float | None = None,
     bins: Bins = 10,
     request: str | None = None,
@@ -100,14 +102,14 @@ def outcome_test(
     ----------
     table : a dataframe or a path; one row per scored candidate. `"tally:rows.csv"` are the rows of the query that
         `evenhand sql outcome-test` prints.
-    score : column with the score; it must be comparable between requests, but need not be on the scale of the
-        outcome.
+    score : column with the score; it must be comparable between requests (unless `kind` is "listwise"), but need not be
+        on the scale of the outcome.
     outcome : column with the outcome of each candidate: 0 or 1, an amount, or one of two labels (see `positive`).
     group : column with the group of each candidate, at most 1,000 groups; `unknown` says what becomes of
         missing values.
     reference : the group that others are compared with; None is the largest.
     kind : "ranking" tests every score bin that all groups share; "classification" tests the bin just above
-        `threshold` and shows the others.
+        `threshold` and shows the others; "listwise" compares neighbours of the same request, for scores that only order it.
     threshold : score at which candidates are treated (classification only); None is the lowest score seen.
     bins : number of score bins with equally many rows, or the scores that separate bins.
     request : column with the query or job id; standard errors are then clustered by it.
@@ -135,7 +137,9 @@ def outcome_test(
     >>> [round(gap, 6) for gap in found.only("pooled_gap").frame["estimate"]]
     [0.0, 0.5]
     """
-    specs = None if metrics is None else parse_metrics(metrics, outcome_rows.askable())
+    metrics = listwise.METRICS if metrics is None and kind == "listwise" else metrics
+    askable = needing(Neighbours) if kind == "listwise" else outcome_rows.askable()
+    specs = None if metrics is None else parse_metrics(metrics, askable)
     how, roles = _covariance_and_roles(call.arguments)
     log.info("checking the table")
     checked = open_outcomes(table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
@@ -157,12 +161,15 @@ def _result(parts: Sequence[_Part], plan: _Plan, checked: Outcomes, roles: Roles
     points = join_points((cell, part.curve) for cell, part in zip(cells, parts, strict=True) if part.curve)
     curves = {"calibration": points} if points else {}
     facts = outcome_rows.of_slices(roles.by, labels, [part.facts for part in parts])
-    by_row = outcome_claims(
-        rows, roles.by, plan.kind, words.get("reference", ""), plan.level, points="outcomes" in facts
-    )
+    reference, in_points = words.get("reference", ""), "outcomes" in facts
+    if plan.kind == "listwise":
+        by_row = listwise.order_claims(rows, roles.by, reference, plan.level, points=in_points)
+    else:
+        by_row = outcome_claims(rows, roles.by, plan.kind, reference, plan.level, points=in_points)
     claims = dict(zip(by_row, decide(by_row.values(), plan.level), strict=True))
     rows = [{**r, "p_adjusted": claims[i].p_adjusted} if i in claims else r for i, r in enumerate(rows)]
-    curves["remedies"] = remedies(rows, claims, roles.by, plan.level)
+    decided = listwise.deciding(claims, roles.by) if plan.kind == "listwise" else claims
+    curves["remedies"] = remedies(rows, decided, roles.by, plan.level)
     return plan.call.result(
         rows, backend=checked.backend, read=checked.rows, dropped=checked.dropped, slices=roles.by, curves=curves, words=words,
         facts=facts, claims=list(by_row.values()), of=OutcomeResult,
@@ -174,6 +181,8 @@ def _covariance_and_roles(arguments: Mapping[str, Any]) -> tuple[Covariance, Rol
     """How standard errors are computed, and the columns by role; contradictions are refused."""
     kind, bins, covariance = arguments["kind"], arguments["bins"], arguments["covariance"]
     cluster = arguments["request"] if arguments["cluster"] is None else arguments["cluster"]
+    if kind == "listwise":
+        listwise.check_arguments(arguments)
     if arguments["threshold"] is not None and kind == "ranking":
         raise EvenhandError(
             "threshold is for kind='classification': a ranking has no bar. Leave it out, or change the kind."
@@ -236,6 +245,11 @@ def _test_slice(label: SliceLabel, view: Outcomes, plan: _Plan) -> _Part:
     if plan.words.get("reference") and not view.holds_reference():
         return _undefined(label, view.names, "suppressed" if left else "reference_absent", plan)
     view.check_groups()
+    if plan.kind == "listwise" and view.labels:
+        log.info("comparing neighbours in the same request")
+        rows = outcome_rows.without_few(listwise.order_rows(view, plan.metrics or (), plan.level), fewest, left)
+        words = {**plan.words, "reference": view.names[view.reference]}
+        return _Part(label, rows, {}, listwise.facts(view, left), words)
     low, high = _scope(view, plan.kind)
     if not low <= high:
         absent = "suppressed" if left else "nobody_treated" if view.has_labels else "empty"

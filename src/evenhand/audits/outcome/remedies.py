@@ -105,7 +105,7 @@ class OutcomeResult(Result):
         """
         if not self.evidence:
             raise EvenhandError(
-                "This result holds nothing to compare. Run outcome_test on a table with two groups first."
+                "This result holds no scores to compare. Run outcome_test of kind ranking or classification on two groups first."
             )
         if not self.evidence[0].view.engine.has_rows:
             raise EvenhandError(

@@ -434,7 +434,7 @@ CANNOT_SAY = (
     "Whether people treat the groups differently once the algorithm has shown them: the test takes outcomes as given.",
     "Anything about scores outside the range that all groups share, or about candidates whose outcome nobody saw.",
     "Whether the outcome is the right one to predict, or why the scores are off.",
-    "Anything where scores cannot be compared between requests, as those of a listwise ranker.",
+    "Anything where scores cannot be compared between requests, as those of a listwise ranker (kind='listwise').",
 )
 
 

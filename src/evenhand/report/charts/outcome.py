@@ -196,6 +196,34 @@ def _gap_panel(gap_rows: Sequence[Row], title: str, x: Axis, y: Axis) -> Panel:
     return lines(rows, x=x, y=y, tips=tips, line=False, zero=True, title=title, height=SIZES.medium)
 
 
+@chart("neighbours", title="Does the lower one of two neighbours do better?", unless=without_metric("order_gap"))
+def neighbours(findings: Findings) -> Picture:
+    """The gap of each group right below and right above the reference in the same list, with intervals."""
+    reference = word(findings, "reference")
+    rows = [
+        {
+            "label": ", ".join(filter(None, [_neighbours(r, reference), findings.slice_label(r)])), "x": r["estimate"],
+            "low": r["low"], "high": r["high"], "units": r["units"],
+        }
+        for r in findings.rows()
+        if r["group"] != reference and is_finite(r["estimate"])
+    ]  # fmt: skip
+    form = SHARE if findings.provenance.get("outcomes") else axis_format([row["x"] for row in rows])
+    titles = {"label": "neighbours", "units": "pairs", "x": "gap", "low": "low", "high": "high"}
+    panel = in_rows(rows, "dot", x=Axis(f"outcome minus that of {reference}", form, ticks=6), tips=titles, zero=True)
+    note = (
+        "Right of zero below the reference: ranked too low. Left of zero above it: ranked too high. Bars are intervals."
+    )
+    sentence = (
+        f"Outcomes of {len({r['group'] for r in findings.rows()}) - 1} groups against {reference}, neighbours only."
+    )
+    return Picture((panel,), columns_of(rows, **titles), sentence, note)
+
+
+def _neighbours(row: Row, reference: str) -> str:
+    return f"{row['group']} right {'above' if 'above' in row['metric'] else 'below'} {reference}"
+
+
 @chart("slots", title="Who would gain and who would lose slots?", unless=without_metric("slots_gained"))
 def slots(findings: Findings) -> Picture:
     """Slots that each group would gain, and the range expected by chance."""

@@ -108,6 +108,17 @@ def _gap(findings: Findings, row: Row, level: float) -> str:
     return f"{_compared_rows(row)}, the gap of {row['group']} to {reference} at equal score is {size}{ends}{verdict}."
 
 
+def _order(findings: Findings, row: Row, level: float) -> str:
+    """A gap of neighbours, and what its place in the list makes of it."""
+    claim, reference, points = findings.claim(row), _reference(findings), _in_points(findings)
+    size = gap_text(row["estimate"], points=points)
+    ends = interval_in_brackets(row, level, lambda v: gap_size(v, points=points))
+    side = "above" if "above" in row["metric"] else "below"
+    verdict = "" if claim is None else f": {claim.text}"
+    neighbours = f"Where {row['group']} ranks right {side} {reference} ({counted(row['units'], 'pair')})"
+    return f"{neighbours}, its mean outcome minus that of {reference} is {size}{ends}{verdict}."
+
+
 def _compared_rows(row: Row) -> str:
     """The bins, or the range of scores, that a gap is about."""
     name, _, rest = str(row["metric"]).partition("(")
@@ -178,6 +189,7 @@ _SENTENCES: dict[str, Callable[[Findings, Row, float], str]] = {
     "outcome_gap": _gap,
     "pooled_gap": _gap,
     "spline_gap": _gap,
+    "order_gap": _order,
     "lowest_bin": _lowest,
     "calibration_gap": _calibration,
     "equalized_odds_gap": _odds,
@@ -237,7 +249,7 @@ class OutcomeSentences(SentenceWriter, audit="outcome_test"):
         claimed = [
             row
             for row in findings.rows()
-            if row["metric"] in ("pooled_gap", "outcome_gap", "lowest_bin")
+            if str(row["metric"]).startswith(("pooled_gap", "outcome_gap", "order_gap", "lowest_bin"))
             and (claim := findings.claim(row))
             and (claim.made or row["metric"] != "lowest_bin")
         ]
@@ -306,7 +318,9 @@ def _outcome(findings: Findings) -> Headline | None:
     """The widest gap that is claimed; else that groups differ in some bin; else the gap that would have been detected."""
     level, reference, points = confidence_level(findings), _reference(findings), _in_points(findings)
     claims = [(row, claim) for row in findings.rows() if (claim := findings.claim(row))]
-    gaps = [(row, claim) for row, claim in claims if row["metric"] in ("pooled_gap", "outcome_gap")]
+    gaps = [
+        (row, claim) for row, claim in claims if row["metric"].startswith(("pooled_gap", "outcome_gap", "order_gap"))
+    ]
     if significant := [(row, claim) for row, claim in gaps if claim.made]:
         row, claim = max(significant, key=lambda pair: abs(pair[0]["estimate"]))
         outcome, where = word(findings, "outcome"), named_slice(findings, row)
@@ -314,10 +328,11 @@ def _outcome(findings: Findings) -> Headline | None:
             f"the {outcome} rate" if points else outcome,
             gap_text(abs(row["estimate"]), points=points, few=True),
         )
-        text = (
-            f"At equal score{f' in {where}' if where else ''}, {what} is {size} {claim.direction} for {row['group']} than for "
-            f"{reference}: {claim.text}."
-        )
+        at, than = "At equal score", f"for {row['group']} than for {reference}"
+        if row["metric"].startswith("order_gap"):
+            side = "above" if "above" in row["metric"] else "below"
+            at, than = f"Where {row['group']} ranks right {side} {reference}", f"for {row['group']}"
+        text = f"{at}{f' in {where}' if where else ''}, {what} is {size} {claim.direction} {than}: {claim.text}."
         return Headline(text, interval(row, level, lambda v: gap_size(v, points=points, few=True)), row=row)
     for row, claim in claims:
         if claim.made and row["metric"] in ("joint_test", "marginal_test"):
@@ -331,7 +346,10 @@ def _outcome(findings: Findings) -> Headline | None:
     ]
     if not sizes or len(sizes) < len(gaps) or any(map(math.isnan, sizes)):
         return None
-    return Headline(f"No significant gap to {reference} at equal score; {power_text(max(sizes), points=points)}.")
+    none = f"No significant gap to {reference} at equal score"
+    if gaps[0][0]["metric"].startswith("order_gap"):
+        none = f"No significant sign that the lists under- or over-rate a group against {reference}"
+    return Headline(f"{none}; {power_text(max(sizes), points=points)}.")
 
 
 class CounterfactualSentences(SentenceWriter, audit="counterfactual"):
