@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 import evenhand as eh
-from benchmarks.coverage_audits import DESIGNS, DESIGNS_APART, Design, hits
+from benchmarks.coverage_audits import DESIGNS, DESIGNS_APART, FEW_LABELS, Design, hits
 from benchmarks.harness import OUT
 from evenhand import metrics
 from evenhand.cards import needing, parse_metrics
@@ -295,11 +295,14 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=None, help="runs a design")
     parser.add_argument("--only", default="", help="designs whose name holds this")
     parser.add_argument("--apart", action="store_true", help="the designs that nothing was tuned on")
+    parser.add_argument("--labels", action="store_true", help="exposure with few labels")
     parser.add_argument("--seed", type=int, default=2022)
     args = parser.parse_args(words)
     runs = args.runs or (60 if args.quick else 400)
     print(f"95% intervals, {INTERVAL}, {runs} runs, seed {args.seed}; ± is two Monte Carlo errors")
     worlds, sizes, designs = (APART, SIZES_APART, DESIGNS_APART) if args.apart else (WORLDS, SIZES, DESIGNS)
+    if args.labels:
+        worlds, designs = (), tuple(make() for make in FEW_LABELS)
     rows: list[Coverage] = []
     print(HEAD)
     for n in sizes:

@@ -6,6 +6,7 @@ samples of the same size give on average.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -377,6 +378,58 @@ def unequal_lists(users: int) -> Design:
         return eh.recommender(table, score=None, items=300, metrics=CATALOGUE, interval=interval, rng=1)
 
     return Design(f"recommender, {users} users with unequal lists", ask)
+
+
+def few_labels(requests: int, share: float, *, by_popularity: bool = False) -> Design:
+    """A sample of a catalogue's labels: items and their groups stay, requests and label draws are others.
+
+    The truth is what all labels say of 20,000 requests.
+    """
+    items, ranks = 1500, 10
+    fixed = np.random.default_rng(19)
+    is_f, pull = fixed.random(items) < 0.4, fixed.normal(0, 0.7, items)  # the top 1% of items get 6% of all places
+    pull -= 0.4 * is_f
+    drawn = np.clip(share * (np.exp(pull / 2) / np.exp(pull / 2).mean() if by_popularity else np.ones(items)), 0.01, 1)
+    names, roles = np.where(is_f, "f", "m"), {"protected": "f", "chance": False}
+    metrics = ["log_dp", "dp", "exposure_share", "eed", "awrf(distance='nd', signed=True)"]
+
+    def run(rng: Rng, many: int) -> pl.DataFrame:
+        order = np.argpartition(-(pull + rng.gumbel(size=(many, items))), ranks, axis=1)[:, :ranks]
+        rank = np.tile(np.arange(1, ranks + 1), many)
+        return pl.DataFrame({"request": np.repeat(np.arange(many), ranks), "item": order.ravel(), "rank": rank})
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        known = rng.random(items) < drawn
+        labels = pl.DataFrame({"item": np.arange(items), "group": names, "p": drawn})
+        labels = labels.with_columns(group=pl.when(pl.Series(known)).then(pl.col("group")))
+        seed = int(rng.integers(1 << 30))
+        return eh.exposure(
+            run(rng, requests),
+            groups=labels,
+            label_probability="p",
+            metrics=metrics,
+            interval=interval,
+            rng=seed,
+            **roles,
+        )
+
+    everything = pl.concat(
+        run(fixed, 1000).with_columns(request=pl.col("request") + 1000 * block) for block in range(20)
+    )
+    labels = pl.DataFrame({"item": np.arange(items), "group": names})
+    whole = eh.exposure(everything, groups=labels, metrics=metrics, interval=None, **roles)
+    known = {r["metric"]: r["estimate"] for r in whole.findings.rows()}
+    of = "by popularity" if by_popularity else "at random"
+    return Design(f"few labels, {share:.0%} {of}, {requests} requests", ask, known, promised=0.93)
+
+
+FEW_LABELS = tuple(
+    functools.partial(few_labels, requests, share, by_popularity=by_popularity)
+    for requests in (60, 300)
+    for share in (0.05, 0.1)
+    for by_popularity in (False, True)
+)
+"""Designs whose truth is simulated, made when they are asked for: `--labels`."""
 
 
 DESIGNS = (

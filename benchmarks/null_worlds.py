@@ -188,6 +188,19 @@ def explain(rng: np.random.Generator) -> eh.Result:
     )  # fmt: skip
 
 
+def network(rng: np.random.Generator) -> eh.Result:
+    """A graph that is random but for everybody's numbers of followers, and a ranking that favours nobody."""
+    people = min(sizes(rng), 400)
+    appeal = rng.pareto(1.5, people) + 0.2
+    reach = 2 + rng.poisson(6, people)
+    follower = np.repeat(np.arange(people), reach)
+    edges = pl.DataFrame({"follower": follower, "followed": rng.choice(people, len(follower), p=appeal / appeal.sum())})
+    edges = edges.filter(pl.col("follower") != pl.col("followed")).unique(maintain_order=True)
+    shown = edges.sample(fraction=rng.uniform(0.5, 3), with_replacement=True, seed=int(rng.integers(1e9)))
+    log = shown.rename({"follower": "viewer", "followed": "author"})
+    return eh.network(log, edges, unit="author", amount=None, viewer="viewer", draws=49, rng=int(rng.integers(1e9)))
+
+
 def _rankings(rng: np.random.Generator, groups: int, depth: int, systems: int) -> pl.DataFrame:
     """Lists in random order over items with groups, scores that order them, and relevance that knows neither."""
     requests = min(sizes(rng), 300)
@@ -541,6 +554,7 @@ WORLDS: dict[str, World] = {
     "sources": sources,
     "decompose": decompose,
     "explain": explain,
+    "network": network,
     "experiment, units randomised": experiment_units,
     "experiment, viewers randomised": experiment_viewers,
     "exposure": exposure,

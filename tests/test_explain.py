@@ -230,6 +230,42 @@ def test_bad_calls_are_refused_in_words(changes, words):
         eh.explain(table(np.random.default_rng(1)), **call)
 
 
+def test_a_missing_source_is_a_label_of_its_own():
+    log = table(np.random.default_rng(2))
+    named = log.with_columns(pl.col("via").replace("search", "(missing)"))
+    missing = log.with_columns(via=pl.when(pl.col("via") != "search").then(pl.col("via")))
+    frames = [eh.explain(t, **CALL, source="via", interval=None).frame.filter(part="source") for t in (named, missing)]
+    parts = [dict(frame.select("group", "estimate").rows()) for frame in frames]
+    assert parts[0] == pytest.approx(parts[1])
+
+
+def test_a_part_that_nobody_is_in_is_zero_and_not_said():
+    log = table(np.random.default_rng(2)).with_columns(pl.col("views") + 1)
+    result = eh.explain(log, **CALL)
+    parts = parts_of(result)
+    assert (parts["entry", None], parts["exit", None]) == (0.0, 0.0)
+    assert not any("entered" in line or "left" in line for line in result.sentences())
+    assert "the largest part" not in result.headline
+
+
+def test_sentences_name_the_unit_that_the_change_goes_with_most():
+    log = table(np.random.default_rng(2))
+    result = eh.explain(log, **CALL)
+    named = f"Without the who that it goes with most, {result.movers['unit'][0]} ("
+    assert any(line.startswith(named) for line in result.sentences())
+    assert eh.read.result(result.to_json()).headline == result.headline
+
+
+def test_two_periods_in_an_experiment_show_the_parts_of_the_change():
+    log = table(np.random.default_rng(2))
+    call = {k: v for k, v in CALL.items() if k != "rng"}
+    found = eh.experiment(log, **call, randomized=None, metrics="gini", rng=1)
+    parts = parts_of(eh.explain(log, **CALL, interval=None))
+    (line,) = [line for line in found.sentences() if line.startswith("Of the change of the Gini index: ")]
+    largest = max((abs(parts[kind, None]), kind) for kind in ("entry", "exit", "stayed"))[1]
+    assert line.split(": ")[1].startswith(f"{parts[largest, None]:+.4f}")
+
+
 def test_three_arms_are_refused():
     log = table(np.random.default_rng(1))
     more = pl.concat([log, log.filter(month="may").with_columns(month=pl.lit("july"))])

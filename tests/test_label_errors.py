@@ -102,3 +102,35 @@ def test_sentences_say_how_many_labels_would_settle_it():
     ).headline
     assert "leave it open" in headline
     assert "would settle it" in headline
+
+
+def test_a_confusion_in_a_file_works_in_plans_and_on_the_command_line(tmp_path, capsys):
+    from evenhand.cli import main
+
+    run, groups = world(items=400, requests=60)
+    counts = pl.DataFrame({"true": ["f", "f", "m", "m"], "observed": ["f", "m", "f", "m"], "count": [85, 15, 15, 85]})
+    paths = {name: str(tmp_path / f"{name}.csv") for name in ("run", "groups", "counts")}
+    for name, table in (("run", run), ("groups", groups), ("counts", counts)):
+        table.write_csv(paths[name])
+    call = {"groups": paths["groups"], "protected": "f", "metrics": "log_dp", "confusion": paths["counts"], "rng": 1}
+    result = eh.exposure(paths["run"], **call)
+    plan = dict(result.provenance["plan"])
+    assert getattr(eh, plan.pop("audit"))(**plan).frame.equals(result.frame, null_equal=True)
+    words = ["exposure", paths["run"], "--groups", paths["groups"], "--confusion", paths["counts"], "--protected", "f"]
+    assert main([*words, "-m", "log_dp", "--seed", "1", "--format", "csv"]) == 0
+    assert f"{result.frame['estimate'][0]:.6f}"[:7] in capsys.readouterr().out
+    assert result.frame["chance"].is_nan().all()
+    assert result.provenance["chance"].startswith("none")
+
+
+def test_labelled_items_that_nobody_ranked_widen_the_interval_of_a_target():
+    run, groups = world(items=60, requests=20)
+    sample = groups.with_columns(p=pl.lit(0.5), group=pl.when(pl.col("item") % 2 == 0).then(pl.col("group")))
+    more = pl.DataFrame({"item": np.arange(1000, 1040), "group": ["f", "m"] * 20, "p": [0.05] * 40})
+    widths = []
+    for labels in (sample, pl.concat([sample, more])):
+        row = eh.exposure(
+            run, groups=labels, label_probability="p", protected="f", metrics="awrf(distance='nd', signed=True)", rng=1
+        ).frame
+        widths.append(row["high"][0] - row["low"][0])
+    assert widths[1] > widths[0]

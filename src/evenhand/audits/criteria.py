@@ -14,6 +14,7 @@ import numpy as np
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import as_columns
 from evenhand.audits.declare import Call, audit, log, refuse_many_slices
+from evenhand.audits.experiment.experiment import experiment
 from evenhand.audits.parameters import Columns, Count, Metrics, Seed, Table, Takes
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
@@ -73,6 +74,7 @@ def criteria(
     amount: Columns = None,
     population: Population,
     by: By = None,
+    randomized: str | None = None,
     metrics: Metrics = METRICS,
     cutoffs: Cutoffs = None,
     draws: Annotated[int, Between(20, 100_000)] = 199,
@@ -87,15 +89,17 @@ def criteria(
     richer to a poorer unit), `zeros` (as many units again with nothing). By resampling: `stable` (coefficient of
     variation, `value`, and share of undefined draws) and, with slices, `effect` (range over slices in pooled standard
     errors, and the dynamic range: largest over smallest). `power` is the share of the whole amount that, spread evenly over all
-    units, two samples of this size would show with 80% power. `provenance["recommended"]` is a metric of those that keep the
-    principles with the best power; of those as good, the one the paper finds easiest to interpret. Above low they are
-    `undecided` unless slices differ significantly (Holm over metrics). `user` and `interpretable` are judgement and not measured.
+    units, two samples of this size, or an experiment on `randomized`, would show with 80% power. `provenance["recommended"]` is a
+    metric of those that keep the principles with the best power; of those as good, the one the paper finds easiest to interpret.
+    Above low they are `undecided` unless slices differ significantly (Holm over metrics). `user` and `interpretable` are judgement
+    and not measured.
     `published` is the judgement of the paper's Table 2.
 
     Parameters
     ----------
     table, unit, amount, population, by, rng, nan_policy : as in `eh.inequality`; `effect` needs `by` or several
         amounts.
+    randomized : column that an experiment would split in halves (viewers, sessions); `power` is then that experiment's.
     cutoffs : where medium and high begin, for `stable`, `undefined_draws`, `effect`, `dynamic_range`, `power` (default:
         `evenhand.audits.criteria.CUTOFFS`).
     draws : bootstrap resamples per slice.
@@ -120,10 +124,12 @@ def criteria(
     large = [(label, s) for label, s in slices if s.receivers >= call.min_units]
     if not large:
         raise EvenhandError(f"No slice has min_units={min_units} units. Lower it, or slice by fewer columns.")
+    sizes = _detectable(call, specs, prepared) if randomized is not None else {}
     measured = []
     for n, a in enumerate(specs, 1):
         log.info("checking %s: metric %s of %s", a.text, n, len(specs))
-        measured.append(_facts(a, large, limits, draws, call.seed))
+        needed = [sizes.get((a.text, label), math.nan) for label, _ in large] if sizes else None
+        measured.append(_facts(a, large, limits, draws, call.seed, needed))
     ps = _p_of_ranges(specs, large, draws, call.seed)
     claims = [_claim(a, facts["effect"], p) for a, facts, p in zip(specs, measured, ps, strict=True)]
     rows: list[tuple[Any, ...]] = []
@@ -135,7 +141,7 @@ def criteria(
         "theoretical_criteria_on": f"the {min(len(large), MOST_SLICES)} largest slices",
         "published": "Lazovich et al. (2022), Table 2", "cutoffs": limits,
     }  # fmt: skip
-    words = {"unit": unit or "row", "amount": "rows" if amount is None else str(amount)}
+    words = {"unit": unit or "row", "amount": "rows" if amount is None else str(amount), "randomized": randomized or ""}
     return call.result(
         as_columns(COLUMNS, rows), backend=read.backend, read=read.rows, dropped=read.dropped, words=words, facts=facts,
         hides=len(large) < len(slices), claims=claims,
@@ -170,9 +176,10 @@ def _spectra(prepared: Units) -> list[tuple[Label, Spectrum]]:
 
 
 def _facts(
-    a: MetricSpec, slices: list[tuple[Label, Spectrum]], limits: dict[str, tuple[float, float]], draws: int, seed: int
-) -> dict[str, Fact]:
-    """What holds of a metric, by criterion."""
+    a: MetricSpec, slices: list[tuple[Label, Spectrum]], limits: dict[str, tuple[float, float]], draws: int, seed: int,
+    needed: Sequence[float] | None,
+) -> dict[str, Fact]:  # fmt: skip
+    """What holds of a metric, by criterion; `needed` is what an experiment detects in each slice."""
     largest = sorted(slices, key=lambda labelled: -float(labelled[1].units))[:MOST_SLICES]
     checked = [theoretical(a, s, stream(seed, "criteria", *label)) for label, s in largest]
     facts = {same[0].criterion: worst(same) for same in zip(*checked, strict=True)}
@@ -184,7 +191,10 @@ def _facts(
             many = min(at_once, draws - start)
             drawn[i, start : start + many] = a.on(s.resample(many, rng))
     facts |= {f.criterion: f for f in (*_stability(drawn, limits), *_effect(estimates, drawn, limits))}
-    facts["power"] = _power(a, slices, drawn, limits)
+    if needed is None:
+        errors = [math.sqrt(2.0) * np.nanstd(x) if np.isfinite(x).any() else math.nan for x in drawn]
+        needed = [detectable_of(float(error), LEVEL) for error in errors]
+    facts["power"] = _power(a, slices, needed, draws, limits)
     return facts | {name: Fact(name, None, note="judgement") for name in ("user", "interpretable")}
 
 
@@ -193,25 +203,41 @@ SPREADS = np.geomspace(0.001, 1.0, 31)
 
 
 def _power(
-    a: MetricSpec, slices: list[tuple[Label, Spectrum]], drawn: Floats, limits: dict[str, tuple[float, float]]
-) -> Fact:
-    """Share of the amount whose even spread two samples of this size show with 80% power, at the median slice."""
+    a: MetricSpec, slices: list[tuple[Label, Spectrum]], needed: Sequence[float], draws: int,
+    limits: dict[str, tuple[float, float]],
+) -> Fact:  # fmt: skip
+    """Share of the amount whose even spread moves the metric by what is `needed` for 80% power, at the median slice."""
     shares = []
-    for (_, s), values in zip(slices, drawn, strict=True):
+    for (_, s), size in zip(slices, needed, strict=True):
         even = float(s.total / s.units)
         moved = [abs(float(a.on(Spectrum((1 - t) * s.values + t * even, s.counts))) - float(a.on(s))) for t in SPREADS]
-        error = math.sqrt(2.0) * float(np.nanstd(values)) if np.isfinite(values).any() else math.nan
-        needed, reached = detectable_of(error, LEVEL), np.maximum.accumulate(np.nan_to_num(moved))
-        shares.append(float(np.interp(needed, reached, SPREADS)) if needed <= reached[-1] else math.nan)
+        reached = np.maximum.accumulate(np.nan_to_num(moved))
+        shares.append(float(np.interp(size, reached, SPREADS)) if size <= reached[-1] else math.nan)
     defined = [share for share in shares if math.isfinite(share)]
     if not defined:
         return Fact("power", "undefined")
     share = float(np.median(defined))
-    return Fact("power", _level(share, limits["power"], share / math.sqrt(2 * drawn.shape[1])), share)
+    return Fact("power", _level(share, limits["power"], share / math.sqrt(2 * draws)), share)
 
 
 LEVEL = 0.95
 """Of the test whose power is stated."""
+
+
+def _detectable(call: Call, specs: Sequence[MetricSpec], prepared: Units) -> dict[tuple[str, Label], float]:
+    """By metric and slice: what an experiment with two halves of what is randomised detects with 80% power."""
+    roles = ("unit", "amount", "population", "by", "randomized", "nan_policy")
+    planned = experiment(
+        call.arguments["table"], arm=None, metrics=[a.text for a in specs], rng=call.seed, level=LEVEL,
+        **{role: call.arguments[role] for role in roles},
+    )  # fmt: skip
+    rows = list(planned.findings.rows())
+    single = detectable_of(1.0, LEVEL) / detectable_of(1.0, LEVEL, len(rows))  # the plan adjusts over all its rows
+    names = [str(a.name) for a in prepared.log.amounts]
+    return {
+        (r["metric"], (r.get("amount", names[0]), *(r[name] for name in prepared.by))): single * r["detectable"]
+        for r in rows
+    }
 
 
 def _recommended(specs: Sequence[MetricSpec], measured: Sequence[Mapping[str, Fact]]) -> str | None:

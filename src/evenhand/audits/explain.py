@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -53,14 +53,12 @@ Top = Annotated[int, Between(0, 10_000)]
 class ExplainResult(Result):
     """A change and its parts; `.movers` lists the units that it goes with."""
 
-    largest: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-
     @property
     def movers(self) -> Any:
         """Units with the largest effects: id, amounts `before` and `after`, and `effect`, the part of the change that goes with the
         unit; empty under `min_units`.
         """
-        return as_frame(self.largest, self.backend)
+        return as_frame(self.findings.curves["movers"], self.backend)
 
 
 @audit(
@@ -149,7 +147,8 @@ def explain(
     ]
     return call.result(
         rows, claims=claims, backend=read.log.backend, read=read.log.rows,
-        dropped=read.log.dropped, slices=("part",), words=words, facts=explained.facts, of=ExplainResult, largest=explained.movers,
+        dropped=read.log.dropped, slices=("part",), words=words, facts=explained.facts, of=ExplainResult,
+        curves={"movers": explained.movers},
     )  # fmt: skip
 
 
@@ -217,7 +216,8 @@ def _of_same_units(
     tally = seen.among(units.padded(seen.slices))
     tally = replace(tally, groups=tuple((units.legend.name(units.by, g) or (None,))[0] for g in tally.groups))
     if units.log.broken(amount):
-        return Explanation([question.row("change", note="nan_in_data")], {"population": units.population_words}, {})
+        facts = {"population": units.population_words}
+        return Explanation([question.row("change", note="nan_in_data")], facts, NO_MOVERS)
     tally = _with_small_merged(tally, call.min_units)
     pairs = tally.pairs
     effects = _effects(pairs, question.spec)
@@ -376,6 +376,9 @@ def _parts(
     reach = 0.0 if question.level is None else t_quantile(question.level, tally.counts.sum()) * noise
     low, high = measured.low[: len(noise)] - reach, measured.high[: len(noise)] + reach
     why = "" if not np.isnan(point).any() else "zero_total"
+    few = (
+        None if question.level is None else "few_units"
+    )  # of too few units for the draws to say how far a part would move
     rows = []
     names = [
         ("volume", None, round(tally.counts.sum())),
@@ -384,16 +387,17 @@ def _parts(
     for i, (part, group, units) in enumerate(names):
         if part == "volume" and not amount.integer:
             continue
+        is_nothing = not units or (part == "volume" and not splits[0].shares[0].any())
+        value, *ends = (0.0,) * 3 if is_nothing and not why else (float(x[i]) for x in (measured.estimate, low, high))
         rows.append(question.row(
-            part, group=group, estimate=float(measured.estimate[i]), low=float(low[i]), high=float(high[i]),
+            part, group=group, estimate=value, low=ends[0], high=ends[1],
             units=units, undefined_draws=int(measured.undefined[i]), p=math.nan,
-            note=why if math.isnan(measured.estimate[i]) else None, span=(-math.inf, math.inf),
-            certain=part in KINDS and not units,
+            note=why or (few if math.isnan(ends[0]) else None), span=(-math.inf, math.inf), certain=is_nothing,
         ))  # fmt: skip
     largest, at, lead = [], 1, 1 + players
     for way in ways:
         many = len(way.parts)
-        if many > 1 and question.level is not None and not np.isnan(point[at : at + many]).any():
+        if np.count_nonzero(way.units) > 1 and question.level is not None and not np.isnan(point[at : at + many]).any():
             top = int(np.argmax(np.abs(point[at : at + many])))
             largest.append(Largest(way.parts[top], way.groups[top], float(np.max(measured.p[lead : lead + many - 1]))))
         at, lead = at + many, lead + many - 1

@@ -250,7 +250,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class World:
-    """(draws, slices, bins, metrics) values, and (buckets, ...) their means without each bucket of viewers."""
+    """(draws, slices, bins, metrics) values, and (few draws, buckets, ...) those without each bucket of viewers."""
 
     values: Floats
     without: Floats
@@ -263,7 +263,7 @@ def _worlds(
     rng = stream(seed, "network", "worlds")
     slices, people = len(seen.labels), graph.people
     observed = seen.observed.reshape(slices, seen.buckets, people)
-    worlds = {"observed": World(measure.values(observed.sum(1))[None], measure.without(observed))}
+    worlds = {"observed": World(measure.values(observed.sum(1))[None], measure.without(observed)[None])}
 
     def measured(batches: Sequence[tuple[Ints, Ints, Ints]], number: int) -> tuple[Floats, list[Floats]]:
         """One draw, by bucket while `number` is small."""
@@ -296,7 +296,7 @@ def _worlds(
 
 def _world(drawn: Sequence[tuple[Floats, list[Floats]]]) -> World:
     left = [x for _, without in drawn for x in without]
-    return World(np.array([values for values, _ in drawn]), np.mean(left, axis=0))
+    return World(np.array([values for values, _ in drawn]), np.array(left))
 
 
 def _rows(
@@ -312,10 +312,7 @@ def _rows(
         estimate = _parts(np.array([v.mean() for v in values]))
         low = high = p = np.full(4, np.nan)
         if level is not None and buckets >= MIN_UNITS:
-            left = _parts(np.array([world.without[:, *at, i] for world in worlds.values()]))
-            spread = (buckets - 1) / buckets * ((left - left.mean(1, keepdims=True)) ** 2).sum(1)
-            noise = [v.var(ddof=1) / len(v) for v in values[1:]]  # of the means over draws
-            error = np.sqrt(spread + np.array([0.0, noise[1], noise[0] + noise[1], noise[0]]))
+            error = _errors([world.without[..., *at, i] for world in worlds.values()], values)
             step = t_quantile(level, buckets) * error
             low, high, p = estimate - step, estimate + step, _p(estimate, error, buckets)
         why = a.card.reason(spectrum, **a.params) if math.isnan(estimate[0]) else ""
@@ -335,6 +332,28 @@ def _parts(values: Floats) -> Floats:
     """Observed, followers, wiring and ranking, from the metric in the log, the real and the rewired graph."""
     observed, real, rewired = values
     return np.array([observed, rewired, real - rewired, observed - real]) + 0.0  # -0.0 is zero
+
+
+def _errors(without: Sequence[Floats], values: Sequence[Floats]) -> Floats:
+    """(parts,) standard errors for other viewers and other draws.
+
+    The jackknife over buckets of viewers counts the chance of single impressions about twice (it is quadratic in a metric of counts);
+    what it makes of it in draws of the real graph is taken off, and what these draws vary by is put in its place.
+    """
+    spread = _jackknife(_parts(np.array([x.mean(0) for x in without])))
+    real = without[1]
+    of_draws = (_jackknife(real).mean() - _jackknife(real.mean(0))) * len(real) / (len(real) - 1)
+    times = np.array([1.0, 1 / len(real), 2 / len(real), 1 + 1 / len(real)])  # single draws in each part
+    noise = [v.var(ddof=1) for v in values[1:]]
+    means = [v / len(of_world) for v, of_world in zip(noise, values[1:], strict=True)]
+    drawn = np.array([noise[0], means[1], means[0] + means[1], noise[0] + means[0]])
+    return np.asarray(np.sqrt(np.maximum(spread - times * of_draws, 0.0) + drawn))
+
+
+def _jackknife(left: Floats) -> Floats:
+    """Variance of what (..., buckets) values without each bucket stand for."""
+    buckets = left.shape[-1]
+    return np.asarray((buckets - 1) / buckets * ((left - left.mean(-1, keepdims=True)) ** 2).sum(-1))
 
 
 def _p(estimate: Floats, error: Floats, buckets: int) -> Floats:

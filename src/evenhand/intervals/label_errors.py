@@ -43,16 +43,27 @@ class Confusion:
 class LabelDraws:
     """Labelled items of a slice: their group, exposure and inverse inclusion probability.
 
-    `within` : (G, G) what label draws add to the cross products of requests.
+    `within` : (G, G) what label draws add to the cross products of requests. `elsewhere` : (G,) variance of the groups' sizes that
+    comes from labelled items which no ranking holds.
     """
 
     codes: Ints
     exposure: Floats
     inverse: Floats
     within: Floats
+    elsewhere: Floats
+
+    @property
+    def effective(self) -> float:
+        """How many labels of equal weight these are worth."""
+        weight = self.inverse * self.exposure
+        return float(weight.sum() ** 2 / max((weight**2).sum(), 1e-300))
 
     def deviations(self, draws: int, groups: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """(draws, G) by which other label draws move exposure, and the size, of groups."""
+        """(draws, G) by which other label draws move exposure, and the size, of groups.
+
+        Their spread is estimated from few labels: draws vary as Student's t does, with as many degrees of freedom.
+        """
         spread = np.sqrt(np.maximum(1 - 1 / self.inverse, 0.0)) * self.inverse
         moved = [np.zeros((draws, groups)) for _ in range(2)]
         at_once = max(1, (1 << 20) // max(1, len(self.codes)))
@@ -61,7 +72,10 @@ class LabelDraws:
             rows = slice(start, min(start + at_once, draws))
             z = (picks(len(self.codes), rows.stop - rows.start, rng) - 1) * spread
             moved[0][rows], moved[1][rows] = (z * self.exposure) @ member, z @ member
-        return moved[0], moved[1]
+        moved[1] += rng.normal(size=(draws, groups)) * np.sqrt(self.elsewhere)
+        freedom = max(self.effective - 1, 1.0)
+        scale = np.sqrt(freedom / rng.chisquare(freedom, (draws, 1)))
+        return moved[0] * scale, moved[1] * scale
 
 
 @dataclass(frozen=True)

@@ -349,12 +349,7 @@ class JudgedRankings:
 
         Items that are ranked but have no row among the labels are counted only when `unknown` asks for it.
         """
-        groups = len(self.labels.labels)
-        sizes = np.zeros(groups + 1)
-        cells = self.engine.cells(
-            f"SELECT COALESCE(label, {groups}) AS code, SUM(share) AS items FROM ({self.labelled_items}) AS sized GROUP BY label"
-        )
-        sizes[cells.integers("code")] = cells.floats("items")
+        sizes = self._by_label("share")
         if unknown:
             absent = self.engine.cells(
                 f"""
@@ -366,6 +361,20 @@ class JudgedRankings:
             )
             sizes[-1] += int(absent.row()["n"])
         return sizes
+
+    def size_variance(self) -> Any:
+        """(G,) variance of the sizes of groups where labels are a sample: other draws would hold other items."""
+        return self._by_label("share * (share - 1)")[:-1]
+
+    def _by_label(self, value: str) -> Any:
+        """(G + 1,) sums over the items to be ranked; the last one is of the unknown."""
+        groups = len(self.labels.labels)
+        sums = np.zeros(groups + 1)
+        cells = self.engine.cells(
+            f"SELECT COALESCE(label, {groups}) AS code, SUM({value}) AS n FROM ({self.labelled_items}) AS sized GROUP BY label"
+        )
+        sums[cells.integers("code")] = cells.floats("n")
+        return sums
 
     def count_labels(self) -> int:
         """How many labels items have."""

@@ -144,7 +144,8 @@ def open_log(
     ----------
     population_by : slice columns that another table (the population) holds; they are joined in later.
     part : the role (`"source"`, `"group"`) of the last column of `by` where that one is not a slice.
-    marks : labels that every row has, by role (`{"arm": "variant"}`); they are columns of that name.
+    marks : labels that every row has, by role (`{"arm": "variant"}`); they are columns of that name. A missing `source` is a label
+        of its own, as a missing slice is.
     """
     names: list[Any] = [] if amount is None else list(amount) if isinstance(amount, (list, tuple)) else [amount]
     needed = ({"unit": unit} if unit is not None else {}) | dict(marks or {})
@@ -160,8 +161,9 @@ def open_log(
         roles[roles.index(("by", by[-1]))] = (part, by[-1])
     multiple = not isinstance(amount, str) and amount is not None
     _refuse_bad_names(opened, roles, unit, names, list(by), part, multiple=multiple)
-    facts = _facts(opened, names, {role: opened.label(column) for role, column in needed.items()}, weight)
-    if problems := value_problems(facts, names, needed, weight, nan_policy):
+    required = {role: column for role, column in needed.items() if role != "source"}
+    facts = _facts(opened, names, {role: opened.label(column) for role, column in required.items()}, weight)
+    if problems := value_problems(facts, names, required, weight, nan_policy):
         raise all_problems(problems, where="The table")
     amounts = [
         Amount(name, f"amount_{i}", _stays_integer(opened.schema[name], facts, i), int(facts[f"missing_{i}"]))
@@ -175,7 +177,7 @@ def open_log(
         chosen["weight"], types["weight"] = opened.number(weight), nw.Float64()
     if not chosen:
         chosen, types = {"row_of_log": "1"}, {"row_of_log": nw.Int64()}
-    lost = [role for role in needed if facts[f"missing_{role}"]]
+    lost = [role for role in required if facts[f"missing_{role}"]]
     dropped = {f"{needed[role]} is missing": int(facts[f"missing_{role}"]) for role in lost}
     if nan_policy == "omit":
         dropped |= {f"{a.name} is missing": a.missing for a in amounts if a.missing}

@@ -482,7 +482,7 @@ def unit_ids(
 
 def _sums(log: Log, amount: Amount, arms: str, sources: str) -> str:
     """SQL of what each unit received on each occasion, by source."""
-    by_source = f"JOIN {sources} AS sources ON log.source = sources.label" if sources else ""
+    by_source = f"JOIN {sources} AS sources ON log.source IS NOT DISTINCT FROM sources.label" if sources else ""
     rows = f"""
         SELECT log.*, arms.code AS occasion, {"sources.code" if sources else "0"} AS source_code
         FROM {log.source} JOIN {arms} AS arms ON log.arm = arms.arm {by_source}

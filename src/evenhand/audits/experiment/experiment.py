@@ -22,6 +22,7 @@ from evenhand.audits.experiment.designs import (
     units_randomized,
     viewers_randomized,
 )
+from evenhand.audits.explain import KINDS, explain
 from evenhand.audits.inequality import METRICS
 from evenhand.audits.parameters import Columns, Count, Label, Level, Metrics, Seed, Table, Takes, pairs
 from evenhand.audits.units import By, Population, Units
@@ -129,6 +130,9 @@ def _add(curve: dict[str, list[Any]], labels: dict[str, Any], **points: list[Any
     for name, values in points.items():
         curve.setdefault(name, []).extend(values)
 
+
+MOST_EXPLAINED = 1_000_000
+"""Rows up to which a change is split into parts beside its test: some seconds."""
 
 Draws = Annotated[int, Between(99, 100_000)]
 Shares = Annotated[
@@ -260,13 +264,27 @@ def _compare_arms(call: Call, spec: ExperimentSpec) -> ExperimentResult:
         "chance": "what unequal volume alone gives" if randomized != unit else "what unequal numbers of units alone give",
     }  # fmt: skip
     rows = rows_of(trial.compared, spec, float(ratio["p"]) if ratio else 1.0, fewest)
+    curves = curves_of(trial.compared, spec, fewest)
+    if design is paired and len(trial.compared) == 1 and trial.units.log.rows <= MOST_EXPLAINED:
+        curves["parts"] = _parts_of_change(call, spec)
     slices = (*trial.units.by, *spec.amount_columns, "arm")
     return _result(
         call, spec, trial.units, rows, claims=difference_claims(rows, slices, lambda r: (str(trial.control), str(r["arm"]))),
-        curves=curves_of(trial.compared, spec, fewest), words=words,
+        curves=curves, words=words,
         facts={k: v for k, v in facts.items() if v is not None},
         counts={"arms": dict(trial.sizes)} | ({"sample_ratio": dict(ratio)} if ratio else {}),
     )  # fmt: skip
+
+
+def _parts_of_change(call: Call, spec: ExperimentSpec) -> dict[str, list[Any]]:
+    """What units that entered, left and stayed, and volume, are of the change of the first metric."""
+    explained = explain(
+        spec.table, unit=spec.unit, amount=spec.amount, arm=str(spec.arm), control=spec.control, population=spec.population,
+        weight=spec.weight, metric=spec.metrics[0].text, top=0, interval=None, rng=spec.seed,
+        min_units=call.arguments["min_units"], nan_policy=spec.nan_policy,
+    )  # fmt: skip
+    rows = [r for r in explained.findings.rows() if r["part"] in ("volume", *KINDS)]
+    return {name: [r[name] for r in rows] for name in ("part", "group", "metric", "estimate")}
 
 
 def _result(call: Call, spec: ExperimentSpec, units: Units, rows: list[Row], **parts: Any) -> ExperimentResult:

@@ -333,13 +333,16 @@ def _tally(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Ca
     unlabelled = None
     if bounds:
         unlabelled = ItemExposure.from_rankings(tables, sums, list(sums.attended), labelled=False)
-    sampled = None
+    sampled, size_variance = None, np.zeros(len(labels))
     if tables.weighted:
         sampled = ItemExposure.from_rankings(tables, sums, list(sums.attended), labelled=True)
+        size_variance[: len(tables.labels.labels)] = tables.size_variance()
     errors = call.arguments["confusion"]
     if errors is not None:
         errors = read_confusion(errors, labels, confusion_rows(errors))
-    tallies = ExposureTallies(sums, policy, sizes, placement, by_item, lists, crossed, unlabelled, sampled, errors)
+    tallies = ExposureTallies(
+        sums, policy, sizes, placement, by_item, lists, crossed, unlabelled, sampled, size_variance, errors
+    )
     return _Tallied(tables, specs, tallies, few)
 
 
@@ -435,6 +438,8 @@ def _result(t: _Tallied, call: Call) -> RankingResult:
     facts["chance"] = {a.text: IN_RANDOM_ORDER for a in specs if chance and a.in_random_order}
     if _resamples_items(call):
         facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS
+    if is_corrected:
+        facts["chance"] = "none: corrected exposure is that of all lists together, and chance permutes single lists"
     words = {"unit": call.arguments["request"] or "ranking", "amount": "exposure"}
     if policy.versus:
         words["versus"] = ", ".join(str(policy.labels[i]) for i in policy.versus)

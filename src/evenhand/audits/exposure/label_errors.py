@@ -114,12 +114,17 @@ def _pooled(
 
     received = np.stack([by_unit(scale * policy.assign_unlabelled(attended)[:, g]) for g in range(groups)], axis=-1)
     weight = np.bincount(units, sums.weight[part], minlength=many).astype(np.float64)
-    labels = None if cells is None else _label_draws(cells, attention * scale[cells.rankings], units[request], groups)
+    labels = (
+        None
+        if cells is None
+        else _label_draws(cells, attention * scale[cells.rankings], units[request], t.size_variance)
+    )
     return PooledSlice(received, by_unit(scale * plain), weight, policy.assign_unlabelled(t.sizes), labels, confusion)
 
 
-def _label_draws(cells: ItemExposure, exposure: Floats, units: Any, groups: int) -> LabelDraws:
+def _label_draws(cells: ItemExposure, exposure: Floats, units: Any, size_variance: Any) -> LabelDraws:
     """The labelled items of a slice, with what their label draws add to the spread between units."""
+    groups = len(size_variance)
     first = np.unique(cells.items, return_index=True)[1]
     inverse = cells.share[first]
     pairs, which = np.unique(units[cells.rankings] * (cells.many + 1) + cells.items, return_inverse=True)
@@ -128,7 +133,8 @@ def _label_draws(cells: ItemExposure, exposure: Floats, units: Any, groups: int)
     noise = np.bincount(item, squares, minlength=cells.many) * inverse * (inverse - 1)
     within = np.diag(np.bincount(cells.codes[first], noise, minlength=groups)[:groups]).astype(np.float64)
     total = np.bincount(cells.items, exposure, minlength=cells.many).astype(np.float64)
-    return LabelDraws(cells.codes[first], total, inverse, within)
+    ranked = np.bincount(cells.codes[first], inverse * (inverse - 1), minlength=groups)[:groups]
+    return LabelDraws(cells.codes[first], total, inverse, within, np.maximum(size_variance - ranked, 0.0))
 
 
 def confusion_rows(confusion: Any) -> list[tuple[Any, Any, float]] | None:

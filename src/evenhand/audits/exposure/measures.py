@@ -183,7 +183,8 @@ class ExposureTallies:
     lists : per slice, rankings that stand for it, for chance levels; None where nobody asked.
     crossed : sums held item by item, for resampling items too.
     unlabelled : attention on the items without a label, where bounds over their labels are asked for.
-    sampled : attention on the labelled items, where labels are a sample. confusion : how often labels are wrong.
+    sampled : attention on the labelled items, where labels are a sample; `size_variance` of the groups' sizes then.
+    confusion : how often labels are wrong.
     """
 
     sums: GroupExposure
@@ -195,6 +196,7 @@ class ExposureTallies:
     crossed: CrossedSums | None = None
     unlabelled: ItemExposure | None = None
     sampled: ItemExposure | None = None
+    size_variance: Floats | None = None
     confusion: Confusion | None = None
 
 

@@ -61,7 +61,7 @@ def _size(row: Row) -> float:
 
 def _steps(findings: Findings, parts: list[Row], change: Row, title: str) -> Panel:
     """A bar per part; the smallest of many are drawn as one."""
-    steps = [(capitalized(name_of(findings, r).removeprefix("From ")), read_number(r["estimate"])) for r in parts]
+    steps = [(capitalized(name_of(findings, r)), read_number(r["estimate"])) for r in parts]
     if len(steps) > SIZES.rows:
         steps = [*steps[: SIZES.rows - 1], ("All others", math.fsum(v for _, v in steps[SIZES.rows - 1 :]))]
     return _waterfall(steps, ("Change", read_number(change["estimate"])), title, value_format(change["metric"]))

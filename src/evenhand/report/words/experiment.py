@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from evenhand.errors import listing
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
 from evenhand.report.words.comparisons import difference_text, most_significant, significance, significant_rows
+from evenhand.report.words.explain import name_of as part_name
 from evenhand.report.words.headlines import Headline, headline, is_finite
-from evenhand.report.words.labels import Row, named_slice, slice_lead, word
+from evenhand.report.words.labels import Row, named_slice, points, slice_lead, word
 from evenhand.report.words.phrases import distinct_texts, metric_title, value_format
 from evenhand.report.words.sentences import SentenceWriter, SideTable
 from evenhand.report.words.text import (
@@ -116,7 +118,20 @@ def _for_all(findings: Findings) -> list[str]:
         sizes = ", ".join(f"{arm} {n:,}" for arm, n in ratio["found"].items())
         verb = "does not match" if has_wrong_split(findings) else "matches"
         lines.append(f"The split ({sizes}) {verb} the design ({p_text(float(ratio['p']))}).")
-    return [*lines, NOT_CAUSAL.format(**_nouns(findings))] if _design(findings) == NOTHING else lines
+    if _design(findings) == NOTHING:
+        lines += [NOT_CAUSAL.format(**_nouns(findings)), *_parts(findings)]
+    return lines
+
+
+def _parts(findings: Findings) -> list[str]:
+    """The three largest parts of the change of the first metric, as eh.explain has them."""
+    sized = [r for r in points(findings, "parts") if is_finite(r["estimate"]) and r["estimate"]]
+    rows = sorted(sized, key=lambda r: -abs(r["estimate"]))
+    if not rows:
+        return []
+    show = value_format(rows[0]["metric"])
+    parts = [f"{signed(r['estimate'], show)} from {part_name(findings, r)}" for r in rows[:3]]
+    return [f"Of the change of the {metric_title(rows[0]['metric'])}: {listing(parts)}."]
 
 
 def has_wrong_split(findings: Findings) -> bool:

@@ -12,7 +12,7 @@ from evenhand.report.words.intervals import interval_in_brackets
 from evenhand.report.words.labels import Row, confidence_level, word
 from evenhand.report.words.phrases import distinct_texts, metric_title, value_format
 from evenhand.report.words.sentences import SentenceWriter
-from evenhand.report.words.text import capitalized, first_reason, plural, signed
+from evenhand.report.words.text import capitalized, first_reason, number, plural, signed
 
 ROBUST = ("without_largest", "without_top_1%")
 
@@ -21,13 +21,15 @@ class ExplainSentences(SentenceWriter, audit="explain"):
     """The change, its parts, and the change without those that it goes with most."""
 
     def sentences(self, findings: Findings) -> list[str]:
-        """One sentence per row, and one where the arms share no unit."""
-        return [*super().sentences(findings), *_for_all(findings)]
+        """The change, every part that is one, and one sentence where the arms share no unit."""
+        level = confidence_level(findings)
+        rows = [r for r in _distinct_rows(findings) if read_number(r["estimate"]) or r["part"] in ("change", *ROBUST)]
+        return [*(self.sentence(findings, r, level) for r in rows), *_for_all(findings)]
 
     def key_sentences(self, findings: Findings) -> list[str]:
         """The change, every largest part that is one, and the change without those that it goes with most."""
         level = confidence_level(findings)
-        rows = [r for r in findings.rows() if r["part"] in ("change", *ROBUST) and is_finite(r["estimate"])]
+        rows = [r for r in _distinct_rows(findings) if r["part"] in ("change", *ROBUST) and is_finite(r["estimate"])]
         largest = [f"{capitalized(c.text)}." for c in findings.claims if c.direction == "most"]
         lines = [self.sentence(findings, r, level) for r in rows]
         return [*lines[:1], *largest, *lines[1:], *_for_all(findings)]
@@ -47,20 +49,37 @@ class ExplainSentences(SentenceWriter, audit="explain"):
             tested = ", ".join(filter(None, [difference_text(findings, row), significance(findings, row)]))
             return f"{what}: {tested}."
         ends = interval_in_brackets(row, level, lambda v: signed(v, show))
-        return f"{what}: {signed(row['estimate'], show)}{ends}."
+        return f"Of the change, {signed(row['estimate'], show)} comes from {what}{ends}."
 
 
 def name_of(findings: Findings, row: Row) -> str:
     """A part of the change in words."""
-    units = plural(word(findings, "unit"))
+    units, moved = plural(word(findings, "unit")), _first_mover(findings)
     names = {
-        "change": "Change", "volume": "From a different volume alone", "entry": f"From {units} that entered",
-        "exit": f"From {units} that left", "stayed": f"From {units} that stayed",
-        "source": f"From {word(findings, 'source')} {row['group']}", "group": f"From {word(findings, 'group')} {row['group']}",
-        ROBUST[0]: f"Without the {word(findings, 'unit')} that it goes with most",
+        "change": "Change", "volume": "the different volume alone", "entry": f"{units} that entered", "exit": f"{units} that left",
+        "stayed": f"{units} that stayed", "source": f"{word(findings, 'source')} {row['group']}",
+        "group": f"{word(findings, 'group')} {row['group']}",
+        ROBUST[0]: f"Without the {word(findings, 'unit')} that it goes with most{moved}",
         ROBUST[1]: f"Without the 1% of {units} that it goes with most",
     }  # fmt: skip
     return names[str(row["part"])]
+
+
+def _first_mover(findings: Findings) -> str:
+    """The unit that the change goes with most and its two amounts; nothing where nobody may be named."""
+    movers = findings.curves.get("movers", {})
+    if not movers.get("unit"):
+        return ""
+    before, after = (number(movers[name][0]) for name in ("before", "after"))
+    amounts = f"{before} in {word(findings, 'control')}, {after} in {word(findings, 'arm')}"
+    return f", {movers['unit'][0]} ({amounts})"
+
+
+def _distinct_rows(findings: Findings) -> list[Row]:
+    """Rows; where 1% of the units are one, the change is without the same one and said once."""
+    rows = list(findings.rows())
+    without = {r["part"]: r["estimate"] for r in rows}
+    return [r for r in rows if r["part"] != ROBUST[1] or r["estimate"] != without.get(ROBUST[0])]
 
 
 def _for_all(findings: Findings) -> list[str]:

@@ -15,7 +15,7 @@ from evenhand.findings import Findings, key_columns
 from evenhand.findings import number as read_number
 from evenhand.report.words.headlines import Headline, headline
 from evenhand.report.words.intervals import interval_in_brackets
-from evenhand.report.words.phrases import distinct_texts, metric_title, value_format
+from evenhand.report.words.phrases import card_of, distinct_texts, metric_title, value_format
 from evenhand.report.words.sentences import SentenceWriter, SideTable
 from evenhand.report.words.text import counted, short_percent, slice_names
 
@@ -172,6 +172,8 @@ def _alarm_sentences(findings: Findings) -> Iterator[str]:
         size = size if math.isfinite(r["deviations"]) else "and had never varied before"
         ended = "" if r["until"] is None else f" It has been back since {r['until']}."
         yield f"{claim.text} about {r['since']}, {size} (alarm on {r['at']}).{ended}"
+    if any((card := card_of(c.metric)) and card.needs.__name__ == "Spectrum" for c in findings.claims):
+        yield "eh.explain (evenhand explain), on the log of a day before and a day after, says who changed it."
 
 
 def _alarm_count(findings: Findings) -> str:

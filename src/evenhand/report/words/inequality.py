@@ -166,6 +166,12 @@ def _criteria(findings: Findings) -> Headline | None:
     return Headline(advice, judged.removesuffix(".")) if advice else Headline(judged)
 
 
+def _compared(findings: Findings) -> str:
+    """What the power of a metric is for."""
+    randomized = findings.words.get("randomized")
+    return f"an experiment on these {plural(randomized)}" if randomized else "two samples like this"
+
+
 def _metric_to_use(findings: Findings) -> str:
     """One metric for these data, with its stability, effect and power, and the paper's where that is another one."""
     metric = findings.provenance.get("recommended")
@@ -176,7 +182,7 @@ def _metric_to_use(findings: Findings) -> str:
     stable = values[metric, "stable"]
     wobble = "" if math.isnan(stable) else f"it varies by {100 * stable:.2g}% from sample to sample, and "
     shown = f"{rounded_percent(values[metric, 'power'])} of all {word(findings, 'amount', 'it')}"
-    text = f"Use {metric}: {wobble}two samples like this would show {shown} spread evenly (80% power){effect}."
+    text = f"Use {metric}: {wobble}{_compared(findings)} would show {shown} spread evenly (80% power){effect}."
     rival = values.get(("top_share", "power"), math.nan)  # rated highest in Table 2 of the paper
     if metric == "top_share" or math.isnan(rival):
         return text
