@@ -43,7 +43,7 @@ class Confusion:
 class LabelDraws:
     """Labelled items of a slice: their group, exposure and inverse inclusion probability.
 
-    `within` : (G, G) what label draws add to the cross products of requests. `elsewhere` : (G,) variance of the groups' sizes that
+    `within` : (G, G) what label draws add to the cross products of requests. `unranked` : (G,) variance of the groups' sizes that
     comes from labelled items which no ranking holds.
     """
 
@@ -51,7 +51,7 @@ class LabelDraws:
     exposure: Floats
     inverse: Floats
     within: Floats
-    elsewhere: Floats
+    unranked: Floats
 
     @property
     def effective(self) -> float:
@@ -72,7 +72,7 @@ class LabelDraws:
             rows = slice(start, min(start + at_once, draws))
             z = (picks(len(self.codes), rows.stop - rows.start, rng) - 1) * spread
             moved[0][rows], moved[1][rows] = (z * self.exposure) @ member, z @ member
-        moved[1] += rng.normal(size=(draws, groups)) * np.sqrt(self.elsewhere)
+        moved[1] += rng.normal(size=(draws, groups)) * np.sqrt(self.unranked)
         freedom = max(self.effective - 1, 1.0)
         scale = np.sqrt(freedom / rng.chisquare(freedom, (draws, 1)))
         return moved[0] * scale, moved[1] * scale
