@@ -85,38 +85,6 @@ def one_hot(labelings: Ints, groups: int) -> Floats:
     return np.asarray((labelings[..., None] == np.arange(groups)).astype(np.float64))
 
 
-def range_over_lists(spec: MetricSpec, seen: Exposed, rankings: Ints, attention: Floats, *, by_list: bool) -> Range:
-    """Least and most of awrf on each ranking alone; (n,) `attention` on the unlabelled items of `rankings`.
-
-    With `by_list` a list's target is the shares among its items, its unlabelled ones as they are labelled.
-    """
-    many, groups = len(seen.items), seen.received.shape[-1]
-    counts = np.bincount(rankings, minlength=many)
-    if by_list:
-        listed = seen.items - counts
-        low = seen.target * (listed / np.maximum(seen.items, 1))[:, None]
-        seen = replace(seen, target=np.where((listed > 0)[:, None], low, 0.0))
-    slack = counts / np.maximum(seen.items, 1) if by_list else np.zeros(many)
-    everything = range_of_shares(spec, seen, np.bincount(rankings, attention, minlength=many).astype(np.float64), slack)
-    few = count_labelings(counts, groups) <= MOST
-    least, most, may_lack = everything.least.copy(), everything.most.copy(), everything.may_lack.copy()
-    starts = np.searchsorted(rankings, np.arange(many + 1))
-    for size in np.unique(counts[few]).tolist():
-        chosen = np.flatnonzero(few & (counts == size))
-        labels = one_hot(all_labelings(size, groups), groups)
-        at_once = max(1, (1 << 21) // max(1, labels.size))
-        for at in np.split(chosen, range(at_once, len(chosen), at_once)):
-            weights = attention[starts[at][:, None] + np.arange(size)]
-            target = np.broadcast_to(seen.target, (many, groups))[at]
-            if by_list:
-                target = target + labels.sum(1)[:, None, :] / np.maximum(seen.items[at], 1)[:, None]
-            received = seen.received[at] + np.einsum("rm,lmg->lrg", weights, labels)
-            values = spec.on(replace(seen, received=received, target=target, items=seen.items[at]))
-            part = Range.from_values(np.atleast_2d(values))
-            least[at], most[at], may_lack[at] = part.least, part.most, part.may_lack
-    return Range(least, most, few, may_lack)
-
-
 def range_of_shares(spec: MetricSpec, seen: Exposed, free: Floats, slack: Floats) -> Range:
     """A range that holds for every way to share out `free` attention, and `slack` of the target, over the groups."""
     groups, corners = seen.received.shape[-1], np.eye(seen.received.shape[-1])

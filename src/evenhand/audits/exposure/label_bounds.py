@@ -10,21 +10,14 @@ import numpy as np
 from evenhand.audits.exposure.measures import ExposureMetricSpec, ExposureTallies
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.metrics.labelings import (
-    MOST,
-    Range,
-    all_labelings,
-    count_labelings,
-    one_hot,
-    range_of_shares,
-    range_over_lists,
-)
+from evenhand.metrics.labelings import MOST, Range, all_labelings, count_labelings, one_hot, range_of_shares
 from evenhand.tallies.exposure import Exposed, Exposure, targets
 from evenhand.tallies.group_exposure import GroupExposure, ItemExposure
+from evenhand.tallies.ragged import Ints
 from evenhand.tallies.requests import Measured
 
-MOST_CELLS = 1 << 24
-"""Labelings times rankings times groups that are held at once: 128 MB."""
+MOST_CELLS, AT_ONCE = 1 << 24, 1 << 21
+"""Labelings times rankings times groups that are tried together, 128 MB; and those of lists by themselves."""
 
 RATIOS = ("dp", "log_dp")
 
@@ -48,38 +41,27 @@ def refuse_unbounded(spec: ExposureMetricSpec) -> None:
 
 def with_bounds(spec: ExposureMetricSpec, measured: Measured, t: ExposureTallies, items: ItemExposure) -> Measured:
     """The metric with `least` and `most` in the row of each slice, and a note where no labeling may reach them."""
+    bounds = _list_bounds if spec.needs(Exposed) else _sum_bounds
 
     def cells(s: int, estimate: float) -> dict[str, Any]:
         if not t.policy.labels:
             return dict(measured.cells(s, estimate))
-        rankings = t.sums.rankings_of(t.sums.part(s))
         with np.errstate(divide="ignore", invalid="ignore"):
-            ends = _bounds(spec, t, s, items.within(rankings))
-        least, most, is_exact = ends
+            least, most, is_exact = bounds(spec, t, s, items.within(t.sums.rankings_of(t.sums.part(s))))
         return {**measured.cells(s, estimate), "least": least, "most": most, "code": "" if is_exact else "bound"}
 
     return replace(measured, cells=cells)
 
 
-def _bounds(spec: ExposureMetricSpec, t: ExposureTallies, s: int, items: ItemExposure) -> tuple[float, float, bool]:
-    return _list_bounds(spec, t, s, items) if spec.needs(Exposed) else _sum_bounds(spec, t, s, items)
-
-
-def _pooled(t: ExposureTallies, s: int, items: ItemExposure, values: Floats) -> Floats:
-    """(items,) attention of each item over the requests of a slice, weighted."""
-    sums = t.sums
-    scale = (sums.weight[sums.request_of] * sums.share)[sums.rankings_of(sums.part(s))]
-    return np.bincount(items.items, values * scale[items.rankings], minlength=items.many).astype(np.float64)
-
-
 def _sum_bounds(spec: ExposureMetricSpec, t: ExposureTallies, s: int, items: ItemExposure) -> tuple[float, float, bool]:
     """Bounds of a metric of exposure added up over requests."""
-    tally = Exposure.from_sums(t.sums, t.policy, spec.browsing, t.sizes)
-    part = t.sums.part(s)
+    sums, groups = t.sums, len(t.policy.labels)
+    tally = Exposure.from_sums(sums, t.policy, spec.browsing, t.sizes)
+    part = sums.part(s)
     total = tally.with_sums(tally.stacked()[part].sum(0))
-    sizes, groups = t.policy.assign_unlabelled(t.sizes), len(t.policy.labels)
-    attention = _pooled(t, s, items, items.attended[spec.browsing])
-    per_item = bool(spec.settled("per_item"))
+    sizes, per_item = t.policy.assign_unlabelled(t.sizes), bool(spec.settled("per_item"))
+    scale = (sums.weight[sums.request_of] * sums.share)[sums.rankings_of(part)][items.rankings]
+    attention = np.bincount(items.items, items.attended[spec.browsing] * scale, minlength=items.many).astype(np.float64)
     if per_item:  # items that are ranked elsewhere or nowhere count in the sizes
         attention = np.concatenate([attention, np.zeros(max(0, round(float(t.sizes[-1])) - len(attention)))])
     is_exact = True
@@ -93,8 +75,8 @@ def _sum_bounds(spec: ExposureMetricSpec, t: ExposureTallies, s: int, items: Ite
     received = total.received + np.einsum("m,lmg->lg", attention, labels)
     if not is_exact:
         received = np.vstack([received, _most_even(total.received, float(attention.sum()))])
-    ends = Range.from_values(_on_totals(spec, total, received, sizes + labels.sum(1) * per_item)[:, None])
-    return float(ends.least[0]), float(ends.most[0]), is_exact
+    values = _on_totals(spec, total, received, sizes + labels.sum(1) * per_item)
+    return float(np.nanmin(values)), float(np.nanmax(values)), is_exact
 
 
 def _on_totals(spec: ExposureMetricSpec, total: Exposure, received: Floats, sizes: Floats) -> Floats:
@@ -119,105 +101,94 @@ def _most_even(received: Floats, free: float) -> Floats:
 
 
 def _per_item_bounds(spec: ExposureMetricSpec, total: Exposure, attention: Floats) -> tuple[float, float, bool]:
-    """Bounds of a ratio of means: for each number of items on a side, its mean is largest with those that get most attention."""
-    protected, versus = list(total.protected or ()), list(total.versus or ())
-    n, m = total.side_sizes()
-    ranked = np.append(0.0, np.cumsum(np.sort(attention)))
-    lowest, highest, k = ranked, ranked[-1] - ranked[::-1], np.arange(len(ranked))
-    two_sided = len(protected) + len(versus) == len(total.received)
-    first, second = total.received[protected].sum(), total.received[versus].sum()
-    ends = []
-    for protected_gain, other_gain in ((lowest, highest), (highest, lowest)):
-        counts: tuple[Any, ...] = (k, k[::-1])
-        gained = (first + protected_gain, second + (other_gain[::-1]))
-        if not two_sided:  # each side by itself: a third group takes the rest
-            sign = 1 if protected_gain is highest else -1
-            means = (sign * (first + protected_gain) / (n + k), -sign * (second + other_gain) / (m + k))
-            at = [int(np.nanargmax(np.where(np.isfinite(x), x, np.nan))) for x in means]
-            counts = tuple(np.array([x]) for x in at)
-            gained = (first + protected_gain[at[:1]], second + other_gain[at[1:]])
-        received = np.stack(gained, axis=-1)
-        sizes = np.stack([n + counts[0], m + counts[1]], axis=-1)
-        sided = replace(total, protected=(0,), versus=(1,))
-        values = _on_totals(spec, sided, received, sizes)
-        ends.append(float(np.nanmin(values) if protected_gain is lowest else np.nanmax(values)))
-    return ends[0], ends[1], two_sided
+    """Bounds of a ratio of means: the lowest mean that items may give one side, against the highest of the other."""
+    ranked, k = np.append(0.0, np.cumsum(np.sort(attention))), np.arange(len(attention) + 1)
+    means = []
+    for side, size in zip((total.protected, total.versus), total.side_sizes(), strict=True):
+        received = total.received[list(side or ())].sum()
+        lowest, highest = (received + ranked) / (size + k), (received + ranked[-1] - ranked[::-1]) / (size + k)
+        means.append((np.nanmin(lowest), np.nanmax(highest)))
+    extremes = np.array([[means[0][0], means[1][1]], [means[0][1], means[1][0]]])
+    least, most = _on_totals(spec, replace(total, protected=(0,), versus=(1,)), extremes, np.ones((2, 2)))
+    return float(least), float(most), False
 
 
 def _list_bounds(
     spec: ExposureMetricSpec, t: ExposureTallies, s: int, items: ItemExposure
 ) -> tuple[float, float, bool]:
     """Bounds of a mean over requests of a metric of their rankings."""
-    sums, policy = t.sums, t.policy
-    part, attention = sums.part(s), items.attended[spec.browsing]
+    sums, policy, part = t.sums, t.policy, t.sums.part(s)
     rankings = sums.rankings_of(part)
-    aim = targets(sums, policy, spec.target, t.sizes)
-    seen = Exposed.from_sums(sums, policy, spec.browsing, aim)
-    target = seen.target if seen.target.ndim == 1 else seen.target[rankings]
+    seen = Exposed.from_sums(sums, policy, spec.browsing, targets(sums, policy, spec.target, t.sizes))
+    target = np.broadcast_to(seen.target, seen.received.shape)[rankings]
     seen = replace(seen, received=seen.received[rankings], items=seen.items[rankings], target=target)
-    if "sides" in spec.reads:
-        seen = _two_sides(seen)
+    if "sides" in spec.reads:  # the protected group and all others: what a metric of one group sees
+        received, target = (np.stack([seen.side(x), seen.others(x)], axis=-1) for x in (seen.received, seen.target))
+        seen = replace(seen, received=received, target=target, protected=(0,))
     moving = spec.target == "population" and float(t.sizes[-1]) > 0
     unlabelled = max(items.many, round(float(t.sizes[-1]))) if moving else items.many
-    groups = seen.received.shape[-1]
+    labelled, groups = float(t.sizes[:-1].sum()) if moving else None, seen.received.shape[-1]
     labelings = count_labelings(unlabelled, groups)
     if (items.are_shared or moving) and labelings <= MOST and labelings * seen.received.size <= MOST_CELLS:
-        values = _on_labelings(spec, t, part, seen, items, unlabelled, moving=moving)
-        ends = Range.from_values(values[:, None])
-        return float(ends.least[0]), float(ends.most[0]), True
-    if moving:
-        labelled = float(t.sizes[:-1].sum())
+        values = _tried(spec, seen, items, all_labelings(unlabelled, groups), labelled)
+        means = [_per_request(sums, part, Range.from_values(row[None])).mean(sums.weight[part])[0] for row in values]
+        return float(np.nanmin(means)), float(np.nanmax(means)), True
+    if labelled is not None:
         share = labelled / (labelled + unlabelled)
         seen = replace(seen, target=np.nan_to_num(seen.target) * share)
-        free = np.bincount(items.rankings, attention, minlength=len(seen.items)).astype(np.float64)
+        free = np.bincount(items.rankings, items.attended[spec.browsing], minlength=len(seen.items)).astype(np.float64)
         ranges = range_of_shares(spec, seen, free, np.full(len(seen.items), 1 - share))
     else:
-        ranges = range_over_lists(spec, seen, items.rankings, attention, by_list=spec.target == "ranking")
+        ranges = _over_lists(spec, seen, items)
     least, most = _per_request(sums, part, ranges).mean(sums.weight[part])
     return least, most, bool(ranges.reached.all()) and not items.are_shared
 
 
-def _two_sides(seen: Exposed) -> Exposed:
-    """The protected group and all others: what a metric of one group sees."""
-    received, target = (np.stack([seen.side(x), seen.others(x)], axis=-1) for x in (seen.received, seen.target))
-    return replace(seen, received=received, target=target, protected=(0,))
-
-
-def _on_labelings(
-    spec: ExposureMetricSpec,
-    t: ExposureTallies,
-    part: slice,
-    seen: Exposed,
-    items: ItemExposure,
-    many: int,
-    *,
-    moving: bool,
+def _tried(
+    spec: ExposureMetricSpec, seen: Exposed, items: ItemExposure, labelings: Ints, labelled: float | None = None
 ) -> Floats:
-    """(labelings,) the mean over requests for every labeling of all unlabelled items together."""
-    groups = seen.received.shape[-1]
-    labelings = all_labelings(many, groups)
+    """(labelings, rankings) the metric with every labeling of the items.
+
+    A target that counts items counts these too: those of a list, or with `labelled` items all of the population.
+    """
     received = np.repeat(seen.received[None], len(labelings), axis=0)
-    at = np.arange(len(labelings))
-    for cell, (ranking, item) in enumerate(zip(items.rankings.tolist(), items.items.tolist(), strict=True)):
-        received[at, ranking, labelings[:, item]] += items.attended[spec.browsing][cell]
+    cells = (np.arange(len(labelings))[:, None], items.rankings, labelings[:, items.items])
+    np.add.at(received, cells, items.attended[spec.browsing])
     target = seen.target
-    if moving:
-        labelled = float(t.sizes[:-1].sum())
-        counts = np.nan_to_num(target) * labelled + one_hot(labelings, groups).sum(1)
-        target = (counts / (labelled + many))[:, None, :]
-    elif spec.target == "ranking":
+    if spec.target == "ranking":
         listed = np.bincount(items.rankings, minlength=len(seen.items))
         counts = np.repeat((np.nan_to_num(target) * (seen.items - listed)[:, None])[None], len(labelings), axis=0)
-        for ranking, item in zip(items.rankings.tolist(), items.items.tolist(), strict=True):
-            counts[at, ranking, labelings[:, item]] += 1
-        target = counts / seen.items[:, None]
-    values = np.broadcast_to(spec.on(replace(seen, received=received, target=target)), received.shape[:2])
-    sums = t.sums
-    starts = sums.request_starts[part.start : part.stop] - sums.request_starts[part.start]
-    share = sums.share[sums.rankings_of(part)] * ~np.isnan(values)
-    per_request, defined = (np.add.reduceat(x, starts, axis=1) for x in (np.nan_to_num(values) * share, share))
-    weight = sums.weight[part] * (defined > 0)
-    return np.asarray((np.where(defined > 0, per_request / defined, 0.0) * weight).sum(1) / weight.sum(1))
+        np.add.at(counts, cells, 1.0)
+        target = counts / np.maximum(seen.items, 1)[:, None]
+    elif labelled is not None:
+        counts = np.nan_to_num(target) * labelled + one_hot(labelings, received.shape[-1]).sum(1)[:, None, :]
+        target = counts / (labelled + labelings.shape[1])
+    return np.broadcast_to(spec.on(replace(seen, received=received, target=target)), received.shape[:2])
+
+
+def _over_lists(spec: ExposureMetricSpec, seen: Exposed, items: ItemExposure) -> Range:
+    """Least and most on each ranking by itself: every labeling where they are few, else all ways to share its attention out."""
+    many, groups, attention = len(seen.items), seen.received.shape[-1], items.attended[spec.browsing]
+    counts = np.bincount(items.rankings, minlength=many)
+    free, slack, known = np.bincount(items.rankings, attention, minlength=many).astype(np.float64), np.zeros(many), seen
+    if spec.target == "ranking":
+        slack = counts / np.maximum(seen.items, 1)
+        known = replace(seen, target=np.nan_to_num(seen.target) * (1 - slack)[:, None])
+    everything = range_of_shares(spec, known, free, slack)
+    few = count_labelings(counts, groups) <= MOST
+    least, most, may_lack = everything.least.copy(), everything.most.copy(), everything.may_lack.copy()
+    starts = np.searchsorted(items.rankings, np.arange(many + 1))
+    for size in np.unique(counts[few]).tolist():
+        labelings, chosen = all_labelings(size, groups), np.flatnonzero(few & (counts == size))
+        at_once = max(1, AT_ONCE // (len(labelings) * groups))
+        for at in np.split(chosen, range(at_once, len(chosen), at_once)):
+            cells = (starts[at][:, None] + np.arange(size)).ravel()
+            part = replace(seen, received=seen.received[at], items=seen.items[at], target=seen.target[at])
+            numbers = np.repeat(np.arange(len(at)), size), np.tile(np.arange(size), len(at))
+            of_lists = replace(items, rankings=numbers[0], items=numbers[1], attended={spec.browsing: attention[cells]})
+            ends = Range.from_values(_tried(spec, part, of_lists, labelings))
+            least[at], most[at], may_lack[at] = ends.least, ends.most, ends.may_lack
+    return Range(least, most, few, may_lack)
 
 
 def _per_request(sums: GroupExposure, part: slice, ranges: Range) -> Range:
