@@ -397,7 +397,7 @@ def _parts(
     largest, at, lead = [], 1, 1 + players
     for way in ways:
         many = len(way.parts)
-        if np.count_nonzero(way.units) > 1 and question.level is not None and not np.isnan(point[at : at + many]).any():
+        if many > 1 and question.level is not None and not np.isnan(point[at : at + many]).any():
             top = int(np.argmax(np.abs(point[at : at + many])))
             largest.append(Largest(way.parts[top], way.groups[top], float(np.max(measured.p[lead : lead + many - 1]))))
         at, lead = at + many, lead + many - 1

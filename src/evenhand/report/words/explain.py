@@ -15,6 +15,8 @@ from evenhand.report.words.sentences import SentenceWriter
 from evenhand.report.words.text import capitalized, first_reason, number, plural, signed
 
 ROBUST = ("without_largest", "without_top_1%")
+KINDS = dict.fromkeys(("entry", "exit", "stayed"), "units")
+"""Parts that are kinds of units: one way to split a change."""
 
 
 class ExplainSentences(SentenceWriter, audit="explain"):
@@ -30,7 +32,7 @@ class ExplainSentences(SentenceWriter, audit="explain"):
         """The change, every largest part that is one, and the change without those that it goes with most."""
         level = confidence_level(findings)
         rows = [r for r in _distinct_rows(findings) if r["part"] in ("change", *ROBUST) and is_finite(r["estimate"])]
-        largest = [f"{capitalized(c.text)}." for c in findings.claims if c.direction == "most"]
+        largest = [f"{capitalized(text)}." for text in _largest_parts(findings)]
         lines = [self.sentence(findings, r, level) for r in rows]
         return [*lines[:1], *largest, *lines[1:], *_for_all(findings)]
 
@@ -63,6 +65,13 @@ def name_of(findings: Findings, row: Row) -> str:
         ROBUST[1]: f"Without the 1% of {units} that it goes with most",
     }  # fmt: skip
     return names[str(row["part"])]
+
+
+def _largest_parts(findings: Findings) -> list[str]:
+    """The largest part of each way to split the change, where that is more than one part."""
+    parts = [KINDS.get(r["part"], r["part"]) for r in findings.rows() if read_number(r["estimate"])]
+    ways = [(c.text, KINDS.get(c.where["part"], c.where["part"])) for c in findings.claims if c.direction == "most"]
+    return [text for text, way in ways if parts.count(way) > 1]
 
 
 def _first_mover(findings: Findings) -> str:
@@ -114,5 +123,5 @@ def _explain(findings: Findings) -> Headline | None:
                 f"{signed(rows[part]['estimate'], value_format(change['metric']))}, {rest}.",
                 doubt, row=change,
             )  # fmt: skip
-    largest = "".join(f"; {c.text}" for c in findings.claims if c.direction == "most")
+    largest = "".join(f"; {text}" for text in _largest_parts(findings))
     return Headline(f"{title} {verb} {sides}{largest}.", doubt, row=change)
