@@ -113,7 +113,7 @@ def test_the_study_finds_what_the_paper_states_and_says_what_it_does_not(tmp_pat
     found = study(size=20, seed=3)
     assert verdicts["Curves are steeper with fewer minority items"] == "no"
     assert verdicts["At bias -1 one viewpoint is disadvantaged"] == "no"
-    assert len(found.tables) == 5
+    assert len(found.tables) == 4
     written = {p.name for p in found.write(tmp_path / "out")}
     assert {"figure-1.svg", "figure-2.svg", "index.html", "findings.csv"} <= written
 
