@@ -150,7 +150,7 @@ def test_the_table_of_systems_in_three_formats():
     found = eh.compare(audit(three(), ["awrf"]), rng=1)
     assert found.systems("markdown").startswith("| system | awrf ↓ |")
     latex = found.systems("latex")
-    assert r"Attention-weighted rank fairness $\downarrow$" in latex
+    assert r"{AWRF $\downarrow$}" in latex
     assert latex.count(r"\\") == 4
     assert latex.count(r"\bfseries") == 1
     text = found.systems("table")

@@ -20,7 +20,7 @@ from evenhand.report.exporters import dashboard, open_metrics
 from evenhand.report.words.comparisons import unordered_pairs
 from evenhand.report.words.intervals import interval_text
 from evenhand.report.words.labels import excluded, word
-from evenhand.report.words.phrases import metric_title
+from evenhand.report.words.phrases import paper_title
 from evenhand.report.words.sentences import sentences
 from evenhand.report.words.text import REASONS, capitalized, note_codes, number, plural
 
@@ -269,7 +269,7 @@ def _latex(findings: Findings) -> str:
     def cell(name: str, text: str, i: int) -> str:
         if name in LATEX_NUMBERS:
             return _latex_number(text, bold=i in best and name == "estimate")
-        return escape_latex(metric_title(text) if name == "metric" else text)
+        return escape_latex(paper_title(text) if name == "metric" else text)
 
     cells = [[cell(name, text, i) for name, text in zip(head, row, strict=True)] for i, row in enumerate(rows)]
     titles = [h if h in findings.slices else capitalized(h.replace("_", " ")) for h in head]
@@ -337,7 +337,7 @@ def render_systems(findings: Findings, format: str, caption: str = "", label: st
     points = findings.curves.get("systems")
     if not points:
         raise EvenhandError("The result holds no table of systems. Make one with eh.compare(result).")
-    head, rows = system_cells(points, metric_title if format == "latex" else str)
+    head, rows = system_cells(points, paper_title if format == "latex" else str)
     labels = {"system", *(name for name in points if name not in SYSTEM_COLUMNS)}
     requests = plural(word(findings, "unit", "request"))
     read = (

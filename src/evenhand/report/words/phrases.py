@@ -68,6 +68,21 @@ def metric_title(metric: str) -> str:
     return " ".join([title, *([f"({', '.join(chosen)})"] if chosen else []), *([f"at {cutoff}"] if cutoff else [])])
 
 
+LONG_TITLE = 24
+"""Letters of a metric's name beyond which a paper's table has its abbreviation: seven columns then fit a page."""
+
+
+def paper_title(metric: str) -> str:
+    """A metric string as a heading in a paper: abbreviated where its name is long and has an abbreviation.
+
+    >>> paper_title("log_dp(per_item=True)"), paper_title("gini")
+    ('logDP (per_item True)', 'Gini index')
+    """
+    title, card = metric_title(metric), card_of(metric)
+    is_short = card is None or not card.symbol or len(card.title) <= LONG_TITLE
+    return title if is_short or card is None else title.replace(card.title, card.symbol, 1)
+
+
 def estimate_format(template: str) -> Callable[[float], str]:
     """How a sentence prints its estimate, and so the ends of its interval."""
     spec = re.search(r"{estimate:(\w+)}{interval}|{estimate:(\w+)}", template)
