@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Hundreds of tests start Python: where this is set, each of them would compile numpy, polars and altair again, 3 of its 5 CPU seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types contracts quick slow bench coverage alarms gates claims responses clean
+.PHONY: demo test lint types contracts quick slow bench coverage alarms gates claims attack responses clean
 
 demo: $(VENV)/.demo
 	$(BIN)/evenhand demo
@@ -131,6 +131,9 @@ gates: $(VENV)/.dev
 
 alarms: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.alarms $(if $(QUICK),--series 200)
+
+attack: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.attack --calls $(if $(QUICK),1000,100000) --append benchmarks/out/attack.jsonl
 
 claims: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.null_worlds $(if $(QUICK),--quick)

@@ -706,6 +706,7 @@ ROUNDS = 10
 def many(calls: int, path: Path) -> Ends:
     """Calls appended to a file, a line per seed, until it holds so many."""
     ends: Ends = collections.defaultdict(collections.Counter)
+    path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
         for line in path.read_text().splitlines():
             for audit, counts in json.loads(line)["ends"].items():
