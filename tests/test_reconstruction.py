@@ -260,3 +260,14 @@ def test_no_figure_with_more_than_three_digits_leaves_in_any_form(name, tmp_path
         (path, v) for path, v in leaving if not path.endswith(derived) and abs(float(f"{v:.3g}") - v) > 1e-9 * abs(v)
     ]
     assert many == []
+
+
+def test_a_metric_of_amounts_does_not_flatten_the_curve_beside_it():
+    table = pl.DataFrame({"who": range(60), "views": np.random.default_rng(1).lognormal(6, 0.8, 60)})
+    how = {"unit": "who", "amount": "views", "population": None, "interval": None, "min_units": 10, "rng": 1}
+    plain, beside = (
+        eh.inequality(table, metrics=m, **how).findings.curves["lorenz"]
+        for m in (["gini"], ["gini", "percentile(p=0.5)"])
+    )
+    assert beside == plain
+    assert any(0 < share < 0.5 for share in plain["share"])

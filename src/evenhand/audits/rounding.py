@@ -59,6 +59,12 @@ def rounded(value: float, step: float, towards: Towards = round) -> float:
     return round(towards(value / step + slack) * step, places)
 
 
+def _is_share(r: Row) -> bool:
+    """Whether the metric of a row lies between 0 and 1, as the points of curves do."""
+    spec = card_of(r["metric"])
+    return spec is not None and spec.span == (0.0, 1.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Rounding:
     """How the figures of one result are rounded: by the units of the smallest slice shown."""
@@ -119,33 +125,24 @@ class Rounding:
         """Ready columns as published."""
         return {name: [self._cell(name, value) for value in column] for name, column in columns.items()}
 
-    def points(self, points: Mapping[str, Sequence[Any]], slices: Sequence[str], rows: Iterable[Row]) -> dict[str, Any]:
+    def points(self, points: Mapping[str, Sequence[Any]], slices: Sequence[str], rows: Sequence[Row]) -> dict[str, Any]:
         """The points of a curve as published, each by the largest influence in its slice; positions stay as they are."""
-        influence: dict[tuple[Any, ...], float] = {}
         names = [name for name in slices if name in points]
-        for r in rows:
+        influence: dict[tuple[Any, ...], float] = {}
+        for r in [r for r in rows if _is_share(r)] or rows:  # on another scale, one unit may move a metric by millions
             where = tuple(r.get(name) for name in names)
-            most = min(r.get("influence", 0.0), 0.5)  # of amounts it may be millions, and shares end at 1
-            influence[where] = max(influence.get(where, 0.0), most)
+            influence[where] = max(influence.get(where, 0.0), min(r.get("influence", 0.0), 0.5))
         size = len(next(iter(points.values()), ()))
         where_of = list(zip(*(points[name] for name in names), strict=True)) if names else [()] * size
 
-        def published(value: Any, scale: float, where: tuple[Any, ...]) -> Any:
-            if not isinstance(value, float) or not math.isfinite(value):
-                return value
-            return rounded(value, grid_step(max(scale / self.units, influence.get(where, 0.0) if scale <= 1 else 0.0)))
+        def published(column: Sequence[Any]) -> list[Any]:
+            scale = max([1.0, *(abs(v) for v in column if isinstance(v, float) and math.isfinite(v))])
+            steps = [max(scale / self.units, influence.get(where, 0.0) if scale == 1 else 0.0) for where in where_of]
+            cells = zip(column, map(grid_step, steps), strict=True)
+            return [rounded(v, step) if isinstance(v, float) else v for v, step in cells]
 
-        result: dict[str, Any] = {}
-        for name, column in points.items():
-            numbers = [abs(v) for v in column if isinstance(v, float) and math.isfinite(v)]
-            scale = max(numbers, default=0.0)
-            is_place = name in slices or name == "population" or not numbers
-            result[name] = (
-                list(column)
-                if is_place
-                else [published(v, max(scale, 1.0), w) for v, w in zip(column, where_of, strict=True)]
-            )
-        return result
+        places = {*slices, "population"}
+        return {name: list(c) if name in places else published(c) for name, c in points.items()}
 
     def facts(self, facts: Any) -> Any:
         """Figures among facts as published: fractions, and the counts of what was met."""
