@@ -40,9 +40,10 @@ hosts: $(HOSTS:%=host-%)
 $(HOSTS:%=host-%): host-%: .venv-%/.host
 	.venv-$*/bin/python -m pytest -q tests/hosts
 
+.venv-mlflow/.host: BESIDE := pandas scikit-learn matplotlib  # which mlflow.models.evaluate imports, and mlflow-skinny leaves out
 $(HOSTS:%=.venv-%/.host): .venv-%/.host: pyproject.toml constraints-%.txt
 	$(PYTHON) -m venv .venv-$*
-	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-$*.txt --editable '.[$*,report]' pytest hypothesis
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-$*.txt --editable '.[$*,report]' pytest hypothesis $(BESIDE)
 	touch $@
 
 # The oldest versions that pyproject.toml allows, and pandas 2: what readers, labels and engines do with them.

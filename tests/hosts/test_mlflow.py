@@ -5,11 +5,12 @@ import math
 from pathlib import Path
 
 import mlflow
+import pandas as pd
 import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.adapters.mlflow import log, read
+from evenhand.adapters.mlflow import Evaluator, log, read
 from evenhand.findings import Findings, row, tidy
 from evenhand.results import Result
 from hosts.blocks import run_page
@@ -113,6 +114,41 @@ def test_an_infinite_number_is_left_to_the_table(tmp_path):
         made.log_mlflow()
     assert mlflow.get_run(run.info.run_id).data.metrics == {"log_dp_high": 0.5}
     assert read(run.info.run_id).findings.columns["estimate"] == [-math.inf]
+
+
+ASKED = {"audit": "inequality", "unit": "author", "amount": "views", "population": 10, "metrics": "gini", "rng": 7}
+
+
+@pytest.mark.filterwarnings("ignore")  # of MLflow and what its evaluators import
+def test_mlflow_finds_the_evaluator_by_its_entry_point_and_logs_the_audit_of_its_data():
+    with mlflow.start_run() as run:
+        evaluated = mlflow.models.evaluate(
+            data=pd.DataFrame(LOG.to_dict(as_series=False)),
+            predictions="views",
+            model_type="ranker",
+            evaluators="evenhand",
+            evaluator_config=ASKED,
+        )
+    parameters = {name: value for name, value in ASKED.items() if name != "audit"}
+    direct = eh.inequality(LOG, **parameters)
+    assert evaluated.metrics["gini"] == direct.frame["estimate"][0]
+    assert read(run.info.run_id).to_dict()["columns"] == direct.to_dict()["columns"]
+
+
+@pytest.mark.filterwarnings("ignore")  # of MLflow and what its evaluators import
+def test_what_a_model_predicts_is_a_column_of_the_audited_table():
+    evaluated = mlflow.models.evaluate(
+        model=lambda rows: rows["views"] ** 2, data=pd.DataFrame(LOG.to_dict(as_series=False)), model_type="ranker", evaluators="evenhand",
+        evaluator_config=ASKED | {"amount": "prediction"},
+    )  # fmt: skip
+    squared = LOG.with_columns(prediction=pl.col("views") ** 2)
+    direct = eh.inequality(squared, unit="author", amount="prediction", population=10, metrics="gini", rng=7)
+    assert evaluated.metrics["gini"] == pytest.approx(direct.frame["estimate"][0])
+
+
+def test_without_an_audit_the_evaluator_leaves_the_data_alone():
+    assert not Evaluator.can_evaluate(model_type="ranker", evaluator_config=None)
+    assert Evaluator.can_evaluate(model_type="ranker", evaluator_config=ASKED)
 
 
 def test_the_example_of_the_page_runs(tmp_path):
