@@ -311,3 +311,17 @@ def test_power_is_what_a_test_between_two_such_samples_has():
     g = [np.array([eh.metrics.gini(x) for x in side]) for side in (plain, spread)]
     error = np.sqrt(g[0].var() + g[0].var())
     assert np.mean(np.abs(g[1] - g[0]) > 1.96 * error) == pytest.approx(0.8, abs=0.05)
+
+
+def test_power_is_that_of_an_experiment_on_what_is_randomised():
+    log = eh.synthetic.trial(viewers=120, authors=30, share=0.5, effect=0.0, rng=7)
+    call = {"unit": "author", "amount": "views", "population": 30, "metrics": "gini", "rng": 1}
+    result = eh.criteria(log, **call, randomized="viewer")
+    power = next(r["value"] for r in result.findings.rows() if r["criterion"] == "power")
+    planned = eh.experiment(log, **call, arm=None, randomized="viewer").findings.rows()
+    amounts = np.zeros(30)
+    amounts[: log["author"].n_unique()] = log.group_by("author").agg(pl.col("views").sum())["views"].to_numpy()
+    spread = (1 - power) * amounts + power * amounts.mean()
+    moved = eh.metrics.gini(amounts) - eh.metrics.gini(spread)
+    assert moved == pytest.approx(next(iter(planned))["detectable"], rel=0.02)
+    assert "an experiment on these viewers would show" in result.headline

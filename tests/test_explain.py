@@ -267,6 +267,20 @@ def test_two_periods_in_an_experiment_show_the_parts_of_the_change():
     assert line.split(": ")[1].startswith(f"{parts[largest, None]:+.4f}")
 
 
+def test_a_stream_that_can_be_read_once_is_explained():
+    import pyarrow as pa
+
+    log = table(np.random.default_rng(2)).to_arrow()
+    call = CALL | {"interval": None}
+    streams = [pa.RecordBatchReader.from_batches(log.schema, log.to_batches()) for _ in range(2)]
+    assert (
+        eh.explain(streams[0], **call).frame["estimate"][0].as_py()
+        == eh.explain(log, **call).frame["estimate"][0].as_py()
+    )
+    found = eh.experiment(streams[1], **call, randomized=None, metrics="gini")
+    assert "Of the change of the Gini index: " in found.sentences()[-1]
+
+
 def test_three_arms_are_refused():
     log = table(np.random.default_rng(1))
     more = pl.concat([log, log.filter(month="may").with_columns(month=pl.lit("july"))])

@@ -24,6 +24,7 @@ from evenhand.intervals.spectra import WIDE
 from evenhand.metrics.criteria import CRITERIA, PUBLISHED, Fact, theoretical, worst
 from evenhand.results import Result
 from evenhand.sources.logs import NanPolicy
+from evenhand.sources.opening import open_table
 from evenhand.streams import stream
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.slices import Label
@@ -115,6 +116,7 @@ def criteria(
     """
     specs = parse_metrics(metrics, needing(Spectrum))
     limits = _limits(cutoffs)
+    table = table if randomized is None else open_table(table)  # read twice: a stream can be read once
     prepared = units_of(table, unit=unit, amount=amount, population=population, by=by, nan_policy=nan_policy)
     read = prepared.log
     slices = _spectra(prepared)
@@ -124,7 +126,7 @@ def criteria(
     large = [(label, s) for label, s in slices if s.receivers >= call.min_units]
     if not large:
         raise EvenhandError(f"No slice has min_units={min_units} units. Lower it, or slice by fewer columns.")
-    sizes = _detectable(call, specs, prepared) if randomized is not None else {}
+    sizes = _detectable(call, table, specs, prepared) if randomized is not None else {}
     measured = []
     for n, a in enumerate(specs, 1):
         log.info("checking %s: metric %s of %s", a.text, n, len(specs))
@@ -224,11 +226,11 @@ LEVEL = 0.95
 """Of the test whose power is stated."""
 
 
-def _detectable(call: Call, specs: Sequence[MetricSpec], prepared: Units) -> dict[tuple[str, Label], float]:
+def _detectable(call: Call, table: Any, specs: Sequence[MetricSpec], prepared: Units) -> dict[tuple[str, Label], float]:
     """By metric and slice: what an experiment with two halves of what is randomised detects with 80% power."""
     roles = ("unit", "amount", "population", "by", "randomized", "nan_policy")
     planned = experiment(
-        call.arguments["table"], arm=None, metrics=[a.text for a in specs], rng=call.seed, level=LEVEL,
+        table, arm=None, metrics=[a.text for a in specs], rng=call.seed, level=LEVEL,
         **{role: call.arguments[role] for role in roles},
     )  # fmt: skip
     rows = list(planned.findings.rows())

@@ -29,6 +29,7 @@ from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame
 from evenhand.sources.engine import Cells
 from evenhand.sources.logs import Amount, NanPolicy
+from evenhand.sources.opening import open_table
 from evenhand.streams import stream
 from evenhand.tallies.paired_amounts import Changes, PairedAmounts, arms_of, has_shared_units, unit_ids
 from evenhand.tallies.slices import Slices, refuse_shared_units
@@ -122,6 +123,9 @@ def explain(
         unit, amount, arm, control, source, group, spec, weight, top, None if interval is None else level
     )
     _refuse_same_columns(question)
+    table = open_table(
+        table, columns=[unit, amount, arm, source, group, weight]
+    )  # read twice below: a stream can be read once
     read = units_of(
         table, unit=unit, amount=amount, population=None, weight=weight, nan_policy=nan_policy,
         marks={"arm": arm} | ({"source": source} if source else {}),

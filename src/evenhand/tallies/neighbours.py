@@ -58,13 +58,13 @@ class Neighbours:
         placed = (
             f"SELECT *, DENSE_RANK() OVER (PARTITION BY request ORDER BY score DESC) AS place FROM ({levels}) AS levels"
         )
-        of_group = f"CASE WHEN upper.code = {reference} THEN lower.code ELSE upper.code END AS code"
-        sign = f"CASE WHEN upper.code = {reference} THEN 1 ELSE -1 END"
+        of_group = f"CASE WHEN above.code = {reference} THEN below.code ELSE above.code END AS code"
+        sign = f"CASE WHEN above.code = {reference} THEN 1 ELSE -1 END"
         pairs = (
-            f"SELECT upper.cluster, {of_group}, CASE WHEN upper.code = {reference} THEN 0 ELSE 1 END AS side, "
-            f"{sign} * (lower.outcome - upper.outcome) AS gap FROM placed AS upper JOIN placed AS lower "
-            "ON lower.request = upper.request AND lower.place = upper.place + 1 AND lower.code <> upper.code "
-            f"WHERE upper.code = {reference} OR lower.code = {reference}"
+            f"SELECT above.cluster, {of_group}, CASE WHEN above.code = {reference} THEN 0 ELSE 1 END AS side, "
+            f"{sign} * (below.outcome - above.outcome) AS gap FROM placed AS above JOIN placed AS below "
+            "ON below.request = above.request AND below.place = above.place + 1 AND below.code <> above.code "
+            f"WHERE above.code = {reference} OR below.code = {reference}"
         )
         by_cluster = (
             "SELECT code, side, SUM(gap) AS gap, CAST(COUNT(*) AS DOUBLE) AS pairs, SUM(CASE WHEN gap <> 0 THEN 1 ELSE 0 END) "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -37,6 +37,7 @@ from evenhand.metrics.outcome import POWER
 from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame, difference_claims
 from evenhand.sources.logs import NanPolicy
+from evenhand.sources.opening import open_table
 from evenhand.sources.relation import slicing
 from evenhand.streams import stream
 from evenhand.tallies.buckets import Buckets
@@ -248,6 +249,9 @@ def _compare_arms(call: Call, spec: ExperimentSpec) -> ExperimentResult:
     """Every arm against control, by the design that fits what was randomised."""
     unit, amount, randomized, has_interval = spec.unit, spec.amount, spec.randomized, spec.level is not None
     design = paired if randomized is None else units_randomized if randomized == unit else viewers_randomized
+    is_single = design is paired and spec.by is None and not spec.amount_columns
+    if is_single:  # explained below: a stream can be read once
+        spec = replace(spec, table=open_table(spec.table, columns=[unit, amount, spec.arm, spec.weight]))
     trial = design(spec)
     past, ratio = trial.past, trial.ratio
     fewest = enough(call.min_units, spec.metrics, arms=2)
@@ -265,7 +269,7 @@ def _compare_arms(call: Call, spec: ExperimentSpec) -> ExperimentResult:
     }  # fmt: skip
     rows = rows_of(trial.compared, spec, float(ratio["p"]) if ratio else 1.0, fewest)
     curves = curves_of(trial.compared, spec, fewest)
-    if design is paired and len(trial.compared) == 1 and trial.units.log.rows <= MOST_EXPLAINED:
+    if is_single and len(trial.compared) == 1 and trial.units.log.rows <= MOST_EXPLAINED:
         curves["parts"] = _parts_of_change(call, spec)
     slices = (*trial.units.by, *spec.amount_columns, "arm")
     return _result(
