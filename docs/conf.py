@@ -19,7 +19,7 @@ import tables  # noqa: E402
 project, author, copyright = "evenhand", "the evenhand authors", "the evenhand authors"
 release = version = installed("evenhand")
 extensions = ["myst_nb"]
-exclude_patterns = ["site", "jupyter_execute"]
+exclude_patterns = ["site", "jupyter_execute", "upstream"]
 nitpicky = True
 
 html_theme = "furo"

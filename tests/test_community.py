@@ -7,6 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from jinja2 import Environment, StrictUndefined
@@ -236,3 +237,13 @@ def test_a_plan_whose_variables_come_from_the_command_line_passes_the_hook(build
         PLAN.format(limit=0.9).replace("log.csv", "${SHOP}/${DATE}.csv"), encoding="utf-8"
     )
     assert build("evenhand", "plan", "--check", "dated.plan.toml").returncode == 0
+
+
+def test_the_function_drafted_for_recommenders_gives_the_gini_index_of_the_kit():
+    (code,) = re.findall(r"```python\n(.*?)```", text("docs/upstream/recommenders.md"), re.DOTALL)
+    scope = {}
+    exec(compile(code, "recommenders.md", "exec"), scope)
+    for amounts, exact in [([0, 0, 0, 10], 3 / 4), ([1, 2, 3, 4, 10], 2 / 5), ([7, 7, 7], 0)]:
+        catalogue = pd.DataFrame({"itemID": range(len(amounts))})
+        shown = pd.DataFrame({"itemID": [item for item, count in enumerate(amounts) for _ in range(count)]})
+        assert scope["item_gini"](catalogue, shown) == pytest.approx(exact)

@@ -9,6 +9,13 @@ from pathlib import Path
 PAGE = Path(__file__).parents[2] / "docs" / "hosts.md"
 
 
+def upstream(host):
+    """The code of the pull request that docs/upstream drafts for a host, as it stands there."""
+    page = (PAGE.parent / "upstream" / f"{host}.md").read_text(encoding="utf-8")
+    (code,) = re.findall(rf"```python {host}\n(.*?)```", page, re.DOTALL)
+    return code
+
+
 def run_page(host, place):
     """Run the Python blocks marked with the host, in order, as one script, then its command lines; the last output."""
     page = PAGE.read_text(encoding="utf-8")

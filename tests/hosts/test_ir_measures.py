@@ -13,7 +13,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.adapters.ir_measures import AWRF, EED, EEL, EER, FAIR, Mean, nDD, nDJS, nDKL, provider
-from hosts.blocks import run_page
+from hosts.blocks import run_page, upstream
 
 GROUPS = {f"d{i:02}": "f" if i % 3 == 0 else "m" for i in range(38)}
 RANKED = 12
@@ -193,3 +193,9 @@ def test_qrels_without_groups_are_refused_with_the_two_ways_out():
 
 def test_the_example_of_the_page_runs(tmp_path):
     assert "AWRF" in run_page("ir_measures", tmp_path)
+
+
+def test_the_loop_drafted_for_ir_measures_makes_the_measures_known():
+    code = f"import ir_measures\n{upstream('ir_measures')}\nprint(repr(ir_measures.parse_measure('AWRF@10')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("AWRF"), done.stderr

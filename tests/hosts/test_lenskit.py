@@ -13,7 +13,8 @@ from lenskit.pipeline import topn_pipeline
 
 import evenhand as eh
 from evenhand.adapters.lenskit import AWRF, EED, EEL, EER, FAIR, ExposureMetric, ProviderGini, nDD, nDJS, nDKL
-from hosts.blocks import run_page
+from evenhand_conformance import vectors
+from hosts.blocks import run_page, upstream
 
 ITEMS = range(60)
 GROUPS = {i: "f" if i % 3 == 0 else "m" for i in ITEMS if i < 55}
@@ -199,3 +200,20 @@ def test_bad_calls_say_what_to_pass():
 
 def test_the_example_of_the_page_runs(tmp_path):
     assert "ProviderGini" in run_page("lenskit", tmp_path)
+
+
+def test_the_metric_drafted_for_lenskit_gives_the_values_of_the_kit():
+    scope = {}
+    exec(compile(upstream("lenskit"), "lenskit.md", "exec"), scope)
+    cases = [
+        v
+        for v in vectors("awrf")
+        if set(v["parameters"]) == {"target", "distance"} and v["parameters"]["distance"] == "js"
+    ]
+    assert len(cases) >= 3
+    for vector in cases:
+        labels, target = vector["input"]["labels"], vector["parameters"]["target"]
+        metric = scope["AWRF"](dict(enumerate(labels)), target)
+        shown = ItemList(item_ids=list(range(len(labels))), ordered=True)
+        expected = math.nan if vector["value"] is None else vector["value"]
+        assert metric.measure_list(shown, None) == pytest.approx(expected, nan_ok=True), vector["id"]
