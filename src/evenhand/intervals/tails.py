@@ -134,9 +134,10 @@ def _likely_tails(excess: Floats, counts: Floats, units: Floats, start: Floats) 
     excess, counts = (np.moveaxis(x, -1, 0)[..., None] for x in (excess, counts))
     sign, summed = np.sign(rates), np.abs((counts * np.log1p(rates * excess)).sum(0))
     # Degrees of freedom: one less for a uniform density of the shape than for one of its logarithm, which Pareto tails have.
-    freedom = units - (np.arange(rates.shape[-1]) > 0)
+    is_pareto = np.arange(rates.shape[-1]) == 0
+    freedom = units - ~is_pareto
     quantiles = (np.arange(8) + 0.5) / 8
-    shapes = sign[..., None] * summed[..., None] / gammaincinv(freedom[..., None], quantiles)
+    shapes = sign[..., None] * summed[..., None] / gammaincinv(freedom[..., :2, None], quantiles)[..., 1 - is_pareto, :]
     summed = np.maximum(summed, 1e-300)
     evidence = units * np.log(np.abs(rates)) - sign * summed + gammaln(freedom) - freedom * np.log(summed)
     density = -((shapes / SHAPE_SPREAD) ** 2) / 2 - np.log(SHAPE_SPREAD * np.sqrt(2 * np.pi)) + np.log(0.4)
