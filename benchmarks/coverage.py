@@ -208,6 +208,29 @@ APART = (
 """Worlds that were first looked at after the rules were set."""
 
 
+def narrow_and_wide(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Three in ten lognormal 0.9, the others lognormal 0.3."""
+    return np.where(rng.random(n) < 0.3, rng.lognormal(0.5, 0.9, n), rng.lognormal(0, 0.3, n))
+
+
+SIZES_FRESH = (60, 120)
+FRESH = (
+    shaped("half-normal", 0.0, lambda rng, n: np.abs(rng.normal(size=n)), light=True),
+    shaped("triangular 0, 1, 3", 0.0, lambda rng, n: rng.triangular(0, 1, 3, n), light=True),
+    shaped("geometric 0.3", 0.0, lambda rng, n: rng.geometric(0.3, n), light=True),
+    shaped("gamma 0.8, 30% zeros", 0.3, lambda rng, n: rng.gamma(0.8, 1, n), light=True),
+    shaped("Poisson of gamma 2", 0.0, lambda rng, n: rng.poisson(3 * rng.gamma(2, 1, n)), light=True),
+    lognormal(0.7),
+    shaped("lognormal 0.9 and 0.3 mixed", 0.0, narrow_and_wide, light=True),
+    lognormal(1.4),
+    shaped("Singh-Maddala 2, 1.5", 0.0, lambda rng, n: np.sqrt((1 - rng.random(n)) ** (-1 / 1.5) - 1)),
+    shaped("size of Student's t, 3 degrees", 0.0, lambda rng, n: np.abs(rng.standard_t(3, n))),
+    pareto(2),
+    shaped("Zipf 2.5 (tail of Pareto 1.5)", 0.0, lambda rng, n: rng.zipf(2.5, n)),
+)
+"""Worlds that were looked at once, after everything; no rule was changed afterwards."""
+
+
 @dataclass(frozen=True)
 class Coverage:
     """How one metric fared in one design.
@@ -296,6 +319,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="designs whose name holds this")
     parser.add_argument("--apart", action="store_true", help="the designs that nothing was tuned on")
     parser.add_argument("--labels", action="store_true", help="exposure with few labels")
+    parser.add_argument(
+        "--fresh", action="store_true", help="units of laws that were measured once, after all rules were set"
+    )
     parser.add_argument("--seed", type=int, default=2022)
     args = parser.parse_args(words)
     runs = args.runs or (60 if args.quick else 400)
@@ -303,6 +329,8 @@ def main(words: Sequence[str] | None = None) -> int:
     worlds, sizes, designs = (APART, SIZES_APART, DESIGNS_APART) if args.apart else (WORLDS, SIZES, DESIGNS)
     if args.labels:
         worlds, designs = (), tuple(make() for make in FEW_LABELS)
+    if args.fresh:
+        worlds, sizes, designs = FRESH, SIZES_FRESH, ()
     rows: list[Coverage] = []
     print(HEAD)
     for n in sizes:
