@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
+import evenhand.intervals.parts
 from evenhand import metrics as m
 from golden_cases import cases
 
@@ -319,3 +320,14 @@ def test_groups_that_differ_by_far_keep_a_gini_between_them_above_zero():
     call = {"unit": "u", "amount": "n", "group": "g", "population": None, "rng": 1}
     (between,) = eh.decompose(table, metrics="between", **call).findings.rows()
     assert 0.8 * between["estimate"] < between["low"] < between["estimate"]
+
+
+def test_groups_too_many_to_be_permuted_have_neither_chance_nor_p_and_say_so(monkeypatch):
+    monkeypatch.setattr(evenhand.intervals.parts, "WIDE", 1)
+    table = pl.DataFrame({"u": range(40), "g": [i % 3 for i in range(40)], "n": [1.5**i for i in range(40)]})
+    r = eh.decompose(table, unit="u", amount="n", group="g", population=None, interval="bootstrap(99)", rng=1)
+    (between,) = r.frame.filter(pl.col("metric") == "between").to_dicts()
+    assert math.isnan(between["p"])
+    assert math.isnan(between["chance"])
+    assert "no_permutation" in between["note"]
+    assert "too many to be permuted" in " ".join(r.sentences())

@@ -86,8 +86,8 @@ def decompose(
     Gini: total = within + between + overlap. Theil and generalised entropy: total = within + between. Atkinson:
     1 - total = (1 - within)(1 - between). `chance` is what the parts would be on average if groups were permuted over
     units, `p` how often `between` would then be as large; both are drawn where there are intervals, unless groups are so many
-    (hundreds, or 500 million units) that groups times binned amounts exceed 262,144. Per group (column `group`): its own
-    `index`, its `share` of the total and its `population_share`.
+    (hundreds, or 500 million units) that groups times binned amounts exceed 262,144 (note `no_permutation`). Per group (column
+    `group`): its own `index`, its `share` of the total and its `population_share`.
 
     Parameters
     ----------
@@ -286,6 +286,8 @@ class Decomposed:
         rows = []
         for name in (m for m in WHOLE if m in metrics):
             code = tally.reason() or ("zero_over_zero" if np.isnan(values[name]) else "")
+            if name == "between" and self.how.kind != "none" and len(tally) > 1 and not code and math.isnan(p):
+                code = "no_permutation"
             numbers = _numbers(values[name], ends[name], ()) | (self._direction if name == "total" else {})
             certain = len(tally) == 1 and name in ("between", "overlap")  # one group: nothing lies between groups
             units, note = int(tally.pooled.units), code or None

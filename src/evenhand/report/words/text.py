@@ -57,6 +57,7 @@ REASONS = {
     "no_variation": "the sample has no variation, so its uncertainty cannot be estimated",
     "no_lone_user": "leaving out any one user does not change it, so its uncertainty cannot be estimated",
     "no_interval": "this figure has no interval",
+    "no_permutation": "groups are too many to be permuted, so there is neither a chance level nor a test; merge the smallest",
     "part_of_a_unit": "the top is smaller than one unit, so the number is a fraction of what the largest unit has",
     "infinite_draws": "in some resamples one side has nothing, so the value is infinite",
     "bins_missing": "score bins without the group or the reference are excluded",
