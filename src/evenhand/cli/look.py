@@ -235,7 +235,8 @@ def _outcome(sample: Sample, files: list[str]) -> Question | None:
     if sample.amount() and not (sample.column(outcome).is_called(NAMES["outcome"]) or sample.positive(outcome)):
         return None  # a flag of something that has amounts
     scored = [c.name for c in sample.columns if c.name not in (score, outcome) and sample.determines(score, c.name)]
-    group = sample.having("group", without=[outcome, score, *scored])
+    others = [c.name for c in sample.columns if c.distinct == 2 and "outcome" in c.roles and c.name != outcome]
+    group = next(filter(None, [sample.having("group", without=[outcome, score, *scored]), *others]), "")
     if not group:
         return None
     label, request = sample.positive(outcome), sample.having("request", without=[group, *sample.all_having("item")])
@@ -275,7 +276,15 @@ def _ranked(sample: Sample) -> tuple[str, list[str], list[str]]:
 
 def _group(sample: Sample, rank: str, keys: list[str]) -> str:
     """Labels of items: they differ within rankings, and do not follow from the rank."""
-    able = sample.all_having("group", without=[rank, *keys])
+    from evenhand.sources.inspect import NAMES
+
+    items = sample.all_having("item", without=[rank, *keys])
+    flags = [  # that an item has in every ranking, and is not what happened there
+        c.name for c in sample.columns
+        if c.distinct == 2 and c.name not in (rank, *keys) and not c.is_called(NAMES["outcome"])
+        and any(sample.distinct(i) < sample.rows and sample.determines(i, c.name) for i in items)
+    ]  # fmt: skip
+    able = [*sample.all_having("group", without=[rank, *keys]), *flags]
     return next(
         (g for g in able if not (keys and sample.determines(keys[0], g)) and not sample.determines(rank, g)), ""
     )

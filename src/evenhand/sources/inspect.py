@@ -44,7 +44,7 @@ NAMES = {
     "group": r"group|gender|sex|geschlecht|race|ethnic|country|pais|region|age_|stance|class|categor|sec+ion|genre|kind|type|source|"
     r"segment|side|language|venue|placement|department|license|size|party|outlet|ville|land$",
     "system": r"^system$|engine|model|run_?id|^run$|arm$|variant|experiment",
-    "arm": r"^arm$|_arm$|variant|^exp|treatment|test_group|^bucket$|condition",
+    "arm": r"^arm$|_arm$|variant|^exp|treat|test_group|^bucket$|condition",
 }
 """Words that people use for a role in column names, accents left out; structure decides first."""
 
@@ -141,6 +141,8 @@ class Sample:
     def all_having(self, role: str, *, without: Sequence[str] = ()) -> list[str]:
         """Columns that may play a role: those named for it come first."""
         able = [c for c in self.columns if role in c.roles and c.name not in without]
+        if role == "group":
+            able.sort(key=lambda c: c.distinct)  # leagues before clubs
         named = [c.name for c in able if c.is_called(NAMES[role])]
         return [*named, *(c.name for c in able if c.name not in named)]
 
@@ -149,11 +151,11 @@ class Sample:
         return next(iter(self.all_having(role, without=without)), "")
 
     def distinct(self, *names: str) -> int:
-        return int(self.cells.frame.select(names).drop_nulls().n_unique())
+        return int(self.cells.frame.select(list(dict.fromkeys(names))).drop_nulls().n_unique())
 
     def determines(self, key: str, label: str) -> bool:
         """Whether rows with the same key have the same label, in the sample."""
-        pairs = self.cells.frame.select(key, label).drop_nulls()
+        pairs = self.cells.frame.select(list(dict.fromkeys((key, label)))).drop_nulls()
         return bool(pairs.n_unique() == pairs[key].n_unique())
 
     def labels(self, column: str) -> list[str]:
