@@ -170,11 +170,15 @@ def _over_lists(spec: ExposureMetricSpec, seen: Exposed, items: ItemExposure) ->
     """Least and most on each ranking by itself: every labeling where they are few, else all ways to share its attention out."""
     many, groups, attention = len(seen.items), seen.received.shape[-1], items.attended[spec.browsing]
     counts = np.bincount(items.rankings, minlength=many)
-    free, slack, known = np.bincount(items.rankings, attention, minlength=many).astype(np.float64), np.zeros(many), seen
+    free, slack, labelled = (
+        np.bincount(items.rankings, attention, minlength=many).astype(np.float64),
+        np.zeros(many),
+        seen,
+    )
     if spec.target == "ranking":
         slack = counts / np.maximum(seen.items, 1)
-        known = replace(seen, target=np.nan_to_num(seen.target) * (1 - slack)[:, None])
-    everything = range_of_shares(spec, known, free, slack)
+        labelled = replace(seen, target=np.nan_to_num(seen.target) * (1 - slack)[:, None])
+    everything = range_of_shares(spec, labelled, free, slack)
     few = count_labelings(counts, groups) <= MOST
     least, most, may_lack = everything.least.copy(), everything.most.copy(), everything.may_lack.copy()
     starts = np.searchsorted(items.rankings, np.arange(many + 1))
