@@ -302,9 +302,10 @@ def test_sentences_say_what_changed_and_when(changed):
     assert "Share of the top 10% (home) rose from 30." in told[1]
     assert str(kept.alarms().frame["since"][0]) in told[0]
     every = kept.trend().sentences()
-    assert every[:2] == told
-    assert len(every) == 10
-    assert every[6].startswith("Trend of Gini index (home): +")
+    assert every[:2] == told[:2]
+    assert every[2].startswith("eh.explain (evenhand explain), on the log of a day")
+    assert len(every) == 11
+    assert every[7].startswith("Trend of Gini index (home): +")
 
 
 def test_a_standing_alarm_fails_a_build_until_the_series_is_back(tmp_path, changed):

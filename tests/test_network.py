@@ -38,6 +38,15 @@ def parts_of(result):
     return dict(result.frame.select("part", "estimate").rows())
 
 
+def test_a_slice_without_impressions_has_no_rows_and_breaks_nothing():
+    log = pl.DataFrame(
+        {"u": ["a", "b", "a", "b"], "viewer": [1, 2, 1, 2], "n": [1, 2, 0, 0], "s": ["x", "x", "y", "y"]}
+    )
+    edges = pl.DataFrame({"follower": [1, 2], "followed": ["a", "b"]})
+    found = eh.network(log, edges, unit="u", amount="n", viewer="viewer", by="s", draws=19, rng=1, interval=None)
+    assert set(found.frame["s"]) == {"x"}
+
+
 def test_swaps_keep_degrees_and_a_simple_graph():
     rng = np.random.default_rng(1)
     _, follows = platform(3)

@@ -115,6 +115,7 @@ class Follows:
             JOIN {self.nodes} AS viewers ON {self.id_type.format("viewer")} = viewers.id
             JOIN {log.engine.bring(buckets)} AS buckets ON viewers.code = buckets.viewer
             JOIN {self.nodes} AS authors ON {self.id_type.format("unit")} = authors.id
+            WHERE amount > 0
             GROUP BY {columns([*log.keys, "bucket"])}, authors.code
         """)
         codes, labels = cells.codes(log.keys)
