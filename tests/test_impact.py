@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.intervals.ratios import ratio_interval, ratio_p, share_interval
+from evenhand.intervals.kinds import wilson_ends
+from evenhand.intervals.ratios import ratio_interval, ratio_p
 
 
 def people(seed=0, n=400, rates=(0.3, 0.2)):
@@ -92,7 +93,7 @@ def test_intervals_cover_and_are_no_wider_than_needed():
     ends = np.array([ratio_interval(x, n, y, n, 0.95) for x, y in zip(a, b, strict=True) if y])
     covered = ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).mean()
     assert 0.93 <= covered <= 0.97
-    shares = np.array([share_interval(x, n, 0.95) for x in a])
+    shares = np.stack(wilson_ends(a / n, n, 0.95), axis=1)
     assert 0.93 <= ((shares[:, 0] <= 0.15) & (shares[:, 1] >= 0.15)).mean() <= 0.975
 
 

@@ -17,7 +17,8 @@ from evenhand.cards import Between
 from evenhand.claims import Candidate
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.findings import Row, label, row
-from evenhand.intervals.ratios import ratio_interval, ratio_p, share_interval
+from evenhand.intervals.kinds import wilson_ends
+from evenhand.intervals.ratios import ratio_interval, ratio_p
 from evenhand.metrics.selection import impact_ratio, selection_rate
 from evenhand.results import Result
 from evenhand.sources.opening import open_table
@@ -172,7 +173,7 @@ def _rows(name: str, counts: Counts, few: Collection[Labels], min_share: float, 
             "share": shares[key],
         }
         rate = selection_rate([selected], total=[total])
-        low, high = share_interval(selected, total, level) if level else (math.nan, math.nan)
+        low, high = map(float, wilson_ends(selected / total, total, level)) if level else (math.nan, math.nan)
         small = None if key in large else "small_cell"
         rates.append(row({"category": name}, "selection_rate", estimate=rate, low=low, high=high, note=small, **about))
         if tally is None or key not in large or top is None:

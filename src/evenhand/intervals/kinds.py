@@ -247,7 +247,7 @@ def mixture_ends(
     return ends[0], ends[1]
 
 
-def wilson_ends(share: Floats, units: Floats, level: float) -> tuple[Floats, Floats]:
+def wilson_ends(share: Any, units: Any, level: float) -> tuple[Floats, Floats]:
     """Wilson's score interval of a share of units, also where it is 0 or 1.
 
     >>> [end.round(4).tolist() for end in wilson_ends(np.array([997 / 998, 1.0]), np.array([998, 100]), 0.95)]
@@ -255,7 +255,8 @@ def wilson_ends(share: Floats, units: Floats, level: float) -> tuple[Floats, Flo
     """
     square = NormalDist().inv_cdf((1 + level) / 2) ** 2 / units
     half = np.sqrt(square * (share * (1 - share) + square / 4))
-    return (share + square / 2 - half) / (1 + square), (share + square / 2 + half) / (1 + square)
+    low, high = ((share + square / 2 + side * half) / (1 + square) for side in (-1, 1))
+    return np.maximum(low, 0.0), np.minimum(high, 1.0)
 
 
 def _on_scale(

@@ -1,4 +1,4 @@
-"""Intervals of a share and of the ratio of two shares: Wilson's and Koopman's, both by inverting the score test."""
+"""Koopman's interval and test of the ratio of two shares, by inverting the score test."""
 
 from __future__ import annotations
 
@@ -6,18 +6,6 @@ import math
 
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
-
-
-def share_interval(count: float, total: float, level: float) -> tuple[float, float]:
-    """Wilson's interval of a share.
-
-    >>> [round(end, 4) for end in share_interval(12, 40, 0.95)]
-    [0.1807, 0.4543]
-    """
-    z = float(ndtri(0.5 + level / 2))
-    centre, scale = (count + z * z / 2) / (total + z * z), z / (total + z * z)
-    half = scale * math.sqrt(count * (total - count) / total + z * z / 4)
-    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def ratio_score(ratio: float, count: float, total: float, base: float, base_total: float) -> float:
