@@ -8,10 +8,14 @@ import warnings
 
 import polars as pl
 import pytest
-import zstandard
 
 import evenhand as eh
 from evenhand.cli import main
+
+try:
+    from compression import zstd  # Python 3.14
+except ImportError:
+    from backports import zstd
 
 CALL = {
     "unit": "Author",
@@ -164,10 +168,10 @@ def test_packed_and_wrapped_files_are_read(tmp_path):
     text = b"Author;Views\na;1,5\nb;2\n"
     rows = [{"Author": "a", "Views": 1.5}, {"Author": "b", "Views": 2}]
     files = {
-        "x.csv.zst": zstandard.compress(text), "x.csv.gz": gzip.compress(text), "x.txt": text,
+        "x.csv.zst": zstd.compress(text), "x.csv.gz": gzip.compress(text), "x.txt": text,
         "wrapped.json": json.dumps({"status": "ok", "data": {"rows": rows}}).encode(),
         "lines.json": b"".join(json.dumps(row).encode() + b"\n" for row in rows),
-        "lines.jsonl.zst": zstandard.compress(b"".join(json.dumps(row).encode() + b"\n" for row in rows)),
+        "lines.jsonl.zst": zstd.compress(b"".join(json.dumps(row).encode() + b"\n" for row in rows)),
     }  # fmt: skip
     for name, content in files.items():
         table = (
@@ -179,6 +183,13 @@ def test_packed_and_wrapped_files_are_read(tmp_path):
     several = written(tmp_path, json.dumps({"a": rows, "b": rows}).encode(), "several.json")
     with pytest.raises(eh.EvenhandError, match="several arrays of objects: a, b"):
         eh.inequality(several, **CALL)
+
+
+def test_half_a_zstandard_file_is_refused_in_words(tmp_path):
+    whole = zstd.compress(b"Author,Views\n" + b"".join(b"a%d,%d\n" % (i, i * i) for i in range(500)))
+    for name, content in {"cut.csv.zst": whole[:-9], "other.csv.zst": b"Author,Views\na,1\n"}.items():
+        with pytest.raises(eh.EvenhandError, match="not a whole Zstandard file"):
+            eh.inequality(written(tmp_path, content, name), **CALL)
 
 
 def test_letters_of_windows_that_come_late_are_read_and_said(tmp_path):

@@ -162,7 +162,7 @@ def unpacked(path: str, _sheet: str, _state: Any) -> str:
     try:
         from compression import zstd as reader  # Python 3.14
     except ImportError:
-        import zstandard as reader
+        from backports import zstd as reader
     with reader.open(path, "rb") as handle, copy.open("wb") as written:
         try:
             shutil.copyfileobj(handle, written)
