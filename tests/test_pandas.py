@@ -58,3 +58,31 @@ def test_lists_mappings_and_mixtures_are_no_labels(role, values):
 def test_a_column_called_paths_is_a_column_like_any_other():
     table = pd.DataFrame({"u": list("abcd"), "paths": [1, 2, 3, 4]})
     assert eh.inequality(table, **CALL | {"amount": "paths"}).findings.columns["estimate"] == [2.5]
+
+
+def test_lists_are_handed_out_without_pyarrow_too(monkeypatch):
+    import importlib.util
+
+    import duckdb
+    import polars as pl
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "pyarrow" else found(name, *more)
+    )
+    for name in ("to_pandas", "to_arrow"):  # what Polars does where PyArrow is missing
+        monkeypatch.setattr(pl.DataFrame, name, lambda self: pytest.fail("needs PyArrow"))
+    scores = pd.DataFrame({"user": list("uuvv"), "item": list("abab"), "score": [1.0, 2.0, 3.0, 1.0]})
+    shown = eh.recommender(scores, top=1, interval=None).shown
+    assert isinstance(shown, pd.DataFrame)
+    assert shown.values.tolist() == [["u", "b", 1.0], ["v", "a", 1.0]]
+    relation = duckdb.sql("SELECT * FROM scores")
+    assert isinstance(eh.recommender(relation, top=1, interval=None).shown, pl.DataFrame)
+    ranked = eh.rerank(
+        scores.rename(columns={"user": "request"}),
+        method="calibrated(strength=0.5)",
+        top=1,
+        groups={"a": "x", "b": "y"},
+        target={"x": 0.5, "y": 0.5},
+    )
+    assert isinstance(ranked, pd.DataFrame)

@@ -16,7 +16,7 @@ from evenhand.audits.rebalance.frontier import Candidates
 from evenhand.cards import Between, Floats, parse_call
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.metrics.representation import fair_table
-from evenhand.sources.candidates import native
+from evenhand.sources.frames import native
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.opening import fetch, open_table
 from evenhand.sources.rankings import as_table, open_scores, ranking_table

@@ -91,13 +91,6 @@ class CandidateRows:
         return joined["code"].to_numpy(), joined["place"].to_numpy(), joined["at"].to_numpy()
 
 
-def native(frame: Any, backend: str) -> Any:
-    """A Polars frame in the caller's library, PyArrow where that is lazy only."""
-    if backend == "pandas":
-        return frame.to_pandas()
-    return frame if backend == "polars" else frame.to_arrow()
-
-
 def open_candidates(
     scored: Rankings, labels: Labels | LabelColumns | None, judgments: Judgments | None, *, gains: bool = True
 ) -> CandidateRows:

@@ -5,6 +5,7 @@ Categories are read as text, integers of 128 bits as such; columns of several ty
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -385,3 +386,19 @@ def _store_duckdb(engine: DuckDBEngine, relation: Any, role: str, choose: Choice
 
 def _huge(kind: Type) -> str:
     return f"CAST({{}} AS {'HUGEINT' if kind == nw.Int128 else 'UHUGEINT'})"
+
+
+def native(frame: pl.DataFrame, backend: str) -> Any:
+    """A Polars frame in the caller's library, PyArrow where that is lazy only; without PyArrow, by which Polars hands over, as it is.
+
+    pandas takes the values one by one then.
+    """
+    if backend == "polars":
+        return frame
+    if importlib.util.find_spec("pyarrow") is not None:
+        return frame.to_pandas() if backend == "pandas" else frame.to_arrow()
+    if backend != "pandas":
+        return frame
+    import pandas as pd
+
+    return pd.DataFrame(frame.to_dict(as_series=False))

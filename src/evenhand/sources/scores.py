@@ -18,6 +18,7 @@ from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.labels import missing, whole
 from evenhand.sources.engine import DuckDBEngine, Engine
 from evenhand.sources.files import has_known_ending
+from evenhand.sources.frames import native
 from evenhand.sources.labels import Labels, labels_from_columns, labels_from_mapping
 from evenhand.sources.matrices import Matrix, is_matrix
 from evenhand.sources.opening import open_table
@@ -315,7 +316,7 @@ class Scores:
             columns["shown"] = np.ones(slots) if shown.values is None else shown.values
             frames.append(pl.DataFrame(columns))
         frame = pl.concat(frames[1:] or frames, how="vertical_relaxed")
-        return {"pandas": frame.to_pandas, "pyarrow": frame.to_arrow}.get(self.backend, lambda: frame)()
+        return native(frame, self.backend)
 
     def _ids_of(self, part: Slice, items: npt.NDArray[Any]) -> Any:
         beyond = items >= len(part.items)

@@ -19,7 +19,8 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.report.charts.lorenz_curves import corners
 from evenhand.results import Result
-from evenhand.sources.candidates import CandidateRows, native, open_candidates
+from evenhand.sources.candidates import CandidateRows, open_candidates
+from evenhand.sources.frames import native
 from evenhand.sources.judged_rankings import Judgments
 from evenhand.sources.labels import LabelColumns, Labels
 from evenhand.sources.rankings import Rankings
