@@ -240,6 +240,16 @@ def test_a_spreadsheet_is_read_below_its_title(tmp_path):
         eh.inequality(eh.read.excel(path, sheet="Othr"), **CALL)
 
 
+def test_a_sheet_with_a_single_line_is_passed_over_and_a_workbook_without_rows_is_named_as_typed(tmp_path):
+    data = [["Author", "Views"], ["a", 1], ["b", 2]]
+    path = workbook(tmp_path / "notes.xlsx", {"Notes": [["exported by Bob"]], "Data": data})
+    assert eh.inequality(path, **CALL).findings.columns["units"] == [2]
+    path = workbook(tmp_path / "bare.xlsx", {"Data": data[:1]})
+    with pytest.raises(eh.EvenhandError, match=r"bare\.xlsx' has no rows, only a header") as error:
+        eh.inequality(path, **CALL)
+    assert "bare.csv" not in str(error.value)
+
+
 def test_without_the_extra_a_spreadsheet_is_refused_in_one_sentence(tmp_path, monkeypatch):
     import importlib.util
 

@@ -79,8 +79,8 @@ def pairs(name: str, text: str, kind: type) -> dict[str, Any]:
         raise EvenhandError(f"{option} cannot be read. Write label=number,label=number.") from error
 
 
-FILES = "Parquet, CSV or JSON lines (also .gz), or a glob in quotes"
-RUNS = "Parquet, CSV or JSON lines (also .gz), or TREC runs; a glob in quotes"
+FILES = "Parquet, CSV, JSON lines (also .gz) or Excel, or a glob in quotes"
+RUNS = "Parquet, CSV, JSON lines (also .gz) or Excel, or TREC runs; a glob in quotes"
 Table = Annotated[Any, Takes("FILE", table=True, files=FILES)]
 Countable = Annotated[Any, Takes("FILE", table=True, files=FILES, tally=True)]
 Rankings = Annotated[Any, Takes("FILE", table=True, files=RUNS)]

@@ -34,7 +34,7 @@ from evenhand.tallies.user_lists import AT, Cut, Reading, UserLists
 Pair = tuple[int, int]
 
 EVERY_ROW_SHOWN = "score=None says that every row is shown, so top and threshold have nothing to cut. Leave them out."
-SCORES = "a matrix (.npz, .npy), or a table: Parquet, CSV or JSON lines (also .gz)"
+SCORES = "a matrix (.npz, .npy), or a table: Parquet, CSV, JSON lines (also .gz) or Excel"
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from evenhand.cli.audit import add_csv
 
     parser.add_argument(
-        "file", nargs="+", metavar="FILE", help="Parquet, CSV or JSON lines (also .gz), or a glob in quotes"
+        "file", nargs="+", metavar="FILE", help="Parquet, CSV, JSON lines (also .gz) or Excel, or a glob in quotes"
     )
     add_csv(parser)
     parser.add_argument("--run", action="store_true", help="run the most likely audit at once")

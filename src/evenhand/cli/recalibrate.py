@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from evenhand.cli.options import add_no_progress
 
     roles = parser.add_argument_group("roles")
-    parser.add_argument("files", nargs="+", metavar="FILE", help="Parquet, CSV or JSON lines (also .gz)")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="Parquet, CSV, JSON lines (also .gz) or Excel")
     roles.add_argument("--score", required=True, metavar="COLUMN", help="column with the score")
     text = "column with the group; a missing value is the group unknown"
     roles.add_argument("--group", required=True, metavar="COLUMN", help=text)

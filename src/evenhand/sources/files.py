@@ -99,7 +99,7 @@ def _arrays(content: Any, name: str = "", depth: int = 3) -> Iterator[tuple[str,
 
 @functools.lru_cache(maxsize=64)
 def sheet_as_csv(path: str, sheet: str, _state: Any) -> str:
-    """A sheet of a workbook, the first one that has rows unless it is named."""
+    """A sheet of a workbook, the first one that has rows below a header unless it is named."""
     if importlib.util.find_spec("openpyxl") is None:
         raise EvenhandError(
             f"{path!r} is a spreadsheet, and openpyxl is not installed. Install it with: pip install 'evenhand[excel]'."
@@ -126,7 +126,7 @@ def sheet_as_csv(path: str, sheet: str, _state: Any) -> str:
                 )
             rows: list[list[str]] = []
             for name in [sheet] if sheet else book.sheetnames:
-                rows = rows or _rows(book[name])
+                rows = rows if len(rows) > 1 else _rows(book[name]) or rows
         finally:
             book.close()
     with copy.open("w", encoding="utf-8", newline="") as handle:
@@ -199,7 +199,7 @@ def files_of(patterns: Sequence[str], role: str, csv: CsvOptions | None = None) 
     filled = [path for path in paths if form is None or _has_rows(path, form)]
     if not filled and role in ("table", "rankings", "scores"):
         raise EvenhandError(
-            f"{role}={listing(paths)!r} has no rows, only a header. Check the path, or the filter before it."
+            f"{role}={listing(sorted(names))!r} has no rows, only a header. Check the path, or the filter before it."
         )
     return filled or paths, kind
 
