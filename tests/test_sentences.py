@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
+import evenhand as eh
 import evenhand.report
 from evenhand.cards import REGISTRY, Card, metric
 from evenhand.report import table as tables
@@ -101,3 +103,12 @@ def test_intervals_are_printed_by_one_function():
     printed = re.compile(r"""(?<!scope)\[['"]low['"]\][^\n]*\} to \{|\} interval \{""")
     modules = Path(evenhand.report.__path__[0]).rglob("*.py")
     assert [path.name for path in modules if printed.search(path.read_text())] == []
+
+
+@pytest.mark.parametrize("metric", ["equal_share", "equal_share(inverted=True)"])
+def test_half_of_everything_is_never_said_to_go_to_one_unit_in_more_than_there_are(metric):
+    table = pl.DataFrame({"author": list("abc"), "views": [1, 2, 97]})
+    result = eh.inequality(table, unit="author", amount="views", population=None, metrics=metric, interval=None)
+    assert result.sentences()[0].startswith("One author of 3 gets more than half of all views.")
+    even = eh.inequality(table.with_columns(views=1), unit="author", amount="views", population=None, metrics=metric)
+    assert even.sentences()[0].startswith("About one author in 2 gets half of all views")

@@ -81,6 +81,23 @@ def test_the_pooled_gap_says_which_share_of_the_rows_it_rests_on():
     assert "50.0% of the rows of b" in next(x for x in result.only("pooled_gap").sentences() if "gap of b" in x)
 
 
+def test_a_gap_denied_by_the_adjustment_only_shows_both_p_and_the_rows_in_the_common_support():
+    rng = np.random.default_rng(0)
+    g = np.repeat(["a", "b", "c"], [600, 300, 300])
+    s = rng.integers(1, 5, 1200) / 4
+    s[900:] = np.maximum(s[900:], 0.5)  # c has no score of 0.25
+    y = (rng.random(1200) < s * 0.8 - 0.06 * (g == "b")).astype(int)
+    result = eh.outcome_test(pl.DataFrame({"s": s, "y": y, "g": g}), **ROLES, bins=4)
+    row = one(result, "pooled_gap", group="b")
+    assert row["high"] < 0  # although the claim is not made
+    share = np.mean(s[g == "b"] >= 0.5)
+    (sentence,) = [x for x in result.sentences() if x.startswith("Over all bins") and "gap of b" in x]
+    assert f"Over all bins ({share:.1%} of the rows of b)" in sentence
+    assert "no significant gap" in sentence
+    assert "(p = 0.041 by itself, p = 0.16 adjusted for 4 tests)" in sentence
+    assert "by itself" not in next(x for x in result.sentences() if "gap of c" in x)
+
+
 def test_the_mean_of_zeros_and_ones_stays_between_them():
     found = eh.outcome_test(world(rows=200, rate=0.06), **ROLES, bins=3)
     for r in found.only("mean_outcome").findings.rows():

@@ -104,8 +104,16 @@ def _gap(findings: Findings, row: Row, level: float) -> str:
             f"score{ends}: {claim.text}."
         )
     size = gap_text(row["estimate"], points=points)
-    verdict = f": {claim.text}" if claim is not None and not math.isnan(claim.p) else ""
+    verdict = f": {claim.text}{_both_p(findings, claim)}" if claim is not None and not math.isnan(claim.p) else ""
     return f"{_compared_rows(row)}, the gap of {row['group']} to {reference} at equal score is {size}{ends}{verdict}."
+
+
+def _both_p(findings: Findings, claim: Claim) -> str:
+    """Both p of a claim that only the adjustment prevents: the interval beside it, for one gap by itself, excludes 0."""
+    if claim.made or not claim.p <= round(1 - confidence_level(findings), 12):
+        return ""
+    tests = sum(not math.isnan(c.p) for c in findings.claims)
+    return f" ({p_text(claim.p)} by itself, {p_text(claim.p_adjusted)} adjusted for {counted(tests, 'test')})"
 
 
 def _order(findings: Findings, row: Row, level: float) -> str:
@@ -114,7 +122,7 @@ def _order(findings: Findings, row: Row, level: float) -> str:
     size = gap_text(row["estimate"], points=points)
     ends = interval_in_brackets(row, level, lambda v: gap_size(v, points=points))
     side = "above" if "above" in row["metric"] else "below"
-    verdict = "" if claim is None else f": {claim.text}"
+    verdict = "" if claim is None else f": {claim.text}{_both_p(findings, claim)}"
     neighbours = f"Where {row['group']} ranks right {side} {reference} ({counted(row['units'], 'pair')})"
     return f"{neighbours}, its mean outcome minus that of {reference} is {size}{ends}{verdict}."
 
@@ -128,12 +136,12 @@ def _compared_rows(row: Row) -> str:
         return "Over all scores, including those that do not occur in every group"
     if name == "spline_gap":
         return "With a spline of the score"
+    part = read_number(row.get("share_used"))
+    rows = f" ({percent(part)} of the rows of {row['group']})" if part < 1 else ""
     if "bins_missing" in (row["note"] or ""):
-        part = read_number(row.get("share_used"))
-        rows = "all" if part == 1 else percent(part)
         which = f"the bins (of {rest[5:-1]})" if rest else "the bins"
-        return f"Over {which} that have both groups ({rows} of the rows of {row['group']})"
-    return f"With {counted(int(rest[5:-1]), 'bin')}" if rest else "Over all bins"
+        return f"Over {which} that have both groups{rows}"
+    return f"With {counted(int(rest[5:-1]), 'bin')}{rows}" if rest else f"Over all bins{rows}"
 
 
 def _lowest(findings: Findings, row: Row, level: float) -> str:

@@ -27,6 +27,7 @@ from evenhand.report.words.text import (
     first_reason,
     note_codes,
     number,
+    one_in_words,
     percent,
     plural,
     singular,
@@ -165,6 +166,9 @@ def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
     if not template:
         return f"{name}{convention} is {number(estimate)}{interval_in_brackets(row, level)}{end}"
     spoken = _as_spoken(row, template, params)
+    if "{estimate:one_in}" in template and half_is_of_one(findings, spoken):
+        template = f"One {{unit}} of {row['units']:,} gets more than half of all {{amount}}{{interval}}."
+        show = one_in_words
     fields = {**spoken, **params, **template_words(findings, row)}  # a column `p` must not pass for the parameter p
     fields["raise"] = "raise" if estimate > 0 else "lower"
     fields["interval"] = interval_in_brackets(
@@ -173,6 +177,12 @@ def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
     choices = "" if metric is None else unnamed_choices(metric, template)
     overlap = " (The two overlap.)" if "overlap" in note_codes(row["note"]) else ""
     return f"{lead}{fill(template, params, fields).removesuffix('.')}{unclear}{choices}{end}{overlap}"
+
+
+def half_is_of_one(findings: Findings, row: Row) -> bool:
+    """Whether one unit alone holds more than half, so that "one in 400" could be said of 300 units."""
+    is_weighted = bool((findings.provenance.get("plan") or {}).get("weight"))
+    return not is_weighted and (1 - read_number(row["estimate"])) * read_number(row.get("units")) < 1
 
 
 def _empty_side(findings: Findings, row: Row, estimate: float) -> str:

@@ -32,6 +32,7 @@ from evenhand.report.words.phrases import card_of, distinct_texts, is_share, mea
 from evenhand.report.words.reading import doubts, reading_sentences
 from evenhand.report.words.sentences import (
     REMARK,
+    half_is_of_one,
     metric_params,
     plain_sentence,
     sentence,
@@ -49,6 +50,7 @@ from evenhand.report.words.text import (
     note_codes,
     number,
     one_in,
+    one_in_words,
     plural,
     rounded_percent,
     short_percent,
@@ -192,6 +194,8 @@ def _figure(findings: Findings, row: Row, where: str) -> Figure:
     if metric == "equal_share":
         value, show = f"1 in {one_in(estimate)}", one_in
         text = f"{holders(findings)} gets half of all {word(findings, 'amount', 'amounts')}"
+        if half_is_of_one(findings, row):
+            value, text, show = f"1 of {row['units']:,}", text.replace("gets half", "gets more than half"), one_in_words
     interval = interval_text(row["low"], row["high"], show) if has_interval(row) else ""
     return Figure(value, f"{text}, {where}" if where else text, interval)
 

@@ -189,6 +189,11 @@ def one_in(bottom: float) -> str:
     return "infinitely many" if bottom >= 1 else f"{float(f'{1 / (1 - bottom):.2g}'):,g}"
 
 
+def one_in_words(bottom: float) -> str:
+    """One unit in so many above the bottom share."""
+    return f"one in {one_in(bottom)}"
+
+
 def ordinal(share: float) -> str:
     """A percentile as people say it.
 
