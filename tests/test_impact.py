@@ -165,3 +165,15 @@ def test_sentences_say_the_ratio_and_its_test():
     quiet = eh.impact(people(n=100, rates=(0.3, 0.3)), group="sex", selected="hired")
     assert "No category is selected significantly less often" in quiet.headline
     assert any("not selected significantly less often than" in line for line in quiet.sentences())
+
+
+def test_a_ratio_denied_by_the_adjustment_only_shows_both_p():
+    counts = {"A": (50, 100), "B": (34, 100), "C": (46, 100), "D": (47, 100)}
+    rows = [(name, int(i < hired)) for name, (hired, of) in counts.items() for i in range(of)]
+    result = eh.impact(pl.DataFrame(rows, schema=["race", "hired"], orient="row"), group="race", selected="hired")
+    row = ratios(result, "race")["B"]
+    claim = result.findings.claim(row)
+    assert row["high"] < 1
+    assert not claim.made
+    (line,) = [x for x in result.sentences() if x.startswith("By race: B: impact ratio")]
+    assert line.endswith(f"(p = {claim.p:.2g} by itself, p = {claim.p_adjusted:.2g} adjusted for 3 tests).")

@@ -10,7 +10,7 @@ from evenhand.findings import number as read_number
 from evenhand.report.words.headlines import Headline, headline, interval
 from evenhand.report.words.intervals import interval_in_brackets
 from evenhand.report.words.labels import Row, confidence_level
-from evenhand.report.words.sentences import SentenceWriter
+from evenhand.report.words.sentences import SentenceWriter, both_p
 from evenhand.report.words.text import number, percent
 
 
@@ -40,7 +40,7 @@ class _ImpactSentences(SentenceWriter, audit="impact"):
         if row["group"] == row["versus"]:
             return f"{lead} has the highest rate in the data; ratios are to it."
         claim = findings.claim(row)
-        verdict = f" {claim.text}." if claim else ""
+        verdict = f" {claim.text}{both_p(findings, claim)}." if claim else ""
         return f"{lead}: impact ratio to {row['versus']} {_shown(row, level, lambda x: number(x, 3))}.{verdict}"
 
 

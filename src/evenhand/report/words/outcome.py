@@ -13,7 +13,7 @@ from evenhand.findings import number as read_number
 from evenhand.report.words.headlines import Headline, headline, interval
 from evenhand.report.words.intervals import interval_in_brackets, interval_text
 from evenhand.report.words.labels import Row, confidence_level, named_slice, slice_lead, word
-from evenhand.report.words.sentences import SentenceWriter, SideTable
+from evenhand.report.words.sentences import SentenceWriter, SideTable, both_p
 from evenhand.report.words.text import (
     capitalized,
     counted,
@@ -104,16 +104,8 @@ def _gap(findings: Findings, row: Row, level: float) -> str:
             f"score{ends}: {claim.text}."
         )
     size = gap_text(row["estimate"], points=points)
-    verdict = f": {claim.text}{_both_p(findings, claim)}" if claim is not None and not math.isnan(claim.p) else ""
+    verdict = f": {claim.text}{both_p(findings, claim)}" if claim is not None and not math.isnan(claim.p) else ""
     return f"{_compared_rows(row)}, the gap of {row['group']} to {reference} at equal score is {size}{ends}{verdict}."
-
-
-def _both_p(findings: Findings, claim: Claim) -> str:
-    """Both p of a claim that only the adjustment prevents: the interval beside it, for one gap by itself, excludes 0."""
-    if claim.made or not claim.p <= round(1 - confidence_level(findings), 12):
-        return ""
-    tests = sum(not math.isnan(c.p) for c in findings.claims)
-    return f" ({p_text(claim.p)} by itself, {p_text(claim.p_adjusted)} adjusted for {counted(tests, 'test')})"
 
 
 def _order(findings: Findings, row: Row, level: float) -> str:
@@ -122,7 +114,7 @@ def _order(findings: Findings, row: Row, level: float) -> str:
     size = gap_text(row["estimate"], points=points)
     ends = interval_in_brackets(row, level, lambda v: gap_size(v, points=points))
     side = "above" if "above" in row["metric"] else "below"
-    verdict = "" if claim is None else f": {claim.text}{_both_p(findings, claim)}"
+    verdict = "" if claim is None else f": {claim.text}{both_p(findings, claim)}"
     neighbours = f"Where {row['group']} ranks right {side} {reference} ({counted(row['units'], 'pair')})"
     return f"{neighbours}, its mean outcome minus that of {reference} is {size}{ends}{verdict}."
 
@@ -421,13 +413,18 @@ def _outcome_change(findings: Findings, row: Row) -> str:
     change = f"With the slots reallocated, the outcome would change by {percent(value)}"
     if findings.provenance.get("counterfactual", {}).get("folds") == 1:
         change += " (predicted and evaluated on the same rows, so it cannot be negative)"
-    facts = findings.provenance
-    of_slice = facts.get("slices", {}).get(slice_words(findings.slices, [row[n] for n in findings.slices]), facts)
-    if of_slice.get("candidates") == of_slice.get("slots"):
+    if _all_have_slots(findings, row):
         return f"{change}: every candidate has a slot, so only the order can change."
     if null is None or claim is None or math.isnan(claim.p):
         return f"{change}; without a null distribution it cannot be tested."
     return f"{change}; {interval_text(null['low'], null['high'], percent)} is expected by chance: {claim.text}."
+
+
+def _all_have_slots(findings: Findings, row: Row) -> bool:
+    """Whether the slice of a row has a slot for every candidate."""
+    facts = findings.provenance
+    of_slice = facts.get("slices", {}).get(slice_words(findings.slices, [row[n] for n in findings.slices]), facts)
+    return bool(of_slice.get("candidates") == of_slice.get("slots"))
 
 
 def _group_change(findings: Findings, row: Row) -> str:
@@ -440,7 +437,8 @@ def _group_change(findings: Findings, row: Row) -> str:
     )
     slots = row["metric"] == "slots_gained"
     what = f"slots of {group}" if slots else f"mean rank of {group}"
-    text = f"The {what} would change by {number(value)}{'' if slots else ', though of different candidates'}"
+    others = "" if slots or _all_have_slots(findings, row) else ", though of different candidates"
+    text = f"The {what} would change by {number(value)}{others}"
     if null is None:
         return f"{text}."
     if "small_cell" in (row["note"] or ""):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from evenhand.cards import REGISTRY, MetricSpec, parse_metric
+from evenhand.claims import Claim
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings, label
 from evenhand.findings import number as read_number
@@ -28,6 +29,7 @@ from evenhand.report.words.text import (
     note_codes,
     number,
     one_in_words,
+    p_text,
     percent,
     plural,
     singular,
@@ -153,7 +155,7 @@ def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
     claim = findings.claim(row) if metric is None else None
     if claim is None or not claim.made:
         template = template.replace("{raise}", "move")
-    unclear = ", not statistically significant" if claim and not claim.made else ""
+    unclear = f", not statistically significant{both_p(findings, claim)}" if claim and not claim.made else ""
     show = estimate_format(template)
     levels = [] if math.isnan(chance) or "{chance" in template else [f"{_null(findings, row)}: {show(chance)}"]
     if not math.isnan(floor := read_number(row.get("floor"))):
@@ -177,6 +179,14 @@ def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
     choices = "" if metric is None else unnamed_choices(metric, template)
     overlap = " (The two overlap.)" if "overlap" in note_codes(row["note"]) else ""
     return f"{lead}{fill(template, params, fields).removesuffix('.')}{unclear}{choices}{end}{overlap}"
+
+
+def both_p(findings: Findings, claim: Claim) -> str:
+    """Both p of a claim that only the adjustment prevents: the interval beside it, for one number by itself, denies the null."""
+    if claim.made or not claim.p <= round(1 - confidence_level(findings), 12):
+        return ""
+    tests = sum(not math.isnan(c.p) for c in findings.claims)
+    return f" ({p_text(claim.p)} by itself, {p_text(claim.p_adjusted)} adjusted for {counted(tests, 'test')})"
 
 
 def half_is_of_one(findings: Findings, row: Row) -> bool:
