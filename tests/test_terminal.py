@@ -181,3 +181,10 @@ def test_work_on_many_slices_says_how_many_there_are(caplog):
     with caplog.at_level("INFO", logger="evenhand"):
         eh.inequality(table, unit="u", amount="v", by="s", population=None, metrics="percentile_ratio", rng=1)
     assert "drawing 999 times: slice 1 of 4" in caplog.messages
+
+
+def test_progress_counts_read_well_for_one_and_for_many(caplog):
+    table = pl.DataFrame({"u": range(4), "v": range(4)})
+    with caplog.at_level("INFO", logger="evenhand"):
+        eh.inequality(table, unit="u", amount="v", population=None, interval=None)
+    assert "measuring (slices: 1)" in caplog.messages

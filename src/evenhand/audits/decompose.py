@@ -236,7 +236,7 @@ class Decomposed:
     ) -> list[Row]:
         """Every slice: the whole first, then each group; small groups merged and suppressed."""
         refuse_many_slices("decompose", len(originals))
-        log.info("measuring %s slices", f"{len(originals):,}")
+        log.info("measuring (slices: %s)", f"{len(originals):,}")
         fewest = self.call.min_units
         small = {where: self._small_groups(tally) for where, tally in originals.items()}
         tallies = {where: tally.merge_groups(small[where], SMALL) for where, tally in originals.items()}

@@ -229,7 +229,7 @@ def _rows(
 ) -> list[Row]:  # fmt: skip
     """Every slice and metric as a row, slices in the order of their labels."""
     refuse_many_slices("inequality", len(slices.labels))
-    log.info("measuring %s slices", f"{len(slices.labels):,}")
+    log.info("measuring (slices: %s)", f"{len(slices.labels):,}")
     spectra, units = slices.spectra, slices.spectra.units
     measured = _estimates(slices, metrics, call, seen, both=both)
     resamples_units = call.interval.kind != "none" and (seen is None or both)

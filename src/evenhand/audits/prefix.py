@@ -194,7 +194,7 @@ def _result(
             f"group has {len(groups):,} different values on {ranks:,} ranks, too many to compare. Use broader groups, or a sample."
         )
     placement = placed.placement.protecting(protected_labels(few.side(protected), groups, call.arguments["group"]))
-    log.info("measuring %s rankings", f"{len(placement):,}")
+    log.info("measuring (rankings: %s)", f"{len(placement):,}")
     ordered = Ordered.all([few.rename_target(a) for a in specs], placement, draws, call.seed)
     measures = [o.measured(placed, call.seed) for o in ordered]
     names, within = view.slice_names, placed.within

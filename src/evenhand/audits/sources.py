@@ -156,7 +156,7 @@ def _rows(
     slices: SourceSlices, whole: Units, metrics: Sequence[str], call: Call, null: Null, claims: list[Candidate]
 ) -> list[Row]:
     """The Gini index of every slice, then a row per source and figure; what they could assert is added to `claims`."""
-    log.info("measuring %s slices", f"{len(slices.labels):,}")
+    log.info("measuring (slices: %s)", f"{len(slices.labels):,}")
     gini, totals, fewest = parse_metric("gini"), slices.totals, call.min_units
     streams = [("inequality", *where) for where in slices.labels]
     (index,) = estimates(totals.spectra, [gini], call.interval, call.seed, streams)
