@@ -515,3 +515,13 @@ def test_under_min_units_the_whole_is_not_told(tmp_path):
     log = pl.DataFrame({"who": list(range(80)), "views": range(1, 81), "source": ["a"] * 40 + ["b"] * 40})
     result = eh.inequality(log, unit="who", amount="views", population=None, by="source", metrics="gini", min_units=10)
     assert "Overall:" not in result.report(tmp_path / "report.html").read_text()
+
+
+def test_large_numbers_over_all_slices_say_so_beside_a_headline_about_slices(tmp_path):
+    table = pl.DataFrame({"author": range(40), "views": [i * i for i in range(40)], "side": ["a", "b"] * 20})
+    roles = {"unit": "author", "amount": "views", "population": None, "metrics": ["top_share(p=0.2)"], "interval": None}
+    for by, ending in (("side", ", overall"), (None, "")):
+        eh.inequality(table, **roles, by=by).report(tmp_path / "page.html")
+        page = (tmp_path / "page.html").read_text()
+        figures = re.search(r'<div class="figures">(.*?)</span>', page)[1]
+        assert figures.endswith(f"Share of the top 20%{ending}")

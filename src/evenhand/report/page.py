@@ -128,8 +128,9 @@ def _answer(
 
 def _figures(findings: Findings, overall: Findings | None, headline: Headline) -> str:
     """The large numbers of the first screen, over all slices where that is known."""
+    where = ", overall" if overall else ""
     shown = "".join(
-        f"<div><b>{escape(f.value)}</b><span>{escape(f.text)}</span><small>{escape(f.interval)}</small></div>"
+        f"<div><b>{escape(f.value)}</b><span>{escape(f.text)}{where}</span><small>{escape(f.interval)}</small></div>"
         for f in summary.figures(overall or findings, headline)
     )
     return f'<div class="figures">{shown}</div>' if shown else ""
