@@ -240,13 +240,14 @@ def test_a_spreadsheet_is_read_below_its_title(tmp_path):
         eh.inequality(eh.read.excel(path, sheet="Othr"), **CALL)
 
 
-def test_a_sheet_with_a_single_line_is_passed_over_and_a_workbook_without_rows_is_named_as_typed(tmp_path):
+def test_a_sheet_with_a_single_line_is_passed_over_and_a_workbook_without_rows_is_named_as_typed(tmp_path, monkeypatch):
     data = [["Author", "Views"], ["a", 1], ["b", 2]]
     path = workbook(tmp_path / "notes.xlsx", {"Notes": [["exported by Bob"]], "Data": data})
     assert eh.inequality(path, **CALL).findings.columns["units"] == [2]
-    path = workbook(tmp_path / "bare.xlsx", {"Data": data[:1]})
+    workbook(tmp_path / "bare.xlsx", {"Data": data[:1]})
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(eh.EvenhandError, match=r"bare\.xlsx' has no rows, only a header") as error:
-        eh.inequality(path, **CALL)
+        eh.inequality("bare.xlsx", **CALL)
     assert "bare.csv" not in str(error.value)
 
 

@@ -298,6 +298,7 @@ class Study:
 def count(claims: Sequence[Claim]) -> str:
     """How many of these findings come out, in how many of the seeds.
 
+    >>> from evenhand.studies.evidence import UNKNOWN
     >>> count([Claim("a", "", "", "", UNKNOWN, runs=(True, True)), Claim("b", "", "", "", UNKNOWN, runs=(False, True))])
     'Of 2 findings that the source states, 1 comes out in all 2 seeds, 1 in some, 0 in none.'
     """
