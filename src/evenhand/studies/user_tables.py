@@ -45,7 +45,9 @@ def two_sides(sizes: Mapping[Any, float], protected: Any, versus: Any) -> tuple[
     """
     labels = sorted(sizes, key=lambda label: (sizes[label], str(label)))
     if len(labels) < 2:
-        raise EvenhandError("The data name fewer than two groups. Pass data with two groups or more.")
+        raise EvenhandError(
+            "Fewer than two groups have rows in the data. Pass two groups or more, of the same ids as the data."
+        )
     named = {"protected": protected, "versus": versus}
     first, second = (None if x is None else matches(role, x, labels)[0] for role, x in named.items())
     first = next(label for label in labels if label != second) if protected is None else first
