@@ -97,5 +97,5 @@ def test_groups_in_shares_leave_out_what_needs_one_label(tmp_path, capsys):
     assert "Did you mean 'War'" in capsys.readouterr().err
     other = tmp_path / "other.csv"
     other.write_text("item,group\n900,a\n901,b\n")
-    with pytest.raises(eh.EvenhandError, match="Fewer than two groups have rows.*of the same ids as the data"):
+    with pytest.raises(eh.EvenhandError, match=r"Fewer than two groups have rows.*of the same ids as the data"):
         from_ratings(path, 7, groups=other)
