@@ -302,7 +302,7 @@ def test_groups_beyond_what_memory_holds_are_refused_only_with_intervals():
 def test_the_gini_between_groups_that_are_alike_holds_zero_and_overlap_what_noise_took_from_it(groups):
     rng = np.random.default_rng(12)
     held, overlaps = [], []
-    for seed in range(60):
+    for seed in range(40):
         table = pl.DataFrame({"u": range(60), "n": rng.lognormal(0, 1, 60), "g": rng.integers(0, groups, 60)})
         call = {"unit": "u", "amount": "n", "group": "g", "population": None, "interval": "bootstrap(199)", "rng": seed}
         found = {r["metric"]: r for r in eh.decompose(table, metrics=["between", "overlap"], **call).findings.rows()}

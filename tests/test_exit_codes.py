@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -106,22 +107,23 @@ def saved(log):
     return json.loads(eh.inequality(log, unit="u", amount="v", population=None, by=None, rng=1).to_json())
 
 
-def changed(value):
-    """The value with one thing after another replaced, deleted or nested where it does not belong."""
+def changed(value, turn):
+    """The value with one thing after another replaced, deleted or nested where it does not belong; `turn` gives the next one."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield {k: v for k, v in value.items() if k != key}
-            yield from ({**value, key: other} for other in (None, 3, "x", [], {}, [None], {"a": [1]}))
-            yield from ({**value, key: other} for other in changed(inner))
+            yield from ({**value, key: next(turn)} for _ in range(2))
+            yield from ({**value, key: other} for other in changed(inner, turn))
     elif isinstance(value, list) and value:
-        yield from ([other, *value[1:]] for other in (None, [], {}, "x", 10**30))
+        yield from ([next(turn), *value[1:]] for _ in range(2))
         yield value[1:]
 
 
 def test_a_tampered_result_is_refused_or_read_but_never_a_traceback(saved, tmp_path, capsys):
     whole, path = tmp_path / "whole.json", tmp_path / "tampered.json"
     whole.write_text(json.dumps(saved))
-    for number, one in enumerate(changed(saved)):
+    wrong = itertools.cycle((None, 3, "x", [], {}, [None], {"a": [1]}, 10**30, -1))
+    for number, one in enumerate(changed(saved, wrong)):
         path.write_text(json.dumps(one))
         code = main(["compare", str(path), str(whole), "--format", "json"])
         said = capsys.readouterr()

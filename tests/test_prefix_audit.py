@@ -253,7 +253,7 @@ def test_p_of_the_favoured_is_uniform_under_random_orders():
         eh.prefix(many(30, seed=s), group="stance", protected="con", metrics="ndd", chance=None, interval=None).frame[
             "p_favoured"
         ][0]
-        for s in range(120)
+        for s in range(60)
     ]
     assert np.mean(np.array(found) <= 0.5) == pytest.approx(0.5, abs=0.14)
     assert np.mean(np.array(found) <= 0.05) <= 0.12

@@ -40,7 +40,7 @@ def trec_files(folder, runs):
     rng = np.random.default_rng(1)
     folder.mkdir()
     queries = []
-    for q in range(12):
+    for q in range(5):
         documents = [{"doc_id": f"d{q}-{i}", "relevance": int(rng.random() < 0.5)} for i in range(8)]
         queries.append({"qid": q, "query": "x", "frequency": 1.0, "documents": documents})
     (folder / "eval-sample.jsonl").write_text("\n".join(map(json.dumps, queries)))
@@ -89,7 +89,7 @@ def experiment(path, seed):
     rows = [
         (f"run{s}", f"q{q}", f"d{d}", r, "fmm"[d % 3], d % 2)
         for s in range(3)
-        for q in range(5)
+        for q in range(4)
         for r, d in enumerate(np.argsort(rng.random(9) + 0.2 * s * (np.arange(9) % 3 == 0)).tolist()[:6], 1)
     ]
     pl.DataFrame(rows, schema=["system", "request", "item", "rank", "group", "relevance"], orient="row").write_csv(path)
