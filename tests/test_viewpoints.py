@@ -155,6 +155,46 @@ def test_advice_for_data_reads_the_balance_off_and_adds_chance():
     assert found.frame["found"][0] > 0.2
 
 
+def test_advice_for_data_measures_stability_and_effect_of_each_metric_on_these_lists():
+    lists = eh.synthetic.viewpoints({"con": 4, "pro": 8}, alpha=0.5, lists=30, favoured=["con"], rng=3)
+    found = eh.advise(lists, group="viewpoint", protected="con", bias="medium", rng=1)
+    metrics = found.frame["metric"].to_list()
+    seen = eh.prefix(lists, group="viewpoint", protected="con", metrics=metrics, rng=1).per_request
+    for row in found.frame.iter_rows(named=True):
+        values, chance = seen.filter(metric=row["metric"]).select("estimate", "chance").to_numpy().T
+        drawn = np.random.default_rng(1).choice(values, (20_000, 30)).mean(1)
+        assert row["stability"] == pytest.approx(drawn.std() / drawn.mean(), rel=0.03)  # as in criteria: by resampling
+        assert row["effect"] == pytest.approx((values.mean() - chance.mean()) / values.std(ddof=1))
+    first = found.frame.row(0, named=True)
+    assert f"its effect (mean less chance) is {first['effect']:.2g} standard deviations between lists" in found.headline
+    assert f"its mean varies by {100 * first['stability']:.2g}% from sample to sample" in found.headline
+
+
+def test_effect_is_measured_beside_the_chance_level_of_each_list():
+    lists = {f"q{i}": ["con", "pro"] * (i + 1) + ["pro"] * i for i in range(6)}
+    found = eh.advise(table(lists), group="stance", protected="con", rng=1)
+    seen = eh.prefix(table(lists), group="stance", protected="con", metrics=["ndd"], rng=1).per_request
+    beyond = (seen["estimate"] - seen["chance"]).to_numpy()
+    assert found.frame.filter(metric="ndd")["effect"][0] == pytest.approx(beyond.mean() / beyond.std(ddof=1))
+    assert found.headline.startswith("Use nDD: its mean varies by ")
+
+
+@pytest.mark.parametrize(
+    "call", [{"table": table({"q": ["con", "pro", "pro"]}), "group": "stance", "protected": "con"}, {"balance": "low"}]
+)
+def test_one_list_or_none_has_neither_stability_nor_effect(call):
+    found = eh.advise(**call)
+    assert np.isnan(found.frame.select("stability", "effect").to_numpy()).all()
+    assert found.headline == "Use nDD."
+
+
+def test_lists_without_spread_are_stable_and_have_no_effect_in_standard_deviations():
+    lists = {f"q{i}": ["con", "pro"] * 5 for i in range(5)}
+    first = eh.advise(table(lists), group="stance", protected="con").frame.row(0, named=True)
+    assert first["stability"] == pytest.approx(0.0, abs=1e-12)
+    assert math.isnan(first["effect"])
+
+
 def test_a_list_too_short_to_show_bias_says_so():
     found = eh.advise(table({"q": ["con", "pro", "pro"]}), group="stance", protected="con", bias="high", rng=1)
     assert found.frame["found"].to_list() == [0.0] * 4

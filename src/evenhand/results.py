@@ -405,8 +405,8 @@ def _pivoted_list(findings: Findings) -> dict[str, list[Any]]:
 
 
 FIGURES = frozenset({
-    "a", "b", "bin_high", "bin_low", "detectable", "floor", "found", "intercept", "least", "most", "p", "p_adjusted", "p_favoured", "pairs",
-    "rank", "se", "slope", "tau_c", "undefined", "value",
+    "a", "b", "bin_high", "bin_low", "detectable", "effect", "floor", "found", "intercept", "least", "most", "p", "p_adjusted",
+    "p_favoured", "pairs", "rank", "se", "slope", "stability", "tau_c", "undefined", "value",
 })  # fmt: skip
 """Columns of single audits that hold numbers, also where no row has one."""
 

@@ -19,7 +19,7 @@ from evenhand.audits.prefix import protected_labels
 from evenhand.cards import REGISTRY, Between
 from evenhand.claims import Candidate, decide, direction_of
 from evenhand.errors import EvenhandError
-from evenhand.intervals.orders import random_order_of
+from evenhand.intervals.orders import NEAR, random_order_of
 from evenhand.labels import Unknown
 from evenhand.metrics.prefix import TEMPLATES
 from evenhand.results import Result
@@ -51,12 +51,13 @@ Advice = list[tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class Situation:
-    """What advice on prefix metrics depends on; `placement` is a typical list."""
+    """What advice on prefix metrics depends on; `placement` is a typical one of the `lists`."""
 
     balance: Degree | None
     bias: Degree | None
     viewpoints: int
     placement: Placement | None = None
+    lists: Placement | None = None
 
 
 @audit("advise", question="Which prefix metric for these rankings?")
@@ -84,9 +85,13 @@ def advise(
     """Which prefix metric to use, the recommended one first, each with its reason.
 
     With a table of rankings, `chance` is what random order gives on a typical list of yours, and `found` how often a list
-    with the expected bias would stand out from random orders. With a goal, `found` is how often a metric calls a system with a
-    mild bias less fair than one without, in the least favourable of the simulated settings nearest to yours (`evenhand study
-    response`). Where another metric finds significantly more than the paper's, it is recommended, and the paper's choice comes second.
+    with the expected bias would stand out from random orders. `effect` is the mean over your lists less what random order
+    gives, in standard deviations between lists, and `stability` how much the mean varies from sample to sample of lists
+    (coefficient of variation, as in `eh.criteria`: less is more stable).
+
+    With a goal, `found` is how often a metric calls a system with a mild bias less fair than one without, in the least
+    favourable of the simulated settings nearest to yours (`evenhand study response`). Where another metric finds
+    significantly more than the paper's, it is recommended, and the paper's choice comes second.
 
     Parameters
     ----------
@@ -161,7 +166,7 @@ def _situation_of(
     if len(mixed := np.flatnonzero((seen.counts > 0).sum(1) >= 2)):  # closest to the median in length and mix
         distance = np.abs(seen.counts[mixed] - np.median(seen.counts[mixed], axis=0)).sum(1)
         typical = seen.take(mixed[[int(distance.argmin())]])
-    return Situation(balance, bias, 2 if has_sides else len(placed.groups), typical), facts, view.backend
+    return Situation(balance, bias, 2 if has_sides else len(placed.groups), typical, seen), facts, view.backend
 
 
 def advice_for(s: Situation) -> Advice:
@@ -215,8 +220,9 @@ def _advise_prefix(s: Situation, seed: int) -> tuple[Points, list[Candidate]]:
     rows = []
     for name, advice, reason in advice_for(s):
         symbol = REGISTRY[name].card.symbol
-        rows.append([name, symbol, advice, *_chance_and_power(name, s, seed), f"{symbol}: {reason}"])
-    columns = as_columns(("metric", "symbol", "advice", "chance", "found", "reason"), rows)
+        measured = (*_chance_and_power(name, s, seed), *_stability_and_effect(name, s.lists))
+        rows.append([name, symbol, advice, *measured, f"{symbol}: {reason}"])
+    columns = as_columns(("metric", "symbol", "advice", "chance", "found", "stability", "effect", "reason"), rows)
     return _by_power(columns, [2 * LISTS] * len(rows), "On lists like yours it stands out from random orders", {1})
 
 
@@ -270,7 +276,7 @@ LISTS = 400
 def _chance_and_power(metric: str, s: Situation, seed: int, lists: int = LISTS) -> tuple[float, float]:
     """Chance level of a typical list, and how often one with the expected bias exceeds it."""
     p = s.placement
-    if p is None or (TEMPLATES[metric](p).difference.sided and p.protected is None):
+    if p is None or not _is_readable(metric, p):
         return float("nan"), float("nan")
     randomly = random_order_of(TEMPLATES[metric](p), p, 999, seed)
     if s.bias is None:
@@ -286,6 +292,27 @@ def _chance_and_power(metric: str, s: Situation, seed: int, lists: int = LISTS) 
         drawn = Placement(places.ravel(), np.arange(lists + 1) * places.shape[1], p.groups, p.protected)
         detected.append(float((TEMPLATES[metric](drawn).values(drawn) > randomly.cut).mean()))
     return randomly.mean, float(np.mean(detected))
+
+
+def _is_readable(metric: str, p: Placement) -> bool:
+    """Whether a metric can read these rankings: one of two sides needs a protected one."""
+    return p.protected is not None or not TEMPLATES[metric](p).difference.sided
+
+
+def _stability_and_effect(metric: str, p: Placement | None) -> tuple[float, float]:
+    """Coefficient of variation of the mean over lists, and its distance from chance in standard deviations between lists.
+
+    The error of the mean is the one that resampling lists has in the limit; the deviations are those of value less chance.
+    """
+    if p is None or not _is_readable(metric, p):
+        return math.nan, math.nan
+    scores = TEMPLATES[metric](p).scores(p)
+    defined = np.isfinite(scores.values) & np.isfinite(scores.chances)
+    values, beyond = scores.values[defined], (scores.values - scores.chances)[defined]
+    if len(values) < 2:
+        return math.nan, math.nan
+    stability = float(values.std() / math.sqrt(len(values)) / values.mean()) if values.any() else math.nan
+    return stability, float(beyond.mean() / beyond.std(ddof=1)) if np.ptp(beyond) > NEAR else math.nan
 
 
 @dataclass(frozen=True)

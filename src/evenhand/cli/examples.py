@@ -108,7 +108,8 @@ examples:
   evenhand advise serps.csv --request query --group stance --protected against --bias medium
 
 The recommended metric comes first. With rankings, the balance is measured; `chance` is the value of a typical list in random
-order, and `found` is how often a list with the expected bias would differ significantly from random order.
+order, and `found` is how often a list with the expected bias would differ significantly from random order. `effect` is the mean over
+your lists less chance, in standard deviations between lists; `stability` is how much that mean varies from sample to sample.
 """,
     "exposure": """\
 Who is exposed in rankings, compared with a target, another group, or relevance?

@@ -244,7 +244,7 @@ def _sensitivity(findings: Findings) -> Headline | None:
 
 @headline("advise")
 def _advise(findings: Findings) -> Headline:
-    """The metric to use, what it finds, and the paper's choice where that is another one."""
+    """The metric to use, its stability and effect, what it finds, and the paper's choice where that is another one."""
     first, *rest = findings.rows()
     goal = (findings.provenance.get("plan") or {}).get("goal")
     like_yours = " like your data" if findings.provenance.get("situation") else ""
@@ -254,10 +254,18 @@ def _advise(findings: Findings) -> Headline:
         share = read_number(row.get("found"))
         return "" if math.isnan(share) else f"{100 * share:.0f}%"
 
-    measured = f": it finds {what.format(share_of(first))}" if share_of(first) else ""
+    stability, effect = (read_number(first.get(name)) for name in ("stability", "effect"))
+    measured = [
+        "" if math.isnan(stability) else f"its mean varies by {100 * stability:.2g}% from sample to sample",
+        ""
+        if math.isnan(effect)
+        else f"its effect (mean less chance) is {effect:.2g} standard deviations between lists",
+        f"it finds {what.format(share_of(first))}" if share_of(first) else "",
+    ]
+    figures = "; ".join(filter(None, measured))
     papers = "".join(
         f" The paper names {row['symbol']}, which finds it in {share_of(row)}."
         for row in rest
         if row["advice"] == "the paper's choice"
     )
-    return Headline(f"Use {first['symbol']}{measured}.{papers}")
+    return Headline(f"Use {first['symbol']}{': ' if figures else ''}{figures}.{papers}")
