@@ -8,6 +8,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli import main
+from evenhand.studies import fair_ranking
 from evenhand.studies.evidence import Replicates
 from evenhand.studies.fair_ranking import study
 from evenhand.studies.fair_ranking_findings import PAIR, Measured, Tasks, claims
@@ -34,6 +35,12 @@ def test_the_study_is_written_whole(small, tmp_path):
     written = small.write(tmp_path / "study")
     assert (tmp_path / "study" / "index.html").exists()
     assert len([p for p in written if p.suffix == ".svg"]) == 5
+
+
+@pytest.fixture
+def few_halves(monkeypatch):
+    """Each half is one more run of the study, and what is read and written does not depend on how many there are."""
+    monkeypatch.setattr(fair_ranking, "HALVES", 3)
 
 
 def trec_files(folder, runs):
@@ -63,7 +70,7 @@ def trec_files(folder, runs):
     return folder
 
 
-def test_files_of_the_track_run_with_and_without_runs(tmp_path, capsys):
+def test_files_of_the_track_run_with_and_without_runs(few_halves, tmp_path, capsys):
     assert main(["study", "fair-ranking", "--data", str(trec_files(tmp_path / "a", [])), "--no-progress"]) == 0
     assert "by relevance" in capsys.readouterr().out
     assert (
@@ -96,7 +103,7 @@ def experiment(path, seed):
     return str(path)
 
 
-def test_agreement_is_compared_across_several_experiments_and_not_claimed_from_one(tmp_path, capsys):
+def test_agreement_is_compared_across_several_experiments_and_not_claimed_from_one(few_halves, tmp_path, capsys):
     one, two = experiment(tmp_path / "one.csv", 1), experiment(tmp_path / "two.csv", 2)
     words = ["study", "fair-ranking", "--format", "json", "--no-progress"]
     assert main([*words, "--data", one, "--data", two]) == 0
@@ -110,7 +117,7 @@ def test_agreement_is_compared_across_several_experiments_and_not_claimed_from_o
     assert {f["comes out"] for f in alone if f["where"] == "section 3.3"} == {"cannot be told"}
 
 
-def test_columns_of_a_table_may_have_other_names_than_their_roles(tmp_path, capsys):
+def test_columns_of_a_table_may_have_other_names_than_their_roles(few_halves, tmp_path, capsys):
     path = experiment(tmp_path / "one.csv", 1)
     names = {
         "system": "model",
@@ -138,7 +145,7 @@ def test_tables_of_experiments_that_cannot_be_compared_are_refused(tmp_path, cap
     table.drop("group").write_csv(tmp_path / "lacks.csv")
     table.filter(system="run0").write_csv(tmp_path / "single.csv")
     table.with_columns(group=pl.lit("f")).write_csv(tmp_path / "same.csv")
-    for name, said in (("lacks", "lacks group"), ("single", "one system"), ("same", "fewer than two groups")):
+    for name, said in (("lacks", "lacks group"), ("single", "one system"), ("same", "Fewer than two groups")):
         assert main(["study", "fair-ranking", "--data", str(tmp_path / f"{name}.csv")]) == 2
         assert said in capsys.readouterr().err
     assert main(["study", "fair-ranking", "--data", path, "--protected", "x"]) == 2
