@@ -15,8 +15,8 @@ from hypothesis import settings
 
 # No deadline: a shared machine makes single examples slow at random. At the desk examples are drawn anew each time, and
 # `HYPOTHESIS_PROFILE=hard` looks further; what decides whether work lands draws the same ones every time.
-settings.register_profile("usual", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+settings.register_profile("usual", deadline=None, max_examples=50)
+settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.register_profile("hard", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") == "true" else "usual"))
 

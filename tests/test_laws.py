@@ -44,7 +44,7 @@ CODES = {
 }
 ROUNDING = 1e-9
 
-FEW = settings(max_examples=40, suppress_health_check=[HealthCheck.filter_too_much])
+FEW = settings(max_examples=25, suppress_health_check=[HealthCheck.filter_too_much])
 
 
 def every(**which):

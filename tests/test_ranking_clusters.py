@@ -173,11 +173,11 @@ def test_command_line_and_plan_take_clusters(tmp_path, capsys):
 @pytest.mark.parametrize("name", ASKS)
 def test_intervals_of_clusters_hold_what_other_users_would_give(name):
     truths = [
-        ASKS[name](tastes(seed=10_000 + s, users=200), interval=None).frame["estimate"].to_list() for s in range(30)
+        ASKS[name](tastes(seed=10_000 + s, users=200), interval=None).frame["estimate"].to_list() for s in range(15)
     ]
     truth = np.mean(truths, axis=0)
     kept = []
-    for seed in range(60):
+    for seed in range(40):
         frame = ASKS[name](tastes(seed), cluster="user", interval="bootstrap(199)").frame
         kept.append((frame["low"].to_numpy() <= truth) & (truth <= frame["high"].to_numpy()))
-    assert np.mean(kept, axis=0).min() >= 0.86  # 0.95 less three simulation errors
+    assert np.mean(kept, axis=0).min() >= 0.85  # 0.95 less three simulation errors
