@@ -13,7 +13,7 @@ import polars as pl
 
 from benchmarks.null_worlds import lists
 from evenhand.metrics.outcome_order import OrderGaps
-from evenhand.tallies.neighbours import Neighbours
+from evenhand.tallies.candidates import Neighbours
 
 DESIGNS: dict[str, dict[str, float]] = {
     "all orders equally good": {"spread": 0.0},

@@ -26,11 +26,10 @@ from evenhand.studies import outcome as outcome_study
 from evenhand.studies import outcome_findings, viewpoints_findings
 from evenhand.studies import recommender as recommender_study
 from evenhand.studies import response as response_study
-from evenhand.studies.evidence import Replicates
 from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, Tasks
 from evenhand.studies.fair_ranking_findings import claims as fair_ranking_claims
 from evenhand.studies.study import Claim as Finding
-from evenhand.studies.study import decide
+from evenhand.studies.study import Replicates, decide
 from evenhand.studies.viewpoints import ALPHAS, METRICS, Point
 from evenhand.synthetic.viewpoints import SETS
 

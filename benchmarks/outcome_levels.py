@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import evenhand as eh
-from evenhand.intervals.difference import holm
+from evenhand.intervals.kinds import holm
 from evenhand.intervals.pooled import with_flipped_signs
 from evenhand.metrics.counterfactual import Reallocation, folded
 from evenhand.metrics.outcome import gaps

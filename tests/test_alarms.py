@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from benchmarks.alarms import Design, detected, error, false_alarms
 
-from evenhand.intervals.alarms import normal_score, watch
-from evenhand.intervals.trends import trend
+from evenhand.intervals.alarms import normal_score, trend, watch
 
 DAYS = np.arange(1_000) % 7
 

@@ -6,7 +6,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli import main
-from evenhand.intervals.difference import difference, holm
+from evenhand.intervals.kinds import difference, holm
 
 
 def audit(x, **more):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.metrics import fair_satisfied, fair_table, fair_violation
-from evenhand.metrics.constraint import first_violations, satisfied
+from evenhand.metrics.representation import first_violations, satisfied
 from evenhand.tallies.placement import Placement
 
 lists = st.lists(st.sampled_from([0, 1, None]), min_size=1, max_size=25)

@@ -151,7 +151,7 @@ assert r.plot("unit_counts").to_dict()["title"]["text"] == "How many units each 
 def test_intervals_are_printed_differently_by_changing_one_line(copy, log):
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     ((line,),) = [re.findall(r"change its last line to\n\n```py\n(.*?\n)```", text, re.DOTALL)]
-    file = copy / "src/evenhand/report/words/intervals.py"
+    file = copy / "src/evenhand/report/words/text.py"
     before = file.read_text(encoding="utf-8")
     (old,) = re.findall(r"    return f\"\{name\}.*\n", before)
     file.write_text(before.replace(old, line), encoding="utf-8")

@@ -11,8 +11,7 @@ import pytest
 import evenhand as eh
 from evenhand.cards import needing, parse_metrics
 from evenhand.cli import main
-from evenhand.intervals.arms import paired_contrast, units_contrast
-from evenhand.intervals.experiments import contrast, sample_ratio, subsets
+from evenhand.intervals.experiments import contrast, paired_contrast, sample_ratio, subsets, units_contrast
 from evenhand.metrics.inequality import standard_error
 from evenhand.tallies.buckets import Buckets, bucket_size
 from evenhand.tallies.paired_amounts import PairedAmounts

@@ -13,7 +13,7 @@ from evenhand.audits.declare import find
 from evenhand.cli import main as cli
 from evenhand.findings import COLUMNS, plan_hash
 from evenhand.history import store
-from evenhand.history.locks import only_writer
+from evenhand.history.store import only_writer
 from evenhand.report.exporters import open_metrics
 from evenhand.report.words.history import lines
 from evenhand.results import Result

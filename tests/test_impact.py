@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.intervals.kinds import wilson_ends
-from evenhand.intervals.ratios import ratio_interval, ratio_p
+from evenhand.intervals.kinds import ratio_interval, ratio_p, wilson_ends
 
 
 def people(seed=0, n=400, rates=(0.3, 0.2)):

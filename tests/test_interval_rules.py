@@ -13,9 +13,8 @@ from benchmarks.rules import WORLDS, broken, faults
 
 import evenhand as eh
 from evenhand.cards import parse_metric
-from evenhand.intervals.kinds import centred_ends, percentile_ends
-from evenhand.intervals.rules import reported_ends, t_quantile, tail_share
-from evenhand.intervals.tails import heavy_tails, likely_populations
+from evenhand.intervals.kinds import centred_ends, percentile_ends, reported_ends, t_quantile, tail_share
+from evenhand.intervals.spectra import heavy_tails, likely_populations
 from evenhand.tallies.spectrum import Spectra, Spectrum
 
 
@@ -363,7 +362,7 @@ def test_the_page_of_a_history_says_that_intervals_of_two_days_are_no_test(tmp_p
 
 @pytest.mark.parametrize("items", [0, 1, 30, 2_000])
 def test_as_many_items_are_drawn_as_there_are(items):
-    from evenhand.intervals.items import item_counts
+    from evenhand.intervals.requests import item_counts
 
     drawn = item_counts(items, 40, np.random.default_rng(1)).astype(np.int64)
     assert drawn.shape == (items, 40)

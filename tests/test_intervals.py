@@ -24,10 +24,9 @@ from evenhand.intervals.kinds import (
     studentised_ends,
 )
 from evenhand.intervals.requests import Reduced, metric_draws, picks, resampled
-from evenhand.intervals.spectra import MANY, estimates
-from evenhand.intervals.tails import tail_exponents, tail_units
+from evenhand.intervals.spectra import MANY, estimates, tail_exponents, tail_units
+from evenhand.labels import stream
 from evenhand.metrics.inequality import spread_of_mean
-from evenhand.streams import stream
 from evenhand.tallies.requests import Requests, measure_rankings
 from evenhand.tallies.spectrum import Spectra, Spectrum
 

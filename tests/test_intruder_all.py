@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.audits.rounding import grid_step
+from evenhand.audits.min_units import grid_step
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
 FEW = 8

@@ -68,9 +68,9 @@ def test_bounds_of_exposure_are_the_ends_over_all_labelings(seed, shared, labels
 def test_bounds_hold_where_labelings_are_too_many_to_try(monkeypatch, seed, labels, target):
     run, groups = world(seed, shared=True, labels=labels)
     values = all_values(exposed, run, groups, labels, target=target)
-    from evenhand.audits.exposure import label_bounds
+    from evenhand.audits.exposure import label_errors
 
-    for module in (labelings, label_bounds):
+    for module in (labelings, label_errors):
         monkeypatch.setattr(module, "MOST", 1)
     frame = exposed(run, groups, target=target, unknown="bounds")
     agrees(frame, values)

@@ -263,7 +263,7 @@ def test_results_without_estimates_cannot_be_compared_and_say_so():
 
 
 def test_infinite_estimates_have_an_undefined_difference():
-    from evenhand.intervals.difference import difference
+    from evenhand.intervals.kinds import difference
 
     infinite = (np.array(np.inf), np.array(np.nan), np.array(np.nan))
     assert np.isnan(difference(infinite, infinite, 0.95)[0])

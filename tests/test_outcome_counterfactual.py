@@ -12,8 +12,8 @@ from benchmarks.outcome_levels import KINDS, rates
 
 import evenhand as eh
 from evenhand.cli import main
+from evenhand.labels import stream
 from evenhand.metrics.counterfactual import Reallocation, folded
-from evenhand.streams import stream
 from evenhand.tallies.candidates import Candidates
 from golden_cases import CASES
 from oracles import outcome as oracle

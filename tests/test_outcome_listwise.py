@@ -8,7 +8,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.metrics.outcome_order import OrderGaps
-from evenhand.tallies.neighbours import Neighbours
+from evenhand.tallies.candidates import Neighbours
 
 ROLES = {"score": "score", "outcome": "outcome", "group": "group", "request": "request", "reference": "m"}
 

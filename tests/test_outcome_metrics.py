@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from evenhand import EvenhandError, UndefinedWarning, metrics
-from evenhand.intervals.difference import holm
+from evenhand.intervals.kinds import holm
 from evenhand.metrics import outcome as module
 from evenhand.metrics import outcome_joint as joint
 from evenhand.metrics import outcome_pooled

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.audits.compare import letters_of
 from evenhand.cli import main
-from evenhand.intervals.difference import holm
-from evenhand.intervals.paired import Draws, paired_difference
-from evenhand.intervals.requests import MANY
+from evenhand.intervals.kinds import holm
+from evenhand.intervals.requests import MANY, Draws, paired_difference
 
 GROUPS = {i: "f" if i < 8 else "m" for i in range(20)}
 

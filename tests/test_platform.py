@@ -11,8 +11,18 @@ from polars.testing import assert_frame_equal
 
 import evenhand as eh
 from evenhand.errors import EvenhandError
-from evenhand.synthetic.feeds import SOURCES, Accounts, Chances, Ranking, World, home, suggested
-from evenhand.synthetic.graph import Graph, Lists, follower_graph
+from evenhand.synthetic.feeds import (
+    SOURCES,
+    Accounts,
+    Chances,
+    Graph,
+    Lists,
+    Ranking,
+    World,
+    follower_graph,
+    home,
+    suggested,
+)
 from evenhand.synthetic.platform import ENGAGEMENTS
 
 SMALL = 3_000

@@ -15,8 +15,7 @@ import evenhand as eh
 from evenhand import EvenhandError
 from evenhand.intervals.orders import parse_draws, random_orders
 from evenhand.metrics import ndd, ndjs, ndkl
-from evenhand.metrics.prefix import TEMPLATES, lean_and_spread
-from evenhand.metrics.template import Reading
+from evenhand.metrics.prefix import TEMPLATES, Reading, lean_and_spread
 from evenhand.report.charts.registry import KINDS
 from evenhand.tallies.placement import Placement
 from golden_cases import cases

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from evenhand import DataWarning, EvenhandError, UndefinedWarning
 from evenhand.cards import parse_metric
-from evenhand.metrics import normalizers
 from evenhand.metrics import prefix as metrics
-from evenhand.metrics.differences import nd
+from evenhand.metrics import prefix_terms
 from evenhand.metrics.prefix import (
     TEMPLATES,
     geyik_ndkl,
@@ -31,7 +30,7 @@ from evenhand.metrics.prefix import (
     pref_rd,
     scores_of,
 )  # fmt: skip
-from evenhand.metrics.terms import Terms
+from evenhand.metrics.prefix_terms import Terms, nd
 from evenhand.tallies.placement import Placement
 from golden_cases import cases, holds
 from oracles import prefix as oracle
@@ -204,17 +203,17 @@ def test_under_weights_that_never_rise_the_smaller_side_first_is_furthest_from_t
     terms = Terms(nd, counts, np.full(size + 1, size), counts, np.full(size + 1, size))
     falling = np.tile(sorted(weights[:size], reverse=True), (size + 1, 1))
     kinds = np.arange(size + 1)
-    found = normalizers.largest_of_sides(metrics.ND, terms, falling, kinds)
-    np.testing.assert_allclose(found, normalizers.longest_paths(terms, falling, kinds), atol=1e-11)
+    found = prefix_terms.largest_of_sides(metrics.ND, terms, falling, kinds)
+    np.testing.assert_allclose(found, prefix_terms.longest_paths(terms, falling, kinds), atol=1e-11)
 
 
 def test_under_weights_that_rise_it_need_not_be():
     terms, kinds = Terms(nd, *(np.array([float(n)]) for n in (30, 100, 30, 100))), np.zeros(1, dtype=int)
     weights = np.zeros((1, 100))
     weights[0, [0, 69]] = 1.0  # one protected item first, then all that are not
-    found = normalizers.largest_of_sides(metrics.ND, terms, weights, kinds)
+    found = prefix_terms.largest_of_sides(metrics.ND, terms, weights, kinds)
     assert found == pytest.approx(0.7 + 0.3 - 1 / 70)
-    assert normalizers.arranged(terms, weights, kinds, first=True) < found
+    assert prefix_terms.arranged(terms, weights, kinds, first=True) < found
 
 
 @pytest.mark.parametrize("counts", [(1, 2, 3), (2, 2, 2), (1, 1, 5), (2, 3, 4, 5), (3, 3, 1, 9)])
@@ -226,7 +225,7 @@ def test_the_worst_order_of_many_groups_is_blocks_of_ascending_size(counts):
 def test_long_lists_of_many_groups_fall_back_on_the_order_of_blocks(monkeypatch):
     labels = list("aabbbccccbacbca")
     exact, exact_kl = ndjs(labels, normalizer="max"), pref_kl(labels, step=3)
-    monkeypatch.setattr(normalizers, "MOST_LATTICE", 0)
+    monkeypatch.setattr(prefix_terms, "MOST_LATTICE", 0)
     with pytest.warns(DataWarning, match="worst order of whole blocks"):
         assert ndjs(labels, normalizer="max") == pytest.approx(exact, abs=1e-12)
     with pytest.warns(DataWarning, match="15 items in 3 groups"):
@@ -236,7 +235,7 @@ def test_long_lists_of_many_groups_fall_back_on_the_order_of_blocks(monkeypatch)
 def test_very_long_lists_use_the_worse_of_the_two_extremes(monkeypatch):
     labels = [1, 0, 0, 1, 0, 0, 0, 1, 0, 0]
     exact = ndkl(labels, protected=1)
-    monkeypatch.setattr(normalizers, "MOST_STATES", 0)
+    monkeypatch.setattr(prefix_terms, "MOST_STATES", 0)
     assert ndkl(labels, protected=1) == pytest.approx(exact, abs=1e-12)
     with pytest.raises(EvenhandError, match="too long for the exact maximum"):
         ndr(labels, protected=1, normalizer="max")
@@ -449,11 +448,9 @@ def test_a_cut_looks_at_the_first_ranks_only():
 
 
 def test_the_hypergeometric_window_of_long_lists_changes_nothing(monkeypatch):
-    from evenhand.metrics import chance
-
     p = Placement.from_arrays([1, 0, 0] * 300, protected=1)
     whole = TEMPLATES["ndd"](p).scores(p).chances[0]
-    monkeypatch.setattr(chance, "MOST_CELLS", 1 << 12)
+    monkeypatch.setattr(prefix_terms, "MOST_CELLS", 1 << 12)
     assert TEMPLATES["ndd"](p).scores(p).chances[0] == pytest.approx(whole, rel=1e-12)
 
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from evenhand.cards import parse_metric
-from evenhand.intervals import order_sums
+from evenhand.intervals import orders as order_module
 from evenhand.intervals import orders as orders_module
-from evenhand.intervals.order_sums import Read, shuffled
-from evenhand.intervals.orders import random_orders
+from evenhand.intervals.orders import Read, random_orders, shuffled
 from evenhand.metrics.prefix import looked_at, reading_of
 from evenhand.tallies.placement import Placement, distinct_rows, grouped
 
@@ -41,8 +40,8 @@ def test_every_order_is_equally_likely():
 
 def test_what_is_left_of_random_orders_of_more_items_is_as_random():
     p, of = lists([5]), np.array([0])
-    six, five = (order_sums.Batch(size, of, of, [slice(0, 1)]) for size in (6, 5))
-    drawn, alone = (order_sums.RandomOrders(24_000, 1) for _ in range(2))
+    six, five = (order_module.Batch(size, of, of, [slice(0, 1)]) for size in (6, 5))
+    drawn, alone = (order_module.RandomOrders(24_000, 1) for _ in range(2))
     assert all(order.shape[1] == 6 for _, order in drawn.of_batch(p, six))
     left, own = (np.concatenate([order for _, order in orders.of_batch(p, five)]) for orders in (drawn, alone))
     assert (left == own).all()
@@ -154,7 +153,7 @@ def test_distinct_rows_are_those_of_a_sort(spread):
 def test_what_is_kept_between_compositions_changes_no_order(monkeypatch):
     p = lists([12] * 30 + [9] * 5, gaps=0.05, seed=5)
     (kept,) = orders_of(p, "ndjs")
-    monkeypatch.setattr(order_sums, "MOST_KEPT", 0)
+    monkeypatch.setattr(order_module, "MOST_KEPT", 0)
     (forgotten,) = orders_of(p, "ndjs")
     for name in ("p", "means", "variances", "thirds"):
         np.testing.assert_array_equal(getattr(kept, name), getattr(forgotten, name))

@@ -8,7 +8,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.claims import adjusted_detectable
-from evenhand.intervals.request_tests import skewed_test, t_test
+from evenhand.intervals.requests import skewed_test, t_test
 from evenhand.metrics.prefix import lean_and_spread
 from evenhand.tallies.placement import Placement
 

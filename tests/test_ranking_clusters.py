@@ -6,7 +6,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli import main
-from evenhand.intervals.request_tests import flip_test
+from evenhand.intervals.requests import flip_test
 
 USERS, PER_USER, ITEMS = 30, 5, 10
 

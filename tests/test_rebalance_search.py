@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from evenhand.allocation.frankwolfe import Search
 from evenhand.allocation.objectives import Atkinson, Evenness, Shares, Welfare, onto_permutahedron
-from evenhand.allocation.policies import onto_simplex
-from evenhand.allocation.serving import Server, smallest
+from evenhand.allocation.policies import Server, onto_simplex, smallest
 from evenhand.metrics.inequality import atkinson, gini
 from evenhand.tallies.slates import Owners, Slates
 from oracles import rebalance as slow

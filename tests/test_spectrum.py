@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evenhand import EvenhandError, metrics
 from evenhand.cards import parse_metric
-from evenhand.intervals.tails import heavy_tails, tail_exponents
+from evenhand.intervals.spectra import heavy_tails, tail_exponents
 from evenhand.tallies import spectrum
 from evenhand.tallies.spectrum import BIN_WIDTH, BLOCK, Spectra, Spectrum, collapse
 

@@ -9,9 +9,9 @@ import pytest
 import evenhand as eh
 from evenhand.cli import main
 from evenhand.studies import fair_ranking
-from evenhand.studies.evidence import Replicates
 from evenhand.studies.fair_ranking import study
 from evenhand.studies.fair_ranking_findings import PAIR, Measured, Tasks, claims
+from evenhand.studies.study import Replicates
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ import pytest
 
 from evenhand.cli import main
 from evenhand.errors import EvenhandError
-from evenhand.studies.evidence import certain
 from evenhand.studies.inequality import SWITCHES, measure, study
 from evenhand.studies.inequality_findings import (
     FINDINGS,
@@ -21,7 +20,7 @@ from evenhand.studies.inequality_findings import (
     out_of_network_is_more_skewed,
 )
 from evenhand.studies.inequality_log import log_of_platform
-from evenhand.studies.study import HEAD, Claim, Study, Table
+from evenhand.studies.study import HEAD, Claim, Study, Table, certain
 from evenhand.studies.user_tables import read_table
 from evenhand.synthetic.platform import platform
 

@@ -13,8 +13,7 @@ import evenhand as eh
 from evenhand.cli import main
 from evenhand.studies import outcome, outcome_log
 from evenhand.studies import outcome_findings as findings
-from evenhand.studies.evidence import Replicates
-from evenhand.studies.study import result_from_rows
+from evenhand.studies.study import Replicates, result_from_rows
 
 
 @pytest.mark.slow

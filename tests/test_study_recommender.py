@@ -10,7 +10,6 @@ import pytest
 import evenhand as eh
 from evenhand.cli import main
 from evenhand.errors import EvenhandError
-from evenhand.studies.evidence import Replicates
 from evenhand.studies.recommender import (
     MISSES,
     SHOWN,
@@ -23,6 +22,7 @@ from evenhand.studies.recommender import (
     _sentences,
     study,
 )
+from evenhand.studies.study import Replicates
 from evenhand.synthetic.catalogue import RECOMMENDERS, catalogue
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.cards import parse_metric
-from evenhand.metrics.random_lists import gini_of_random_lists
+from evenhand.metrics.random_orders import gini_of_random_lists
 from evenhand.tallies.crosstab import Crosstab
 
 
@@ -90,7 +90,7 @@ def test_a_side_that_nobody_belongs_to_is_refused(role):
 
 @pytest.mark.parametrize(("users", "items", "missing"), [(12, 9, 0.4), (3, 5, 0.3), (30, 40, 0.9)])
 def test_the_chance_among_missing_scores_is_that_of_every_pair_of_items_walked_by_itself(users, items, missing):
-    from evenhand.metrics.random_lists import gini_of_offered_lists
+    from evenhand.metrics.random_orders import gini_of_offered_lists
     from evenhand.tallies.ragged import Ragged
 
     rng = np.random.default_rng(users)

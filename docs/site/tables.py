@@ -11,7 +11,7 @@ import evenhand as eh
 from evenhand import metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.advise import DEGREES, Degree, Goal
 from evenhand.cards import REGISTRY, Metric
-from evenhand.metrics.lookup import lookup
+from evenhand.cli.metrics import lookup
 from evenhand.report.words.text import DIRECTION, REASONS, number
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -15,7 +15,7 @@ from statistics import NormalDist
 from typing import Any, Literal, get_args
 
 from evenhand.errors import printable
-from evenhand.intervals.difference import holm
+from evenhand.intervals.kinds import holm
 from evenhand.metrics.outcome import POWER
 
 Direction = Literal["higher", "lower", "differs", "most", "least", "none"]

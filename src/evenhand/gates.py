@@ -10,8 +10,7 @@ from typing import Any
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Findings, key_columns, label
 from evenhand.findings import number as read_number
-from evenhand.intervals.difference import holm
-from evenhand.intervals.rules import t_quantile
+from evenhand.intervals.kinds import holm, t_quantile
 from evenhand.report.checks import INCONCLUSIVE, Check, Checks, Rule, Verdict, parse
 from evenhand.report.words.experiment import has_wrong_split
 

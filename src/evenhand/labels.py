@@ -1,12 +1,15 @@
-"""Labels of groups: how they are written, in which order they stand, and which of them a typed word means."""
+"""Labels of groups and slices: how they are written, in which order they stand, which a typed word means, and their random stream."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from datetime import date, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Literal
+
+import numpy as np
 
 from evenhand.errors import EvenhandError, listing, suggestion
 
@@ -185,3 +188,16 @@ def all_but(versus: Any, protected: Any, labels: Iterable[Any]) -> Any:
         raise EvenhandError("versus='*' is all but the protected, and none was named. Pass protected= with a label.")
     protected_labels = matches("protected", protected, named) if named else []
     return [label for label in named if label not in protected_labels] or None
+
+
+def stream(seed: int, *labels: Any) -> np.random.Generator:
+    """Generator that depends on the seed and the labels only, never on what else is computed."""
+    digest = hashlib.blake2b(repr([_plain(label) for label in labels]).encode(), digest_size=8).digest()
+    return np.random.default_rng(np.random.SeedSequence([seed, int.from_bytes(digest, "big")]))
+
+
+def _plain(label: Any) -> Any:
+    """A label as every engine means it: the same moment has several names of its time zone."""
+    if isinstance(label, datetime) and label.tzinfo is not None:
+        return label.astimezone(UTC).isoformat()
+    return label.item() if isinstance(label, np.generic) else label

@@ -26,7 +26,7 @@ from evenhand.errors import (
 )
 from evenhand.findings import COLUMNS, NUMBERS, Findings, Row, in_bins, row, tidy
 from evenhand.gates import check
-from evenhand.intervals.difference import difference, holm
+from evenhand.intervals.kinds import difference, holm
 from evenhand.report import table as tables
 from evenhand.report.checks import Adjust, Checks, Inconclusive
 from evenhand.report.exporters import tracked

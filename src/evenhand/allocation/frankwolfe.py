@@ -17,7 +17,7 @@ import numpy as np
 
 from evenhand.allocation.objectives import Objective
 from evenhand.allocation.policies import Draw, Mixture
-from evenhand.allocation.serving import Server
+from evenhand.allocation.policies import Server
 from evenhand.cards import Floats
 
 log = logging.getLogger("evenhand")

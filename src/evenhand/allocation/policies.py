@@ -1,4 +1,4 @@
-"""A stochastic policy that any ranker can replay: boosts to sort by, and how often."""
+"""A stochastic policy that any ranker can replay: boosts to sort by, the lists they make, and what these do on a set of requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from evenhand.allocation.objectives import Objective, Slope
+from evenhand.attention import log
 from evenhand.cards import Floats
+from evenhand.metrics.reorder import least_promoted, ndcg, ndcg_relevance, rank_biased_overlap
+from evenhand.tallies.ragged import Ints
+from evenhand.tallies.slates import Gained, Judged, Reordered, Slates
 
 
 @dataclass(frozen=True)
@@ -119,3 +123,166 @@ def onto_simplex(z: Floats) -> Floats:
     falling = np.sort(z)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(z) + 1)
     return np.asarray(np.maximum(z - excess[np.count_nonzero(falling > excess) - 1], 0.0))
+
+
+@dataclass
+class Block:
+    """Requests of similar size, padded: one row each.
+
+    Attributes
+    ----------
+    rows : (b,) which requests. cost : (b, w) minus the gain, infinite behind the last candidate. item : (b, w) item codes.
+    """
+
+    rows: Ints
+    cost: Floats
+    item: np.typing.NDArray[np.int32]
+
+
+def smallest(cost: Floats, top: int) -> Ints:
+    """(b, top) columns of the smallest costs of each row, in order; ties go to the first column.
+
+    >>> smallest(np.array([[3.0, 1.0, 2.0, 1.0]]), 3).tolist()
+    [[1, 3, 2]]
+    """
+    if cost.shape[1] <= top:
+        return np.argsort(cost, axis=1, kind="stable")
+    columns = np.sort(np.argpartition(cost, top - 1, axis=1)[:, :top], axis=1)
+    worth = np.take_along_axis(cost, columns, 1)
+    last = worth.max(1, keepdims=True)
+    # A tie across the edge: argpartition took any of them, the rule takes the first.
+    tied = np.flatnonzero((cost <= last).sum(1) > top)
+    if len(tied):
+        columns[tied] = np.sort(np.argsort(cost[tied], axis=1, kind="stable")[:, :top], axis=1)
+        worth[tied] = np.take_along_axis(cost[tied], columns[tied], 1)
+    return np.take_along_axis(columns, np.argsort(worth, axis=1, kind="stable"), 1)
+
+
+class Server:
+    """Fills the lists of a set of requests repeatedly, under other boosts each time."""
+
+    def __init__(self, slates: Slates) -> None:
+        self.slates, self._blocks = slates, _blocks(slates)
+
+    def fill(self, boosts: Floats) -> Ints:
+        """(Q, top) positions of candidates by gain plus the item's boost; -1 behind a list's end."""
+        slates = self.slates
+        lists = np.full((slates.requests, slates.top), -1, dtype=np.int64)
+        for block in self._blocks:
+            cost = block.cost - boosts[block.item]
+            chosen = smallest(cost, slates.top)
+            is_candidate = np.isfinite(np.take_along_axis(cost, chosen, 1))
+            positions = slates.starts[block.rows][:, None] + chosen
+            lists[block.rows, : chosen.shape[1]] = np.where(is_candidate, positions, -1)
+        return _best_first(lists, slates.attention)
+
+
+def _best_first(lists: Ints, attention: Floats) -> Ints:
+    """Ranks that get the same attention are filled best score first: it costs no exposure."""
+    edges = np.flatnonzero(np.diff(attention)) + 1
+    if len(edges) == len(attention) - 1:
+        return lists
+    behind = np.where(lists < 0, np.iinfo(np.int64).max, lists)
+    for block in np.split(np.arange(len(attention)), edges):
+        behind[:, block] = np.sort(behind[:, block], axis=1)
+    return np.where(behind == np.iinfo(np.int64).max, -1, behind)
+
+
+def _blocks(slates: Slates) -> list[Block]:
+    """All candidates, in blocks of requests that are about as long as each other."""
+    by_size = np.argsort(slates.sizes, kind="stable")
+    sizes = slates.sizes[by_size]
+    blocks, end = [], len(by_size)
+    gain, item = slates.gain, slates.item.astype(np.int32)
+    while end:
+        width = int(sizes[end - 1])
+        begin = max(0, end - max(1, 1_000_000 // max(width, 1)))  # candidates that are looked at together
+        rows = np.sort(by_size[begin:end])
+        column = np.arange(width)
+        inside = column < slates.sizes[rows][:, None]
+        at = np.where(inside, slates.starts[rows][:, None] + column, 0)
+        cost = np.where(inside, -gain[at], np.inf) if len(gain) else np.full(inside.shape, np.inf)
+        blocks.append(Block(rows, cost, item[at]))
+        end = begin
+    return blocks
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Metrics and exposure under a policy.
+
+    Attributes
+    ----------
+    each : by metric, (Q,) the value of every request, NaN where it has none.
+    exposure : (buckets, providers) exposure from each bucket of requests.
+    """
+
+    each: dict[str, Floats]
+    exposure: Floats
+
+    @property
+    def received(self) -> Floats:
+        """(providers,) exposure from all requests."""
+        return np.asarray(self.exposure.sum(0))
+
+
+class Stage:
+    """Requests on which policies are replayed; `bucket` groups them for the jackknife."""
+
+    def __init__(self, slates: Slates, bucket: Ints) -> None:
+        self.slates, self.bucket = slates, bucket
+        self.server = Server(slates)
+        self.standard = log(offset=1).weights(slates.top)
+
+    @property
+    def buckets(self) -> int:
+        return int(self.bucket.max(initial=-1)) + 1
+
+    def lists(self, draw: Draw) -> Ints:
+        return self.server.fill(self.slates.owners.per_item(draw.boosts))
+
+    def replay(self, draws: Sequence[Draw], probability: Floats) -> Replayed:
+        """The expectation over the draws of a policy."""
+        return self.judged([self.lists(draw) for draw in draws], probability)
+
+    def judged(self, lists: Sequence[Ints], probability: Floats) -> Replayed:
+        """The expectation over lists that are shown with these probabilities."""
+        parts = list(zip(probability, map(self._replay_lists, lists), strict=True))
+        each = {name: np.asarray(sum(p * part.each[name] for p, part in parts)) for name in parts[0][1].each}
+        return Replayed(each, np.asarray(sum(p * part.exposure for p, part in parts)))
+
+    def _replay_lists(self, lists: Ints) -> Replayed:
+        slates = self.slates
+        moved = Reordered(np.where(lists >= 0, lists - slates.starts[:-1, None] + 1, 0))
+        each = {"ndcg": ndcg.on(Gained(slates.value(lists, slates.score), slates.ideal))}
+        if not np.array_equal(self.standard, slates.attention):
+            padded = np.append(slates.score, 0.0)
+            best = padded[slates.as_ranked] @ self.standard
+            each["ndcg_standard"] = ndcg.on(Gained(padded[lists] @ self.standard, best))
+        if slates.relevance is not None and slates.most_relevant is not None:
+            judged = Judged(slates.value(lists, slates.relevance), slates.most_relevant)
+            each["ndcg_relevance"] = ndcg_relevance.on(judged)
+        each["rank_biased_overlap"] = rank_biased_overlap.on(moved)
+        each["least_promoted"] = least_promoted.on(moved)
+        return Replayed(each, self._exposure(lists))
+
+    def reach(self) -> tuple[Floats, Floats]:
+        """(providers,) least and largest share of exposure that any lists give to each."""
+        slates, owners = self.slates, self.slates.owners
+        ends = np.empty((2, owners.providers))
+        for end, boost in zip(ends, (-np.finfo(np.float32).max, np.finfo(np.float32).max), strict=True):
+            for p in range(owners.providers):
+                boosts = np.zeros(owners.providers)
+                boosts[p] = boost  # last or first, whatever the scores
+                received = slates.received(self.server.fill(owners.per_item(boosts)))
+                end[p] = received[p] / received.sum()
+        return ends[0], ends[1]
+
+    def _exposure(self, lists: Ints) -> Floats:
+        slates = self.slates
+        filled = lists >= 0
+        cell = self.bucket[:, None] * slates.owners.items + slates.item[np.where(filled, lists, 0)]
+        attention = np.broadcast_to(slates.attention, lists.shape)
+        counts = np.bincount(cell[filled], attention[filled], self.buckets * slates.owners.items)
+        cells = np.asarray(counts, dtype=np.float64).reshape(self.buckets, slates.owners.items)
+        return slates.owners.per_provider(cells)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenhand.allocation.serving import Server
+from evenhand.allocation.policies import Server
 from evenhand.cards import Floats
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.slates import Slates

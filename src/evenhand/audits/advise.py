@@ -20,14 +20,13 @@ from evenhand.cards import REGISTRY, Between
 from evenhand.claims import Candidate, decide, direction_of
 from evenhand.errors import EvenhandError
 from evenhand.intervals.orders import NEAR, random_order_of
-from evenhand.labels import Unknown
+from evenhand.labels import Unknown, stream
 from evenhand.metrics.prefix import TEMPLATES
 from evenhand.results import Result
 from evenhand.sources.judged_rankings import JudgedRankings, open_judged_rankings
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.rankings import Ties, open_rankings, ranking_table
 from evenhand.sources.relation import row_slicing
-from evenhand.streams import stream
 from evenhand.synthetic.viewpoints import viewpoint_codes
 from evenhand.tallies.placement import LabelledRankings, Placement
 

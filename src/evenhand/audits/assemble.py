@@ -10,8 +10,7 @@ from typing import Any
 from evenhand.cards import REGISTRY, MetricSpec, lowercase_name, parse_metric
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import RANGE, Row
-from evenhand.intervals.difference import holm_by_family
-from evenhand.intervals.rules import ANYTHING, FEW_UNITS, MIN_UNITS, reported_ends
+from evenhand.intervals.kinds import ANYTHING, FEW_UNITS, MIN_UNITS, holm_by_family, reported_ends
 
 
 def notes(*codes: str) -> str | None:

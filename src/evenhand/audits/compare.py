@@ -11,21 +11,19 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from evenhand.audits.agreement import Saved, opened, sides, system_column
 from evenhand.audits.assemble import Points, as_columns, notes
 from evenhand.audits.declare import Call, audit
 from evenhand.audits.parameters import Seed, Takes
 from evenhand.audits.recommender import Part, RecommenderResult, Served, Tabulation
 from evenhand.audits.requests import RankingResult, RequestSums, few_clusters
-from evenhand.audits.systems import Saved, opened, sides, system_column
 from evenhand.cards import Between, Floats
 from evenhand.claims import Claim, decide
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.findings import Row, row
 from evenhand.intervals.crosstabs import Resampled, Swapped, affordable_draws, jackknife_reach, values
-from evenhand.intervals.difference import holm
-from evenhand.intervals.kinds import percentile_ends
-from evenhand.intervals.paired import Difference, Draws, paired_difference
-from evenhand.intervals.rules import ANYTHING
+from evenhand.intervals.kinds import ANYTHING, holm, percentile_ends
+from evenhand.intervals.requests import Difference, Draws, paired_difference
 from evenhand.labels import match
 from evenhand.metrics.agreement import fairness
 from evenhand.report.table import render_systems

@@ -21,11 +21,11 @@ from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
 from evenhand.claims import Candidate, decide, detectable_of
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.intervals.spectra import WIDE
+from evenhand.labels import stream
 from evenhand.metrics.criteria import CRITERIA, PUBLISHED, Fact, theoretical, worst
 from evenhand.results import Result
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.opening import open_table
-from evenhand.streams import stream
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.slices import Label
 from evenhand.tallies.spectrum import Spectrum

@@ -24,8 +24,8 @@ from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from evenhand.audits.assemble import adjusted, bounded, must_withhold, without_labels
+from evenhand.audits.min_units import Rounding, grid_step, rounded
 from evenhand.audits.parameters import Object, Parameter, as_python, in_words, options, same
-from evenhand.audits.rounding import Rounding, grid_step, rounded
 from evenhand.claims import Candidate, decide
 from evenhand.errors import EvenhandError, refuse_keys, unknown_name
 from evenhand.findings import Findings, Row, plan_hash, tidy

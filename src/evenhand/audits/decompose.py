@@ -17,13 +17,12 @@ from evenhand.cards import MetricSpec, parse_call
 from evenhand.claims import Candidate
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.findings import Row, label, row
-from evenhand.intervals.jackknife_influence import influence_of_units, influence_on_parts
-from evenhand.intervals.kinds import Interval
+from evenhand.intervals.jackknife import influence_of_units, influence_on_parts
+from evenhand.intervals.kinds import ANYTHING, Interval
 from evenhand.intervals.parts import WIDE, Ends, blank, drawn_ends, linearised_ends, permuted_partitions
-from evenhand.intervals.rules import ANYTHING
 from evenhand.intervals.spectra import WIDE as BINNED
-from evenhand.intervals.spectra import estimates
-from evenhand.intervals.tails import cautions
+from evenhand.intervals.spectra import cautions, estimates
+from evenhand.labels import stream
 from evenhand.metrics.decomposition import INDICES, TUNED, Index, Parts, checked_index, parts, parts_influence
 from evenhand.report.words.text import plural
 from evenhand.results import Result
@@ -32,7 +31,6 @@ from evenhand.sources.labels import SEPARATOR, combined
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, missing_columns
-from evenhand.streams import stream
 from evenhand.tallies.slices import Label, Partition, partitions, refuse_shared_units
 from evenhand.tallies.spectrum import Spectra, Spectrum, collapse
 

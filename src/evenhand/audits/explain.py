@@ -18,11 +18,10 @@ from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metric
 from evenhand.claims import Candidate, direction_of
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, label, row
-from evenhand.intervals.arms import paired_contrast, units_contrast
-from evenhand.intervals.change import Split, measured_parts
-from evenhand.intervals.difference import holm
-from evenhand.intervals.experiments import Contrast
-from evenhand.intervals.rules import MIN_UNITS, t_quantile
+from evenhand.intervals.experiments import Contrast, paired_contrast, units_contrast
+from evenhand.intervals.kinds import MIN_UNITS, holm, t_quantile
+from evenhand.intervals.parts import Split, measured_parts
+from evenhand.labels import stream
 from evenhand.metrics.change import Worlds, amounts_of_sources, amounts_of_units, largest_first, values_without
 from evenhand.report.words.phrases import metric_title
 from evenhand.report.words.text import plural
@@ -30,7 +29,6 @@ from evenhand.results import Result, as_frame
 from evenhand.sources.engine import Cells
 from evenhand.sources.logs import Amount, NanPolicy
 from evenhand.sources.opening import open_table
-from evenhand.streams import stream
 from evenhand.tallies.paired_amounts import Changes, PairedAmounts, arms_of, has_shared_units, unit_ids
 from evenhand.tallies.slices import Slices, refuse_shared_units
 from evenhand.tallies.spectrum import Spectrum

@@ -17,8 +17,7 @@ from evenhand.cards import Between
 from evenhand.claims import Candidate
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.findings import Row, label, row
-from evenhand.intervals.kinds import wilson_ends
-from evenhand.intervals.ratios import ratio_interval, ratio_p
+from evenhand.intervals.kinds import ratio_interval, ratio_p, wilson_ends
 from evenhand.metrics.selection import impact_ratio, selection_rate
 from evenhand.results import Result
 from evenhand.sources.opening import open_table

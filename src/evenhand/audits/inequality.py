@@ -16,19 +16,16 @@ from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
-from evenhand.intervals.jackknife import both_ends, viewer_ends
-from evenhand.intervals.jackknife_influence import influence_of_units
+from evenhand.intervals.jackknife import both_ends, influence_of_units, viewer_ends
 from evenhand.intervals.kinds import Estimates, Interval
-from evenhand.intervals.spectra import MANY, MOST_CELLS, estimates
-from evenhand.intervals.tails import cautions
-from evenhand.labels import whole_labels
-from evenhand.metrics.random_lists import gini_of_dealt_rows
+from evenhand.intervals.spectra import MANY, MOST_CELLS, cautions, estimates
+from evenhand.labels import stream, whole_labels
+from evenhand.metrics.random_orders import gini_of_dealt_rows
 from evenhand.metrics.shares import TOP_UNITS, lorenz_curve
 from evenhand.report.charts.lorenz_curves import corners, stops
 from evenhand.report.words.text import plural
 from evenhand.results import Result
 from evenhand.sources.logs import Amount, NanPolicy
-from evenhand.streams import stream
 from evenhand.tallies.buckets import Assignment, Buckets, BucketSlices
 from evenhand.tallies.slices import Label, Slices
 from evenhand.tallies.spectrum import Spectrum

@@ -17,8 +17,8 @@ from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
 from evenhand.claims import Candidate, direction_of
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.findings import Row, row
-from evenhand.intervals.rules import FEW_UNITS, MIN_UNITS, t_quantile
-from evenhand.labels import whole_labels
+from evenhand.intervals.kinds import FEW_UNITS, MIN_UNITS, t_quantile
+from evenhand.labels import stream, whole_labels
 from evenhand.metrics.wiring import neutral, swap_once, within_reach
 from evenhand.report.words.phrases import metric_title
 from evenhand.results import Result
@@ -26,7 +26,6 @@ from evenhand.sources.engine import Cells
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Bins, missing_columns, slicing
-from evenhand.streams import stream
 from evenhand.tallies.follows import Follows
 from evenhand.tallies.ragged import Bools, Ints
 from evenhand.tallies.slices import Edges, Label, Legend

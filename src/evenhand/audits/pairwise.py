@@ -9,6 +9,7 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log, refuse_many_slices
+from evenhand.audits.min_units import SmallGroups, merge_small_groups
 from evenhand.audits.parameters import (
     Count,
     Labels,
@@ -20,14 +21,12 @@ from evenhand.audits.parameters import (
     TableOrColumns,
 )
 from evenhand.audits.requests import RankingResult, interval_facts, per_request, refuse_one_sided, request_sums, rows_of
-from evenhand.audits.small_groups import SmallGroups, merge_small_groups
 from evenhand.audits.units import By
 from evenhand.cards import Between, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.claims import Candidate, direction_of
 from evenhand.errors import EvenhandError
-from evenhand.intervals.request_tests import t_test
-from evenhand.intervals.requests import Reduced, blocks
-from evenhand.labels import Unknown
+from evenhand.intervals.requests import Reduced, blocks, t_test
+from evenhand.labels import Unknown, stream
 from evenhand.report.words.text import rounded_percent
 from evenhand.sources.judged_rankings import Judgments, MissingRelevance, carried, open_judgments
 from evenhand.sources.labels import LabelColumns, columns_in, open_labels
@@ -35,7 +34,6 @@ from evenhand.sources.labels import Labels as OpenedLabels
 from evenhand.sources.rankings import Duplicates, as_table, open_scores, ranking_table, system_of
 from evenhand.sources.rankings import Rankings as ScoredRankings
 from evenhand.sources.relation import in_periods, row_slicing, with_request
-from evenhand.streams import stream
 from evenhand.tallies.pairs import ComparedGroups, PairCounts, Pairs
 from evenhand.tallies.requests import Measured, measure_sums
 

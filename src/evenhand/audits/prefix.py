@@ -14,6 +14,7 @@ import numpy as np
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import Points, join_points
 from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log, refuse_many_slices
+from evenhand.audits.min_units import merge_small_groups
 from evenhand.audits.parameters import Count, Labels, Level, Metrics, Rankings, Seed, TableOrColumns
 from evenhand.audits.requests import (
     IN_RANDOM_ORDER,
@@ -24,29 +25,25 @@ from evenhand.audits.requests import (
     request_sums,
     rows_of,
 )
-from evenhand.audits.small_groups import merge_small_groups
 from evenhand.audits.units import By
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.claims import Candidate, direction_of
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.findings import slice_words
 from evenhand.intervals.orders import Orders, parse_draws, random_orders
-from evenhand.intervals.request_tests import flip_test, skewed_test, t_test
-from evenhand.intervals.requests import Reduced
-from evenhand.labels import UnknownOrBounds, counted_as, match, no_label, several
-from evenhand.metrics.chance import share_band
+from evenhand.intervals.requests import Reduced, flip_test, skewed_test, t_test
+from evenhand.labels import UnknownOrBounds, counted_as, match, no_label, several, stream
 from evenhand.metrics.labelings import range_over_rankings
-from evenhand.metrics.prefix import lean_and_spread, looked_at, reading_of, reasons_of, scores_of
+from evenhand.metrics.prefix import Scores, lean_and_spread, looked_at, reading_of, reasons_of, scores_of
+from evenhand.metrics.prefix_terms import share_band
 from evenhand.metrics.ranked_numbers import FAMILY as NUMBERS
 from evenhand.metrics.ranked_numbers import number_leans
-from evenhand.metrics.template import Scores
 from evenhand.sources.labels import CodedLabels, LabelColumns, columns_in, open_labels
 from evenhand.sources.labels import Labels as OpenedLabels
 from evenhand.sources.rankings import Duplicates, Ties, open_rankings, ranking_table, system_of
 from evenhand.sources.rankings import Rankings as RankingsView
 from evenhand.sources.relation import in_periods, row_slicing, with_request
 from evenhand.sources.sql import columns as column_list
-from evenhand.streams import stream
 from evenhand.tallies.placement import Batch, LabelledRankings, Placement
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.requests import Measured, Requests, measure_rankings

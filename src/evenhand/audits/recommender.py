@@ -20,7 +20,7 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row, slice_words
 from evenhand.intervals import crosstabs
 from evenhand.intervals.crosstabs import PermutedPair, Question, Resampled, values
-from evenhand.intervals.jackknife_influence import influence_of_requests
+from evenhand.intervals.jackknife import influence_of_requests
 from evenhand.intervals.kinds import Interval
 from evenhand.labels import all_but, matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points

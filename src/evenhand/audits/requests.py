@@ -15,12 +15,12 @@ from evenhand.audits.declare import Call
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
-from evenhand.intervals.jackknife_influence import influence_of_requests
+from evenhand.intervals.jackknife import influence_of_requests
 from evenhand.intervals.kinds import DEFAULT_DRAWS, Interval, drawn_ends
 from evenhand.intervals.requests import Reduced, metric_draws
+from evenhand.labels import stream
 from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame
-from evenhand.streams import stream
 from evenhand.tallies.requests import Measured, Requests
 from evenhand.tallies.slices import Label
 

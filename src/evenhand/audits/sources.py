@@ -17,8 +17,8 @@ from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Floats, parse_metric
 from evenhand.claims import Candidate, direction_of
 from evenhand.findings import Row, label, row
-from evenhand.intervals.jackknife_influence import influence_of_units, influence_on_parts
-from evenhand.intervals.kinds import Interval, studentised_ends
+from evenhand.intervals.jackknife import influence_of_units, influence_on_parts
+from evenhand.intervals.kinds import ANYTHING, Interval, studentised_ends
 from evenhand.intervals.parts import (
     WIDE,
     Ends,
@@ -29,10 +29,8 @@ from evenhand.intervals.parts import (
     sign_flip_p,
     studentised_p,
 )
-from evenhand.intervals.rules import ANYTHING
-from evenhand.intervals.spectra import estimates
-from evenhand.intervals.tails import cautions
-from evenhand.labels import whole_labels
+from evenhand.intervals.spectra import cautions, estimates
+from evenhand.labels import stream, whole_labels
 from evenhand.metrics.decomposition import (
     SourceParts,
     influence_by_total,
@@ -44,7 +42,6 @@ from evenhand.metrics.inequality import spread_of_mean
 from evenhand.results import Result
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.relation import Bins, Periods
-from evenhand.streams import stream
 from evenhand.tallies.slices import Label
 from evenhand.tallies.sources import Sources, SourceSlices
 from evenhand.tallies.spectrum import Spectra, Spectrum

@@ -7,8 +7,10 @@ import dataclasses
 import json
 import math
 import textwrap
+from collections.abc import Mapping
 from typing import Any
 
+from evenhand.cards import REGISTRY, Metric
 from evenhand.errors import EvenhandError, unknown_name
 
 
@@ -97,7 +99,6 @@ def _compare(name: str | None, format: str) -> int:
 def _table(name: str | None, format: str) -> int:
     """Print what ranking metrics need and where they break."""
     from evenhand.cards import REGISTRY
-    from evenhand.metrics.lookup import lookup
     from evenhand.report.table import aligned
 
     rows = lookup({name: REGISTRY[name]} if name else None)
@@ -155,3 +156,37 @@ def _card(metric: Any) -> str:
     if card.references:
         lines += ["", f"  see {', '.join(card.references)} in docs/references.toml"]
     return "\n".join(line for i, line in enumerate(lines) if line or i in (1, 3) or (i and lines[i - 1]))
+
+
+RELEVANCE = frozenset({"relevance", "gains", "dues"})
+LOOKS = {"ranking": "each ranking", "request": "all rankings together", "population": "all rankings together"}
+
+
+def lookup(metrics: Mapping[str, Metric] | None = None) -> list[dict[str, str]]:
+    """One row per metric of rankings: data it needs, what it compares, where it breaks.
+
+    >>> next(row for row in lookup() if row["metric"] == "log_rur")["relevance"]
+    'needed'
+    """
+    rows = []
+    for name, metric in sorted((REGISTRY if metrics is None else metrics).items()):
+        tally: Any = metric.card.needs
+        if not hasattr(tally, "unlabelled"):  # reads no rankings
+            continue
+        reads, parameters = metric.reads() | getattr(tally, "always", frozenset()), metric.parameters
+        relevance = "predicted scores" if "scores" in reads else "needed" if reads & RELEVANCE else "not needed"
+        if "target" in parameters and reads & RELEVANCE:
+            relevance += ", or a target"
+        soft = "labels" not in reads and not ("sides" in reads and metric.card.per == "ranking")
+        rows.append({
+            "metric": name,
+            "relevance": relevance,
+            "groups": "two sides" if "sides" in reads else "any number",
+            "soft groups": "yes" if soft else "no",
+            "unlabelled items": str(tally.unlabelled),
+            "looks at": str(getattr(tally, "looks_at", "") or LOOKS[metric.card.per]),
+            "target": "yours" if "target" in parameters or "p" in parameters else "built in",
+            "attention": "yours" if "attention" in parameters else "built in",
+            "breaks when": metric.card.undefined or "never, for well-formed input",
+        })  # fmt: skip
+    return rows

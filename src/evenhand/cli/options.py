@@ -147,7 +147,7 @@ def deliver(deliveries: Sequence[Delivery], args: argparse.Namespace) -> int:
 
 def print_reading(reading: Mapping[str, Any]) -> None:
     """Say on standard error how messy text was read."""
-    from evenhand.report.words.reading import reading_sentences
+    from evenhand.report.words.summary import reading_sentences
 
     if lines := reading_sentences(reading):
         is_text = "files" in reading or any("list" not in facts for facts in reading["columns"].values())

@@ -73,7 +73,7 @@ class Verified:
 def _verified_result(path: str, tables: Sequence[str]) -> Verified:
     from evenhand.audits.declare import find
     from evenhand.cli.audit import in_flags
-    from evenhand.report.differences import differences, is_identical
+    from evenhand.report.reproduce import differences, is_identical
     from evenhand.results import load
 
     saved = load(path).findings
@@ -124,7 +124,7 @@ def _study(path: str) -> dict[str, Any]:
 def _verified_study(saved: Mapping[str, Any], path: str) -> Verified:
     """A study run again with its seeds; its findings, tables and sentences are compared."""
     from evenhand.cli.study import rerun
-    from evenhand.report.differences import is_same
+    from evenhand.report.reproduce import is_same
 
     facts = saved.get("provenance")
     if not isinstance(facts, Mapping) or not isinstance(facts.get("plan"), Mapping):

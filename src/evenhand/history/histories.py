@@ -16,8 +16,7 @@ from evenhand.cards import is_whole
 from evenhand.errors import EvenhandError
 from evenhand.findings import COLUMNS, Findings, hash_of
 from evenhand.history import store
-from evenhand.intervals.alarms import Alarm, Watch, watch
-from evenhand.intervals.trends import trend
+from evenhand.intervals.alarms import Alarm, Watch, trend, watch
 from evenhand.report.words.history import Line, alarm_claims, lines
 from evenhand.results import Result
 

@@ -29,11 +29,14 @@ level is watched again; until then the new one is, from its beginning.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from evenhand.intervals.kinds import t_quantile
 
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
@@ -368,3 +371,44 @@ def normal_score(t: Floats, freedom: Floats) -> Floats:
     """
     stretch = (8 * freedom + 1) / (8 * freedom + 3)
     return np.asarray(np.sign(t) * stretch * np.sqrt(freedom * np.log1p(t**2 / freedom)))
+
+
+DAYS_A_YEAR = 365.25
+FEWEST = 8  # looks for a trend: six residual degrees of freedom
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """Change a year with its interval, and the ends of the fitted line."""
+
+    slope: float
+    low: float
+    high: float
+    first: float
+    last: float
+
+
+def trend(days: npt.ArrayLike, levels: npt.ArrayLike, level: float = 0.95) -> Trend | None:
+    """The straight line through levels at these days (numbers, in order); None where looks are too few.
+
+    >>> trend(np.arange(20) * 7, 0.5 + 0.01 * np.arange(20) + 0.001 * (-1) ** np.arange(20)).slope.__round__(2)
+    0.52
+    """
+    t, y = np.asarray(days, dtype=np.float64), np.asarray(levels, dtype=np.float64)
+    t, y = t[np.isfinite(y)], y[np.isfinite(y)]
+    n = len(t)
+    if n < FEWEST:
+        return None
+    t = t / DAYS_A_YEAR
+    centred = t - t.mean()
+    spread = float(centred @ centred)
+    slope = float(centred @ (y - y.mean())) / spread
+    residuals = y - y.mean() - slope * centred
+    squares = float(residuals @ residuals)
+    rho = float(residuals[1:] @ residuals[:-1]) / squares if squares > 0 else 0.0
+    rho = min(max(rho + (2 + 4 * rho) / n, 0.0), 0.98)  # bias of an autocorrelation about a fitted line (Tanaka 1984)
+    variance = (1 + rho) / (1 - rho)
+    looks = max(n / variance - 1, 2.0)
+    error = math.sqrt(squares / (n - 2) * variance / spread) * float(t_quantile(level, looks))
+    ends = y.mean() + slope * centred[[0, -1]]
+    return Trend(slope, slope - error, slope + error, float(ends[0]), float(ends[1]))

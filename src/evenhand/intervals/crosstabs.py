@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.cards import Floats, MetricSpec
-from evenhand.intervals.kinds import Interval, drawn_ends, without_noise
-from evenhand.intervals.rules import ROUNDING, t_quantile
-from evenhand.streams import stream
+from evenhand.intervals.kinds import ROUNDING, Interval, drawn_ends, t_quantile, without_noise
+from evenhand.labels import stream
 from evenhand.tallies.crosstab import MOST_CELLS, Crosstab, ResampledLists, Times
 from evenhand.tallies.ragged import Bools, Ints
 from evenhand.tallies.user_lists import UserLists

@@ -1,18 +1,81 @@
-"""Interval plans, random streams, and the arithmetic from draws to interval ends. No tally is known here."""
+"""Rules of every interval (formula book F12.8): plans, ends from draws, few units, Holm, differences and ratios. No tally is known here."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
 
 from evenhand.cards import Floats, is_whole, parse_call
 from evenhand.errors import EvenhandError, unknown_name
-from evenhand.intervals.rules import ROUNDING, t_quantile, tail_share
+
+MIN_UNITS = 5
+"""Units, requests, users or buckets below which there is no interval at all."""
+
+FEW_UNITS = 20
+"""Units, requests or users below which an interval comes with a caution, unless the metric's card asks for more."""
+
+MIN_CLUSTERS = 10
+"""Clusters below which there is neither an interval that is robust to them nor a test that flips their signs."""
+
+ROUNDING = 1e-12
+"""Numbers this close, relative to their size, differ by the last bits of sums only."""
+
+ANYTHING = (-math.inf, math.inf)
+
+
+def t_quantile(level: float, units: Any) -> Floats:
+    """Quantile of Student's t for the mean of so many units.
+
+    >>> t_quantile(0.95, [5, 20, 10**6]).round(3).tolist()
+    [2.776, 2.093, 1.96]
+    """
+    from scipy.special import stdtrit
+
+    freedom = np.maximum(np.asarray(units, dtype=np.float64) - 1, 1)
+    return np.asarray(stdtrit(freedom, (1 + level) / 2))
+
+
+def tail_share(level: float, units: Any) -> Floats:
+    """Share of bootstrap draws beyond each end ("expanded percentile"; Hesterberg 2015).
+
+    Draws of n units vary by (n - 1) / n too little, and normally rather than as Student's t, so that percentiles lie further
+    out for small n.
+
+    >>> tail_share(0.95, [5, 20, 10**9]).round(4).tolist()
+    [0.001, 0.0159, 0.025]
+    """
+    from scipy.special import ndtr
+
+    n = np.maximum(np.asarray(units, dtype=np.float64), 2)
+    return np.asarray(ndtr(-np.sqrt(n / (n - 1)) * t_quantile(level, n)))
+
+
+def reported_ends(
+    estimate: float, low: float, high: float, span: tuple[float, float] = ANYTHING, *, certain: bool = False
+) -> tuple[float, float, str]:
+    """Interval ends as shown, and the note code where there is no interval.
+
+    >>> reported_ends(0.4, 0.5, 1.2, (0.0, 1.0))
+    (0.4, 1.0, '')
+    >>> reported_ends(0.0, 0.0, 0.0)
+    (nan, nan, 'no_variation')
+    """
+    if certain and math.isfinite(estimate):
+        return estimate, estimate, ""
+    if math.isnan(low) or math.isnan(high) or not math.isfinite(estimate):
+        return math.nan, math.nan, "" if math.isnan(estimate) else "no_interval"
+    if high - low <= ROUNDING * max(abs(low), abs(high)) and high - low <= ROUNDING * max(1.0, abs(estimate)):
+        return math.nan, math.nan, "no_variation"
+    low, high = max(span[0], min(low, high)), min(span[1], max(low, high))
+    return min(low, estimate), max(high, estimate), ""
+
 
 Kind = Literal["bootstrap", "percentile", "normal", "none"]
 KINDS = ("bootstrap", "percentile", "normal")
@@ -270,3 +333,86 @@ def _on_scale(
         plain = np.isin(estimate, span) | (error == 0)
         low, high = np.where(plain, estimate + low_t * error, low), np.where(plain, estimate + high_t * error, high)
         return np.clip(low, *span), np.clip(high, *span)
+
+
+def difference(
+    a: tuple[Floats, Floats, Floats], b: tuple[Floats, Floats, Floats], level: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Difference b - a with interval and p, from (estimate, low, high) of independent samples.
+
+    The distances of each estimate from the end that faces the other are added in squares (MOVER; Zou and Donner, 2008),
+    so that lopsided intervals stay lopsided. p is two-sided, from the distance that faces zero.
+
+    >>> d, low, high, p = difference(*[tuple(map(np.array, t)) for t in ((0.8, 0.77, 0.83), (0.9, 0.88, 0.92))], 0.95)
+    >>> round(float(d), 2), round(float(low), 3), round(float(high), 3), float(p) < 0.001
+    (0.1, 0.064, 0.136, True)
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # estimates may be infinite
+        gap = np.asarray(b[0] - a[0])
+        down = np.sqrt((b[0] - b[1]) ** 2 + (a[2] - a[0]) ** 2)
+        up = np.sqrt((b[2] - b[0]) ** 2 + (a[0] - a[1]) ** 2)
+        facing = np.where(gap >= 0, down, up) / NormalDist().inv_cdf((1 + level) / 2)
+        z = np.abs(gap) / facing
+    p = np.vectorize(lambda x: math.erfc(x / math.sqrt(2)), otypes=[float])(z)  # exact where it is tiny, NaN where z is
+    return gap, gap - down, gap + up, np.where(gap == 0, 1.0, p)
+
+
+def holm(p: Any) -> Floats:
+    """Holm's adjustment of several p-values; undefined ones are not counted.
+
+    >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    values = np.array([np.nan if x is None else x for x in p], dtype=np.float64)
+    adjusted = np.full(values.shape, np.nan)
+    defined = np.flatnonzero(~np.isnan(values))
+    order = defined[np.argsort(values[defined], kind="stable")]
+    scaled = values[order] * np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0) if len(order) else scaled
+    return adjusted
+
+
+def holm_by_family(p: Sequence[Any], families: Sequence[str]) -> Floats:
+    """Holm's adjustment within each family of questions.
+
+    >>> holm_by_family([0.01, 0.04, 0.03], ["a", "b", "a"]).round(3).tolist()
+    [0.02, 0.04, 0.03]
+    """
+    adjusted = np.full(len(p), np.nan)
+    for family in dict.fromkeys(families):
+        at = [i for i, name in enumerate(families) if name == family]
+        adjusted[at] = holm([p[i] for i in at])
+    return adjusted
+
+
+def ratio_score(ratio: float, count: float, total: float, base: float, base_total: float) -> float:
+    """Koopman's score statistic (signed, standard normal) for share / base share = `ratio`."""
+    a, b = (total + base_total) * ratio, -((total + base) * ratio + count + base_total)
+    base_share = (-b - math.sqrt(max(0.0, b * b - 4 * a * (count + base)))) / (2 * a)
+    share = min(1.0, ratio * base_share)
+    variance = share * (1 - share) / total + ratio * ratio * base_share * (1 - base_share) / base_total
+    gap = count / total - ratio * base / base_total
+    return gap / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, gap) if gap else 0.0
+
+
+def ratio_interval(count: float, total: float, base: float, base_total: float, level: float) -> tuple[float, float]:
+    """Koopman's interval of the ratio of two independent shares; it holds for no selected candidate too.
+
+    >>> [round(end, 2) for end in ratio_interval(36, 40, 16, 80, 0.95)]  # Koopman (1984), table 1
+    [2.94, 7.15]
+    """
+    z = float(ndtri(0.5 + level / 2))
+    estimate = (count / total) / (base / base_total)
+
+    def score(log_ratio: float) -> float:
+        return ratio_score(math.exp(log_ratio), count, total, base, base_total)
+
+    centre, far = math.log(estimate) if estimate > 0 else 0.0, 30.0  # e^30: beyond any ratio of counts
+    low = math.exp(brentq(lambda x: score(x) - z, centre - far, centre)) if estimate > 0 else 0.0
+    start = centre if estimate > 0 else -far
+    return low, math.exp(brentq(lambda x: score(x) + z, start, centre + far))
+
+
+def ratio_p(count: float, total: float, base: float, base_total: float) -> float:
+    """Two-sided p that two shares are equal, by the score test."""
+    return float(2 * ndtr(-abs(ratio_score(1.0, count, total, base, base_total))))

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.intervals.rules import MIN_CLUSTERS
+from evenhand.intervals.kinds import MIN_CLUSTERS
+from evenhand.labels import stream
 from evenhand.metrics.outcome import FEWEST_EVENTS, FEWEST_ROWS, critical, two_sided
-from evenhand.metrics.outcome_rates import cuts, rates
-from evenhand.streams import stream
+from evenhand.metrics.outcome_means import cuts, rates
 from evenhand.tallies.candidates import Rows
 from evenhand.tallies.ragged import Ints
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.intervals.kinds import MIN_CLUSTERS, ROUNDING
 from evenhand.intervals.odds import SEED
-from evenhand.intervals.rules import MIN_CLUSTERS, ROUNDING
+from evenhand.labels import stream
 from evenhand.metrics.outcome import Gaps
 from evenhand.metrics.outcome_pooled import Null, Pooled
-from evenhand.streams import stream
 from evenhand.tallies.candidates import Rows
 from evenhand.tallies.clusters import FLIPPED
 from evenhand.tallies.moments import Moments

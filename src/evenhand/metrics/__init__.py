@@ -12,8 +12,6 @@ from evenhand.cards import REGISTRY, Metric, cards
 from evenhand.metrics import conventions
 from evenhand.metrics.agreement import kendall_tau_c
 from evenhand.metrics.catalogue import aggregate_diversity, exposure_entropy, item_gini, recommendation_popularity
-from evenhand.metrics.constraint import fair_violation
-from evenhand.metrics.contrast import average_outcome, equalized_odds_gap, marginal_outcome
 from evenhand.metrics.decomposition import decompose, decompose_sources
 from evenhand.metrics.expected import eed, eel, eer, target_exposure, target_norm
 from evenhand.metrics.exposure import dp, eur, iaa, log_dp, log_eur, log_rur, rur
@@ -51,8 +49,14 @@ from evenhand.metrics.recommender import (
     rmse_ratio,
 )
 from evenhand.metrics.reorder import least_promoted, ndcg, ndcg_relevance, rank_biased_overlap
-from evenhand.metrics.representation import FairTable, awrf, fair, fair_satisfied, fair_table
-from evenhand.metrics.selection import impact_ratio, selection_rate
+from evenhand.metrics.representation import FairTable, awrf, fair, fair_satisfied, fair_table, fair_violation
+from evenhand.metrics.selection import (
+    average_outcome,
+    equalized_odds_gap,
+    impact_ratio,
+    marginal_outcome,
+    selection_rate,
+)
 from evenhand.metrics.shares import (
     Lorenz,
     bottom_share,

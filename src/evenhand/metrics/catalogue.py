@@ -9,7 +9,7 @@ import numpy as np
 
 from evenhand.cards import Between, Card, Floats, metric
 from evenhand.metrics.inequality import gini, least_gini
-from evenhand.metrics.random_lists import gini_of_offered_lists, gini_of_random_lists
+from evenhand.metrics.random_orders import gini_of_offered_lists, gini_of_random_lists
 from evenhand.metrics.recommender import SEED, SHOWN
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.tallies.crosstab import Crosstab

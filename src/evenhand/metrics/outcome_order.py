@@ -10,7 +10,7 @@ import numpy as np
 
 from evenhand.cards import Card, Floats, metric
 from evenhand.metrics.outcome import FEWEST_CLUSTERS, FEWEST_EXPECTED, FEWEST_ROWS, POWER, critical, quantile, two_sided
-from evenhand.tallies.neighbours import PLACES, Neighbours
+from evenhand.tallies.candidates import PLACES, Neighbours
 
 Bools = np.typing.NDArray[np.bool_]
 

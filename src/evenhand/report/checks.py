@@ -12,9 +12,8 @@ from xml.sax.saxutils import escape, quoteattr
 from evenhand.errors import EvenhandError, printable
 from evenhand.findings import Findings
 from evenhand.report.table import escape_markdown
-from evenhand.report.words.intervals import interval_text
 from evenhand.report.words.sentences import sentences
-from evenhand.report.words.text import number
+from evenhand.report.words.text import interval_text, number
 
 Inconclusive = Literal["estimate", "pass", "fail"]
 INCONCLUSIVE = ("estimate", "pass", "fail")

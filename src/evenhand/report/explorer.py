@@ -21,8 +21,7 @@ from evenhand.report.charts.drawing import Picture, drawable, records
 from evenhand.report.charts.lorenz import from_the_top, lorenz
 from evenhand.report.charts.lorenz_curves import Curve, curves, stops
 from evenhand.report.charts.theme import SIZES
-from evenhand.report.words.labels import holders, slice_labels, word
-from evenhand.report.words.text import percent
+from evenhand.report.words.text import holders, percent, slice_labels, word
 
 
 @dataclass(frozen=True, slots=True)

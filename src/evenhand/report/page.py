@@ -27,10 +27,9 @@ from evenhand.report.charts.theme import PAGE, SIZES, fading, theme
 from evenhand.report.pages import asset, document, packed, packed_vega, script, svg
 from evenhand.report.words import summary
 from evenhand.report.words.headlines import Headline, headline_for
-from evenhand.report.words.labels import confidence_level, dated, excluded
 from evenhand.report.words.phrases import card_of, is_share, metric_title
 from evenhand.report.words.sentences import writer_for
-from evenhand.report.words.text import number, percent
+from evenhand.report.words.text import confidence_level, dated, excluded, number, percent
 
 MOST_TABLE_ROWS = 250
 MOST_UNFOLDED = 100

@@ -18,11 +18,9 @@ from evenhand.findings import COLUMNS, Findings, label, plain
 from evenhand.findings import number as read_number
 from evenhand.report.exporters import dashboard, open_metrics
 from evenhand.report.words.comparisons import unordered_pairs
-from evenhand.report.words.intervals import interval_text
-from evenhand.report.words.labels import excluded, word
 from evenhand.report.words.phrases import paper_title
 from evenhand.report.words.sentences import sentences
-from evenhand.report.words.text import REASONS, capitalized, note_codes, number, plural
+from evenhand.report.words.text import REASONS, capitalized, excluded, interval_text, note_codes, number, plural, word
 
 MOST_ROWS = 60
 """Rows of a table on a terminal or in a notebook."""

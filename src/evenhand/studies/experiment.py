@@ -15,11 +15,20 @@ import evenhand as eh
 
 # eh.experiment makes its own random streams, so the rates of this study would change.
 from evenhand.cards import parse_metrics
-from evenhand.intervals.arms import paired_contrast, units_contrast
-from evenhand.intervals.experiments import contrast
-from evenhand.streams import stream
-from evenhand.studies.evidence import ALPHA, Evidence, above_zero, rate_above
-from evenhand.studies.study import Claim, Figure, Study, Table, decide, draw_rates
+from evenhand.intervals.experiments import contrast, paired_contrast, units_contrast
+from evenhand.labels import stream
+from evenhand.studies.study import (
+    ALPHA,
+    Claim,
+    Evidence,
+    Figure,
+    Study,
+    Table,
+    above_zero,
+    decide,
+    draw_rates,
+    rate_above,
+)
 from evenhand.synthetic.trial import Habit, trial
 from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.paired_amounts import PairedAmounts

@@ -21,11 +21,10 @@ import evenhand as eh
 from evenhand.audits.parameters import Label
 from evenhand.errors import EvenhandError, listing
 from evenhand.report.table import BY_CHANCE, system_cells
-from evenhand.studies.evidence import Replicates
 from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, Tasks, claims
 from evenhand.studies.fair_ranking_ratings import from_ratings
 from evenhand.studies.fair_ranking_tasks import Task, from_data, generated
-from evenhand.studies.study import Figure, Study, Table, select
+from evenhand.studies.study import Figure, Replicates, Study, Table, select
 from evenhand.studies.user_tables import File, Paths
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import evenhand as eh
-from evenhand.studies.evidence import UNKNOWN, Replicates, every
-from evenhand.studies.study import Claim, decide
+from evenhand.studies.study import UNKNOWN, Claim, Replicates, decide, every
 
 AWRF, AWRF_EQUAL = "awrf(distance='nd')", "awrf(distance='nd', target='equal')"
 HIGH = 0.5  # a tau-c that counts as comparatively high

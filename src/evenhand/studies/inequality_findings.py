@@ -16,9 +16,19 @@ import numpy as np
 
 import evenhand as eh
 from evenhand.report.charts.parts import middle
-from evenhand.studies.evidence import UNKNOWN, Evidence, Replicates, above_zero, certain, every, rate_above
 from evenhand.studies.inequality_log import INSIDE, NETWORK, POOLED, USUAL, ByUnit, Log
-from evenhand.studies.study import Claim, decide, select
+from evenhand.studies.study import (
+    UNKNOWN,
+    Claim,
+    Evidence,
+    Replicates,
+    above_zero,
+    certain,
+    decide,
+    every,
+    rate_above,
+    select,
+)
 
 GINI, ATKINSON, TOP_1, TOP_10 = "gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)"
 EQUAL, EQUIVALENT = "equal_share", "equivalent_to_top(p=0.1)"

@@ -21,10 +21,9 @@ from evenhand.audits.parameters import Table as Data
 # A thousand small worlds: eh.outcome_test asks its engine six questions of each, which takes ten times as long.
 from evenhand.metrics.outcome import gaps
 from evenhand.metrics.outcome_joint import joint_test
-from evenhand.studies.evidence import Replicates, is_number
 from evenhand.studies.outcome_findings import MEASURES, Audit, Rates, Reallocated, claims
 from evenhand.studies.outcome_log import on_data
-from evenhand.studies.study import Figure, Study, Table, ends, select
+from evenhand.studies.study import Figure, Replicates, Study, Table, ends, is_number, select
 from evenhand.studies.user_tables import on_own_data
 from evenhand.tallies.moments import Moments
 

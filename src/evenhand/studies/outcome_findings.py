@@ -8,18 +8,22 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 import evenhand as eh
-from evenhand.studies.evidence import (
+from evenhand.studies.study import (
+    Claim,
     Evidence,
     Replicates,
     Row,
     above_zero,
     certain,
+    decide,
+    ends,
     error_of,
     every,
     rate_above,
+    select,
+    with_interval,
     with_sign,
 )
-from evenhand.studies.study import Claim, decide, ends, select, with_interval
 
 
 @dataclass(frozen=True)

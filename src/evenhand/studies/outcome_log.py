@@ -15,9 +15,27 @@ from typing import TYPE_CHECKING, Any
 import evenhand as eh
 from evenhand.errors import EvenhandError, listing
 from evenhand.report.words.text import p_text
-from evenhand.studies.evidence import ALPHA, UNKNOWN, Evidence, Row, above_zero, error_of, every, is_number, with_sign
 from evenhand.studies.outcome_findings import Move
-from evenhand.studies.study import Claim, Figure, Study, Table, decide, ends, result_table, select, with_interval
+from evenhand.studies.study import (
+    ALPHA,
+    UNKNOWN,
+    Claim,
+    Evidence,
+    Figure,
+    Row,
+    Study,
+    Table,
+    above_zero,
+    decide,
+    ends,
+    error_of,
+    every,
+    is_number,
+    result_table,
+    select,
+    with_interval,
+    with_sign,
+)
 
 if TYPE_CHECKING:
     from evenhand.audits.outcome.remedies import OutcomeResult

@@ -18,8 +18,19 @@ import numpy as np
 import polars as pl
 
 import evenhand as eh
-from evenhand.studies.evidence import Evidence, above_zero, certain, error_of, every
-from evenhand.studies.study import Claim, Figure, Study, Table, decide, select
+from evenhand.studies.study import (
+    Claim,
+    Evidence,
+    Figure,
+    Study,
+    Table,
+    above_zero,
+    certain,
+    decide,
+    error_of,
+    every,
+    select,
+)
 from evenhand.studies.user_tables import File, read_table
 
 TOP = 10

@@ -22,9 +22,23 @@ import evenhand as eh
 from evenhand.audits.parameters import Label
 from evenhand.audits.parameters import Table as Data
 from evenhand.errors import EvenhandError
-from evenhand.report.words.intervals import interval_text
-from evenhand.studies.evidence import ALPHA, Evidence, Replicates, Row, certain, every
-from evenhand.studies.study import CANNOT_TELL, Claim, Figure, Study, Table, decide, result_from_rows, select
+from evenhand.report.words.text import interval_text
+from evenhand.studies.study import (
+    ALPHA,
+    CANNOT_TELL,
+    Claim,
+    Evidence,
+    Figure,
+    Replicates,
+    Row,
+    Study,
+    Table,
+    certain,
+    decide,
+    every,
+    result_from_rows,
+    select,
+)
 from evenhand.studies.user_tables import on_own_data, read_table, two_sides
 from evenhand.synthetic.catalogue import RECOMMENDERS
 from evenhand.tallies.crosstab import Crosstab

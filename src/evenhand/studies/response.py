@@ -14,8 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import evenhand as eh
-from evenhand.studies.evidence import Evidence, every, rate_above
-from evenhand.studies.study import Claim, Figure, Study, Table, decide, draw_rates
+from evenhand.studies.study import Claim, Evidence, Figure, Study, Table, decide, draw_rates, every, rate_above
 
 if TYPE_CHECKING:
     import polars as pl

@@ -20,9 +20,8 @@ from evenhand.errors import EvenhandError
 
 # A placement holds a thousand lists at once; eh.prefix would read 88 million rows, and draw other random orders.
 from evenhand.intervals.orders import Random, random_order_of
-from evenhand.labels import matches
+from evenhand.labels import matches, stream
 from evenhand.metrics.prefix import TEMPLATES
-from evenhand.streams import stream
 from evenhand.studies.study import Study, Table
 from evenhand.studies.user_tables import on_own_data, read_table
 from evenhand.studies.viewpoints_findings import claims, figures

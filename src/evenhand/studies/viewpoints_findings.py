@@ -10,8 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 import evenhand as eh
-from evenhand.studies.evidence import Evidence, Replicates, certain, every
-from evenhand.studies.study import Claim, Figure, decide, result_from_rows, select
+from evenhand.studies.study import Claim, Evidence, Figure, Replicates, certain, decide, every, result_from_rows, select
 
 SETS = ("S1", "S2", "S3")
 NAMES = {"ndd": "nDD", "ndr": "nDR", "ndkl": "nDKL", "ndjs": "nDJS"}

@@ -16,8 +16,19 @@ import numpy as np
 
 from evenhand.cards import Between, Fraction, check_value
 from evenhand.errors import EvenhandError, all_problems, unknown_name
-from evenhand.synthetic.feeds import SOURCES, Accounts, Chances, Ranking, World, home, suggested
-from evenhand.synthetic.graph import Floats, Generator, Ints, follower_graph
+from evenhand.synthetic.feeds import (
+    SOURCES,
+    Accounts,
+    Chances,
+    Floats,
+    Generator,
+    Ints,
+    Ranking,
+    World,
+    follower_graph,
+    home,
+    suggested,
+)
 
 if TYPE_CHECKING:
     import polars as pl

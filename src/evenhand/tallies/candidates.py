@@ -1,10 +1,12 @@
-"""Scored candidates of every request, their slots before and after a reallocation; rows one by one, for exact tests."""
+"""Scored candidates of every request: slots before and after a reallocation, neighbours in a list, rows one by one for exact tests."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -232,3 +234,102 @@ class Rows:
     def merged(self, into: Ints) -> Rows:
         """These rows in coarser bins."""
         return replace(self, bin=into[self.bin])
+
+
+PLACES = ("below", "above")
+"""Where the group stands next to the reference: the axis of all sums."""
+
+SUMS = {
+    "pairs": "SUM(pairs)", "gap": "SUM(gap)", "gap_gap": "SUM(gap * gap)", "gap_pairs": "SUM(gap * pairs)",
+    "pairs_pairs": "SUM(pairs * pairs)", "clusters": "COUNT(*)", "unequal": "SUM(unequal)",
+}  # fmt: skip
+"""Sums over clusters, which have some pairs and the sum of their gaps."""
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Sums over pairs of a group's and a reference candidate with no other score between theirs in a list.
+
+    The gap of a pair is the outcome of the group's candidate minus that of the reference's. Candidates of one list with equal
+    scores have no order: those of a group count as one, with their mean outcome. Shapes are (2, groups), see `PLACES`.
+
+    Attributes
+    ----------
+    pairs, gap : number of pairs, and sum of their gaps. unequal : pairs whose outcomes differ.
+    clusters : clusters that hold such pairs. gap_gap, gap_pairs, pairs_pairs : sums over clusters of products of their sums.
+    """
+
+    pairs: Floats
+    gap: Floats
+    gap_gap: Floats
+    gap_pairs: Floats
+    pairs_pairs: Floats
+    clusters: Floats
+    unequal: Floats
+
+    @classmethod
+    def from_table(cls, view: Outcomes) -> Neighbours:
+        """Pairs of all lists, counted by one query."""
+        reference = view.reference
+        cluster = "cluster" if view.roles.cluster is not None else "request"
+        levels = (
+            f"SELECT request, code, score, AVG(outcome) AS outcome, MIN({cluster}) AS cluster FROM ({view.scope}) AS scope "
+            f"JOIN {view.group_codes} AS labels ON labels.label IS NOT DISTINCT FROM scope.label GROUP BY request, code, score"
+        )
+        placed = (
+            f"SELECT *, DENSE_RANK() OVER (PARTITION BY request ORDER BY score DESC) AS place FROM ({levels}) AS levels"
+        )
+        of_group = f"CASE WHEN above.code = {reference} THEN below.code ELSE above.code END AS code"
+        sign = f"CASE WHEN above.code = {reference} THEN 1 ELSE -1 END"
+        pairs = (
+            f"SELECT above.cluster, {of_group}, CASE WHEN above.code = {reference} THEN 0 ELSE 1 END AS side, "
+            f"{sign} * (below.outcome - above.outcome) AS gap FROM placed AS above JOIN placed AS below "
+            "ON below.request = above.request AND below.place = above.place + 1 AND below.code <> above.code "
+            f"WHERE above.code = {reference} OR below.code = {reference}"
+        )
+        by_cluster = (
+            "SELECT code, side, SUM(gap) AS gap, CAST(COUNT(*) AS DOUBLE) AS pairs, SUM(CASE WHEN gap <> 0 THEN 1 ELSE 0 END) "
+            f"AS unequal FROM ({pairs}) AS pairs GROUP BY cluster, code, side"
+        )
+        sums = ", ".join(f"CAST({value} AS DOUBLE) AS {name}" for name, value in SUMS.items())
+        cells = view.engine.cells(
+            f"WITH placed AS ({placed}) SELECT code, side, {sums} FROM ({by_cluster}) AS clusters GROUP BY code, side"
+        )
+        arrays = {name: np.zeros((len(PLACES), len(view.labels))) for name in SUMS}
+        at = cells.integers("side"), cells.integers("code")
+        for name, array in arrays.items():
+            array[at] = cells.floats(name)
+        return cls(**arrays)
+
+    @classmethod
+    def from_arrays(
+        cls, scores: Any, *, outcome: Any, groups: Any, protected: Any, versus: Any, requests: Any = None
+    ) -> Neighbours:
+        """Pairs of two groups from arrays; `versus` is the reference, and every request a cluster."""
+        requests = ["all"] * len(scores) if requests is None else requests
+        if not len(scores) == len(outcome) == len(groups) == len(requests):
+            raise EvenhandError(
+                "Scores, outcomes, groups and requests differ in length. Pass one entry of each per row."
+            )
+        lists: dict[Any, dict[Any, dict[Any, list[float]]]] = defaultdict(
+            lambda: defaultdict(lambda: defaultdict(list))
+        )
+        for score, y, group, request in zip(scores, outcome, groups, requests, strict=True):
+            lists[request][score][group].append(float(y))
+        sums = np.zeros((len(SUMS), len(PLACES), 1))
+        for levels in lists.values():
+            gaps: tuple[list[float], list[float]] = ([], [])
+            for upper, lower in pairwise(sorted(levels, reverse=True)):
+                for (above, y_above), (below, y_below) in product(levels[upper].items(), levels[lower].items()):
+                    difference = float(np.mean(y_below) - np.mean(y_above))
+                    if (above, below) == (versus, protected):
+                        gaps[0].append(difference)
+                    elif (above, below) == (protected, versus):
+                        gaps[1].append(-difference)
+            for side, values in enumerate(gaps):
+                n, gap = len(values), sum(values)
+                sums[:, side, 0] += np.array([n, gap, gap**2, gap * n, n**2, n > 0, np.count_nonzero(values)])
+        return cls(*sums)
+
+    def reason(self) -> str:
+        return "" if self.pairs.any() else "no_pairs"

@@ -12,13 +12,20 @@ from evenhand.audits.declare import log, refuse_many_slices
 from evenhand.audits.units import Units, units_of
 from evenhand.cards import MetricSpec
 from evenhand.errors import EvenhandError, listing
-from evenhand.intervals.arms import paired_contrast, units_contrast, with_volume_effect
-from evenhand.intervals.experiments import Contrast, contrast, sample_ratio, undefined_contrast, volume_ratio
-from evenhand.intervals.tails import cautions
-from evenhand.labels import whole_labels
+from evenhand.intervals.experiments import (
+    Contrast,
+    contrast,
+    paired_contrast,
+    sample_ratio,
+    undefined_contrast,
+    units_contrast,
+    volume_ratio,
+    with_volume_effect,
+)
+from evenhand.intervals.spectra import cautions
+from evenhand.labels import stream, whole_labels
 from evenhand.sources.logs import Amount, Log, NanPolicy
 from evenhand.sources.relation import comparable
-from evenhand.streams import stream
 from evenhand.tallies.buckets import Assignment, Buckets, BucketSlices
 from evenhand.tallies.paired_amounts import PairedAmounts, PairedSlices, arms_of, refuse_several_arms
 from evenhand.tallies.slices import Label, Slices

@@ -29,17 +29,16 @@ from evenhand.audits.units import By, Population, Units
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row
-from evenhand.intervals.difference import holm
 from evenhand.intervals.experiments import GRID, detectable
-from evenhand.intervals.jackknife_influence import influence_of_units
-from evenhand.intervals.rules import FEW_UNITS, MIN_UNITS, ROUNDING
+from evenhand.intervals.jackknife import influence_of_units
+from evenhand.intervals.kinds import FEW_UNITS, MIN_UNITS, ROUNDING, holm
+from evenhand.labels import stream
 from evenhand.metrics.outcome import POWER
 from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame, difference_claims
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import slicing
-from evenhand.streams import stream
 from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.spectrum import Spectrum
 

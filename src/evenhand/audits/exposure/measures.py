@@ -15,17 +15,15 @@ from evenhand.audits.declare import Call
 from evenhand.audits.requests import draws_wanted
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError
-from evenhand.intervals.items import ItemResampler
 from evenhand.intervals.kinds import percentile_ends
 from evenhand.intervals.label_errors import Confusion
-from evenhand.intervals.requests import resampled
-from evenhand.labels import UNKNOWN_LABEL
+from evenhand.intervals.requests import ItemResampler, resampled
+from evenhand.labels import UNKNOWN_LABEL, stream
 from evenhand.metrics.expected import InRandomOrder, loss_floor
 from evenhand.metrics.prefix import looked_at, reasons_of, scores_of
 from evenhand.metrics.random_orders import ShuffledLists, chosen_lists, drawn_moments
 from evenhand.metrics.representation import Represented
 from evenhand.sources.judged_rankings import JudgedRankings
-from evenhand.streams import stream
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure, OrderMoments, target_shares, targets
 from evenhand.tallies.group_exposure import (
     AttentionSpec,

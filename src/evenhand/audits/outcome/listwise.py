@@ -15,7 +15,7 @@ from evenhand.findings import Row, row
 from evenhand.metrics.outcome_order import OrderGaps
 from evenhand.report.words.outcome import power_text
 from evenhand.sources.outcomes import Outcomes
-from evenhand.tallies.neighbours import PLACES, Neighbours
+from evenhand.tallies.candidates import PLACES, Neighbours
 
 METRICS = ("order_gap", "order_gap(placed='above')")
 """The gap of a group right below the reference, and right above it, as `PLACES` has them."""

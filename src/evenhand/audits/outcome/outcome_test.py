@@ -17,9 +17,8 @@ from evenhand.audits.assemble import join_points
 from evenhand.audits.declare import Call, audit, log
 from evenhand.audits.outcome import listwise
 from evenhand.audits.outcome import rows as outcome_rows
-from evenhand.audits.outcome.claims import outcome_claims, remedies
 from evenhand.audits.outcome.remedies import Evidence, OutcomeResult
-from evenhand.audits.outcome.rows import ODDS, RATES, AllRows, Binning
+from evenhand.audits.outcome.rows import ODDS, RATES, AllRows, Binning, outcome_claims, remedies
 from evenhand.audits.parameters import Count, Countable, Label, Level, Metrics, Takes
 from evenhand.audits.units import By
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
@@ -34,9 +33,8 @@ from evenhand.metrics.outcome_pooled import pooled
 from evenhand.sources.outcomes import NARROWEST, UNKNOWN, Missing, Outcomes, Roles, Unlabelled, open_outcomes
 from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
 from evenhand.sources.relation import row_slicing
-from evenhand.tallies.candidates import Rows
+from evenhand.tallies.candidates import Neighbours, Rows
 from evenhand.tallies.moments import BinnedMoments, Moments, ScoreBins
-from evenhand.tallies.neighbours import Neighbours
 from evenhand.tallies.slices import Label as SliceLabel
 
 MOST_ROWS = 2_000_000

@@ -14,14 +14,13 @@ from scipy.optimize import isotonic_regression
 
 from evenhand.audits.assemble import adjusted
 from evenhand.audits.declare import Call, log
-from evenhand.audits.outcome.claims import counterfactual_claims
-from evenhand.audits.outcome.rows import without_few
+from evenhand.audits.outcome.rows import counterfactual_claims, without_few
 from evenhand.cards import Floats, is_whole
 from evenhand.claims import decide
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.findings import Findings, Row, row, slice_words, tidy
 from evenhand.intervals.kinds import seed_of
-from evenhand.labels import listed
+from evenhand.labels import listed, stream
 from evenhand.metrics.counterfactual import Reallocation, folded
 from evenhand.metrics.outcome import FEWEST_ROWS, Lines, gaps, lines
 from evenhand.metrics.outcome_joint import joint_test
@@ -30,7 +29,6 @@ from evenhand.report.files import write_whole
 from evenhand.report.words.text import number
 from evenhand.results import Result, as_frame
 from evenhand.sources.outcomes import UNKNOWN, Outcomes, off_scale, refuse_many
-from evenhand.streams import stream
 from evenhand.tallies.candidates import Candidates, Change
 from evenhand.tallies.moments import Moments
 from evenhand.tallies.ragged import Ints

@@ -11,8 +11,7 @@ import numpy as np
 
 from evenhand.allocation.frankwolfe import SearchResult
 from evenhand.allocation.objectives import Objective
-from evenhand.allocation.policies import Draw
-from evenhand.allocation.replay import Replayed, Stage
+from evenhand.allocation.policies import Draw, Replayed, Stage
 from evenhand.attention import Attention
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing

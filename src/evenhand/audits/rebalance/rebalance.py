@@ -12,7 +12,7 @@ import numpy as np
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.allocation.frankwolfe import Search
 from evenhand.allocation.objectives import Atkinson, Evenness, Objective, Shares, Welfare
-from evenhand.allocation.replay import Replayed, Stage
+from evenhand.allocation.policies import Replayed, Stage
 from evenhand.attention import parse
 from evenhand.audits.assemble import notes
 from evenhand.audits.declare import Call, audit, log
@@ -22,12 +22,12 @@ from evenhand.cards import REGISTRY, Between, Floats, MetricSpec, parse_call, pa
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.findings import Row, row
 from evenhand.intervals.jackknife import jackknife_ends, random_buckets
-from evenhand.intervals.rules import MIN_UNITS
+from evenhand.intervals.kinds import MIN_UNITS
+from evenhand.labels import stream
 from evenhand.sources.judged_rankings import carried, open_judgments
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.quantiles import significant
 from evenhand.sources.rankings import Rankings, as_table, open_rankings, open_scores, ranking_table
-from evenhand.streams import stream
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.spectrum import Spectrum
 

@@ -31,7 +31,7 @@ import altair as alt
 from evenhand.errors import EvenhandError, on_one_line, printable
 from evenhand.findings import Findings
 from evenhand.report.charts.theme import SIZES
-from evenhand.report.words.labels import Row
+from evenhand.report.words.text import Row
 
 
 @dataclass(frozen=True, slots=True)

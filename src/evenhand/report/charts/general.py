@@ -14,9 +14,18 @@ from evenhand.findings import number as read_number
 from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, distinct, long_table, split
 from evenhand.report.charts.shapes import Axis, axis_format, cloud, decades, ends, in_rows, lines
 from evenhand.report.charts.theme import SIZES
-from evenhand.report.words.labels import Row, are_differences, dated, row_labels, word
 from evenhand.report.words.phrases import card_of, is_share, metric_title, value_format, value_text
-from evenhand.report.words.text import counted, first_reason, signed, slice_names
+from evenhand.report.words.text import (
+    Row,
+    are_differences,
+    counted,
+    dated,
+    first_reason,
+    row_labels,
+    signed,
+    slice_names,
+    word,
+)
 
 TURNED = "equivalences"
 """The family whose values, all close to 100%, are drawn as 100% minus the value."""

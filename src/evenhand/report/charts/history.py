@@ -13,9 +13,8 @@ from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, di
 from evenhand.report.charts.shapes import axis_format
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.words.history import Line, alarms, lines
-from evenhand.report.words.intervals import interval_text
 from evenhand.report.words.phrases import metric_title, value_format, value_text
-from evenhand.report.words.text import counted
+from evenhand.report.words.text import counted, interval_text
 
 
 @chart("trend", title="Over time", unless=lambda findings: "" if "at" in findings.columns else "it has no days")

@@ -15,8 +15,7 @@ from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, re
 from evenhand.report.charts.lorenz_curves import Curve, curves
 from evenhand.report.charts.shapes import SHARE, Axis, series_colour, series_shape, shares
 from evenhand.report.charts.theme import SIZES
-from evenhand.report.words.labels import holders, word
-from evenhand.report.words.text import number, percent, short_percent
+from evenhand.report.words.text import holders, number, percent, short_percent, word
 
 LINEAR_BELOW = 1e-6
 """The log axis of figure 1b turns linear here, so that the stretch of units with nothing can be seen."""

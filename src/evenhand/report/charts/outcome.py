@@ -27,8 +27,7 @@ from evenhand.report.charts.drawing import (
 from evenhand.report.charts.shapes import SHARE, Axis, axis_format, in_rows, lines
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.words.headlines import is_finite
-from evenhand.report.words.labels import Row, points, word
-from evenhand.report.words.text import capitalized, number
+from evenhand.report.words.text import Row, capitalized, number, points, word
 
 FEW_ROWS = 30
 """A mean of fewer rows is drawn as a faint point: its bar would dwarf the others."""

@@ -16,9 +16,8 @@ from evenhand.report.charts.theme import SIZES
 from evenhand.report.table import ARROWS, BY_CHANCE
 from evenhand.report.words.comparisons import agreement_count
 from evenhand.report.words.headlines import is_finite
-from evenhand.report.words.labels import Row, slice_labels
 from evenhand.report.words.phrases import metric_title, value_text
-from evenhand.report.words.text import counted, number, percent
+from evenhand.report.words.text import Row, counted, number, percent, slice_labels
 
 ARROWS_NOTE = "↓ lower is fairer, ↑ higher is fairer, → closer to the ideal is fairer."
 

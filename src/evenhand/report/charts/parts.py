@@ -12,9 +12,8 @@ from evenhand.findings import number as read_number
 from evenhand.report.charts.drawing import Panel, Picture, chart, distinct, drawn_note, long_table, without_metric
 from evenhand.report.charts.shapes import SHARE, Axis, axis_format, decades, ends, in_rows, joined, lines
 from evenhand.report.charts.theme import SIZES
-from evenhand.report.words.labels import Row, slice_labels, word
 from evenhand.report.words.phrases import metric_title, value_text
-from evenhand.report.words.text import in_words, number, percent, plural
+from evenhand.report.words.text import Row, in_words, number, percent, plural, slice_labels, word
 
 Parts = dict[str, dict[str, Row]]
 """Rows of one slice by metric and group; no group is the empty text."""

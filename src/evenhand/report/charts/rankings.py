@@ -12,10 +12,9 @@ from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, di
 from evenhand.report.charts.shapes import SHARE, Axis, ends, in_rows, joined, lines, shares
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.words.headlines import is_finite
-from evenhand.report.words.labels import confidence_level, points, word
 from evenhand.report.words.phrases import card_of, metric_title, value_text
 from evenhand.report.words.rankings import in_slice, leading_claim, prefix_point
-from evenhand.report.words.text import number, percent, plural, short_percent
+from evenhand.report.words.text import confidence_level, number, percent, plural, points, short_percent, word
 
 Point = dict[str, Any]
 

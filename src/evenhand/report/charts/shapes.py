@@ -24,9 +24,8 @@ import altair as alt
 
 from evenhand.report.charts.drawing import Panel, distinct, records
 from evenhand.report.charts.theme import SHAPES, SIZES, fading
-from evenhand.report.words.labels import Row
 from evenhand.report.words.phrases import is_share
-from evenhand.report.words.text import percent
+from evenhand.report.words.text import Row, percent
 
 Rows = Sequence[Row]
 Tips = Mapping[str, str]

@@ -9,15 +9,17 @@ from typing import Any
 from evenhand.findings import Findings, label
 from evenhand.findings import number as read_number
 from evenhand.report.words.headlines import Headline, headline, is_finite
-from evenhand.report.words.intervals import interval_text
-from evenhand.report.words.labels import Row, confidence_level, named_slice
 from evenhand.report.words.phrases import distinct_texts, metric_title, value_format
 from evenhand.report.words.sentences import SentenceWriter
 from evenhand.report.words.text import (
+    Row,
     capitalized,
+    confidence_level,
     counted,
     first_reason,
     in_words,
+    interval_text,
+    named_slice,
     number,
     p_text,
     percent,

@@ -11,19 +11,23 @@ from evenhand.findings import number as read_number
 from evenhand.report.words.comparisons import difference_text, most_significant, significance, significant_rows
 from evenhand.report.words.explain import name_of as part_name
 from evenhand.report.words.headlines import Headline, headline, is_finite
-from evenhand.report.words.labels import Row, named_slice, points, slice_lead, word
 from evenhand.report.words.phrases import distinct_texts, metric_title, value_format
 from evenhand.report.words.sentences import SentenceWriter, SideTable
 from evenhand.report.words.text import (
+    Row,
     capitalized,
     first_reason,
+    named_slice,
     note_codes,
     number,
     p_text,
     plural,
+    points,
     short_percent,
     signed,
+    slice_lead,
     slice_names,
+    word,
 )
 
 NOTHING, UNITS, PLANNED = "nothing randomised", "units randomised", "planned"

@@ -13,10 +13,8 @@ from typing import Any
 
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
-from evenhand.report.words.intervals import interval_text
-from evenhand.report.words.labels import Row
 from evenhand.report.words.sentences import writer_for
-from evenhand.report.words.text import rounded_percent, short_percent
+from evenhand.report.words.text import Row, interval_text, rounded_percent, short_percent
 
 
 @dataclass(frozen=True, slots=True)

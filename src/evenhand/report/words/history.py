@@ -14,10 +14,9 @@ from evenhand.errors import listing
 from evenhand.findings import Findings, key_columns
 from evenhand.findings import number as read_number
 from evenhand.report.words.headlines import Headline, headline
-from evenhand.report.words.intervals import interval_in_brackets
 from evenhand.report.words.phrases import card_of, distinct_texts, metric_title, value_format
 from evenhand.report.words.sentences import SentenceWriter, SideTable
-from evenhand.report.words.text import counted, short_percent, slice_names
+from evenhand.report.words.text import counted, interval_in_brackets, short_percent, slice_names
 
 MOVED = {"higher": "rose", "lower": "fell", "differs": "moved"}
 HISTORY_COLUMNS = ("at", "plan", "audit")

@@ -12,10 +12,23 @@ from evenhand.findings import number as read_number
 from evenhand.metrics.shares import TOP_UNITS
 from evenhand.report.charts.lorenz_curves import curves
 from evenhand.report.words.headlines import Headline, headline, interval, intervals, is_finite
-from evenhand.report.words.labels import Row, confidence_level, dated, holders, named_slice, slice_labels, word
 from evenhand.report.words.phrases import card_of
 from evenhand.report.words.sentences import metric_params
-from evenhand.report.words.text import FORMATS, capitalized, fill, number, plural, rounded_percent
+from evenhand.report.words.text import (
+    FORMATS,
+    Row,
+    capitalized,
+    confidence_level,
+    dated,
+    fill,
+    holders,
+    named_slice,
+    number,
+    plural,
+    rounded_percent,
+    slice_labels,
+    word,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,16 @@ from evenhand.claims import Claim
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
 from evenhand.report.words.headlines import Headline, has_interval, headline, interval, is_finite
-from evenhand.report.words.intervals import interval_text
-from evenhand.report.words.labels import Row, confidence_level, named_slice, points
 from evenhand.report.words.sentences import SentenceWriter, sentence
-from evenhand.report.words.text import capitalized, rounded_percent
+from evenhand.report.words.text import (
+    Row,
+    capitalized,
+    confidence_level,
+    interval_text,
+    named_slice,
+    points,
+    rounded_percent,
+)
 
 
 def _lead(findings: Findings, point: Mapping[str, Any]) -> str:

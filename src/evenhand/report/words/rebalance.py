@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
 from evenhand.report.words.headlines import Headline, headline
-from evenhand.report.words.intervals import interval_in_brackets
-from evenhand.report.words.labels import Row
 from evenhand.report.words.sentences import SentenceWriter, sentence
-from evenhand.report.words.text import capitalized, counted, number, percent, rounded_percent
+from evenhand.report.words.text import Row, capitalized, counted, interval_in_brackets, number, percent, rounded_percent
 
 REQUESTS = {"learned": "training requests", "held_out": "held-out requests"}
 UNEVEN = {"gini": "Gini index of exposure", "target_distance": "distance from the target shares"}

@@ -16,23 +16,28 @@ from evenhand.claims import Claim
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings, label
 from evenhand.findings import number as read_number
-from evenhand.report.words.intervals import interval_in_brackets, interval_text
-from evenhand.report.words.labels import Row, confidence_level, row_labels, slice_lead, word
 from evenhand.report.words.phrases import PHRASES, estimate_format
 from evenhand.report.words.text import (
     DIRECTION,
     REASONS,
+    Row,
     capitalized,
+    confidence_level,
     counted,
     fill,
     first_reason,
+    interval_in_brackets,
+    interval_text,
     note_codes,
     number,
     one_in_words,
     p_text,
     percent,
     plural,
+    row_labels,
     singular,
+    slice_lead,
+    word,
 )
 
 AUDITS = (
@@ -40,9 +45,7 @@ AUDITS = (
     "experiment",
     "explain",
     "history",
-    "impact",
     "inequality",
-    "network",
     "outcome",
     "rankings",
     "rebalance",

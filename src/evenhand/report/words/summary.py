@@ -17,19 +17,7 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
 from evenhand.report.words.headlines import Headline, has_interval, headline_for
-from evenhand.report.words.intervals import interval_text
-from evenhand.report.words.labels import (
-    Row,
-    are_differences,
-    confidence_level,
-    excluded,
-    holders,
-    row_labels,
-    slice_labels,
-    word,
-)
 from evenhand.report.words.phrases import card_of, distinct_texts, is_share, meaning, metric_title, value_format
-from evenhand.report.words.reading import doubts, reading_sentences
 from evenhand.report.words.sentences import (
     REMARK,
     half_is_of_one,
@@ -44,17 +32,74 @@ from evenhand.report.words.sentences import (
 from evenhand.report.words.text import (
     DIRECTION,
     REASONS,
+    Row,
+    are_differences,
     capitalized,
+    confidence_level,
     counted,
+    excluded,
     fill,
+    holders,
+    interval_text,
     note_codes,
     number,
     one_in,
     one_in_words,
     plural,
     rounded_percent,
+    row_labels,
     short_percent,
+    slice_labels,
+    word,
 )
+
+DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
+SEPARATORS = {".": "dots", ",": "commas", " ": "spaces", "'": "apostrophes"}
+DECIMALS = {".": "decimal points", ",": "decimal commas"}
+
+
+def reading_sentences(reading: Mapping[str, Any]) -> list[str]:
+    """How files and columns of numbers were read, a sentence for each that is not plain.
+
+    >>> reading_sentences({"files": {"de.csv": {"delimiter": ";", "encoding": "latin-1"}}})
+    ["'de.csv': columns separated by semicolons, latin-1."]
+    >>> reading_sentences({"columns": {"Views": {"thousands": ".", "null": ["-"]}}})
+    ["'Views': dots between thousands, '-' means missing."]
+    """
+    sentences = [f"{name!r}: {', '.join(_of_file(facts))}." for name, facts in reading.get("files", {}).items()]
+    plain = {name: facts for name, facts in reading.get("columns", {}).items() if "doubtful" not in facts}
+    return sentences + [f"{name!r}: {', '.join(_of_column(facts))}." for name, facts in plain.items()]
+
+
+def doubts(reading: Mapping[str, Any]) -> list[str]:
+    """A sentence for each column whose numbers could be read in two ways."""
+    return [facts["doubt"] for facts in reading.get("columns", {}).values() if "doubtful" in facts]
+
+
+def _of_file(facts: Mapping[str, Any]) -> list[str]:
+    parts = []
+    if "delimiter" in facts:
+        parts.append(f"columns separated by {DELIMITERS.get(facts['delimiter'], repr(facts['delimiter']))}")
+    if "encoding" in facts:
+        parts.append(facts["encoding"])
+    if count := facts.get("lines_skipped"):
+        parts.append(f"{count:,} line{'s' * (count > 1)} above the header skipped")
+    return parts + _missing(facts)
+
+
+def _of_column(facts: Mapping[str, Any]) -> list[str]:
+    parts = [f"{SEPARATORS[facts['thousands']]} between thousands"] if facts.get("thousands") else []
+    parts += [DECIMALS[facts["decimal"]]] if "decimal" in facts else []
+    parts += ["lists of items, each item ranked by its position"] if "list" in facts else []
+    if count := facts.get("empty"):
+        parts.append(f"{count:,} empty list{'s' * (count > 1)} left out")
+    return parts + _missing(facts)
+
+
+def _missing(facts: Mapping[str, Any]) -> list[str]:
+    words = facts.get("null") or ()
+    return [f"{listing(map(repr, words))} {'means' if len(words) == 1 else 'mean'} missing"] if words else []
+
 
 FEW = 8
 """Rows whose sentences are all at the top of the page; more are summed up."""

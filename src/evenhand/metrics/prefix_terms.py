@@ -1,26 +1,199 @@
-"""The largest value a prefix metric can take over all orders of the same labelled items in the same ranks.
+"""F(i) in eq. 1 of Draws et al. (2020), how far the first i items are from the whole; its largest value and its mean in random order.
 
-Everything is computed for distinct compositions: `weights` (U, K) of the first k labelled items, and the kind of list
-each one is (see `terms`).
+Each function reads counts that broadcast: `c` items of a group among the first `k`, against `share_of` in `whole`
+(the counts of the whole list, or a target share and 1). F is the sum of `term` over the groups looked at; where one
+side is protected, only its count is looked at.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.cards import Floats
+from evenhand.distances import kl_terms, p_log_p
 from evenhand.errors import DataWarning, EvenhandError
-from evenhand.metrics.differences import Difference
-from evenhand.metrics.terms import Terms
+
+Term = Callable[[Floats, Floats, Floats, Floats], Floats]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A term and what is known about it."""
+
+    term: Term  # the summand of one group; the whole of F where `sided`
+    sided: bool  # whether F looks at the protected count only
+    symmetric: bool = False  # whether swapping the two sides leaves F as it is
+    # whether F never rises with more protected items, so that "protected last" is the worst order
+    falling: bool = False
+    plain: bool = False  # whether F is the distance between two shares
+
+
+def nd(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
+    """|c/k - S/N|, eq. 2."""
+    return np.abs(c / k - share_of / whole)
+
+
+def rd(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
+    """|c/(k - c) - S/(N - S)|, eq. 3; a fraction whose denominator is 0 counts as 0."""
+    return np.abs(_ratio(c, k) - _ratio(share_of, whole))
+
+
+def rd_one_sided(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
+    """Shortfall of the protected ratio against the whole list; 0 where there is none."""
+    short = np.maximum(_ratio(share_of, whole) - _ratio(c, k), 0.0)
+    return np.where(c < k, short, 0.0)
+
+
+def kl_of_sides(smoothing: float | None) -> Term:
+    """KL divergence of the two sides among the first k from the whole, in bits (eq. 4).
+
+    A prefix of one side only is smoothed to (smoothing, 1 - smoothing), whichever side it is.
+    """
+
+    def term(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
+        p, q = c / k, share_of / whole
+        if smoothing is not None:
+            p = np.where(c <= 0, smoothing, np.where(c >= k, 1 - smoothing, p))
+        return np.asarray(kl_terms(p, q) + kl_terms(1 - p, (whole - share_of) / whole))
+
+    return term
+
+
+def kl(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
+    """One group's part of KL(first k || whole), in bits; infinite where the whole has none."""
+    return kl_terms(c / k, share_of / whole)
+
+
+def kl_with_added(epsilon: float) -> Term:
+    """One group's part of KL in nats, `epsilon` added to every share as tools after Geyik do."""
+
+    def term(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
+        p, q = c / k + epsilon, share_of / whole + epsilon
+        return np.asarray(kl_terms(p, q) * np.log(2))
+
+    return term
+
+
+def js(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
+    """One group's part of the Jensen-Shannon divergence from the whole, in bits (eq. 6)."""
+    p, q = c / k, share_of / whole
+    return np.asarray((p_log_p(p) + p_log_p(q)) / 2 - p_log_p((p + q) / 2))
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    rest = whole - part
+    return np.where(rest > 0, part / np.where(rest > 0, rest, 1.0), 0.0)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a difference for every kind of list."""
+
+    term: Term
+    counts: Floats  # (Q,) items of the group, per kind
+    sizes: Floats  # (Q,) labelled items in all
+    part: Floats  # (Q,) what prefixes are compared with: `part` of `whole`
+    whole: Floats
+
+    def at(self, c: npt.NDArray[Any], k: npt.NDArray[Any], kind: Any) -> Floats:
+        """F at c items of the group among the first k, for lists of these kinds; 0 for k = 0."""
+        seen = np.maximum(k, 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = self.term(np.minimum(c, seen), seen, self.part[kind], self.whole[kind])
+        return np.where(k > 0, values, 0.0)
+
+    def by_item(self, kind: int, weights: Floats) -> tuple[float, Floats]:
+        """The sum over prefixes by the group's items: a constant and (count, size) gains.
+
+        With the j-th of them at place p (both from 0), it is the constant plus the sum of gains[j, p]: from there on j + 1
+        items have been seen, no longer j. So an order needs as many terms as the group has items, not as there are ranks.
+        """
+        count, size = int(self.counts[kind]), int(self.sizes[kind])
+        k, c = np.arange(1, size + 1)[:, None], np.arange(count + 1)
+        reached = (c <= k) & (count - c <= size - k) & (weights[:size, None] > 0)
+        sums = np.zeros((size + 1, count + 1))
+        with np.errstate(invalid="ignore"):  # of infinite terms nothing can be taken away
+            np.cumsum(np.where(reached, self.at(c, k, kind) * weights[:size, None], 0.0), axis=0, out=sums[1:])
+            return float(sums[-1, -1]), np.ascontiguousarray((sums[:-1, :-1] - sums[:-1, 1:]).T)
+
+
+MOST_CELLS = 1 << 18
+"""Probabilities held at a time: 2 MB."""
+
+
+def expected_terms(terms: Terms, kind: int) -> Floats:
+    """(size,) mean of the term over random orders of a list of this kind, for every prefix.
+
+    The items of a group among the first k follow the hypergeometric distribution.
+
+    >>> from evenhand.metrics.prefix_terms import nd
+    >>> one, two = np.array([1.0]), np.array([2.0])
+    >>> expected_terms(Terms(nd, one, two, one, two), 0).tolist()
+    [0.5, 0.0]
+    """
+    count, size = int(terms.counts[kind]), int(terms.sizes[kind])
+    means = np.empty(size)
+    for ranks in np.array_split(np.arange(1, size + 1), max(1, size * (count + 1) // MOST_CELLS)):
+        k = ranks[:, None]
+        # Counts more than 12 standard deviations (and 30) off their mean weigh less than 1e-30 in all.
+        mean = k * (count / size)
+        far = 12 * np.sqrt(mean * (1 - count / size) * (size - k) / max(size - 1, 1)) + 30
+        c = np.arange(max(0, int((mean - far).min())), min(count, int((mean + far).max()) + 1) + 1)
+        chance = _hypergeometric(c, k, count, size)
+        with np.errstate(invalid="ignore"):  # an infinite term that no order meets
+            means[ranks - 1] = np.where(chance > 0, chance * terms.at(c, k, kind), 0.0).sum(1)
+    return means
+
+
+def _hypergeometric(c: np.typing.NDArray[np.int64], k: np.typing.NDArray[np.int64], count: int, size: int) -> Floats:
+    """Probability of c items of the group among the first k, out of `count` in a list of `size`."""
+    logs = _log_factorials(1 << (size + 1).bit_length())
+    others = size - count
+    possible = (c <= k) & (k - c <= others)
+    c, rest = np.where(possible, c, 0), np.where(possible, k - c, 0)
+    ways = logs[count] - logs[c] - logs[count - c] + logs[others] - logs[rest] - logs[others - rest]
+    chance = np.exp(ways - (logs[size] - logs[k] - logs[size - k]))
+    return np.where(possible, chance, 0.0)
+
+
+@functools.lru_cache(maxsize=4)
+def _log_factorials(size: int) -> Floats:
+    from scipy.special import gammaln
+
+    return np.asarray(gammaln(np.arange(size) + 1.0))
+
+
+def share_band(count: int, size: int, seen: np.typing.NDArray[np.int64], level: float) -> tuple[Floats, Floats]:
+    """Lowest and highest share of a group among the first items of random orders.
+
+    Random orders lie between them with probability `level`, for each number of items in `seen`.
+
+    >>> low, high = share_band(1, 2, np.array([1, 2]), 0.95)
+    >>> low.tolist(), high.tolist()
+    ([0.0, 0.5], [1.0, 0.5])
+    """
+    tail = (1 - level) / 2
+    low, high = np.zeros(len(seen)), np.ones(len(seen))
+    for i, k in enumerate(seen.tolist()):
+        if not k:
+            continue
+        c = np.arange(min(count, k) + 1)
+        below = np.cumsum(_hypergeometric(c, np.array([k]), count, size))
+        low[i], high[i] = c[np.argmax(below > tail)] / k, c[np.argmax(below >= 1 - tail - 1e-12)] / k
+    return low, high
+
 
 Ints = npt.NDArray[np.int64]
 
-MOST_CELLS = 1 << 16
+MOST_PATH_CELLS = 1 << 16
 """States of all compositions that are searched at a time: few enough to stay in cache."""
 MOST_STATES = 50_000_000
 """States (prefix, protected count) of one composition that the exact search of two sides may visit."""
@@ -68,7 +241,7 @@ def largest_of_sides(difference: Difference, terms: Terms, weights: Floats, kind
     order = np.argsort(-counts, kind="stable")
     start = 0
     while start < len(order):
-        at = order[start : start + max(1, int(MOST_CELLS // (counts[order[start]] + 1)))]
+        at = order[start : start + max(1, int(MOST_PATH_CELLS // (counts[order[start]] + 1)))]
         maxima[at] = longest_paths(terms, weights[at], kinds[at])
         start += len(at)
     return maxima
@@ -86,7 +259,7 @@ def longest_paths(terms: Terms, weights: Floats, kinds: Ints) -> Floats:
     best, after = (np.full((len(protected) + 1, len(kinds)), -np.inf) for _ in range(2))
     best[1] = 0.0
     counted: npt.NDArray[np.bool_] = np.asarray(weights.any(0))
-    most, step = int(last.max(initial=0)), max(1, MOST_CELLS // max(1, possible.size))
+    most, step = int(last.max(initial=0)), max(1, MOST_PATH_CELLS // max(1, possible.size))
     for start in range(1, most + 1, step):
         k = np.arange(start, min(start + step, most + 1))
         some = k[counted[k - 1]]
