@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenhand.allocation.objectives import Objective
-from evenhand.allocation.policies import Draw, Mixture
-from evenhand.allocation.policies import Server
+from evenhand.allocation.policies import Draw, Mixture, Server
 from evenhand.cards import Floats
 
 log = logging.getLogger("evenhand")
