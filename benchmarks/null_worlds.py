@@ -23,14 +23,14 @@ import evenhand as eh
 from evenhand.studies import experiment as experiment_study
 from evenhand.studies import inequality as inequality_study
 from evenhand.studies import outcome as outcome_study
-from evenhand.studies import outcome_findings, viewpoints_findings
 from evenhand.studies import recommender as recommender_study
 from evenhand.studies import response as response_study
-from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, Tasks
-from evenhand.studies.fair_ranking_findings import claims as fair_ranking_claims
+from evenhand.studies.fair_ranking import AWRF, AWRF_EQUAL, Measured, Tasks
+from evenhand.studies.fair_ranking import claims as fair_ranking_claims
 from evenhand.studies.study import Claim as Finding
 from evenhand.studies.study import Replicates, decide
 from evenhand.studies.viewpoints import ALPHAS, METRICS, Point
+from evenhand.studies.viewpoints import claims as viewpoints_claims
 from evenhand.synthetic.viewpoints import SETS
 
 ALLOWED = 0.05
@@ -471,7 +471,7 @@ def study_marketplaces(rng: np.random.Generator) -> Verdicts:
     seed = int(rng.integers(1e9))
     jobs = outcome_study.notifications(150, {}, seed)
     people = outcome_study.ranking(150, {}, seed + 1)
-    findings = decide((*outcome_findings.notification_claims(jobs, jobs), *outcome_findings.ranking_claims(people)))
+    findings = decide((*outcome_study.notification_claims(jobs, jobs), *outcome_study.ranking_claims(people)))
     return Verdicts.from_findings(
         findings,
         "Men,",
@@ -518,7 +518,7 @@ def study_viewpoints(rng: np.random.Generator) -> Verdicts:
         return Point(float(values.mean()), 1.0, 0.05, without)
 
     points = {(metric, name, alpha): point() for metric in METRICS for name in SETS for alpha in ALPHAS}
-    findings = [f for f in viewpoints_findings.claims(points) if not f.is_ours]
+    findings = [f for f in viewpoints_claims(points) if not f.is_ours]
     return Verdicts.from_findings(
         findings, "Each metric is lowest", "A favoured minority", "At bias +1 a more", "Curves are steeper", "nDD gives", "nDKL",
         "Even more", "nDR", "For low", "For medium", "For high",

@@ -10,9 +10,19 @@ from evenhand.cli import main, options_of
 from evenhand.cli.audit import flag
 from evenhand.cli.study import STUDIES, declared, roles
 from evenhand.errors import EvenhandError
-from evenhand.studies.outcome_findings import Move
-from evenhand.studies.study import Claim, Evidence, Study, Table, certain, count, decide, over_seeds
-from evenhand.studies.user_tables import on_own_data, two_sides
+from evenhand.studies.outcome_log import Move
+from evenhand.studies.study import (
+    Claim,
+    Evidence,
+    Study,
+    Table,
+    certain,
+    count,
+    decide,
+    on_own_data,
+    over_seeds,
+    two_sides,
+)
 
 
 def made(seed, holds=True):

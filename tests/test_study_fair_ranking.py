@@ -9,8 +9,7 @@ import pytest
 import evenhand as eh
 from evenhand.cli import main
 from evenhand.studies import fair_ranking
-from evenhand.studies.fair_ranking import study
-from evenhand.studies.fair_ranking_findings import PAIR, Measured, Tasks, claims
+from evenhand.studies.fair_ranking import PAIR, Measured, Tasks, claims, study
 from evenhand.studies.study import Replicates
 
 

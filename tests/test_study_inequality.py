@@ -20,8 +20,7 @@ from evenhand.studies.inequality_findings import (
     out_of_network_is_more_skewed,
 )
 from evenhand.studies.inequality_log import log_of_platform
-from evenhand.studies.study import HEAD, Claim, Study, Table, certain
-from evenhand.studies.user_tables import read_table
+from evenhand.studies.study import HEAD, Claim, Study, Table, certain, read_table
 from evenhand.synthetic.platform import platform
 
 SMALL = 3_000

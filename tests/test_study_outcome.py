@@ -12,7 +12,6 @@ import pytest
 import evenhand as eh
 from evenhand.cli import main
 from evenhand.studies import outcome, outcome_log
-from evenhand.studies import outcome_findings as findings
 from evenhand.studies.study import Replicates, result_from_rows
 
 
@@ -137,7 +136,7 @@ def test_a_slice_in_which_nothing_can_be_tested_does_not_stop_the_others():
 def test_where_the_bias_is_the_other_way_round_every_finding_says_no():
     jobs = outcome.notifications(600, {"female": 1.5}, 1)
     people = outcome.ranking(600, {"male": 1.5, "unknown": -1.5}, 2)
-    told = {c.statement: c.holds for c in (*findings.notification_claims(jobs, jobs), *findings.ranking_claims(people))}
+    told = {c.statement: c.holds for c in (*outcome.notification_claims(jobs, jobs), *outcome.ranking_claims(people))}
     is_no = [says for says, holds in told.items() if holds is False]
     for start in (
         "Men, under-scored",
@@ -152,7 +151,7 @@ def test_where_the_bias_is_the_other_way_round_every_finding_says_no():
 
 def test_a_fair_marketplace_decides_nothing():
     fair = outcome.notifications(300, {}, 1)
-    told = {c.statement: c.holds for c in findings.notification_claims(fair, fair)}
+    told = {c.statement: c.holds for c in outcome.notification_claims(fair, fair)}
     assert told["The gap in the marginal decile is positive and significant"] is None
     assert told["Without the bias men and unknown gain notifications, women lose them"] is None
     assert told["Men, under-scored, realise higher outcomes in every decile, the marginal one included"] is None
@@ -160,11 +159,11 @@ def test_a_fair_marketplace_decides_nothing():
 
 @pytest.mark.parametrize(("calls", "holds"), [(8, True), (30, False), (16, None)])
 def test_rates_of_worlds_come_out_do_not_or_cannot_be_told(calls, holds):
-    silent, loud = findings.Rates(200, calls, calls, 100, 100), findings.Rates(200, 180, 180, 180, 180)
+    silent, loud = outcome.Rates(200, calls, calls, 100, 100), outcome.Rates(200, 180, 180, 180, 180)
     names = ("nothing", "other qualifications", "very other qualifications", "human bias")
-    claims = findings._measures({**dict.fromkeys(names, silent), "scoring bias": loud})
+    claims = outcome._measures({**dict.fromkeys(names, silent), "scoring bias": loud})
     assert [c.holds for c in claims] == [holds, holds, True, True, holds, True]
-    flipped = findings._measures(
+    flipped = outcome._measures(
         {**dict.fromkeys(names, replace(silent, precision=10, odds=10)), "scoring bias": silent}
     )
     assert [c.holds for c in flipped] == [holds, holds, False, False, False, False]
@@ -177,11 +176,11 @@ def test_a_rise_of_another_size_than_stated_is_a_no():
             {"metric": "slots_relative_change", "estimate": moved},
         ]
         result = result_from_rows("outcome_test", "", (), [{**r, "group": None, "units": 1} for r in rows])
-        return findings.Reallocated(result, result)
+        return outcome.Reallocated(result, result)
 
     def told(*rises, moved=0.1):
         parts = [reallocated(rise, moved) for rise in rises]
-        return [c.holds for c in findings._outcome_rises(Replicates(parts[0], parts[1:]))]
+        return [c.holds for c in outcome._outcome_rises(Replicates(parts[0], parts[1:]))]
 
     assert told(0.01, 0.0101, 0.0099, 0.01) == [True, True, True]
     assert told(0.5, 0.501, 0.499, 0.5) == [False, False, False]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evenhand.studies.viewpoints import ALPHAS, METRICS, Point
-from evenhand.studies.viewpoints_findings import SETS, claims
+from evenhand.studies.viewpoints import ALPHAS, METRICS, Point, claims
+
+SETS = ("S1", "S2", "S3")
 
 
 def world(mean, noise=0.0, detected=0.5):

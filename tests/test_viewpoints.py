@@ -14,8 +14,7 @@ from evenhand import EvenhandError
 from evenhand.audits.advise import TABLE_5
 from evenhand.cli import main
 from evenhand.metrics.prefix import TEMPLATES
-from evenhand.studies.viewpoints import ALPHAS, placement, simulate, study
-from evenhand.studies.viewpoints_findings import claims
+from evenhand.studies.viewpoints import ALPHAS, claims, placement, simulate, study
 from evenhand.synthetic.viewpoints import OPPOSING, SETS, viewpoint_codes
 from golden_cases import CASES, cases
 from ranked_tables import table

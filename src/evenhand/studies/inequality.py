@@ -42,8 +42,7 @@ from evenhand.studies.inequality_findings import (
     words,
 )
 from evenhand.studies.inequality_log import NETWORK, POOLED, USUAL, ByUnit, Log, log_of_data, log_of_platform
-from evenhand.studies.study import Claim, Figure, Study, Table, result_from_rows, result_table, select
-from evenhand.studies.user_tables import on_own_data
+from evenhand.studies.study import Claim, Figure, Study, Table, on_own_data, result_from_rows, result_table, select
 
 SIZE = 50_000
 BINS = 20

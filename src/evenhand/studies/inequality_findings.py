@@ -1,4 +1,3 @@
-# ruff: noqa: B023 (a verdict is reached before the loop that asks for it goes on)
 """The findings of the inequality paper, checked against a generated month or a user's log.
 
 Every finding is a function of `Measures`, so that it can be asked again of a platform with a mechanism switched off.
@@ -482,9 +481,7 @@ def _powers(m: Measures) -> tuple[str, Replicates[Sequence[Bin]] | None]:
 )  # fmt: skip
 def in_network_grows_linearly(m: Measures) -> tuple[str, Evidence]:
     text, bins = _powers(m)
-    return text, UNKNOWN if bins is None else every(
-        (bins.above(lambda r: _power(r, 1), 1 - LINEAR), bins.above(lambda r: -_power(r, 1), -1 - LINEAR))
-    )
+    return text, UNKNOWN if bins is None else bins.within(lambda r: _power(r, 1), 1 - LINEAR, 1 + LINEAR)
 
 
 @finding(
@@ -502,10 +499,12 @@ def out_of_network_grows_faster(m: Measures) -> tuple[str, Evidence]:
 )  # fmt: skip
 def reach_grows_alike(m: Measures) -> tuple[str, Evidence]:
     text, bins = _powers(m)
-    if bins is None:
-        return text, UNKNOWN
-    is_close = bins.above(lambda r: 0.25 * _power(r, 1) - abs(_power(r, 1) - _power(r, 2)))
-    return text, every((is_close, *(bins.above(lambda r: _power(r, side)) for side in (1, 2))))
+
+    def rooms(rows: Sequence[Bin]) -> list[float]:
+        inside, outside = _power(rows, 1), _power(rows, 2)
+        return [0.25 * inside - abs(inside - outside), inside, outside]
+
+    return text, UNKNOWN if bins is None else bins.all_above(rooms)
 
 
 @finding(

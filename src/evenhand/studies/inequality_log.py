@@ -13,8 +13,7 @@ import polars as pl
 import evenhand as eh
 from evenhand.errors import EvenhandError, listing
 from evenhand.labels import in_order, match, matches, several
-from evenhand.studies.study import Table
-from evenhand.studies.user_tables import read_table
+from evenhand.studies.study import Table, read_table
 from evenhand.synthetic.platform import ENGAGEMENTS
 
 POOLED = "pooled"

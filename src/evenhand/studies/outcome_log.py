@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import evenhand as eh
 from evenhand.errors import EvenhandError, listing
 from evenhand.report.words.text import p_text
-from evenhand.studies.outcome_findings import Move
 from evenhand.studies.study import (
     ALPHA,
     UNKNOWN,
@@ -62,6 +62,21 @@ TRUTH = (
 """Findings that compare an answer with what is really so."""
 NEEDS_TRUTH = "needs the truth (who is really qualified, how people treat whom), which no table holds"
 log = logging.getLogger("evenhand")
+
+
+@dataclass(frozen=True)
+class Move:
+    """The change of a group, and the range in which it lies by chance alone."""
+
+    change: Row
+    band: Row
+
+    @property
+    def is_gain(self) -> Evidence:
+        """Whether the change is above zero and above what chance gives; not so if it is below both."""
+        change = float(self.change["estimate"])
+        beyond = above_zero(change - self.band["estimate"], error_of(self.band))
+        return Evidence(beyond.yes if change > 0 else 1.0, beyond.no if change < 0 else 1.0)
 
 
 def on_data(data: Any, roles: Mapping[str, Any], seed: int) -> Study:

@@ -22,6 +22,7 @@ from evenhand.studies.study import (
     Claim,
     Evidence,
     Figure,
+    File,
     Study,
     Table,
     above_zero,
@@ -29,9 +30,9 @@ from evenhand.studies.study import (
     decide,
     error_of,
     every,
+    read_table,
     select,
 )
-from evenhand.studies.user_tables import File, read_table
 
 TOP = 10
 STRENGTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)

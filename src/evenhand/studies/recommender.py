@@ -1,4 +1,3 @@
-# ruff: noqa: B023 (a verdict is reached before the loop that asks for it goes on)
 """The recommender measures on a generated catalogue: what each says of four recommenders, and what it misses.
 
 The source is a page of definitions, so there is no table of numbers to rerun. What it states about each measure (which
@@ -7,7 +6,6 @@ value is desired, and what a value shows) is put to the test on recommenders who
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 from collections.abc import Callable, Mapping
@@ -35,11 +33,12 @@ from evenhand.studies.study import (
     Table,
     certain,
     decide,
-    every,
+    on_own_data,
+    read_table,
     result_from_rows,
     select,
+    two_sides,
 )
-from evenhand.studies.user_tables import on_own_data, read_table, two_sides
 from evenhand.synthetic.catalogue import RECOMMENDERS
 from evenhand.tallies.crosstab import Crosstab
 
@@ -245,23 +244,25 @@ def _claims_on_groups(runs: Replicates[Measured], results: Mapping[str, eh.Resul
             "The maximum of the total variation is 1", "ETV", "at most 1; the formula multiplies by n",
             f"as printed, personal would score {as_printed:.3g}", certain(as_printed <= 1),
         ),
-        *(
-            Claim(
-                f"A lower {words} ratio shows bias against group b", where, "below 1: against group b",
-                f"{m.listed(metric)}; popularity gives {m.precisions('popularity')}",
-                every((runs.above(lambda r: 1 - r.value(metric, "popularity")), is_worse)),
-                counts="both significant for the popularity list",
-            )
-            for words, where, metric in (
-                ("precision", "APR", "precision_ratio"), ("recall", "ARR", "recall_ratio"), ("F1", "AF1", "f1_ratio"),
-            )
-        ),
+        _low_is_biased(runs, "precision", "APR", "precision_ratio"),
+        _low_is_biased(runs, "recall", "ARR", "recall_ratio"),
+        _low_is_biased(runs, "F1", "AF1", "f1_ratio"),
         Claim(
             "A precision ratio of 1 is desired", "APR", "1 = both served alike",
             f"closest to 1: {even}, whose precision is {m.precisions(even)}", useful,
             counts="that one serves its worse-served group significantly best",
         ),
     ]  # fmt: skip
+
+
+def _low_is_biased(runs: Replicates[Measured], words: str, where: str, metric: str) -> Claim:
+    m = runs.whole
+    return Claim(
+        f"A lower {words} ratio shows bias against group b", where, "below 1: against group b",
+        f"{m.listed(metric)}; popularity gives {m.precisions('popularity')}",
+        runs.all_above(lambda r: [1 - r.value(metric, "popularity"), r.lead("popularity")]),
+        counts="both significant for the popularity list",
+    )  # fmt: skip
 
 
 def _zero_is_desired(runs: Replicates[Measured], statement: str, where: str, metric: str) -> Claim:
@@ -327,9 +328,6 @@ def _claims_on_items(runs: Replicates[Measured], results: Mapping[str, Any], top
     def by_name(metric: str, sign: int = 1) -> Callable[[Measured], dict[str, float]]:
         return lambda r: {name: sign * r.value(metric, name) for name in RECOMMENDERS}
 
-    def less(metric: str, low: str, high: str) -> Evidence:
-        return runs.above(lambda r: r.value(metric, high) - r.value(metric, low))
-
     return [
         Claim(
             "An aggregate diversity of 1 is desired", "AD", "high: no rich-get-richer effect", m.listed("aggregate_diversity"),
@@ -352,7 +350,7 @@ def _claims_on_items(runs: Replicates[Measured], results: Mapping[str, Any], top
         ),
         Claim(
             "A low recommendation popularity shows equal recommendation", "ARP", "low: items are shown equally",
-            m.listed(shown), every(less(shown, a, b) for a, b in itertools.pairwise(by_gini)),
+            m.listed(shown), runs.all_above(lambda r: np.diff([r.value(shown, name) for name in by_gini]).tolist()),
             counts="in the order of the Gini index, significantly",
         ),
         Claim(
@@ -363,7 +361,7 @@ def _claims_on_items(runs: Replicates[Measured], results: Mapping[str, Any], top
         Claim(
             "The debiased recommender shows items more evenly than the personal one", "Gini, ARP, EDE", "(by construction)",
             f"Gini {m.listed('item_gini', *pair)}; ARP {m.listed(shown, *pair)}",
-            every(less(metric, "debiased", "personal") for metric in ("item_gini", shown)), is_ours=True,
+            runs.all_above(lambda r: [r.value(k, "personal") - r.value(k, "debiased") for k in ("item_gini", shown)]), is_ours=True,
         ),
     ]  # fmt: skip
 

@@ -7,13 +7,14 @@ favoured at once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
+import evenhand as eh
 from evenhand.audits.parameters import Labels
 from evenhand.audits.parameters import Table as Data
 from evenhand.errors import EvenhandError
@@ -22,9 +23,21 @@ from evenhand.errors import EvenhandError
 from evenhand.intervals.orders import Random, random_order_of
 from evenhand.labels import matches, stream
 from evenhand.metrics.prefix import TEMPLATES
-from evenhand.studies.study import Study, Table
-from evenhand.studies.user_tables import on_own_data, read_table
-from evenhand.studies.viewpoints_findings import claims, figures
+from evenhand.studies.study import (
+    Claim,
+    Evidence,
+    Figure,
+    Replicates,
+    Study,
+    Table,
+    certain,
+    decide,
+    every,
+    on_own_data,
+    read_table,
+    result_from_rows,
+    select,
+)
 from evenhand.synthetic.viewpoints import OPPOSING, SETS, viewpoint_codes
 from evenhand.tallies.placement import Placement
 
@@ -231,3 +244,304 @@ def _several_table(lists: int, seed: int) -> Table:
         for many in (1, 2, 3, 4, 5, 6)
     )
     return Table("nDJS on S1 with several viewpoints favoured at once", ("favoured", *HEAD), rows)
+
+
+NAMES = {"ndd": "nDD", "ndr": "nDR", "ndkl": "nDKL", "ndjs": "nDJS"}
+BINARY = ("ndd", "ndr", "ndkl")
+Degree = Literal["low", "medium", "high"]
+BALANCED: Mapping[Degree, str] = {"low": "S3", "medium": "S2", "high": "S1"}
+RANGES: Mapping[Degree, tuple[float, float]] = {"low": (0.0, 0.3), "medium": (0.3, 0.7), "high": (0.7, 1.0)}
+"""Our reading of Table 5, which names no numbers: the sets by their balance, and degrees of bias in thirds."""
+STATED: tuple[tuple[str, float, float, float, str], ...] = (
+    ("ndd", -1.0, 0.995, 1.005, "1 for each set"),
+    ("ndd", 0.0, 0.07, 0.095, "approximately 0.08"),
+    ("ndd", 1.0, 0.55, 0.855, "between 0.55 and 0.85"),
+    ("ndr", -1.0, 1.0, 30.0, "above 1"),
+    ("ndr", 0.0, 0.03, 0.045, "approximate 0.04"),
+    ("ndr", 1.0, 0.19, 0.245, "from approximately 0.19 to 0.24"),
+    ("ndkl", -1.0, 0.995, 1.005, "1"),
+    ("ndkl", 0.0, 0.02, 0.035, "approximated 0.03"),
+    ("ndkl", 1.0, 0.40, 0.785, "between 0.40 and 0.78"),
+    ("ndjs", -1.0, 0.175, 0.215, "between approximately 0.18 and 0.21"),
+    ("ndjs", 0.0, 0.025, 0.035, "approximate 0.03 on all three"),
+    ("ndjs", 1.0, 0.06, 0.095, "between approximately 0.07 and 0.09"),
+)
+"""Metric, bias, the range that the printed digits allow, and the words of section 4.2."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Mean value of every metric on every set along the bias, and the share of single lists told from a random order."""
+
+    alphas: list[float]
+    means: Mapping[tuple[str, str], np.ndarray[Any, Any]]
+    detected: Mapping[tuple[str, str], np.ndarray[Any, Any]]
+
+    @property
+    def unbiased(self) -> int:
+        return self.alphas.index(0.0)
+
+    def at(self, metric: str, name: str, alpha: float) -> float:
+        return float(self.means[metric, name][self.alphas.index(alpha)])
+
+    def slope(
+        self, metric: str, low: float, high: float, sets: Iterable[str] = SETS, signs: Sequence[int] = (-1, 1)
+    ) -> float:
+        """Mean rise of a metric per unit of bias between two sizes of it, cut at 1 as in the paper's figures."""
+        rises = []
+        for name in sets:
+            for sign in signs:
+                first, last = (self.at(metric, name, round(sign * a, 1)) for a in (low, high))
+                rises.append((min(last, 1.0) - min(first, 1.0)) / (high - low))
+        return float(np.mean(rises))
+
+    def slopes(self, low: float, high: float, **where: Any) -> dict[str, float]:
+        return {NAMES[m]: self.slope(m, low, high, **where) for m in BINARY}
+
+    def told(self, metric: str, alpha: float) -> float:
+        """Share of lists told from a random order at a bias of either sign, over the sets."""
+        places = [self.alphas.index(sign * alpha) for sign in (-1, 1)]
+        return float(np.mean([self.detected[metric, s][places] for s in SETS]))
+
+
+Runs = Replicates[Curves]
+
+
+def curves(points: Points) -> Runs:
+    """The curves of all lists, and without a batch of the lists of every setting."""
+    alphas = sorted({a for _, _, a in points})
+    keys = [(m, s) for m in NAMES for s in SETS]
+
+    def build(points: Points) -> Curves:
+        rows = {key: [points[(*key, a)] for a in alphas] for key in keys}
+        means = {key: np.array([p.mean for p in row]) for key, row in rows.items()}
+        return Curves(alphas, means, {key: np.array([p.detected for p in row]) for key, row in rows.items()})
+
+    batches = min(len(p.without) for p in points.values())
+    return Replicates(build(points), [build({key: p.without[k] for key, p in points.items()}) for k in range(batches)])
+
+
+def claims(points: Points, *, stated: bool = True) -> tuple[Claim, ...]:
+    """Every statement of sections 4.2 and 5 that a number can answer; without `stated`, none about the paper's own sets."""
+    runs = curves(points)
+    table_5 = [_recommended(runs, balance, bias) for balance in BALANCED for bias in RANGES]
+    detected = [_detected(runs, alpha) for alpha in (0.2, 0.5, 0.8)]
+    shapes = [*_on_bias(runs), *_on_balance(runs), *_on_slopes(runs), *_on_ndr(runs), *_on_disadvantage(runs)]
+    if not stated:
+        return decide((*shapes, *table_5, *detected))
+    stated_means = (_stated(runs, *row) for row in STATED)
+    return decide((*stated_means, *shapes, *table_5, _wording(runs.whole), *detected))
+
+
+def _stated(runs: Runs, metric: str, alpha: float, low: float, high: float, words: str) -> Claim:
+    """A mean that the paper states, on every set."""
+    is_within = runs.all_above(
+        lambda c: [room for s in SETS for room in (c.at(metric, s, alpha) - low, high - c.at(metric, s, alpha))]
+    )
+    return Claim(
+        f"Mean {NAMES[metric]} at bias {alpha:+.0f}", "4.2.2" if metric == "ndjs" else "4.2.1", words,
+        ", ".join(f"{s} {runs.whole.at(metric, s, alpha):.3f}" for s in SETS), is_within, counts=f"{low:g} to {high:g} on every set",
+    )  # fmt: skip
+
+
+def _listed(values: Mapping[str, float], form: str = ".2f") -> str:
+    return ", ".join(f"{m} {v:{form}}" for m, v in values.items())
+
+
+def _on_bias(runs: Runs) -> tuple[Claim, Claim]:
+    """Whether metrics are lowest without bias, and rise on both sides of it."""
+    whole, keys = runs.whole, list(runs.whole.means)
+    alphas, middle = whole.alphas, whole.unbiased
+    at = {NAMES[m]: sorted({alphas[int(whole.means[m, s].argmin())] for s in SETS}) for m in NAMES}
+    lowest = "; ".join(f"{m} lowest at {', '.join(f'{a:+.1f}' for a in where)}" for m, where in at.items())
+    far = [i for i, a in enumerate(alphas) if abs(a) > 0.1]
+
+    def is_lowest(key: tuple[str, str]) -> Evidence:
+        near = min(range(middle - 1, middle + 2), key=lambda i: whole.means[key][i])
+        return runs.all_above(lambda c: [c.means[key][i] - c.means[key][near] for i in far])
+
+    # A step of the bias, away from 0: from index i to index j.
+    steps = [(i, i + 1) if i >= middle else (i + 1, i) for i in range(len(alphas) - 1)]
+
+    def rises(key: tuple[str, str]) -> Evidence:
+        return runs.all_above(lambda c: [c.means[key][j] - c.means[key][i] + 0.01 for i, j in steps])
+
+    rising = {key: rises(key) for key in keys}
+    falls = [f"{NAMES[m]} on {s}" for (m, s), verdict in rising.items() if verdict.verdict(of=len(keys)) is False]
+    turn = ", ".join(f"{a:+.1f} {v:.2f}" for a, v in zip(alphas[:3], whole.means["ndr", "S1"][:3], strict=True))
+    return (
+        Claim(
+            "Each metric is lowest where there is no bias", "4.2.1", "lowest for low bias (0)", lowest, every(map(is_lowest, keys)),
+            counts="lower within 0.1 of no bias than anywhere else",
+        ),
+        Claim(
+            "Values rise with the size of the bias", "4.2.1", "increases as |bias| increases",
+            f"not so for {', '.join(falls)}; nDR on S1: {turn}" if falls else "none falls on either side", every(rising.values()),
+            counts="no step of 0.1 lowers a mean by 0.01",
+        ),
+    )  # fmt: skip
+
+
+def _on_balance(runs: Runs) -> tuple[Claim, ...]:
+    """What differs between a favoured and a disadvantaged minority, and between sets of more and less balance."""
+    whole = runs.whole
+    ratio = ", ".join(f"{NAMES[m]} {whole.at(m, 'S3', -1.0) / whole.at(m, 'S3', 1.0):.1f} times" for m in NAMES)
+    ends = ", ".join(f"{NAMES[m]} {' > '.join(f'{whole.at(m, s, 1.0):.3f}' for s in SETS)}" for m in NAMES)
+    rises = {s: whole.at("ndd", s, 1.0) - whole.at("ndd", s, 0.0) for s in SETS}
+    keys, pairs = list(whole.means), [(m, a, b) for m in NAMES for a, b in (("S1", "S2"), ("S2", "S3"))]
+    return (
+        Claim(
+            "A favoured minority is seen better than a disadvantaged one", "4.2.1", "higher for -1 than for +1",
+            f"on S3 {ratio} as high", runs.all_above(lambda c: [c.means[k][0] - c.means[k][-1] for k in keys]),
+        ),
+        Claim(
+            "At bias +1 a more balanced set gives higher values", "4.2.1", "S1 > S2 > S3", ends,
+            runs.all_above(lambda c: [c.at(m, a, 1.0) - c.at(m, b, 1.0) for m, a, b in pairs]),
+        ),
+        Claim(
+            "Curves are steeper with fewer minority items", "4.2.1", "steeper as the data sets contained fewer",
+            f"rise of nDD from 0 to +1: {_listed(rises)}",
+            runs.above(lambda c: (c.at("ndd", "S3", 1.0) - c.at("ndd", "S3", 0.0)) - (c.at("ndd", "S1", 1.0) - c.at("ndd", "S1", 0.0))),
+        ),
+    )  # fmt: skip
+
+
+def _on_slopes(runs: Runs) -> tuple[Claim, Claim]:
+    """Which metric rises most with mild and with severe bias."""
+    severe = {m: v for m, v in runs.whole.slopes(0.7, 1.0).items() if m != "nDR"}
+    return (
+        Claim(
+            "nDD gives the most divergent values for mild bias", "5.1", "nDD most divergent for mild cases",
+            f"rise per unit of bias up to 0.3: {_listed(runs.whole.slopes(0.0, 0.3))}",
+            runs.largest(lambda c: c.slopes(0.0, 0.3), "nDD"),
+        ),
+        Claim(
+            "nDKL distinguishes severe bias better than nDD", "5.1", "nDKL better for more severe cases",
+            f"rise per unit of bias from 0.7 to 1: {_listed(severe)}",
+            runs.above(lambda c: c.slope("ndkl", 0.7, 1.0) - c.slope("ndd", 0.7, 1.0)),
+        ),
+    )  # fmt: skip
+
+
+def _on_ndr(runs: Runs) -> tuple[Claim, ...]:
+    whole = runs.whole
+    last = {m: {s: whole.at(m, s, 1.0) for s in SETS} for m in BINARY}
+    mild, medium = whole.slopes(0.0, 0.3), whole.slopes(0.3, 0.7, signs=(-1,))
+    against = whole.slopes(0.0, 1.0, signs=(1,))
+    ratios = {NAMES[m]: last[m]["S3"] / last[m]["S1"] for m in BINARY}
+    ends = "; ".join(f"{NAMES[m]} {', '.join(f'{v:.2f}' for v in last[m].values())}" for m in ("ndd", "ndr"))
+
+    def steps(c: Curves) -> list[float]:
+        ndd, ndr, ndkl = (c.slope(m, 0.0, 0.3) for m in ("ndd", "ndr", "ndkl"))
+        return [ndd - ndr, ndr - ndkl]
+
+    return (
+        Claim(
+            "Even more than nDD, nDR stays far below 1 for a disadvantaged viewpoint", "4.2.1", "far below 1",
+            f"at +1 on S1 to S3: {ends}",
+            runs.all_above(lambda c: [c.at("ndd", s, 1.0) - c.at("ndr", s, 1.0) for s in SETS]),
+        ),
+        Claim(
+            "nDR is less steep than nDD but steeper than nDKL", "4.2.1", "between them",
+            f"rise per unit of bias up to 0.3: {_listed(mild)}", runs.all_above(steps),
+        ),
+        Claim(
+            "nDR is slightly better at medium levels of negative bias", "5.1", "slightly better",
+            f"rise per unit of bias from -0.3 to -0.7: {_listed(medium)}",
+            runs.largest(lambda c: c.slopes(0.3, 0.7, signs=(-1,)), "nDR"),
+        ),
+        Claim(
+            "nDR does not distinguish levels of bias against the minority well", "4.2.1", "weak when bias is positive",
+            f"rise from 0 to +1: {_listed(against)}",
+            runs.largest(lambda c: {m: -v for m, v in c.slopes(0.0, 1.0, signs=(1,)).items()}, "nDR"), counts="the least of three",
+        ),
+        Claim(
+            "nDR is the least vulnerable where few protected items are disadvantaged", "5.1", "most suitable metric",
+            f"value at +1 on S3, of that on S1: {_listed(ratios, '.0%')}",
+            runs.largest(lambda c: {NAMES[m]: c.at(m, "S3", 1.0) / c.at(m, "S1", 1.0) for m in BINARY}, "nDR"),
+            counts="S3 keeps most of S1's value",
+        ),
+    )  # fmt: skip
+
+
+def _on_disadvantage(runs: Runs) -> tuple[Claim, Claim]:
+    whole, keys = runs.whole, [(m, s) for m in BINARY for s in SETS]
+    place = whole.alphas.index(-0.5)
+    seen = {NAMES[m]: min(float(whole.detected[m, s][place]) for s in SETS) for m in BINARY}
+    sides = {NAMES[m]: [whole.slope(m, 0.0, 1.0, signs=(sign,)) for sign in (-1, 1)] for m in BINARY}
+    listed = ", ".join(f"{m} {a:.2f} and {b:.2f}" for m, (a, b) in sides.items())
+    return (
+        Claim(
+            "A preferred minority is well detected by all three metrics", "5.1", "well detected",
+            f"lists told from a random order at -0.5, least of the sets: {_listed(seen, '.0%')}",
+            runs.all_above(lambda c: [c.detected[k][place] for k in keys], 0.9), counts="90% of lists or more",
+        ),
+        Claim(
+            "All metrics lose where the minority is disadvantaged", "5.1", "decrease in performance",
+            f"rise from 0 to -1, and to +1: {listed}",
+            runs.all_above(
+                lambda c: [c.slope(m, 0.0, 1.0, signs=(-1,)) - c.slope(m, 0.0, 1.0, signs=(1,)) for m in BINARY]
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _recommended(runs: Runs, balance: Degree, bias: Degree) -> Claim:
+    """One cell of Table 5: whether the metric it names rises most over the degrees of bias it is named for."""
+    recommended = select(eh.advise(balance=balance, bias=bias))[0]["metric"]
+    (low, high), metric, sets = RANGES[bias], NAMES[recommended], (BALANCED[balance],)
+    other = "ndkl" if recommended == "ndd" else "ndd"
+    return Claim(
+        f"For {balance} balance and {bias} bias the metric to use is {metric}", "Table 5", metric,
+        f"rise per unit of bias from {low:g} to {high:g} on {BALANCED[balance]}: {_listed(runs.whole.slopes(low, high, sets=sets))}",
+        runs.above(lambda c: c.slope(recommended, low, high, sets) - c.slope(other, low, high, sets)),
+        counts="it rises most of nDD and nDKL",
+    )  # fmt: skip
+
+
+def _detected(runs: Runs, alpha: float) -> Claim:
+    shares = {m: runs.whole.told(m, alpha) for m in NAMES}
+    named = "ndd" if alpha < 0.5 else "ndkl"
+    others = [m for m in NAMES if m != named]
+
+    def is_not_above(m: str) -> Evidence:
+        has_tie = shares[m] == shares[named]  # such as all lists told by both
+        return certain(True) if has_tie else ~runs.above(lambda c: c.told(m, alpha) - c.told(named, alpha))
+
+    return Claim(
+        f"At a bias of {alpha:g}, no metric tells more single lists from a random order than {NAMES[named]}", "Table 5",
+        "(not tested there)", f"lists told: {_listed({NAMES[m]: v for m, v in shares.items()}, '.0%')}",
+        every(map(is_not_above, others)), is_ours=True,
+    )  # fmt: skip
+
+
+def _wording(whole: Curves) -> Claim:
+    chosen, others = eh.synthetic.viewpoint_weights(-1.0)
+    return Claim(
+        "At bias -1 one viewpoint is disadvantaged", "4.2.2", "-1: one viewpoint is disadvantaged; +1: advantaged",
+        f"at -1 the chosen viewpoint has the weight {chosen:g} and the others {others:g} (nDJS {whole.at('ndjs', 'S1', -1.0):.3f})",
+        certain(chosen < others),
+    )  # fmt: skip
+
+
+def figures(points: Mapping[tuple[str, str, float], Any]) -> tuple[Figure, ...]:
+    """Figures 1 and 2 of the paper."""
+
+    def draw(*metrics: str) -> Any:
+        places = {(metrics.index(m), s, alpha): point for (m, s, alpha), point in points.items() if m in metrics}
+        drawn = sorted(places.items(), key=lambda pair: pair[0])
+        curve: dict[str, list[Any]] = {
+            "metric": [metrics[m] for (m, _, _), _ in drawn],
+            "set": [s for (_, s, _), _ in drawn],
+            "alpha": [alpha for (_, _, alpha), _ in drawn],
+            "mean": [point.mean for _, point in drawn],
+            "chance": [point.chance for _, point in drawn],
+        }
+        question = "How do the metrics answer to bias?"
+        return result_from_rows("viewpoints", question, (), [], curves={"bias": curve}).plot("bias")
+
+    dashed = "by ranking bias; dashed, what random order gives."
+    return (
+        Figure("figure-1", f"Figure 1: nDD, nDR and nDKL {dashed}", lambda: draw(*BINARY)),
+        Figure("figure-2", f"Figure 2: nDJS {dashed}", lambda: draw("ndjs")),
+    )
