@@ -15,7 +15,7 @@ import vl_convert
 
 from evenhand import metrics  # noqa: F401  (fills the registry)
 from evenhand.cards import REGISTRY, Metric
-from evenhand.cli.schema import text as plan_schema
+from evenhand.cli.plan import schema_text as plan_schema
 from evenhand.errors import UndefinedWarning
 from evenhand.metrics.conventions import compare
 from evenhand.report.pages import ASSETS, VEGA_LITE

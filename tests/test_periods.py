@@ -7,7 +7,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli import main
-from evenhand.cli.plans import load, plan
+from evenhand.cli.plan import load, plan
 
 CALL = {"unit": "author", "amount": "views", "population": None, "metrics": "gini", "interval": None}
 DAYS = [dt.date(2026, 1, 30), dt.date(2026, 1, 31), dt.date(2026, 2, 1), dt.date(2026, 4, 2)]

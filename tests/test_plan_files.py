@@ -18,8 +18,7 @@ import pytest
 import evenhand as eh
 from evenhand.audits.declare import AUDITS, names
 from evenhand.cli import main
-from evenhand.cli.plans import ANSWER_KEYS, PLAN_KEYS, days, load
-from evenhand.cli.schema import shipped, text
+from evenhand.cli.plan import ANSWER_KEYS, PLAN_KEYS, days, load, schema_text, shipped
 from test_plans import CALLS
 
 DAY = dt.date(2026, 11, 1)
@@ -449,15 +448,15 @@ def test_a_command_that_makes_no_plan_says_why(capsys, words, said):
 
 
 def test_the_shipped_schema_is_up_to_date(capsys):
-    assert shipped() == text(), "run: python docs/generate.py"
+    assert shipped() == schema_text(), "run: python docs/generate.py"
     assert main(["plan", "--schema"]) == 0
-    assert capsys.readouterr().out == text()
+    assert capsys.readouterr().out == schema_text()
 
 
 @functools.cache
 def validator():
     jsonschema = pytest.importorskip("jsonschema")
-    return jsonschema.Draft7Validator(json.loads(text()))
+    return jsonschema.Draft7Validator(json.loads(schema_text()))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.cli import VERBS, colour, main
+from evenhand.cli import VERBS, main
 from evenhand.cli.completion import SCRIPTS, candidates
+from evenhand.cli.streams import coloured_checks, coloured_table
 from evenhand.synthetic.tour import invitations
 
 
@@ -157,23 +158,23 @@ def coloured(monkeypatch):
 
 
 def test_a_terminal_sees_the_heads_of_a_table_and_a_pipe_sees_text(coloured):
-    shown = colour.table(TABLE, Screen())
+    shown = coloured_table(TABLE, Screen())
     assert "\033[1mmetric  estimate\033[0m" in shown
     assert "\n" + "gini      0.5000\n" in shown
     assert "\033[2mleft out: 1 row.\033[0m" in shown
     assert re.sub(r"\033\[[\d;]*m", "", shown) == TABLE
-    assert colour.table(TABLE, io.StringIO()) == TABLE
+    assert coloured_table(TABLE, io.StringIO()) == TABLE
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
 def test_nobody_gets_colour_who_said_no(coloured, name, value):
     coloured.setenv(name, value)
-    assert colour.table(TABLE, Screen()) == TABLE
-    assert colour.checks("FAIL: gini <= 0.4", Screen()) == "FAIL: gini <= 0.4"
+    assert coloured_table(TABLE, Screen()) == TABLE
+    assert coloured_checks("FAIL: gini <= 0.4", Screen()) == "FAIL: gini <= 0.4"
 
 
 def test_a_check_that_failed_is_red(coloured):
-    assert colour.checks("pass: a\nFAIL: b", Screen()) == "\033[32mpass\033[0m: a\n\033[1;31mFAIL\033[0m: b"
+    assert coloured_checks("pass: a\nFAIL: b", Screen()) == "\033[32mpass\033[0m: a\n\033[1;31mFAIL\033[0m: b"
 
 
 def test_work_on_many_slices_says_how_many_there_are(caplog):

@@ -16,15 +16,16 @@ import time
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
 from evenhand import __version__
 from evenhand.cli.examples import VERBS
-from evenhand.cli.streams import guarded
+from evenhand.cli.streams import BOLD, RED, guarded, painted
 from evenhand.errors import EvenhandError, printable, suggestion, without_keys
 
 if TYPE_CHECKING:
+    from evenhand.cli.verbs import Add, Run
     from evenhand.results import Result
 
 __all__ = ["POPULATION", "VERBS", "is_audit", "main", "options_of", "parse", "run_audit"]
@@ -138,8 +139,8 @@ def _run(words: Sequence[str]) -> int:
     args = parser.parse_args(words)
     if "output" in args:
         importlib.import_module("evenhand.cli.options").output_files(args)
-    if module := _module(args.verb):
-        return int(module.run(args))
+    if verb := _not_an_audit(args.verb):
+        return verb[1](args)
     from evenhand.cli.options import finish
 
     return finish(_result(args), args)
@@ -147,21 +148,24 @@ def _run(words: Sequence[str]) -> int:
 
 def _print_error(message: object, *_: object, **__: object) -> None:
     """An error, or a warning without the line of code that it came from, as a sentence."""
-    from evenhand.cli.colour import BOLD, RED, painted
-
     prefix = painted("evenhand:", f"{BOLD};{RED}", sys.stderr)
     print(f"{prefix} {without_keys(printable(str(message)))}", file=sys.stderr)
 
 
-def _module(verb: str) -> ModuleType | None:
-    """The module of a verb that runs no audit, or more than one."""
+def _not_an_audit(verb: str) -> tuple[Add, Run] | None:
+    """What adds the options of a verb that runs no audit, or more than one, and what runs it."""
     name = f"evenhand.cli.{verb.replace('-', '_')}"
-    return importlib.import_module(name) if importlib.util.find_spec(name) else None
+    if importlib.util.find_spec(name):
+        module = importlib.import_module(name)
+        return module.add_arguments, module.run
+    from evenhand.cli.verbs import SMALL
+
+    return SMALL.get(verb)
 
 
 def is_audit(verb: str) -> bool:
     """Whether the verb runs an audit, whose declaration has all its options."""
-    return _module(verb) is None
+    return _not_an_audit(verb) is None
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -177,7 +181,7 @@ def run_audit(words: Sequence[str]) -> tuple[argparse.Namespace, Result]:
 
 def _result(args: argparse.Namespace) -> Result:
     from evenhand.cli.audit import audit_of, call, reading
-    from evenhand.cli.extras import EXTRAS, keep
+    from evenhand.cli.verbs import EXTRAS, keep
 
     audit = audit_of(args.verb)
     _, after = EXTRAS.get(args.verb, (None, keep))
@@ -188,12 +192,12 @@ def _result(args: argparse.Namespace) -> Result:
 
 def _add_arguments(verb: str, parser: argparse.ArgumentParser) -> None:
     """Add the options of a verb: of its module, or of its audit, its extras and every answer."""
-    if module := _module(verb):
-        module.add_arguments(parser)
+    if not_an_audit := _not_an_audit(verb):
+        not_an_audit[0](parser)
         return
     from evenhand.cli.audit import add_audit, audit_of
-    from evenhand.cli.extras import EXTRAS
     from evenhand.cli.options import add_output, add_systems
+    from evenhand.cli.verbs import EXTRAS
 
     audit = audit_of(verb)
     add_audit(parser, audit)

@@ -1,7 +1,8 @@
 """The verbs in the order of `evenhand --help`: a summary line, then examples and notes.
 
 A verb that runs an audit needs an entry here and nothing else: its options come from the audit's declaration (a few have more,
-in `extras.py`). Verbs that run no audit have a module of their name with `add_arguments(parser)` and `run(args) -> int`.
+in `verbs.EXTRAS`). Verbs that run no audit have an entry in `verbs.SMALL`, or a module of their name with
+`add_arguments(parser)` and `run(args) -> int`.
 """
 
 VERBS = {

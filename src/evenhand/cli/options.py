@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evenhand.cli import colour
+from evenhand.cli import streams
 from evenhand.errors import EvenhandError, printable
 
 FORMATS = ("table", "csv", "tsv", "jsonl", "json", "markdown", "latex", "openmetrics", "grafana")
@@ -139,7 +139,7 @@ def deliver(deliveries: Sequence[Delivery], args: argparse.Namespace) -> int:
         print_reading(delivery.result.provenance.get("reading") or {})
     if not args.output:
         plain = args.format != "table" or args.sentences
-        sys.stdout.write(answer if plain else colour.table(answer, sys.stdout))
+        sys.stdout.write(answer if plain else streams.coloured_table(answer, sys.stdout))
     for path in files:
         print(f"wrote {path}", file=sys.stderr)
     return outputs.print_checks()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evenhand.cli import colour
+from evenhand.cli import streams
 from evenhand.cli.options import FORMAT_OF_SUFFIX, Delivery, chart_file
 from evenhand.errors import EvenhandError, printable
 from evenhand.gates import Subject, check_all
@@ -125,7 +125,7 @@ class Outputs:
         """Print how the checks went, and return the exit code: 1 if one failed."""
         lines = [str(checks) for checks in self.checks if checks.checks]
         if lines:
-            print(colour.checks("\n".join(lines), sys.stderr), file=sys.stderr)
+            print(streams.coloured_checks("\n".join(lines), sys.stderr), file=sys.stderr)
         for delivery, checks in zip(self.deliveries, self.checks, strict=True):
             if doubt := checks.doubt(delivery.inconclusive):
                 text = doubt.replace("inconclusive='pass' or 'fail'", "--inconclusive pass or fail")

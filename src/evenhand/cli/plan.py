@@ -1,14 +1,38 @@
-"""`evenhand plan`: a plan file from a command, whether plan files can be run, or the JSON Schema of plans."""
+"""Plan files, and `evenhand plan`: a plan file from a command, whether plan files can be run, or the JSON Schema of plans.
+
+A plan is TOML; it runs one audit, whose parameters are its keys, or several, each a table of `[[audits]]`; keys above those are
+shared by every audit that takes them. `ANSWER_KEYS` say what to do with the answer. Variables are filled in, and keys are
+checked against the audits' parameters.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import glob
+import json
+import os
+import re
 import sys
-from collections.abc import Sequence
-from datetime import UTC, datetime
+import tomllib
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from importlib import resources
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from evenhand.errors import EvenhandError
+from evenhand.audits.declare import Audit, Call, find, names
+from evenhand.audits.parameters import Parameter, options
+from evenhand.cards import Between
+from evenhand.cli.audit import ENGINES, audit_of, bind, from_plan, second_table, source
+from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
+from evenhand.report.checks import INCONCLUSIVE
+from evenhand.report.checks import parse as parse_rule
+from evenhand.sources.inputs import split_kind
+from evenhand.sources.stores import scheme
 
 HEAD = "# evenhand run plan.toml\n"
 
@@ -24,12 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.schema:
-        from evenhand.cli.schema import text
-
-        sys.stdout.write(text())
+        sys.stdout.write(schema_text())
         return 0
     if args.check:
-        return check(args.words)
+        return _check(args.words)
     if not args.words:
         raise EvenhandError(
             "evenhand plan needs a command to write as a plan, as in: evenhand plan inequality log.csv ..."
@@ -38,11 +60,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def check(names: Sequence[str]) -> int:
+def _check(names: Sequence[str]) -> int:
     """2 where a plan file could not be run whatever the data, with a line for each; every `${NAME}` counts as given."""
-    from evenhand.cli.plans import load, plan, variable_names
-    from evenhand.report.checks import parse
-
     if not names:
         raise EvenhandError("--check needs plan files. Name them, as in: evenhand plan --check plan.toml.")
     exit_code = 0
@@ -53,7 +72,7 @@ def check(names: Sequence[str]) -> int:
             for step in plan(path, raw, values, datetime.now(UTC).date()).steps:
                 step.audit.call(**step.parameters)
                 for rule in step.answer.get("check", []):
-                    parse(rule)
+                    parse_rule(rule)
         except EvenhandError as error:
             where = "" if str(path) in str(error) else f"{str(path)!r}: "
             print(f"evenhand: {where}{error}", file=sys.stderr)
@@ -64,7 +83,6 @@ def check(names: Sequence[str]) -> int:
 def plan_of(words: list[str]) -> str:
     """A command as a plan file."""
     from evenhand import cli
-    from evenhand.cli.audit import audit_of, bind
     from evenhand.report.reproduce import plan_file
 
     typed = cli.parse(words)
@@ -85,3 +103,435 @@ def plan_of(words: list[str]) -> str:
         "csv": getattr(typed, "csv", None), "junit": typed.junit, "summary": typed.summary,
     }  # fmt: skip
     return plan_file({**recorded, **{key: value for key, value in answer.items() if value}})
+
+
+ANSWER_KEYS = {
+    "name": "what to call this audit in a build",
+    "check": "rules that must hold, such as 'gini <= 0.9' or 'gini <= baseline + 0.01'",
+    "baseline": "saved result(s) that rules may name",
+    "inconclusive": "what decides a check whose interval includes the limit: estimate, pass or fail",
+    "adjust": "with inconclusive = 'pass': adjust failures over all checks of the run: holm or none",
+    "outputs": "files to write; the ending decides: .html, .xlsx, .csv, .tsv, .jsonl, .json, .md, .tex, .txt or .prom",
+    "plot": "charts to write, as KIND=FILE.svg",
+    "engine": "engine that reads the files: duckdb (polars means the same) or spark",
+    "master": "with spark: the cluster, such as spark://host:7077",
+    "csv": "how CSV files are written, as in 'delimiter=;,decimal=comma'",
+}
+"""Keys of an audit that are not parameters; a parameter of the same name comes first."""
+PLAN_KEYS = {
+    "audits": "several audits in one plan, each a table [[audits]]",
+    "history": "file that collects the numbers of every day",
+    "junit": "write the checks as JUnit XML",
+    "summary": "write checks and findings as Markdown",
+    "variables": "values of ${NAME} in this plan; --set NAME=VALUE overrides them",
+}
+"""Keys of a whole plan."""
+FILES = frozenset({"baseline", "outputs", "plot", "history", "junit", "summary"})
+"""Keys with paths, which are relative to the plan."""
+DATED = {"DATE": r"\d{4}-\d\d-\d\d", "YEAR": r"\d{4}", "MONTH": r"\d\d", "DAY": r"\d\d"}
+"""Variables that a day fills in, and the pattern of their values."""
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One audit of a plan: its arguments as written, and the keys about its answer."""
+
+    audit: Audit
+    written: Mapping[str, Any]
+    answer: Mapping[str, Any]
+    folder: Path
+    undated: Mapping[str, Any] = field(default_factory=dict)  # as written, with ${DATE} and the like as they stand
+
+    @property
+    def name(self) -> str:
+        return str(self.answer.get("name") or self.audit.name)
+
+    @property
+    def hash(self) -> str:
+        """Identifies the question, whatever the folder of the plan and the day."""
+        call: Call = self.audit.call(**from_plan(self.audit, self.undated or self.written))
+        return call.hash
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The arguments of the audit as written, with tables as words."""
+        return from_plan(self.audit, self.written)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the audit, with paths resolved from the plan's folder."""
+        engine = self.answer.get("engine", ENGINES[0])
+        reading = (engine, self.answer.get("master"), self.answer.get("csv"))
+        arguments = {name: resolve(value, self.folder) for name, value in self.parameters.items()}
+        for name, value in arguments.items():
+            parameter = self.audit.parameters.get(name)
+            words = value if isinstance(value, list) else [value]
+            if parameter and parameter.positional and parameter.takes.table and isinstance(words[0], str):
+                arguments[name] = source(words, *reading)
+            elif parameter:
+                arguments[name] = second_table(parameter, value, *reading)
+        return arguments
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan file with its variables filled in."""
+
+    steps: tuple[Step, ...]
+    whole: Mapping[str, Any] = field(default_factory=dict)
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The parsed TOML of a plan file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise EvenhandError(f"{str(path)!r} cannot be read ({error.strerror}). Pass the path of a plan.") from error
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and brackets without an end
+        raise EvenhandError(f"{str(path)!r} is not TOML: {error}. See evenhand run --help for an example.") from error
+
+
+def variable_names(raw: Mapping[str, Any]) -> set[str]:
+    """Variables of a plan that neither a day nor the plan itself gives."""
+    return set(_VARIABLE.findall(str(raw))) - {*DATED, *raw.get("variables", ())}
+
+
+def plan(path: Path, raw: Mapping[str, Any], values: Mapping[str, str], at: date | None) -> Plan:
+    """The steps of a plan, with variables filled in for a day."""
+    dates = dict(zip(DATED, (at.isoformat(), *at.isoformat().split("-")), strict=True)) if at else {}
+    values = {**_variables(path, raw), **values, **dates}
+    filled = {key: _fill(path, value, values) for key, value in raw.items() if key != "variables"}
+    names = {name: f"${{{name}}}" for name in DATED if name in values}
+    undated = {key: _fill(path, value, {**values, **names}) for key, value in raw.items() if key != "variables"}
+    whole = {key: _checked(key, filled[key], path.parent) for key in PLAN_KEYS if key in filled and key != "audits"}
+    steps = _steps(path, filled)
+    if undated != filled:
+        steps = [replace(step, undated=other.written) for step, other in zip(steps, _steps(path, undated), strict=True)]
+    return Plan(tuple(steps), whole)
+
+
+def _steps(path: Path, filled: Mapping[str, Any]) -> list[Step]:
+    """The audits of a plan whose variables are filled in."""
+    shared = {key: value for key, value in filled.items() if key not in PLAN_KEYS}
+    tables = filled.get("audits")
+    if tables is None:
+        return [_step(path, shared)]
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
+        raise EvenhandError(f"{str(path)!r} has audits that are not tables. Write each audit below a line [[audits]].")
+    if "audit" in shared:
+        raise EvenhandError(f"{str(path)!r} names an audit above [[audits]]. Name each audit below a line [[audits]].")
+    audits = [_audit(path, table) for table in tables]
+    keys = [*dict.fromkeys(name for audit in audits for name in audit.parameters), *ANSWER_KEYS, *PLAN_KEYS]
+    for key in shared:
+        if key not in keys:
+            raise EvenhandError(
+                f"{str(path)!r} has {key!r}, which no audit in it takes. {suggestion(key, keys)}They take: {listing(keys, 60)}."
+            )
+    steps = []
+    for audit, table in zip(audits, tables, strict=True):
+        taken = {key: value for key, value in shared.items() if key in ANSWER_KEYS or key in audit.parameters}
+        steps.append(_step(path, {**taken, **table}))
+    return steps
+
+
+def _variables(path: Path, raw: Mapping[str, Any]) -> dict[str, str]:
+    """The values below [variables], as text."""
+    table = raw.get("variables", {})
+    if not isinstance(table, Mapping) or any(isinstance(v, (Mapping, list)) for v in table.values()):
+        raise EvenhandError(
+            f"{str(path)!r} has variables that are not single values. Write [variables] and NAME = 'value' below it."
+        )
+    return {str(name): str(value) for name, value in table.items()}
+
+
+def _fill(path: Path, value: Any, values: Mapping[str, str]) -> Any:
+    """A value with its variables filled in; a value that is one variable may become a number."""
+    if isinstance(value, Mapping):
+        return {k: _fill(path, v, values) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_fill(path, v, values) for v in value]
+    if not isinstance(value, str):
+        return value
+    for name in _VARIABLE.findall(value):
+        if name not in values:
+            remedy = "Pass --at 2026-11-16" if name in DATED else f"Pass --set {name}=VALUE"
+            raise EvenhandError(
+                f"{str(path)!r} uses ${{{name}}}, which has no value. {suggestion(name, values)}{remedy}, or give it one below [variables]."
+            )
+    filled = _VARIABLE.sub(lambda match: values[match[1]], value)
+    if _VARIABLE.fullmatch(value) and re.fullmatch(r"[-+]?\d+", filled):
+        return int(filled)
+    if _VARIABLE.fullmatch(value) and re.fullmatch(r"[-+]?\d*\.\d+(e[-+]?\d+)?", filled):
+        return float(filled)
+    return filled
+
+
+def _audit(path: Path, table: Mapping[str, Any]) -> Audit:
+    if "audit" not in table:
+        raise EvenhandError(f"{str(path)!r} does not say which audit to run. Add a line such as audit = 'inequality'.")
+    return find(str(table["audit"]).replace("-", "_"))  # as the verb is written
+
+
+def _step(path: Path, table: Mapping[str, Any]) -> Step:
+    audit = _audit(path, table)
+    parameters = audit.taken(table)
+    for key in table:
+        if key not in parameters and key not in ANSWER_KEYS and key != "audit":
+            keys = [*parameters, *ANSWER_KEYS, *PLAN_KEYS]
+            raise EvenhandError(
+                f"{str(path)!r} has {key!r}, which {audit.name} does not take. {suggestion(key, keys)}It takes: {listing(parameters, 40)}; "
+                f"a plan also: {listing([*ANSWER_KEYS, *PLAN_KEYS], 40)}."
+            )
+    passed = {**table, **table.get("vary", {})}
+    missing = [name for name, parameter in parameters.items() if parameter.required and name not in passed]
+    if missing:
+        raise EvenhandError(f"{str(path)!r} lacks {listing(missing)}, which {audit.name} needs. Add a line for each.")
+    answer = {
+        key: _checked(key, table[key], path.parent) for key in ANSWER_KEYS if key in table and key not in parameters
+    }
+    return Step(audit, {k: v for k, v in table.items() if k in parameters}, answer, path.parent)
+
+
+def _checked(key: str, value: Any, folder: Path) -> Any:
+    """The value of an answer key: a single text may stand for a list, and paths are resolved."""
+    many = key in ("check", "baseline", "outputs", "plot")
+    listed = [value] if isinstance(value, str) else value
+    if many and not (isinstance(listed, list) and all(isinstance(v, str) for v in listed)):
+        raise EvenhandError(f"{key}={value!r} is not a list of strings. Write {key} = ['...', '...'].")
+    if key == "csv" and isinstance(value, Mapping):
+        return dict(value)
+    if not many and not isinstance(value, str):
+        raise EvenhandError(f"{key}={value!r} is not a string. Write {key} = '...'.")
+    if key == "engine" and value not in ENGINES:
+        raise unknown_name("engine", value, ENGINES, what="an engine")
+    if key == "inconclusive" and value not in INCONCLUSIVE:
+        raise unknown_name("inconclusive", value, INCONCLUSIVE, what="a way to decide")
+    if key == "adjust" and value not in ("holm", "none"):
+        raise unknown_name("adjust", value, ("holm", "none"), what="a way to adjust")
+    if key == "plot":
+        return [
+            f"{kind}{equals}{folder / file if file else ''}"
+            for kind, equals, file in (v.partition("=") for v in listed)
+        ]
+    if key in FILES:
+        return [str(folder / v) for v in listed] if many else str(folder / value)
+    return listed if many else value
+
+
+_ENDS = (
+    ".parquet",
+    ".pq",
+    ".csv",
+    ".tsv",
+    ".jsonl",
+    ".ndjson",
+    ".gz",
+    ".npz",
+    ".npy",
+    ".json",
+    ".qrels",
+    ".run",
+    ".zst",
+    ".xlsx",
+    ".xlsm",
+)
+
+
+def resolve(value: Any, folder: Path) -> Any:
+    """A value of a plan; paths are relative to the plan."""
+    if isinstance(value, str) and value.endswith(_ENDS):
+        kind, path = split_kind(value)
+        return value if scheme(path) or Path(path).is_absolute() else f"{kind}{folder / path}"
+    if isinstance(value, list) and value and all(isinstance(v, str) and v.endswith(_ENDS) for v in value):
+        return [resolve(v, folder) for v in value]
+    return value
+
+
+def days(path: Path, raw: Mapping[str, Any], values: Mapping[str, str]) -> list[date]:
+    """The days for which every dated file of a plan exists."""
+    values = {**_variables(path, raw), **values, **{name: f"${{{name}}}" for name in DATED}}
+    tables = [table for table in (raw, *(raw.get("audits") or [])) if isinstance(table, Mapping)]
+    not_read = {*ANSWER_KEYS, *PLAN_KEYS}
+    arguments = [value for table in tables for key, value in table.items() if key not in not_read]
+    patterns = [
+        split_kind(resolve(text, path.parent))[1]
+        for text in _texts(_fill(path, arguments, values))
+        if text.endswith(_ENDS) and any(f"${{{name}}}" in text for name in DATED)
+    ]
+    if not patterns:
+        raise EvenhandError(f"{str(path)!r} reads no dated file. Write ${{DATE}} in the path where the date goes.")
+    return sorted(set.intersection(*map(_days_of, patterns)))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (Mapping, list)):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(inner)
+
+
+def _days_of(pattern: str) -> set[date]:
+    """The days whose files exist, by a path with variables and, perhaps, a glob's stars."""
+    regex = _regex(pattern)
+    dates = set()
+    for path in glob.glob(_VARIABLE.sub("*", pattern), recursive=True):
+        if match := regex.fullmatch(path.replace(os.sep, "/")):
+            parts = match.groupdict()
+            text = parts.get("DATE") or "-".join(parts.get(name, "") for name in ("YEAR", "MONTH", "DAY"))
+            with contextlib.suppress(ValueError):  # 2026-02-31, or a path without a day in it
+                dates.add(date.fromisoformat(text))
+    return dates
+
+
+def _regex(pattern: str) -> re.Pattern[str]:
+    """A dated glob as a regular expression; a variable that occurs twice must have one value."""
+    seen: set[str] = set()
+
+    def part(match: re.Match[str]) -> str:
+        if name := match[1]:
+            is_repeated = name in seen
+            seen.add(name)
+            return f"(?P={name})" if is_repeated else f"(?P<{name}>{DATED[name]})"
+        return {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(match[0]) or re.escape(match[0])
+
+    return re.compile(re.sub(r"\$\{(\w+)\}|\*\*/|\*\*|\*|\?|[^*?$]+|\$", part, pattern.replace(os.sep, "/")))
+
+
+def variables(words: Sequence[str]) -> dict[str, str]:
+    """The variables of `--set NAME=VALUE`, which may be repeated."""
+    values = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not re.fullmatch(r"\w+", name):
+            raise EvenhandError(f"--set {word!r} is not NAME=VALUE. Write --set NAME=VALUE.")
+        values[name] = value
+    return values
+
+
+KINDS: dict[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
+SEVERAL = ("check", "baseline", "outputs", "plot")
+TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+
+
+def schema_text() -> str:
+    """The schema as JSON schema_text."""
+    return json.dumps(schema(), ensure_ascii=False, indent=1) + "\n"
+
+
+def shipped() -> str:
+    """The schema_text of the schema that the package ships."""
+    return (resources.files("evenhand") / "plan.schema.json").read_text(encoding="utf-8")
+
+
+def schema() -> dict[str, Any]:
+    """The schema of plans with one audit, by its name, or with several."""
+    audits = [find(name) for name in names()]
+    plannable = [audit for audit in audits if next(iter(audit.parameters.values())).takes.table]
+    single = {audit.name: _audit_schema(audit) for audit in plannable}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "evenhand plan",
+        "description": "What `evenhand run` asks. Texts may hold variables such as ${DATE}.",
+        "anyOf": [*({"$ref": f"#/definitions/{name}"} for name in single), {"$ref": "#/definitions/several"}],
+        "definitions": {**single, "several": _several(audits)},
+    }
+
+
+def _audit_schema(audit: Audit) -> dict[str, Any]:
+    parameters = {name: _parameter_schema(p) for name, p in audit.parameters.items()}
+    words = sorted({audit.name, audit.name.replace("_", "-")})
+    return {
+        "type": "object",
+        "description": audit.question,
+        "properties": {"audit": {"enum": words}, **parameters, **_key_schemas(ANSWER_KEYS), **_key_schemas(PLAN_KEYS)},
+        "required": ["audit", *(name for name, p in audit.parameters.items() if p.required)],
+        "additionalProperties": False,
+    }  # fmt: skip
+
+
+def _several(audits: Sequence[Audit]) -> dict[str, Any]:
+    """A plan with [[audits]]; each is checked when it runs, as shared keys may complete it."""
+    shared: dict[str, Any] = {name: {} for audit in audits for name in audit.parameters} | _key_schemas(ANSWER_KEYS)
+    audit = {
+        "type": "object",
+        "properties": {"audit": {"enum": [a.name for a in audits]}, **shared},
+        "required": ["audit"],
+        "additionalProperties": False,
+    }
+    listed = {"type": "array", "minItems": 1, "items": audit, "description": PLAN_KEYS["audits"]}
+    return {
+        "type": "object",
+        "properties": {**shared, **_key_schemas(PLAN_KEYS), "audits": listed},
+        "required": ["audits"],
+        "additionalProperties": False,
+    }
+
+
+def _key_schemas(keys: Mapping[str, str]) -> dict[str, Any]:
+    special: dict[str, dict[str, Any]] = {
+        "inconclusive": {"enum": ["estimate", "pass", "fail"]},
+        "adjust": {"enum": ["holm", "none"]},
+        "variables": {"type": "object"},
+    }
+    return {
+        key: {**(TEXTS if key in SEVERAL else special.get(key, {"type": "string"})), "description": about}
+        for key, about in keys.items()
+        if key != "audits"
+    }
+
+
+def _parameter_schema(parameter: Parameter) -> dict[str, Any]:
+    """The schema of a parameter: its type hint, or schema_text with a variable."""
+    kinds = [] if parameter.takes.metavar else _kinds(parameter.hint)
+    if kinds and parameter.says_none:
+        kinds.append({"const": "none"})
+    if kinds and {"type": "string"} not in kinds:
+        kinds.append({"type": "string", "pattern": r"\$\{\w+\}"})
+    about = {"description": parameter.about} if parameter.about else {}
+    default = parameter.default
+    defaults = {}
+    if not parameter.required and default is not None:
+        defaults = {"default": list(default) if isinstance(default, tuple) else default}
+    return {**({} if not kinds else kinds[0] if len(kinds) == 1 else {"anyOf": kinds}), **about, **defaults}
+
+
+def _kinds(hint: Any) -> list[dict[str, Any]]:
+    """The schemas of a hint's alternatives; empty if anything is allowed."""
+    schemas: list[dict[str, Any]] = []
+    for option in options(hint):
+        alternatives = _kind(option)
+        if alternatives is None:
+            return []
+        schemas += [schema for schema in alternatives if schema not in schemas]
+    return schemas
+
+
+def _kind(option: Any) -> list[dict[str, Any]] | None:
+    if typing.get_origin(option) is Annotated:
+        inner, *more = typing.get_args(option)
+        bounds = next((_bounds(m) for m in more if isinstance(m, Between)), {})
+        return [{**schema, **bounds} for schema in _kinds(inner)] or None
+    if typing.get_origin(option) is Literal:
+        return [{"enum": list(typing.get_args(option))}]
+    if typing.get_origin(option) is Sequence:
+        inside = _kinds(typing.get_args(option)[0])
+        return [{"type": "array", "items": inside[0] if len(inside) == 1 else {"anyOf": inside} if inside else {}}]
+    if typing.get_origin(option) is Mapping or option is Mapping:
+        return [{"type": "object"}]
+    if option in (None, types.NoneType):
+        return []
+    if option in KINDS:
+        return [{"type": KINDS[option]}]
+    return [] if isinstance(option, type) and option is not object else None  # an object of Python is not for a plan
+
+
+def _bounds(between: Between) -> dict[str, Any]:
+    low, high = float(between.low), float(between.high)
+    bounds: dict[str, Any] = {}
+    if low != float("-inf"):
+        bounds["exclusiveMinimum" if between.open_low else "minimum"] = low
+    if high != float("inf"):
+        bounds["exclusiveMaximum" if between.open_high else "maximum"] = high
+    return bounds

@@ -13,7 +13,7 @@ from evenhand.cli.options import Delivery, add_output, deliver, output_files, pr
 from evenhand.errors import EvenhandError
 
 if TYPE_CHECKING:
-    from evenhand.cli.plans import Plan, Step
+    from evenhand.cli.plan import Plan, Step
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from evenhand.cli.plans import load, plan, variables
+    from evenhand.cli.plan import load, plan, variables
     from evenhand.history.histories import day
 
     path, values = Path(args.plan), variables(args.set)
@@ -99,7 +99,7 @@ def _results(plan: Plan, args: argparse.Namespace) -> list[Delivery]:
 def _run_each_day(path: Path, raw: dict[str, Any], values: dict[str, str], args: argparse.Namespace) -> int:
     """Run every day that has files and no numbers yet; finished days stay on failure."""
     from evenhand.cli.outputs import Outputs, write_build_files
-    from evenhand.cli.plans import days, plan
+    from evenhand.cli.plan import days, plan
     from evenhand.history.histories import day, history
 
     if args.at is not None or args.output or args.html or args.plot:

@@ -207,7 +207,7 @@ def _moved(value: Any, moved: Mapping[str, str]) -> Any:
 
 def _recompute(audit: Audit, plan: Mapping[str, Any], facts: Mapping[str, Any]) -> Findings:
     """The findings of a plan, as `evenhand run` makes them."""
-    from evenhand.cli.plans import Step
+    from evenhand.cli.plan import Step
 
     recomputed = audit(**Step(audit, plan, dict(facts.get("reading") or {}), Path()).arguments)
     if then := facts.get("counterfactual"):
