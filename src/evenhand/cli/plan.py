@@ -416,12 +416,12 @@ TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "stri
 
 
 def schema_text() -> str:
-    """The schema as JSON schema_text."""
+    """The schema as JSON text."""
     return json.dumps(schema(), ensure_ascii=False, indent=1) + "\n"
 
 
 def shipped() -> str:
-    """The schema_text of the schema that the package ships."""
+    """The text of the schema that the package ships."""
     return (resources.files("evenhand") / "plan.schema.json").read_text(encoding="utf-8")
 
 
@@ -483,7 +483,7 @@ def _key_schemas(keys: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _parameter_schema(parameter: Parameter) -> dict[str, Any]:
-    """The schema of a parameter: its type hint, or schema_text with a variable."""
+    """The schema of a parameter: its type hint, or text with a variable."""
     kinds = [] if parameter.takes.metavar else _kinds(parameter.hint)
     if kinds and parameter.says_none:
         kinds.append({"const": "none"})
