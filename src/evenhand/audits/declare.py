@@ -23,8 +23,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from evenhand.audits.assemble import adjusted, bounded, must_withhold, without_labels
-from evenhand.audits.min_units import Rounding, grid_step, rounded
+from evenhand.audits.assemble import adjusted, bounded
+from evenhand.audits.min_units import Rounding, grid_step, must_withhold, rounded, without_labels
 from evenhand.audits.parameters import Object, Parameter, as_python, in_words, options, same
 from evenhand.claims import Candidate, decide
 from evenhand.errors import EvenhandError, refuse_keys, unknown_name

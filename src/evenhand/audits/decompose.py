@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.audits.assemble import chosen_figures, hidden, nan_in_data, notes, suppressed
+from evenhand.audits.assemble import chosen_figures, nan_in_data, notes
 from evenhand.audits.declare import OTHER_UNITS, Call, audit, log, refuse_many_slices
+from evenhand.audits.min_units import hidden, suppressed
 from evenhand.audits.parameters import Count, Level, Metrics, Seed, Table
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import MetricSpec, parse_call

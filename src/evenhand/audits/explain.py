@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.audits.assemble import enough, hidden, notes, suppressed
+from evenhand.audits.assemble import notes
 from evenhand.audits.declare import Call, audit, log
 from evenhand.audits.experiment.designs import control_of
+from evenhand.audits.min_units import enough, hidden, suppressed
 from evenhand.audits.parameters import Count, Label, Level, Seed, Table
 from evenhand.audits.units import Population, Units, units_of
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metric

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from evenhand.audits.assemble import card_of, hidden
+from evenhand.audits.assemble import card_of
 from evenhand.cards import MetricSpec
 from evenhand.claims import Candidate
-from evenhand.findings import Row
+from evenhand.findings import RANGE, Row
 from evenhand.intervals.kinds import ANYTHING
 from evenhand.labels import OTHERS, all_but, match, several
 from evenhand.tallies.requests import Requests
@@ -165,6 +165,100 @@ class Rounding:
     def claim(self, candidate: Candidate) -> Candidate:
         """A claim that is decided by the p as published."""
         return replace(candidate, p=float(self.p(candidate.p)))
+
+
+def hidden(
+    units: Sequence[float], fewest: int, *, total_shown: bool = True, already: Sequence[bool] = ()
+) -> list[bool]:
+    """Which parts of a whole are suppressed: those with too few units; and where the size of the whole is shown, the next
+    smallest until a subtraction gives no single one away, and none of them all that is about too few.
+
+    Parts that are hidden `already`, for another reason, stay so.
+
+    >>> hidden([50, 3, 20], fewest=5)
+    [False, True, True]
+    >>> hidden([50, 1, 1, 20], fewest=5)
+    [False, True, True, True]
+    >>> hidden([50, 3, 20], fewest=5, total_shown=False)
+    [False, True, False]
+    """
+    before = already or [False] * len(units)
+    small = [n < fewest or hide for n, hide in zip(units, before, strict=True)]
+    lost = [n for n, hide in zip(units, small, strict=True) if hide and n > 0]  # an empty part hides nothing
+    for i in sorted((i for i, hide in enumerate(small) if not hide), key=lambda i: units[i]):
+        if total_shown and lost and (len(lost) < 2 or sum(lost) < fewest):
+            small[i] = True
+            lost.append(units[i])
+    return small
+
+
+def hidden_cells(units: Sequence[Sequence[float]], fewest: int) -> list[list[bool]]:
+    """Which cells of a table with known row and column totals are suppressed.
+
+    >>> hidden_cells([[50, 3], [40, 60], [70, 80]], fewest=5)
+    [[True, True], [True, True], [False, False]]
+    """
+    suppressed_cells = [[False] * len(row) for row in units]
+    while True:
+        along = [hidden(row, fewest, already=hide) for row, hide in zip(units, suppressed_cells, strict=True)]
+        columns = [
+            hidden(column, fewest, already=hide)
+            for column, hide in zip(zip(*units, strict=True), zip(*along, strict=True), strict=True)
+        ]
+        updated = [list(row) for row in zip(*columns, strict=True)]
+        if updated == suppressed_cells:
+            return suppressed_cells
+        suppressed_cells = updated
+
+
+def must_withhold(counts: Any, fewest: int, rows: Any) -> bool:
+    """Whether counts are withheld: one is below `fewest`, or would give away a suppressed row.
+
+    >>> must_withhold({"rows": 500, "dropped": {"amount is missing": 3}}, 10, [])
+    True
+    """
+    hides = any(
+        note == "suppressed"
+        for note in (rows.get("note", ()) if isinstance(rows, Mapping) else (r["note"] for r in rows))
+    )
+    return fewest > 1 and (hides or _counts_few(counts, fewest))
+
+
+def _counts_few(counts: Any, fewest: int) -> bool:
+    if isinstance(counts, Mapping):
+        return any(_counts_few(part, fewest) for part in counts.values())
+    whole = isinstance(counts, int) or (isinstance(counts, float) and counts > 1)  # shares are none
+    return whole and 0 < counts < fewest
+
+
+def enough(fewest: int, metrics: Sequence[MetricSpec], *, arms: int = 1) -> int:
+    """`min_units`, or more: as many exact figures as units could be solved for single units."""
+    exact = arms * sum(not a.local for a in metrics)
+    return fewest if fewest <= 1 else max(fewest, exact + 2)
+
+
+def suppressed(r: Row) -> Row:
+    """A row with too few units to be shown: no number survives, not even how few."""
+    hidden = dict.fromkeys({"estimate", "low", "high", "chance", *(set(RANGE) & set(r))}, math.nan)
+    return {**r, **hidden, "units": None, "undefined_draws": 0, "note": "suppressed"}
+
+
+SUPPRESSED = "(suppressed)"
+
+
+def without_labels(rows: Sequence[Row], slices: Sequence[str], columns: Sequence[str]) -> list[Row]:
+    """Rows with those that are suppressed once per metric and group, their slice unnamed.
+
+    Where slices are cells of several columns, that a cell is there at all tells of the few in it.
+    """
+    kinds = {name: {type(r[name]) for r in rows if r[name] is not None} for name in slices}
+    blank = {name: SUPPRESSED if kinds[name] == {str} else None for name in slices}
+    blank |= {name: None for name in columns if name not in slices}
+    merged: dict[Any, Row] = {}
+    for i, r in enumerate(rows):
+        is_hidden = r["note"] == "suppressed"
+        merged.setdefault((r["metric"], r["group"]) if is_hidden else i, {**r, **blank} if is_hidden else r)
+    return list(merged.values())
 
 
 NAMES = ("(small groups)", "(small protected groups)", "(small other groups)")

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.audits.assemble import enough, suppressed
 from evenhand.audits.declare import Call, audit, log, refuse_many_slices
+from evenhand.audits.min_units import enough, suppressed
 from evenhand.audits.parameters import FILES, Count, Level, Metrics, Seed, Table, Takes
 from evenhand.audits.units import By, units_of
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics

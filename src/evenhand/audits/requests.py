@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import Points, notes, suppressed
+from evenhand.audits.assemble import Points, notes
 from evenhand.audits.declare import Call
+from evenhand.audits.min_units import suppressed
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row

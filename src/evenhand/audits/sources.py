@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import chosen_figures, nan_in_data, notes, suppressed
+from evenhand.audits.assemble import chosen_figures, nan_in_data, notes
 from evenhand.audits.declare import OTHER_UNITS, Call, audit, log, refuse_many_slices
 from evenhand.audits.inequality import NULLS, Null, chances
+from evenhand.audits.min_units import suppressed
 from evenhand.audits.parameters import Count, Countable, Level, Metrics, Seed
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Floats, parse_metric

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import enough, notes, suppressed
+from evenhand.audits.assemble import notes
 from evenhand.audits.declare import Call, audit
 from evenhand.audits.experiment.designs import (
     Comparison,
@@ -24,6 +24,7 @@ from evenhand.audits.experiment.designs import (
 )
 from evenhand.audits.explain import KINDS, explain
 from evenhand.audits.inequality import METRICS
+from evenhand.audits.min_units import enough, suppressed
 from evenhand.audits.parameters import Columns, Count, Label, Level, Metrics, Seed, Table, Takes, pairs
 from evenhand.audits.units import By, Population, Units
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand.attention import parse
-from evenhand.audits.assemble import suppressed
 from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log, refuse_many_slices
 from evenhand.audits.exposure import measures
 from evenhand.audits.exposure.label_errors import (
@@ -28,7 +27,7 @@ from evenhand.audits.exposure.label_errors import (
     with_bounds,
 )
 from evenhand.audits.exposure.measures import ExposureMetricSpec, ExposureTallies, exposure_and_targets
-from evenhand.audits.min_units import SmallGroups, merge_small_groups
+from evenhand.audits.min_units import SmallGroups, merge_small_groups, suppressed
 from evenhand.audits.parameters import (
     Count,
     CountableRankings,

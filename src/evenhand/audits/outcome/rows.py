@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import Points, as_columns, hidden_cells, must_withhold, notes, suppressed
+from evenhand.audits.assemble import Points, as_columns, notes
+from evenhand.audits.min_units import hidden_cells, must_withhold, suppressed
 from evenhand.cards import REGISTRY, Floats, Metric, MetricSpec, needing
 from evenhand.claims import Candidate, Claim, Direction, adjusted_detectable, direction_of
 from evenhand.findings import Row, number, row, slice_words
