@@ -15,7 +15,7 @@ from evenhand.audits.agreement import Saved, opened, sides, system_column
 from evenhand.audits.assemble import Points, as_columns, notes
 from evenhand.audits.declare import Call, audit
 from evenhand.audits.parameters import Seed, Takes
-from evenhand.audits.recommender import Part, RecommenderResult, Served, Tabulation
+from evenhand.audits.recommender import Measure, Part, RecommenderResult, Tabulation
 from evenhand.audits.requests import RankingResult, RequestSums, few_clusters
 from evenhand.cards import Between, Floats
 from evenhand.claims import Claim, decide
@@ -390,9 +390,9 @@ def compare_recommenders(
     served = result.served
     if served is None:
         raise EvenhandError("The result does not hold its users. Pass what recommender gave in this session.")
-    if served.convention is not None:
+    if (convention := served.call.arguments["convention"]) is not None:
         raise EvenhandError(
-            f"The result is measured as {served.convention} does, and recommenders are compared by evenhand's own numbers. Leave "
+            f"The result is measured as {convention} does, and recommenders are compared by evenhand's own numbers. Leave "
             "convention out."
         )
     table, draws = Systems.from_result(result), draws or DRAWS
@@ -404,8 +404,8 @@ def compare_recommenders(
         for first, second in combinations(chosen, 2):
             if (first, where) not in parts or (second, where) not in parts:
                 continue
-            pair = UserPairs.from_parts(served, parts[first, where], parts[second, where], draws, call.seed, where)
-            for r in pair.rows(table.labels(where, first, second), table.level):
+            labels, pair = table.labels(where, first, second), (parts[first, where], parts[second, where])
+            for r in compare_users(served, *pair, labels, where, table.level, draws, call.seed):
                 seen = table.rows.get((where, r["metric"], r["group"]), {})
                 hidden = any(seen.get(s, r)["note"] == "suppressed" for s in (first, second))
                 rows += [r] if r["metric"] in metrics and not hidden else []
@@ -420,99 +420,65 @@ def compare_recommenders(
     return table.compared(call, rows, chosen, "Which recommenders differ, on the same users?", facts, unit="user")
 
 
-@dataclass(frozen=True)
-class UserPairs:
-    """Two recommenders on their shared users.
+def compare_users(
+    served: Measure, a: Part, b: Part, labels: Mapping[str, Any], where: Label, level: float, draws: int, seed: int
+) -> list[Row]:
+    """A row per question, on the users that both serve and the items that either has; none where these are too few."""
+    if served.opened.matrix is not None:
+        raise EvenhandError("A matrix holds one recommender. Pass a long table with system=.")
+    users, at_a, at_b = np.intersect1d(a.slice.users, b.slice.users, assume_unique=True, return_indices=True)
+    items = np.union1d(a.slice.items, b.slice.items)
+    item_count = max(len(items), a.slice.item_count, b.slice.item_count)
+    fewest, codes, questions = served.call.min_units, a.tabulation.codes[at_a], served.questions()
+    if len(users) < max(1, fewest):
+        return []
 
-    Attributes
-    ----------
-    users, unshared : how many users both serve, and how many only one of them.
-    smallest : (questions,) users of the smaller group of each question.
-    observed : (questions,) values of the two; resampled, swapped : (questions, draws).
-    influences : (users,) what the difference loses without each user, of questions whose metric says so.
-    """
+    def tabulated(part: Part, at: Ints) -> Tabulation:
+        lists = part.tabulation.lists.take(at).with_items(np.searchsorted(items, part.slice.items))
+        reading, groups = part.tabulation.reading, served.sides.groups
+        return Tabulation.from_lists(lists, codes, groups, item_count, reading, everywhere=False)
 
-    served: Served
-    users: int
-    unshared: int
-    smallest: Sequence[float]
-    observed: tuple[Floats, Floats]
-    resampled: tuple[Floats, Floats]
-    swapped: tuple[Floats, Floats]
-    influences: Sequence[Floats | None]
+    first, second = tabulated(a, at_a), tabulated(b, at_b)
+    shown = float(first.lists.marks[:, AT["cells"]].sum())
+    slots = min(shown, float(len(users) * (first.reading.shown.top or first.total.items)))
+    # Six sets of draws are held at once: resamples of both, and both halves of every swap.
+    draws = affordable_draws(draws, 6 * len(np.unique(codes)), first.total.items, slots)
+    names = [*served.sides.names, "(unknown)", "(nobody)"]
+    drawn = Resampled(codes, names, draws, seed, ("compared", *where))
+    swap, complement = Swapped(codes, draws, seed, where), Swapped(codes, draws, seed, where, other=True)
 
-    @classmethod
-    def from_parts(cls, served: Served, a: Part, b: Part, draws: int, seed: int, where: Label) -> UserPairs:
-        """Both tabulated on the users that both serve and the items that either has."""
-        if served.is_matrix:
-            raise EvenhandError("A matrix holds one recommender. Pass a long table with system=.")
-        users, at_a, at_b = np.intersect1d(a.slice.users, b.slice.users, assume_unique=True, return_indices=True)
-        items = np.union1d(a.slice.items, b.slice.items)
-        item_count = max(len(items), a.slice.item_count, b.slice.item_count)
-        codes, questions = a.tabulation.codes[at_a], served.questions()
-
-        def tabulated(part: Part, at: Ints) -> Tabulation:
-            lists = part.tabulation.lists.take(at).with_items(np.searchsorted(items, part.slice.items))
-            reading, groups = part.tabulation.reading, served.sides.groups
-            return Tabulation.from_lists(lists, codes, groups, item_count, reading, everywhere=False)
-
-        first, second = tabulated(a, at_a), tabulated(b, at_b)
-        shown = float(first.lists.marks[:, AT["cells"]].sum())
-        slots = min(shown, float(len(users) * (first.reading.shown.top or first.total.items)))
-        # Six sets of draws are held at once: resamples of both, and both halves of every swap.
-        draw_count = affordable_draws(draws, 6 * len(np.unique(codes)), first.total.items, slots)
-        names = [*served.sides.names, "(unknown)", "(nobody)"]
-        drawn = Resampled(codes, names, draw_count, seed, ("compared", *where))
-        swap, complement = Swapped(codes, draw_count, seed, where), Swapped(codes, draw_count, seed, where, other=True)
-
-        def on(replicates: ResampledLists) -> Floats:
-            return np.stack(values(replicates, first.total, questions))
-
-        counted = first.total.mark("users")
-        sizes = [float(len(users)) if q.pair is None else float(min(counted[list(q.pair)])) for q in questions]
-        observed = [np.array([float(q.on(t.total)) for q in questions]) for t in (first, second)]
-        influences = [
-            None if (lost := q.influence(first.total, x)) is None else np.asarray(q.influence(second.total, y)) - lost
-            for q, x, y in zip(questions, *observed, strict=True)
-        ]
-        return cls(
-            served, len(users), a.slice.user_count + b.slice.user_count - 2 * len(users), sizes, (observed[0], observed[1]),
-            (on(first.under(drawn)), on(second.under(drawn))),
-            (on(first.under(swap).with_other(second.under(complement))), on(first.under(complement).with_other(second.under(swap)))),
-            influences,
-        )  # fmt: skip
-
-    def rows(self, labels: Mapping[str, Any], level: float) -> list[Row]:
-        """A row per question; none for groups of too few users, or where too few are shared."""
-        if self.users < max(1, self.served.fewest):
-            return []
-        rows = []
-        for i, q in enumerate(self.served.questions()):
-            if 0 < self.smallest[i] < self.served.fewest:
-                continue
-            a, b = float(self.observed[0][i]), float(self.observed[1][i])
-            low, high, p, undefined = self._interval_and_p(i, b - a, level)
-            note = notes("undefined_difference" if math.isnan(b - a) else "", "unshared_users" if self.unshared else "")
-            rows.append(row(
-                labels, q.ask.text, group=self.served.group(q.pair), estimate=b - a, low=low, high=high, ideal=0.0,
-                better=q.ask.better, span=ANYTHING, units=self.users, rests_on=int(self.smallest[i]), few="few_units",
-                undefined_draws=undefined, a=a, b=b, p=p, note=note,
-            ))  # fmt: skip
-        return rows
-
-    def _interval_and_p(self, i: int, difference: float, level: float) -> tuple[float, float, float, int]:
-        """Ends of the interval, p of the swaps, and how many draws are undefined."""
-        if math.isnan(difference) or self.users < 2:
-            return math.nan, math.nan, math.nan, 0
+    def difference(a: ResampledLists, b: ResampledLists) -> Floats:
+        """(questions, draws) the second minus the first on every draw."""
         with np.errstate(invalid="ignore"):
-            drawn = self.resampled[1][i] - self.resampled[0][i]
-            swapped = np.abs(self.swapped[0][i] - self.swapped[1][i])
-        influence = self.influences[i]
-        if influence is None:
-            low, high = (float(end[0]) for end in percentile_ends(drawn[None, :], level, int(self.smallest[i])))
-        else:
-            reach = jackknife_reach(influence, level)
-            low, high = difference - reach, difference + reach
-        smaller = swapped < abs(difference) * (1 - 1e-6) - 1e-9  # False for an undefined swap: p is never too small
-        large = int((~smaller).sum())
-        return low, high, (1 + large) / (1 + len(swapped)), int(np.isnan(drawn).sum())
+            return np.stack(values(b, first.total, questions)) - np.stack(values(a, first.total, questions))
+
+    resampled = difference(first.under(drawn), second.under(drawn))
+    swapped = difference(
+        first.under(swap).with_other(second.under(complement)), first.under(complement).with_other(second.under(swap))
+    )
+    unshared = a.slice.user_count + b.slice.user_count > 2 * len(users)
+    counted, rows = first.total.mark("users"), []
+    for i, q in enumerate(questions):
+        smallest = len(users) if q.pair is None else int(min(counted[list(q.pair)]))
+        if 0 < smallest < fewest:
+            continue
+        x, y = float(q.on(first.total)), float(q.on(second.total))
+        low, high, p, undefined = math.nan, math.nan, math.nan, 0
+        if not math.isnan(y - x) and len(users) > 1:
+            undefined = int(np.isnan(resampled[i]).sum())
+            if (lost := q.influence(first.total, x)) is None:
+                low, high = (float(end[0]) for end in percentile_ends(resampled[i][None, :], level, smallest))
+            else:
+                reach = jackknife_reach(np.asarray(q.influence(second.total, y)) - lost, level)
+                low, high = y - x - reach, y - x + reach
+            smaller = (
+                np.abs(swapped[i]) < abs(y - x) * (1 - 1e-6) - 1e-9
+            )  # False for an undefined swap: p is never too small
+            p = (1 + int((~smaller).sum())) / (1 + draws)
+        note = notes("undefined_difference" if math.isnan(y - x) else "", "unshared_users" if unshared else "")
+        rows.append(row(
+            labels, q.ask.text, group=served.labels(q.pair).get("group"), estimate=y - x, low=low, high=high, ideal=0.0,
+            better=q.ask.better, span=ANYTHING, units=len(users), rests_on=smallest, few="few_units",
+            undefined_draws=undefined, a=x, b=y, p=p, note=note,
+        ))  # fmt: skip
+    return rows

@@ -38,31 +38,12 @@ EVERY_ROW_SHOWN = "score=None says that every row is shown, so top and threshold
 SCORES = "a matrix (.npz, .npy), or a table: Parquet, CSV, JSON lines (also .gz) or Excel"
 
 
-@dataclass(frozen=True)
-class Served:
-    """Tabulations behind a result, kept for comparing its recommenders pairwise."""
-
-    parts: Sequence[Part]
-    metrics: Sequence[MetricSpec]
-    sides: UserGroups
-    fewest: int
-    convention: str | None
-    is_matrix: bool
-
-    def questions(self) -> list[Question]:
-        return _questions(self.metrics, self.sides)
-
-    def group(self, pair: tuple[int, int] | None) -> str | None:
-        """Label of a pair of groups in the `group` column."""
-        return _labels(pair, self.sides).get("group")
-
-
 @dataclass(frozen=True, repr=False)
 class RecommenderResult(Result):
     """A result that can also say what was shown to whom."""
 
     show: Callable[[], Any] = field(default=lambda: None, compare=False)
-    served: Served | None = field(default=None, compare=False)
+    served: Measure | None = field(default=None, compare=False)
 
     @property
     def shown(self) -> Any:
@@ -201,7 +182,7 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
     }  # fmt: skip
     specs = _chosen_metrics(metrics, convention, {need for need, is_given in inputs.items() if is_given})
     sides, codes = _sides(opened, one_or_several(protected), one_or_several(versus))
-    measure = _Measure(call, opened, specs, sides, deals)
+    measure = Measure(call, opened, specs, sides, deals)
     measure.refuse_long(plain)
     log.info("finding what %s users are shown", f"{sum(part.user_count for part in opened.slices):,}")
     lists, other = UserLists.per_slice(opened, readings), _other_lists(call, opened, plain)
@@ -230,8 +211,7 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
         facts={**_by_slice(parts, slices, "facts"), "convention": convention or "evenhand", "chance": _nulls(specs, deals)},
         counts=_by_slice(parts, slices, "counts"),
         hides=any("suppressed" in part.facts["groups"].values() for part in parts),
-        claims=_claims(rows, slices, specs, call), of=RecommenderResult, show=show,
-        served=Served(parts, specs, sides, call.min_units, convention, opened.matrix is not None),
+        claims=_claims(rows, slices, specs, call), of=RecommenderResult, show=show, served=replace(measure, parts=parts),
     )  # fmt: skip
 
 
@@ -365,23 +345,14 @@ class Tabulation:
         total = Crosstab.from_lists(lists, codes, groups, items, cut=reading.shows, everywhere=everywhere)
         return cls(lists, codes, reading, replace(total, odds=lists.odds()))
 
-    @property
-    def tied(self) -> int:
-        """Users with a tie at the last slot."""
-        return int(self.lists.tied.sum())
-
-    @property
-    def slots(self) -> float:
-        return float((self.total.counts if self.reading.shows else self.total.mark("cells")).sum())
-
     def under(self, weights: Weights) -> ResampledLists:
         """The lists of these users, weighted."""
         return ResampledLists(((self.lists, weights),))
 
 
 @dataclass(frozen=True)
-class _Measure:
-    """How every slice is measured.
+class Measure:
+    """How every slice is measured, and the slices once they are: kept for comparing recommenders pairwise.
 
     Attributes
     ----------
@@ -393,14 +364,26 @@ class _Measure:
     metrics: Sequence[MetricSpec]
     sides: UserGroups
     deals: int
+    parts: Sequence[Part] = ()
+
+    def questions(self) -> list[Question]:
+        sides = self.sides
+        return [Question(a, pair) for a in self.metrics for pair in (sides.pairs if "users" in a.reads else (None,))]
+
+    def labels(self, pair: Pair | None) -> dict[str, Any]:
+        """Cells of a row that name the groups it compares."""
+        if pair is None:
+            return {"protected": None, "versus": None}
+        versus, protected = (self.sides.name(side) for side in pair)
+        return {"group": f"{protected} vs {versus}", "protected": protected, "versus": versus}
 
     def refuse_long(self, reading: Reading) -> None:
         """Refuse more pairs of groups than can be compared in about a minute."""
         how, sides, slices = self.call.interval, self.sides, self.opened.slices
         draws = 0 if how.kind == "none" else how.draws or crosstabs.NORMAL_DRAWS
 
-        def seconds(pairs: Sequence[tuple[int, int]], groups: int) -> float:
-            questions = _questions(self.metrics, replace(sides, pairs=tuple(pairs)))
+        def seconds(pairs: Sequence[Pair], groups: int) -> float:
+            questions = replace(self, sides=replace(sides, pairs=tuple(pairs))).questions()
             return sum(
                 crosstabs.seconds_of_pairs(
                     questions, groups, part.item_count, _most_slots(part, reading), draws, self.deals
@@ -455,8 +438,9 @@ class _Measure:
             "interval": _interval_words(call.interval, resampled, self.metrics),
         }
         counts = {
-            "users": part.user_count, "users_with_ties": tabulated.tied,
-            "users_shown_nothing": int((users - total.mark("viewers")).sum()), "slots": tabulated.slots,
+            "users": part.user_count, "users_with_ties": int(tabulated.lists.tied.sum()),
+            "users_shown_nothing": int((users - total.mark("viewers")).sum()),
+            "slots": float((total.counts if reading.shows else total.mark("cells")).sum()),
         }  # fmt: skip
         return Part(part, tabulated, rows, self._part_curves(total, part), facts, counts)
 
@@ -465,15 +449,15 @@ class _Measure:
         cells: Mapping[str, Any],
     ) -> list[Row]:  # fmt: skip
         """A row per metric, and per pair of groups where the metric compares two."""
-        questions, total, call = _questions(self.metrics, self.sides), tabulated.total, self.call
+        questions, total, call = self.questions(), tabulated.total, self.call
         draws = [np.full(1, np.nan)] * len(questions) if replicates is None else values(replicates, total, questions)
-        users = total.mark("users")
+        users, is_tied = total.mark("users"), tabulated.lists.tied.any()
         few = [0 < n < call.min_units for n in users.tolist()]  # nobody has the labels that stand for none
         rows, claimed = [], claimed_metrics(self.metrics)
         for q, drawn, chance in zip(questions, draws, _chances(tabulated, questions, permuted), strict=True):
             a, tally = q.ask, total if q.pair is None else total.between(*q.pair)
             estimate = float(q.on(total))
-            tied = "ties_at_cut" if tabulated.tied and "shown" in a.reads else ""
+            tied = "ties_at_cut" if is_tied and "shown" in a.reads else ""
             group_users = [int(users.sum())] if q.pair is None else [int(users[g]) for g in q.pair]
             gives_away = q.pair is None and any(few)  # all users less those of the large groups
             shown_users = None if gives_away else sum(group_users)
@@ -487,7 +471,7 @@ class _Measure:
                 cells, a.text, estimate=estimate, low=ends[0], high=ends[1], chance=_mean_chance(a, chance), p=p,
                 ideal=a.ideal, better=a.better, units=shown_users, rests_on=min(group_users), note=note, least=least, most=most,
                 undefined_draws=0 if replicates is None else int(np.isnan(drawn).sum()),
-                convention=a.params.get("convention"), **_labels(q.pair, self.sides),
+                convention=a.params.get("convention"), **self.labels(q.pair),
             )  # fmt: skip
             if call.min_units > 1 and q.pair and a.card.name in MEANS:
                 r["influence"] = _influence(q, permuted[q.pair], tabulated.lists, estimate)
@@ -522,17 +506,6 @@ class _Measure:
 
 MOST_PAIRS = 5_000
 """Pairs of groups with rows of their own, those of 100 groups: more are ids taken for groups."""
-
-
-def _questions(metrics: Sequence[MetricSpec], sides: UserGroups) -> list[Question]:
-    return [Question(a, pair) for a in metrics for pair in (sides.pairs if "users" in a.reads else (None,))]
-
-
-def _labels(pair: tuple[int, int] | None, sides: UserGroups) -> dict[str, Any]:
-    if pair is None:
-        return {"protected": None, "versus": None}
-    versus, protected = (sides.name(side) for side in pair)
-    return {"group": f"{protected} vs {versus}", "protected": protected, "versus": versus}
 
 
 def _cautions(a: MetricSpec, estimate: float, ends: tuple[float, float], tied: str, how: Interval) -> str | None:
@@ -588,18 +561,20 @@ def _p(q: Question, users: PermutedPair, lists: UserLists, estimate: float, chan
     name = q.ask.card.name
     if name == "exposure_tv":
         return users.p_of_distance(estimate, np.asarray(chance)) if np.ndim(chance) else None
-    mark, over = MEANS[name]
-    over = "users" if q.ask.settled("zero_division") == 0 else over
-    sums, sizes = (lists.marks[users.users, AT[column]] for column in (mark, over))
-    p = users.p_of_means(sums, sizes)
+    p = users.p_of_means(*_averaged(q.ask, users, lists))
     return None if math.isnan(p) else p
+
+
+def _averaged(a: MetricSpec, users: PermutedPair, lists: UserLists) -> list[Floats]:
+    """What the metric adds up over users, and what it divides by."""
+    mark, over = MEANS[a.card.name]
+    over = "users" if a.settled("zero_division") == 0 else over
+    return [lists.marks[users.users, AT[column]] for column in (mark, over)]
 
 
 def _influence(q: Question, users: PermutedPair, lists: UserLists, estimate: float) -> float:
     """The largest change that leaving out one user makes to a difference or ratio of two means."""
-    mark, over = MEANS[q.ask.card.name]
-    over = "users" if q.ask.settled("zero_division") == 0 else over
-    sums = np.column_stack([lists.marks[users.users, AT[column]] for column in (mark, over)])
+    sums = np.column_stack(_averaged(q.ask, users, lists))
     sides = sums[users.is_second], sums[~users.is_second]
     with np.errstate(all="ignore"):
         moves = [influence_of_requests(lambda total: total[..., 0] / total[..., 1], side) for side in sides]
