@@ -48,7 +48,6 @@ class Standing:
     ----------
     where : labels of the other slice columns. systems, metrics : names, in order of first appearance.
     values, fairness : (systems, metrics) as measured, and turned so that larger is fairer; NaN where undefined.
-    rows : the row of the frame behind each value that there is.
     """
 
     where: Label
@@ -56,7 +55,6 @@ class Standing:
     metrics: tuple[str, ...]
     values: Floats
     fairness: Floats
-    rows: Mapping[tuple[int, int], Mapping[str, Any]]
 
     @classmethod
     def from_cells(cls, where: Label, cells: Mapping[tuple[str, Any], Mapping[str, Any]]) -> Standing:
@@ -64,13 +62,12 @@ class Standing:
         metrics = tuple(dict.fromkeys(name for name, _ in cells))
         systems = tuple(dict.fromkeys(system for _, system in cells))
         values, standing = np.full((2, len(systems), len(metrics)), np.nan)
-        rows = {(systems.index(system), metrics.index(name)): row for (name, system), row in cells.items()}
-        for j in range(len(metrics)):
-            measured = [i for i in range(len(systems)) if (i, j) in rows]
-            of_metric = [rows[i, j] for i in measured]
+        for j, name in enumerate(metrics):
+            measured = [i for i, system in enumerate(systems) if (name, system) in cells]
+            of_metric = [cells[name, systems[i]] for i in measured]
             values[measured, j] = [np.nan if row["estimate"] is None else row["estimate"] for row in of_metric]
             standing[measured, j] = fairness(of_metric)
-        return cls(where, systems, metrics, values, standing, rows)
+        return cls(where, systems, metrics, values, standing)
 
 
 def system_column(findings: Findings) -> str:
@@ -104,7 +101,7 @@ def sides(results: Sequence[Result | str | Path], plans: Sequence[Mapping[str, A
     return dict(zip("ab", called, strict=True)) if len(set(called)) == 2 else {}
 
 
-def standings(results: Sequence[Result], called: Sequence[str] = ()) -> tuple[tuple[str, ...], list[Standing]]:
+def standings(results: Sequence[Result], called: Sequence[str]) -> tuple[tuple[str, ...], list[Standing]]:
     """Names of the other slice columns, and one standing per experiment.
 
     Several results are put side by side, system by system; those that measured the same metric of the same system are
@@ -122,7 +119,7 @@ def standings(results: Sequence[Result], called: Sequence[str] = ()) -> tuple[tu
     ]
     overlap = len(set().union(*keys)) < sum(map(len, keys))
     cells_by_slice: dict[tuple[Any, ...], dict[tuple[str, Any], dict[str, Any]]] = {}
-    for r, result_name in zip(results, called or [f"result {i}" for i in range(1, len(results) + 1)], strict=True):
+    for r, result_name in zip(results, called, strict=True):
         columns, column = r.findings.columns, system_column(r.findings)
         pairs = set(zip(columns["metric"], columns["group"], strict=True))
         groups = Counter(metric for metric, _ in pairs)

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from evenhand.audits.agreement import Standing, standings
 from evenhand.audits.assemble import Points, as_columns
 from evenhand.audits.compare import PairedTest, Systems
 from evenhand.audits.declare import Audit, Call, audit, find, log
@@ -33,15 +32,17 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Ordering:
-    """The systems under one setting, by one metric: how fair each is, and its sums per request, turned so that larger is fairer."""
+    """The systems under one setting, by one metric: the row of each, how fair it is, and its sums per request, turned so that
+    larger is fairer.
+    """
 
+    rows: Mapping[Any, Row]
     fairness: Mapping[Any, float]
     sums: Mapping[Any, RequestSums]
 
 
-def orderings_of(result: RankingResult, *, by_position: bool) -> dict[Key, Ordering]:
+def orderings_of(result: RankingResult, table: Systems, *, by_position: bool) -> dict[Key, Ordering]:
     """The orders that one result gives, by metric, or by the position of the metric where metrics themselves are varied."""
-    table = Systems.from_result(result)
     sums: dict[Key, dict[Any, RequestSums]] = {}
     for h in result.request_sums():
         system, where = table.split(h.where)
@@ -56,7 +57,7 @@ def orderings_of(result: RankingResult, *, by_position: bool) -> dict[Key, Order
             for system, h in sums.get((where, metric, group), {}).items()
         }
         key = (where, numbers.index((metric, group)), None) if by_position else (where, metric, group)
-        orderings[key] = Ordering(fair, of_systems)
+        orderings[key] = Ordering(by_system, fair, of_systems)
     return orderings
 
 
@@ -122,6 +123,21 @@ class Survival:
     names: tuple[str, ...]
     settings: Sequence[Setting]
     orderings: Sequence[Mapping[Key, Ordering]]
+
+    def rows(self, others: Sequence[str]) -> list[Row]:
+        """A row per setting, metric and system, with its place and how far the order agrees with that of the first setting."""
+        rows = []
+        first: dict[Key, Floats] = {}
+        for chosen, orderings in zip(self.settings, self.orderings, strict=True):
+            for key, ordering in orderings.items():
+                labels = dict(zip((*self.names, *others), (*chosen, *key[0]), strict=True))
+                fair = np.array(list(ordering.fairness.values()))
+                baseline = first.setdefault(key, fair)
+                agree = tau_c(*both_known(baseline, fair)) if len(baseline) == len(fair) else np.nan
+                for (system, r), place in zip(ordering.rows.items(), places(fair), strict=True):
+                    cells = {name: r[name] for name in COLUMNS}
+                    rows.append({**labels, "system": system, **cells, "rank": float(place), "tau_c": agree})
+        return rows
 
     @cached_property
     def _shared(self) -> dict[Key, list[Any]]:
@@ -262,29 +278,25 @@ def sensitivity(call: Call, /, of: Of, table: Rankings, *, vary: Vary, rng: Seed
     parameters = repeated.parameters
     quick = {"interval": None, "chance": True if name == "exposure" else "permutation(99)", "rng": call.seed}
     fixed = {k: v for k, v in quick.items() if k in parameters and k not in vary} | roles
-    experiments: list[tuple[tuple[str, ...], Standing]] = []
-    combinations: list[tuple[str, ...]] = []
+    combinations: list[Setting] = []
     orderings = []
-    backend: Any = "polars"
-    read: int | None = None  # withheld
-    others: tuple[str, ...] = ()
     for n, setting in enumerate(settings, 1):
         log.info("setting %s of %s", n, len(settings))
         result = repeated(table, **fixed, **setting)
-        backend, read = result.backend, result.provenance.get("rows")
-        others, several = standings([result])
-        choices = tuple(", ".join(map(str, c)) if isinstance(c, (list, tuple)) else str(c) for c in setting.values())
-        experiments += [(choices, standing) for standing in several]
-        combinations.append(choices)
-        orderings.append(orderings_of(result, by_position="metrics" in vary))
+        systems = Systems.from_result(result)
+        combinations.append(
+            tuple(", ".join(map(str, c)) if isinstance(c, (list, tuple)) else str(c) for c in setting.values())
+        )
+        orderings.append(orderings_of(result, systems, by_position="metrics" in vary))
+    others, read = systems.others, result.provenance.get("rows")  # None where withheld
     slices = (*vary, *others, "system")
-    columns = tidy(_rows(tuple(vary), others, experiments), slices, call.audit.extra)
     survival = Survival(call, tuple(vary), combinations, orderings)
+    columns = tidy(survival.rows(others), slices, call.audit.extra)
     claims = survival.candidates()
     facts = {"settings": len(settings), "moved": {name: float(share[0]) for name, share in survival.moved.items()}}
     curves = {"stability": _stability(columns, others)}
     return call.result(
-        columns, backend=backend, read=read or 0, slices=slices, curves=curves, facts=facts, hides=read is None, claims=claims,
+        columns, backend=result.backend, read=read or 0, slices=slices, curves=curves, facts=facts, hides=read is None, claims=claims,
     )  # fmt: skip
 
 
@@ -305,25 +317,6 @@ def _settings(audit: Audit, vary: Mapping[str, Any], roles: Mapping[str, Any]) -
     if len(settings) > 500:
         raise EvenhandError(f"vary makes {len(settings):,} combinations. Vary fewer choices: at most 500.")
     return settings
-
-
-def _rows(
-    names: tuple[str, ...], others: tuple[str, ...], experiments: Sequence[tuple[tuple[Any, ...], Standing]]
-) -> list[Row]:
-    rows = []
-    first: dict[tuple[Any, ...], np.typing.NDArray[np.float64]] = {}
-    for chosen, standing in experiments:
-        labels = dict(zip((*names, *others), (*chosen, *standing.where), strict=True))
-        for j, metric in enumerate(standing.metrics):
-            fairness = standing.fairness[:, j]
-            # Where the metric itself is varied, its variants are held against the first of them.
-            baseline = first.setdefault((*standing.where, j if "metrics" in names else metric), fairness)
-            agree = tau_c(*both_known(baseline, fairness)) if len(baseline) == len(fairness) else np.nan
-            for i, (system, place) in enumerate(zip(standing.systems, places(fairness), strict=True)):
-                if (i, j) in standing.rows:
-                    cells = {name: standing.rows[i, j][name] for name in COLUMNS}
-                    rows.append({**labels, "system": system, **cells, "rank": float(place), "tau_c": agree})
-    return rows
 
 
 def _stability(columns: Mapping[str, Sequence[Any]], others: tuple[str, ...]) -> Points:
