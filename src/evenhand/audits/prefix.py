@@ -239,28 +239,8 @@ def _with_bounds(
     return replace(m, cells=cells)
 
 
-def _look(a: MetricSpec) -> tuple[Any, ...]:
-    """Key of the part of a ranking that a metric reads; equal keys share a placement."""
-    return a.cutoff, None if a.cutoff is None else a.settled("reference")
-
-
-@dataclass(frozen=True)
-class Leaning:
-    """(R, groups) how far each side is above its share, and its standard deviation and third moment by chance."""
-
-    lean: Floats
-    spread: Floats
-    third: Floats
-    sides: tuple[str, ...]
-
-    @classmethod
-    def from_placement(cls, p: Placement) -> Leaning:
-        seen = p.sides() if p.protected is not None and p.rows is None else p
-        return cls(*lean_and_spread(seen), tuple(str(g) for g in seen.groups))
-
-    @classmethod
-    def from_numbers(cls, p: Placement) -> Leaning:
-        return cls(*number_leans(p), ("A higher value",))
+LONGEST = 200_000
+"""Ranks of a list whose random orders are drawn: more take half a minute for each metric, and twice as many more than twice that."""
 
 
 @dataclass(frozen=True)
@@ -269,45 +249,36 @@ class Ordered:
 
     Attributes
     ----------
-    leaning : who stands above their share.
     orders : what random orders give; None where nobody asked, or where the metric cannot be taken on orders quickly.
+    lean, spread, third : (R, sides) how far each side is above its share, and its standard deviation and third moment by chance.
     """
 
     ask: MetricSpec
     scores: Scores
     reasons: Any
     orders: Orders | None
-    leaning: Leaning
+    lean: Floats
+    spread: Floats
+    third: Floats
+    sides: tuple[str, ...]
 
     @classmethod
-    def all(
-        cls, metrics: Sequence[MetricSpec], placement: Placement, draws: int, seed: int, longest: int = 200_000
-    ) -> list[Ordered]:
-        """Every metric; those that see the same of the rankings share what is common to them.
-
-        Random orders of lists with more than `longest` ranks are refused: they take half a minute for each metric, and more
-        than twice that for twice the ranks.
-        """
-        looks = {_look(a): looked_at(a, placement) for a in metrics}
-        ranks = max(int(p.lengths.max(initial=0)) for p in looks.values())
-        if draws and ranks > longest:
+    def all(cls, metrics: Sequence[MetricSpec], placement: Placement, draws: int, seed: int) -> list[Ordered]:
+        """Every metric, on the same random orders."""
+        seen = [looked_at(a, placement) for a in metrics]
+        ranks = max(int(p.lengths.max(initial=0)) for p in seen)
+        if draws and ranks > LONGEST:
             raise EvenhandError(
-                f"A ranking has {ranks:,} ranks, and random orders are drawn of {longest:,} at most. "
+                f"A ranking has {ranks:,} ranks, and random orders are drawn of {LONGEST:,} at most. "
                 "Pass chance=None, or look at the top alone, as in 'ndd@1000'."
             )
-        leans = {(_look(a), a.card.family == NUMBERS) for a in metrics}
-        leanings = {
-            key: Leaning.from_numbers(looks[key[0]]) if key[1] else Leaning.from_placement(looks[key[0]])
-            for key in leans
-        }
-        seen = [looks[_look(a)] for a in metrics]
         readings = [reading_of(a, p) for a, p in zip(metrics, seen, strict=True)]
         scores = [scores_of(a, p, r, chance=draws > 0) for a, p, r in zip(metrics, seen, readings, strict=True)]
         both = enumerate(zip(readings, scores, strict=True))
         readable = {i: (r, s) for i, (r, s) in both if draws and r is not None}
         orders = dict(zip(readable, random_orders(list(readable.values()), draws, seed), strict=True))
         return [
-            cls(a, s, reasons_of(a, p, s.values), orders.get(i), leanings[_look(a), a.card.family == NUMBERS])
+            cls(a, s, reasons_of(a, p, s.values), orders.get(i), *_leans(a, p))
             for i, (a, p, s) in enumerate(zip(metrics, seen, scores, strict=True))
         ]
 
@@ -322,12 +293,8 @@ class Ordered:
         with_value = [part[defined[part]] for part in parts]
 
         def cells(s: int, _: float) -> dict[str, Any]:
-            p_favoured = self.p_favoured(with_value[s], placed.within, s)
-            return {
-                "p": self.p(placed.within, s, seed),
-                "favoured": self.favoured(with_value[s]),
-                "p_favoured": p_favoured,
-            }
+            favoured, p_favoured = self.favoured(with_value[s], placed.within, s)
+            return {"p": self.p(placed.within, s, seed), "favoured": favoured, "p_favoured": p_favoured}
 
         chance = np.array([self.chances[at].mean() if len(at) else np.nan for at in with_value])
         return measure_rankings(
@@ -344,9 +311,7 @@ class Ordered:
     def p(self, within: Requests, s: int, seed: int) -> float:
         """Of the mean of a slice: against random orders, or where requests are clustered by flipping the clusters' signs."""
         if self.ask.card.family == NUMBERS:
-            part = np.arange(*within.starts[s : s + 2])
-            moments = self.leaning.lean, self.leaning.spread**2, self.leaning.third
-            return clustered_p(skewed_test(*(float(m[part, 0].sum()) for m in moments)), self.leans(within, s, 0))
+            return self.p_of_lean(within.part(s), within, s, 0)
         if self.orders is None:
             return float("nan")
         if within.clusters is None:
@@ -357,43 +322,36 @@ class Ordered:
         sums, counts = (within.unit_sums(s, part, defined) for part in (above, np.ones(len(values))))
         return flip_test(sums / counts, self.orders.draws, stream(seed, "p"))
 
-    def favoured(self, defined: Any) -> str | None:
-        """Who stands higher than its share, on average over these rankings."""
-        if not len(defined):
-            return None
-        mean = self.leaning.lean[defined].mean(0)
-        return self.leaning.sides[int(mean.argmax())] if mean.max() > NOBODY else None
+    def favoured(self, defined: Ints, within: Requests, s: int) -> tuple[str | None, float]:
+        """Who stands higher than its share on average over these rankings, and the p of that as its claim is tested.
 
-    def p_favoured(self, defined: Any, within: Requests, s: int) -> float:
-        """The p that random orders favour or disfavour a group this much, as its claim is tested; Bonferroni over groups."""
-        total = self.leaning.lean[defined].sum(0)
+        Bonferroni over groups; of two groups one is asked.
+        """
+        total = self.lean[defined].sum(0)
         if not len(defined) or total.max() <= NOBODY:
-            return float("nan")
-        p = self.p_of_lean(defined, within, s, int(total.argmax()))
-        return p if len(total) == 2 else min(1.0, len(total) * p)  # of two groups one is asked
+            return None, float("nan")
+        side = int(total.argmax())
+        p = self.p_of_lean(defined, within, s, side)
+        favoured = self.sides[side] if total.max() / len(defined) > NOBODY else None
+        return favoured, p if len(total) == 2 else min(1.0, len(total) * p)
 
     def p_of_lean(self, rankings: Any, within: Requests, s: int, side: int) -> float:
         """The p that random orders put a side as far from its share, up or down; of clusters Student's t too."""
-        leaning = self.leaning
-        lean, spread, third = (x[rankings, side] for x in (leaning.lean, leaning.spread, leaning.third))
+        lean, spread, third = (x[rankings, side] for x in (self.lean, self.spread, self.third))
         p = skewed_test(float(lean.sum()), float((spread**2).sum()), float(third.sum()))
-        return clustered_p(p, self.leans(within, s, side))
-
-    def leans(self, within: Requests, s: int, side: int) -> Floats | None:
-        """(clusters,) how far a side is above its share in each cluster of a slice; None where there are none."""
-        part = within.part(s)
         if within.clusters is None:
-            return None
-        return within.unit_sums(s, self.leaning.lean[part, side], ~np.isnan(self.scores.values[part]))
+            return p
+        part = within.part(s)
+        by_cluster, _ = t_test(within.unit_sums(s, self.lean[part, side], ~np.isnan(self.scores.values[part])))
+        return by_cluster if np.isnan(by_cluster) else max(p, by_cluster)
 
     def columns(self) -> Points:
         """Chance, p and who is favoured, ranking by ranking."""
-        lean = self.leaning.lean
+        lean = self.lean
         best = lean.argmax(1) if lean.shape[1] else np.zeros(len(lean), dtype=np.int64)
         ahead = (lean.max(1, initial=0.0) > NOBODY) & ~np.isnan(self.scores.values)
         p = np.full(len(lean), np.nan) if self.orders is None else self.orders.p
-        sides = self.leaning.sides
-        favoured = [sides[g] if yes else None for g, yes in zip(best.tolist(), ahead.tolist(), strict=True)]
+        favoured = [self.sides[g] if yes else None for g, yes in zip(best.tolist(), ahead.tolist(), strict=True)]
         return {"chance": self.chances.tolist(), "p": p.tolist(), "favoured": favoured}
 
 
@@ -405,15 +363,15 @@ def _claims(
     Tested are the rankings' leans, whose moments over random orders are exact; of clusters also by Student's t. Of two groups one
     is asked.
     """
-    leaning, sides = first.leaning, range(len(first.leaning.sides))
+    sides = range(len(first.sides))
     for s, where in enumerate(placed.slices):
         at = placed.rankings_of(s)
         at = at[~np.isnan(first.scores.values[at])]
         for g in sides[:1] if len(sides) == 2 else sides:
-            lean, p = float(leaning.lean[at, g].sum()), first.p_of_lean(at, placed.within, s, g)
-            if small[s] or not leaning.spread[at, g].any():
+            lean, p = float(first.lean[at, g].sum()), first.p_of_lean(at, placed.within, s, g)
+            if small[s] or not first.spread[at, g].any():
                 continue
-            side = leaning.sides[g]
+            side = first.sides[g]
             way = "nearer to" if lean > 0 else "further from"
             yield Candidate(
                 p, direction_of(lean), f"{side} stands {way} the top than random order gives",
@@ -422,12 +380,11 @@ def _claims(
             )  # fmt: skip
 
 
-def clustered_p(p: float, sums: Floats | None) -> float:
-    """The larger of a p that takes requests for independent and that of the clusters' sums (Student's t)."""
-    if sums is None:
-        return p
-    by_cluster = t_test(sums)[0]
-    return by_cluster if np.isnan(by_cluster) else max(p, by_cluster)
+def _leans(a: MetricSpec, p: Placement) -> tuple[Floats, Floats, Floats, tuple[str, ...]]:
+    if a.card.family == NUMBERS:
+        return *number_leans(p), ("A higher value",)
+    sides = p.sides() if p.protected is not None and p.rows is None else p
+    return *lean_and_spread(sides), tuple(str(g) for g in sides.groups)
 
 
 def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any:
