@@ -16,14 +16,11 @@ from evenhand.attention import parse
 from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log, refuse_many_slices
 from evenhand.audits.exposure import measures
 from evenhand.audits.exposure.label_errors import (
-    confusion_rows,
+    BOUNDS,
+    answerable,
     corrected,
     corrected_claims,
-    has_bounds,
-    is_pooled,
     read_confusion,
-    refuse_unbounded,
-    refuse_unpooled,
     with_bounds,
 )
 from evenhand.audits.exposure.measures import ExposureMetricSpec, ExposureTallies, exposure_and_targets
@@ -351,7 +348,7 @@ def exposure(
         system=system,
     )  # fmt: skip
     specs, call = _settle(specs, has, tables, call)
-    return _result(_tally(tables, specs, call), call)
+    return _result(tables, specs, call)
 
 
 def _metrics_of(arguments: Mapping[str, Any]) -> tuple[list[ExposureMetricSpec], set[str]]:
@@ -393,45 +390,22 @@ def _settle(
         ]
         call = replace(call, arguments={**call.arguments, "attention": model.as_word()})
     tables.refuse_grades(a.browsing.attention for a in specs)
-    return _with_known_bounds(specs, tables, call), call
-
-
-def _with_known_bounds(specs: list[ExposureMetricSpec], tables: JudgedRankings, call: Call) -> list[ExposureMetricSpec]:
-    """Where bounds are asked for: the metrics that have them; one that was named and has none is refused."""
     options = [name for name in ("label_probability", "confusion") if call.arguments[name] is not None]
-    options += ["unknown='bounds'"] if call.arguments["unknown"] == "bounds" else []
+    options += [BOUNDS] if call.arguments["unknown"] == "bounds" else []
     if len(options) > 1 or (options and _resamples_items(call)):
         raise EvenhandError(
             f"{options[0]} cannot be combined with {(options[1:] or ['resample='])[0]}. Pass one of them."
         )
-    if options and options[0] in ("label_probability", "confusion"):
-        if call.arguments["metrics"] is None:
-            return [a for a in specs if is_pooled(a)]
-        for a in specs:
-            refuse_unpooled(a, options[0])
-    if call.arguments["unknown"] != "bounds":
-        return specs
-    if tables.soft:
+    if options == [BOUNDS] and tables.soft:
         raise EvenhandError("unknown='bounds' needs one label per item. With shares, pass unknown='drop'.")
-    if call.arguments["metrics"] is None:
-        return [a for a in specs if has_bounds(a)]
-    for a in specs:
-        refuse_unbounded(a)
-    return specs
+    named = call.arguments["metrics"] is not None
+    return answerable(specs, options[0], named=named) if options else specs, call
 
 
-@dataclass(frozen=True)
-class _Tallied:
-    """Rankings, metrics and tallies, with small groups merged."""
-
-    tables: JudgedRankings
-    specs: Sequence[ExposureMetricSpec]
-    tallies: ExposureTallies
-    small_groups: SmallGroups
-
-
-def _tally(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Call) -> _Tallied:
-    """Everything that the metrics need, added up; the engine is not asked again after this."""
+def _tally(
+    tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Call
+) -> tuple[JudgedRankings, Sequence[ExposureMetricSpec], ExposureTallies, SmallGroups]:
+    """Everything that the metrics need, added up, small groups merged; the engine is not asked again after this."""
     protected, versus = (call.arguments[name] for name in ("protected", "versus"))
     unknown, bounds = counted_as(call.arguments["unknown"]), call.arguments["unknown"] == "bounds"
     few = merge_small_groups(
@@ -468,13 +442,12 @@ def _tally(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Ca
     if tables.weighted:
         sampled = ItemExposure.from_rankings(tables, sums, list(sums.attended), labelled=True)
         size_variance[: len(tables.labels.labels)] = tables.size_variance()
-    errors = call.arguments["confusion"]
-    if errors is not None:
-        errors = read_confusion(errors, labels, confusion_rows(errors))
+    confusion = call.arguments["confusion"]
+    errors = None if confusion is None else read_confusion(confusion, labels)
     tallies = ExposureTallies(
         sums, policy, sizes, placement, by_item, lists, crossed, unlabelled, sampled, size_variance, errors
     )
-    return _Tallied(tables, specs, tallies, few)
+    return tables, specs, tallies, few
 
 
 MOST_DRAWN_GROUPS = 10_000
@@ -539,9 +512,9 @@ def _refuse_many(
         )
 
 
-def _result(t: _Tallied, call: Call) -> RankingResult:
-    """Rows, curves and facts of what was tallied."""
-    tables, specs, tallies, few = t.tables, t.specs, t.tallies, t.small_groups
+def _result(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Call) -> RankingResult:
+    """Rows, curves and facts of what is tallied."""
+    tables, specs, tallies, few = _tally(tables, specs, call)
     view, sums, policy = tables.view, tallies.sums, tallies.policy
     within, names, small = sums.within, view.slice_names, few.small(sums.within)
     refuse_many_slices("exposure", len(within.slices))

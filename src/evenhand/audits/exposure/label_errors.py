@@ -29,26 +29,39 @@ CLAIM_DRAWS = 999
 """Draws behind the standard error of a claim, as behind an interval."""
 
 
-def is_pooled(spec: ExposureMetricSpec) -> bool:
-    """Whether a metric reads pooled exposure alone, or is linear in it."""
+BOUNDS = "unknown='bounds'"
+
+
+def answerable(specs: list[ExposureMetricSpec], option: str, *, named: bool) -> list[ExposureMetricSpec]:
+    """The metrics that `option` corrects or bounds; one that was named and is not among them is refused."""
+    lost = [a.text for a in specs if not _is_answerable(a, option)]
+    if not named or not lost:
+        return [a for a in specs if _is_answerable(a, option)]
+    if option == BOUNDS:
+        raise EvenhandError(
+            f"metrics={lost[0]!r} has no bounds over labelings. Name awrf, dp, log_dp, exposure_share or eed with attention by "
+            "rank, or pass unknown='drop'."
+        )
+    raise EvenhandError(
+        f"metrics={lost[0]!r} cannot be corrected by {option}=: it needs the labels of single lists. Name dp, log_dp, "
+        "exposure_share, eed or \"awrf(distance='nd', signed=True)\" with attention by rank."
+    )
+
+
+def _is_answerable(spec: ExposureMetricSpec, option: str) -> bool:
+    """Corrected are metrics of pooled exposure and those linear in it; bounded also distances of single lists."""
     if not spec.browsing.is_by_rank:
         return False
     if spec.needs(Exposed):
-        return bool(spec.params.get("signed")) and spec.target not in ("ranking", "relevant")
+        is_linear = bool(spec.params.get("signed")) and spec.target != "ranking"
+        return bool(spec.target != "relevant") and (is_linear or option == BOUNDS)
     return spec.card.name in ("dp", "log_dp", "exposure_share") or (spec.card.name == "eed" and spec.norms is None)
 
 
-def refuse_unpooled(spec: ExposureMetricSpec, option: str) -> None:
-    if not is_pooled(spec):
-        raise EvenhandError(
-            f"metrics={spec.text!r} cannot be corrected by {option}=: it needs the labels of single lists. Name dp, log_dp, "
-            "exposure_share, eed or \"awrf(distance='nd', signed=True)\" with attention by rank."
-        )
-
-
-def read_confusion(confusion: Any, labels: Sequence[Any], rows: Sequence[tuple[Any, Any, float]] | None) -> Confusion:
-    """The matrix of a mapping `{true: {observed: share}}`, or of `rows` true, observed, count."""
-    listed = [(t, o, v) for t, of in confusion.items() for o, v in of.items()] if rows is None else list(rows)
+def read_confusion(confusion: Any, labels: Sequence[Any]) -> Confusion:
+    """The matrix of a mapping `{true: {observed: share}}`, taken as known, or of a table true, observed, count."""
+    is_known = isinstance(confusion, Mapping)
+    listed = [(t, o, v) for t, of in confusion.items() for o, v in of.items()] if is_known else _counted(confusion)
     matrix = np.zeros((len(labels), len(labels)))
     for true, observed, value in listed:
         at = [match(true, labels), match(observed, labels)]
@@ -62,7 +75,7 @@ def read_confusion(confusion: Any, labels: Sequence[Any], rows: Sequence[tuple[A
         raise EvenhandError(
             "confusion needs a row for every true label, of numbers of zero or more. Add the labels that it lacks."
         )
-    if rows is None and (np.abs(total - 1) > 1e-6).any():
+    if is_known and (np.abs(total - 1) > 1e-6).any():
         raise EvenhandError(
             "confusion has shares that do not add up to 1 for each true label. Pass shares, or a table true, observed, count."
         )
@@ -71,13 +84,27 @@ def read_confusion(confusion: Any, labels: Sequence[Any], rows: Sequence[tuple[A
         raise EvenhandError(
             "confusion cannot be inverted: two true labels are observed alike. Merge them, or measure labels better."
         )
-    return Confusion(shares, None if rows is None else matrix)
+    return Confusion(shares, None if is_known else matrix)
+
+
+def _counted(confusion: Any) -> list[tuple[Any, Any, float]]:
+    """Rows true, observed, count of a table."""
+    from evenhand.sources.opening import open_table
+
+    table = open_table(confusion, role="confusion")
+    if lost := [c for c in ("true", "observed", "count") if c not in table.names]:
+        raise EvenhandError(f"confusion has no column {lost[0]!r}. Pass a table with true, observed and count.")
+    table = table.with_numbers("count")
+    cells = table.engine.cells(
+        f"SELECT {table.label('true')} AS truth, {table.label('observed')} AS seen, {table.number('count')} AS n FROM {table.name}"
+    )
+    return list(zip(cells.values("truth"), cells.values("seen"), cells.floats("n").tolist(), strict=True))
 
 
 def corrected(spec: ExposureMetricSpec, t: ExposureTallies) -> Measured:
     """The metric with its own estimate and draws; requests by themselves have no value."""
-    sums, items, confusion = t.sums, t.sampled, t.confusion
-    slices = [_pooled(spec, t, s, items, confusion) for s in range(len(sums.slices))]
+    sums = t.sums
+    slices = [_pooled(spec, t, s) for s in range(len(sums.slices))]
     fixed = None
     if spec.needs(Exposed) and spec.target != "population":
         fixed = targets(sums, t.policy, spec.target, t.sizes)
@@ -91,16 +118,14 @@ def corrected(spec: ExposureMetricSpec, t: ExposureTallies) -> Measured:
     )  # fmt: skip
 
 
-def _pooled(
-    spec: ExposureMetricSpec, t: ExposureTallies, s: int, items: ItemExposure | None, confusion: Confusion | None
-) -> PooledSlice:
+def _pooled(spec: ExposureMetricSpec, t: ExposureTallies, s: int) -> PooledSlice:
     sums, policy, groups = t.sums, t.policy, len(t.policy.labels)
     part = sums.part(s)
     rankings = sums.rankings_of(part)
     attended = sums.attended[spec.browsing][rankings]
     request = sums.request_of[rankings] - part.start
     scale = (sums.weight[sums.request_of] * sums.share)[rankings]
-    cells = None if items is None else items.within(rankings)
+    cells = None if t.sampled is None else t.sampled.within(rankings)
     plain = policy.assign_unlabelled(attended).sum(-1)
     if cells is not None:
         attention = cells.attended[spec.browsing]
@@ -120,7 +145,7 @@ def _pooled(
         if cells is None
         else _label_draws(cells, attention * scale[cells.rankings], units[request], t.size_variance)
     )
-    return PooledSlice(received, by_unit(scale * plain), weight, policy.assign_unlabelled(t.sizes), labels, confusion)
+    return PooledSlice(received, by_unit(scale * plain), weight, policy.assign_unlabelled(t.sizes), labels, t.confusion)
 
 
 def _label_draws(cells: ItemExposure, exposure: Floats, units: Any, size_variance: Any) -> LabelDraws:
@@ -136,22 +161,6 @@ def _label_draws(cells: ItemExposure, exposure: Floats, units: Any, size_varianc
     total = np.bincount(cells.items, exposure, minlength=cells.many).astype(np.float64)
     ranked = np.bincount(cells.codes[first], inverse * (inverse - 1), minlength=groups)[:groups]
     return LabelDraws(cells.codes[first], total, inverse, within, np.maximum(size_variance - ranked, 0.0))
-
-
-def confusion_rows(confusion: Any) -> list[tuple[Any, Any, float]] | None:
-    """Rows true, observed, count of a table; None for a mapping, whose shares are taken as known."""
-    if isinstance(confusion, Mapping):
-        return None
-    from evenhand.sources.opening import open_table
-
-    table = open_table(confusion, role="confusion")
-    if lost := [c for c in ("true", "observed", "count") if c not in table.names]:
-        raise EvenhandError(f"confusion has no column {lost[0]!r}. Pass a table with true, observed and count.")
-    table = table.with_numbers("count")
-    cells = table.engine.cells(
-        f"SELECT {table.label('true')} AS truth, {table.label('observed')} AS seen, {table.number('count')} AS n FROM {table.name}"
-    )
-    return list(zip(cells.values("truth"), cells.values("seen"), cells.floats("n").tolist(), strict=True))
 
 
 def corrected_claims(
@@ -225,25 +234,6 @@ def labels_to_settle(pooled: PooledMetric, part: slice, off: float, error: float
 
 MOST_CELLS, AT_ONCE = 1 << 24, 1 << 21
 """Labelings times rankings times groups that are tried together, 128 MB; and those of lists by themselves."""
-
-RATIOS = ("dp", "log_dp")
-
-
-def has_bounds(spec: ExposureMetricSpec) -> bool:
-    """Whether the labelings of a metric can be bounded."""
-    if not spec.browsing.is_by_rank:
-        return False
-    if spec.needs(Exposed):
-        return bool(spec.target != "relevant")
-    return spec.card.name in (*RATIOS, "exposure_share") or (spec.card.name == "eed" and spec.norms is None)
-
-
-def refuse_unbounded(spec: ExposureMetricSpec) -> None:
-    if not has_bounds(spec):
-        raise EvenhandError(
-            f"metrics={spec.text!r} has no bounds over labelings. Name awrf, dp, log_dp, exposure_share or eed with attention by "
-            "rank, or pass unknown='drop'."
-        )
 
 
 def with_bounds(spec: ExposureMetricSpec, measured: Measured, t: ExposureTallies, items: ItemExposure) -> Measured:
