@@ -15,7 +15,7 @@ from evenhand.audits.agreement import Saved, opened, sides, system_column
 from evenhand.audits.assemble import Points, as_columns, notes
 from evenhand.audits.declare import Call, audit
 from evenhand.audits.parameters import Seed, Takes
-from evenhand.audits.recommender import Measure, Part, RecommenderResult, Tabulation
+from evenhand.audits.recommender import Measure, Part, RecommenderResult, crosstab_of
 from evenhand.audits.requests import RankingResult, RequestSums, few_clusters
 from evenhand.cards import Between, Floats
 from evenhand.claims import Claim, decide
@@ -29,7 +29,7 @@ from evenhand.metrics.agreement import fairness
 from evenhand.report.table import render_systems
 from evenhand.report.words.text import plural
 from evenhand.results import COMPARED, Result, difference_claims, difference_of
-from evenhand.tallies.crosstab import ResampledLists
+from evenhand.tallies.crosstab import Crosstab, ResampledLists
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.requests import Requests
 from evenhand.tallies.slices import Label
@@ -290,6 +290,14 @@ class Systems:
         at = self.result.findings.slices.index(self.column)
         return where[at], where[:at] + where[at + 1 :]
 
+    def request_sums(self) -> dict[tuple[Any, ...], dict[Any, RequestSums]]:
+        """The sums of every system, by the keys of `rows`."""
+        sums: dict[tuple[Any, ...], dict[Any, RequestSums]] = {}
+        for h in self.result.request_sums() if isinstance(self.result, RankingResult) else ():
+            system, where = self.split(h.where)
+            sums.setdefault((where, h.metric, h.group), {})[system] = h
+        return sums
+
     def labels(self, where: Label, system: Any, versus: Any) -> dict[str, Any]:
         """The cells of a row that compares two systems."""
         return dict(zip(self.others, where, strict=True)) | {"system": system, "versus": versus}
@@ -366,11 +374,10 @@ def compare_systems(call: Call, result: Result, systems: Sequence[Any] | None, d
             "The result does not hold its requests. Pass what a ranking audit gave in this session, not a saved result."
         )
     table = Systems.from_result(result)
-    each = [(*table.split(h.where), h) for h in result.request_sums()]
-    chosen = chosen_systems(list(dict.fromkeys(system for system, _, _ in each)), systems)
-    sums: dict[tuple[Any, ...], dict[Any, RequestSums]] = {}
-    for system, where, h in each:
-        sums.setdefault((where, h.metric, h.group), {})[system] = h
+    sums = table.request_sums()
+    measured = {system for by_system in sums.values() for system in by_system}
+    existing = dict.fromkeys(result.findings.columns[table.column])
+    chosen = chosen_systems([system for system in existing if system in measured], systems)
     test = PairedTest.for_call(call, draws, table.level, math.comb(len(chosen), 2) * len(sums))
     rows = [
         test.row(table.labels(key[0], a, b), by_system[a], by_system[b], table.rows[key][a]["better"], key[0])
@@ -429,47 +436,49 @@ def compare_users(
     users, at_a, at_b = np.intersect1d(a.slice.users, b.slice.users, assume_unique=True, return_indices=True)
     items = np.union1d(a.slice.items, b.slice.items)
     item_count = max(len(items), a.slice.item_count, b.slice.item_count)
-    fewest, codes, questions = served.call.min_units, a.tabulation.codes[at_a], served.questions()
+    fewest, codes, questions = served.call.min_units, a.codes[at_a], served.questions()
     if len(users) < max(1, fewest):
         return []
 
-    def tabulated(part: Part, at: Ints) -> Tabulation:
-        lists = part.tabulation.lists.take(at).with_items(np.searchsorted(items, part.slice.items))
-        reading, groups = part.tabulation.reading, served.sides.groups
-        return Tabulation.from_lists(lists, codes, groups, item_count, reading, everywhere=False)
+    def tabulated(part: Part, at: Ints) -> Crosstab:
+        lists = part.total.counted_lists.take(at).with_items(np.searchsorted(items, part.slice.items))
+        return crosstab_of(lists, codes, served.sides.groups, item_count, part.reading, everywhere=False)
 
     first, second = tabulated(a, at_a), tabulated(b, at_b)
-    shown = float(first.lists.marks[:, AT["cells"]].sum())
-    slots = min(shown, float(len(users) * (first.reading.shown.top or first.total.items)))
+    shown = float(first.counted_lists.marks[:, AT["cells"]].sum())
+    slots = min(shown, float(len(users) * (a.reading.shown.top or first.items)))
     # Six sets of draws are held at once: resamples of both, and both halves of every swap.
-    draws = affordable_draws(draws, 6 * len(np.unique(codes)), first.total.items, slots)
+    draws = affordable_draws(draws, 6 * len(np.unique(codes)), first.items, slots)
     names = [*served.sides.names, "(unknown)", "(nobody)"]
     drawn = Resampled(codes, names, draws, seed, ("compared", *where))
     swap, complement = Swapped(codes, draws, seed, where), Swapped(codes, draws, seed, where, other=True)
 
+    lists = first.counted_lists, second.counted_lists
+
     def difference(a: ResampledLists, b: ResampledLists) -> Floats:
         """(questions, draws) the second minus the first on every draw."""
         with np.errstate(invalid="ignore"):
-            return np.stack(values(b, first.total, questions)) - np.stack(values(a, first.total, questions))
+            return np.stack(values(b, first, questions)) - np.stack(values(a, first, questions))
 
-    resampled = difference(first.under(drawn), second.under(drawn))
+    resampled = difference(ResampledLists(((lists[0], drawn),)), ResampledLists(((lists[1], drawn),)))
     swapped = difference(
-        first.under(swap).with_other(second.under(complement)), first.under(complement).with_other(second.under(swap))
+        ResampledLists(((lists[0], swap), (lists[1], complement))),
+        ResampledLists(((lists[0], complement), (lists[1], swap))),
     )
     unshared = a.slice.user_count + b.slice.user_count > 2 * len(users)
-    counted, rows = first.total.mark("users"), []
+    counted, rows = first.mark("users"), []
     for i, q in enumerate(questions):
         smallest = len(users) if q.pair is None else int(min(counted[list(q.pair)]))
         if 0 < smallest < fewest:
             continue
-        x, y = float(q.on(first.total)), float(q.on(second.total))
+        x, y = float(q.on(first)), float(q.on(second))
         low, high, p, undefined = math.nan, math.nan, math.nan, 0
         if not math.isnan(y - x) and len(users) > 1:
             undefined = int(np.isnan(resampled[i]).sum())
-            if (lost := q.influence(first.total, x)) is None:
+            if (lost := q.influence(first, x)) is None:
                 low, high = (float(end[0]) for end in percentile_ends(resampled[i][None, :], level, smallest))
             else:
-                reach = jackknife_reach(np.asarray(q.influence(second.total, y)) - lost, level)
+                reach = jackknife_reach(np.asarray(q.influence(second, y)) - lost, level)
                 low, high = y - x - reach, y - x + reach
             smaller = (
                 np.abs(swapped[i]) < abs(y - x) * (1 - 1e-6) - 1e-9

@@ -28,7 +28,7 @@ from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result
 from evenhand.sources.relation import row_slicing
 from evenhand.sources.scores import Scores, Slice, SliceColumns, open_scores
-from evenhand.tallies.crosstab import Crosstab, ResampledLists, UserGroups, Weights
+from evenhand.tallies.crosstab import Crosstab, ResampledLists, UserGroups
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.user_lists import AT, Cut, Reading, UserLists
 
@@ -200,7 +200,7 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
             raise EvenhandError(
                 f"`shown` has the list of every single user, and min_units={call.min_units} shows nothing about fewer. Leave it out."
             )
-        return opened.shown(part.tabulation.lists for part in parts)
+        return opened.shown(part.total.counted_lists for part in parts)
 
     slices = opened.sliced_by.names
     rows = [r for p in parts for r in p.rows]
@@ -318,7 +318,9 @@ class Part:
     """One slice, measured."""
 
     slice: Slice
-    tabulation: Tabulation
+    codes: Ints
+    reading: Reading
+    total: Crosstab
     rows: list[Row]
     curves: dict[str, Points]
     facts: dict[str, Any]
@@ -329,25 +331,12 @@ class Part:
         return self.slice.where
 
 
-@dataclass(frozen=True)
-class Tabulation:
-    """Lists of users with their groups, and the crosstab of the two."""
-
-    lists: UserLists
-    codes: Ints
-    reading: Reading
-    total: Crosstab
-
-    @classmethod
-    def from_lists(
-        cls, lists: UserLists, codes: Ints, groups: int, items: int, reading: Reading, *, everywhere: bool
-    ) -> Tabulation:
-        total = Crosstab.from_lists(lists, codes, groups, items, cut=reading.shows, everywhere=everywhere)
-        return cls(lists, codes, reading, replace(total, odds=lists.odds()))
-
-    def under(self, weights: Weights) -> ResampledLists:
-        """The lists of these users, weighted."""
-        return ResampledLists(((self.lists, weights),))
+def crosstab_of(
+    lists: UserLists, codes: Ints, groups: int, items: int, reading: Reading, *, everywhere: bool
+) -> Crosstab:
+    """Lists of users by their groups, with the odds of lists filled at random."""
+    total = Crosstab.from_lists(lists, codes, groups, items, cut=reading.shows, everywhere=everywhere)
+    return replace(total, odds=lists.odds())
 
 
 @dataclass(frozen=True)
@@ -415,18 +404,16 @@ class Measure:
         }
         cells = dict(zip(self.opened.sliced_by.names, part.where, strict=True))
 
-        def measured(lists: UserLists) -> tuple[Tabulation, list[Row]]:
-            everywhere = reading.allows_any_item(part)
-            tabulated = Tabulation.from_lists(lists, codes, sides.groups, items, reading, everywhere=everywhere)
-            replicates = tabulated.under(resampled) if resampled else None
-            return tabulated, self._rows(tabulated, replicates, permuted, cells)
+        def measured(lists: UserLists) -> tuple[Crosstab, list[Row]]:
+            total = crosstab_of(lists, codes, sides.groups, items, reading, everywhere=reading.allows_any_item(part))
+            replicates = ResampledLists(((lists, resampled),)) if resampled else None
+            return total, self._rows(total, replicates, permuted, cells)
 
-        tabulated, rows = measured(lists)
+        total, rows = measured(lists)
         if other_lists is not None:
             judging = {a.text for a in self.metrics if "truth" in a.reads}
             pairs = zip(rows, measured(other_lists)[1], strict=True)
             rows = [judged if judged["metric"] in judging else unjudged for judged, unjudged in pairs]
-        total = tabulated.total
         users = total.mark("users")
         sizes = {name: int(users[i]) for i, name in enumerate(sides.names)}
         unknown = int(users[sides.unknown]) if sides.names else 0
@@ -438,23 +425,23 @@ class Measure:
             "interval": _interval_words(call.interval, resampled, self.metrics),
         }
         counts = {
-            "users": part.user_count, "users_with_ties": int(tabulated.lists.tied.sum()),
+            "users": part.user_count, "users_with_ties": int(lists.tied.sum()),
             "users_shown_nothing": int((users - total.mark("viewers")).sum()),
             "slots": float((total.counts if reading.shows else total.mark("cells")).sum()),
         }  # fmt: skip
-        return Part(part, tabulated, rows, self._part_curves(total, part), facts, counts)
+        return Part(part, codes, reading, total, rows, self._part_curves(total, part), facts, counts)
 
     def _rows(
-        self, tabulated: Tabulation, replicates: ResampledLists | None, permuted: Mapping[Pair, PermutedPair],
+        self, total: Crosstab, replicates: ResampledLists | None, permuted: Mapping[Pair, PermutedPair],
         cells: Mapping[str, Any],
     ) -> list[Row]:  # fmt: skip
         """A row per metric, and per pair of groups where the metric compares two."""
-        questions, total, call = self.questions(), tabulated.total, self.call
+        questions, lists, call = self.questions(), total.counted_lists, self.call
         draws = [np.full(1, np.nan)] * len(questions) if replicates is None else values(replicates, total, questions)
-        users, is_tied = total.mark("users"), tabulated.lists.tied.any()
+        users, is_tied = total.mark("users"), lists.tied.any()
         few = [0 < n < call.min_units for n in users.tolist()]  # nobody has the labels that stand for none
         rows, claimed = [], claimed_metrics(self.metrics)
-        for q, drawn, chance in zip(questions, draws, _chances(tabulated, questions, permuted), strict=True):
+        for q, drawn, chance in zip(questions, draws, _chances(total, questions, permuted), strict=True):
             a, tally = q.ask, total if q.pair is None else total.between(*q.pair)
             estimate = float(q.on(total))
             tied = "ties_at_cut" if is_tied and "shown" in a.reads else ""
@@ -465,7 +452,7 @@ class Measure:
             cautions = _cautions(a, estimate, ends, tied, call.interval)
             note = a.card.reason(tally, **a.params) if np.isnan(estimate) else cautions
             is_claimed = q.pair is not None and a.text in claimed and not np.isnan(estimate)
-            p = _p(q, permuted[q.pair], tabulated.lists, estimate, chance) if q.pair and is_claimed else None
+            p = _p(q, permuted[q.pair], lists, estimate, chance) if q.pair and is_claimed else None
             least, most = a.metric.attainable_on(tally, **a.params)
             r = row(
                 cells, a.text, estimate=estimate, low=ends[0], high=ends[1], chance=_mean_chance(a, chance), p=p,
@@ -474,7 +461,7 @@ class Measure:
                 convention=a.params.get("convention"), **self.labels(q.pair),
             )  # fmt: skip
             if call.min_units > 1 and q.pair and a.card.name in MEANS:
-                r["influence"] = _influence(q, permuted[q.pair], tabulated.lists, estimate)
+                r["influence"] = _influence(q, permuted[q.pair], lists, estimate)
             small = sum(group_users) < call.min_units if q.pair is None else any(few[g] for g in q.pair)
             rows.append(suppressed(r) | {"p": None, "least": math.nan, "most": math.nan} if small else r)
         return rows
@@ -523,14 +510,13 @@ def _mean_chance(a: MetricSpec, chance: Floats | float) -> float:
 
 
 def _chances(
-    tabulated: Tabulation, questions: Sequence[Question], permuted: Mapping[Pair, PermutedPair]
+    total: Crosstab, questions: Sequence[Question], permuted: Mapping[Pair, PermutedPair]
 ) -> list[Floats | float]:
     """Chance level of each question: a number, draws under permuted labels, or NaN."""
-    total = tabulated.total
     chances = [q.ask.by_chance(total if q.pair is None else total.between(*q.pair)) for q in questions]
     for pair, users in permuted.items():
         at = [i for i, q in enumerate(questions) if q.ask.card.shuffled and q.pair == pair]
-        if at and (lists := users.lists(tabulated.lists)):
+        if at and (lists := users.lists(total.counted_lists)):
             for i, draws in zip(at, values(lists, total, [questions[i] for i in at]), strict=True):
                 chances[i] = draws
     return chances

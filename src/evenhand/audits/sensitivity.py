@@ -16,7 +16,7 @@ from evenhand.audits.assemble import Points, as_columns
 from evenhand.audits.compare import PairedTest, Systems
 from evenhand.audits.declare import Audit, Call, audit, find, log
 from evenhand.audits.parameters import Rankings, Seed, Takes
-from evenhand.audits.requests import RankingResult, RequestSums
+from evenhand.audits.requests import RequestSums
 from evenhand.cards import Floats
 from evenhand.claims import Candidate
 from evenhand.errors import EvenhandError, listing, suggestion
@@ -41,12 +41,9 @@ class Ordering:
     sums: Mapping[Any, RequestSums]
 
 
-def orderings_of(result: RankingResult, table: Systems, *, by_position: bool) -> dict[Key, Ordering]:
+def orderings_of(table: Systems, *, by_position: bool) -> dict[Key, Ordering]:
     """The orders that one result gives, by metric, or by the position of the metric where metrics themselves are varied."""
-    sums: dict[Key, dict[Any, RequestSums]] = {}
-    for h in result.request_sums():
-        system, where = table.split(h.where)
-        sums.setdefault((where, h.metric, h.group), {})[system] = h
+    sums = table.request_sums()
     numbers = list(dict.fromkeys((metric, group) for _, metric, group in table.rows))
     orderings = {}
     for (where, metric, group), by_system in table.rows.items():
@@ -287,7 +284,7 @@ def sensitivity(call: Call, /, of: Of, table: Rankings, *, vary: Vary, rng: Seed
         combinations.append(
             tuple(", ".join(map(str, c)) if isinstance(c, (list, tuple)) else str(c) for c in setting.values())
         )
-        orderings.append(orderings_of(result, systems, by_position="metrics" in vary))
+        orderings.append(orderings_of(systems, by_position="metrics" in vary))
     others, read = systems.others, result.provenance.get("rows")  # None where withheld
     slices = (*vary, *others, "system")
     survival = Survival(call, tuple(vary), combinations, orderings)

@@ -371,10 +371,6 @@ class ResampledLists:
     def draws(self) -> int:
         return self.parts[0][1].draws
 
-    def with_other(self, other: ResampledLists) -> ResampledLists:
-        """Both lists together: the same users in the same rows, each counted by one of the two."""
-        return ResampledLists(self.parts + other.parts)
-
     def crosstabs(self, total: Crosstab) -> Iterator[Crosstab]:
         """The replicates of a crosstab, on a leading axis, a bounded number at a time.
 
