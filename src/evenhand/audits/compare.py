@@ -452,7 +452,6 @@ def compare_users(
     names = [*served.sides.names, "(unknown)", "(nobody)"]
     drawn = Resampled(codes, names, draws, seed, ("compared", *where))
     swap, complement = Swapped(codes, draws, seed, where), Swapped(codes, draws, seed, where, other=True)
-
     lists = first.counted_lists, second.counted_lists
 
     def difference(a: ResampledLists, b: ResampledLists) -> Floats:
@@ -480,9 +479,8 @@ def compare_users(
             else:
                 reach = jackknife_reach(np.asarray(q.influence(second, y)) - lost, level)
                 low, high = y - x - reach, y - x + reach
-            smaller = (
-                np.abs(swapped[i]) < abs(y - x) * (1 - 1e-6) - 1e-9
-            )  # False for an undefined swap: p is never too small
+            # False for an undefined swap: p is never too small.
+            smaller = np.abs(swapped[i]) < abs(y - x) * (1 - 1e-6) - 1e-9
             p = (1 + int((~smaller).sum())) / (1 + draws)
         note = notes("undefined_difference" if math.isnan(y - x) else "", "unshared_users" if unshared else "")
         rows.append(row(

@@ -256,16 +256,8 @@ def _served(frontier: Frontier, meter: Meter, lists: Any) -> tuple[Headroom, lis
     return left, rows
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A number of a policy, the same without each bucket, and further cells of its row."""
-
-    name: str
-    estimate: float
-    without: Floats
-    span: tuple[float, float]
-    cells: dict[str, Any]
-    note: str = ""
+Figure = tuple[str, float, Floats, tuple[float, float], dict[str, Any], str]
+"""Name of a number of a policy, the number, the same without each bucket, its span, further cells of its row, and its note."""
 
 
 @dataclass(frozen=True)
@@ -295,16 +287,14 @@ class Meter:
         figures += [] if self.welfare is None else [self._welfare(*self.welfare, replay)]
         figures += [] if self.target is None else self._shares(self.target, replay)
         rows = []
-        for figure in figures:
-            cells = {"units": len(self.bucket)} | figure.cells
+        for name, estimate, without, span, more, note in figures:
+            cells = {"units": len(self.bucket)} | more
             low, high, missing = np.nan, np.nan, why_not
-            if has_interval and self.level is not None and np.isfinite(figure.estimate):
-                without = figure.without[np.isfinite(figure.without)]
-                low, high = jackknife_ends(figure.estimate, without, self.level, figure.span)
+            if has_interval and self.level is not None and np.isfinite(estimate):
+                low, high = jackknife_ends(estimate, without[np.isfinite(without)], self.level, span)
                 few = cells["units"] < MIN_UNITS
                 missing = "" if np.isfinite(low) else "few_requests" if few else "no_variation"
-            note = notes(figure.note, missing)
-            rows.append(row(labels, figure.name, estimate=figure.estimate, low=low, high=high, note=note, **cells))
+            rows.append(row(labels, name, estimate=estimate, low=low, high=high, note=notes(note, missing), **cells))
         return rows
 
     def gini(self, replay: Replayed) -> float:
@@ -323,21 +313,21 @@ class Meter:
         note = str(metric.card.otherwise) if not defined.any() else "" if defined.all() else "some_undefined"
         cells = {"ideal": metric.ideal(), "better": metric.better(), "units": int(defined.sum())}
         cells["undefined"] = int((~defined).sum())
-        return Figure(name, estimate, without, metric.span(), cells, note)
+        return name, estimate, without, metric.span(), cells, note
 
     def _inequality(self, a: MetricSpec, replay: Replayed, *, has_interval: bool) -> Figure:
         whole = replay.received
         estimate = _on(a, whole)
         without = np.array([_on(a, whole - part) for part in replay.exposure] if has_interval else [])
         note = a.card.reason(Spectrum.from_arrays(whole), **a.params) if np.isnan(estimate) else a.caution(estimate)
-        return Figure(a.text, estimate, without, a.span, {"ideal": a.ideal, "better": a.better}, note)
+        return a.text, estimate, without, a.span, {"ideal": a.ideal, "better": a.better}, note
 
     def _welfare(self, name: str, welfare: Welfare, replay: Replayed) -> Figure:
         """Additive welfare of exposure over its mean: 1 where all have the same."""
         whole = replay.received
         without = np.array([welfare.value(np.maximum(x, 0.0) / x.mean()) for x in whole - replay.exposure])
         cells = {"ideal": 1.0, "better": "higher"}
-        return Figure(name, welfare.value(whole / whole.mean()), without, (-np.inf, 1.0), cells)
+        return name, welfare.value(whole / whole.mean()), without, (-np.inf, 1.0), cells, ""
 
     def _shares(self, target: Floats, replay: Replayed) -> list[Figure]:
         """The distance from the target, and each provider's share with its target and reach."""
@@ -349,13 +339,13 @@ class Meter:
         notes_of = np.where((target < least - 1e-9) | (target > most + 1e-9), "out_of_reach", "")
         distance, away = (0.5 * np.abs(x - target).sum(-1) for x in (shares, without))
         cells = {"ideal": 0.0, "better": "lower"}
-        figures = [Figure("target_distance", float(distance), away, span, cells, str(max(notes_of)))]
+        figures: list[Figure] = [("target_distance", float(distance), away, span, cells, str(max(notes_of)))]
         for g, label in enumerate(self.providers):
             cells = {
                 "group": str(label), "ideal": float(target[g]), "better": "ideal", "least": float(least[g]),
                 "most": float(most[g]),
             }  # fmt: skip
-            figures.append(Figure("share", float(shares[g]), without[:, g], span, cells, str(notes_of[g])))
+            figures.append(("share", float(shares[g]), without[:, g], span, cells, str(notes_of[g])))
         return figures
 
 
