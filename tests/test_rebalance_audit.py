@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import evenhand as eh
-from evenhand.audits.rebalance.frontier import headroom, least_gini
+from evenhand.audits.rebalance import headroom, least_gini
 from test_report import visit
 
 MARKET = eh.synthetic.market(120, 20, providers=8, items=60, rng=3).with_columns(

@@ -20,7 +20,7 @@ from evenhand.audits.outcome.remedies import OutcomeRecalibrator as OutcomeRecal
 from evenhand.audits.pairwise import pairwise as pairwise
 from evenhand.audits.prefix import prefix as prefix
 from evenhand.audits.queries import sql as sql
-from evenhand.audits.rebalance.rebalance import rebalance as rebalance
+from evenhand.audits.rebalance import rebalance as rebalance
 from evenhand.audits.recommender import recommender as recommender
 from evenhand.audits.rerank import rerank as rerank
 from evenhand.audits.sensitivity import sensitivity as sensitivity

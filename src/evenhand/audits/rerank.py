@@ -12,7 +12,7 @@ from evenhand.attention import log as logarithmic
 from evenhand.attention import parse
 from evenhand.audits.declare import Call, tool
 from evenhand.audits.parameters import Labels, Table, TableOrColumn, Takes, pairs
-from evenhand.audits.rebalance.frontier import Candidates
+from evenhand.audits.rebalance import Candidates
 from evenhand.cards import Between, Floats, parse_call
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.metrics.representation import fair_table

@@ -1,1 +1,0 @@
-"""Trading relevance for even exposure: the frontier, and re-rankers."""
