@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -18,8 +18,10 @@ from evenhand.audits.exposure import measures
 from evenhand.audits.exposure.label_errors import (
     BOUNDS,
     answerable,
+    claimed_sides,
     corrected,
     corrected_claims,
+    exposure_claim,
     read_confusion,
     with_bounds,
 )
@@ -48,7 +50,7 @@ from evenhand.audits.requests import (
 )
 from evenhand.audits.units import By
 from evenhand.cards import Floats, refuse_lacking
-from evenhand.claims import Candidate, detectable_of, direction_of
+from evenhand.claims import Candidate, detectable_of
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, slice_words
 from evenhand.intervals.requests import FEWEST, MANY, Reduced, blocks, crossed_draws, skewed_test, t_test
@@ -72,50 +74,25 @@ def exposure_claims(
     two: Student's t, and that of random orders of the lists (few items near the top make t see too little spread). Of two
     groups one is asked.
     """
-    differences = list(_differences(t, specs, small, call)) if t.policy.labels and specs else []
-    candidates = []
-    for d in differences:
-        show = percent if rounded_percent(d.share) == rounded_percent(d.target) else rounded_percent
-        gets, target = f"{d.group} gets {show(d.share)} of the exposure", f"its target of {show(d.target)}"
-        power = detectable_of(d.error, call.interval.level, len(differences))
-        candidates.append(
-            Candidate(
-                d.p if not d.settles else 1.0, direction_of(d.total), f"{gets}, {'above' if d.total > 0 else 'below'} {target}",
-                f"{gets} as far as labels are known; {d.settles}"
-                if d.settles
-                else f"{gets}, not significantly different from {target}; "
-                f"the test had 80% power for differences of {100 * power:.2g} points or more",
-                "exposure", d.group, dict(zip(names, t.sums.slices[d.place], strict=True)),
-            )
-        )  # fmt: skip
-    return candidates
+    tested = list(_tested(t, specs, names, small, call)) if t.policy.labels and specs else []
+    claims = []
+    for candidate, error in tested:
+        otherwise = candidate.otherwise
+        if error is not None:
+            power = 100 * detectable_of(error, call.interval.level, len(tested))
+            otherwise += f"; the test had 80% power for differences of {power:.2g} points or more"
+        claims.append(replace(candidate, otherwise=otherwise))
+    return claims
 
 
-@dataclass(frozen=True, slots=True)
-class _Difference:
-    """A group's exposure less its target, in all and as shares with their standard error, in the slice at `place`.
-
-    `settles` : where missing labels leave the direction open, which labels would settle it.
-    """
-
-    place: int
-    group: str
-    total: float
-    share: float
-    target: float
-    error: float
-    p: float
-    settles: str = ""
-
-
-def _differences(
-    t: ExposureTallies, specs: Sequence[ExposureMetricSpec], small: Sequence[bool], call: Call
-) -> Iterator[_Difference]:
+def _tested(
+    t: ExposureTallies, specs: Sequence[ExposureMetricSpec], names: Sequence[str], small: Sequence[bool], call: Call
+) -> Iterator[tuple[Candidate, float | None]]:
+    """What may be claimed, and the standard error of the share; None where missing labels leave the direction open."""
     tally, target, browsing = exposure_and_targets(t, specs)
-    sides = [tuple(t.policy.protected)] if t.policy.protected else [(i,) for i in range(len(t.policy.labels))]
-    for s in range(len(t.sums.slices)):
+    for s, where in enumerate(t.sums.slices):
         part = t.sums.part(s)
-        for side in () if small[s] else sides[:1] if len(t.policy.labels) == 2 else sides:
+        for side in () if small[s] else claimed_sides(t.policy):
             received, whole = tally.received[part][:, list(side)].sum(-1), tally.received[part].sum(-1)
             aim = target[part][:, list(side)].sum(-1)
             used = (whole > 0) & ~np.isnan(aim)
@@ -126,13 +103,16 @@ def _differences(
             p, error = t_test(off)
             variance, third = (m[part][used].sum() for m in order_moments(t.sums, t.policy, side, browsing))
             p = max(p, skewed_test(float(off.sum()), float(variance), float(third))) if variance > 0 else p
-            group = ", ".join(str(t.policy.labels[i]) for i in side)
             shares = float(received[used].sum()) / total, float(aim[used].mean())
             share, goal = (call.published(x, int(used.sum())) for x in shares)
-            settles = _labels_to_settle(t, s, browsing, total * share, total * goal, total)
-            yield _Difference(
-                s, group, float(off.sum()), share, goal, max(error, math.sqrt(variance)) / total, p, settles
-            )
+            show = percent if rounded_percent(share) == rounded_percent(goal) else rounded_percent
+            labels = dict(zip(names, where, strict=True))
+            candidate = exposure_claim(t.policy, side, float(off.sum()), show(share), show(goal), p, labels)
+            if settles := _labels_to_settle(t, s, browsing, total * share, total * goal, total):
+                known = f"{candidate.group} gets {show(share)} of the exposure as far as labels are known"
+                yield replace(candidate, p=1.0, otherwise=f"{known}; {settles}"), None
+            else:
+                yield candidate, max(error, math.sqrt(variance)) / total
 
 
 def _labels_to_settle(

@@ -21,7 +21,7 @@ from evenhand.labels import match, stream
 from evenhand.metrics.labelings import MOST, Range, all_labelings, count_labelings, one_hot, range_of_shares
 from evenhand.report.words.text import percent
 from evenhand.tallies.exposure import Exposed, Exposure, targets
-from evenhand.tallies.group_exposure import GroupExposure, ItemExposure
+from evenhand.tallies.group_exposure import GroupExposure, ItemExposure, Policy
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.requests import Measured
 
@@ -172,44 +172,48 @@ def corrected_claims(
     """
     if not specs or not t.policy.labels:
         return []
-    sides = [tuple(t.policy.protected)] if t.policy.protected else [(i,) for i in range(len(t.policy.labels))]
     spec = replace(
         specs[0], metric=REGISTRY["awrf"], params={"distance": "nd", "signed": True}, text="awrf", cutoff=None
     )
     candidates = []
-    for side in sides[:1] if len(t.policy.labels) == 2 else sides:
+    for side in claimed_sides(t.policy):
         policy = replace(t.policy, protected=side)
         pooled = corrected(spec, replace(t, policy=policy)).resampler
         assert isinstance(pooled, PooledMetric)  # noqa: S101
         for s, where in enumerate(t.sums.slices):
-            if small[s] or t.sums.within.unit_count(s) < FEWEST:
+            part, units = t.sums.part(s), t.sums.within.unit_count(s)
+            if small[s] or units < FEWEST:
                 continue
+            off = pooled.value(part)
+            draws = pooled.draws(part, CLAIM_DRAWS, stream(call.seed, "exposure", *where, "claims"))
+            if draws is None or np.isnan(off):
+                continue
+            error = float(np.nanstd(draws, ddof=1))
+            p = 2 * float(stdtr(units - 1, -abs(off) / error)) if error > 0 else math.nan
+            received = pooled.slice_at(part).totals()[0][0]
+            share = float(received[list(side)].sum() / received.sum())
             labels = dict(zip(names, where, strict=True))
-            rng = stream(call.seed, "exposure", *where, "claims")
-            candidates += _candidate(pooled, t.sums.part(s), side, t.sums.within.unit_count(s), labels, call, rng)
+            candidate = exposure_claim(policy, side, off, percent(share), percent(share - off), p, labels)
+            settles = labels_to_settle(pooled, part, off, error, call)
+            candidates.append(replace(candidate, otherwise=f"{candidate.otherwise}{settles}"))
     return candidates
 
 
-def _candidate(
-    pooled: PooledMetric, part: slice, side: Sequence[int], units: int, where: Mapping[str, Any], call: Call, rng: Any
-) -> list[Candidate]:
-    off = pooled.value(part)
-    draws = pooled.draws(part, CLAIM_DRAWS, rng)
-    if draws is None or np.isnan(off):
-        return []
-    error = float(np.nanstd(draws, ddof=1))
-    p = 2 * float(stdtr(units - 1, -abs(off) / error)) if error > 0 else math.nan
-    received = pooled.slice_at(part).totals()[0][0]
-    share = float(received[list(side)].sum() / received.sum())
-    group = ", ".join(str(pooled.policy.labels[i]) for i in side)
-    gets, target = f"{group} gets {percent(share)} of the exposure", f"its target of {percent(share - off)}"
-    more = labels_to_settle(pooled, part, off, error, call)
-    return [
-        Candidate(
-            p, direction_of(off), f"{gets}, {'above' if off > 0 else 'below'} {target}",
-            f"{gets}, not significantly different from {target}{more}", "exposure", group, where,
-        )
-    ]  # fmt: skip
+def claimed_sides(policy: Policy) -> list[tuple[int, ...]]:
+    """The protected group, or without one each; of two groups one is asked."""
+    sides = [tuple(policy.protected)] if policy.protected else [(i,) for i in range(len(policy.labels))]
+    return sides[:1] if len(policy.labels) == 2 else sides
+
+
+def exposure_claim(
+    policy: Policy, side: Sequence[int], off: float, share: str, target: str, p: float, where: Mapping[str, Any]
+) -> Candidate:
+    """That a side gets more or less of the exposure than its target."""
+    group = ", ".join(str(policy.labels[i]) for i in side)
+    gets, aim = f"{group} gets {share} of the exposure", f"its target of {target}"
+    text = f"{gets}, {'above' if off > 0 else 'below'} {aim}"
+    otherwise = f"{gets}, not significantly different from {aim}"
+    return Candidate(p, direction_of(off), text, otherwise, "exposure", group, where)
 
 
 def labels_to_settle(pooled: PooledMetric, part: slice, off: float, error: float, call: Call) -> str:
@@ -222,10 +226,8 @@ def labels_to_settle(pooled: PooledMetric, part: slice, off: float, error: float
     allowed = (off / detectable_of(1.0, call.interval.level)) ** 2 - (error**2 - by_labels)
     if allowed <= 0:
         return "; more labels alone would not settle it, the requests differ too much"
-    drawn, items = (
-        1 / len(labels.codes),
-        1 / float(labels.inverse.sum()),
-    )  # with all items labelled nothing is left to draw
+    drawn, items = 1 / len(labels.codes), 1 / float(labels.inverse.sum())
+    # With all items labelled nothing is left to draw.
     needed = math.ceil(1 / (items + (drawn - items) * allowed / by_labels)) if by_labels > 0 else 0
     if needed <= len(labels.codes):
         return ""
