@@ -28,9 +28,8 @@ from evenhand.errors import EvenhandError
 from evenhand.intervals.requests import Reduced, blocks, t_test
 from evenhand.labels import Unknown, stream
 from evenhand.report.words.text import rounded_percent
-from evenhand.sources.judged_rankings import Judgments, MissingRelevance, carried, open_judgments
-from evenhand.sources.labels import LabelColumns, columns_in, open_labels
-from evenhand.sources.labels import Labels as OpenedLabels
+from evenhand.sources.judged_rankings import MissingRelevance, carried, open_judgments
+from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.rankings import Duplicates, as_table, open_scores, ranking_table, system_of
 from evenhand.sources.rankings import Rankings as ScoredRankings
 from evenhand.sources.relation import in_periods, row_slicing, with_request
@@ -120,22 +119,10 @@ def pairwise(
     refuse_one_sided(unknown, protected)
     log.info("checking the scores")
     slices = row_slicing(by)
-    columns = [
-        request,
-        item,
-        score,
-        rank,
-        RANK,
-        cluster,
-        system,
-        *slices.columns,
-        *columns_in(groups),
-        *columns_in(relevance),
-    ]
-    table = ranking_table(
-        as_table(scores, request=request, item=item), columns=columns, item=item, duplicates=duplicates
-    )
-    table = in_periods(table, slices.periods)
+    roles = [request, item, score, rank, RANK, cluster, system]
+    columns = [*roles, *slices.columns, *columns_in(groups), *columns_in(relevance)]
+    listed = as_table(scores, request=request, item=item)
+    table = in_periods(ranking_table(listed, columns=columns, item=item, duplicates=duplicates), slices.periods)
     opened, request = with_request(table.with_numbers(relevance), request)
     labels = open_labels(groups, opened, item=item, request=request)
     ranked, column = _order(rank, score, opened.names)
@@ -145,22 +132,9 @@ def pairwise(
         carry=labels.carry(opened) | carried(relevance, opened), system=system or system_of(scores, opened),
     )  # fmt: skip
     judgments = open_judgments(relevance, opened, request=request, item=item, single=view.single and not view.dropped)
-    return _result(call, specs, view, *_count(call, specs, view, labels, judgments), ordered_by=column)
-
-
-def _count(
-    call: Call,
-    specs: Sequence[MetricSpec],
-    view: ScoredRankings,
-    labels: OpenedLabels | LabelColumns,
-    judgments: Judgments | None,
-) -> tuple[PairCounts, SmallGroups]:
-    """Pairs and wins of every request, small groups merged."""
     if judgments is None:
         raise EvenhandError("relevance is not given. Pass a table request, item, relevance, or a column of the scores.")
     log.info("counting pairs")
-    names = ("protected", "versus", "unknown", "missing_relevance", "negatives")
-    protected, versus, unknown, missing, negatives = (call.arguments[name] for name in names)
     coded = labels.coded(view)
     few = merge_small_groups(
         coded.items_by_label, view.slices, call.min_units, protected=protected, versus=versus, unknown=unknown,
@@ -168,22 +142,17 @@ def _count(
     )  # fmt: skip
     if labels.soft:
         raise EvenhandError("groups gives shares, and pairs need one label per item. Pass one group for each item.")
-    two = any("sides" in a.reads for a in specs)
-    sides = ComparedGroups(few.side(protected), few.side(versus), unknown, two)
-    rng = stream(call.seed, "negatives")
-    labelled = coded.renamed(few.renamed)
-    return PairCounts.from_scores(view, labelled, sides, judgments, missing, negatives=negatives, rng=rng), few
+    sides = ComparedGroups(few.side(protected), few.side(versus), unknown, any("sides" in a.reads for a in specs))
+    counts = PairCounts.from_scores(
+        view, coded.renamed(few.renamed), sides, judgments, missing_relevance, negatives=negatives,
+        rng=stream(call.seed, "negatives"),
+    )  # fmt: skip
+    return _result(call, specs, view, counts, few, ordered_by=column)
 
 
 def _result(
-    call: Call,
-    specs: Sequence[MetricSpec],
-    view: ScoredRankings,
-    counts: PairCounts,
-    few: SmallGroups,
-    *,
-    ordered_by: str,
-) -> RankingResult:
+    call: Call, specs: Sequence[MetricSpec], view: ScoredRankings, counts: PairCounts, few: SmallGroups, *, ordered_by: str
+) -> RankingResult:  # fmt: skip
     average: Average = call.arguments["average"]
     within, names = counts.within, view.slice_names
     refuse_many_slices("pairwise", len(within.slices))

@@ -426,15 +426,12 @@ def _counts(view: RankingsView, placed: LabelledRankings, measures: Sequence[Mea
 def _unlabelled_attention(placed: LabelledRankings) -> float:
     """Share of attention, 1 / log2(rank + 1), on items without a label and on empty ranks."""
     p = placed.placement
-    if not (p.codes < 0).any():
+    is_lost = p.codes < 0
+    if not is_lost.any():
         return 0.0
-    lost = whole = 0.0
-    for batch in p.batches():
-        weight = 1 / np.log2(np.arange(batch.width) + 2)
-        inside = np.arange(batch.width) < batch.lengths[:, None]
-        lost += float(((inside & ~batch.is_labelled) @ weight).sum())
-        whole += float((inside @ weight).sum())
-    return lost / whole
+    ranks = np.arange(len(p.codes)) - np.repeat(p.starts[:-1], p.lengths)
+    attention = 1 / np.log2(ranks + 2)
+    return float(attention[is_lost].sum() / attention.sum())
 
 
 def _curves(

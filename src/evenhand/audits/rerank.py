@@ -15,6 +15,7 @@ from evenhand.audits.parameters import Labels, Table, TableOrColumn, Takes, pair
 from evenhand.audits.rebalance import Candidates
 from evenhand.cards import Between, Floats, parse_call
 from evenhand.errors import EvenhandError, listing, unknown_name
+from evenhand.labels import several
 from evenhand.metrics.representation import fair_table
 from evenhand.sources.frames import native
 from evenhand.sources.labels import columns_in, open_labels
@@ -128,8 +129,7 @@ def _fair(candidates: Candidates, protected: Any, p: float, alpha: float) -> Int
         raise EvenhandError(
             "method='fa_star_ir' needs to know who is protected. Pass protected= with one label or several."
         )
-    is_several = isinstance(protected, (list, tuple, set))
-    protected_labels = {str(label) for label in (protected if is_several else [protected])}
+    protected_labels = {str(label) for label in several(protected)}
     labels = [str(label) for label in candidates.providers]
     if strange := sorted(protected_labels - set(labels)):
         raise EvenhandError(

@@ -89,7 +89,8 @@ class Pair:
         undecided = f"which of {self.first} and {self.second} is fairer{by} under all choices cannot be told"
         where = {"system": self.first, "versus": self.second}
         metric, group = str(self.key[1]), self.key[2]
-        if (sign := _common_sign(self.signs[:, 0])) is not None:
+        sign = self.signs[0, 0]
+        if sign != 0 and (self.signs[:, 0] == sign).all():
             better, worse = (self.second, self.first) if sign > 0 else (self.first, self.second)
             text = f"{better} is fairer than {worse}{by} under all choices"
             return Candidate(float(self.p.max()), "higher", text, undecided, metric, group, where)
@@ -100,10 +101,6 @@ class Pair:
         text = f"{self.first} is fairer than {self.second}{by} under {first}, and less fair under {second}"
         p = min(1.0, len(settings) * max(float(np.nanmin(p)) for p in ps))
         return Candidate(p, "differs", text, undecided, metric, group, where)
-
-
-def _common_sign(signs: Floats) -> float | None:
-    return float(signs[0]) if signs[0] != 0 and (signs == signs[0]).all() else None
 
 
 @dataclass(frozen=True)
