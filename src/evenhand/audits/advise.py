@@ -186,9 +186,8 @@ def advice_for(s: Situation) -> Advice:
     why = f"named for {cell} by Table 5 of the paper (Draws et al. 2020)."
     other = REFUTED.get((s.balance, s.bias))
     against = f" Our rerun of its simulation differs: {other} rises more there." if other else ""
-    unstated = (
-        "" if s.bias and s.balance else " What is not stated counts as low; Table 5 names nDD in six of nine cells."
-    )
+    unstated = " What is not stated counts as low; Table 5 names nDD in six of nine cells."
+    unstated = "" if s.bias and s.balance else unstated
     only_bound = "works for two sides too, but its normaliser is a bound: not comparable with the others."
     return [
         (first, "recommended", f"{why}{against}{unstated}"),
@@ -227,7 +226,7 @@ def _advise_prefix(s: Situation, seed: int) -> tuple[Points, list[Candidate]]:
 
 def _by_power(columns: Points, trials: Sequence[int], finding: str, rivals: set[int]) -> tuple[Points, list[Candidate]]:
     """Metrics with what they find compared with the paper's choice; a rival that finds significantly more comes first."""
-    candidates = _power_claims(columns["metric"], columns["symbol"], columns["found"], trials, finding)
+    candidates = _power_claims(columns, trials, finding)
     decided = decide(candidates, 0.95)
     for i, claim in enumerate(decided, 1):
         columns["reason"][i] += f" {claim.text}." if claim.made else ""
@@ -244,26 +243,20 @@ PAPERS = "the paper's choice"
 """Advice on a metric that the paper names and another one outdoes on such data."""
 
 
-def _power_claims(
-    metrics: Sequence[str], symbols: Sequence[str], power: Sequence[float], trials: Sequence[int], finding: str
-) -> list[Candidate]:
+def _power_claims(columns: Points, trials: Sequence[int], finding: str) -> list[Candidate]:
     """Whether each further metric finds bias more or less often than the first one."""
-    first, candidates = power[0], []
-    for metric, symbol, share, many in zip(metrics[1:], symbols[1:], power[1:], trials[1:], strict=True):
+    metrics = list(zip(columns["metric"], columns["symbol"], columns["found"], trials, strict=True))
+    (_, symbol_of_first, first, trials_of_first), candidates = metrics[0], []
+    for metric, symbol, share, many in metrics[1:]:
         pooled = (first + share) / 2
-        error = math.sqrt(pooled * (1 - pooled) * (1 / max(1, many) + 1 / max(1, trials[0])))
-        p = (
-            math.erfc(abs(share - first) / error / math.sqrt(2))
-            if error > 0
-            else math.nan
-            if math.isnan(pooled)
-            else 1.0
-        )
-        shares = f"({100 * share:.0f}% against {100 * first:.0f}%)"
-        shares = "(undefined on such lists)" if math.isnan(pooled) else shares
+        p, shares = math.nan, "(undefined on such lists)"
+        if not math.isnan(pooled):
+            error = math.sqrt(pooled * (1 - pooled) * (1 / max(1, many) + 1 / max(1, trials_of_first)))
+            p = math.erfc(abs(share - first) / error / math.sqrt(2)) if error > 0 else 1.0
+            shares = f"({100 * share:.0f}% against {100 * first:.0f}%)"
         way = "more" if share > first else "less"
-        text = f"{finding} {way} often than {symbols[0]} {shares}"
-        otherwise = f"no significant difference between what {symbol} and {symbols[0]} find {shares}"
+        text = f"{finding} {way} often than {symbol_of_first} {shares}"
+        otherwise = f"no significant difference between what {symbol} and {symbol_of_first} find {shares}"
         candidates.append(Candidate(p, direction_of(share - first), text, otherwise, metric))
     return candidates
 
@@ -336,29 +329,25 @@ def _advise_exposure(call: Call, roles: dict[str, Any]) -> Result:
             table, groups=groups, relevance=relevance, missing="zero", by=row_slicing(None), unranked=False, nan_policy="raise",
             duplicates="raise", sample=None, probability=None, weight=None, system=None, **roles,
         )  # fmt: skip
-        labels, rows = tables.count_labels(), tables.view.rows
-        unjudged = tables.count_unjudged() / rows if relevance is not None and rows else None
+        labels, read = tables.count_labels(), tables.view.rows
+        unjudged = tables.count_unjudged() / read if relevance is not None and read else None
         situation = _nearest_facts(tables, sparse=bool(sparse or (unjudged or 0) > 0.5))
         facts = {
-            "rows": rows, "groups": labels, "situation": situation, "soft_groups": tables.soft,
+            "rows": read, "groups": labels, "situation": situation, "soft_groups": tables.soft,
             "share_of_ranked_items_without_judgment": unjudged,
         }  # fmt: skip
         thin = sparse if sparse is not None or unjudged is None else unjudged > 0.5  # more than half are not judged
         case, backend = Case(thin, tables.soft, labels, roles["score"] is not None), tables.view.backend
-    counts = [responses_of(metric, situation) for metric, _, _ in exposure_advice_for(goal, case)]
-    columns = as_columns(
-        ("metric", "symbol", "advice", "found", "reason"),
-        [
-            (m, REGISTRY[m].card.symbol, advice, hits / worlds if worlds else math.nan, reason)
-            for (m, advice, reason), (hits, worlds) in zip(exposure_advice_for(goal, case), counts, strict=True)
-        ],
-    )
+    rows, trials = [], []
+    for metric, advice, reason in exposure_advice_for(goal, case):
+        hits, worlds = responses_of(metric, situation)
+        rows.append((metric, REGISTRY[metric].card.symbol, advice, hits / worlds if worlds else math.nan, reason))
+        trials.append(worlds)
+    columns = as_columns(("metric", "symbol", "advice", "found", "reason"), rows)
     claims: list[Candidate] = []
     if situation:
         rivals = {i for i, advice in enumerate(columns["advice"]) if advice in ("recommended", "possible")}
-        columns, claims = _by_power(
-            columns, [worlds for _, worlds in counts], "On data like yours it finds a mild bias", rivals
-        )
+        columns, claims = _by_power(columns, trials, "On data like yours it finds a mild bias", rivals)
     question = "Which exposure metric for these rankings?"
     source = "Raj et al. (2022), section 4; evenhand study response"
     return call.result(columns, backend=backend, question=question, facts={**facts, "source": source}, claims=claims)
@@ -390,9 +379,8 @@ def responses_of(metric: str, situation: Mapping[str, float]) -> tuple[int, int]
     nearest = [usual]
     for factor, value in situation.items():
         varied = [usual, *(s for s in others if all(s[f] == usual[f] for f in usual if f not in (factor, "counts")))]
-        nearest.append(
-            min(varied, key=lambda s: abs(math.log(max(value, 1e-3) / s[factor])))
-        )  # 0.1%: far below any setting
+        at_least = max(value, 1e-3)  # 0.1%: far below any setting
+        nearest.append(min(varied, key=lambda s: abs(math.log(at_least / s[factor]))))
     counts = [tuple(setting["counts"][metric]) for setting in nearest]
     hits, worlds = min(counts, key=lambda pair: pair[0] / pair[1] if pair[1] else -1.0)
     return int(hits), int(worlds)
