@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -391,10 +391,7 @@ def _tally(
     few = merge_small_groups(
         tables.labels.items_by_label, tables.slices, call.min_units, protected=protected, versus=versus, unknown=unknown
     )
-    specs = [
-        few.rename_target(replace(a, target=few.shares(a.target)) if isinstance(a.target, Mapping) else a)
-        for a in specs
-    ]
+    specs = [_retargeted(a, few.shares) for a in specs]
     tables = tables.renamed(few.renamed)
     sizes = tables.group_sizes(unknown=bounds or unknown in ("group", "unprotected"))
     labels, sizes, specs = _with_target_groups(tables.labels.labels, sizes, specs)
@@ -442,21 +439,19 @@ def _with_target_groups(
     labels: Label, sizes: Floats, specs: Sequence[ExposureMetricSpec]
 ) -> tuple[tuple[Any, ...], Floats, list[ExposureMetricSpec]]:
     """Groups that only a target names are groups too: nobody in them was exposed."""
-
-    def matched(target: Any) -> Any:
-        return {match(g, labels): s for g, s in target.items()} if isinstance(target, Mapping) else target
-
-    specs = [replace(a, target=matched(a.target)) for a in specs]
-    specs = [
-        replace(a, params={**a.params, "target": matched(a.params["target"])})
-        if a.needs(Exposure) and "target" in a.params
-        else a
-        for a in specs
-    ]
+    specs = [_retargeted(a, lambda target: {match(g, labels): s for g, s in target.items()}) for a in specs]
     aims = [*(a.target for a in specs), *(a.settled("target") for a in specs if a.needs(Exposure))]
     named = dict.fromkeys(g for aim in aims if isinstance(aim, Mapping) for g in aim)
     more = [g for g in named if g not in labels]
     return (*labels, *more), np.concatenate([sizes[:-1], np.zeros(len(more)), sizes[-1:]]), specs
+
+
+def _retargeted(a: ExposureMetricSpec, change: Callable[[Mapping[Any, float]], Any]) -> ExposureMetricSpec:
+    """A metric with the groups of its targets changed, be they those of the call or its own."""
+    target, params = a.target, dict(a.params)
+    if isinstance(params.get("target"), Mapping):
+        params["target"] = change(params["target"])
+    return replace(a, target=change(target) if isinstance(target, Mapping) else target, params=params)
 
 
 def _sides(labels: Label, protected: Any, versus: Any, unknown: Unknown, specs: Sequence[ExposureMetricSpec]) -> Policy:
