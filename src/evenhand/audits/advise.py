@@ -169,7 +169,6 @@ def _situation_of(
 
 
 def advice_for(s: Situation) -> Advice:
-    """Advice on prefix metrics."""
     if s.viewpoints > 2:
         mild = ""
         if s.bias in (None, "low"):

@@ -58,7 +58,6 @@ class Standing:
 
     @classmethod
     def from_cells(cls, where: Label, cells: Mapping[tuple[str, Any], Mapping[str, Any]]) -> Standing:
-        """From rows of a frame by metric and system."""
         metrics = tuple(dict.fromkeys(name for name, _ in cells))
         systems = tuple(dict.fromkeys(system for _, system in cells))
         values, standing = np.full((2, len(systems), len(metrics)), np.nan)

@@ -127,7 +127,6 @@ def compare(
 
 
 def _min_units(result: Result) -> int:
-    """The `min_units` that a result was published under."""
     return int((result.findings.provenance.get("plan") or {}).get("min_units") or 0)
 
 
@@ -158,7 +157,6 @@ def compare_rankings(
 
 
 def with_holm(rows: Sequence[Row]) -> list[Row]:
-    """Rows with p adjusted over all of them."""
     return [{**r, "p_adjusted": float(p)} for r, p in zip(rows, holm([r["p"] for r in rows]), strict=True)]
 
 
@@ -201,7 +199,6 @@ class PairedTest:
         return paired_difference(sums_a, sums_b, a.value, self.level, self.cache[key]), shared
 
     def row(self, labels: Mapping[str, Any], a: RequestSums, b: RequestSums, better: str, where: Label) -> Row:
-        """A row of the frame: b minus a."""
         d, requests = self.difference(a, b, where)
         shared = requests.size(0)
         undefined = "undefined_difference" if np.isnan(d.estimate) else ""
@@ -299,7 +296,6 @@ class Systems:
         return sums
 
     def labels(self, where: Label, system: Any, versus: Any) -> dict[str, Any]:
-        """The cells of a row that compares two systems."""
         return dict(zip(self.others, where, strict=True)) | {"system": system, "versus": versus}
 
     def compared(
@@ -336,7 +332,6 @@ class Systems:
 
 
 def chosen_systems(existing: list[Any], systems: Sequence[Any] | None) -> list[Any]:
-    """The systems named, or all there are."""
     if systems is None:
         return existing
     matched = [systems] if isinstance(systems, str) else [match(s, existing) for s in systems]

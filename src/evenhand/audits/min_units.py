@@ -126,7 +126,6 @@ class Rounding:
         return self.relative(value) if name in RELATIVE else value
 
     def columns(self, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-        """Ready columns as published."""
         return {name: [self._cell(name, value) for value in column] for name, column in columns.items()}
 
     def points(self, points: Mapping[str, Sequence[Any]], slices: Sequence[str], rows: Sequence[Row]) -> dict[str, Any]:
@@ -287,7 +286,6 @@ class SmallGroups:
     items: Mapping[tuple[Label, Any], int]
 
     def side(self, labels: Any) -> Any:
-        """Labels of a side as renamed."""
         if labels is None or not self.renamed:
             return labels
         if labels == OTHERS and OTHERS not in self.labels:
@@ -301,7 +299,6 @@ class SmallGroups:
         return None in self.renamed.values()
 
     def shares(self, target: Mapping[Any, float]) -> dict[Any, float]:
-        """Shares of groups as renamed."""
         by_name: dict[Any, float] = {}
         for label, share in target.items():
             name = self._name(match(label, self.labels)) if self.renamed else label
@@ -311,7 +308,6 @@ class SmallGroups:
         return {name: share / whole for name, share in by_name.items()} if self.leaves_out and whole else by_name
 
     def rename_target(self, ask: A) -> A:
-        """A metric whose own target names groups, as renamed."""
         target = ask.params.get("target")
         return (
             replace(ask, params={**ask.params, "target": self.shares(target)}) if isinstance(target, Mapping) else ask

@@ -174,7 +174,6 @@ def prefix(
 def _result(
     call: Call, specs: Sequence[MetricSpec], draws: int, view: RankingsView, labels: OpenedLabels | LabelColumns, group_name: str
 ) -> RankingResult:  # fmt: skip
-    """Every metric on every ranking, against random orders, as rows, curves and facts."""
     protected, unknown = call.arguments["protected"], counted_as(call.arguments["unknown"])
     coded = labels.coded(view, role="the labels")
     few = merge_small_groups(
@@ -406,7 +405,6 @@ def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any
 
 
 def _counts(view: RankingsView, placed: LabelledRankings, measures: Sequence[Measured], unknown: str) -> dict[str, Any]:
-    """Unlabelled items and undefined requests, for provenance."""
     lengths, within = placed.placement.lengths, placed.within
     counts = view.counts()
     if unknown == "drop":

@@ -59,7 +59,6 @@ class Candidates:
 
     @property
     def unowned(self) -> int:
-        """Items that nobody was named for; each is its own provider."""
         return self.rows.unowned
 
     def table(self, slates: Slates, which: Ints, lists: Ints, **columns: Any) -> Any:
@@ -117,7 +116,6 @@ class Frontier:
         raise EvenhandError(f"strength={strength!r} was not searched. Pass one of {searched}, or search again with it.")
 
     def draws(self, strength: float, means: str) -> tuple[Sequence[Draw], Floats]:
-        """Draws of a policy, and the probability of each."""
         result = self.at(strength)
         if means == "policy":
             return result.policy.draws, result.policy.probability
@@ -132,7 +130,6 @@ class Frontier:
         return self._replayed[key]
 
     def shares(self, strength: float, means: str = "policy") -> Floats:
-        """(providers,) shares of all exposure."""
         received = self.replayed(strength, self.on, means).received
         return np.asarray(received / received.sum())
 
@@ -274,7 +271,6 @@ Strength = Annotated[float, Between(0, 1)]
 
 
 def _read_objective(words: list[str]) -> Any:
-    """An objective as typed: a name, or `LABEL=SHARE,...`."""
     is_shares = "=" in words[0].partition("(")[0] or words[0].startswith("{")
     return pairs("objective", words[0], float) if is_shares else words[0]
 
@@ -540,7 +536,6 @@ class Meter:
         return _on(self.inequality[0], replay.received)
 
     def _mean(self, name: str, values: Floats) -> Figure:
-        """The mean of a metric over requests."""
         metric = REGISTRY["ndcg" if name == "ndcg_standard" else name]
         defined = ~np.isnan(values)
         buckets = int(self.bucket.max(initial=-1)) + 1

@@ -243,7 +243,6 @@ def _by_slice(parts: Sequence[Part], slices: Sequence[str], name: Literal["facts
 
 
 def _curves(parts: Sequence[Part], slices: Sequence[str]) -> dict[str, Points]:
-    """The curves of all slices, each point with the labels of its slice."""
     labelled = [(dict(zip(slices, p.where, strict=True)), p.curves) for p in parts]
     kinds = dict.fromkeys(kind for p in parts for kind in p.curves)
     return {
@@ -552,7 +551,6 @@ def _p(q: Question, users: PermutedPair, lists: UserLists, estimate: float, chan
 
 
 def _averaged(a: MetricSpec, users: PermutedPair, lists: UserLists) -> list[Floats]:
-    """What the metric adds up over users, and what it divides by."""
     mark, over = MEANS[a.card.name]
     over = "users" if a.settled("zero_division") == 0 else over
     return [lists.marks[users.users, AT[column]] for column in (mark, over)]
@@ -571,7 +569,6 @@ def _influence(q: Question, users: PermutedPair, lists: UserLists, estimate: flo
 
 
 def _claims(rows: Sequence[Row], slices: Sequence[str], metrics: Sequence[MetricSpec], call: Call) -> list[Candidate]:
-    """What could be said of each pair of groups in each slice."""
     candidates, names = [], claimed_metrics(metrics)
     for r in rows:
         if r.get("p") is None:
@@ -599,7 +596,6 @@ def _claims(rows: Sequence[Row], slices: Sequence[str], metrics: Sequence[Metric
 
 
 def _most_slots(part: Slice, reading: Reading) -> float:
-    """How many slots the users of a slice have at most."""
     return float(min(part.facts.cells, part.user_count * (reading.shown.top or part.item_count)))
 
 

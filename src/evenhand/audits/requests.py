@@ -90,7 +90,6 @@ class RankingResult(Result):
 
 
 def refuse_one_sided(unknown: str, protected: Any) -> None:
-    """Refuse unlabelled items as the other side where no side is protected."""
     if unknown == "unprotected" and protected is None:
         raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
 
@@ -160,7 +159,6 @@ def rows_of(
 def _row(
     labels: Mapping[str, Any], f: Reduced, s: int, within: Requests, draws: Floats | None, interval: Interval
 ) -> Row:
-    """Estimate, interval and notes of one metric in one slice."""
     m, units, part = f.measured, within.size(s), within.part(s)
     estimate = f.estimate(s, part)
     lost = bool(np.isnan(estimate))
@@ -192,7 +190,6 @@ def _row(
 
 
 def few_clusters(is_clustered: bool) -> dict[str, str]:  # noqa: FBT001
-    """The note of a row that rests on clusters, where these are few."""
     return {"few": "few_clusters"} if is_clustered else {}
 
 

@@ -150,7 +150,6 @@ class Survival:
 
     @cached_property
     def pairs(self) -> list[Pair]:
-        """Every two systems by every metric."""
         return [self._pair(key, a, b) for key, systems in self._shared.items() for a, b in combinations(systems, 2)]
 
     def _pair(self, key: Key, a: Any, b: Any) -> Pair:

@@ -488,7 +488,6 @@ def _refuse_many(
 
 
 def _result(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: Call) -> RankingResult:
-    """Rows, curves and facts of what is tallied."""
     tables, specs, tallies, few = _tally(tables, specs, call)
     view, sums, policy = tables.view, tallies.sums, tallies.policy
     within, names, small = sums.within, view.slice_names, few.small(sums.within)
@@ -541,14 +540,12 @@ ABSOLUTE = frozenset({"eed", "eel", "eer", "target_norm"})
 
 
 def _without_absolute(rows: Sequence[Row], few: SmallGroups) -> list[Row]:
-    """Rows of absolute exposure suppressed where a group is left out."""
     if not few.leaves_out:
         return list(rows)
     return [suppressed(r) if re.split(r"\W", r["metric"])[0] in ABSOLUTE else r for r in rows]
 
 
 def _counts(tables: JudgedRankings, t: ExposureTallies, names: Sequence[str], small: Sequence[bool]) -> dict[str, Any]:
-    """Sizes of groups, attention to unlabelled items and unjudged items, for provenance."""
     sums, policy = t.sums, t.policy
     attention_specs = {str(spec): spec for spec in sums.attended}
     sizes = {str(g): float(n) for g, n in zip(policy.labels, policy.assign_unlabelled(t.sizes), strict=True)}

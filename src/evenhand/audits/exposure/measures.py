@@ -105,7 +105,6 @@ class ExposureMetricSpec(MetricSpec):
 def parse_exposure_metrics(
     metrics: str | Sequence[str] | None, attention: Attention | None, target: Any
 ) -> list[ExposureMetricSpec]:
-    """The metrics asked for, or all that may be measured by default."""
     usual = ("awrf", "log_dp", "log_dp(per_item=True)", "eed", "log_eur", "eel", "eer")
     possible = needing(Exposed, Exposure, Amortised, Placement, Represented)
     parsed = parse_metrics(usual if metrics is None else metrics, possible)
