@@ -134,29 +134,22 @@ class Survival:
         return rows
 
     @cached_property
-    def _shared(self) -> dict[Key, list[Any]]:
-        """The metrics that every setting has, and their systems that can be resampled under each."""
-        shared = {}
-        for key in self.orderings[0]:
-            if all(key in o for o in self.orderings):
-                systems = [s for s in self.orderings[0][key].sums if all(s in o[key].sums for o in self.orderings)]
-                shared[key] = systems
-        return {key: systems for key, systems in shared.items() if len(systems) > 1}
-
-    @cached_property
-    def _test(self) -> PairedTest:
-        pairs = sum(math.comb(len(systems), 2) for systems in self._shared.values())
-        return PairedTest.for_call(self.call, None, self.call.interval.level, 2 * pairs * len(self.settings))
-
-    @cached_property
     def pairs(self) -> list[Pair]:
-        return [self._pair(key, a, b) for key, systems in self._shared.items() for a, b in combinations(systems, 2)]
+        """Every two systems by every metric that all settings have, of those that can be resampled under each."""
+        compared = []
+        for key, ordering in self.orderings[0].items():
+            if all(key in o for o in self.orderings):
+                systems = [s for s in ordering.sums if all(s in o[key].sums for o in self.orderings)]
+                compared += [(key, a, b) for a, b in combinations(systems, 2)]
+        tests = 2 * len(compared) * len(self.settings)
+        test = PairedTest.for_call(self.call, None, self.call.interval.level, tests)
+        return [self._pair(test, key, a, b) for key, a, b in compared]
 
-    def _pair(self, key: Key, a: Any, b: Any) -> Pair:
+    def _pair(self, test: PairedTest, key: Key, a: Any, b: Any) -> Pair:
         signs, ps = [], []
         for by_key in self.orderings:
             ordering = by_key[key]
-            difference, _ = self._test.difference(ordering.sums[a], ordering.sums[b], key[0])
+            difference, _ = test.difference(ordering.sums[a], ordering.sums[b], key[0])
             lead = ordering.fairness[b] - ordering.fairness[a]
             chance = lead - difference.estimate  # differs from 0 where random order gives the two systems other values
             drawn = difference.resampled + (chance if math.isfinite(chance) else 0.0)
