@@ -201,7 +201,8 @@ def corrected_claims(
 
 def claimed_sides(policy: Policy) -> list[tuple[int, ...]]:
     """The protected group, or without one each; of two groups one is asked."""
-    sides = [tuple(policy.protected)] if policy.protected else [(i,) for i in range(len(policy.labels))]
+    each: list[tuple[int, ...]] = [(i,) for i in range(len(policy.labels))]
+    sides = [tuple(policy.protected)] if policy.protected else each
     return sides[:1] if len(policy.labels) == 2 else sides
 
 
