@@ -109,8 +109,8 @@ def _tested(
             labels = dict(zip(names, where, strict=True))
             candidate = exposure_claim(t.policy, side, float(off.sum()), show(share), show(goal), p, labels)
             if settles := _labels_to_settle(t, s, browsing, total * share, total * goal, total):
-                known = f"{candidate.group} gets {show(share)} of the exposure as far as labels are known"
-                yield replace(candidate, p=1.0, otherwise=f"{known}; {settles}"), None
+                so_far = f"{candidate.group} gets {show(share)} of the exposure as far as labels are known"
+                yield replace(candidate, p=1.0, otherwise=f"{so_far}; {settles}"), None
             else:
                 yield candidate, max(error, math.sqrt(variance)) / total
 
