@@ -8,156 +8,92 @@ import importlib
 import pkgutil
 from typing import TYPE_CHECKING
 
-from evenhand.cards import REGISTRY, Metric, cards
-from evenhand.metrics import conventions
-from evenhand.metrics.agreement import kendall_tau_c
-from evenhand.metrics.catalogue import aggregate_diversity, exposure_entropy, item_gini, recommendation_popularity
-from evenhand.metrics.decomposition import decompose, decompose_sources
-from evenhand.metrics.expected import eed, eel, eer, target_exposure, target_norm
-from evenhand.metrics.exposure import dp, eur, iaa, log_dp, log_eur, log_rur, rur
-from evenhand.metrics.inequality import (
-    atkinson,
-    generalized_entropy,
-    gini,
-    gini_chance,
-    gini_se,
-    herfindahl,
-    hoover,
-    mean,
-    reach,
-    theil,
-)
-from evenhand.metrics.item_fairness import (
-    ai_disparity,
-    count_disparity,
-    ii_disparity,
-    jain_index,
-    ranked_gini,
-    satisfied_items,
-)
-from evenhand.metrics.pairwise import accuracy, inter_acc, intra_acc
-from evenhand.metrics.prefix import geyik_ndkl, ndd, ndjs, ndkl, ndr, pref, pref_kl, pref_nd, pref_rd
-from evenhand.metrics.ranked_numbers import output_bias, ranking_bias
-from evenhand.metrics.recommender import (
-    exposure_kl,
-    exposure_tv,
-    f1_ratio,
-    mad,
-    mae_ratio,
-    precision_ratio,
-    recall_ratio,
-    rmse_ratio,
-)
-from evenhand.metrics.reorder import least_promoted, ndcg, ndcg_relevance, rank_biased_overlap
-from evenhand.metrics.representation import FairTable, awrf, fair, fair_satisfied, fair_table, fair_violation
-from evenhand.metrics.selection import (
-    average_outcome,
-    equalized_odds_gap,
-    impact_ratio,
-    marginal_outcome,
-    selection_rate,
-)
-from evenhand.metrics.shares import (
-    Lorenz,
-    bottom_share,
-    equal_share,
-    equivalent_to_top,
-    lorenz,
-    palma,
-    percentile,
-    percentile_ratio,
-    share_ratio,
-    top_share,
-    top_share_se,
-)
-
-__all__ = [
-    "FairTable",
-    "Lorenz",
-    "accuracy",
-    "aggregate_diversity",
-    "ai_disparity",
-    "atkinson",
-    "average_outcome",
-    "awrf",
-    "bottom_share",
-    "cards",
-    "conventions",
-    "count_disparity",
-    "decompose",
-    "decompose_sources",
-    "dp",
-    "eed",
-    "eel",
-    "eer",
-    "equal_share",
-    "equalized_odds_gap",
-    "equivalent_to_top",
-    "eur",
-    "exposure_entropy",
-    "exposure_kl",
-    "exposure_tv",
-    "f1_ratio",
-    "fair",
-    "fair_satisfied",
-    "fair_table",
-    "fair_violation",
-    "generalized_entropy",
-    "geyik_ndkl",
-    "gini",
-    "gini_chance",
-    "gini_se",
-    "herfindahl",
-    "hoover",
-    "iaa",
-    "ii_disparity",
-    "impact_ratio",
-    "inter_acc",
-    "intra_acc",
-    "item_gini",
-    "jain_index",
-    "kendall_tau_c",
-    "least_promoted",
-    "log_dp",
-    "log_eur",
-    "log_rur",
-    "lorenz",
-    "mad",
-    "mae_ratio",
-    "marginal_outcome",
-    "mean",
-    "ndcg",
-    "ndcg_relevance",
-    "ndd",
-    "ndjs",
-    "ndkl",
-    "ndr",
-    "output_bias",
-    "palma",
-    "percentile",
-    "percentile_ratio",
-    "precision_ratio",
-    "pref",
-    "pref_kl",
-    "pref_nd",
-    "pref_rd",
-    "rank_biased_overlap",
-    "ranked_gini",
-    "ranking_bias",
-    "reach",
-    "recall_ratio",
-    "recommendation_popularity",
-    "rmse_ratio",
-    "rur",
-    "satisfied_items",
-    "selection_rate",
-    "share_ratio",
-    "target_exposure",
-    "target_norm",
-    "theil",
-    "top_share",
-    "top_share_se",
-]  # fmt: skip
+from evenhand.cards import REGISTRY, Metric
+from evenhand.cards import cards as cards
+from evenhand.metrics import conventions as conventions
+from evenhand.metrics.agreement import kendall_tau_c as kendall_tau_c
+from evenhand.metrics.catalogue import aggregate_diversity as aggregate_diversity
+from evenhand.metrics.catalogue import exposure_entropy as exposure_entropy
+from evenhand.metrics.catalogue import item_gini as item_gini
+from evenhand.metrics.catalogue import recommendation_popularity as recommendation_popularity
+from evenhand.metrics.decomposition import decompose as decompose
+from evenhand.metrics.decomposition import decompose_sources as decompose_sources
+from evenhand.metrics.expected import eed as eed
+from evenhand.metrics.expected import eel as eel
+from evenhand.metrics.expected import eer as eer
+from evenhand.metrics.expected import target_exposure as target_exposure
+from evenhand.metrics.expected import target_norm as target_norm
+from evenhand.metrics.exposure import dp as dp
+from evenhand.metrics.exposure import eur as eur
+from evenhand.metrics.exposure import iaa as iaa
+from evenhand.metrics.exposure import log_dp as log_dp
+from evenhand.metrics.exposure import log_eur as log_eur
+from evenhand.metrics.exposure import log_rur as log_rur
+from evenhand.metrics.exposure import rur as rur
+from evenhand.metrics.inequality import atkinson as atkinson
+from evenhand.metrics.inequality import generalized_entropy as generalized_entropy
+from evenhand.metrics.inequality import gini as gini
+from evenhand.metrics.inequality import gini_chance as gini_chance
+from evenhand.metrics.inequality import gini_se as gini_se
+from evenhand.metrics.inequality import herfindahl as herfindahl
+from evenhand.metrics.inequality import hoover as hoover
+from evenhand.metrics.inequality import mean as mean
+from evenhand.metrics.inequality import reach as reach
+from evenhand.metrics.inequality import theil as theil
+from evenhand.metrics.item_fairness import ai_disparity as ai_disparity
+from evenhand.metrics.item_fairness import count_disparity as count_disparity
+from evenhand.metrics.item_fairness import ii_disparity as ii_disparity
+from evenhand.metrics.item_fairness import jain_index as jain_index
+from evenhand.metrics.item_fairness import ranked_gini as ranked_gini
+from evenhand.metrics.item_fairness import satisfied_items as satisfied_items
+from evenhand.metrics.pairwise import accuracy as accuracy
+from evenhand.metrics.pairwise import inter_acc as inter_acc
+from evenhand.metrics.pairwise import intra_acc as intra_acc
+from evenhand.metrics.prefix import geyik_ndkl as geyik_ndkl
+from evenhand.metrics.prefix import ndd as ndd
+from evenhand.metrics.prefix import ndjs as ndjs
+from evenhand.metrics.prefix import ndkl as ndkl
+from evenhand.metrics.prefix import ndr as ndr
+from evenhand.metrics.prefix import pref as pref
+from evenhand.metrics.prefix import pref_kl as pref_kl
+from evenhand.metrics.prefix import pref_nd as pref_nd
+from evenhand.metrics.prefix import pref_rd as pref_rd
+from evenhand.metrics.ranked_numbers import output_bias as output_bias
+from evenhand.metrics.ranked_numbers import ranking_bias as ranking_bias
+from evenhand.metrics.recommender import exposure_kl as exposure_kl
+from evenhand.metrics.recommender import exposure_tv as exposure_tv
+from evenhand.metrics.recommender import f1_ratio as f1_ratio
+from evenhand.metrics.recommender import mad as mad
+from evenhand.metrics.recommender import mae_ratio as mae_ratio
+from evenhand.metrics.recommender import precision_ratio as precision_ratio
+from evenhand.metrics.recommender import recall_ratio as recall_ratio
+from evenhand.metrics.recommender import rmse_ratio as rmse_ratio
+from evenhand.metrics.reorder import least_promoted as least_promoted
+from evenhand.metrics.reorder import ndcg as ndcg
+from evenhand.metrics.reorder import ndcg_relevance as ndcg_relevance
+from evenhand.metrics.reorder import rank_biased_overlap as rank_biased_overlap
+from evenhand.metrics.representation import FairTable as FairTable
+from evenhand.metrics.representation import awrf as awrf
+from evenhand.metrics.representation import fair as fair
+from evenhand.metrics.representation import fair_satisfied as fair_satisfied
+from evenhand.metrics.representation import fair_table as fair_table
+from evenhand.metrics.representation import fair_violation as fair_violation
+from evenhand.metrics.selection import average_outcome as average_outcome
+from evenhand.metrics.selection import equalized_odds_gap as equalized_odds_gap
+from evenhand.metrics.selection import impact_ratio as impact_ratio
+from evenhand.metrics.selection import marginal_outcome as marginal_outcome
+from evenhand.metrics.selection import selection_rate as selection_rate
+from evenhand.metrics.shares import Lorenz as Lorenz
+from evenhand.metrics.shares import bottom_share as bottom_share
+from evenhand.metrics.shares import equal_share as equal_share
+from evenhand.metrics.shares import equivalent_to_top as equivalent_to_top
+from evenhand.metrics.shares import lorenz as lorenz
+from evenhand.metrics.shares import palma as palma
+from evenhand.metrics.shares import percentile as percentile
+from evenhand.metrics.shares import percentile_ratio as percentile_ratio
+from evenhand.metrics.shares import share_ratio as share_ratio
+from evenhand.metrics.shares import top_share as top_share
+from evenhand.metrics.shares import top_share_se as top_share_se
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
