@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.null_worlds import lists
-from evenhand.metrics.outcome_order import OrderGaps
+from evenhand.metrics.outcome import OrderGaps
 from evenhand.tallies.candidates import Neighbours
 
 DESIGNS: dict[str, dict[str, float]] = {

@@ -10,7 +10,7 @@ import pytest
 import evenhand as eh
 from evenhand.audits import explain
 from evenhand.cli import main
-from evenhand.metrics.change import Worlds
+from evenhand.metrics.decomposition import Worlds
 
 CALL = {"unit": "who", "amount": "views", "arm": "month", "control": "may", "population": None, "rng": 1}
 
@@ -163,7 +163,7 @@ def test_more_than_twelve_groups_add_up_too():
 
 
 def test_intervals_hold_the_error_of_random_orders(monkeypatch):
-    monkeypatch.setattr("evenhand.metrics.change.ORDERS", 4)
+    monkeypatch.setattr("evenhand.metrics.decomposition.ORDERS", 4)
     log = table(np.random.default_rng(3), units=120, groups=[f"g{i:02}" for i in range(14)])
     errors, widths = explain._order_errors, []
     for certain in (False, True):

@@ -12,8 +12,7 @@ from polars.testing import assert_frame_equal
 
 import evenhand as eh
 from evenhand.metrics.outcome import gaps, mean_errors
-from evenhand.metrics.outcome_joint import spline
-from evenhand.metrics.outcome_pooled import leverage_factor, pooled
+from evenhand.metrics.outcome_joint import leverage_factor, pooled, spline
 from evenhand.sources import engine
 from evenhand.tallies import clusters as module
 from evenhand.tallies.clusters import Clusters, Parts, PendingClusters

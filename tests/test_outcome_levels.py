@@ -11,8 +11,7 @@ from benchmarks.outcome_levels import BINS, KINDS, binned, clustered, rates
 
 from evenhand.intervals.pooled import _random_sums, with_flipped_signs, with_null_draws
 from evenhand.metrics.outcome import gaps
-from evenhand.metrics.outcome_joint import spline
-from evenhand.metrics.outcome_pooled import pooled
+from evenhand.metrics.outcome_joint import pooled, spline
 from evenhand.tallies.candidates import Rows
 from evenhand.tallies.moments import Moments
 

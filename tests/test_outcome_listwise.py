@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.metrics.outcome_order import OrderGaps
+from evenhand.metrics.outcome import OrderGaps
 from evenhand.tallies.candidates import Neighbours
 
 ROLES = {"score": "score", "outcome": "outcome", "group": "group", "request": "request", "reference": "m"}

@@ -15,8 +15,7 @@ from evenhand import EvenhandError, UndefinedWarning, metrics
 from evenhand.intervals.kinds import holm
 from evenhand.metrics import outcome as module
 from evenhand.metrics import outcome_joint as joint
-from evenhand.metrics import outcome_pooled
-from evenhand.metrics.outcome_pooled import pooled
+from evenhand.metrics.outcome_joint import pooled
 from evenhand.tallies.moments import Moments
 from golden_cases import CASES, holds, plain
 from oracles import outcome as oracle
@@ -343,7 +342,7 @@ def test_the_pooled_gap_weighs_bins_by_the_rows_of_the_group():
 @pytest.mark.parametrize("covariance", COVARIANCES)
 def test_the_error_of_the_pooled_gap_is_that_of_rows_without_a_gap(monkeypatch, covariance, groups):
     """By its definition: residuals of each bin's regression without the group's term, times the rows' pull on the gap."""
-    monkeypatch.setattr(outcome_pooled, "leverage_factor", lambda *_: 1.0)  # tests/test_outcome_clusters.py has it
+    monkeypatch.setattr(joint, "leverage_factor", lambda *_: 1.0)  # tests/test_outcome_clusters.py has it
     s, y, b, g, c = world(14, rows=600, groups=groups)
     m = tally(s, y, b, g, c)
     for truth in (0.0, 0.3):

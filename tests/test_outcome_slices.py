@@ -17,8 +17,7 @@ from evenhand.cards import REGISTRY
 from evenhand.intervals import odds
 from evenhand.metrics import outcome as module
 from evenhand.metrics import outcome_joint as joint
-from evenhand.metrics import outcome_pooled
-from evenhand.metrics.outcome_pooled import pooled
+from evenhand.metrics.outcome_joint import pooled
 from evenhand.tallies.candidates import Rows
 from evenhand.tallies.moments import Moments
 from oracles import outcome as oracle
@@ -74,7 +73,7 @@ def test_the_weighted_spline_equals_statsmodels_with_hat_functions(monkeypatch, 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
 def test_the_weighted_pooled_gap_has_the_error_of_rows_without_a_gap(monkeypatch, covariance):
-    monkeypatch.setattr(outcome_pooled, "leverage_factor", lambda *_: 1.0)
+    monkeypatch.setattr(joint, "leverage_factor", lambda *_: 1.0)
     s, y, b, g, c, w = weighted(8, groups=2)
     m = tally(s, y, b, g, c, w)
     found = pooled(m, module.gaps(m, 0, covariance), covariance)

@@ -11,7 +11,8 @@ from polars.testing import assert_frame_equal
 
 import evenhand as eh
 from evenhand.errors import EvenhandError
-from evenhand.synthetic.feeds import (
+from evenhand.synthetic.platform import (
+    ENGAGEMENTS,
     SOURCES,
     Accounts,
     Chances,
@@ -23,7 +24,6 @@ from evenhand.synthetic.feeds import (
     home,
     suggested,
 )
-from evenhand.synthetic.platform import ENGAGEMENTS
 
 SMALL = 3_000
 platform = eh.synthetic.platform

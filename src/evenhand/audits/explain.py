@@ -23,7 +23,7 @@ from evenhand.intervals.experiments import Contrast, paired_contrast, units_cont
 from evenhand.intervals.kinds import MIN_UNITS, holm, t_quantile
 from evenhand.intervals.parts import Split, measured_parts
 from evenhand.labels import stream
-from evenhand.metrics.change import Worlds, amounts_of_sources, amounts_of_units, largest_first, values_without
+from evenhand.metrics.decomposition import Worlds, amounts_of_sources, amounts_of_units, largest_first, values_without
 from evenhand.report.words.phrases import metric_title
 from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame

@@ -14,7 +14,7 @@ from evenhand.intervals.kinds import MIN_CLUSTERS, ROUNDING
 from evenhand.intervals.odds import SEED
 from evenhand.labels import stream
 from evenhand.metrics.outcome import Gaps
-from evenhand.metrics.outcome_pooled import Null, Pooled
+from evenhand.metrics.outcome_joint import Null, Pooled
 from evenhand.tallies.candidates import Rows
 from evenhand.tallies.clusters import FLIPPED
 from evenhand.tallies.moments import Moments

@@ -17,7 +17,7 @@ import numpy as np
 from evenhand.cards import REGISTRY, Floats, Metric
 from evenhand.errors import EvenhandError, UndefinedWarning
 from evenhand.metrics.catalogue import aggregate_diversity, exposure_entropy, item_gini, recommendation_popularity
-from evenhand.metrics.expected import eed, eel, eer
+from evenhand.metrics.exposure import eed, eel, eer
 from evenhand.metrics.inequality import atkinson, generalized_entropy, gini, herfindahl, theil
 from evenhand.metrics.recommender import (
     exposure_kl,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.cards import Card, Floats, metric
-from evenhand.metrics.outcome import FEWEST_CLUSTERS, FEWEST_EXPECTED, ROUNDING, Covariance, gaps, two_sided
+from evenhand.metrics.outcome import FEWEST_CLUSTERS, FEWEST_EXPECTED, ROUNDING, Bools, Covariance, gaps, two_sided
 from evenhand.metrics.outcome_joint import bin_test as test_of_bin
 from evenhand.metrics.outcome_joint import joint_test as test_of_all
 from evenhand.tallies.candidates import Rows
@@ -207,9 +207,6 @@ def at_margin(m: Moments, reference: int = 0) -> Floats:
 def _over_bins(m: Moments, each: Floats) -> Floats:
     mass = m.mass.sum(-2)
     return np.asarray((m.mass * np.nan_to_num(each)).sum(-2) / np.where(mass > 0, mass, np.nan))
-
-
-Bools = np.typing.NDArray[np.bool_]
 
 
 def cuts(outcome: Floats, most: int = 20) -> list[float]:

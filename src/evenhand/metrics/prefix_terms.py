@@ -20,6 +20,7 @@ import numpy.typing as npt
 from evenhand.cards import Floats
 from evenhand.distances import kl_terms, p_log_p
 from evenhand.errors import DataWarning, EvenhandError
+from evenhand.tallies.ragged import Ints
 
 Term = Callable[[Floats, Floats, Floats, Floats], Floats]
 
@@ -153,7 +154,7 @@ def expected_terms(terms: Terms, kind: int) -> Floats:
     return means
 
 
-def _hypergeometric(c: np.typing.NDArray[np.int64], k: np.typing.NDArray[np.int64], count: int, size: int) -> Floats:
+def _hypergeometric(c: Ints, k: Ints, count: int, size: int) -> Floats:
     """Probability of c items of the group among the first k, out of `count` in a list of `size`."""
     logs = _log_factorials(1 << (size + 1).bit_length())
     others = size - count
@@ -171,7 +172,7 @@ def _log_factorials(size: int) -> Floats:
     return np.asarray(gammaln(np.arange(size) + 1.0))
 
 
-def share_band(count: int, size: int, seen: np.typing.NDArray[np.int64], level: float) -> tuple[Floats, Floats]:
+def share_band(count: int, size: int, seen: Ints, level: float) -> tuple[Floats, Floats]:
     """Lowest and highest share of a group among the first items of random orders.
 
     Random orders lie between them with probability `level`, for each number of items in `seen`.
@@ -190,8 +191,6 @@ def share_band(count: int, size: int, seen: np.typing.NDArray[np.int64], level: 
         low[i], high[i] = c[np.argmax(below > tail)] / k, c[np.argmax(below >= 1 - tail - 1e-12)] / k
     return low, high
 
-
-Ints = npt.NDArray[np.int64]
 
 MOST_PATH_CELLS = 1 << 16
 """States of all compositions that are searched at a time: few enough to stay in cache."""

@@ -8,7 +8,7 @@ from evenhand.synthetic.catalogue import catalogue as catalogue
 from evenhand.synthetic.corpus import Corpus as Corpus
 from evenhand.synthetic.corpus import Maker as Maker
 from evenhand.synthetic.corpus import corpus as corpus
-from evenhand.synthetic.market import market as market
+from evenhand.synthetic.marketplace import market as market
 from evenhand.synthetic.marketplace import marketplace as marketplace
 from evenhand.synthetic.platform import Platform as Platform
 from evenhand.synthetic.platform import platform as platform

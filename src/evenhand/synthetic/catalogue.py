@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-
-Floats = npt.NDArray[np.float64]
 
 RECOMMENDERS = ("popularity", "random", "personal", "debiased")
 GENRES = 8

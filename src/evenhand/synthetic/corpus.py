@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 
 if TYPE_CHECKING:
     import polars as pl
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

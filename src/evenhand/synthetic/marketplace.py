@@ -1,7 +1,8 @@
-"""A two-sided marketplace: candidates with true qualifications, an algorithm that scores them, people who then act.
+"""Markets: candidates who are scored and treated by people (`marketplace`), and items of providers (`market`).
 
-Only mechanics are set: how qualified the groups are, what the algorithm sees of it, how it errs, and how people treat those
-they are shown. Whether the algorithm is fair to a group follows from `bias` alone; how the groups fare follows from all of it.
+In a marketplace only mechanics are set: how qualified the groups are, what the algorithm sees of it, how it errs, and how people
+treat those they are shown. Whether the algorithm is fair to a group follows from `bias` alone; how the groups fare follows
+from all of it.
 """
 
 from __future__ import annotations
@@ -12,15 +13,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from evenhand.cards import Between, Fraction, check_value
+from evenhand.cards import Between, Floats, Fraction, check_value
 from evenhand.errors import EvenhandError, all_problems, listing
 
 if TYPE_CHECKING:
     import polars as pl
 
-Floats = npt.NDArray[np.float64]
 
 GROUPS = {"female": 0.45, "male": 0.45, "unknown": 0.1}
 
@@ -158,3 +157,44 @@ def _outcome(z: Floats, keep: Floats, part: float | None, draw: np.random.Genera
     sent = draw.random(z.shape) < applied
     noticed = draw.random(z.shape) < attended if part is not None else True
     return np.where(sent, np.where(noticed, 1.0, part or 0.0), 0.0)
+
+
+def market(
+    requests: Annotated[int, Between(1, 10**7)] = 500,
+    candidates: Annotated[int, Between(1, 100_000)] = 60,
+    *,
+    providers: Annotated[int, Between(2, 10**6)] = 50,
+    items: Annotated[int, Between(1, 10**7)] = 600,
+    skew: Annotated[float, Between(0, 10)] = 1.0,
+    taste: Annotated[float, Between(0, 10)] = 1.0,
+    rng: int | np.random.Generator | None = None,
+) -> pl.DataFrame:
+    """Candidates of every request with provider, score and relevance.
+
+    Columns `request`, `item`, `provider`, `score` in (0, 1), `relevance` 0 or 1.
+
+    A provider has a reputation, normal with standard deviation `skew`; an item adds an appeal of its own, and a request a
+    `taste` for it. The score is the chance that the item is relevant, so scores are right on average. The larger `skew` is
+    beside `taste`, the more do a few providers head every list, and the dearer it is to change that.
+
+    >>> made = market(3, 5, providers=4, items=20, rng=1)
+    >>> made.height, made.columns
+    (15, ['request', 'item', 'provider', 'score', 'relevance'])
+    """
+    import polars as pl
+
+    draws = np.random.default_rng(rng)
+    many = min(candidates, items)
+    provider = np.concatenate([np.arange(providers), draws.integers(0, providers, max(0, items - providers))])[:items]
+    appeal = skew * draws.normal(size=providers)[provider] + 0.5 * draws.normal(size=items)
+    # the `many` smallest of random keys: a sample without replacement for each request
+    item = np.argpartition(draws.random((requests, items)), many - 1, axis=1)[:, :many]
+    logit = appeal[item] + taste * draws.normal(size=item.shape) - 1.0
+    score = 1 / (1 + np.exp(-logit))
+    relevant = draws.random(item.shape) < score
+    return pl.DataFrame(
+        {
+            "request": np.repeat(np.arange(requests), many), "item": item.ravel(), "provider": provider[item].ravel(),
+            "score": score.ravel(), "relevance": relevant.ravel().astype(np.int64),
+        }
+    )  # fmt: skip

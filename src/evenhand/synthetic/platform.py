@@ -2,36 +2,389 @@
 
 Only mechanics are set: how followers, posts and attention are spread, and how each source finds and ranks what it shows.
 How unequal the outcome is follows from them and is never a parameter.
+
+Every feed shows posts with odds exp(sharpness x interest). Interest is what this viewer would think of this author: the
+author's appeal and the viewer's own taste. Sources differ in whom they can find, not in how they rank.
 """
 
 from __future__ import annotations
 
 import math
 import typing
-from collections.abc import Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from evenhand.cards import Between, Fraction, check_value
+from evenhand.cards import Between, Floats, Fraction, check_value
 from evenhand.errors import EvenhandError, all_problems, unknown_name
-from evenhand.synthetic.feeds import (
-    SOURCES,
-    Accounts,
-    Chances,
-    Floats,
-    Generator,
-    Ints,
-    Ranking,
-    World,
-    follower_graph,
-    home,
-    suggested,
-)
 
 if TYPE_CHECKING:
     import polars as pl
+
+Ints = npt.NDArray[np.int64]
+Generator = np.random.Generator
+
+BLOCK = 1 << 16
+"""Accounts handled at a time. Each block has its own random stream, so threads change nothing."""
+
+_LOW = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Ragged lists, end to end: row i is `values[starts[i]:starts[i + 1]]`."""
+
+    starts: Ints
+    values: npt.NDArray[np.int32]
+
+    @classmethod
+    def from_lengths(cls, lengths: Any, values: Any) -> Lists:
+        return cls(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), values.astype(np.int32, copy=False))
+
+    @classmethod
+    def sorted_into(cls, rows: Any, values: Any, count: int) -> Lists:
+        """The values sorted into their rows."""
+        return cls.from_lengths(np.bincount(rows, minlength=count), values[np.argsort(rows, kind="stable")])
+
+    @property
+    def lengths(self) -> Ints:
+        return np.diff(self.starts)
+
+    def one_of(self, rows: Any, rng: Generator) -> Ints:
+        """A random value of each of these rows; -1 for row -1 and for empty rows."""
+        if not len(self.values):
+            return np.full(len(rows), -1)
+        first = self.starts[rows]
+        length = np.where(rows < 0, 0, self.starts[rows + 1] - first)
+        at = first + (rng.random(len(rows)) * length).astype(np.int64)
+        return np.where(length > 0, self.values[np.minimum(at, len(self.values) - 1)], np.int64(-1))
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Follow edges three times over.
+
+    Attributes
+    ----------
+    followed : whom each viewer follows.
+    followers : who follows each author.
+    keys : viewer and author of every edge packed into one number, increasing: answers "does v follow a?".
+    """
+
+    followed: Lists
+    followers: Lists
+    keys: Ints
+
+    @classmethod
+    def from_edges(cls, edges: Ints, size: int) -> Graph:
+        """The graph of distinct edges, packed author first and increasing."""
+        authors, viewers = edges >> 32, edges & _LOW
+        follows = np.bincount(viewers, minlength=size)
+        keys = (viewers << 32) | authors
+        front = keys < (size // 2) << 32
+        with ThreadPoolExecutor(2) as pool:
+            keys = np.concatenate(list(pool.map(np.sort, (keys[front], keys[~front]))))
+        return cls(
+            Lists.from_lengths(follows, keys & _LOW),
+            Lists.from_lengths(np.bincount(authors, minlength=size), viewers),
+            keys,
+        )
+
+    @property
+    def size(self) -> int:
+        return len(self.followed.starts) - 1
+
+    def has(self, viewers: Ints, authors: Ints) -> npt.NDArray[np.bool_]:
+        """Whether each viewer follows each author."""
+        keys = (viewers << 32) | authors
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.asarray(self.keys[at] == keys)
+
+    def rewired(self, rng: Generator) -> Graph:
+        """A random graph with the same numbers of followers and follows.
+
+        An edge that the shuffle makes twice counts once, so that the largest accounts lose a few followers.
+        """
+        authors = np.repeat(np.arange(self.size), self.followers.lengths)
+        return Graph.from_edges(_distinct(authors, rng.permutation(self.followers.values), self.size), self.size)
+
+
+def follower_graph(
+    community: Ints, followers: Ints, activity: Floats, homophily: float, stream: Callable[[int], Generator]
+) -> Graph:
+    """A graph with so many followers per author, a share `homophily` from their community.
+
+    Viewers are found in proportion to their activity: who reads more follows more. Following the same author twice
+    counts once, so the largest accounts end up below what they wanted.
+    """
+    size = len(community)
+    seats_of = 1 + np.floor(4 * activity / activity.mean() + stream(size).random(size)).astype(np.int64)
+    seats = Lists.sorted_into(np.repeat(community, seats_of), np.repeat(np.arange(size), seats_of), community.max() + 1)
+
+    def edges(at: int) -> Ints:
+        rng = stream(at)
+        authors = np.repeat(np.arange(at, min(at + BLOCK, size)), followers[at : at + BLOCK])
+        home = np.where(rng.random(len(authors)) < homophily, community[authors], -1)
+        first = np.where(home < 0, 0, seats.starts[home])
+        length = np.where(home < 0, len(seats.values), seats.lengths[home])
+        viewers = seats.values[first + (rng.random(len(authors)) * length).astype(np.int64)]
+        return _distinct(authors, viewers, size)
+
+    with ThreadPoolExecutor(2) as pool:
+        return Graph.from_edges(np.concatenate(list(pool.map(edges, range(0, size, BLOCK)))), size)
+
+
+def _distinct(authors: Ints, viewers: Any, size: int) -> Ints:
+    """Distinct edges packed author first, increasing; self-follows go to the next viewer."""
+    viewers = np.where(viewers == authors, (viewers + 1) % size, viewers)
+    edges = np.sort((authors << 32) | viewers)
+    return np.asarray(edges[np.concatenate([[True], edges[1:] != edges[:-1]])])
+
+
+SOURCES = ("in_network", "likes", "graph", "misc", "topics")
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Settings of a feed; `platform` explains the fields."""
+
+    mix: Mapping[str, float]
+    sharpness: float
+    candidates: int
+    patience: float
+    proof: float
+    graph_suggestions: bool
+
+    def slots(self, source: str) -> float:
+        """The share of a feed that this source may fill."""
+        return float(self.mix.get(source, 0.0)) / sum(self.mix.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """Everybody on the platform. Each account writes and reads; a community is a topic too.
+
+    Attributes
+    ----------
+    interest : log of the author's appeal, whose mean is 1.
+    attention : posts that the account looks through in the month.
+    second_topic : a topic that the account follows besides that of its community.
+    taste : how far viewers differ in what they think of one author.
+    """
+
+    community: Ints
+    posts: Ints
+    interest: Floats
+    attention: Floats
+    second_topic: Ints
+    taste: float
+
+
+@dataclass(frozen=True, slots=True)
+class Chances:
+    """Engagement per impression: likes and replies per author, times the viewer's `voice`."""
+
+    linger: float
+    like: Floats
+    reply: Floats
+    voice: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The month in the network: counts per arm and author, and what everybody can see of it.
+
+    Attributes
+    ----------
+    displays, likes, replies, rest : (arms, authors); `displays` are expected, `rest` are expected impressions that
+        brought neither like nor reply.
+    liked_by : the authors each viewer liked, once per like.
+    liked_on : the authors liked on each topic, once per like.
+    repliers : who replied to each author, once per reply.
+    proof : log of one plus the likes of each author.
+    """
+
+    displays: Floats
+    likes: Floats
+    replies: Floats
+    rest: Floats
+    liked_by: Lists
+    liked_on: Lists
+    repliers: Lists
+    proof: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """All that a feed knows, and a random stream for every purpose and block of viewers."""
+
+    accounts: Accounts
+    graph: Graph
+    rankings: Sequence[Ranking]
+    arm: Ints
+    stream: Callable[[str, int], Generator]
+
+    def blocks(self, serve: Callable[[int, Ints], Any]) -> Iterator[Any]:
+        """Results of `serve` for each block of viewers, in order, on two threads."""
+        starts = range(0, self.graph.size, BLOCK)
+        with ThreadPoolExecutor(2) as pool:
+            yield from pool.map(lambda at: serve(at, np.arange(at, min(at + BLOCK, self.graph.size))), starts)
+
+
+def home(world: World, chances: Chances) -> Home:
+    """Everything the in-network source shows, and the likes and replies it brings."""
+    graph, arms = world.graph, len(world.rankings)
+    totals, likes, replies = np.zeros((4, arms, graph.size)), [], []
+    for counts, liked, replied in world.blocks(lambda at, viewers: _home_block(world, chances, at, viewers)):
+        totals += counts
+        likes.append(liked)
+        replies.append(replied)
+    liked, replied = np.concatenate(likes), np.concatenate(replies)
+    liked_ends = np.concatenate([[0], np.cumsum(liked)])[graph.followed.starts]
+    written = np.concatenate([[0], np.cumsum(replied)])[graph.followed.starts]
+    who_was_liked = np.repeat(graph.followed.values, liked)
+    topic = world.accounts.community[who_was_liked]
+    replying = np.repeat(np.arange(graph.size), np.diff(written))
+    displays, like_counts, reply_counts, rest = totals
+    return Home(
+        displays=displays,
+        likes=like_counts,
+        replies=reply_counts,
+        rest=rest,
+        liked_by=Lists(liked_ends, who_was_liked),
+        liked_on=Lists.sorted_into(topic, who_was_liked, world.accounts.community.max() + 1),
+        repliers=Lists.sorted_into(np.repeat(graph.followed.values, replied), replying, graph.size),
+        proof=np.log1p(like_counts.sum(0)),
+    )
+
+
+def _home_block(world: World, chances: Chances, at: int, viewers: Ints) -> tuple[Floats, Ints, Ints]:
+    """Counts per arm and author of a block of viewers; likes and replies per follow edge."""
+    accounts, rng = world.accounts, world.stream("in_network", at)
+    edges = slice(*world.graph.followed.starts[[viewers[0], viewers[-1] + 1]])
+    authors = world.graph.followed.values[edges]
+    row = np.repeat(np.arange(len(viewers)), world.graph.followed.lengths[viewers])
+    arm = world.arm[viewers]
+    sharpness = np.array([r.sharpness for r in world.rankings])[arm]
+    slots = np.array([r.slots("in_network") for r in world.rankings])[arm] * accounts.attention[viewers]
+    interest = accounts.interest[authors] + accounts.taste * rng.standard_normal(len(authors))
+    odds = np.exp(sharpness[row] * interest)
+    posts = accounts.posts[authors]
+    total = np.bincount(row, posts * odds, minlength=len(viewers))
+    per_post = odds * np.divide(slots, total, out=np.zeros_like(slots), where=total > 0)[row]
+    displays = posts * -np.expm1(-per_post)  # a post is displayed to a viewer once at most
+    shown = displays * chances.linger
+    like = shown * chances.like[authors]
+    reply = shown * np.minimum(chances.reply[authors] * chances.voice[viewers][row], 0.5)
+    liked, replied = _split(like, reply, rng)
+    cell = arm[row] * world.graph.size + authors
+    shape = (len(world.rankings), world.graph.size)
+    sums = [_sum_by(cell, x, shape) for x in (displays, liked, replied, shown - like - reply)]
+    return np.stack(sums), liked, replied
+
+
+def _split(like: Floats, reply: Floats, rng: Generator) -> tuple[Ints, Ints]:
+    """Poisson counts of likes and replies, drawn together since both are mostly zero."""
+    both = rng.poisson(like + reply)
+    some = np.flatnonzero(both)
+    replied = np.zeros_like(both)
+    replied[some] = rng.binomial(both[some], reply[some] / (like[some] + reply[some]))
+    return both - replied, replied
+
+
+def _sum_by(cell: Ints, x: Any, shape: tuple[int, int]) -> Floats:
+    if x.dtype.kind == "i":
+        some = np.flatnonzero(x)
+        cell, x = cell[some], x[some]
+    summed = np.bincount(cell, weights=x.astype(np.float64), minlength=shape[0] * shape[1])
+    return np.asarray(summed, dtype=np.float64).reshape(shape)
+
+
+def suggested(world: World, source: str, seen: Home) -> Floats:
+    """Expected displays (arms, authors) from one source of suggestions."""
+    shown = np.zeros((len(world.rankings), world.graph.size))
+    if any(r.slots(source) for r in world.rankings):
+        for counts in world.blocks(lambda at, viewers: _suggested_block(world, source, seen, at, viewers)):
+            shown += counts
+    return shown
+
+
+def _suggested_block(world: World, source: str, seen: Home, at: int, viewers: Ints) -> Floats:
+    shown = np.zeros((len(world.rankings), world.graph.size))
+    for i, ranking in enumerate(world.rankings):
+        chosen, rng = viewers[world.arm[viewers] == i], world.stream(source, at)
+        asking = np.repeat(chosen, ranking.candidates)
+        authors, posts = _retrieved(world, source, ranking, seen, asking, rng)
+        order = _ranked(world, ranking, seen, authors.reshape(len(chosen), -1), posts.reshape(len(chosen), -1), rng)
+        patience = np.where(order >= 0, ranking.patience ** np.arange(ranking.candidates), 0.0)
+        total = patience.sum(1)
+        slots = ranking.slots(source) * world.accounts.attention[chosen]
+        displays = patience * np.divide(slots, total, out=np.zeros_like(slots), where=total > 0)[:, None]
+        shown[i] = np.bincount(np.maximum(order, 0).ravel(), displays.ravel(), minlength=world.graph.size)
+    return shown
+
+
+def _retrieved(
+    world: World, source: str, ranking: Ranking, seen: Home, viewers: Ints, rng: Generator
+) -> tuple[Ints, Any]:
+    """An author for each viewer, and how many posts compete (1 where a single post was found).
+
+    An author is -1 where the source finds nobody who could be shown.
+    """
+    single = np.ones(len(viewers))
+    if source == "topics":  # liked on a topic that the viewer follows; he may follow the author too
+        own_topic = rng.random(len(viewers)) < 0.5
+        accounts = world.accounts
+        return seen.liked_on.one_of(
+            np.where(own_topic, accounts.community[viewers], accounts.second_topic[viewers]), rng
+        ), single
+    if not ranking.graph_suggestions:
+        authors = rng.integers(0, world.graph.size, len(viewers))
+        posts: Any = world.accounts.posts[authors]
+    elif source == "likes":  # liked by somebody the viewer follows
+        authors, posts = seen.liked_by.one_of(world.graph.followed.one_of(viewers, rng), rng), single
+    elif source == "graph":  # liked by somebody who follows the same people
+        alike = world.graph.followers.one_of(world.graph.followed.one_of(viewers, rng), rng)
+        authors, posts = seen.liked_by.one_of(alike, rng), single
+    else:
+        authors, posts = _miscellaneous(world, seen, viewers, rng)
+    followed = world.graph.has(viewers, np.maximum(authors, 0))
+    return np.where(followed | (authors == viewers), -1, authors), posts
+
+
+def _miscellaneous(world: World, seen: Home, viewers: Ints, rng: Generator) -> tuple[Ints, Any]:
+    """Authors from four sources in equal parts: friends' follows, search, replies, liked topics."""
+    way = rng.integers(0, 4, len(viewers))
+    near = world.graph.followed.one_of(viewers, rng)
+    subject = seen.liked_by.one_of(viewers, rng)
+    subject = np.where(subject >= 0, world.accounts.community[subject], -1)
+    everything = Lists.from_lengths([len(seen.liked_by.values)], seen.liked_by.values)
+    ways = [
+        world.graph.followed.one_of(near, rng),
+        everything.one_of(np.zeros_like(viewers), rng),
+        seen.repliers.one_of(near, rng),
+        seen.liked_on.one_of(subject, rng),
+    ]
+    authors = np.choose(way, ways)
+    return authors, np.where(way == 0, world.accounts.posts[authors], 1)
+
+
+def _ranked(world: World, ranking: Ranking, seen: Home, authors: Ints, posts: Any, rng: Generator) -> Ints:
+    """Each row of candidates in the order shown, those that cannot be shown last."""
+    interest = world.accounts.interest[authors] + world.accounts.taste * rng.standard_normal(authors.shape)
+    score = (
+        ranking.sharpness * interest
+        + ranking.proof * seen.proof[authors]
+        + np.log(posts)
+        + rng.gumbel(size=authors.shape)
+    )
+    order = np.argsort(np.where(authors >= 0, -score, np.inf), axis=1)
+    return np.take_along_axis(authors, order, 1)
+
 
 EFFORT = {"profile_clicks": 2.4, "likes": 2.1, "retweets": 2.7, "replies": 2.9, "quotes": 3.4}
 """How much interest it takes to engage with a post that one has looked at, in units of `taste`: the more effort, the rarer."""

@@ -19,7 +19,7 @@ from evenhand.intervals.kinds import percentile_ends
 from evenhand.intervals.label_errors import Confusion
 from evenhand.intervals.requests import ItemResampler, resampled
 from evenhand.labels import UNKNOWN_LABEL, stream
-from evenhand.metrics.expected import InRandomOrder, loss_floor
+from evenhand.metrics.exposure import InRandomOrder, loss_floor
 from evenhand.metrics.prefix import looked_at, reasons_of, scores_of
 from evenhand.metrics.random_orders import ShuffledLists, chosen_lists, drawn_moments
 from evenhand.metrics.representation import Represented

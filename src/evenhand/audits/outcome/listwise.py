@@ -12,7 +12,7 @@ from evenhand.cards import MetricSpec
 from evenhand.claims import Candidate, Claim, adjusted_detectable, direction_of
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
-from evenhand.metrics.outcome_order import OrderGaps
+from evenhand.metrics.outcome import OrderGaps
 from evenhand.report.words.outcome import power_text
 from evenhand.sources.outcomes import Outcomes
 from evenhand.tallies.candidates import PLACES, Neighbours

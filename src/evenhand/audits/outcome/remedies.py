@@ -23,8 +23,7 @@ from evenhand.intervals.kinds import seed_of
 from evenhand.labels import listed, stream
 from evenhand.metrics.counterfactual import Reallocation, folded
 from evenhand.metrics.outcome import FEWEST_ROWS, Lines, gaps, lines
-from evenhand.metrics.outcome_joint import joint_test
-from evenhand.metrics.outcome_pooled import pooled_gap
+from evenhand.metrics.outcome_joint import joint_test, pooled_gap
 from evenhand.report.files import write_whole
 from evenhand.report.words.text import number
 from evenhand.results import Result, as_frame

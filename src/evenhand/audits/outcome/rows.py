@@ -19,9 +19,8 @@ from evenhand.intervals.kinds import holm, holm_by_family
 from evenhand.intervals.odds import odds_gaps, rate_gap
 from evenhand.intervals.pooled import with_flipped_signs, with_null_draws
 from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance, Gaps, critical, gaps, mean_errors, reasons
-from evenhand.metrics.outcome_joint import Effect, Wald, bin_test, joint_test, spline
+from evenhand.metrics.outcome_joint import Effect, Pooled, Wald, bin_test, joint_test, pooled, spline
 from evenhand.metrics.outcome_means import lowest_bin, lowest_bin_p
-from evenhand.metrics.outcome_pooled import Pooled, pooled
 from evenhand.report.words.outcome import power_text
 from evenhand.sources.outcomes import Outcomes
 from evenhand.tallies.candidates import Rows
