@@ -15,6 +15,7 @@ import numpy as np
 
 from evenhand.cards import Card, Floats, metric
 from evenhand.tallies.candidates import PLACES, Neighbours
+from evenhand.tallies.clusters import Clusters, PendingClusters
 from evenhand.tallies.moments import Moments, zero_rounding
 from evenhand.tallies.ragged import Ints
 
@@ -94,9 +95,7 @@ class Gaps:
     @cached_property
     def p(self) -> Floats:
         """Two-sided p-value of each gap; NaN for the reference and where residuals do not vary."""
-        error = self.error
-        ratio = np.divide(np.abs(self.estimate), error, out=np.full(error.shape, np.nan), where=error > 0)
-        p = two_sided(ratio, self.freedom[..., None])
+        p = two_sided(ratio(self.estimate, self.error), self.freedom[..., None])
         p[..., self.reference] = np.nan
         return p
 
@@ -125,26 +124,22 @@ class Gaps:
         return gap
 
 
-def two_sided(ratio: Any, freedom: Any) -> Floats:
-    """Chance of a |t| or |z| at least this large; infinite freedom is the normal.
+def two_sided(size: Any, freedom: Any) -> Floats:
+    """Chance of a |t| or |z| at least this large; infinite freedom is the normal, none gives NaN.
 
     >>> round(float(two_sided(1.959964, np.inf)), 6), round(float(two_sided(2.0, 10.0)), 6)
     (0.05, 0.073388)
     """
-    from scipy import special
+    from scipy.special import stdtr
 
-    size, freedom = np.abs(np.asarray(ratio, dtype=np.float64)), np.asarray(freedom, dtype=np.float64)
-    student = 2 * special.stdtr(np.where(freedom > 0, freedom, np.nan), -size)
-    return np.asarray(np.where(np.isinf(freedom), 2 * special.ndtr(-size), student))
+    return np.asarray(2 * stdtr(freedom, -np.abs(size)))
 
 
 def quantile(p: float, freedom: Any) -> Floats:
     """The p-quantile of t, or of the normal where freedom is infinite."""
-    from scipy import special
+    from scipy.special import stdtrit
 
-    freedom = np.asarray(freedom, dtype=np.float64)
-    student = special.stdtrit(np.where((freedom > 0) & np.isfinite(freedom), freedom, np.nan), p)
-    return np.asarray(np.where(np.isinf(freedom), special.ndtri(p), student))
+    return np.asarray(stdtrit(freedom, p))
 
 
 def critical(level: float, freedom: Any) -> Floats:
@@ -172,9 +167,8 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
         per_bin, across = _clustered(residual, flat, tilt, n, k)
         bins, groups = rows.shape
         block = np.stack([across.reshape(bins, groups, bins, groups)[b, :, b] for b in range(bins)])
-        if m.clusters is not None:
-            clusters = m.clusters.total
-            small = small | (m.clusters.per_cell().reshape(rows.shape) < FEWEST_CLUSTERS)
+        clusters = clusters_of(m).total
+        small = small | (clusters_of(m).per_cell().reshape(rows.shape) < FEWEST_CLUSTERS)
         freedom, total = np.where(per_bin > 1, per_bin - 1.0, np.nan), _effective_clusters(m, flat, tilt) - 1.0
     else:
         block, freedom = _sandwich(residual, flat, tilt, n, k, covariance)
@@ -198,15 +192,13 @@ def rounding_error(m: Moments) -> Floats:
 
 def _clustered(residual: Moments, flat: Floats, tilt: Floats, n: Floats, k: Floats) -> tuple[Ints, Floats]:
     """Clusters in each bin, and the covariance of all gaps with CR1's factor of each bin."""
-    if residual.clusters is None:
-        raise ValueError("clustered errors need sums per cluster")
     bins, groups = residual.rows.shape
-    per_bin = residual.clusters.per_bin()
-    across = residual.clusters.products(flat.reshape(-1, groups), tilt.reshape(-1, groups), bins)
-    row_variance = np.diagonal(meat(residual.squared[..., :3, 2], flat, tilt), axis1=-2, axis2=-1)
+    per_bin = clusters_of(residual).per_bin()
+    across = clusters_of(residual).products(flat.reshape(-1, groups), tilt.reshape(-1, groups), bins)
+    row_variance = squares(residual.squared[..., None, :3, 2], flat, tilt).sum(-2)
     rowwise = np.sqrt(np.maximum(row_variance, 0.0)).ravel()
     across = zero_rounding(across, rowwise[:, None] * rowwise, n.sum())
-    root = np.repeat(np.sqrt(small_sample_factor(per_bin, per_bin - 1) * small_sample_factor(n - 1, n - k)), groups)
+    root = np.repeat(np.sqrt(ratio(per_bin, per_bin - 1) * ratio(n - 1, n - k)), groups)
     return per_bin, across * root[:, None] * root
 
 
@@ -216,15 +208,18 @@ def _effective_clusters(m: Moments, flat: Floats, tilt: Floats) -> float:
     A cluster's weight is the variance that its rows would give the gaps if all rows were equally uncertain (those of
     a larger weight less so, as weighted least squares takes them to be).
     """
-    if m.clusters is None:
-        return 0.0
-    w0, w1, w2 = (m.sums[..., i, 0, None] for i in range(3))
-    parts = (flat * flat * w0 + 2 * flat * tilt * w1 + tilt * tilt * w2).sum(-2, keepdims=True)
-    share = np.divide(1.0, parts, out=np.zeros_like(parts), where=parts > 0)
+    parts = squares(m.sums[..., None, :3, 0], flat, tilt)
+    total = parts.sum(-2, keepdims=True)
+    share = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
     level, turn, bend = ((product * share).sum(-1) for product in (flat * flat, 2 * flat * tilt, tilt * tilt))
-    total = float((level * w0[..., 0] + turn * w1[..., 0] + bend * w2[..., 0]).sum())
-    square = m.clusters.squared_sizes(level.ravel(), turn.ravel(), bend.ravel())
-    return total**2 / square if square > 0 else float(m.clusters.total)
+    square = clusters_of(m).squared_sizes(level.ravel(), turn.ravel(), bend.ravel())
+    return float((parts * share).sum()) ** 2 / square if square > 0 else float(clusters_of(m).total)
+
+
+def clusters_of(m: Moments) -> Clusters | PendingClusters:
+    if m.clusters is None:
+        raise ValueError("clustered errors need sums per cluster")
+    return m.clusters
 
 
 def thin(rows: Floats, above: Floats, below: Floats) -> Bools:
@@ -234,17 +229,21 @@ def thin(rows: Floats, above: Floats, below: Floats) -> Bools:
 
 def _welch(weights: Floats, flat: Floats, tilt: Floats, rows: Floats) -> Floats:
     """Welch-Satterthwaite degrees of freedom: few where few rows make most of the variance."""
-    w = weights[..., None]
-    parts = w[..., 0, :] * flat**2 + 2 * w[..., 1, :] * flat * tilt + w[..., 2, :] * tilt**2
+    parts = squares(weights[..., None, :], flat, tilt)
     with np.errstate(invalid="ignore", divide="ignore"):
         freedom = parts.sum(-2) ** 2 / (parts**2 / np.maximum(rows - 1, 1)[..., None]).sum(-2)
     return np.asarray(np.where(np.isfinite(freedom), freedom, np.inf))
 
 
-def small_sample_factor(top: Any, bottom: Any) -> Floats:
-    """A small-sample factor; NaN where nothing is left to estimate the error from."""
-    top, bottom = np.asarray(top, dtype=np.float64), np.asarray(bottom, dtype=np.float64)
-    return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
+def ratio(top: Any, bottom: Any) -> Floats:
+    """The first over the second, NaN where the second is not above zero."""
+    return np.asarray(np.divide(top, bottom, out=np.full(np.shape(top), np.nan), where=bottom > 0))
+
+
+def squares(weights: Floats, flat: Floats, tilt: Floats) -> Floats:
+    """Sum over rows of w (flat + tilt u)^2 per cell, from sums (..., 3) of w, wu and wu^2."""
+    w0, w1, w2 = (weights[..., i] for i in range(3))
+    return np.asarray(w0 * flat**2 + 2 * w1 * flat * tilt + w2 * tilt**2)
 
 
 def influence(m: Moments, fitted: Lines, defined: Bools, reference: int) -> tuple[Floats, Floats]:
@@ -364,8 +363,7 @@ def order_gap(t: Neighbours, placed: Literal["below", "above"] = "below") -> Flo
     1.0
     """
     side = PLACES.index(placed)
-    nothing = np.full(t.gap[side].shape, np.nan)
-    return np.asarray(np.divide(t.gap[side], t.pairs[side], out=nothing, where=t.pairs[side] > 0))
+    return ratio(t.gap[side], t.pairs[side])
 
 
 @dataclass(frozen=True)
@@ -381,9 +379,7 @@ class OrderGaps:
     @cached_property
     def error(self) -> Floats:
         """Standard error of each gap, were it zero."""
-        t = self.tally
-        nothing = np.full(t.gap.shape, np.nan)
-        return np.asarray(np.divide(np.sqrt(t.gap_gap), t.pairs, out=nothing, where=t.pairs > 0))
+        return ratio(np.sqrt(self.tally.gap_gap), self.tally.pairs)
 
     @cached_property
     def small(self) -> Bools:

@@ -7,9 +7,9 @@ tested, and nothing is left out by how outcomes fell.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -20,12 +20,15 @@ from evenhand.metrics.outcome import (
     Bools,
     Covariance,
     Gaps,
+    clusters_of,
     critical,
     gaps,
     influence,
     meat,
     quantile,
+    ratio,
     rounding_error,
+    squares,
     thin,
     two_sided,
 )
@@ -59,8 +62,7 @@ class Pooled:
     @property
     def ratio(self) -> Floats:
         """The gap in units of its error; NaN where outcomes do not vary."""
-        nothing = np.full(len(self.estimate), np.nan)
-        return np.asarray(np.divide(self.estimate, self.error, out=nothing, where=self.error > 0))
+        return ratio(self.estimate, self.error)
 
     @property
     def small(self) -> Bools:
@@ -110,20 +112,20 @@ def pooled(m: Moments, fitted: Gaps, covariance: Covariance = "HC1") -> Pooled:
     share = np.divide(weight, weight.sum(0), out=np.zeros_like(weight), where=rows > 0)
     estimate = np.where(rows > 0, (share * np.nan_to_num(fitted.estimate)).sum(0), np.nan)
     estimate[fitted.reference] = 0.0
-    square, by_cluster = np.full((groups, 3), np.nan), {}
+    square, by_cluster = np.full((groups, 3), np.nan), dict[int, Floats | None]()
     few = np.asarray(_few(m, usable, fitted.reference) & (rows > 0) & (covariance != "cluster"))
     flat, tilt = influence(m, fitted.lines, np.isfinite(fitted.estimate), fitted.reference)
     step = gap_step(m, estimate)
     for g in np.flatnonzero(rows > 0).tolist():
-        null = Null(m, fitted, g, flat[..., g] * share[:, g, None], tilt[..., g] * share[:, g, None])
-        at = null.variances(np.array([0.0, step, -step]), "alike" if few[g] else covariance).tolist()
-        if at[0] <= 0:  # outcomes that do not vary around their lines
-            square[g] = 0.0
-            continue
-        square[g] = parabola(at, step)
+        null, weights = Null(m, fitted, g), (flat[..., g] * share[:, g, None], tilt[..., g] * share[:, g, None])
         if covariance == "cluster":
-            by_cluster[g] = null.by_cluster()
-            square[g] *= leverage_factor(null.without_gap, null.flat, null.tilt, [g, fitted.reference])
+            square[g], by_cluster[g] = _clustered_square(null.residuals, *weights, step, [g, fitted.reference])
+        else:
+            at = null.variances(np.array([0.0, step, -step]), *weights, "alike" if few[g] else covariance)
+            square[g] = _parabola(at.tolist(), step)
+        if square[g, 0] <= 0:  # outcomes that do not vary around their lines
+            square[g] = 0.0
+            by_cluster.pop(g, None)
     square[fitted.reference] = 0.0
     left = float(np.maximum(m.rows.sum() - fitted.lines.parameters.sum(), 1))
     freedom = left if covariance == "classical" else np.inf
@@ -136,9 +138,25 @@ def gap_step(m: Moments, estimate: Floats) -> float:
     return float(max(largest, 1e-3 * np.nanmax(np.abs(m.mean_outcome), initial=0.0)) or 1.0)
 
 
-def parabola(at: Sequence[float], step: float) -> tuple[float, float, float]:
+def _parabola(at: Sequence[float], step: float) -> Floats:
     """The variance of a gap as a polynomial in the true one, from its values at 0, `step` and -`step`."""
-    return at[0], (at[1] - at[2]) / (2 * step), (at[1] + at[2] - 2 * at[0]) / (2 * step**2)
+    return np.array([at[0], (at[1] - at[2]) / (2 * step), (at[1] + at[2] - 2 * at[0]) / (2 * step**2)])
+
+
+def _clustered_square(
+    residuals: Callable[[float], Moments], flat: Floats, tilt: Floats, step: float, groups: Sequence[int]
+) -> tuple[Floats, Floats | None]:
+    """The variance of a gap as such a polynomial, and what each cluster adds to the gap if there is none.
+
+    `residuals` measures the rows from lines with a gap; a residual e at offset u adds e * (flat + tilt * u) to the estimate.
+    """
+    null, at = residuals(0.0), []
+    for residual in (null, residuals(step), residuals(-step)):
+        variance = clusters_of(residual).products(flat.reshape(-1, 1), tilt.reshape(-1, 1))[0, 0]
+        rowwise = squares(residual.squared[..., :3, 2], flat, tilt).sum()
+        at.append(float(zero_rounding(variance, rowwise, residual.rows.sum())))
+    square = _parabola(at, step) * leverage_factor(null, flat, tilt, groups)
+    return square, clusters_of(null).parts(flat.ravel(), tilt.ravel())
 
 
 def leverage_factor(residual: Moments, flat: Floats, tilt: Floats, groups: Sequence[int]) -> float:
@@ -148,20 +166,17 @@ def leverage_factor(residual: Moments, flat: Floats, tilt: Floats, groups: Seque
     are worked out for rows of one variance that share a shock within their cluster, as large as the residuals say (Imbens
     and Kolesar 2016); the levels are those of the bins, common to both groups.
     """
-    if residual.clusters is None:
-        raise ValueError("clustered errors need sums per cluster")
     chosen = np.zeros(residual.mass.shape, dtype=bool)
     chosen[:, list(groups)] = True
     mass, bins = np.where(chosen, residual.mass, 0.0).sum(-1), len(chosen)
-    sums = residual.clusters.pulls(flat.ravel(), tilt.ravel(), chosen.ravel())
+    sums = clusters_of(residual).pulls(flat.ravel(), tilt.ravel(), chosen.ravel())
     a, d, cross = sums[:bins], sums[bins : 2 * bins], sums[-2]
     per_mass = np.divide(1.0, mass, out=np.zeros(bins), where=mass > 0)
-    rows, squares = mass.sum(), float(residual.sums[..., 0, 2][chosen].sum())
+    rows, square = mass.sum(), float(residual.sums[..., 0, 2][chosen].sum())
     pairs = max(float(d.sum()) - rows, 1.0)
-    shock = min(max((sums[-1, 0] - squares) / pairs, 0.0), squares / rows)
-    noise = squares / rows - shock
-    s0, s1, s2 = (residual.sums[..., i, 0] for i in range(3))
-    single = float((s0 * flat**2 + 2 * s1 * flat * tilt + s2 * tilt**2)[chosen].sum())
+    shock = min(max((sums[-1, 0] - square) / pairs, 0.0), square / rows)
+    noise = square / rows - shock
+    single = float(squares(residual.sums[..., :3, 0], flat, tilt)[chosen].sum())
     shared = float(a.sum())
     left_single = single - float(np.diagonal(a) @ per_mass)
     left_shared = shared - 2 * float(cross @ per_mass) + float((a * d.T * per_mass * per_mass[:, None]).sum())
@@ -183,12 +198,9 @@ class Null:
     m: Moments
     fitted: Gaps
     group: int
-    # (B, G) a residual e of a row at offset u adds e * (flat + tilt * u) to the gap; not needed for the lines
-    flat: Floats = field(default_factory=lambda: np.zeros(0))
-    tilt: Floats = field(default_factory=lambda: np.zeros(0))
 
-    def lines(self, d: float | Floats) -> tuple[Floats, Floats]:
-        """Level per cell and slope per bin where group and reference share a line, `d` (...) apart."""
+    def residuals(self, d: float | Floats) -> Moments:
+        """The rows measured from lines that group and reference share, `d` (...) apart."""
         m, g, ref, lines = self.m, self.group, self.fitted.reference, self.fitted.lines
         d = np.asarray(d)[..., None]
         u, y = np.nan_to_num(m.mean_offset), np.nan_to_num(m.mean_outcome)
@@ -203,53 +215,25 @@ class Null:
         level = y - slope[..., None] * u
         shared = (n * level[..., g] + other * level[..., ref]) / both
         level[..., ref], level[..., g] = shared, shared + d
-        return level, slope
+        return m.residuals(level, slope[..., None])
 
-    def residuals(self, d: float | Floats) -> Moments:
-        """The rows measured from those lines."""
-        level, slope = self.lines(d)
-        return self.m.residuals(level, slope[..., None])
-
-    def variances(self, d: Floats, covariance: Covariance | Literal["alike"]) -> Floats:
-        """Variance of the gap for each `d`.
+    def variances(
+        self, d: Floats, flat: Floats, tilt: Floats, covariance: Literal["HC1", "classical", "alike"]
+    ) -> Floats:
+        """Variance of the gap for each `d`; a residual e of a row at offset u adds e * (flat + tilt * u) to the gap.
 
         With "alike" all rows of a bin have one variance, with "classical" all rows: with few outcomes a row's own residual
         tells little, and a group without any would have the smallest error of all.
         """
-        if covariance == "cluster":
-            return np.array([self._clustered(gap) for gap in d.tolist()])
         residual = self.residuals(d)
-        parts = residual.squared[..., :3, 2] if covariance == "HC1" else self.m.sums[..., :3, 0]
-        per_cell = self._rowwise(parts)
+        weights = residual.squared[..., :3, 2] if covariance == "HC1" else self.m.sums[..., :3, 0]
+        per_bin = squares(weights, flat, tilt).sum(-1)
         n, left = self.m.rows.sum(-1), np.maximum(self.m.rows.sum(-1) - self.fitted.lines.parameters + 1, 1)
         if covariance == "HC1":
-            return np.asarray((per_cell.sum(-1) * n / left).sum(-1))
-        squares = residual.sums[..., 0, 2].sum(-1)
-        each = squares / left if covariance == "alike" else squares.sum(-1, keepdims=True) / left.sum()
-        return np.asarray((per_cell.sum(-1) * each).sum(-1))
-
-    def _rowwise(self, parts: Floats) -> Floats:
-        """Part of the variance per cell that comes from single rows, out of sums of w, wu and wu^2."""
-        flat, tilt = self.flat, self.tilt
-        return np.asarray(parts[..., 0] * flat**2 + 2 * parts[..., 1] * flat * tilt + parts[..., 2] * tilt**2)
-
-    @cached_property
-    def without_gap(self) -> Moments:
-        """The rows measured from lines that the group and the reference share."""
-        return self.residuals(0.0)
-
-    def _clustered(self, d: float) -> float:
-        residual = self.residuals(d) if d else self.without_gap
-        if residual.clusters is None:
-            raise ValueError("clustered errors need sums per cluster")
-        variance = residual.clusters.products(self.flat.reshape(-1, 1), self.tilt.reshape(-1, 1))[0, 0]
-        rowwise = self._rowwise(residual.squared[..., :3, 2]).sum()
-        return float(zero_rounding(variance, rowwise, self.m.rows.sum()))
-
-    def by_cluster(self) -> Floats | None:
-        """Contribution of each cluster to the gap under no gap; None where clusters are many."""
-        clusters = self.without_gap.clusters
-        return None if clusters is None else clusters.parts(self.flat.ravel(), self.tilt.ravel())
+            return np.asarray((per_bin * n / left).sum(-1))
+        square = residual.sums[..., 0, 2].sum(-1)
+        each = square / left if covariance == "alike" else square.sum(-1, keepdims=True) / left.sum()
+        return np.asarray((per_bin * each).sum(-1))
 
 
 @metric(Card(
@@ -378,8 +362,7 @@ class Effect:
     @property
     def p(self) -> Floats:
         """Two-sided p-value of each group; NaN where outcomes do not vary."""
-        ratio = np.divide(np.abs(self.estimate), self.error, out=np.full(len(self.error), np.nan), where=self.error > 0)
-        return two_sided(ratio, self.freedom)
+        return two_sided(ratio(self.estimate, self.error), self.freedom)
 
     def ends(self, level: float) -> tuple[Floats, Floats]:
         """Both ends of the interval of each group."""
@@ -459,19 +442,8 @@ def _clustered_spline(fit: _SplineFit, reference: int, flat: Floats, tilt: Float
     square, by_cluster = np.full((groups, 3), np.nan), dict[int, Floats | None]()
     step = gap_step(m, fit.estimate)
     for g in (g for g in range(groups) if g != reference and np.isfinite(fit.estimate[g])):
-        along, across = flat[..., g], tilt[..., g]
-        variances = []
-        for gap in (0.0, step, -step):
-            residual = fit.with_gap(g, gap)
-            if residual.clusters is None:
-                raise ValueError("clustered errors need sums per cluster")
-            variance = residual.clusters.products(along.reshape(-1, 1), across.reshape(-1, 1))[0, 0]
-            rowwise = meat(residual.squared[..., :3, 2], along[..., None], across[..., None]).sum()
-            variances.append(float(zero_rounding(variance, rowwise, m.rows.sum())))
-            if not gap:
-                by_cluster[g] = residual.clusters.parts(along.ravel(), across.ravel())
-        square[g] = parabola(variances, step)
-        square[g] *= leverage_factor(fit.with_gap(g, 0.0), along, across, [g, reference])
+        residuals = functools.partial(fit.with_gap, g)
+        square[g], by_cluster[g] = _clustered_square(residuals, flat[..., g], tilt[..., g], step, [g, reference])
     square[reference] = 0.0
     bins = np.full(groups, float(np.count_nonzero(m.rows.any(1))))
     few = np.zeros(groups, dtype=bool)
