@@ -11,7 +11,7 @@ from evenhand.report import page as report
 from evenhand.report.charts.registry import KINDS
 from evenhand.report.charts.theme import SHAPES
 from evenhand.report.words import summary
-from evenhand.report.words.headlines import headline_for
+from evenhand.report.words.sentences import headline_for
 from made_findings import findings_of
 
 ARMS = ("arm", "treatment", "control_value", "raw", "chance", "volume_ratio", "p", "p_adjusted")

@@ -20,7 +20,7 @@ from evenhand.report import page as report
 from evenhand.report import reproduce as again
 from evenhand.report.pages import vega
 from evenhand.report.words import summary
-from evenhand.report.words.headlines import headline_for
+from evenhand.report.words.sentences import headline_for
 from evenhand.report.words.text import percent
 from made_findings import HOSTILE, amounts, audited, binned, decomposed, findings_of, hostile, sources, undefined
 

@@ -147,7 +147,7 @@ class Findings:
         if fault := _fault(data):
             raise EvenhandError(f"This is not a saved result: {fault}. Save one with result.to_json(path).")
         columns = {
-            name: [number(v) for v in column] if name in NUMBERS else list(column)
+            name: [read_number(v) for v in column] if name in NUMBERS else list(column)
             for name, column in data["columns"].items()
         }
         infinite = {"Infinity": math.inf, "-Infinity": -math.inf}
@@ -162,7 +162,7 @@ class Findings:
 
 def _claim(data: Mapping[str, Any]) -> Claim:
     """A claim from what `to_dict` wrote."""
-    claim = Claim(**{**data, "p": number(data["p"]), "p_adjusted": number(data["p_adjusted"])})
+    claim = Claim(**{**data, "p": read_number(data["p"]), "p_adjusted": read_number(data["p_adjusted"])})
     if claim.direction not in DIRECTIONS or not isinstance(claim.made, bool) or not isinstance(claim.where, Mapping):
         raise EvenhandError(
             "This is not a saved result: its claims cannot be read. Save one with result.to_json(path)."
@@ -276,7 +276,7 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
-def number(value: Any) -> float:
+def read_number(value: Any) -> float:
     """A number that `plain` wrote, as a float."""
     return math.nan if value is None else float(value)
 

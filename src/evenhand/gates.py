@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evenhand.errors import EvenhandError, unknown_name
-from evenhand.findings import Findings, key_columns, label
-from evenhand.findings import number as read_number
+from evenhand.findings import Findings, key_columns, label, read_number
 from evenhand.intervals.kinds import holm, t_quantile
 from evenhand.report.checks import INCONCLUSIVE, Check, Checks, Rule, Verdict, parse
 from evenhand.report.words.experiment import has_wrong_split

@@ -73,7 +73,7 @@ class Result:
     @property
     def headline(self) -> str:
         """The answer in one sentence."""
-        from evenhand.report.words.headlines import headline_for
+        from evenhand.report.words.sentences import headline_for
         from evenhand.report.words.summary import key_sentences
 
         headline = headline_for(self.findings)

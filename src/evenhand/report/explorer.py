@@ -15,8 +15,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from evenhand.findings import Findings, slice_words
-from evenhand.findings import number as read_number
+from evenhand.findings import Findings, read_number, slice_words
 from evenhand.report.charts.drawing import Picture, drawable, records
 from evenhand.report.charts.lorenz import from_the_top, lorenz
 from evenhand.report.charts.lorenz_curves import Curve, curves, stops

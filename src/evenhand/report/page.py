@@ -16,8 +16,7 @@ from typing import Any
 
 from evenhand import __version__
 from evenhand.errors import EvenhandError
-from evenhand.findings import Findings, label
-from evenhand.findings import number as read_number
+from evenhand.findings import Findings, label, read_number
 from evenhand.report import explorer, reproduce
 from evenhand.report import table as tables
 from evenhand.report.charts.drawing import Kind, Panel, Picture, drawable_labels
@@ -26,9 +25,8 @@ from evenhand.report.charts.registry import as_svg, draw, fitted, kinds_for
 from evenhand.report.charts.theme import PAGE, SIZES, fading, theme
 from evenhand.report.pages import asset, document, packed, packed_vega, script, svg
 from evenhand.report.words import summary
-from evenhand.report.words.headlines import Headline, headline_for
 from evenhand.report.words.phrases import card_of, is_share, metric_title
-from evenhand.report.words.sentences import writer_for
+from evenhand.report.words.sentences import Headline, headline_for, writer_for
 from evenhand.report.words.text import confidence_level, dated, excluded, number, percent
 
 MOST_TABLE_ROWS = 250

@@ -21,7 +21,7 @@ from evenhand.report import table as tables
 from evenhand.report.charts.drawing import drawable_labels
 from evenhand.report.pages import asset, document, script
 from evenhand.report.words import summary
-from evenhand.report.words.headlines import headline_for
+from evenhand.report.words.sentences import headline_for
 from evenhand.report.words.text import p_text, short_percent
 
 PROFILES = resources.files("evenhand.report") / "profiles"

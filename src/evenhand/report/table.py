@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenhand.errors import EvenhandError, listing, printable, unknown_name, unprintable_escaped
-from evenhand.findings import COLUMNS, Findings, label, plain
-from evenhand.findings import number as read_number
+from evenhand.findings import COLUMNS, Findings, label, plain, read_number
 from evenhand.report.exporters import dashboard, open_metrics
 from evenhand.report.words.comparisons import unordered_pairs
 from evenhand.report.words.phrases import paper_title

@@ -14,7 +14,7 @@ from evenhand.audits.assemble import Points, as_columns, notes
 from evenhand.audits.min_units import hidden_cells, must_withhold, suppressed
 from evenhand.cards import REGISTRY, Floats, Metric, MetricSpec, needing
 from evenhand.claims import Candidate, Claim, Direction, adjusted_detectable, direction_of
-from evenhand.findings import Row, number, row, slice_words
+from evenhand.findings import Row, read_number, row, slice_words
 from evenhand.intervals.kinds import holm, holm_by_family
 from evenhand.intervals.odds import odds_gaps, rate_gap
 from evenhand.intervals.pooled import with_flipped_signs, with_null_draws
@@ -552,7 +552,7 @@ def outcome_claims(
     def gap(r: Row) -> Candidate:
         rated, size = (
             "under-rates" if r["estimate"] > 0 else "over-rates",
-            adjusted_detectable(number(r.get("detectable")), tested, level),
+            adjusted_detectable(read_number(r.get("detectable")), tested, level),
         )
         power = "" if math.isnan(size) else f"; {power_text(size, points=points)}"
         otherwise = f"no significant gap between {r['group']} and {reference} at equal score{at}{power}"
@@ -642,7 +642,7 @@ def remedies(rows: Sequence[Row], claims: Mapping[int, Claim], by: Sequence[str]
                 "algorithm",
                 answer,
                 *gap,
-                adjusted_detectable(number(r.get("detectable")), tested, level),
+                adjusted_detectable(read_number(r.get("detectable")), tested, level),
                 "works",
                 "does not work",
             ]

@@ -8,8 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from evenhand.findings import Findings
-from evenhand.findings import number as read_number
+from evenhand.findings import Findings, read_number
 from evenhand.report.charts.drawing import (
     Panel,
     Picture,
@@ -26,12 +25,12 @@ from evenhand.report.charts.drawing import (
 from evenhand.report.charts.shapes import Axis, in_rows, lines, shares
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.words.explain import name_of
-from evenhand.report.words.headlines import is_finite
 from evenhand.report.words.phrases import metric_title, value_format
 from evenhand.report.words.text import (
     Row,
     capitalized,
     holders,
+    is_finite,
     named_slice,
     number,
     percent,

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenhand.cards import REGISTRY, parse_metric
-from evenhand.findings import Findings, in_bins
-from evenhand.findings import number as read_number
+from evenhand.findings import Findings, in_bins, read_number
 from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, distinct, long_table, split
 from evenhand.report.charts.shapes import Axis, axis_format, cloud, decades, ends, in_rows, lines
 from evenhand.report.charts.theme import SIZES

@@ -10,8 +10,7 @@ from typing import Any
 
 import altair as alt
 
-from evenhand.findings import Findings
-from evenhand.findings import number as read_number
+from evenhand.findings import Findings, read_number
 from evenhand.report.charts.drawing import (
     Panel,
     Picture,
@@ -26,8 +25,7 @@ from evenhand.report.charts.drawing import (
 )
 from evenhand.report.charts.shapes import SHARE, Axis, axis_format, in_rows, lines
 from evenhand.report.charts.theme import SIZES
-from evenhand.report.words.headlines import is_finite
-from evenhand.report.words.text import Row, capitalized, number, points, word
+from evenhand.report.words.text import Row, capitalized, is_finite, number, points, word
 
 FEW_ROWS = 30
 """A mean of fewer rows is drawn as a faint point: its bar would dwarf the others."""

@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenhand.cards import REGISTRY, parse_metric
-from evenhand.findings import Findings, label
-from evenhand.findings import number as read_number
+from evenhand.findings import Findings, label, read_number
 from evenhand.metrics.agreement import fairness
 from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, distinct, drawable, split
 from evenhand.report.charts.shapes import squares
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.table import ARROWS, BY_CHANCE
 from evenhand.report.words.comparisons import agreement_count
-from evenhand.report.words.headlines import is_finite
 from evenhand.report.words.phrases import metric_title, value_text
-from evenhand.report.words.text import Row, counted, number, percent, slice_labels
+from evenhand.report.words.text import Row, counted, is_finite, number, percent, slice_labels
 
 ARROWS_NOTE = "↓ lower is fairer, ↑ higher is fairer, → closer to the ideal is fairer."
 

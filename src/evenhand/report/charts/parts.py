@@ -7,8 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenhand.findings import Findings, label
-from evenhand.findings import number as read_number
+from evenhand.findings import Findings, label, read_number
 from evenhand.report.charts.drawing import Panel, Picture, chart, distinct, drawn_note, long_table, without_metric
 from evenhand.report.charts.shapes import SHARE, Axis, axis_format, decades, ends, in_rows, joined, lines
 from evenhand.report.charts.theme import SIZES

@@ -6,15 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from evenhand.findings import Findings, label
-from evenhand.findings import number as read_number
+from evenhand.findings import Findings, label, read_number
 from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, distinct, drawn_note, split, without_curve
 from evenhand.report.charts.shapes import SHARE, Axis, ends, in_rows, joined, lines, shares
 from evenhand.report.charts.theme import SIZES
-from evenhand.report.words.headlines import is_finite
 from evenhand.report.words.phrases import card_of, metric_title, value_text
 from evenhand.report.words.rankings import in_slice, leading_claim, prefix_point
-from evenhand.report.words.text import confidence_level, number, percent, plural, points, short_percent, word
+from evenhand.report.words.text import confidence_level, is_finite, number, percent, plural, points, short_percent, word
 
 Point = dict[str, Any]
 

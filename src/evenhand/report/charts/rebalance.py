@@ -7,8 +7,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from evenhand.findings import Findings
-from evenhand.findings import number as read_number
+from evenhand.findings import Findings, read_number
 from evenhand.report.charts.drawing import (
     Panel,
     Picture,

@@ -6,11 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from evenhand.findings import Findings, label
-from evenhand.findings import number as read_number
-from evenhand.report.words.headlines import Headline, headline, is_finite
+from evenhand.findings import Findings, label, read_number
 from evenhand.report.words.phrases import distinct_texts, metric_title, value_format
-from evenhand.report.words.sentences import SentenceWriter
+from evenhand.report.words.sentences import Headline, SentenceWriter, headline
 from evenhand.report.words.text import (
     Row,
     capitalized,
@@ -19,6 +17,7 @@ from evenhand.report.words.text import (
     first_reason,
     in_words,
     interval_text,
+    is_finite,
     named_slice,
     number,
     p_text,

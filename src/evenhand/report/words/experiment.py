@@ -6,17 +6,16 @@ import math
 from typing import Any
 
 from evenhand.errors import listing
-from evenhand.findings import Findings
-from evenhand.findings import number as read_number
+from evenhand.findings import Findings, read_number
 from evenhand.report.words.comparisons import difference_text, most_significant, significance, significant_rows
 from evenhand.report.words.explain import name_of as part_name
-from evenhand.report.words.headlines import Headline, headline, is_finite
 from evenhand.report.words.phrases import distinct_texts, metric_title, value_format
-from evenhand.report.words.sentences import SentenceWriter, SideTable
+from evenhand.report.words.sentences import Headline, SentenceWriter, SideTable, headline
 from evenhand.report.words.text import (
     Row,
     capitalized,
     first_reason,
+    is_finite,
     named_slice,
     note_codes,
     number,

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 
-from evenhand.findings import Findings
-from evenhand.findings import number as read_number
+from evenhand.findings import Findings, read_number
 from evenhand.report.words.comparisons import NOT_SIGNIFICANT, difference_text, significance
-from evenhand.report.words.headlines import Headline, headline, is_finite
 from evenhand.report.words.phrases import distinct_texts, metric_title, value_format
-from evenhand.report.words.sentences import SentenceWriter
+from evenhand.report.words.sentences import Headline, SentenceWriter, headline
 from evenhand.report.words.text import (
     Row,
     capitalized,
     confidence_level,
     first_reason,
     interval_in_brackets,
+    is_finite,
     number,
     plural,
     signed,

@@ -11,11 +11,9 @@ from typing import Any
 
 from evenhand.claims import Claim, direction_of
 from evenhand.errors import listing
-from evenhand.findings import Findings, key_columns
-from evenhand.findings import number as read_number
-from evenhand.report.words.headlines import Headline, headline
+from evenhand.findings import Findings, key_columns, read_number
 from evenhand.report.words.phrases import card_of, distinct_texts, metric_title, value_format
-from evenhand.report.words.sentences import SentenceWriter, SideTable
+from evenhand.report.words.sentences import Headline, SentenceWriter, SideTable, headline
 from evenhand.report.words.text import counted, interval_in_brackets, short_percent, slice_names
 
 MOVED = {"higher": "rose", "lower": "fell", "differs": "moved"}

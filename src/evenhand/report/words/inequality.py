@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 from evenhand.cards import REGISTRY, parse_metric
 from evenhand.claims import Claim
-from evenhand.findings import Findings
-from evenhand.findings import number as read_number
+from evenhand.findings import Findings, read_number
 from evenhand.metrics.shares import TOP_UNITS
 from evenhand.report.charts.lorenz_curves import curves
-from evenhand.report.words.headlines import Headline, headline, interval, intervals, is_finite
 from evenhand.report.words.phrases import card_of
-from evenhand.report.words.sentences import metric_params
+from evenhand.report.words.sentences import Headline, headline, metric_params
 from evenhand.report.words.text import (
     FORMATS,
     Row,
@@ -22,6 +20,9 @@ from evenhand.report.words.text import (
     dated,
     fill,
     holders,
+    interval,
+    intervals,
+    is_finite,
     named_slice,
     number,
     plural,

@@ -8,16 +8,15 @@ from typing import Any
 
 from evenhand.claims import Claim, adjusted_detectable
 from evenhand.errors import listing
-from evenhand.findings import Findings, slice_words
-from evenhand.findings import number as read_number
-from evenhand.report.words.headlines import Headline, headline, interval
-from evenhand.report.words.sentences import SentenceWriter, SideTable, both_p
+from evenhand.findings import Findings, read_number, slice_words
+from evenhand.report.words.sentences import Headline, SentenceWriter, SideTable, both_p, headline
 from evenhand.report.words.text import (
     Row,
     capitalized,
     confidence_level,
     counted,
     first_reason,
+    interval,
     interval_in_brackets,
     interval_text,
     named_slice,

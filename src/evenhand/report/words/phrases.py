@@ -10,7 +10,7 @@ from collections.abc import Callable
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.cards import REGISTRY, Card, MetricSpec, parse_call
 from evenhand.errors import EvenhandError
-from evenhand.findings import number as read_number
+from evenhand.findings import read_number
 from evenhand.report.words.text import FORMATS, number, percent, rounded_percent, short_percent
 
 PHRASES: dict[tuple[str, str], str] = {

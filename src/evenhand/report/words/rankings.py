@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.claims import Claim
-from evenhand.findings import Findings
-from evenhand.findings import number as read_number
-from evenhand.report.words.headlines import Headline, has_interval, headline, interval, is_finite
-from evenhand.report.words.sentences import SentenceWriter, sentence
+from evenhand.findings import Findings, read_number
+from evenhand.report.words.sentences import Headline, SentenceWriter, headline, sentence
 from evenhand.report.words.text import (
     Row,
     capitalized,
     confidence_level,
+    has_interval,
+    interval,
     interval_text,
+    is_finite,
     named_slice,
     points,
     rounded_percent,

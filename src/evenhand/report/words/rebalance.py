@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from evenhand.findings import Findings
-from evenhand.findings import number as read_number
-from evenhand.report.words.headlines import Headline, headline
-from evenhand.report.words.sentences import SentenceWriter, sentence
+from evenhand.findings import Findings, read_number
+from evenhand.report.words.sentences import Headline, SentenceWriter, headline, sentence
 from evenhand.report.words.text import Row, capitalized, counted, interval_in_brackets, number, percent, rounded_percent
 
 REQUESTS = {"learned": "training requests", "held_out": "held-out requests"}

@@ -8,14 +8,14 @@ from __future__ import annotations
 import importlib
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from evenhand.cards import REGISTRY, MetricSpec, parse_metric
 from evenhand.claims import Claim
 from evenhand.errors import EvenhandError, listing
-from evenhand.findings import Findings, label
-from evenhand.findings import number as read_number
+from evenhand.findings import Findings, label, read_number
 from evenhand.report.words.phrases import PHRASES, estimate_format
 from evenhand.report.words.text import (
     DIRECTION,
@@ -311,3 +311,44 @@ def plain_sentence(row: Row) -> str:
     columns = {k: v for k, v in row.items() if k not in ("metric", "note") and v is not None and v == v}
     cells = (f"{k.replace('_', ' ')} {number(v) if isinstance(v, float) else v}" for k, v in columns.items())
     return f"{row['metric']}: {', '.join(cells)}{reason}."
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The answer as a sentence.
+
+    Attributes
+    ----------
+    text : the sentence.
+    uncertainty : its interval or what is doubtful about it, if anything.
+    repeats : the metric, or the kind of chart, whose own sentence would only repeat it.
+    where : the label of the slice it is about.
+    row : the row whose sentence would only repeat it.
+    """
+
+    text: str
+    uncertainty: str = ""
+    repeats: str = ""
+    where: str = ""
+    row: Row | None = None
+
+
+HeadlineWriter = Callable[[Findings], Headline | None]
+HEADLINES: dict[str, HeadlineWriter] = {}
+
+
+def headline(audit: str) -> Callable[[HeadlineWriter], HeadlineWriter]:
+    """Declare the headline of an audit; a function that returns None leaves it to the first sentence of the summary."""
+
+    def declare(write: HeadlineWriter) -> HeadlineWriter:
+        HEADLINES[audit] = write
+        return write
+
+    return declare
+
+
+def headline_for(findings: Findings) -> Headline | None:
+    """The headline of these findings; None where the first sentence of the summary is as good."""
+    writer_for(findings)  # loads the modules that declare headlines
+    write = HEADLINES.get(findings.audit)
+    return write(findings) if write and len(findings) else None

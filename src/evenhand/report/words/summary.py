@@ -14,13 +14,13 @@ from typing import Any
 from evenhand import __version__
 from evenhand.cards import REGISTRY, MetricSpec, parse_metric
 from evenhand.errors import EvenhandError, listing
-from evenhand.findings import Findings
-from evenhand.findings import number as read_number
-from evenhand.report.words.headlines import Headline, has_interval, headline_for
+from evenhand.findings import Findings, read_number
 from evenhand.report.words.phrases import card_of, distinct_texts, is_share, meaning, metric_title, value_format
 from evenhand.report.words.sentences import (
     REMARK,
+    Headline,
     half_is_of_one,
+    headline_for,
     metric_params,
     plain_sentence,
     sentence,
@@ -39,6 +39,7 @@ from evenhand.report.words.text import (
     counted,
     excluded,
     fill,
+    has_interval,
     holders,
     interval_text,
     note_codes,

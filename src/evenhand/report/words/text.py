@@ -8,8 +8,7 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evenhand.findings import Findings, label
-from evenhand.findings import number as read_number
+from evenhand.findings import Findings, label, read_number
 
 REASONS = {
     "empty": "there is nothing to measure",
@@ -365,6 +364,30 @@ def interval_in_brackets(row: Mapping[str, Any], level: float, show: Callable[[f
     """
     text = interval_text(row["low"], row["high"], show, level=level)
     return f" ({text})" if text else ""
+
+
+def is_finite(value: Any) -> bool:
+    """Whether there is a finite number."""
+    return math.isfinite(read_number(value))
+
+
+def has_interval(row: Row) -> bool:
+    """Whether both ends of the interval of a row are finite."""
+    return is_finite(row["low"]) and is_finite(row["high"])
+
+
+def interval(row: Row, level: float, show: Callable[[float], str] = rounded_percent) -> str:
+    """The interval of a row in rounded numbers; empty where an end is missing or infinite."""
+    return interval_text(row["low"], row["high"], show, level=level) if has_interval(row) else ""
+
+
+def intervals(rows: Mapping[str, Row], level: float) -> str:
+    """The intervals of a few rows, each after its name."""
+    bounded = {name: row for name, row in rows.items() if has_interval(row)}
+    if len(bounded) < 2:
+        return "".join(interval(row, level) for row in bounded.values())
+    texts = (f"{name} {interval_text(row['low'], row['high'], rounded_percent)}" for name, row in bounded.items())
+    return f"{short_percent(level)} intervals: {', '.join(texts)}"
 
 
 Row = Mapping[str, Any]
