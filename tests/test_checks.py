@@ -11,8 +11,7 @@ from benchmarks.gates import failures
 
 import evenhand as eh
 from evenhand.findings import Findings, row, tidy
-from evenhand.gates import check
-from evenhand.report.checks import Gate, junit, parse, summary
+from evenhand.gates import Gate, check, junit, parse, summary
 from evenhand.results import Result
 
 

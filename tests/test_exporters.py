@@ -10,7 +10,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.findings import Findings, row, tidy
-from evenhand.report.exporters import dashboard, open_metrics
+from evenhand.report.table import dashboard, open_metrics
 from evenhand.results import Result
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"

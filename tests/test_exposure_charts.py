@@ -60,7 +60,7 @@ def test_the_system_table_points_the_right_way():
     _, drawn = charts.picture(result_of(metrics=["awrf", "eer", "log_dp", "eed"]).findings, "systems")
     assert list(drawn.table) == ["slice", "awrf ↓", "eer ↑", "log_dp →", "eed ↓"]
     from evenhand.metrics.agreement import fairness
-    from evenhand.report.charts.pairs import places
+    from evenhand.report.charts.rankings import places
 
     def row(value, better, ideal=0.0):
         return {"estimate": value, "better": better, "ideal": ideal}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.findings import Findings, row, tidy
-from evenhand.report.exporters import tracked
+from evenhand.report.table import tracked
 from evenhand.results import Result
 
 LOG = {

@@ -14,7 +14,7 @@ from evenhand.cli import main as cli
 from evenhand.findings import COLUMNS, plan_hash
 from evenhand.history import store
 from evenhand.history.store import only_writer
-from evenhand.report.exporters import open_metrics
+from evenhand.report.table import open_metrics
 from evenhand.report.words.history import lines
 from evenhand.results import Result
 from test_plans import CALLS, data  # noqa: F401

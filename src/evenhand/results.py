@@ -25,12 +25,11 @@ from evenhand.errors import (
     unprintable_escaped,
 )
 from evenhand.findings import COLUMNS, NUMBERS, Findings, Row, in_bins, row, tidy
-from evenhand.gates import check
+from evenhand.gates import Adjust, Checks, Inconclusive, check
 from evenhand.intervals.kinds import difference, holm
 from evenhand.report import table as tables
-from evenhand.report.checks import Adjust, Checks, Inconclusive
-from evenhand.report.exporters import tracked
 from evenhand.report.files import write_whole
+from evenhand.report.table import tracked
 from evenhand.report.words.phrases import metric_title
 from evenhand.report.words.sentences import sentences
 

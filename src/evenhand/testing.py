@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 
 from evenhand.errors import DataWarning, EvenhandError
-from evenhand.report.checks import Adjust, Inconclusive
+from evenhand.gates import Adjust, Inconclusive
 from evenhand.results import Result
 
 

@@ -14,9 +14,8 @@ from typing import Any
 from evenhand.cli import streams
 from evenhand.cli.options import FORMAT_OF_SUFFIX, Delivery, chart_file
 from evenhand.errors import EvenhandError, printable
-from evenhand.gates import Subject, check_all
+from evenhand.gates import Gate, Subject, check_all, junit, summary
 from evenhand.history.histories import day, history
-from evenhand.report.checks import Gate, junit, summary
 from evenhand.report.files import (
     SPREADSHEET,
     refuse_ending,
@@ -102,9 +101,9 @@ class Outputs:
         if len(results) == 1:
             return _render(results[0], args)
         if args.format in ("openmetrics", "grafana") and not args.sentences:
-            from evenhand.report import exporters
+            from evenhand.report.table import dashboard, open_metrics
 
-            export = exporters.open_metrics if args.format == "openmetrics" else exporters.dashboard
+            export = open_metrics if args.format == "openmetrics" else dashboard
             return export([result.findings for result in results])
         if args.format in ("csv", "tsv", "json") and not args.sentences:
             raise EvenhandError(

@@ -29,8 +29,8 @@ from evenhand.audits.parameters import Parameter, options
 from evenhand.cards import Between
 from evenhand.cli.audit import ENGINES, audit_of, bind, from_plan, second_table, source
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
-from evenhand.report.checks import INCONCLUSIVE
-from evenhand.report.checks import parse as parse_rule
+from evenhand.gates import INCONCLUSIVE
+from evenhand.gates import parse as parse_rule
 from evenhand.sources.inputs import split_kind
 from evenhand.sources.stores import scheme
 

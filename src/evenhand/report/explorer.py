@@ -17,7 +17,7 @@ import numpy as np
 
 from evenhand.findings import Findings, read_number, slice_words
 from evenhand.report.charts.drawing import Picture, drawable, records
-from evenhand.report.charts.lorenz import from_the_top, lorenz
+from evenhand.report.charts.inequality import from_the_top, lorenz
 from evenhand.report.charts.lorenz_curves import Curve, curves, stops
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.words.text import holders, percent, slice_labels, word
@@ -33,7 +33,6 @@ class Reading:
 
     @classmethod
     def from_curve(cls, curve: Curve, top: float) -> Reading:
-        """Read a curve at this size of the top."""
         share = max(0.0, 1 - curve.at(1 - top))
         return cls(top, share, float(np.interp(share, curve.share, curve.population)) if share > 0 else 0.0)
 
@@ -73,34 +72,22 @@ def chosen(share: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Explorer:
-    """The curves of a result with the stops of the handle, and the reading it starts with.
-
-    `units` : how many units each curve runs over. `is_top_view` : whether the curves hug the corner (the bottom nine
-    tenths get less than 30%).
-    """
+    """The curves of a result, how many units each runs over, the stops of the handle, and the reading it starts with."""
 
     curves: list[Curve]
     units: list[float]
     stops: list[float]
+    start: Reading
+    is_top_view: bool
 
     @classmethod
     def from_findings(cls, findings: Findings) -> Explorer:
         polygons = curves(findings)
         units = _units(findings, polygons)
-        return cls(polygons, units, list(stops(len(set(slice_labels(findings))), min(units))))
-
-    @property
-    def is_top_view(self) -> bool:
-        return all(curve.at(0.9) < 0.3 for curve in self.curves)
-
-    @property
-    def first_stop(self) -> float:
-        """The stop nearest to 1%."""
-        return min(self.stops, key=lambda size: abs(size - 0.01))
-
-    @property
-    def start(self) -> Reading:
-        return Reading.from_curve(self.curves[-1], self.first_stop)
+        sizes = list(stops(len(set(slice_labels(findings))), min(units)))
+        start = Reading.from_curve(polygons[-1], min(sizes, key=lambda size: abs(size - 0.01)))
+        hug_the_corner = all(curve.at(0.9) < 0.3 for curve in polygons)
+        return cls(polygons, units, sizes, start, hug_the_corner)
 
 
 def picture(findings: Findings) -> Picture:
@@ -181,16 +168,10 @@ def data(findings: Findings) -> dict[str, Any]:
         "crowded": len(e.curves) > SIZES.series,
         "fromTheTop": e.is_top_view,
         "stops": e.stops,
-        "start": e.stops.index(e.first_stop),
+        "start": e.stops.index(e.start.top),
         "units": holders(findings),
         "amount": word(findings, "amount", "amounts"),
     }
-
-
-def sentence(findings: Findings) -> str:
-    """The sentence at the first position of the handle."""
-    e = Explorer.from_findings(findings)
-    return e.start.sentence(e.curves[-1].name, e.units[-1], holders(findings), word(findings, "amount", "amounts"))
 
 
 def _units(findings: Findings, polygons: Sequence[Curve]) -> list[float]:
@@ -220,9 +201,11 @@ def markup(findings: Findings) -> str:
         start, title = len(e.curves) - 1, escape(", ".join(findings.slices))
         choose = f'<label class="pick">{title} <select id="which" data-start="{start}">{names}</select></label>'
     shown = "".join(f"<span>{escape(chosen(s))}</span>" for s in (e.stops[0], e.stops[-1]))
+    amount = word(findings, "amount", "amounts")
+    reading = e.start.sentence(e.curves[-1].name, e.units[-1], holders(findings), amount)
     return (
         f'<div class="explorer"><div class="scripted" hidden>{choose}<label class="slide" for="top">Size of the top</label>'
         f'<input type="range" id="top" min="0" max="{len(e.stops) - 1}" step="1" aria-describedby="reading">'
         f'<div class="ends" aria-hidden="true">{shown}</div></div>'
-        f'<output id="reading" for="top" aria-live="polite">{escape(sentence(findings))}</output></div>'
+        f'<output id="reading" for="top" aria-live="polite">{escape(reading)}</output></div>'
     )

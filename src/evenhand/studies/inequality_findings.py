@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import evenhand as eh
-from evenhand.report.charts.parts import middle
+from evenhand.report.charts.inequality import middle
 from evenhand.studies.inequality_log import INSIDE, NETWORK, POOLED, USUAL, ByUnit, Log
 from evenhand.studies.study import (
     UNKNOWN,

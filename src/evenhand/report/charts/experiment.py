@@ -24,7 +24,7 @@ from evenhand.report.charts.drawing import (
 )
 from evenhand.report.charts.shapes import Axis, in_rows, lines, shares
 from evenhand.report.charts.theme import SIZES
-from evenhand.report.words.explain import name_of
+from evenhand.report.words.experiment import name_of
 from evenhand.report.words.phrases import metric_title, value_format
 from evenhand.report.words.text import (
     Row,

@@ -21,7 +21,7 @@ from evenhand.report.charts.drawing import (
 )
 from evenhand.report.charts.shapes import SHARE, Axis, line_and_points, shares
 from evenhand.report.charts.theme import SIZES
-from evenhand.report.words.rebalance import REQUESTS, UNEVEN, evenness_metric
+from evenhand.report.words.rankings import REQUESTS, UNEVEN, evenness_metric
 from evenhand.report.words.text import holders, number, percent, points
 
 LISTS = {

@@ -40,16 +40,7 @@ from evenhand.report.words.text import (
     word,
 )
 
-AUDITS = (
-    "comparisons",
-    "experiment",
-    "explain",
-    "history",
-    "inequality",
-    "outcome",
-    "rankings",
-    "rebalance",
-)
+AUDITS = ("comparisons", "experiment", "history", "inequality", "outcome", "rankings")
 """Modules of this folder that declare the sentences and headlines of audits."""
 
 ONE_SIDE_ONLY = "one side has something where the other has nothing"
