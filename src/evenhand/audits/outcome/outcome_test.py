@@ -6,33 +6,34 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import join_points
+from evenhand.audits.assemble import join_points, notes
 from evenhand.audits.declare import Call, audit, log
-from evenhand.audits.outcome import listwise
 from evenhand.audits.outcome import rows as outcome_rows
 from evenhand.audits.outcome.remedies import Evidence, OutcomeResult
-from evenhand.audits.outcome.rows import ODDS, RATES, AllRows, Binning, outcome_claims, remedies
-from evenhand.audits.parameters import Count, Countable, Label, Level, Metrics, Takes
+from evenhand.audits.outcome.rows import ODDS, RATES, Binning, contrast_rows, outcome_claims, remedies, selects
+from evenhand.audits.parameters import Count, Countable, Label, Level, Metrics, Takes, same
 from evenhand.audits.units import By
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
-from evenhand.claims import decide
+from evenhand.claims import Candidate, Claim, decide, direction_of
 from evenhand.errors import EvenhandError
-from evenhand.findings import Row
+from evenhand.findings import Row, row
 from evenhand.labels import whole_labels
 from evenhand.metrics.outcome import Covariance, gaps, mean_errors
 from evenhand.metrics.outcome_joint import pooled, spline
 from evenhand.metrics.outcome_means import lowest_bin_p
+from evenhand.metrics.outcome_order import OrderGaps
+from evenhand.metrics.outcome_pooled import pooled
 from evenhand.sources.outcomes import NARROWEST, UNKNOWN, Missing, Outcomes, Roles, Unlabelled, open_outcomes
 from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
 from evenhand.sources.relation import row_slicing
-from evenhand.tallies.candidates import Neighbours, Rows
+from evenhand.tallies.candidates import PLACES, Neighbours, Rows
 from evenhand.tallies.moments import BinnedMoments, Moments, ScoreBins
 from evenhand.tallies.slices import Label as SliceLabel
 
@@ -134,10 +135,10 @@ def outcome_test(
     >>> [round(gap, 6) for gap in found.only("pooled_gap").frame["estimate"]]
     [0.0, 0.5]
     """
-    metrics = listwise.METRICS if metrics is None and kind == "listwise" else metrics
+    metrics = ORDER_METRICS if metrics is None and kind == "listwise" else metrics
     askable = needing(Neighbours) if kind == "listwise" else outcome_rows.askable()
     specs = None if metrics is None else parse_metrics(metrics, askable)
-    how, roles = _covariance_and_roles(call.arguments)
+    how, roles = _covariance_and_roles(call)
     log.info("checking the table")
     checked = open_outcomes(table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
     words = {"unit": "candidate", "score": score, "outcome": outcome, "group": group}
@@ -149,7 +150,6 @@ def outcome_test(
 
 
 def _result(parts: Sequence[_Part], plan: _Plan, checked: Outcomes, roles: Roles) -> OutcomeResult:
-    """All slices, p adjusted over them."""
     labels = whole_labels([part.label for part in parts])
     cells = [dict(zip(roles.by, label, strict=True)) for label in labels]
     rows = [{**cell, **r} for cell, part in zip(cells, parts, strict=True) for r in part.rows]
@@ -160,12 +160,12 @@ def _result(parts: Sequence[_Part], plan: _Plan, checked: Outcomes, roles: Roles
     facts = outcome_rows.of_slices(roles.by, labels, [part.facts for part in parts])
     reference, in_points = words.get("reference", ""), "outcomes" in facts
     if plan.kind == "listwise":
-        by_row = listwise.order_claims(rows, roles.by, reference, plan.level, points=in_points)
+        by_row = order_claims(rows, roles.by, reference, plan.level, points=in_points)
     else:
         by_row = outcome_claims(rows, roles.by, plan.kind, reference, plan.level, points=in_points)
     claims = dict(zip(by_row, decide(by_row.values(), plan.level), strict=True))
     rows = [{**r, "p_adjusted": claims[i].p_adjusted} if i in claims else r for i, r in enumerate(rows)]
-    decided = listwise.deciding(claims, roles.by) if plan.kind == "listwise" else claims
+    decided = deciding_claims(claims, roles.by) if plan.kind == "listwise" else claims
     curves["remedies"] = remedies(rows, decided, roles.by, plan.level)
     return plan.call.result(
         rows, backend=checked.backend, read=checked.rows, dropped=checked.dropped, slices=roles.by, curves=curves, words=words,
@@ -174,12 +174,13 @@ def _result(parts: Sequence[_Part], plan: _Plan, checked: Outcomes, roles: Roles
     )  # fmt: skip
 
 
-def _covariance_and_roles(arguments: Mapping[str, Any]) -> tuple[Covariance, Roles]:
+def _covariance_and_roles(call: Call) -> tuple[Covariance, Roles]:
     """How standard errors are computed, and the columns by role; contradictions are refused."""
+    arguments = call.arguments
     kind, bins, covariance = arguments["kind"], arguments["bins"], arguments["covariance"]
     cluster = arguments["request"] if arguments["cluster"] is None else arguments["cluster"]
     if kind == "listwise":
-        listwise.check_arguments(arguments)
+        _check_listwise(call)
     if arguments["threshold"] is not None and kind == "ranking":
         raise EvenhandError(
             "threshold is for kind='classification': a ranking has no bar. Leave it out, or change the kind."
@@ -201,8 +202,6 @@ def _covariance_and_roles(arguments: Mapping[str, Any]) -> tuple[Covariance, Rol
 
 @dataclass(frozen=True)
 class _Plan:
-    """How every slice is tested."""
-
     call: Call
     kind: str
     bins: int | Sequence[float]
@@ -214,8 +213,6 @@ class _Plan:
 
 @dataclass(frozen=True)
 class _Part:
-    """Rows, curve and facts of one slice."""
-
     label: SliceLabel
     rows: Sequence[Row]
     curve: Mapping[str, list[Any]]
@@ -235,7 +232,6 @@ def _fix_reference(checked: Outcomes) -> tuple[Outcomes, str]:
 
 
 def _test_slice(label: SliceLabel, view: Outcomes, plan: _Plan) -> _Part:
-    """The test of one slice, or of the whole table."""
     fewest, left = plan.call.min_units, list[str]()
     if fewest > 1:
         view, left = view.without_small_groups(fewest)
@@ -244,9 +240,9 @@ def _test_slice(label: SliceLabel, view: Outcomes, plan: _Plan) -> _Part:
     view.check_groups()
     if plan.kind == "listwise" and view.labels:
         log.info("comparing neighbours in the same request")
-        rows = outcome_rows.without_few(listwise.order_rows(view, plan.metrics or (), plan.level), fewest, left)
+        rows = outcome_rows.without_few(order_rows(view, plan.metrics or (), plan.level), fewest, left)
         words = {**plan.words, "reference": view.names[view.reference]}
-        return _Part(label, rows, {}, listwise.facts(view, left), words)
+        return _Part(label, rows, {}, order_facts(view, left), words)
     low, high = _scope(view, plan.kind)
     if not low <= high:
         absent = "suppressed" if left else "nobody_treated" if view.has_labels else "empty"
@@ -258,21 +254,21 @@ def _test_slice(label: SliceLabel, view: Outcomes, plan: _Plan) -> _Part:
         low, high = (float(end) for end in ends)
         low = low if view.threshold is None else min(view.threshold, low)
     reference = view.names[view.reference]
-    binnings = _binnings(view, (low, high), plan)
+    single_rows = _SingleRows(view)
+    binnings = _binnings(view, (low, high), plan, single_rows)
     if binnings is None:  # nothing lies between ends that are means
         return _undefined(label, view.names, "suppressed", plan, reference)
-    tested, words = binnings.tested, {**plan.words, "reference": reference}
+    (tested, others, whole), words = binnings, {**plan.words, "reference": reference}
     row_metrics = {*ODDS, *RATES} if plan.metrics is None else {a.card.name for a in plan.metrics}
-    rows = outcome_rows.all_rows(
-        tested, binnings.others, view, kind=plan.kind, level=plan.level, row_metrics=row_metrics,
-        single_rows=_all_rows(view, row_metrics, binnings.rows), whole=binnings.whole if plan.kind == "ranking" else None,
-    )  # fmt: skip
+    rows = outcome_rows.all_rows(tested, others, whole if plan.kind == "ranking" else None, view, plan.kind, plan.level)
+    seen = single_rows.everyone if row_metrics & {*ODDS} else None
+    rows += contrast_rows(view, seen, _people(view, row_metrics), row_metrics, plan.level)
     chosen = rows if plan.metrics is None else outcome_rows.chosen_rows(rows, plan.metrics, tested, view)
     few = outcome_rows.few_cells(tested, view, fewest)
     return _Part(
         label, outcome_rows.without_few(chosen, fewest, left, few),
         outcome_rows.calibration_points(tested, view, plan.level, few),
-        outcome_rows.facts_of(view, tested, binnings.requested, plan.kind, (low, high), left, fewest), words,
+        outcome_rows.facts_of(view, tested, plan.bins, plan.kind, (low, high), left, fewest), words,
         Evidence(view, plan.kind, tested.ends, (low, high), words, plan.call, left),
     )  # fmt: skip
 
@@ -290,39 +286,28 @@ def _scope(view: Outcomes, kind: str) -> Range:
     return (float(view.low.max()), float(view.high.min())) if len(view.labels) else (math.nan, math.nan)
 
 
-@dataclass(frozen=True)
-class _Binnings:
-    """The test's own bins, other numbers of bins, and bins of all scores, shared or not."""
-
-    tested: Binning
-    others: dict[int, Binning]
-    whole: Binning
-    requested: int
-    rows: _CachedRows
-
-
-def _binnings(view: Outcomes, ends: Range, plan: _Plan) -> _Binnings | None:
-    """Every binning, tested; None where no row lies in the bins."""
+def _binnings(
+    view: Outcomes, ends: Range, plan: _Plan, single_rows: _SingleRows
+) -> tuple[Binning, dict[int, Binning], Binning] | None:
+    """The test's own bins, other numbers of bins, and bins of all scores, shared or not; None where no row lies in them."""
     log.info("finding the edges of the score bins")
     # Where not every group reaches all scores, or ends are means, the bins of all scores are others.
     ranges = [ends] if ends == view.score_ends else [ends, view.score_ends]
-    grids = Grid.from_scores(view, plan.bins, ranges, plan.call.min_units)
-    for grid in grids:
-        grid.refuse_crowded(plan.words["score"])
+    grids = _grids(view, plan.bins, ranges, plan.call.min_units)
+    _refuse_bins(grids, plan, len(view.names))
     log.info("adding up per bin and group")
-    if plan.how == "cluster":
-        grids[0].refuse_many_gaps(len(view.names))
-    bins = [(b, grid.every) for grid in grids for b in (grid.main, *grid.others.values())]
+    bins = [(b, _every_edge(grid)) for grid in grids for b in grid.values()]
     moments = _moments(view, [b for b, _ in bins], plan)
     if not moments[0].rows.sum():
         return None
-    rows = _CachedRows(view)
     tested, *others = [
-        Binning.from_moments(m, view.reference, plan.how, b.all_edges, functools.partial(rows.binned, m, b, every))
+        Binning.from_moments(
+            m, view.reference, plan.how, b.all_edges, functools.partial(single_rows.binned, m, b, every)
+        )
         for m, (b, every) in zip(moments, bins, strict=True)
     ]
-    by_count = dict(zip(grids[0].others, others, strict=False))
-    return _Binnings(tested, by_count, others[-1] if len(grids) > 1 else tested, grids[0].requested, rows)
+    _, *other_counts = grids[0]
+    return tested, dict(zip(other_counts, others, strict=False)), others[-1] if len(grids) > 1 else tested
 
 
 def _moments(view: Outcomes, bins: Sequence[ScoreBins], plan: _Plan) -> list[Moments]:
@@ -341,105 +326,89 @@ def _moments(view: Outcomes, bins: Sequence[ScoreBins], plan: _Plan) -> list[Mom
     return binned.with_clusters(ask)
 
 
-def _all_rows(view: Outcomes, row_metrics: AbstractSet[str], rows: _CachedRows) -> AllRows:
-    """Single rows for the metrics that read them."""
-    cut = view.roles.treated is not None or view.threshold is not None
-    if not view.engine.has_rows:
-        return AllRows(None, None, cut, "no_single_rows")
-    seen = rows.everyone() if row_metrics & {*ODDS} else None
-    if not cut or not row_metrics & {*RATES} or view.rows > MOST_ROWS or view.outcome_ends != (0.0, 1.0):
-        return AllRows(seen, None, cut)
+def _people(view: Outcomes, row_metrics: AbstractSet[str]) -> Rows | None:
+    """Everybody whose outcome the table tells, treated or not; None where no rate is asked for, or everybody was treated."""
+    is_rated = row_metrics & {*RATES} and selects(view) and view.engine.has_rows
+    if not is_rated or view.rows > MOST_ROWS or view.outcome_ends != (0.0, 1.0):
+        return None
     people = Rows.from_columns(view.rows_with_outcome())
-    return AllRows(seen, None if people.treated is None or people.treated.all() else people, cut)
+    return None if people.treated is None or people.treated.all() else people
 
 
-@dataclass
-class _CachedRows:
-    """Single rows, read once when first asked for; None where they are too many to hold."""
+@dataclass(frozen=True)
+class _SingleRows:
+    """Rows one by one; None where they are too many to hold."""
 
     view: Outcomes
-    cached: Rows | None = field(default=None, init=False)
 
+    @functools.cached_property
     def everyone(self) -> Rows | None:
-        """Rows of all scores."""
         if not self.view.engine.has_rows or self.view.used.sum() > MOST_ROWS:
             return None
-        if self.cached is None:
-            self.cached = Rows.from_columns(self.view.rows_that_count(*self.view.score_ends))
-        return self.cached
+        return Rows.from_columns(self.view.rows_that_count(*self.view.score_ends))
 
     def binned(self, m: Moments, bins: ScoreBins, every: Floats) -> Rows | None:
         """The rows that these moments count, in their bins, sorted by the edges of `every` binning."""
         if m.rows.sum() > MOST_ROWS or not self.view.engine.has_rows:
             return None
         log.info("reading the rows one by one, since a group has few outcomes")
-        cached, ends = self.everyone(), (bins.low, bins.high)
-        rows = cached.within(*ends) if cached is not None else Rows.from_columns(self.view.rows_that_count(*ends))
+        everyone, ends = self.everyone, (bins.low, bins.high)
+        rows = Rows.from_columns(self.view.rows_that_count(*ends)) if everyone is None else everyone.within(*ends)
         return rows.binned(every).merged(np.searchsorted(bins.edges, np.append(every, np.inf)))
 
 
-@dataclass(frozen=True)
-class Grid:
-    """The bins of the test, and other numbers of bins, for sensitivity to that choice.
+Grid = Mapping[int, ScoreBins]
+"""Bins by the number asked for: those of the test first, then other numbers, for sensitivity to that choice."""
 
-    Attributes
-    ----------
-    others : bins by the number asked for. requested : number of bins asked for.
-    """
 
-    main: ScoreBins
-    others: dict[int, ScoreBins]
-    requested: int
-
-    @classmethod
-    def from_scores(
-        cls, view: Outcomes, bins: int | Sequence[float], ranges: Sequence[Range], fewest: int
-    ) -> list[Grid]:
-        """A grid for each range of scores, of the first also with half and twice as many bins."""
-        if not isinstance(bins, int):
-            edges = _checked_edges(bins)
-            inside = [edges[(edges >= low) & (edges < high)] for low, high in ranges]
-            half = {(len(inside[0]) + 2) // 2: inside[0][1::2]} if len(inside[0]) > 1 else {}
-            return [cls._from_edges(e, {} if k else half, ranges[k], len(edges) + 1) for k, e in enumerate(inside)]
-        counts = sorted({bins, max(1, bins // 2), min(MOST_BINS, 2 * bins)})
+def _grids(view: Outcomes, bins: int | Sequence[float], ranges: Sequence[Range], fewest: int) -> list[Grid]:
+    """A grid for each range of scores, of the first also with half and twice as many bins."""
+    by_count: list[dict[int, Floats]]
+    if isinstance(bins, int):
+        requested, counts = bins, sorted({bins, max(1, bins // 2), min(MOST_BINS, 2 * bins)})
         requests = [([bins] if k else counts, part) for k, part in enumerate(ranges)]
         if fewest > 1:  # an edge that is published would else be a single row's score
             shares = _shares_of(counts)
-            scores = view.scores(*ranges[0])
-            edges = quantile_means(view.engine, scores, shares, ranges[0], fewest) if shares else np.zeros(0)
+            edges = quantile_means(view.engine, view.scores(*ranges[0]), shares, ranges[0], fewest)
             sets = [_distinct(counts, shares, edges, ranges[0][1]), *score_edges(view, requests[1:])]
         else:
             sets = score_edges(view, requests)
         by_count = [dict(zip(request[0], edges, strict=True)) for request, edges in zip(requests, sets, strict=True)]
-        return [cls._from_edges(e.pop(bins), e, part, bins) for e, part in zip(by_count, ranges, strict=True)]
+    else:
+        edges = _checked_edges(bins)
+        requested = len(edges) + 1
+        inside = [edges[(edges >= low) & (edges < high)] for low, high in ranges]
+        by_count = [{requested: e} for e in inside]
+        if len(inside[0]) > 1:
+            by_count[0][(len(inside[0]) + 2) // 2] = inside[0][1::2]
+    grids: list[Grid] = []
+    for of_range, ends in zip(by_count, ranges, strict=True):
+        main = of_range[requested]
+        others = {count: ScoreBins(edges, *ends) for count, edges in of_range.items() if len(edges) != len(main)}
+        grids.append({requested: ScoreBins(main, *ends), **others})
+    return grids
 
-    @classmethod
-    def _from_edges(cls, main: Floats, others: Mapping[int, Floats], ends: Range, requested: int) -> Grid:
-        differing = {count: ScoreBins(edges, *ends) for count, edges in others.items() if len(edges) != len(main)}
-        return cls(ScoreBins(main, *ends), differing, requested)
 
-    @property
-    def every(self) -> Floats:
-        """The inner edges of all these bins."""
-        return np.unique(np.concatenate([bins.edges for bins in (self.main, *self.others.values())]))
+def _every_edge(grid: Grid) -> Floats:
+    return np.unique(np.concatenate([bins.edges for bins in grid.values()]))
 
-    def refuse_crowded(self, score: str) -> None:
-        """Refuse scores so close that their squares lose all digits: standard errors would be wrong."""
-        widths = np.diff([self.main.low, *self.every, self.main.high])
+
+def _refuse_bins(grids: Sequence[Grid], plan: _Plan, groups: int) -> None:
+    """Refuse scores so close that their squares lose all digits, and more gaps than a covariance matrix can hold."""
+    for grid in grids:
+        main = next(iter(grid.values()))
+        widths = np.diff([main.low, *_every_edge(grid), main.high])
         if np.any((widths > 0) & (widths < NARROWEST)):
             raise EvenhandError(
-                f"score={score!r} has bins of a width below {NARROWEST:g}, too little for a line along them. "
+                f"score={plan.words['score']!r} has bins of a width below {NARROWEST:g}, too little for a line along them. "
                 "Take logarithms of the scores, or pass fewer bins."
             )
-
-    def refuse_many_gaps(self, groups: int) -> None:
-        """Refuse more gaps than the joint test can hold a covariance matrix of."""
-        gaps = groups * (1 + max(len(bins.edges) for bins in (self.main, *self.others.values())))
-        if gaps > MOST_GAPS:
-            raise EvenhandError(
-                f"bins={self.requested} makes up to {gaps:,} gaps of {groups} groups, more than the {MOST_GAPS:,} that can be tested "
-                "together. Pass fewer bins, or fewer groups."
-            )
+    count = groups * (1 + max(len(bins.edges) for bins in grids[0].values()))
+    if plan.how == "cluster" and count > MOST_GAPS:
+        raise EvenhandError(
+            f"bins={next(iter(grids[0]))} makes up to {count:,} gaps of {groups} groups, more than the {MOST_GAPS:,} that can be "
+            "tested together. Pass fewer bins, or fewer groups."
+        )
 
 
 def score_edges(view: Outcomes, requests: Sequence[tuple[Sequence[int], Range]]) -> list[list[Floats]]:
@@ -469,7 +438,6 @@ def _distinct(bins: Sequence[int], shares: Sequence[Fraction], edges: Floats, hi
 
 
 def _checked_edges(bins: Sequence[float]) -> Floats:
-    """The scores at which one bin ends and the next begins."""
     try:
         edges = np.asarray(bins, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -479,3 +447,88 @@ def _checked_edges(bins: Sequence[float]) -> Floats:
     if edges.ndim != 1 or not len(edges) or not np.isfinite(edges).all() or np.any(np.diff(edges) <= 0):
         raise EvenhandError(f"bins={bins!r} is not a rising list of scores. Pass edges such as [0.2, 0.5].")
     return edges
+
+
+ORDER_METRICS = ("order_gap", "order_gap(placed='above')")
+"""The gap of a group right below the reference, and right above it, as `PLACES` has them."""
+
+UNUSED_BY_ORDER = ("threshold", "weight", "covariance", "bins")
+"""What only scores that are comparable between lists have a use for."""
+
+ORDER_CANNOT_SAY = (
+    *outcome_rows.CANNOT_SAY[:1],
+    "Biases smaller than the step from one place to the next: the order alone does not show them.",
+    "What a higher place does to outcomes by itself: where it raises them, a group ranked too low may go unnoticed.",
+    outcome_rows.CANNOT_SAY[2],
+)
+
+
+def _check_listwise(call: Call) -> None:
+    """Refuse lists that cannot be told from each other, and arguments that would change nothing."""
+    if call.arguments["request"] is None:
+        raise EvenhandError("kind='listwise' compares candidates of the same list. Name its column as request=.")
+    if unused := [name for name in UNUSED_BY_ORDER if not same(call.arguments[name], call.parameters[name].default)]:
+        raise EvenhandError(
+            f"{unused[0]}= has no meaning for kind='listwise', which reads the order only. Leave it out."
+        )
+
+
+def order_rows(view: Outcomes, metrics: Sequence[MetricSpec], level: float) -> list[Row]:
+    """A row per group and side of the reference; one that says which the reference is."""
+    gaps = OrderGaps(Neighbours.from_table(view))
+    (low, high), detectable = gaps.ends(level), gaps.detectable(level)
+    home = view.names[view.reference]
+    rows = [row({}, metrics[0].text, group=home, estimate=0.0, units=int(view.used[view.reference]), note="reference")]
+    for g, name in enumerate(view.names):
+        for spec in metrics if g != view.reference else ():
+            side = PLACES.index(spec.params.get("placed", PLACES[0]))
+            pairs = int(gaps.tally.pairs[side, g])
+            small = "small_cell" if pairs and gaps.small[side, g] else ""
+            rows.append(row(
+                {}, spec.text, group=name, estimate=float(gaps.estimate[side, g]), low=float(low[side, g]),
+                high=float(high[side, g]), units=pairs, se=float(gaps.error[side, g]), p=float(gaps.p[side, g]),
+                detectable=float(detectable[side, g]), share_used=math.nan,
+                note=notes(small if pairs else "no_pairs"),
+            ))  # fmt: skip
+    return rows
+
+
+def order_claims(
+    rows: Sequence[Row], by: Sequence[str], reference: str, level: float, *, points: bool
+) -> dict[int, Candidate]:
+    """Candidates by row: a group that does better right below the reference, or worse right above it."""
+    tested = sum(math.isfinite(r.get("p", math.nan)) for r in rows)
+    candidates = {}
+    for i, r in enumerate(rows):
+        if "p" not in r:  # the reference, or nothing to compare
+            continue
+        rated = f"the lists {'over' if 'above' in r['metric'] else 'under'}-rate {r['group']}"
+        otherwise = f"no significant sign that {rated}{outcome_rows.power_clause(r, tested, level, points=points)}"
+        if math.isnan(r["p"]):
+            otherwise = f"whether {rated} cannot be told"
+        where = {name: r[name] for name in by}
+        candidates[i] = Candidate(r["p"], direction_of(r["estimate"]), rated, otherwise, r["metric"], r["group"], where)
+    return candidates
+
+
+def deciding_claims(claims: Mapping[int, Claim], by: Sequence[str]) -> dict[int, Claim]:
+    """The claim of each group and slice that its smaller p makes: a group is ranked too low, or too high, not both."""
+    first: dict[tuple[Any, ...], int] = {}
+    for i, claim in sorted(claims.items(), key=lambda pair: (math.isnan(pair[1].p), pair[1].p)):
+        first.setdefault((claim.group, *(claim.where[name] for name in by)), i)
+    return {i: claims[i] for i in sorted(first.values())}
+
+
+def order_facts(view: Outcomes, left: Sequence[str]) -> dict[str, Any]:
+    counts = dict(zip(view.names, view.used.astype(int).tolist(), strict=True))
+    rates = {"outcomes": "0 or 1"} if tuple(view.outcome_ends) == (0.0, 1.0) else {}
+    return {
+        "kind": "listwise", **rates, "reference": view.names[view.reference],
+        "groups": counts | dict.fromkeys(left, "suppressed"),
+        "pairs": "a group's and a reference candidate with no other score of the list between theirs; those of a group with equal "
+        "scores count as one, with their mean outcome",
+        "errors": f"sums of pairs per {view.roles.cluster or view.roles.request!r}, as if there were no gap; normal; the interval "
+        "inverts the test",
+        "family": f"Holm over every group, {' and '.join(PLACES)} the reference, all slices",
+        "detectable": "gap that the test would find with a chance of 80%", "cannot_say": list(ORDER_CANNOT_SAY),
+    }  # fmt: skip

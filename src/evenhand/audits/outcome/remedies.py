@@ -129,8 +129,6 @@ class OutcomeResult(Result):
 
 @dataclass(frozen=True)
 class _Counterfactual:
-    """How slots are given again."""
-
     folds: int
     window: str | None
     baseline: str | None
@@ -220,7 +218,6 @@ class _Counterfactual:
 
 
 def _rows(observed: Change, null: Change | None, e: Evidence) -> list[Row]:
-    """Outcome, slots and mean rank before and after, with their bands under no bias."""
     before, after, units = observed.before, observed.after, int(observed.before.slots.sum())
     change = float(observed.outcome_change)
     note = "zero_denominator" if np.isnan(change) else None if null is not None else "no_null"
@@ -602,5 +599,4 @@ def _signal_share(square: float, free: int) -> float:
 
 
 def _rising(values: Floats, weight: Floats) -> Floats:
-    """The nearest curve that never falls."""
     return np.asarray(isotonic_regression(values, weights=np.maximum(weight, 1e-9)).x)

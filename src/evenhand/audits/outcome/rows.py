@@ -13,8 +13,8 @@ import numpy as np
 from evenhand.audits.assemble import Points, as_columns, notes
 from evenhand.audits.min_units import hidden_cells, must_withhold, suppressed
 from evenhand.cards import REGISTRY, Floats, Metric, MetricSpec, needing
-from evenhand.claims import Candidate, Claim, Direction, adjusted_detectable, direction_of
-from evenhand.findings import Row, read_number, row, slice_words
+from evenhand.claims import Candidate, Claim, adjusted_detectable, direction_of
+from evenhand.findings import Row, number, row, slice_words
 from evenhand.intervals.kinds import holm, holm_by_family
 from evenhand.intervals.odds import odds_gaps, rate_gap
 from evenhand.intervals.pooled import with_flipped_signs, with_null_draws
@@ -58,20 +58,9 @@ class Binning:
 
 
 def all_rows(
-    tested: Binning,
-    others: Mapping[int, Binning],
-    view: Outcomes,
-    *,
-    kind: str,
-    level: float,
-    single_rows: AllRows,
-    row_metrics: AbstractSet[str],
-    whole: Binning | None = None,
+    tested: Binning, others: Mapping[int, Binning], whole: Binning | None, view: Outcomes, kind: str, level: float
 ) -> list[Row]:
-    """Rows of one slice: summaries, then every bin, then other measures.
-
-    `whole` has bins of all scores, shared or not.
-    """
+    """Rows of one slice: summaries, then every bin; `whole` has bins of all scores, shared or not."""
     m = tested.moments
     narrow = "narrow_support" if m.rows.sum() < NARROW * view.used.sum() else ""
     rows = [_test(joint_test(tested.gaps), "joint_test", m.rows, narrow)]
@@ -94,11 +83,10 @@ def all_rows(
         rows.append(_test(joint_test(other.gaps), f"joint_test(bins={count})", other.moments.rows))
     rows += _gap_rows(tested, view, level)
     rows += _mean_rows(tested, view, level)
-    return rows + by_bin + contrast_rows(view, single_rows, level, row_metrics)
+    return [{k: v.item() if isinstance(v, np.generic) else v for k, v in r.items()} for r in rows + by_bin]
 
 
 def askable() -> dict[str, Metric]:
-    """Metrics that may be asked for."""
     return {**needing(Moments), **needing(Rows), "equalized_odds_gap": REGISTRY["equalized_odds_gap"]}
 
 
@@ -115,8 +103,7 @@ def chosen_rows(rows: Sequence[Row], specs: Sequence[MetricSpec], tested: Binnin
     by_metric: dict[str, list[Row]] = {}
     for r in rows:
         by_metric.setdefault(r["metric"], []).append(r)
-    selects = view.roles.treated is not None or view.threshold is not None
-    why = "no_single_rows" if not view.engine.has_rows and selects else "nobody_left_out"
+    why = "no_single_rows" if not view.engine.has_rows and selects(view) else "nobody_left_out"
     chosen: list[Row] = []
     for a in specs:
         if a.text in by_metric:
@@ -182,7 +169,7 @@ def _effects(effect: Effect | Pooled, metric: str, tested: Binning, view: Outcom
                 note=_effect_note(effect, g, tested, view, ends) if others[g] or not row_counts[g] else "reference",
             )
         )  # fmt: skip
-    return [_plain(r) for r in rows]
+    return rows
 
 
 def _effect_note(
@@ -226,14 +213,13 @@ def _gap_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
             home = "reference" if g == gaps_by_bin.reference and not why[b][g] and not np.isnan(gap) else ""
             small = "small_cell" if thin[b, g] and g != gaps_by_bin.reference and not np.isnan(gap) else ""
             reach = np.nan if home else wide[b, g]
-            cells = row(
+            rows.append(row(
                 {}, "outcome_gap", group=name, estimate=np.nan if single_group else gap, low=gap - reach, high=gap + reach,
                 ideal=0.0, better="ideal", units=units, note=notes(home, why[b][g], small, flat if not np.isnan(gap) else ""),
                 se=error[b, g], p=p[b, g], p_adjusted=adjusted[b, g], detectable=seen[b, g],
                 intercept=level_at_zero[b] if not np.isnan(gap) else np.nan,
                 slope=gaps_by_bin.lines.slope[b] if gaps_by_bin.lines.scored[b] and not np.isnan(gap) else np.nan, **_place(tested, b),
-            )  # fmt: skip
-            rows.append(_plain(cells))
+            ))  # fmt: skip
     return rows
 
 
@@ -246,11 +232,10 @@ def _mean_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
         for g, name in enumerate(view.names):
             units = int(tested.moments.rows[b, g])
             still = "single_member" if units == 1 else "no_variation" if np.isnan(low[b, g]) else ""
-            cells = row(
+            rows.append(row(
                 {}, "mean_outcome", group=name, estimate=mean[b, g], low=low[b, g], high=high[b, g],
                 units=units, se=error[b, g], note=notes(still if units else "group_absent"), **_place(tested, b),
-            )  # fmt: skip
-            rows.append(_plain(cells))
+            ))  # fmt: skip
     return rows
 
 
@@ -269,7 +254,6 @@ def mean_ends(tested: Binning, view: Outcomes, level: float) -> tuple[Floats, Fl
 
 
 def is_binary(m: Moments) -> bool:
-    """Whether every outcome is the lowest or the highest one."""
     return bool(np.all(m.above + m.below == m.rows))
 
 
@@ -284,11 +268,6 @@ def calibration_points(tested: Binning, view: Outcomes, level: float, few: Cells
         if m.rows[b, g] and (b + 1, name) not in few
     ]
     return as_columns(("bin", "group", "score", "outcome", "low", "high", "units"), points)
-
-
-def _plain(r: Row) -> Row:
-    """Numbers as Python has them, not numpy."""
-    return {k: v.item() if isinstance(v, np.generic) else v for k, v in r.items()}
 
 
 def without_few(rows: Sequence[Row], fewest: int, left: Sequence[str] = (), few: Cells = frozenset()) -> list[Row]:
@@ -329,71 +308,61 @@ def few_cells(tested: Binning, view: Outcomes, fewest: int) -> Cells:
     )
 
 
-@dataclass(frozen=True)
-class AllRows:
-    """Rows one by one, whatever their score.
-
-    Attributes
-    ----------
-    seen : those whose outcome was observed; None where they are not held, as `unseen` says.
-    with_outcome : those whose outcome the table tells, also below the threshold or untreated, with who was treated; None where
-        everybody was, or outcomes are not 0 and 1.
-    thresholded : whether the table says who was treated.
-    """
-
-    seen: Rows | None
-    with_outcome: Rows | None
-    thresholded: bool
-    unseen: str = "too_many_rows"
-    """Why rows are not held one by one, where they are not."""
-
-
 ODDS = ("equalized_odds_gap", "equal_opportunity_gap")
 RATES = ("true_positive_rate_gap", "false_positive_rate_gap")
 """Measures that read the rows one by one, which takes longer than all the rest: they are left out where nobody asks."""
 
 
-def contrast_rows(view: Outcomes, single_rows: AllRows, level: float, row_metrics: AbstractSet[str]) -> list[Row]:
-    """Averages, calibration gaps, and gaps of odds and rates where in `row_metrics`."""
+def selects(view: Outcomes) -> bool:
+    """Whether the table says who was treated."""
+    return view.roles.treated is not None or view.threshold is not None
+
+
+def contrast_rows(
+    view: Outcomes, seen: Rows | None, people: Rows | None, row_metrics: AbstractSet[str], level: float
+) -> list[Row]:
+    """Averages, calibration gaps, and gaps of odds and rates where in `row_metrics`.
+
+    Odds read the rows whose outcome was `seen`, rates all `people` whose outcome the table tells, one by one; both are None where
+    they cannot be held.
+    """
     rows = []
     for g, name in enumerate(view.names):
         units, outcome = int(view.used[g]), view.outcome_sum[g] / view.mass[g]
-        average = "precision" if single_rows.thresholded else "base_rate"
+        average = "precision" if selects(view) else "base_rate"
         rows.append(row({}, average, group=name, estimate=float(outcome), units=units))
         if on_outcome_scale(view):
             gap = outcome - view.score_sum[g] / view.mass[g]
             cells = {"estimate": float(gap), "ideal": 0.0, "better": "ideal", "units": units}
             rows.append(row({}, "calibration_gap", group=name, **cells))
-    rows += _odds_rows(view, single_rows, [metric for metric in ODDS if metric in row_metrics], level)
-    return rows + [r for metric in RATES if metric in row_metrics for r in _rate_rows(view, single_rows, metric, level)]
+    rows += _odds_rows(view, seen, [metric for metric in ODDS if metric in row_metrics], level)
+    if people is not None:
+        rows += [r for metric in RATES if metric in row_metrics for r in _rate_rows(view, people, metric, level)]
+    return rows
 
 
-def _odds_rows(view: Outcomes, single_rows: AllRows, metrics: Sequence[str], level: float) -> list[Row]:
-    """Gaps of equalized odds and equal opportunity, against the reference."""
-    kinds, seen = [metric == "equal_opportunity_gap" for metric in metrics], single_rows.seen
+def _odds_rows(view: Outcomes, seen: Rows | None, metrics: Sequence[str], level: float) -> list[Row]:
+    kinds = [metric == "equal_opportunity_gap" for metric in metrics]
+    unseen = "too_many_rows" if view.engine.has_rows else "no_single_rows"
     rows: dict[str, list[Row]] = {metric: [] for metric in metrics}
     for g, name in enumerate(view.names):
         home = g == view.reference
         gaps = [] if home or seen is None or not kinds else odds_gaps(seen, g, view.reference, level, kinds)
         for i, metric in enumerate(metrics):
             r = row({}, metric, group=name, ideal=0.0, better="lower", units=int(view.used[g]))
-            r |= {"estimate": 0.0, "note": "reference"} if home else {"note": single_rows.unseen}
+            r |= {"estimate": 0.0, "note": "reference"} if home else {"note": unseen}
             if gaps:
                 odds = gaps[i]
-                few = (
-                    "few_given_outcome" if np.isnan(odds.estimate) else "some_outcomes_skipped" if odds.skipped else ""
-                )
+                skipped = "some_outcomes_skipped" if odds.skipped else ""
+                few = "few_given_outcome" if np.isnan(odds.estimate) else skipped
                 r |= {"estimate": odds.estimate, "low": odds.low, "high": odds.high, "chance": odds.chance}
                 r["note"] = notes(few, "too_few_clusters" if odds.few_clusters else "")
             rows[metric].append(r)
     return [r for by_group in rows.values() for r in by_group]
 
 
-def _rate_rows(view: Outcomes, single_rows: AllRows, metric: str, level: float) -> list[Row]:
+def _rate_rows(view: Outcomes, people: Rows, metric: str, level: float) -> list[Row]:
     """Gaps of the rate at which those with a good outcome, or a bad one, are treated."""
-    people = single_rows.with_outcome
-    if people is None:
-        return []
     rows, at = [], people.outcome == (metric == RATES[0])
     for g, name in enumerate(view.names):
         gap = rate_gap(people, at, g, view.reference, level)
@@ -442,10 +411,15 @@ CANNOT_SAY = (
 
 
 def facts_of(
-    view: Outcomes, tested: Binning, bins: int, kind: str, scope: tuple[float, float], left: Sequence[str], fewest: int
+    view: Outcomes,
+    tested: Binning,
+    bins: int | Sequence[float],
+    kind: str,
+    scope: tuple[float, float],
+    left: Sequence[str],
+    fewest: int,
 ) -> dict[str, Any]:
-    """Scope, bins, errors and rules of the test of one slice, for provenance."""
-    how = tested.covariance
+    how, asked = tested.covariance, bins if isinstance(bins, int) else len(bins) + 1
     errors = {
         "HC1": "heteroscedasticity-robust (HC1), normal",
         "classical": "classical, t with rows minus coefficients",
@@ -459,7 +433,7 @@ def facts_of(
         "reference": view.names[view.reference],
         "groups": _counts(view.names, view.used) | hide,
         "scope": _scope_facts(view, tested, kind, scope, hide, fewest),
-        "bins": {"asked": bins, "made": len(tested.ends) - 1, "edges": tested.ends[1:-1].tolist(), "rule": BIN_RULE},
+        "bins": {"asked": asked, "made": len(tested.ends) - 1, "edges": tested.ends[1:-1].tolist(), "rule": BIN_RULE},
         "errors": errors,
         **({"weights": WEIGHTED.format(view.roles.weight)} if view.weighted else {}),
         "clusters": tested.gaps.clusters,
@@ -475,7 +449,6 @@ def facts_of(
 def _scope_facts(
     view: Outcomes, tested: Binning, kind: str, scope: tuple[float, float], hide: Mapping[str, str], fewest: int
 ) -> dict[str, Any]:
-    """Range of tested scores, the groups that set it, and rows outside it."""
     names, inside, ranking = view.names, tested.moments.rows.sum(0), kind == "ranking"
     outside = _counts(names, view.used - inside)
     set_by = [names[int(view.low.argmax())], names[int(view.high.argmin())]] if ranking else None
@@ -540,46 +513,37 @@ def outcome_claims(
     rates = {i: r for i, r in enumerate(rows) if r["metric"] in AMONG and r["group"] != reference}
     tested = sum(math.isfinite(_p(r)) for r in [*deciding.values(), *tests.values(), *falls.values(), *rates.values()])
     at = "" if kind == "ranking" else " right above the threshold"
-
-    def candidate(r: Row, text: str, otherwise: str, untested: str, direction: Direction | None = None) -> Candidate:
-        """`otherwise` where the test does not bear the text out, `untested` where there is no test."""
-        otherwise = f"{untested} cannot be told" if math.isnan(_p(r)) else otherwise
+    candidates = {}
+    for i, r in {**tests, **deciding, **falls, **rates}.items():
+        group, direction = r["group"], direction_of(r["estimate"])
+        if i in tests:
+            text, direction = f"at equal score{at}, the groups' outcomes differ", "differs"
+            otherwise = f"at equal score{at}, no significant difference between the groups' outcomes"
+            untested = f"whether the groups' outcomes differ at equal score{at}"
+        elif i in deciding:
+            text = f"the score {'under-rates' if r['estimate'] > 0 else 'over-rates'} {group}{at}"
+            power = power_clause(r, tested, level, points=points)
+            otherwise = f"no significant gap between {group} and {reference} at equal score{at}{power}"
+            untested = f"whether the score under- or over-rates {group}{at}"
+        elif i in falls:
+            text = f"outcomes are lower in bin {r['estimate']:.0f} than in the first: they do not rise with the score"
+            otherwise, direction = "no significant fall of outcomes as the score rises", "lower"
+            untested = "whether outcomes fall as the score rises"
+        else:
+            often, among = "more" if r["estimate"] > 0 else "less", f"among those {AMONG[r['metric']]}"
+            text = f"{among}, {group} are treated {often} often than {reference}"
+            otherwise = f"{among}, no significant difference in how often {group} and {reference} are treated"
+            untested = f"{among}, whether {group} or {reference} are treated more often"
         where = {name: r[name] for name in by} | ({"bin": r["bin"]} if r.get("bin") else {})
-        return Candidate(
-            _p(r), direction or direction_of(r["estimate"]), text, otherwise, r["metric"], r["group"], where
-        )
+        otherwise = f"{untested} cannot be told" if math.isnan(_p(r)) else otherwise
+        candidates[i] = Candidate(_p(r), direction, text, otherwise, r["metric"], group, where)
+    return candidates
 
-    def gap(r: Row) -> Candidate:
-        rated, size = (
-            "under-rates" if r["estimate"] > 0 else "over-rates",
-            adjusted_detectable(read_number(r.get("detectable")), tested, level),
-        )
-        power = "" if math.isnan(size) else f"; {power_text(size, points=points)}"
-        otherwise = f"no significant gap between {r['group']} and {reference} at equal score{at}{power}"
-        untested = f"whether the score under- or over-rates {r['group']}{at}"
-        return candidate(r, f"the score {rated} {r['group']}{at}", otherwise, untested)
 
-    def test(r: Row) -> Candidate:
-        text = f"at equal score{at}, the groups' outcomes differ"
-        otherwise = f"at equal score{at}, no significant difference between the groups' outcomes"
-        return candidate(r, text, otherwise, f"whether the groups' outcomes differ at equal score{at}", "differs")
-
-    def fall(r: Row) -> Candidate:
-        text = f"outcomes are lower in bin {r['estimate']:.0f} than in the first: they do not rise with the score"
-        otherwise, untested = (
-            "no significant fall of outcomes as the score rises",
-            "whether outcomes fall as the score rises",
-        )
-        return candidate(r, text, otherwise, untested, "lower")
-
-    def rate(r: Row) -> Candidate:
-        often, among = "more" if r["estimate"] > 0 else "less", f"among those {AMONG[r['metric']]}"
-        text = f"{among}, {r['group']} are treated {often} often than {reference}"
-        otherwise = f"{among}, no significant difference in how often {r['group']} and {reference} are treated"
-        return candidate(r, text, otherwise, f"{among}, whether {r['group']} or {reference} are treated more often")
-
-    families = ((test, tests), (gap, deciding), (fall, falls), (rate, rates))
-    return {i: of_row(r) for of_row, members in families for i, r in members.items()}
+def power_clause(r: Row, tests: int, level: float, *, points: bool) -> str:
+    """What the test of a gap could find, behind the words that nothing was; `points` : gaps are in percentage points."""
+    size = adjusted_detectable(number(r.get("detectable")), tests, level)
+    return "" if math.isnan(size) else f"; {power_text(size, points=points)}"
 
 
 def counterfactual_claims(
@@ -609,7 +573,6 @@ def counterfactual_claims(
 
 
 def _decides(r: Row, kind: str) -> bool:
-    """Whether a row is the gap by which this kind of test decides."""
     if kind == "ranking":
         return bool(r["metric"] == "pooled_gap")
     return r["metric"] == "outcome_gap" and r.get("bin") in (1, None)
@@ -635,18 +598,8 @@ def remedies(rows: Sequence[Row], claims: Mapping[int, Claim], by: Sequence[str]
         r, missing = rows[i], [math.nan] * 5
         answer = "cannot tell" if math.isnan(claim.p) else "found" if claim.made else "not found"
         where, gap = [r[b] for b in by], [r["estimate"], r["low"], r["high"], claim.p_adjusted]
-        points.append(
-            [
-                *where,
-                r["group"],
-                "algorithm",
-                answer,
-                *gap,
-                adjusted_detectable(read_number(r.get("detectable")), tested, level),
-                "works",
-                "does not work",
-            ]
-        )
+        size = adjusted_detectable(number(r.get("detectable")), tested, level)
+        points.append([*where, r["group"], "algorithm", answer, *gap, size, "works", "does not work"])
         points.append([*where, r["group"], "people", "not tested", *missing, "does not work", "works"])
     names = ("estimate", "low", "high", "p_adjusted", "detectable", "change_scores", "change_product")
     return as_columns((*by, "group", "source", "found", *names), points)
