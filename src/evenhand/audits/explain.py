@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -118,17 +118,11 @@ def explain(
     ('change', 0.2418, ('c', 3.0, 9.0))
     """
     spec = parse_metric(metric, needing(Spectrum)).coarse(call.min_units)
-    question = Question(
-        unit, amount, arm, control, source, group, spec, weight, top, None if interval is None else level
-    )
-    _refuse_same_columns(question)
-    table = open_table(
-        table, columns=[unit, amount, arm, source, group, weight]
-    )  # read twice below: a stream can be read once
-    read = units_of(
-        table, unit=unit, amount=amount, population=None, weight=weight, nan_policy=nan_policy,
-        marks={"arm": arm} | ({"source": source} if source else {}),
-    )  # fmt: skip
+    question = Question(call, spec, None if interval is None else level)
+    _refuse_same_columns({"unit": unit, "arm": arm, "source": source, "group": group})
+    columns = [unit, amount, arm, source, group, weight]
+    table = open_table(table, columns=columns)  # read twice below: a stream can be read once
+    read = question.units(table, None, marks=question.marks)
     codes, arms = arms_of(read.log)
     if len(arms) > 2:
         raise EvenhandError(
@@ -138,9 +132,9 @@ def explain(
     sides = {"control": str(arms[before]), "arm": str(arms[1 - before])}
     codes = codes.select(["arm"]).with_column("code", [int(name != arms[before]) for (name,) in codes.labels(["arm"])])
     if not has_shared_units(read.log):
-        explained = _of_different_units(call, question, table, population, nan_policy, sides)
+        explained = _of_different_units(question, table, population, sides)
     else:
-        explained = _of_same_units(call, question, table, population, nan_policy, codes)
+        explained = _of_same_units(question, table, population, codes)
     words = {"unit": unit, "amount": amount or "rows", "source": source or "", "group": group or "", **sides}
     claims = list(_claims(explained, words))
     levels = {c.where["part"]: p for c, p in zip(claims, holm([c.p for c in claims]).tolist(), strict=True)}
@@ -157,18 +151,19 @@ def explain(
 
 @dataclass(frozen=True)
 class Question:
-    """The arguments that say what is explained."""
+    """What is explained: the call, its metric, and the level of intervals, None where there are none."""
 
-    unit: str
-    amount: str | None
-    arm: str
-    control: Any
-    source: str | None
-    group: str | None
+    call: Call
     spec: MetricSpec
-    weight: str | None
-    top: int
     level: float | None
+
+    @property
+    def marks(self) -> dict[str, str]:
+        return {role: self.call.arguments[role] for role in ("arm", "source") if self.call.arguments[role]}
+
+    def units(self, table: Any, population: Any, **columns: Any) -> Units:
+        roles = {role: self.call.arguments[role] for role in ("unit", "amount", "weight", "nan_policy")}
+        return units_of(table, population=population, **roles, **columns)
 
     def row(self, part: str, **values: Any) -> Row:
         return row({"part": part}, self.spec.text, better=self.spec.better if part == "change" else "", **values)
@@ -193,8 +188,7 @@ class Explanation:
     largest: tuple[Largest, ...] = ()
 
 
-def _refuse_same_columns(question: Question) -> None:
-    roles = {"unit": question.unit, "arm": question.arm, "source": question.source, "group": question.group}
+def _refuse_same_columns(roles: Mapping[str, str | None]) -> None:
     named = [(role, column) for role, column in roles.items() if column is not None]
     for i, (role, column) in enumerate(named):
         for other, same in named[:i]:
@@ -202,17 +196,12 @@ def _refuse_same_columns(question: Question) -> None:
                 raise EvenhandError(f"{role}={column!r} is also named as {other}. Name another column.")
 
 
-def _of_same_units(
-    call: Call, question: Question, table: Any, population: Any, nan_policy: NanPolicy, arms: Cells
-) -> Explanation:
+def _of_same_units(question: Question, table: Any, population: Any, arms: Cells) -> Explanation:
     """Everything that can be said where units have both amounts."""
-    units = units_of(
-        table, unit=question.unit, amount=question.amount, population=population, weight=question.weight, nan_policy=nan_policy,
-        marks={"arm": question.arm} | ({"source": question.source} if question.source else {}),
-        part=("group", question.group) if question.group else None,
-    )  # fmt: skip
+    call, group = question.call, question.call.arguments["group"]
+    units = question.units(table, population, marks=question.marks, part=("group", group) if group else None)
     amount = units.log.amounts[0]
-    if question.group:
+    if group:
         refuse_shared_units(units.log)
     log.info("adding up %s", amount.name or "rows")
     seen = Changes.from_log(units.log, amount, arms)
@@ -222,74 +211,63 @@ def _of_same_units(
         facts = {"population": units.population_words}
         return Explanation([question.row("change", note="nan_in_data")], facts, NO_MOVERS)
     tally = _with_small_merged(tally, call.min_units)
-    pairs = tally.pairs
-    effects = _effects(pairs, question.spec)
-
-    def contrast(pairs: PairedAmounts) -> Contrast:
-        rng = stream(call.seed, "explain", "change")
-        return paired_contrast(pairs, [question.spec], draws=999, level=question.level, rng=rng)
-
-    rows = [_contrast_row(question, "change", contrast(pairs), pairs)]
+    effects = _effects(tally.pairs, question.spec)
+    whole, *robust = _contrast_rows(question, effects, tally.pairs)
     log.info("splitting the change")
-    parts, largest, facts = _parts(question, tally, amount, call.seed)
-    rows += parts
-    rows += [
-        _contrast_row(question, name, contrast(fewer), fewer, number=number)
-        for name, number in _numbers_left_out(pairs.units).items()
-        for fewer in [replace(pairs, counts=_without(effects, pairs.counts, number))]
-    ]
-    movers = NO_MOVERS if call.min_units > 1 else _movers(units, amount, arms, pairs, effects, question.top)
+    parts, largest, facts = _parts(question, tally, amount)
+    top = call.arguments["top"]
+    movers = NO_MOVERS if call.min_units > 1 else _movers(units, amount, arms, tally.pairs, effects, top)
     facts |= {"population": units.population_words, "interval": _interval_words(question)}
-    rows = _with_few_hidden(rows, tally, call, question)
+    rows = _with_few_hidden([whole, *parts, *robust], tally, question)
     hides = {r["part"] for r in rows if r["note"] == "suppressed"}
     return Explanation(rows, facts, movers, tuple(x for x in largest if x.part not in hides))
 
 
-def _of_different_units(
-    call: Call, question: Question, table: Any, population: Any, nan_policy: NanPolicy, sides: Mapping[str, str]
-) -> Explanation:
+def _of_different_units(question: Question, table: Any, population: Any, sides: Mapping[str, str]) -> Explanation:
     """The change and what it rests on, where arms share no unit."""
+    call, spec, arm = question.call, question.spec, question.call.arguments["arm"]
     if isinstance(population, (int, np.integer)):
         raise EvenhandError(
             f"The arms share no unit, and population={population!r} does not say how many units each has. Pass {{arm: number}}, a "
-            f"table of units with the column {question.arm!r}, or None for those seen."
+            f"table of units with the column {arm!r}, or None for those seen."
         )
-    units = units_of(
-        table, unit=question.unit, amount=question.amount, population=population, weight=question.weight, nan_policy=nan_policy,
-        part=("arm", question.arm),
-    )  # fmt: skip
+    units = question.units(table, population, part=("arm", arm))
     slices = units.padded(Slices.per_slice(units.log, units.log.amounts[0]))
     spectra = {str(name): s for (name,), s in zip(slices.labels, slices.spectra.separate(), strict=True)}
-    arms = [
-        PairedAmounts(s.values, np.zeros(len(s.values)), s.counts, s.weights)
-        for s in (spectra[sides["arm"]], spectra[sides["control"]])
-    ]
-
-    def contrast(treated: PairedAmounts, other: PairedAmounts) -> Contrast:
-        rng = stream(call.seed, "explain", "change")
-        return units_contrast(treated, other, [question.spec], draws=999, level=question.level, rng=rng)
-
-    effects = []
-    values = [float(question.spec.on(s)) for s in (spectra[sides["arm"]], spectra[sides["control"]])]
-    for sign, value, a in zip((1, -1), values, arms, strict=True):
-        effects.append(sign * (value - values_without(a.first, a.counts, a.weights, question.spec)))
-    rows = [_contrast_row(question, "change", contrast(*arms), *arms)]
-    joined = np.concatenate(effects), np.concatenate([a.counts for a in arms])
-    for name, number in _numbers_left_out(sum(a.units for a in arms)).items():
-        split = np.split(_without(*joined, number), [len(arms[0].counts)])
-        without = [replace(a, counts=counts) for a, counts in zip(arms, split, strict=True)]
-        rows.append(_contrast_row(question, name, contrast(*without), *without, number=number))
+    arms, effects = [], []
+    for sign, s in ((1, spectra[sides["arm"]]), (-1, spectra[sides["control"]])):
+        arms.append(PairedAmounts(s.values, np.zeros(len(s.values)), s.counts, s.weights))
+        effects.append(sign * (float(spec.on(s)) - values_without(s.values, s.counts, s.weights, spec)))
+    rows = _contrast_rows(question, np.concatenate(effects), *arms)
     facts = {
         "population": units.population_words, "interval": _interval_words(question),
         "arms": "they share no unit: eh.experiment with randomized= compares them",
     }  # fmt: skip
-    few = min(s.receivers for s in spectra.values()) < enough(call.min_units, [question.spec], arms=2)
+    few = min(s.receivers for s in spectra.values()) < enough(call.min_units, [spec], arms=2)
     rows = [_suppressed(r) if few or _leaves_out_few(r, call) else r for r in rows]
     return Explanation(rows, facts, NO_MOVERS)
 
 
-def _contrast_row(question: Question, part: str, contrast: Contrast, *tallies: PairedAmounts, number: int = 0) -> Row:
-    """A row of the change as a whole, or without a number of units."""
+def _contrast_rows(question: Question, effects: Floats, *tallies: PairedAmounts) -> list[Row]:
+    """The change of pairs of amounts, or between two arms: as a whole, then without the units with the largest effects."""
+    compare: Callable[..., Contrast] = paired_contrast if len(tallies) == 1 else units_contrast
+    counts = np.concatenate([t.counts for t in tallies])
+    rows = []
+    for part, number in (("change", 0), (ROBUST[0], 1), (ROBUST[1], math.ceil(sum(t.units for t in tallies) / 100))):
+        fewer = counts.copy()
+        for cell, many in largest_first(effects, counts, number):
+            fewer[cell] -= many
+        split = np.split(fewer, [len(tallies[0].counts)][: len(tallies) - 1])
+        compared = [replace(t, counts=c) for t, c in zip(tallies, split, strict=True)]
+        rng = stream(question.call.seed, "explain", "change")
+        contrast = compare(*compared, [question.spec], draws=999, level=question.level, rng=rng)
+        rows.append(_contrast_row(question, part, contrast, compared, number))
+    return rows
+
+
+def _contrast_row(
+    question: Question, part: str, contrast: Contrast, tallies: Sequence[PairedAmounts], number: int
+) -> Row:
     spectra = [t.sides[0].spectrum(t.counts) for t in tallies]
     if len(tallies) == 1:
         spectra.append(tallies[0].sides[1].spectrum(tallies[0].counts))
@@ -314,18 +292,6 @@ def _effects(pairs: PairedAmounts, spec: MetricSpec) -> Floats:
     change = [float(spec.on(side.spectrum(pairs.counts))) for side in pairs.sides]
     without = [values_without(x, pairs.counts, pairs.weights, spec) for x in (pairs.first, pairs.second)]
     return (change[0] - change[1]) - (without[0] - without[1])
-
-
-def _numbers_left_out(units: float) -> dict[str, int]:
-    return dict(zip(ROBUST, (1, math.ceil(units / 100)), strict=True))
-
-
-def _without(effects: Floats, counts: Floats, number: int) -> Floats:
-    """Counts less the units with the largest effects."""
-    fewer = counts.copy()
-    for cell, many in largest_first(effects, counts, number):
-        fewer[cell] -= many
-    return fewer
 
 
 @dataclass(frozen=True)
@@ -353,24 +319,23 @@ def _ways(question: Question, tally: Changes, rng: np.random.Generator) -> list[
         return tuple(np.bincount(codes, received, players).round().astype(int).tolist())
 
     ways = [Way(KINDS, (None,) * 3, Worlds.between(3, rng), tally.kind, counted(tally.kind, 3))]
-    if question.source:
+    if question.call.arguments["source"]:
         served = tuple(int(n) for n in tally.counts @ ((tally.before + tally.after) > 0))
         names, many = tuple(label(name) for name in tally.sources), len(tally.sources)
         ways.append(Way(("source",) * many, names, Worlds.between(many, rng), None, served))
-    if question.group:
+    if question.call.arguments["group"]:
         names, many = tuple(label(name) for name in tally.groups), len(tally.groups)
         ways.append(Way(("group",) * many, names, Worlds.between(many, rng), tally.group, counted(tally.group, many)))
     return ways
 
 
-def _parts(
-    question: Question, tally: Changes, amount: Amount, seed: Any
-) -> tuple[list[Row], tuple[Largest, ...], dict[str, Any]]:
+def _parts(question: Question, tally: Changes, amount: Amount) -> tuple[list[Row], tuple[Largest, ...], dict[str, Any]]:
     """Rows of volume and of every way to split the rest, the largest part of each way, and facts for the record."""
+    seed = question.call.seed
     ways = _ways(question, tally, stream(seed, "explain", "orders"))
     splits = _splits(tally, ways, amount, stream(seed, "explain", "thinned"))
     rng = stream(seed, "explain", "parts")
-    players = sum(len(way.parts) for way in ways)
+    sizes = np.array([len(way.parts) for way in ways])
     point = measured_parts(splits, question.spec, None, rng).estimate
     leads = _leads(point[1:], ways)
     shares = [replace(s, shares=np.concatenate([s.shares, leads @ s.shares[1:]])) for s in splits]
@@ -379,9 +344,7 @@ def _parts(
     reach = 0.0 if question.level is None else t_quantile(question.level, tally.counts.sum()) * noise
     low, high = measured.low[: len(noise)] - reach, measured.high[: len(noise)] + reach
     why = "" if not np.isnan(point).any() else "zero_total"
-    few = (
-        None if question.level is None else "few_units"
-    )  # of too few units for the draws to say how far a part would move
+    few = None if question.level is None else "few_units"  # too few for the draws to say how far a part would move
     rows = []
     names = [
         ("volume", None, round(tally.counts.sum())),
@@ -397,13 +360,13 @@ def _parts(
             units=units, undefined_draws=int(measured.undefined[i]), p=math.nan,
             note=why or (few if math.isnan(ends[0]) else None), span=(-math.inf, math.inf), certain=is_nothing,
         ))  # fmt: skip
-    largest, at, lead = [], 1, 1 + players
-    for way in ways:
-        many = len(way.parts)
-        if many > 1 and question.level is not None and not np.isnan(point[at : at + many]).any():
-            top = int(np.argmax(np.abs(point[at : at + many])))
-            largest.append(Largest(way.parts[top], way.groups[top], float(np.max(measured.p[lead : lead + many - 1]))))
-        at, lead = at + many, lead + many - 1
+    largest = []
+    by_way = np.split(point[1:], np.cumsum(sizes)[:-1])
+    p_of_leads = np.split(measured.p[1 + sizes.sum() :], np.cumsum(sizes - 1)[:-1])
+    for way, values, p in zip(ways, by_way, p_of_leads, strict=True):
+        if len(values) > 1 and question.level is not None and not np.isnan(values).any():
+            top = int(np.argmax(np.abs(values)))
+            largest.append(Largest(way.parts[top], way.groups[top], float(np.max(p))))
     walked = [label(w.parts[0]) for w in ways if w.worlds.steps is not None]
     orders = f"random, for {listing(walked)}: more than 12 players; standard error of a part at most {noise.max():.2g}"
     return rows, tuple(largest), {"orders": orders} if walked else {}
@@ -492,11 +455,12 @@ def _with_small_merged(tally: Changes, fewest: int) -> Changes:
     return tally.merged(codes["source"], names["source"], codes["group"], names["group"])
 
 
-def _with_few_hidden(rows: Sequence[Row], tally: Changes, call: Call, question: Question) -> list[Row]:
+def _with_few_hidden(rows: list[Row], tally: Changes, question: Question) -> list[Row]:
     """Rows about fewer than `min_units`, and those that would give them away, suppressed."""
+    call = question.call
     fewest = enough(call.min_units, [question.spec], arms=2)
     if fewest <= 1:
-        return list(rows)
+        return rows
     receivers = min(float(tally.counts @ (x > 0)) for x in tally.totals)
     kinds = np.bincount(tally.kind, tally.counts, 3)
     few_kinds = bool(((kinds > 0) & (kinds < fewest)).any())
@@ -518,7 +482,6 @@ def _suppressed(r: Row) -> Row:
 def _movers(
     units: Units, amount: Amount, arms: Cells, pairs: PairedAmounts, effects: Floats, top: int
 ) -> dict[str, list[Any]]:
-    """The units with the largest effects, by id."""
     chosen = [cell for cell, _ in largest_first(effects, pairs.counts, top)] if not np.isnan(effects).all() else []
     if not chosen or top == 0:
         return NO_MOVERS
