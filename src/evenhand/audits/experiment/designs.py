@@ -63,7 +63,6 @@ class ExperimentSpec:
         return ("amount",) if self.amount is not None and not isinstance(self.amount, str) else ()
 
     def units(self, marks: Mapping[str, str], part: tuple[str, str] | None = None) -> Units:
-        """The table with these columns beside the roles of every audit of units."""
         return units_of(
             self.table, unit=self.unit, amount=self.amount, population=self.population, by=self.by, weight=self.weight,
             nan_policy=self.nan_policy, marks=marks, part=part,
@@ -88,7 +87,6 @@ class ExperimentSpec:
         return Assignment.from_log(units.log, randomized=str(self.randomized), arm=self.arm, rng=rng)
 
     def cells(self, units: Units, label: Label, amount: Amount) -> dict[str, Any]:
-        """A slice and its amount as cells of the frame."""
         cells = units.cells(whole_labels([units.legend.name(units.by, label)])[0])
         return cells | dict.fromkeys(self.amount_columns, amount.name)
 
@@ -299,13 +297,8 @@ def _arms_of_units(units: Units, amount: Amount, before: Units | None, i: int) -
 
 def _past_buckets(before: Units, during: Units, i: int, deal: Assignment, now: BucketSlices) -> dict[Label, Buckets]:
     """Buckets of the past, per slice, over as many units as the experiment has."""
-    ids = comparable(
-        before.log.types["randomized"],
-        during.log.types["randomized"],
-        column="randomized",
-        role="before",
-        other="the table",
-    )
+    types = [units.log.types["randomized"] for units in (before, during)]
+    ids = comparable(*types, column="randomized", role="before", other="the table")
     past = BucketSlices.per_slice(before.log, before.log.amounts[i], deal, ids)
     units = dict(zip(now.labels, (t.units for t in now.tallies), strict=True))
     return {
@@ -323,7 +316,6 @@ def bucket_slices(units: Units, amount: Amount, deal: Assignment) -> BucketSlice
 
 
 def in_order(units: Units, slices: Any) -> Iterator[tuple[Label, Any]]:
-    """Slices in the order of their labels."""
     refuse_many_slices("experiment", len(slices.labels))
     for i in units.legend.order(slices.labels):
         yield slices.labels[i], slices.tallies[i]

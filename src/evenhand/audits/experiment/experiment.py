@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import notes
+from evenhand.audits.assemble import Points, enough, join_points, notes, suppressed
 from evenhand.audits.declare import Call, audit
 from evenhand.audits.experiment.designs import (
     Comparison,
@@ -47,7 +47,6 @@ EXTRA = ("treatment", "control_value", "raw", "volume_ratio", "p", "p_adjusted",
 
 
 def rows_of(compared: Sequence[Comparison], spec: ExperimentSpec, ratio_p: float, fewest: int) -> list[Row]:
-    """A row per metric, slice and arm, p adjusted over all of them."""
     rows = [
         _row(c, a, i, _note(c, a, i, ratio_p, spec.level), fewest) for c in compared for i, a in enumerate(spec.metrics)
     ]
@@ -91,14 +90,13 @@ def _note(c: Comparison, a: MetricSpec, i: int, ratio_p: float, level: float | N
 def curves_of(compared: Sequence[Comparison], spec: ExperimentSpec, fewest: int) -> dict[str, Any]:
     """Lorenz curves of arms at equal volume, and histograms of re-assigned differences."""
     shown = [c for c in compared if not c.few(fewest) and not c.broken][:40]  # as many as a chart can show
-    lorenz: dict[str, list[Any]] = {}
-    moved: dict[str, list[Any]] = {}
+    lorenz, moved = [], []
     for c in shown:
         labels = {**c.labels, "arm": c.arm}
         for side, curve in zip(("arm", "control"), c.contrast.curves or (), strict=False):
             if not np.isnan(curve).any():
                 at = _grid_points(c, fewest)
-                _add(lorenz, labels | {"side": side}, population=GRID[at].tolist(), share=curve[at].tolist())
+                lorenz.append((labels | {"side": side}, {"population": GRID[at].tolist(), "share": curve[at].tolist()}))
         if not c.reassigned:
             continue
         for i, a in enumerate(spec.metrics):
@@ -107,9 +105,10 @@ def curves_of(compared: Sequence[Comparison], spec: ExperimentSpec, fewest: int)
             varies = len(draws) and np.ptp(draws) > ROUNDING * np.abs(draws).max()
             if varies and not math.isnan(c.contrast.observed[i]):
                 counts, edges = np.histogram(draws, bins=41)
-                _add(moved, labels | {"metric": a.text, "found": float(c.contrast.observed[i]), "chance": float(draws.mean())},
-                     low=edges[:-1].tolist(), high=edges[1:].tolist(), draws=counts.tolist())  # fmt: skip
-    return {name: curve for name, curve in (("arms", lorenz), ("reassigned", moved)) if curve}
+                where = {"metric": a.text, "found": float(c.contrast.observed[i]), "chance": float(draws.mean())}
+                points = {"low": edges[:-1].tolist(), "high": edges[1:].tolist(), "draws": counts.tolist()}
+                moved.append((labels | where, points))
+    return {name: join_points(parts) for name, parts in (("arms", lorenz), ("reassigned", moved)) if parts}
 
 
 def _grid_points(c: Comparison, fewest: int) -> list[int]:
@@ -122,14 +121,6 @@ def _grid_points(c: Comparison, fewest: int) -> list[int]:
         if reached[i] == 0 or (reached[i] - last >= fewest and reached[-1] - reached[i] >= fewest):
             points, last = [*points, i], float(reached[i])
     return [*points, len(GRID) - 1]
-
-
-def _add(curve: dict[str, list[Any]], labels: dict[str, Any], **points: list[Any]) -> None:
-    many = len(next(iter(points.values())))
-    for name, value in labels.items():
-        curve.setdefault(name, []).extend([value] * many)
-    for name, values in points.items():
-        curve.setdefault(name, []).extend(values)
 
 
 MOST_EXPLAINED = 1_000_000
@@ -234,15 +225,10 @@ def experiment(
     ('new', -0.25, 0.0, 0.25, 0.001)
     """
     measured = [a.coarse(call.min_units) for a in parse_metrics(metrics, needing(Spectrum))]
-    spec = ExperimentSpec(
-        table=table, unit=unit, amount=amount, arm=arm, randomized=randomized, population=population, control=control,
-        by=by, weight=weight, before=before, shares=shares, equal=equal, metrics=measured,
-        draws=draws, level=None if interval is None else level, seed=call.seed, nan_policy=nan_policy,
-    )  # fmt: skip
+    arguments = {**call.arguments, "metrics": measured, "level": None if interval is None else level, "seed": call.seed}
+    spec = ExperimentSpec(**{f.name: arguments[f.name] for f in fields(ExperimentSpec)})
     _refuse(spec, interval)
-    if arm is None:
-        return _plan(call, spec, level)
-    return _compare_arms(call, spec)
+    return _plan(call, spec, level) if arm is None else _compare_arms(call, spec)
 
 
 def _compare_arms(call: Call, spec: ExperimentSpec) -> ExperimentResult:
@@ -305,7 +291,7 @@ def _plan(call: Call, spec: ExperimentSpec, level: float) -> ExperimentResult:
     units = spec.units({"randomized": str(spec.randomized)})
     deal = spec.assignment(units)
     rows: list[Row] = []
-    planned: dict[str, list[Any]] = {}
+    planned = []
     slices = [
         (amount, *part) for amount in units.log.amounts for part in in_order(units, bucket_slices(units, amount, deal))
     ]
@@ -329,23 +315,25 @@ def _plan(call: Call, spec: ExperimentSpec, level: float) -> ExperimentResult:
                     detectable=smallest, note="planned",
                 ))  # fmt: skip
                 times = sorted(by_size)
-                _add(
-                    planned, where | {"metric": a.text, "share": shares[arm]}, times=times,
-                    units=[round(used * t) for t in times], value=[float(by_size[t][1][i]) for t in times],
-                    detectable=[float(by_size[t][0][i]) for t in times],
-                    note=["extrapolated" if t > 1 else None for t in times],
-                )  # fmt: skip
+                points: Points = {
+                    "times": times,
+                    "units": [round(used * t) for t in times],
+                    "value": [float(by_size[t][1][i]) for t in times],
+                    "detectable": [float(by_size[t][0][i]) for t in times],
+                    "note": ["extrapolated" if t > 1 else None for t in times],
+                }
+                planned.append((where | {"metric": a.text, "share": shares[arm]}, points))
     randomised = dict.fromkeys(("randomized", "counted"), str(spec.randomized))
     words = {"unit": spec.unit, "amount": str(spec.amount or "rows"), **randomised}
     facts = {
         "design": "planned", "randomized": spec.randomized, "shares": {str(k): v for k, v in shares.items()},
         "power": POWER, "population": units.population_words,
     }  # fmt: skip
-    return _result(call, spec, units, rows, curves={"detectable": planned}, words=words, facts=facts, planned=planned)
+    curve = join_points(planned)
+    return _result(call, spec, units, rows, curves={"detectable": curve}, words=words, facts=facts, planned=curve)
 
 
 def _planned_shares(spec: ExperimentSpec) -> tuple[dict[Any, float], Any]:
-    """The share of each arm, and which of them is the control."""
     shares = {"control": 0.5, "treatment": 0.5} if spec.shares is None else dict(spec.shares)
     if len(shares) < 2:
         raise EvenhandError(
@@ -387,7 +375,6 @@ def _detectable_by_size(
 
 
 def _refuse(spec: ExperimentSpec, interval: str | None) -> None:
-    """Refuse arguments that exclude each other."""
     taken = [b for b in slicing(spec.by).columns if b in ("arm", *EXTRA)]
     if taken:
         raise EvenhandError(f"by={taken[0]!r} is also a column of this result. Rename that column of the table first.")
