@@ -31,11 +31,9 @@ from evenhand.sources.logs import (
     with_text_ids,
 )
 from evenhand.sources.opening import open_table
-from evenhand.sources.relation import Bins, Periods, Relation, Slicing, in_periods, is_number, slicing
+from evenhand.sources.relation import Bins, Periods, Relation, in_periods, is_number, slicing
 from evenhand.sources.sql import nan_as_null, quoted
 from evenhand.tallies.slices import Edges, Label, Legend, Slices
-
-WEIGHTLESS = "population as a table does not say what the unseen units weigh. Pass population=None with weight=."
 
 REMEDY = "Pass {slice: size}, a table of units that holds the column, or None for those seen."
 
@@ -44,27 +42,48 @@ def padded(slices: Slices, log: Log, population: Any) -> Slices:
     """The slices with the units that nobody saw."""
     if population is None:
         return slices
-    if isinstance(population, Relation):
-        if log.weight is not None:
-            raise EvenhandError(WEIGHTLESS)
-        columns = [i for i, b in enumerate(log.by) if b in population.schema]
-        others = [b for i, b in enumerate(log.by) if i not in columns]
-        _refuse_padding_of_unit_properties(slices, log, others, "population is a table without that column and")
-        if count := outside_population(log, population, columns):  # then one of the two tables is wrong
-            raise EvenhandError(
-                f"{count:,} units received something but are not in population{' with the same slice' if columns else ''}. "
-                "Add them to the population table, or remove their rows."
-            )
-        return _padded_by_columns(slices, log, columns, population_sizes(log, population, columns))
     if log.weight is not None:
+        kind = "a table" if isinstance(population, Relation) else "a number"
         raise EvenhandError(
-            "population as a number does not say what the unseen units weigh. Pass population=None with weight=."
+            f"population as {kind} does not say what the unseen units weigh. Pass population=None with weight=."
         )
-    if isinstance(population, Mapping):
-        return _padded_to(slices, _mapped(slices, log, population))
-    if len(log.by) != 1 or slices.spectra.units.sum() <= population:  # more than that: some unit is in two slices
-        _refuse_padding_of_unit_properties(slices, log, list(log.by), f"population={population!r}")
-    return _padded_to(slices, dict.fromkeys(_labels(slices, log), int(population)))
+    sizes: Mapping[Label, int]
+    if isinstance(population, Relation):
+        sizes = _sizes_of_table(slices, log, population)
+    elif isinstance(population, Mapping):
+        sizes = _mapped(slices, log, population)
+    else:
+        if len(log.by) != 1 or slices.spectra.units.sum() <= population:  # more than that: some unit is in two slices
+            _refuse_padding_of_unit_properties(slices, log, list(log.by), f"population={population!r}")
+        sizes = dict.fromkeys(slices.labels if log.by else ((),), int(population))
+    seen = dict(zip(slices.labels, slices.spectra.units.tolist(), strict=True))
+    short = {label: n for label, n in seen.items() if sizes[label] < n}
+    if short:
+        worst = max(short, key=lambda label: short[label] - sizes[label])
+        where = f" in slice {slice_words([worst])}" if worst else ""
+        raise EvenhandError(
+            f"population={sizes[worst]:,} is smaller than the {int(short[worst]):,} units in the table{where}. "
+            "Pass the number of units that could have received something, or None for those seen."
+        )
+    return slices.padded(sizes)
+
+
+def _sizes_of_table(slices: Slices, log: Log, population: Relation) -> dict[Label, int]:
+    """Sizes of slices from a table of units that has some of the slice columns: each is for all values of the others."""
+    columns = [i for i, b in enumerate(log.by) if b in population.schema]
+    others = [i for i in range(len(log.by)) if i not in columns]
+    what = "population is a table without that column and"
+    _refuse_padding_of_unit_properties(slices, log, [log.by[i] for i in others], what)
+    if count := outside_population(log, population, columns):  # then one of the two tables is wrong
+        raise EvenhandError(
+            f"{count:,} units received something but are not in population{' with the same slice' if columns else ''}. "
+            "Add them to the population table, or remove their rows."
+        )
+    seen = dict.fromkeys(tuple(label[i] for i in others) for label in slices.labels) if others else {(): None}
+    sizes = population_sizes(log, population, columns)
+    places = [*others, *columns]
+    both = {other + key: n for other in seen for key, n in sizes.items()}
+    return {tuple(key[places.index(i)] for i in range(len(places))): n for key, n in both.items()}
 
 
 def _mapped(slices: Slices, log: Log, population: Mapping[Any, Any]) -> dict[Label, int]:
@@ -101,37 +120,6 @@ def _typed(sizes: dict[Label, Any], labels: tuple[Label, ...]) -> dict[Label, An
         return next((written[at][word] for word in spellings(value) if word in written[at]), value)
 
     return {tuple(meant(i, v) for i, v in enumerate(key)): size for key, size in sizes.items()}
-
-
-def _padded_to(slices: Slices, sizes: Mapping[Label, int]) -> Slices:
-    seen = dict(zip(slices.labels, slices.spectra.units.tolist(), strict=True))
-    short = {label: n for label, n in seen.items() if sizes[label] < n}
-    if short:
-        worst = max(short, key=lambda label: short[label] - sizes[label])
-        where = f" in slice {slice_words([worst])}" if worst else ""
-        raise EvenhandError(
-            f"population={sizes[worst]:,} is smaller than the {int(short[worst]):,} units in the table{where}. "
-            "Pass the number of units that could have received something, or None for those seen."
-        )
-    return slices.padded(sizes)
-
-
-def _padded_by_columns(slices: Slices, log: Log, columns: Sequence[int], sizes: Mapping[Label, int]) -> Slices:
-    """Padded to sizes that a table of units gives for some of the slice columns."""
-    if not columns:
-        return _padded_to(slices, dict.fromkeys(_labels(slices, log), sizes.get((), 0)))
-    if len(columns) == len(log.by):
-        return _padded_to(slices, sizes)
-    rest = [i for i in range(len(log.by)) if i not in columns]
-    seen = dict.fromkeys(tuple(label[i] for i in rest) for label in slices.labels)
-    both = {other + key: n for other in seen for key, n in sizes.items()}
-    places = [*rest, *columns]
-    return _padded_to(slices, {tuple(key[places.index(i)] for i in range(len(places))): n for key, n in both.items()})
-
-
-def _labels(slices: Slices, log: Log) -> tuple[Label, ...]:
-    """The slices seen; without slices the whole table is one, also where it holds nobody."""
-    return slices.labels if log.by else ((),)
 
 
 def _refuse_padding_of_unit_properties(slices: Slices, log: Log, columns: list[str], what: str) -> None:
@@ -173,20 +161,14 @@ Population = Annotated[Any, Takes("N|FILE|SLICE=N,...|none", table=True, sizes=T
 
 @dataclass(frozen=True)
 class Units:
-    """A checked log of who received what, everyone who could have, and what the bins are called.
+    """A checked log of who received what, bins in place of numbers that are binned, and what the bins are called.
 
-    Attributes
-    ----------
-    log : the log, bins in place of the numbers that are binned.
-    everyone : None, a number, numbers by slice, or a relation.
-    legend : what the bins are called.
-    slicing : what `by=` asked for.
+    `everyone` who could have received something is None, a number, numbers by slice, or a relation.
     """
 
     log: Log
     everyone: Any
     legend: Legend
-    slicing: Slicing
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -203,7 +185,6 @@ class Units:
         return replace(named, labels=whole_labels(named.labels))
 
     def padded(self, seen: Slices) -> Slices:
-        """Slices with the units that nobody saw."""
         return padded(seen, self.log, self.legend.numbered(self.by, self.everyone))
 
     def whole(self) -> Units:
@@ -211,7 +192,6 @@ class Units:
         return replace(self, log=replace(self.log, by=self.by[:-1]))
 
     def cells(self, label: Label) -> dict[str, Any]:
-        """A slice as cells of the frame."""
         return self.legend.cells(self.by, label)
 
     @property
@@ -240,7 +220,7 @@ def units_of(
     """Open and check everything that was passed; nothing is added up yet.
 
     `part` is a role and its column (`("group", "band")`) that splits the units' amounts further without being a slice; it
-    becomes the last of `by`. `marks` are other columns by role (`{"arm": "variant"}`). `beside` is a log in whose engine this
+    becomes the last of `by`. `marks` are other columns by role (`{"arm": "variant"}`). `joined_with` is a log in whose engine this
     one is to be, so that the two can be joined.
     """
     slices = slicing(by)
@@ -254,10 +234,9 @@ def units_of(
     opened = open_table(table, columns=needed, same_engine_as=joined_with).with_numbers(*numbers)
     opened = in_periods(in_periods(opened, slices.periods), split.periods, part[0] if part else "")
     everyone = open_population(population, unit, columns=by_columns, numbers=numbers, same_engine_as=opened)
-    if isinstance(everyone, Relation):
-        everyone = in_periods(in_periods(everyone, slices.periods), split.periods, part[0] if part else "")
     only_in_population: list[str] = []
     if isinstance(everyone, Relation):
+        everyone = in_periods(in_periods(everyone, slices.periods), split.periods, part[0] if part else "")
         only_in_population = [b for b in by_columns if b not in opened.schema and b in everyone.schema]
     log.info("checking the table")
     read = open_log(
@@ -272,7 +251,7 @@ def units_of(
         raise EvenhandError(
             f"by={repeated[0]!r} is also the name of a bin's edge. Rename that column of the table first."
         )
-    return Units(read, everyone, legend, slices)
+    return Units(read, everyone, legend)
 
 
 def _binned(read: Log, everyone: Any, bins: Sequence[Bins]) -> tuple[Log, Any, Legend]:
