@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import Points, join_points, names_of, nan_in_data, notes
+from evenhand.audits.assemble import Points, enough, join_points, names_of, nan_in_data, notes, suppressed
 from evenhand.audits.declare import OTHER_UNITS, Call, audit, log, refuse_many_slices
 from evenhand.audits.min_units import enough, hidden, suppressed
 from evenhand.audits.parameters import Columns, Count, Countable, Level, Metrics, Seed
@@ -124,28 +124,45 @@ def inequality(
     )  # fmt: skip
     read = prepared.log
     several = amount is not None and not isinstance(amount, str)
-    slices = [prepared.slices(column) for column in read.amounts]
+    by_amount = [prepared.slices(column) for column in read.amounts]
     facts: dict[str, Any] = {}
     if metrics is None:
-        metrics = default_metrics(max((float(part.spectra.units.max(initial=0)) for part in slices), default=0.0))
+        metrics = default_metrics(
+            max((float(slices.spectra.units.max(initial=0)) for slices in by_amount), default=0.0)
+        )
         if metrics != METRICS:
             call = replace(call, settled={"metrics": list(metrics)})
             facts["metrics"] = f"{', '.join(metrics)}: the top 1% of the largest slice has fewer than {TOP_UNITS} units"
     specs = parse_metrics(metrics, needing(Spectrum))
     null = _null(chance, prepared, specs)
-    rows, curves, wide = _measure(prepared, slices, specs, call, viewer, null, both=both, several=several)
+    wide = sum(int(slices.spectra.wider(MANY).sum()) for slices in by_amount)
     facts |= {
         "interval": _interval_words(call.interval, wide, viewer, both=both), "population": prepared.population_words,
         "missing_slice_labels": "shown as a slice of their own",
     }  # fmt: skip
+    buckets = None
     if viewer is not None and call.interval.kind != "none":
+        log.info("putting %s into buckets", viewer)
+        buckets = Assignment.from_log(read, randomized=viewer, rng=stream(call.seed, "buckets"))
         meant = OTHER_BOTH if both else OTHER_VIEWERS
         facts["interval_for"] = meant.format(units=plural(str(unit)), viewers=plural(viewer))
+    measure = Measure(call, prepared, specs, null, buckets, both)
+    rows: list[Row] = []
+    curves: list[tuple[dict[str, Any], Points]] = []
+    for column, slices in zip(read.amounts, by_amount, strict=True):
+        log.info("adding up %s", column.name or "rows")
+        cells = {"amount": column.name} if several else {}
+        small = [receivers < enough(call.min_units, specs) for receivers in slices.spectra.receivers.tolist()]
+        rows += [{**r, **cells} for r in measure.rows(slices, column, small)]
+        count = len(slices.labels) * len(read.amounts)
+        drawn = _lorenz_curves(slices, read.by, small, count, call.min_units)
+        curves += [({**label, **cells}, points) for label, points in drawn]
     words = {"unit": unit or "row", "amount": "rows" if amount is None else "amounts" if several else str(amount)}
     amounts = ("amount",) if several else ()
     return call.result(
         rows, backend=read.backend, read=read.rows, dropped=read.dropped, slices=(*read.by, *amounts),
-        columns=(*prepared.columns, *amounts), curves={"lorenz": curves}, words=words, facts=facts, null=NULLS.get(null or "", ""),
+        columns=(*prepared.columns, *amounts), curves={"lorenz": join_points(curves)}, words=words, facts=facts,
+        null=NULLS.get(null or "", ""),
     )  # fmt: skip
 
 
@@ -168,44 +185,6 @@ def default_metrics(units: float) -> tuple[str, ...]:
     return ("gini", "atkinson(epsilon=0.5)", *(f"top_share(p={p})" for p in tops), "equal_share")
 
 
-def _measure(
-    prepared: Units,
-    by_amount: Sequence[Slices],
-    specs: Sequence[MetricSpec],
-    call: Call,
-    viewer: str | None,
-    null: Null,
-    *,
-    both: bool,
-    several: bool,
-) -> tuple[list[Row], Points, int]:
-    """Rows and Lorenz curves of every amount, and how many slices are drawn on binned amounts."""
-    read, assignment = prepared.log, None
-    if viewer is not None and call.interval.kind != "none":
-        log.info("putting %s into buckets", viewer)
-        assignment = Assignment.from_log(read, randomized=viewer, rng=stream(call.seed, "buckets"))
-    rows: list[Row] = []
-    curves: list[tuple[dict[str, Any], Points]] = []
-    wide = 0
-    for column, slices in zip(read.amounts, by_amount, strict=True):
-        log.info("adding up %s", column.name or "rows")
-        cells = {"amount": column.name} if several else {}
-        small = hidden(slices.spectra.receivers.tolist(), enough(call.min_units, specs), total_shown=False)
-        seen = None
-        if assignment is not None:
-            buckets = BucketSlices.per_slice(read, column, assignment)
-            padded = buckets.among(prepared.padded(buckets.pooled))
-            labels = whole_labels([prepared.legend.name(read.by, label) for label in padded.labels])
-            seen = dict(zip(labels, padded.tallies, strict=True))
-        rows += [{**r, **cells} for r in _rows(prepared, slices, column, specs, call, small, seen, null, both=both)]
-        count = len(slices.labels) * len(read.amounts)
-        curves += [
-            ({**label, **cells}, c) for label, c in _lorenz_curves(slices, read.by, small, count, call.min_units)
-        ]
-        wide += int(slices.spectra.wider(MANY).sum())
-    return rows, join_points(curves), wide
-
-
 def _viewer_column(within: Columns, unit: str | None) -> tuple[str | None, bool]:
     """The column of viewers, and whether units are resampled as well."""
     names = names_of(within)
@@ -221,50 +200,83 @@ def _viewer_column(within: Columns, unit: str | None) -> tuple[str | None, bool]
     return others[0], len(names) == 2
 
 
-def _rows(
-    prepared: Units, slices: Slices, amount: Amount, metrics: Sequence[MetricSpec], call: Call, small: Sequence[bool],
-    seen: Mapping[Label, Buckets] | None, null: Null, *, both: bool,
-) -> list[Row]:  # fmt: skip
-    """Every slice and metric as a row, slices in the order of their labels."""
-    refuse_many_slices("inequality", len(slices.labels))
-    log.info("measuring (slices: %s)", f"{len(slices.labels):,}")
-    spectra, units = slices.spectra, slices.spectra.units
-    measured = _estimates(slices, metrics, call, seen, both=both)
-    resamples_units = call.interval.kind != "none" and (seen is None or both)
-    warned = cautions(spectra) if resamples_units else [""] * len(units)
-    counts_rows = amount.name is None and spectra.weights is None  # whole rows, which no rule can divide
-    levels = chances(prepared, slices, amount, metrics, null)
-    by_metric = list(zip(metrics, measured, levels, [(a.ideal, a.better) for a in metrics], strict=True))
-    rows: list[Row] = []
-    for i, label in enumerate(slices.labels):
-        cells, many = prepared.cells(label), int(units[i])
-        for a, e, chance, (ideal, better) in by_metric:
-            estimate = float(e.estimate[i])
-            is_undefined = np.isnan(estimate)
-            note = (
-                a.card.reason(spectra[i], **a.params)
-                if is_undefined
-                else notes(warned[i], a.caution(estimate, float(units[i])))
-            )
-            r = row(
-                cells, a.text, estimate=estimate, low=float(e.low[i]), high=float(e.high[i]), chance=float(chance[i]),
-                ideal=ideal, better=better, units=many, undefined_draws=int(e.undefined_draws[i]), note=note,
-            )  # fmt: skip
-            if counts_rows:
-                least, most = a.metric.attainable_on(spectra[i], **a.params)
-                r |= {"least": float(least), "most": float(most)}
-            if seen is not None:
-                active = int((seen[label].volumes > 0).sum()) if label in seen else 0
-                r |= _over_viewers(r, a, active, both=both)
-            if label in slices.broken:
-                r = nan_in_data(r)
-            rows.append(suppressed(r) if small[i] else r)
-        if call.min_units > 1 and not small[i]:
-            moves = influence_of_units(spectra[i], [a.coarse(call.min_units) for a in metrics])
-            rows[-len(metrics) :] = [
-                {**r, "influence": move} for r, move in zip(rows[-len(metrics) :], moves, strict=True)
-            ]
-    return rows
+@dataclass(frozen=True)
+class Measure:
+    """Metrics of slices, with intervals over units, over viewers (dealt into `buckets`), or `both`; `null` decides by chance."""
+
+    call: Call
+    units: Units
+    metrics: Sequence[MetricSpec]
+    null: Null
+    buckets: Assignment | None
+    both: bool
+
+    def rows(self, slices: Slices, amount: Amount, small: Sequence[bool]) -> list[Row]:
+        refuse_many_slices("inequality", len(slices.labels))
+        log.info("measuring (slices: %s)", f"{len(slices.labels):,}")
+        spectra, units, fewest = slices.spectra, slices.spectra.units, self.call.min_units
+        seen = self._by_viewer(amount)
+        measured = self._estimates(slices, seen)
+        resamples_units = self.call.interval.kind != "none" and (seen is None or self.both)
+        warned = cautions(spectra) if resamples_units else [""] * len(units)
+        counts_rows = amount.name is None and spectra.weights is None  # whole rows, which no rule can divide
+        levels = chances(self.units, slices, amount, self.metrics, self.null)
+        by_metric = list(zip(self.metrics, measured, levels, [(a.ideal, a.better) for a in self.metrics], strict=True))
+        rows: list[Row] = []
+        for i, label in enumerate(slices.labels):
+            cells, many = self.units.cells(label), int(units[i])
+            moves = [0.0] * len(self.metrics)
+            if fewest > 1 and not small[i]:
+                moves = influence_of_units(spectra[i], [a.coarse(fewest) for a in self.metrics])
+            for (a, e, chance, (ideal, better)), move in zip(by_metric, moves, strict=True):
+                estimate = float(e.estimate[i])
+                note: str | None
+                if np.isnan(estimate):
+                    note = a.card.reason(spectra[i], **a.params)
+                else:
+                    note = notes(warned[i], a.caution(estimate, float(units[i])))
+                r = row(
+                    cells, a.text, estimate=estimate, low=float(e.low[i]), high=float(e.high[i]), chance=float(chance[i]),
+                    ideal=ideal, better=better, units=many, undefined_draws=int(e.undefined_draws[i]), note=note, influence=move,
+                )  # fmt: skip
+                if counts_rows:
+                    least, most = a.metric.attainable_on(spectra[i], **a.params)
+                    r |= {"least": float(least), "most": float(most)}
+                if seen is not None:
+                    active = int((seen[label].volumes > 0).sum()) if label in seen else 0
+                    r |= _over_viewers(r, a, active, both=self.both)
+                if label in slices.broken:
+                    r = nan_in_data(r)
+                rows.append(suppressed(r) if small[i] else r)
+        return rows
+
+    def _by_viewer(self, amount: Amount) -> dict[Label, Buckets] | None:
+        """Amounts of every slice by bucket of viewers; None where intervals are not over viewers."""
+        if self.buckets is None:
+            return None
+        seen = BucketSlices.per_slice(self.units.log, amount, self.buckets)
+        padded = seen.among(self.units.padded(seen.pooled))
+        labels = whole_labels([self.units.legend.name(self.units.by, label) for label in padded.labels])
+        return dict(zip(labels, padded.tallies, strict=True))
+
+    def _estimates(self, slices: Slices, seen: Mapping[Label, Buckets] | None) -> list[Estimates]:
+        """Every metric on every slice; with `min_units`, those that read single units see nothing finer than so many of them."""
+        metrics, seed, fewest = self.metrics, self.call.seed, self.call.min_units
+        interval = self.call.interval if seen is None or self.both else Interval("none")
+        streams = [("inequality", *label) for label in slices.labels]
+        local = [a for a in metrics if a.local] if fewest > 1 else []
+        coarse = slices.spectra.coarse(fewest) if local else slices.spectra
+        near = iter(estimates(coarse, local, interval, seed, streams) if local else ())
+        whole = iter(estimates(slices.spectra, [a for a in metrics if a not in local], interval, seed, streams))
+        measured = [next(near) if a in local else next(whole) for a in metrics]
+        for i, label in enumerate(slices.labels):
+            if seen is None or label not in seen:
+                continue
+            ends = viewer_ends(seen[label], metrics, [float(e.estimate[i]) for e in measured], self.call.interval)
+            for e, by_viewer in zip(measured, ends, strict=True):
+                by_unit = (float(e.low[i]), float(e.high[i]))
+                e.low[i], e.high[i] = both_ends(float(e.estimate[i]), by_viewer, by_unit) if self.both else by_viewer
+        return measured
 
 
 def _over_viewers(r: Row, a: MetricSpec, seen_by: int, *, both: bool) -> Row:
@@ -274,30 +286,6 @@ def _over_viewers(r: Row, a: MetricSpec, seen_by: int, *, both: bool) -> Row:
     note = notes(r["note"] or "", "few_units") if warns else r["note"]
     resting = (r["units"], "few_units") if fewer_units else (seen_by, "few_viewers")
     return {"rests_on": resting[0], "few": resting[1], "note": note}
-
-
-def _estimates(
-    slices: Slices, metrics: Sequence[MetricSpec], call: Call, seen: Mapping[Label, Buckets] | None, *, both: bool
-) -> list[Estimates]:
-    """Every metric on every slice, with intervals over units, over viewers (`seen`), or both.
-
-    With `min_units`, metrics that read single units see nothing finer than so many of them.
-    """
-    interval = call.interval if seen is None or both else Interval("none")
-    streams = [("inequality", *label) for label in slices.labels]
-    local = [a for a in metrics if a.local] if call.min_units > 1 else []
-    coarse = slices.spectra.coarse(call.min_units) if local else slices.spectra
-    near = iter(estimates(coarse, local, interval, call.seed, streams) if local else ())
-    whole = iter(estimates(slices.spectra, [a for a in metrics if a not in local], interval, call.seed, streams))
-    measured = [next(near) if a in local else next(whole) for a in metrics]
-    for i, label in enumerate(slices.labels):
-        if seen is None or label not in seen:
-            continue
-        ends = viewer_ends(seen[label], metrics, [float(e.estimate[i]) for e in measured], call.interval)
-        for e, by_viewer in zip(measured, ends, strict=True):
-            by_unit = (float(e.low[i]), float(e.high[i]))
-            e.low[i], e.high[i] = both_ends(float(e.estimate[i]), by_viewer, by_unit) if both else by_viewer
-    return measured
 
 
 def chances(prepared: Units, slices: Slices, amount: Amount, metrics: Sequence[MetricSpec], null: Null) -> list[Floats]:
