@@ -14,7 +14,6 @@ from evenhand.intervals.kinds import ANYTHING, FEW_UNITS, MIN_UNITS, holm_by_fam
 
 
 def notes(*codes: str) -> str | None:
-    """Note codes joined, or nothing."""
     return "; ".join(code for code in codes if code) or None
 
 
@@ -91,7 +90,6 @@ def chosen_figures(metrics: Any, possible: Sequence[str], what: str = "a figure 
 
 
 def as_columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Points:
-    """Rows of values as columns by name."""
     listed = list(rows)
     return {name: [r[i] for r in listed] for i, name in enumerate(names)}
 
@@ -111,7 +109,6 @@ def join_points(parts: Iterable[tuple[Mapping[str, Any], Mapping[str, Sequence[A
 
 
 def names_of(value: Any) -> tuple[str, ...]:
-    """One name or several, as a tuple."""
     if value is None:
         return ()
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)

@@ -305,7 +305,6 @@ def _p_of_permuted(
 
 
 def _claim(a: MetricSpec, effect: Fact, p: float) -> Candidate:
-    """Whether a metric differs between the slices."""
     size = "" if effect.value is None else f", {effect.value:.3g} pooled standard errors apart at most"
     return Candidate(
         p, "differs", f"{a.text} differs between slices{size}", f"no significant difference of {a.text} between slices", a.text,
@@ -372,7 +371,6 @@ def _lower(first: str, second: str) -> str:
 
 
 def _rows(a: MetricSpec, facts: Mapping[str, Fact]) -> list[tuple[Any, ...]]:
-    """A row per criterion, beside what the paper published."""
     judged = PUBLISHED.get(a.card.name, {})
     rows = []
     for criterion in ORDER:

@@ -60,10 +60,10 @@ class Audit:
 
     name: str
     function: Callable[..., Any]
-    question: str
-    charts: tuple[str, ...]
-    default: str
-    extra: tuple[str, ...]
+    question: str = ""
+    charts: tuple[str, ...] = ()
+    default: str = ""
+    extra: tuple[str, ...] = ()
     over: str = ""
     stands_for: str = ""
     null: str | Mapping[str, str] = ""
@@ -325,12 +325,9 @@ class Call:
         """How the figures of these rows are published under `min_units`; None without."""
         if self.min_units <= 1:
             return None
-        listed = (
-            [dict(zip(rows, cells, strict=True)) for cells in zip(*rows.values(), strict=True)]
-            if isinstance(rows, Mapping)
-            else rows
-        )
-        return Rounding.from_rows(listed, self.min_units)
+        if isinstance(rows, Mapping):
+            rows = [dict(zip(rows, cells, strict=True)) for cells in zip(*rows.values(), strict=True)]
+        return Rounding.from_rows(rows, self.min_units)
 
     def result(
         self,
@@ -413,13 +410,11 @@ def nulls_of(rows: Mapping[str, Sequence[Any]], null: str | Mapping[str, str]) -
 
 
 def now() -> str:
-    """The time in UTC, as ISO 8601 writes it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Versions of Python, evenhand and the libraries that numbers depend on."""
     by_package = {"python": platform.python_version()}
     for package in ("evenhand", "numpy", "narwhals", "polars"):
         try:
@@ -453,31 +448,21 @@ TOOLS: dict[str, Audit] = {}
 """Functions that are declared like audits and hand back tables."""
 
 
-def audit(
-    name: str,
-    *,
-    question: str,
-    charts: Sequence[str] = (),
-    default: str = "",
-    extra: Sequence[str] = (),
-    over: str = "",
-    stands_for: str = "",
-    null: str | Mapping[str, str] = "",
-) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
-    """Declare an audit: the function takes the `Call` first, then what its callers pass."""
-    return _declare(AUDITS, name, question, tuple(charts), default, tuple(extra), over, stands_for, null)
+def audit(name: str, **about: Any) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
+    """Declare an audit, `about` it what `Audit` lists: the function takes the `Call` first, then what its callers pass."""
+    return _declare(AUDITS, name, about)
 
 
 def tool(name: str) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
     """Declare a function that is checked and called like an audit but returns a table."""
-    return _declare(TOOLS, name, "", (), "", ())
+    return _declare(TOOLS, name, {})
 
 
 def _declare(
-    register: dict[str, Audit], name: str, *about: Any
+    register: dict[str, Audit], name: str, about: Mapping[str, Any]
 ) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
     def declare(function: Callable[Concatenate[Call, P], R]) -> Callable[P, R]:
-        declared = Audit(name, function, *about)
+        declared = Audit(name, function, **about)
         register[name] = declared
 
         @functools.wraps(function)
@@ -509,7 +494,6 @@ def names() -> list[str]:
 
 
 def _modules() -> list[str]:
-    """Dotted names of the modules of this package and of its folders."""
     from evenhand import audits
 
     return [module.name for module in pkgutil.walk_packages(audits.__path__, f"{audits.__name__}.")]

@@ -112,7 +112,10 @@ def decompose(
     [('total', 0.25), ('within', 0.0), ('between', 0.25), ('overlap', 0.0)]
     """
     chosen, params = _index(index, alpha, epsilon)
-    figures = _chosen_figures(metrics, chosen)
+    possible = METRICS if chosen == "gini" else tuple(m for m in METRICS if m != "overlap")
+    figures = chosen_figures(
+        possible if metrics is None else metrics, possible, f"a figure of this audit with index={chosen!r}"
+    )
     table, population, split_by = _combine_groups(table, population, group)
     prepared = units_of(
         table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy,
@@ -127,7 +130,7 @@ def decompose(
     words = {
         "unit": unit or "row", "amount": "rows" if amount is None else amount, "index": NAMES[chosen], "group": prepared.by[-1]
     }  # fmt: skip
-    decomposed = Decomposed(MetricSpec(index, INDICES[chosen], params), chosen, call)
+    decomposed = Decomposed(MetricSpec(index, INDICES[chosen], params), chosen, call, call.interval)
     rows = decomposed.rows(split, whole, figures, broken)
     return call.result(
         rows, claims=_claims(rows, whole.by, words), backend=read.backend, read=read.rows, dropped=read.dropped,
@@ -136,7 +139,6 @@ def decompose(
 
 
 def _index(text: str, alpha: float | None, epsilon: float | None) -> tuple[Index, dict[str, float]]:
-    """The index and its parameter, written into the text or passed as an argument."""
     if not isinstance(text, str):
         raise EvenhandError(
             f"index={text!r} is not text. Pass 'gini', 'theil', 'ge(alpha=2)' or 'atkinson(epsilon=0.5)'."
@@ -147,13 +149,6 @@ def _index(text: str, alpha: float | None, epsilon: float | None) -> tuple[Index
     params |= {TUNED[name]: args[0]} if args else {}
     params |= {k: v for k, v in (("alpha", alpha), ("epsilon", epsilon)) if v is not None}
     return checked_index(name, params), params
-
-
-def _chosen_figures(metrics: Metrics | None, index: Index) -> tuple[str, ...]:
-    possible = METRICS if index == "gini" else tuple(m for m in METRICS if m != "overlap")
-    if metrics is None:
-        return possible
-    return chosen_figures(metrics, possible, f"a figure of this audit with index={index!r}")
 
 
 def _combine_groups(table: Any, population: Any, group: By) -> tuple[Any, Any, Any]:
@@ -178,7 +173,6 @@ def _combine_groups(table: Any, population: Any, group: By) -> tuple[Any, Any, A
 
 
 def _refuse_unplaced(prepared: Units, group: str, population: Any) -> None:
-    """Refuse a population that does not say which group the unseen units belong to."""
     everyone = prepared.everyone
     if isinstance(everyone, Relation) and group not in everyone.schema:
         what = "population is a table without that column and"
@@ -192,18 +186,20 @@ def _refuse_unplaced(prepared: Units, group: str, population: Any) -> None:
     )
 
 
-def _partitions(
-    prepared: Units, population: Any, unknown: str, most: int = 100_000
-) -> tuple[dict[Label, Partition], set[Label], int]:
+MOST_GROUPS = 100_000
+"""Every group has rows of its own, and nobody reads more."""
+
+
+def _partitions(prepared: Units, population: Any, unknown: str) -> tuple[dict[Label, Partition], set[Label], int]:
     """Partition of each slice, slices with missing amounts, and how many units have no group."""
     _refuse_unplaced(prepared, prepared.by[-1], population)
     refuse_shared_units(prepared.log)
     log.info("adding up %s per group", prepared.log.amounts[0].name or "rows")
     slices = prepared.slices(prepared.log.amounts[0])
-    if len(slices.labels) > most:  # every group has rows of its own, and nobody reads more
+    if len(slices.labels) > MOST_GROUPS:
         raise EvenhandError(
             f"group={prepared.by[-1]!r} splits the units into {len(slices.labels):,} groups, too many to be told apart. Group them "
-            f"into at most {most:,}."
+            f"into at most {MOST_GROUPS:,}."
         )
     split = dict(partitions(slices))
     left_out = sum(int(p[p.groups.index(None)].units) for p in split.values() if None in p.groups)
@@ -225,10 +221,7 @@ class Decomposed:
     ask: MetricSpec
     index: Index
     call: Call
-
-    @property
-    def how(self) -> Interval:
-        return self.call.interval
+    how: Interval
 
     def rows(
         self, originals: Mapping[Label, Partition], whole: Units, metrics: Sequence[str], broken: set[Label]
@@ -269,7 +262,6 @@ class Decomposed:
     def _slice(
         self, tally: Partition, where: Label, cells: dict[str, Any], metrics: Sequence[str], total: Ends
     ) -> list[Row]:
-        """The rows of one slice: the whole first, then each group."""
         split = parts(tally, self.index, **self.ask.params)
         values = {name: getattr(split, name) for name in METRICS}
         ends = {**self._ends(tally, split, values, where), "total": total}
@@ -318,15 +310,9 @@ class Decomposed:
         if self.call.min_units <= 1 or tally.reason():
             return {}
 
-        def figures(some: Partition) -> dict[str, Any]:
-            split = parts(some, self.index, **self.ask.params)
-            return {
-                n: getattr(split, n) for n in METRICS if n not in ("total", "index") and getattr(split, n) is not None
-            }
-
         groups = [influence_of_units(tally[g], [self.ask])[0] for g in range(len(tally))]
         total = influence_of_units(tally.pooled, [self.ask])[0]
-        return influence_on_parts(tally, figures) | {"total": total, "index": groups}
+        return influence_on_parts(tally, self._drawn) | {"total": total, "index": groups}
 
     def _by_chance(self, tally: Partition, between: float, where: Label) -> tuple[dict[str, float], float, float]:
         """With groups permuted over units: means of the parts, p of `between`, and what it exceeds at 1 - level."""
@@ -351,8 +337,6 @@ class Decomposed:
 
         Wide tallies are drawn on bins. Normal with the linearised error on request, or where the bins are too many.
         """
-        names = [n for n in METRICS if n not in ("total", "index") and (self.index == "gini" or n != "overlap")]
-        chosen = {n: values[n] for n in names}
         if self.how.kind == "none" or tally.reason():
             return blank({n: values[n] for n in METRICS})
         if len(tally) * len(tally.values) > MOST_CELLS:
@@ -360,19 +344,23 @@ class Decomposed:
                 f"{len(tally):,} groups over {len(tally.values):,} amounts are too many for intervals. Pass interval=None, or merge "
                 "the smallest groups first."
             )
+        chosen = self._drawn(tally)
         drawable = tally.binned() if len(tally.values) > BINNED else tally
         if self.how.kind == "normal" or len(drawable.values) > WIDE:
             return self._linearised(tally, split, chosen)
 
-        def draw(some: Partition) -> dict[str, Any]:
-            split = parts(some, self.index, **self.ask.params)
-            return {n: getattr(split, n) for n in names}
-
-        drawn = drawn_ends(drawable, draw, chosen, self.how, stream(self.call.seed, "decompose", "inequality", *where))
+        rng = stream(self.call.seed, "decompose", "inequality", *where)
+        drawn = drawn_ends(drawable, self._drawn, chosen, self.how, rng)
         if self.how.kind == "percentile":
             return drawn
         least = self._linearised(tally, split, chosen)
         return {n: ends.reaching(least[n].low, least[n].high) for n, ends in drawn.items()}
+
+    def _drawn(self, tally: Partition) -> dict[str, Any]:
+        """The figures that need all groups: parts and shares, not the total or the index of a group."""
+        split = parts(tally, self.index, **self.ask.params)
+        names = [n for n in METRICS if n not in ("total", "index") and (self.index == "gini" or n != "overlap")]
+        return {n: getattr(split, n) for n in names}
 
     def _linearised(self, tally: Partition, split: Parts, chosen: Mapping[str, Any]) -> dict[str, Ends]:
         moves: dict[str, Any] = parts_influence(tally, split, self.index, **self.ask.params)

@@ -117,7 +117,6 @@ def _refuse_other_than_truths(cells: Sequence[Cell], column: str) -> float:
 
 
 def _counts(cells: Sequence[Cell], chosen: Sequence[int], bar: float) -> Counts:
-    """Selected candidates and all candidates by category."""
     counts: dict[Labels, tuple[float, float]] = {}
     for labels, value, many in cells:
         if value is not None:
@@ -148,7 +147,6 @@ def _few(tables: Mapping[Kind, Counts], fewest: int) -> dict[Kind, set[Labels]]:
 
 
 def _rows(name: str, counts: Counts, few: Collection[Labels], min_share: float, level: float | None) -> list[Row]:
-    """Rates and ratios of the categories of one kind."""
     everyone = sum(total for _, total in counts.values())
     shares = {key: total / everyone for key, (_, total) in counts.items()}
     large = [key for key in counts if shares[key] >= min_share and key not in few]
@@ -198,7 +196,6 @@ def _influence(ratio: float, total: float, base: float, base_total: float) -> fl
 
 
 def _claims(rows: Sequence[Row]) -> list[Candidate]:
-    """For each category whether its rate is below the highest of its kind."""
     return [
         Candidate(
             r["p"], "lower", f"{r['group']} is selected less often than {r['versus']}",

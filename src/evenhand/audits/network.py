@@ -19,6 +19,7 @@ from evenhand.errors import EvenhandError, all_problems
 from evenhand.findings import Row, row
 from evenhand.intervals.kinds import FEW_UNITS, MIN_UNITS, t_quantile
 from evenhand.labels import stream, whole_labels
+from evenhand.metrics.outcome import two_sided
 from evenhand.metrics.wiring import neutral, swap_once, within_reach
 from evenhand.report.words.phrases import metric_title
 from evenhand.results import Result
@@ -161,19 +162,14 @@ def _slices(by: Any) -> tuple[list[str], Bins | None]:
 
 @dataclass(frozen=True)
 class Seen:
-    """Impressions of viewers with edges.
+    """Impressions of viewers with edges: `viewer`, slice (`part`) and `bucket` of viewers of each row, and how many it has.
 
-    Attributes
-    ----------
-    labels : the slices.
-    viewers : who saw something. place : viewer of each row. many : impressions. part : slice of each row.
-    bucket : part of the viewers that each row's viewer is in; of `buckets`.
-    observed : (slices x buckets, people) amounts received.
+    `observed` are (slices x buckets, people) amounts received.
     """
 
     labels: list[Label]
     viewers: Ints
-    place: Ints
+    viewer: Ints
     many: Ints
     part: Ints
     bucket: Ints
@@ -271,8 +267,8 @@ def _worlds(
         shape = (slices * seen.buckets if by_bucket else slices, people)
         totals, first = np.zeros(shape, dtype=np.int64), 0
         for viewers, starts, shown in batches:
-            rows = np.flatnonzero((seen.place >= first) & (seen.place < first + len(viewers)))
-            totals += neutral(starts, shown, seen.place[rows] - first, seen.many[rows], cell[rows], shape, rng)
+            rows = np.flatnonzero((seen.viewer >= first) & (seen.viewer < first + len(viewers)))
+            totals += neutral(starts, shown, seen.viewer[rows] - first, seen.many[rows], cell[rows], shape, rng)
             first += len(viewers)
         if not by_bucket:
             return measure.values(totals), []
@@ -302,7 +298,6 @@ def _rows(
     cells: Mapping[str, Any], at: tuple[int, int], amounts: Any, measure: Measure, worlds: Mapping[str, World], call: Call,
     level: float | None,
 ) -> list[Row]:  # fmt: skip
-    """A row per metric and part of one slice and bin of authors."""
     rows, buckets = [], measure.buckets
     spectrum = Spectrum.from_arrays(amounts)
     few = float(spectrum.receivers) < enough(call.min_units, measure.specs)
@@ -313,7 +308,8 @@ def _rows(
         if level is not None and buckets >= MIN_UNITS:
             error = _errors([world.without[..., *at, i] for world in worlds.values()], values)
             step = t_quantile(level, buckets) * error
-            low, high, p = estimate - step, estimate + step, _p(estimate, error, buckets)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                low, high, p = estimate - step, estimate + step, two_sided(estimate / error, buckets - 1)
         why = a.card.reason(spectrum, **a.params) if math.isnan(estimate[0]) else ""
         note = why or ("" if level is None or buckets >= FEW_UNITS else "few_units")
         for k, name in enumerate(PARTS):
@@ -355,15 +351,7 @@ def _jackknife(left: Floats) -> Floats:
     return np.asarray((buckets - 1) / buckets * ((left - left.mean(-1, keepdims=True)) ** 2).sum(-1))
 
 
-def _p(estimate: Floats, error: Floats, buckets: int) -> Floats:
-    from scipy.special import stdtr
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(2 * stdtr(buckets - 1, -np.abs(estimate / error)))
-
-
 def _claims(rows: Sequence[Row], names: Sequence[str]) -> Iterator[Candidate]:
-    """Whether the wiring and the ranking raise or lower the metric, per slice."""
     subject = {"wiring": "who follows whom", "ranking": "the ranking"}
     for r in rows:
         if r["part"] in subject and not math.isnan(r["p"]):

@@ -118,7 +118,6 @@ class Parameter:
 
     @property
     def names_column(self) -> bool:
-        """Whether the parameter takes the name of a column."""
         return "column" in self.about and any(str in (o, *typing.get_args(o)) for o in options(bare(self.hint)))
 
     @property
@@ -214,7 +213,6 @@ def as_python(value: Any) -> Any:
 
 
 def _kind(value: Any) -> str:
-    """Library and type of an object, in words."""
     library = type(value).__module__.split(".")[0].strip("_")
     kind = type(value).__name__ if library == "builtins" else f"{library} {type(value).__name__}"
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"

@@ -43,6 +43,9 @@ COLUMNS: Mapping[str, str] = {
 }  # fmt: skip
 """Parameters that name columns, and what these hold unless something else is declared."""
 
+TYPES: Mapping[str, type] = {"label": str, "whole": int, "number": float, "truth": bool}
+"""What values of each kind are in Python."""
+
 UNASKED = frozenset({"rng", "interval", "level", "nan_policy", "chance", "min_units", "population"})
 """Parameters that only say how to measure: they stand in no mark."""
 
@@ -112,7 +115,6 @@ def _comment(*lines: str) -> str:
 
 
 def _next_command(audit: Audit, roles: Mapping[str, Any], files: Sequence[str]) -> str:
-    """The audit on the rows, as a command."""
     left = [f" --{n} N" for n, p in audit.parameters.items() if p.required and not p.positional and n not in roles]
     return command(audit.name, {"tally": list(files), **roles}, placed=()) + "".join(left)
 
@@ -156,7 +158,6 @@ def _refuse_viewers(arguments: Mapping[str, Any]) -> None:
 
 
 def _kinds(arguments: Mapping[str, Any], declared: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """The columns that a call names, each with what it holds."""
     kinds: dict[str, str] = {}
     for role, kind in COLUMNS.items():
         for column in _listed(arguments.get(role)):
@@ -211,13 +212,7 @@ def _refuse_name(name: str, dialect: str, role: str) -> None:
 
 @dataclass(frozen=True)
 class Warehouse:
-    """The tables of a database that a call reads.
-
-    Attributes
-    ----------
-    places : their names in the database. kinds : what each column holds. arguments : of the audit.
-    population_by : slice columns that the table of all units has too.
-    """
+    """The tables of a database that a call reads: their names there, what each column holds, and the arguments of the audit."""
 
     places: Mapping[str, str]
     kinds: Mapping[str, str]
@@ -263,13 +258,9 @@ def _statement(audit: Audit, roles: Mapping[str, Any], warehouse: Warehouse, que
 
 @dataclass(frozen=True)
 class MadeUp:
-    """Made-up rows on which an audit is run to record its queries.
+    """Made-up rows on which an audit is run to record its queries: so many in each slice and group, or of one ranking.
 
-    Attributes
-    ----------
-    letter, rows : what other labels begin with, and how many rows a slice and group has.
-    groups : labels of groups. slices : of each slice column, its labels. scores : the range of the scores.
-    is_ranking : whether rows are items of one ranking.
+    Labels that the answers do not hold begin with the `letter`; `slices` are the labels of each slice column, `scores` a range.
     """
 
     letter: str
@@ -294,55 +285,43 @@ class MadeUp:
                 break
         return cls(letter, rows, groups, by, scores, "item" in arguments)
 
-    @property
-    def size(self) -> int:
-        return self.rows * len(self.groups) * (1 if self.is_ranking else math.prod(map(len, self.slices)))
-
     def column(self, role: str, kind: str, place: int) -> list[Any]:
         """The values of a column in a role, of a kind; `place` is that of a slice column."""
-        rows = range(self.size)
-        if role in ("request", "system", "sample"):
-            return [self._label(0, kind)] * self.size
-        if role in ("unit", "item"):
-            return [self._label(i // (1 if self.is_ranking else 2), kind) for i in rows]
-        if role == "by" and self.is_ranking:
-            return [self._of_kind(self.slices[place], kind)[0]] * self.size
-        if role == "by":
-            before = math.prod(len(labels) for labels in self.slices[:place])
-            labels = self._of_kind(self.slices[place], kind)
-            return [labels[i // before % len(labels)] for i in rows]
         many = 1 if self.is_ranking else math.prod(map(len, self.slices))
+        size = self.rows * len(self.groups) * many
+        if role in ("request", "system", "sample"):
+            return [self._label(0, kind)] * size
+        if role in ("unit", "item"):
+            return [self._label(i // (1 if self.is_ranking else 2), kind) for i in range(size)]
+        if role == "by":
+            labels = self._of_kind(self.slices[place], kind)
+            before = size if self.is_ranking else math.prod(len(slices) for slices in self.slices[:place])
+            return [labels[i // before % len(labels)] for i in range(size)]
         if COLUMNS.get(role, "label") == "label":
             labels = self._of_kind(self.groups, kind)
-            return [labels[i // many % len(labels)] for i in rows]
-        turn = [i // many // len(self.groups) % 2 for i in rows]
+            return [labels[i // many % len(labels)] for i in range(size)]
+        turn = [i // many // len(self.groups) % 2 for i in range(size)]
         if kind == "truth":
             return [bool(t) for t in turn]
         if role in ("weight", "probability", "treated"):
-            return [1] * self.size
+            return [1] * size
         if role == "score":
             low, high = self.scores
-            return [low + (high - low) * (self.size - i) / (self.size + 1) for i in rows]
-        return turn if role in ("outcome", "relevance") else [i + 1 for i in rows]
+            return [low + (high - low) * (size - i) / (size + 1) for i in range(size)]
+        return turn if role in ("outcome", "relevance") else [i + 1 for i in range(size)]
 
     def _label(self, number: int, kind: str) -> Any:
         number += 0 if self.letter == "a" else 1_000
-        labels = {
-            "label": f"{self.letter} {number}",
-            "whole": number,
-            "number": float(number),
-            "truth": number % 2 == 0,
-        }
-        return labels[kind]
+        if kind == "label":
+            return f"{self.letter} {number}"
+        return number % 2 == 0 if kind == "truth" else TYPES[kind](number)
 
     def _of_kind(self, labels: Sequence[Any], kind: str) -> list[Any]:
         """Those of some labels that a column of a kind can hold, or others."""
-        fits = {"label": str, "whole": int, "number": float, "truth": bool}[kind]
-        return [label for label in labels if type(label) is fits] or [self._label(k, kind) for k in (0, 1)]
+        return [label for label in labels if type(label) is TYPES[kind]] or [self._label(k, kind) for k in (0, 1)]
 
 
 def _labels(answers: Answers | None, name: str) -> list[Any]:
-    """The labels of groups or slices that the answers hold, a few of them."""
     frames = [] if answers is None else [frame for frame in answers.frames.values() if name in frame.columns]
     return sorted({label for frame in frames for label in frame[name].drop_nulls().to_list()}, key=str)[:20]
 
@@ -414,7 +393,6 @@ def unanswered(tally: Tally, audit: Audit, arguments: Mapping[str, Any]) -> Even
 def _made_for_other(
     answers: Answers, audit: Audit, arguments: Mapping[str, Any], roles: Sequence[str]
 ) -> EvenhandError | None:
-    """The error if a tally was made for other values of these roles."""
     words = []
     for role in roles:
         parameter = audit.parameters[role]

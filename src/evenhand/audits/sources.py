@@ -192,7 +192,6 @@ def _rows(
 def _source_rows(
     cells: dict[str, Any], tally: Sources, measured: Measured, figures: Sequence[str], call: Call, labels: Label
 ) -> list[Row]:
-    """A row per source and figure."""
     interval, values, ends = call.interval, _figures(measured.parts), measured.ends
     spectra = Spectra.from_spectra([tally.spectrum_of(k) for k in range(len(tally))])
     gini = parse_metric("gini")
