@@ -419,7 +419,7 @@ def facts_of(
     left: Sequence[str],
     fewest: int,
 ) -> dict[str, Any]:
-    how, asked = tested.covariance, bins if isinstance(bins, int) else len(bins) + 1
+    how, requested = tested.covariance, bins if isinstance(bins, int) else len(bins) + 1
     errors = {
         "HC1": "heteroscedasticity-robust (HC1), normal",
         "classical": "classical, t with rows minus coefficients",
@@ -433,7 +433,7 @@ def facts_of(
         "reference": view.names[view.reference],
         "groups": _counts(view.names, view.used) | hide,
         "scope": _scope_facts(view, tested, kind, scope, hide, fewest),
-        "bins": {"asked": asked, "made": len(tested.ends) - 1, "edges": tested.ends[1:-1].tolist(), "rule": BIN_RULE},
+        "bins": {"asked": requested, "made": len(tested.ends) - 1, "edges": tested.ends[1:-1].tolist(), "rule": BIN_RULE},
         "errors": errors,
         **({"weights": WEIGHTED.format(view.roles.weight)} if view.weighted else {}),
         "clusters": tested.gaps.clusters,
