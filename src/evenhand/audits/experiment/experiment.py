@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import Points, enough, join_points, notes, suppressed
+from evenhand.audits.assemble import Points, join_points, notes
 from evenhand.audits.declare import Call, audit
 from evenhand.audits.experiment.designs import (
     Comparison,

@@ -25,11 +25,9 @@ from evenhand.claims import Candidate, Claim, decide, direction_of
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
 from evenhand.labels import whole_labels
-from evenhand.metrics.outcome import Covariance, gaps, mean_errors
+from evenhand.metrics.outcome import Covariance, OrderGaps, gaps, mean_errors
 from evenhand.metrics.outcome_joint import pooled, spline
 from evenhand.metrics.outcome_means import lowest_bin_p
-from evenhand.metrics.outcome_order import OrderGaps
-from evenhand.metrics.outcome_pooled import pooled
 from evenhand.sources.outcomes import NARROWEST, UNKNOWN, Missing, Outcomes, Roles, Unlabelled, open_outcomes
 from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
 from evenhand.sources.relation import row_slicing

@@ -14,7 +14,7 @@ from evenhand.audits.assemble import Points, as_columns, notes
 from evenhand.audits.min_units import hidden_cells, must_withhold, suppressed
 from evenhand.cards import REGISTRY, Floats, Metric, MetricSpec, needing
 from evenhand.claims import Candidate, Claim, adjusted_detectable, direction_of
-from evenhand.findings import Row, number, row, slice_words
+from evenhand.findings import Row, read_number, row, slice_words
 from evenhand.intervals.kinds import holm, holm_by_family
 from evenhand.intervals.odds import odds_gaps, rate_gap
 from evenhand.intervals.pooled import with_flipped_signs, with_null_draws
@@ -419,7 +419,7 @@ def facts_of(
     left: Sequence[str],
     fewest: int,
 ) -> dict[str, Any]:
-    how, requested = tested.covariance, bins if isinstance(bins, int) else len(bins) + 1
+    how, count = tested.covariance, bins if isinstance(bins, int) else len(bins) + 1
     errors = {
         "HC1": "heteroscedasticity-robust (HC1), normal",
         "classical": "classical, t with rows minus coefficients",
@@ -433,7 +433,7 @@ def facts_of(
         "reference": view.names[view.reference],
         "groups": _counts(view.names, view.used) | hide,
         "scope": _scope_facts(view, tested, kind, scope, hide, fewest),
-        "bins": {"asked": requested, "made": len(tested.ends) - 1, "edges": tested.ends[1:-1].tolist(), "rule": BIN_RULE},
+        "bins": {"asked": count, "made": len(tested.ends) - 1, "edges": tested.ends[1:-1].tolist(), "rule": BIN_RULE},
         "errors": errors,
         **({"weights": WEIGHTED.format(view.roles.weight)} if view.weighted else {}),
         "clusters": tested.gaps.clusters,
@@ -542,7 +542,7 @@ def outcome_claims(
 
 def power_clause(r: Row, tests: int, level: float, *, points: bool) -> str:
     """What the test of a gap could find, behind the words that nothing was; `points` : gaps are in percentage points."""
-    size = adjusted_detectable(number(r.get("detectable")), tests, level)
+    size = adjusted_detectable(read_number(r.get("detectable")), tests, level)
     return "" if math.isnan(size) else f"; {power_text(size, points=points)}"
 
 
@@ -598,7 +598,7 @@ def remedies(rows: Sequence[Row], claims: Mapping[int, Claim], by: Sequence[str]
         r, missing = rows[i], [math.nan] * 5
         answer = "cannot tell" if math.isnan(claim.p) else "found" if claim.made else "not found"
         where, gap = [r[b] for b in by], [r["estimate"], r["low"], r["high"], claim.p_adjusted]
-        size = adjusted_detectable(number(r.get("detectable")), tested, level)
+        size = adjusted_detectable(read_number(r.get("detectable")), tested, level)
         points.append([*where, r["group"], "algorithm", answer, *gap, size, "works", "does not work"])
         points.append([*where, r["group"], "people", "not tested", *missing, "does not work", "works"])
     names = ("estimate", "low", "high", "p_adjusted", "detectable", "change_scores", "change_product")
