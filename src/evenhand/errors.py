@@ -183,6 +183,12 @@ def unknown_name(role: str, typed: str, choices: Sequence[str], *, what: str) ->
     return EvenhandError(f"{role}={typed!r} is not {what}. {suggestion(typed, choices)}Known: {listing(choices, 40)}.")
 
 
+def refuse_problems(problems: Sequence[str], *, where: str = "") -> None:
+    """Raise every problem of a table in one error; nothing where there is none."""
+    if problems:
+        raise all_problems(problems, where=where)
+
+
 def all_problems(problems: Sequence[str], *, where: str = "") -> EvenhandError:
     """One error that reports every problem of a table at once."""
     if len(problems) == 1:

@@ -27,7 +27,7 @@ from typing import Any
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.sources.folders import lasting
 from evenhand.sources.formats import FORMATS, Format, known_endings
-from evenhand.sources.inputs import record_copy, record_files, record_place
+from evenhand.sources.inputs import current, record_files, record_place
 from evenhand.sources.stores import SPECIAL, refuse_place, refuse_unreachable, scheme, special
 from evenhand.sources.text_files import FIRST_BYTES, FOUND_OUT, PACKED, CsvOptions, opened_bytes
 
@@ -51,7 +51,7 @@ def converted(word: str, path: str) -> str:
     while convert := CONVERSIONS.get(Path(path).suffix.lower()):
         stat = Path(path).stat()
         copy = convert(path, sheet_of(word)[1], (stat.st_size, stat.st_mtime_ns, stat.st_ino))
-        record_copy(copy, path)
+        current().copies[copy] = path
         path = copy
     return path
 

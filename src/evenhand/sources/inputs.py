@@ -135,69 +135,50 @@ class Inputs:
 _current: ContextVar[Inputs | None] = ContextVar("inputs", default=None)
 
 
-def record_inputs(inputs: Inputs) -> None:
-    """Record what was read before the call."""
-    if (current := _current.get()) is not None:
-        current.include(inputs)
+def current() -> Inputs:
+    """The inputs of the call that is recording; where none is, some that nobody reads."""
+    return _current.get() or Inputs(is_hashed=False)
 
 
 def record_files(role: str, names: Mapping[str, str]) -> None:
     """Record files that a role reads: what each is called, by its path."""
-    if (inputs := _current.get()) is not None:
-        inputs.add([Input(role, name, path) for path, name in names.items()])
+    current().add([Input(role, name, path) for path, name in names.items()])
 
 
 def record_place(role: str, name: str) -> None:
     """Record a table whose bytes are elsewhere, or are not the table's alone: in a store, a database, on a cluster."""
-    if (inputs := _current.get()) is not None:
-        inputs.add([Input(role, name)])
+    current().add([Input(role, name)])
 
 
 def record_frame(role: str, rows: int | None, columns: int) -> None:
     """Record a dataframe, or the files that it was just read from."""
-    if (inputs := _current.get()) is None:
-        return
+    inputs = current()
     files, inputs.read = inputs.read, []
     inputs.add([Input(role, path, path) for path in files] or [Input(role, rows=rows, columns=columns)])
 
 
 def record_reading(path: str, rows: int) -> None:
     """Record a file that is read into a dataframe; the role is that of the dataframe."""
-    if (inputs := _current.get()) is not None:
-        inputs.read.append(path)
-        inputs.rows[path] = rows
+    current().read.append(path)
+    current().rows[path] = rows
 
 
 def record_facts(role_or_path: str, **facts: Any) -> None:
     """Record what was settled in reading the tables of a role, or one file."""
-    if (inputs := _current.get()) is not None:
-        inputs.facts.setdefault(role_or_path, {}).update(facts)
+    current().facts.setdefault(role_or_path, {}).update(facts)
 
 
 def record_dialect(path: str, dialect: Mapping[str, Any]) -> None:
     """Record how a text file is written."""
-    if (inputs := _current.get()) is not None:
-        name = inputs.original(path)
-        names = {entry.path: entry.name for entry in inputs.entries}
-        inputs.dialects[names.get(name, name)] = dict(dialect)
-
-
-def record_numerals(column: str, numerals: Mapping[str, Any]) -> None:
-    """Record how the numbers of a column are written."""
-    if (inputs := _current.get()) is not None:
-        inputs.numerals[column] = dict(numerals)
-
-
-def record_copy(copy: str, path: str) -> None:
-    """Record that a copy is read in place of a file."""
-    if (inputs := _current.get()) is not None:
-        inputs.copies[copy] = path
+    inputs = current()
+    name = inputs.original(path)
+    names = {entry.path: entry.name for entry in inputs.entries}
+    inputs.dialects[names.get(name, name)] = dict(dialect)
 
 
 def record_rows(path: str, rows: int) -> None:
     """Record how many rows a file has."""
-    if (inputs := _current.get()) is not None:
-        inputs.rows[inputs.original(path)] = rows
+    current().rows[current().original(path)] = rows
 
 
 def is_recording() -> bool:

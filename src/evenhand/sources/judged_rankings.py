@@ -17,7 +17,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.attention import Attention
-from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.errors import EvenhandError, listing, refuse_problems, suggestion
 from evenhand.sources.engine import Cells, Engine
 from evenhand.sources.files import has_known_ending
 from evenhand.sources.inputs import FAIR, paths_after
@@ -192,8 +192,7 @@ def _from_column(table: Relation, column: str, request: str, item: str, *, singl
 def _judged(table: Relation, keys: Mapping[str, str], column: str, of: str) -> Judgments:
     """The rows that say something, with their roles and values checked."""
     _refuse_words(table, column)
-    if problems := role_problems(table, [*keys.items(), ("relevance", column)], ("relevance",), of=of):
-        raise all_problems(problems)
+    refuse_problems(role_problems(table, [*keys.items(), ("relevance", column)], ("relevance",), of=of))
     chosen = {role: table.label(name) for role, name in keys.items()} | {"relevance": table.number(column)}
     silent = " OR ".join(f"{expression} IS NULL" for expression in chosen.values())
     number = chosen["relevance"]

@@ -32,11 +32,11 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.errors import EvenhandError, listing, refuse_problems, suggestion
 from evenhand.labels import in_order, missing, whole
 from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending, may_be_file
-from evenhand.sources.inputs import FAIR, Inputs, paths_after, record_inputs
+from evenhand.sources.inputs import FAIR, Inputs, current, paths_after
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import (
     ITEM_NAMES,
@@ -396,7 +396,7 @@ def open_labels(
     if isinstance(groups, str) and groups not in names:
         groups = read_shares(groups) or read_rollup(groups, item) or groups
     if isinstance(groups, Labels):
-        record_inputs(groups.inputs)
+        current().include(groups.inputs)
         return groups
     if isinstance(groups, str) and (groups in names or not may_be_file(groups)):
         return _label_columns([groups], table, role)
@@ -435,8 +435,8 @@ def columns_in(groups: Any) -> list[str]:
 
 def combined(columns: list[str], table: Relation, role: str) -> str:
     """SQL of the label that several columns make together; NULL where one of them is."""
-    if problems := [p for c in columns for p in label_problems(role, c, table)]:
-        raise all_problems([p.replace("plain labels.", "plain labels, or eh.rollup(...).") for p in problems])
+    problems = [p for c in columns for p in label_problems(role, c, table)]
+    refuse_problems([p.replace("plain labels.", "plain labels, or eh.rollup(...).") for p in problems])
     if len(columns) == 1:
         return table.label(columns[0])
     return f" || {text_literal(SEPARATOR)} || ".join(f"CAST({table.label(c)} AS VARCHAR)" for c in columns)
@@ -460,8 +460,7 @@ def _label_codes(engine: Engine, query: str, named: Sequence[str] = ()) -> tuple
 
 
 def _label_columns(columns: list[str], table: Relation, role: str) -> LabelColumns:
-    if problems := missing_columns(table, [(role, c) for c in columns], of="the rankings"):
-        raise all_problems(problems)
+    refuse_problems(missing_columns(table, [(role, c) for c in columns], of="the rankings"))
     numbered = table.with_numbers(*columns)
     if len(columns) > 1 and all(numbered.schema[c].is_float() for c in columns):
         # numbers that add up to 1 in every row are hardly labels to be combined
@@ -482,8 +481,7 @@ def _label_columns(columns: list[str], table: Relation, role: str) -> LabelColum
 
 
 def _share_columns(shares: Shares, table: Relation, role: str) -> LabelColumns:
-    if problems := missing_columns(table, [(role, c) for c in shares.columns], of="the rankings"):
-        raise all_problems(problems)
+    refuse_problems(missing_columns(table, [(role, c) for c in shares.columns], of="the rankings"))
     schema = table.with_numbers(*shares.columns).schema
     words = [c for c in shares.columns if not is_number(schema[c])]
     if words:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 
-from evenhand.errors import EvenhandError, all_problems, listing
+from evenhand.errors import EvenhandError, listing, refuse_problems
 from evenhand.sources.engine import Engine, InEngine
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import (
@@ -163,8 +163,7 @@ def open_log(
     _refuse_bad_names(opened, roles, unit, names, list(by), part, multiple=multiple)
     required = {role: column for role, column in needed.items() if role != "source"}
     facts = _facts(opened, names, {role: opened.label(column) for role, column in required.items()}, weight)
-    if problems := value_problems(facts, names, required, weight, nan_policy):
-        raise all_problems(problems, where="The table")
+    refuse_problems(value_problems(facts, names, required, weight, nan_policy), where="The table")
     amounts = [
         Amount(name, f"amount_{i}", _stays_integer(opened.schema[name], facts, i), int(facts[f"missing_{i}"]))
         for i, name in enumerate(names)
@@ -193,14 +192,12 @@ def _refuse_bad_names(
     multiple: bool,
 ) -> None:  # fmt: skip
     nameless = [(role, name) for role, name in [*roles, *(("by", b) for b in by)] if not isinstance(name, str)]
-    if nameless:
-        raise all_problems(missing_columns(opened, list(dict.fromkeys(nameless))), where="The call")
+    refuse_problems(missing_columns(opened, list(dict.fromkeys(nameless))), where="The call")
     problems = role_problems(opened, roles, ("amount", "weight"))
     problems += name_problems(unit, names, by, part, multiple=multiple)
-    if problems:
-        if not missing_columns(opened, roles) and not opened.facts({"n": "COUNT(*)"})["n"]:
-            raise EvenhandError(NO_ROWS)  # a file of a header alone has no types to speak of
-        raise all_problems(problems, where="The call")
+    if problems and not missing_columns(opened, roles) and not opened.facts({"n": "COUNT(*)"})["n"]:
+        raise EvenhandError(NO_ROWS)  # a file of a header alone has no types to speak of
+    refuse_problems(problems, where="The call")
 
 
 def name_problems(unit: str | None, names: Sequence[str], by: Sequence[str], part: str, *, multiple: bool) -> list[str]:
@@ -328,8 +325,7 @@ def open_population(
         raise EvenhandError(
             "population is a table of units, but unit=None makes every row a unit. Name the unit column."
         )
-    if problems := missing_columns(table, [("unit", unit)], of="the population table"):
-        raise all_problems(problems)
+    refuse_problems(missing_columns(table, [("unit", unit)], of="the population table"))
     return table
 
 
@@ -372,19 +368,17 @@ def units_of_population(log: Log, population: Relation, places: Sequence[int]) -
     """A SELECT of the units of a population with their slices at some places of `by`, comparable with those of the log."""
     names = {"unit": str(log.unit)} | {f"by_{i}": log.by[i] for i in places}
     problems = [p for key, name in names.items() for p in label_problems(key.split("_")[0], name, population)]
-    if problems:
-        raise all_problems([f"In population, {p}" for p in problems])
+    refuse_problems([f"In population, {p}" for p in problems])
     kinds = {key: population.label_type(name) for key, name in names.items()}
     shared = [key for key in names if key in log.types]
-    other = [key for key in shared if not _alike(key, log.types[key], kinds[key])]
-    if other:
-        raise all_problems(
-            [
-                f"{'unit=' if key == 'unit' else ''}{names[key]!r} holds {log.types[key]} values in the table and {kinds[key]} "
-                "in population. Make them the same type."
-                for key in other
-            ]
-        )
+    refuse_problems(
+        [
+            f"{'unit=' if key == 'unit' else ''}{names[key]!r} holds {log.types[key]} values in the table and {kinds[key]} "
+            "in population. Make them the same type."
+            for key in shared
+            if not _alike(key, log.types[key], kinds[key])
+        ]
+    )
     chosen = {key: population.label(name) for key, name in names.items()}
     numerals = [key for key in shared if log.types[key] == nw.String and kinds[key].is_integer()]
     chosen |= {key: f"CAST({chosen[key]} AS VARCHAR)" for key in numerals}

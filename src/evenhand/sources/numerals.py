@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 
 from evenhand.errors import DataWarning, listing
-from evenhand.sources.inputs import record_numerals
+from evenhand.sources.inputs import current
 from evenhand.sources.sql import count_where, text
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _read_written(table: Relation, name: str) -> Relation:
         reading["doubt"] = doubt(name, reading)
         warnings.warn(DataWarning(reading["doubt"]), stacklevel=2)
     if reading not in ({}, {"decimal": "."}):
-        record_numerals(name, reading)
+        current().numerals[name] = reading
     kind, sql_type = (nw.Int64(), "BIGINT") if is_whole else (nw.Float64(), "DOUBLE")
     return table.with_column(name, way.sql(cleaned, sql_type), kind)
 

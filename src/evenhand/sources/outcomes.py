@@ -15,7 +15,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.errors import EvenhandError, all_problems, listing
+from evenhand.errors import EvenhandError, listing, refuse_problems
 from evenhand.labels import match, matches, no_label, order, whole
 from evenhand.sources.engine import Cells, Engine
 from evenhand.sources.opening import open_table
@@ -395,16 +395,14 @@ def open_outcomes(
         remedy = f"Pass positive= with the label of success, such as positive={labels[-1]!r}."
         in_words = f"outcome={roles.outcome!r} is text: {labels[0]!r} and {labels[1]!r}. {remedy}"
         problems = [in_words if p in generic else p for p in problems]
-    if problems := problems + name_problems(roles):
-        raise all_problems(problems, where="The call")
+    refuse_problems(problems + name_problems(roles), where="The call")
     if nan_policy not in ("raise", "omit"):
         raise EvenhandError(f"nan_policy={nan_policy!r} does not fit this question. Use 'raise' or 'omit'.")
     if threshold is not None:
         threshold = _checked_threshold(threshold)
     candidates = _candidates(opened, roles)
     facts = _facts(opened.engine, opened.select(candidates), roles, threshold)
-    if problems := _value_problems(facts, roles, nan_policy):
-        raise all_problems(problems, where="The table")
+    refuse_problems(_value_problems(facts, roles, nan_policy), where="The table")
     has_order = opened.engine.has_row_order and roles.request is not None
     numbered = {**candidates, "row_number": "ROW_NUMBER() OVER ()"}
     # where there is nothing to leave out, no query needs to look again

@@ -28,10 +28,10 @@ from typing import Any, Literal
 
 import narwhals as nw
 
-from evenhand.errors import EvenhandError, all_problems, listing
+from evenhand.errors import EvenhandError, listing, refuse_problems
 from evenhand.sources.engine import DuckDBEngine, Engine
 from evenhand.sources.files import has_known_ending
-from evenhand.sources.inputs import FAIR, paths_after, record_numerals
+from evenhand.sources.inputs import FAIR, current, paths_after
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import (
     ITEM_NAMES,
@@ -405,8 +405,7 @@ def _refuse_bad_roles(table: Relation, roles: Mapping[str, tuple[str, str]]) -> 
     if "place" not in roles and "score" not in roles:
         problems.append("Neither rank nor score orders the rankings. Name the column of one of them.")
     problems += slice_problems([column for role, column in roles.values() if role == "by"], {"system"})
-    if problems:
-        raise all_problems(problems, where="The call")
+    refuse_problems(problems, where="The call")
 
 
 def _check_values(
@@ -444,8 +443,7 @@ def _check_values(
             problems.append(f"{role}={column!r} is infinite in some rows. Pass finite numbers.")
         elif role in ("probability", "weight") and low < 0:
             problems.append(f"{role}={column!r} is negative in some rows. Pass numbers of zero or more.")
-    if problems:
-        raise all_problems(problems, where=f"The table of {kind}")
+    refuse_problems(problems, where=f"The table of {kind}")
     return rows, missing
 
 
@@ -479,8 +477,7 @@ def _check_rankings(checked: _Checked, ties: Ties) -> dict[str, int]:
     cells = checked.table.engine.cells(f"SELECT {select(aggregates)} FROM ({per_ranking}) AS per_ranking").row()
     facts = dict.fromkeys(("tied", "twice", "gaps", "late", "deep"), 0)
     facts |= {name: int(value or 0) for name, value in cells.items()}
-    if problems := _bad_rankings(checked, facts, ties):
-        raise all_problems(problems, where="The table of rankings")
+    refuse_problems(_bad_rankings(checked, facts, ties), where="The table of rankings")
     return facts
 
 
@@ -602,7 +599,7 @@ def unnested(table: Relation, names: Sequence[str], item: str | None) -> Relatio
             f"The lists in {' and '.join(map(repr, lists))} differ in length in {counted_rows(facts['uneven'])}. "
             "Pass lists with a value for each item."
         )
-    record_numerals(lists[0], {"list": "items", **({"empty": int(facts["empty"])} if facts["empty"] else {})})
+    current().numerals[lists[0]] = {"list": "items", **({"empty": int(facts["empty"])} if facts["empty"] else {})}
     plain = {name: sql for name, sql in table.expressions.items() if name not in lists}
     values = {name: value.format(f"UNNEST({table.column(column)})") for name, (column, value, _) in elements.items()}
     place = {} if POSITION in table.schema else {POSITION: f"GENERATE_SUBSCRIPTS({table.column(lists[0])}, 1)"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import narwhals as nw
 
-from evenhand.errors import EvenhandError, all_problems
+from evenhand.errors import EvenhandError, refuse_problems
 from evenhand.sources.inputs import Inputs
 from evenhand.sources.labels import Labels, as_call
 from evenhand.sources.opening import open_table
@@ -63,8 +63,7 @@ def _rolled_up(
     rows = _open_makers(items, item, maker, "items").with_numbers(weight)
     item = item_column(rows, item, "items")
     named = [("item", item), (maker_role, maker), *([("weight", weight)] if weight is not None else [])]
-    if problems := missing_columns(rows, named, of="items"):
-        raise all_problems(problems, where="eh.rollup")
+    refuse_problems(missing_columns(rows, named, of="items"), where="eh.rollup")
     if split is not None:
         rows = _split(rows, item, maker, split, weight)
     engine, part = rows.engine, double(1) if weight is None else rows.number(weight)
@@ -157,8 +156,9 @@ def _with_provider_groups(
     """A SELECT of item, the label of its provider and the provider's part; the type of the labels."""
     pairs = {k: [v] for k, v in providers.items()} if isinstance(providers, Mapping) else providers
     table = _open_makers(pairs, provider, group, "providers", same_engine_as=rows)
-    if problems := missing_columns(table, [("provider", provider), ("group", group)], of="providers"):
-        raise all_problems(problems, where="eh.rollup")
+    refuse_problems(
+        missing_columns(table, [("provider", provider), ("group", group)], of="providers"), where="eh.rollup"
+    )
     chosen = {"maker": table.label(provider), "label": table.label(group)}
     groups = table.engine.keep(f"{table.select(chosen)} WHERE {table.label(provider)} IS NOT NULL")
     if count := count_groups(table.engine, groups, ["maker"]):

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.errors import EvenhandError, listing, refuse_problems, suggestion
 from evenhand.labels import missing, whole
 from evenhand.sources.engine import DuckDBEngine, Engine
 from evenhand.sources.files import has_known_ending
@@ -33,26 +33,26 @@ from evenhand.sources.relation import (
     role_problems,
     slice_problems,
 )
-from evenhand.sources.sql import columns, count_where, double, quoted, same
+from evenhand.sources.sql import columns, count_where, double, quoted
 
 REMEDY = "Pass a label per row, {user: label}, or a table of users and groups."
 
 
 def labels_of_rows(user_groups: Any, users: int, *, user: str, group: str) -> Any:
-    """The group of each row of a matrix as a Polars series; users are numbered from 0, and null is unknown."""
+    """The `owner` (numbered from 0) and `label` of each row of a matrix as a Polars frame; null is unknown."""
     import polars as pl
 
-    if not _is_table(user_groups) and not isinstance(user_groups, Mapping):
+    rows = pl.DataFrame({"owner": np.arange(users)})
+    if _is_table(user_groups):
+        user_groups = open_table(user_groups, role="user_groups", columns=[user, group])
+        if user not in user_groups.schema and group in user_groups.schema:
+            in_order = user_groups.select({"label": user_groups.column(group)})
+            user_groups = user_groups.engine.cells(in_order).frame["label"]
+    if not isinstance(user_groups, (Mapping, Relation)):
         labels = plain_labels(series("user_groups", user_groups))
         if len(labels) != users:
             raise EvenhandError(f"user_groups has {len(labels):,} labels for {users:,} users. {REMEDY}")
-        return labels
-    if not isinstance(user_groups, Mapping):
-        opened = open_table(user_groups, role="user_groups", columns=[user, group])
-        if user not in opened.schema and group in opened.schema:
-            in_order = opened.engine.cells(opened.select({"label": opened.column(group)})).frame["label"]
-            return labels_of_rows(in_order, users, user=user, group=group)
-        user_groups = opened
+        return rows.with_columns(labels.alias("label"))
     table = users_and_labels(user_groups, user=user, group=group)
     table = table if table.height else table.with_columns(pl.col("owner").cast(pl.Int64, strict=False))
     if table.height and not table["owner"].dtype.is_integer():
@@ -62,8 +62,7 @@ def labels_of_rows(user_groups: Any, users: int, *, user: str, group: str) -> An
         raise EvenhandError(
             f"user_groups has users that scores has not: {listing(outside)}. Rows of scores are numbered from 0."
         )
-    rows, table = pl.DataFrame({"owner": np.arange(users)}), table.with_columns(pl.col("owner").cast(pl.Int64))
-    return rows.join(table, on="owner", how="left", maintain_order="left")["label"]
+    return rows.join(table.with_columns(pl.col("owner").cast(pl.Int64)), on="owner", how="left", maintain_order="left")
 
 
 def users_and_labels(user_groups: Any, *, user: str, group: str) -> Any:
@@ -77,15 +76,13 @@ def users_and_labels(user_groups: Any, *, user: str, group: str) -> Any:
             "user_groups has a label per row, but a long table has no order of users. Pass {user: label} or a table."
         )
     opened = open_table(user_groups, role="user_groups", columns=[user, group])
-    if problems := missing_columns(opened, [("user", user), ("group", group)], of="user_groups"):
-        raise all_problems(problems)
+    refuse_problems(missing_columns(opened, [("user", user), ("group", group)], of="user_groups"))
     return labels_in_columns(opened, user, group)
 
 
 def labels_in_columns(opened: Relation, user: str, group: str) -> Any:
     """Two columns of a table as users and their groups, those of nobody left out; a user with two labels is an error."""
-    if problems := label_problems("user", user, opened):
-        raise all_problems(problems)
+    refuse_problems(label_problems("user", user, opened))
     opened = opened.with_whole_ids(user)
     return _owners(labels_from_columns(opened.with_column(user, *id_of(opened, user)), user, group, "user_groups"))
 
@@ -202,8 +199,7 @@ class SliceColumns:
 
     def check(self, result_columns: Collection[str]) -> None:
         """Refuse slice columns that are named twice, or like a column of the result."""
-        if problems := slice_problems(self.names, result_columns):
-            raise all_problems(problems, where="The call")
+        refuse_problems(slice_problems(self.names, result_columns), where="The call")
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,17 +228,6 @@ class Slice:
     @property
     def item_count(self) -> int:
         return len(self.items) + self.unlisted
-
-
-class Lists(Protocol):
-    """Concatenated lists shown to the users of a slice, and each item's share of a slot."""
-
-    @property
-    def lengths(self) -> npt.NDArray[Any]: ...
-    @property
-    def items(self) -> npt.NDArray[Any]: ...
-    @property
-    def values(self) -> Floats | None: ...
 
 
 @dataclass(frozen=True)
@@ -294,29 +279,27 @@ class Scores:
             "Keep one row for each, or name the column that tells them apart: by or system."
         )
 
-    def shown(self, lists: Iterable[Lists]) -> Any:
-        """Items shown to each user, slice by slice, as a table or matrix like the scores."""
+    def shown(self, lists: Iterable[Any]) -> Any:
+        """Items shown to each user, slice by slice, as a table or matrix like the scores.
+
+        `lists` are those of the users of a slice, end to end: their `lengths`, `items`, and each item's part of a slot (`parts`).
+        """
         import polars as pl
 
         if self.matrix is not None:
             return self._shown_matrix(next(iter(lists)))
         user, item = self.column_names
-        frames = [
-            pl.DataFrame(
-                {user: self.user_ids.head(0), item: self.item_ids.head(0), "shown": pl.Series(dtype=pl.Float64)}
-            )
-        ]
+        frames = []
         for part, shown in zip(self.slices, lists, strict=True):
-            slots = len(shown.items)
-            columns: dict[str, Any] = {
-                name: [label] * slots for name, label in zip(self.sliced_by.names, part.where, strict=True)
-            }
+            where = zip(self.sliced_by.names, part.where, strict=True)
+            columns: dict[str, Any] = {name: [label] * len(shown.items) for name, label in where}
             columns[user] = self.user_ids.gather(np.repeat(part.users, shown.lengths))
             columns[item] = self._ids_of(part, shown.items)
-            columns["shown"] = np.ones(slots) if shown.values is None else shown.values
+            columns["shown"] = shown.parts
             frames.append(pl.DataFrame(columns))
-        frame = pl.concat(frames[1:] or frames, how="vertical_relaxed")
-        return native(frame, self.backend)
+        if not frames:
+            frames = [pl.DataFrame({user: self.user_ids.head(0), item: self.item_ids.head(0), "shown": np.zeros(0)})]
+        return native(pl.concat(frames, how="vertical_relaxed"), self.backend)
 
     def _ids_of(self, part: Slice, items: npt.NDArray[Any]) -> Any:
         beyond = items >= len(part.items)
@@ -325,16 +308,15 @@ class Scores:
         places = np.append(part.items, len(self.item_ids))[np.where(beyond, len(part.items), items)]
         return self.item_ids.extend_constant(None, 1).gather(places)
 
-    def _shown_matrix(self, lists: Lists) -> Any:
+    def _shown_matrix(self, lists: Any) -> Any:
         matrix: Any = self.matrix
-        values = np.ones(len(lists.items)) if lists.values is None else lists.values
         if matrix.is_sparse:
             from scipy.sparse import csr_array
 
             starts = np.append(0, np.cumsum(lists.lengths, dtype=np.int64))
-            return csr_array((values, lists.items.astype(np.int64), starts), shape=matrix.shape)
+            return csr_array((lists.parts, lists.items.astype(np.int64), starts), shape=matrix.shape)
         shown = np.zeros(matrix.shape)
-        shown[np.repeat(np.arange(len(lists.lengths)), lists.lengths), lists.items] = values
+        shown[np.repeat(np.arange(len(lists.lengths)), lists.lengths), lists.items] = lists.parts
         return shown
 
 
@@ -409,8 +391,7 @@ def open_long_table(
     problems = role_problems(opened, roles, ("score", "relevance"), of=role)
     if user not in opened.schema and item not in opened.schema:
         problems.append(f"{role} may be a matrix with a row per user. Then pass its values: {role}.to_numpy().")
-    if problems:
-        raise all_problems(problems, where="The call")
+    refuse_problems(problems, where="The call")
     ids = {"owner": id_of(opened, user), "item": id_of(opened, item)}
     labels = {name: opened.label(column) for name, (_, column) in slices.items()}
     return LongTable(opened, role, (user, item), ids, opened.number(value) if value else double(1), labels)
@@ -433,8 +414,7 @@ def _from_matrices(scores: Any, relevant: Any, names: Mapping[str, str | None], 
             tables.append(LongTable(cells, role, (user, item), ids, quoted("score"), {}, "NaN marks a missing one"))
     users = pl.DataFrame({"owner": np.arange(matrix.shape[0])})
     if user_groups is not None:
-        labels = labels_of_rows(user_groups, matrix.shape[0], user=user, group=str(names["group"]))
-        users = users.with_columns(labels.alias("label"))
+        users = labels_of_rows(user_groups, matrix.shape[0], user=user, group=str(names["group"]))
     catalogue = pl.DataFrame({"item": np.arange(matrix.shape[1])})
     opened = _sliced(tables[0], tables[1] if truth is not None else None, users, catalogue, SliceColumns())
     return replace(opened, matrix=matrix, facts=replace(opened.facts, rows=opened.facts.cells))
@@ -478,11 +458,11 @@ def _sliced(table: LongTable, truth: LongTable | None, labelled: Any, listed: An
     members: dict[str, Any] = _members(engine, rows[0])
     ids = {name: [members[name]["id"].unique()] for name in members}
     if truth is not None:
-        whole_facts = _facts_of(truth, f"SELECT 0 AS slice, * FROM ({truth.rows}) AS long_table")
+        _facts_of(truth, f"SELECT 0 AS slice, * FROM ({truth.rows}) AS long_table")  # rows of no slice are refused too
         rows.append(_with_slice(truth, sliced_by, slice_table, members["owner"]))
-        facts.append(_facts_of(truth, rows[1]) if sliced_by else whole_facts)
+        facts.append(_facts_of(truth, rows[1]))
         for name, of_truth in _members(engine, rows[1]).items():
-            ids[name].append(truth.distinct(name) if sliced_by else of_truth["id"].unique())
+            ids[name].append(truth.distinct(name))
             members[name] = _concatenated([members[name], of_truth])
     users = _union("user", [*ids["owner"], *([labelled["owner"]] if labelled is not None else [])])
     if labelled is not None:
@@ -579,7 +559,7 @@ def _with_slice(table: LongTable, sliced_by: SliceColumns, slice_table: str, mem
     """
     join = ""
     if table.slices:
-        matching = " AND ".join(same(f"long_table.{quoted(c)}", f"slices.{quoted(c)}") for c in table.slices)
+        matching = " AND ".join(f"long_table.{quoted(c)} IS NOT DISTINCT FROM slices.{quoted(c)}" for c in table.slices)
         join = f" JOIN {slice_table} AS slices ON {matching}"
     elif sliced_by.by:
         join = f" JOIN {table.relation.engine.bring(members)} AS slices ON slices.id = long_table.owner"
@@ -637,8 +617,7 @@ def _facts_of(table: LongTable, rows: str) -> dict[int, Facts]:
     ]
     if (cells.floats("high") == np.inf).any():
         problems.append(f"{table.role} holds infinite values. Pass finite scores; {table.missing_word}.")
-    if problems:
-        raise all_problems(problems)
+    refuse_problems(problems)
     names = ("slice", "row_count", "cell_count", "low", "high", "masked", "bits")
     return {
         int(number): Facts(int(row_count), int(count), float(low), float(high), int(masked), is_binary=bits == count)
@@ -698,8 +677,7 @@ def _listed(items: Any, column: str) -> Any:
     if isinstance(items, (list, tuple, set, frozenset, np.ndarray)):
         return series("items", list(items)).unique(maintain_order=True).alias("item").to_frame()
     opened = open_table(items, role="items", columns=[column]).with_whole_ids(column)
-    if problems := missing_columns(opened, [("item", column)], of="items"):
-        raise all_problems(problems)
+    refuse_problems(missing_columns(opened, [("item", column)], of="items"))
     rows = opened.select({"item": id_of(opened, column)[0]})
     return opened.engine.cells(f"SELECT item FROM ({rows}) AS catalogue GROUP BY item").frame.sort("item")
 

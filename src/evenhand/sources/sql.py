@@ -69,11 +69,6 @@ def nan_as_null(expression: str) -> str:
     return f"CASE WHEN {expression} <= {INFINITY} THEN {expression} END"
 
 
-def same(left: str, right: str) -> str:
-    """Whether two values are equal, two missing ones included."""
-    return f"({left} = {right} OR ({left} IS NULL AND {right} IS NULL))"
-
-
 GRID = double(2.0**24)
 """Steps to one on which numbers add up exactly: up to half a billion in all."""
 
