@@ -8,7 +8,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli import main
-from evenhand.sources.ratings import item_groups, ratings
+from evenhand.sources.trec import item_groups, ratings
 from evenhand.studies.fair_ranking_tasks import HELD_OUT, held_out
 from rated import LAYOUTS, interactions, write, write_genders
 

@@ -12,7 +12,7 @@ from evenhand.audits.declare import Audit, find, versions
 from evenhand.errors import EvenhandError, refuse_keys, unknown_name
 from evenhand.report.reproduce import command
 from evenhand.sources.files import database_of, has_known_ending
-from evenhand.sources.inputs import Tally, tally_of
+from evenhand.sources.inputs import Tally, scheme, tally_of
 from evenhand.sources.inputs import tally as tally_from
 from evenhand.sources.recorded import (
     AGAIN,
@@ -27,7 +27,6 @@ from evenhand.sources.recorded import (
     statement,
 )
 from evenhand.sources.sql import translated
-from evenhand.sources.stores import scheme
 
 DIALECTS = ("duckdb", "postgres", "bigquery", "snowflake", "databricks", "trino", "clickhouse")
 """Whose SQL is written. The tests run queries of the first two, and of databricks one verb on Spark; the others are parsed."""

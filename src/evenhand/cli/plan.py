@@ -31,8 +31,7 @@ from evenhand.cli.audit import ENGINES, audit_of, bind, from_plan, second_table,
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
 from evenhand.gates import INCONCLUSIVE
 from evenhand.gates import parse as parse_rule
-from evenhand.sources.inputs import split_kind
-from evenhand.sources.stores import scheme
+from evenhand.sources.inputs import scheme, split_kind
 
 HEAD = "# evenhand run plan.toml\n"
 

@@ -2,6 +2,9 @@
 
 JSON, spreadsheets and what Zstandard packed are read by way of a copy in another format. To add one, put its ending and a
 function from a path to the path of a copy into `CONVERSIONS`.
+
+Object stores and tables of the formats Delta and Iceberg are named by their paths and read by Polars. Who may read an object store
+is told by the environment (`AWS_ACCESS_KEY_ID` and the like), never by the path: paths stand in plans, reports and messages.
 """
 
 from __future__ import annotations
@@ -19,17 +22,142 @@ import sys
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from evenhand.errors import EvenhandError, listing, suggestion
+import polars as pl
+
+from evenhand.errors import EvenhandError, listing, suggestion, without_keys
 from evenhand.sources.folders import lasting
 from evenhand.sources.formats import FORMATS, Format, known_endings
-from evenhand.sources.inputs import current, record_files, record_place
-from evenhand.sources.stores import SPECIAL, refuse_place, refuse_unreachable, scheme, special
+from evenhand.sources.inputs import URL, current, file_state, record_files, record_place, scheme
 from evenhand.sources.text_files import FIRST_BYTES, FOUND_OUT, PACKED, CsvOptions, opened_bytes
+
+SCHEMES = {"s3": "AWS", "s3a": "AWS", "gs": "GOOGLE", "gcs": "GOOGLE", "az": "AZURE", "abfs": "AZURE", "abfss": "AZURE"}
+"""How paths in object stores begin, and how the variables begin that hold the credentials."""
+
+TABLES = {"delta": "deltalake", "iceberg": "pyiceberg"}
+"""Table formats and the packages that read their logs."""
+
+SPECIAL = (*TABLES, "parquet folder")
+"""Kinds that an ending does not tell."""
+
+
+def refuse_place(path: str, role: str) -> None:
+    """Refuse a path of a store that is not read, or one that holds credentials."""
+    match = URL.fullmatch(path)
+    if match is None:
+        return
+    begin = scheme(path)
+    if begin not in SCHEMES:
+        raise EvenhandError(
+            f"{role} begins with {begin + '://'!r}, which is not read. Pass a file, or a path that begins with "
+            f"{listing([f'{name}://' for name in SCHEMES])}."
+        )
+    if ":" in match["rest"].partition("/")[0] or without_keys(path) != path:
+        raise EvenhandError(
+            f"{role} has a path with credentials or a query in it. Leave them out, and set {SCHEMES[begin]}_... variables in "
+            "the environment instead."
+        )
+
+
+def refuse_unreachable(paths: Sequence[str]) -> None:
+    """Refuse a store that does not answer within seconds; each bucket is asked once."""
+    buckets = {match["rest"].partition("/")[0]: path for path in paths if (match := URL.fullmatch(path))}
+    if buckets:  # it looks the region up, which is no business of the reader's
+        warnings.filterwarnings("ignore", message=r"'\(default_\)region' not set")
+    # who answers at all is then asked with the patience of Polars itself
+    quick = {"max_retries": 1, "retry_timeout_ms": 3_000, "timeout": "5s", "connect_timeout": "3s"}
+    for path in buckets.values():
+        try:
+            pl.scan_parquet(path, storage_options=quick).collect_schema()
+        except (FileNotFoundError, pl.exceptions.PolarsError):  # the store is there, and no Parquet file
+            continue
+        except OSError as error:
+            raise unreadable_place(path, error) from error
+
+
+def special(path: str) -> str:
+    """The kind of a table that is no file with a known ending: of `SPECIAL`, or nothing."""
+    if path.endswith(".metadata.json"):
+        return "iceberg"
+    if scheme(path):
+        if Path(path).suffix or any(c in path for c in "*?["):
+            return ""
+        try:
+            pl.scan_ndjson(f"{path.rstrip('/')}/_delta_log/*.json", infer_schema_length=1).collect_schema()
+        except (pl.exceptions.PolarsError, OSError):
+            return "parquet folder"
+        return "delta"
+    if not os.path.isdir(path):
+        return ""
+    if os.path.isdir(os.path.join(path, ".hoodie")):  # noqa: PTH118
+        raise EvenhandError(
+            f"{path!r} is a Hudi table, which is not read. Read it with Spark and pass the Spark table."
+        )
+    if os.path.isdir(os.path.join(path, "_delta_log")):  # noqa: PTH118
+        return "delta"
+    return "iceberg" if list(Path(path).glob("metadata/*.metadata.json")) else ""
+
+
+def scan_special(paths: Sequence[str], kind: str, role: str) -> tuple[pl.LazyFrame, str]:
+    """A table that an ending does not tell as a lazy Polars table, and what it is called."""
+    if kind == "parquet folder":
+        return pl.scan_parquet([f"{path.rstrip('/')}/*.parquet" for path in paths]), listing(paths)
+    if len(paths) > 1:
+        raise EvenhandError(f"{role} has {len(paths)} {kind.capitalize()} tables. Pass one.")
+    (path,) = paths
+    if importlib.util.find_spec(TABLES[kind]) is None:
+        raise EvenhandError(
+            f"{path!r} is a table of the format {kind.capitalize()}, and {TABLES[kind]} is not installed. "
+            f"Install it with: pip install 'evenhand[{kind}]'."
+        )
+    if kind == "iceberg":
+        newest = _newest(path)
+        os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")  # else Polars warns that a plugin would be faster
+        if not scheme(newest):
+            return pl.scan_iceberg(Path(newest).resolve().as_uri()), f"{path} (Iceberg)"
+        unread = {"AWS_ENDPOINT_URL": "s3.endpoint", "AWS_REGION": "s3.region"}  # PyIceberg does not look at these
+        options = {name: os.environ[key] for key, name in unread.items() if os.environ.get(key)}
+        return pl.scan_iceberg(newest, storage_options=options), f"{path} (Iceberg)"
+    from deltalake import DeltaTable
+
+    table = DeltaTable(path)
+    return pl.scan_delta(table), f"{path} (Delta, version {table.version()})"
+
+
+def _newest(path: str) -> str:
+    """The file that says what an Iceberg table holds now."""
+    if path.endswith(".metadata.json"):
+        return path
+    folder = Path(path) / "metadata"
+    hint = folder / "version-hint.text"
+    if hint.is_file() and (named := folder / f"v{hint.read_text(encoding='utf-8').strip()}.metadata.json").is_file():
+        return str(named)
+    numbered: dict[int, list[Path]] = {}
+    for path_of_state in folder.glob("*.metadata.json"):
+        version = re.match(r"v?(\d+)", path_of_state.name)
+        numbered.setdefault(int(version[1]) if version else -1, []).append(path_of_state)
+    newest = numbered[max(numbered)]
+    if len(newest) > 1:
+        raise EvenhandError(
+            f"{path!r} has several newest states ({listing(sorted(p.name for p in newest))}). Pass the path of the "
+            ".metadata.json file that your catalogue names."
+        )
+    return str(newest[0])
+
+
+def unreadable_place(path: str, error: BaseException) -> EvenhandError:
+    """The error for a place that cannot be read; a store's words may quote signatures."""
+    begin = scheme(path)
+    absent = ("expanded paths were empty", "NoSuchBucket", "NoSuchKey")  # in the words of Polars or of a store
+    if isinstance(error, FileNotFoundError) or any(words in str(error) for words in absent):
+        return EvenhandError(f"{path!r} is not there. Check bucket and path.")
+    variables = f" and the {SCHEMES[begin]}_... variables of the environment" if begin in SCHEMES else ""
+    return EvenhandError(f"{path!r} cannot be read ({type(error).__name__}). Check the path{variables}.")
+
 
 WITHIN = "::"
 """What stands between a database file and the table in it, or a spreadsheet and its sheet."""
@@ -48,11 +176,14 @@ def sheet_of(word: str) -> tuple[str, str]:
 
 def converted(word: str, path: str) -> str:
     """The path of what is read in place of a file; the file itself where it is read as it is."""
-    while convert := CONVERSIONS.get(Path(path).suffix.lower()):
-        stat = Path(path).stat()
-        copy = convert(path, sheet_of(word)[1], (stat.st_size, stat.st_mtime_ns, stat.st_ino))
-        current().copies[copy] = path
-        path = copy
+    try:
+        while convert := CONVERSIONS.get(Path(path).suffix.lower()):
+            copy = convert(path, sheet_of(word)[1], file_state(path))
+            current().copies[copy] = path
+            path = copy
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", "") or "it is not UTF-8"
+        raise EvenhandError(f"{path!r} cannot be read ({reason}). Check the file and its permissions.") from error
     return path
 
 
@@ -192,8 +323,12 @@ def files_of(patterns: Sequence[str], role: str, csv: CsvOptions | None = None) 
     refuse_unreachable(patterns)
     names = {path: pattern for pattern in patterns for path in _matches(pattern, role)}
     paths = sorted(names)
-    _record(role, paths, piped={path for path, pattern in names.items() if pattern == STANDARD_INPUT})
-    paths = [path if scheme(path) or special(path) else _converted(names[path], path) for path in paths]
+    remote = [path for path in paths if scheme(path) or special(path)]
+    local = dict.fromkeys(path for path in paths if path not in remote)
+    record_files(role, {path: STANDARD_INPUT if names[path] == STANDARD_INPUT else path for path in local})
+    for path in remote:
+        record_place(role, path)
+    paths = [converted(names[path], path) if path in local else path for path in paths]
     kind = common_kind(paths, role, unknown="" if csv is None else "csv")
     form = None if kind in SPECIAL else FORMATS[kind].with_options(csv or FOUND_OUT)
     filled = [path for path in paths if form is None or _has_rows(path, form)]
@@ -202,23 +337,6 @@ def files_of(patterns: Sequence[str], role: str, csv: CsvOptions | None = None) 
             f"{role}={listing(sorted(names))!r} has no rows, only a header. Check the path, or the filter before it."
         )
     return filled or paths, kind
-
-
-def _record(role: str, paths: Sequence[str], piped: Collection[str]) -> None:
-    """Record the files of a role as inputs; those of stores and table formats by name only."""
-    is_elsewhere = {path: bool(scheme(path) or special(path)) for path in paths}
-    record_files(role, {p: STANDARD_INPUT if p in piped else p for p in paths if not is_elsewhere[p]})
-    for path in paths:
-        if is_elsewhere[path]:
-            record_place(role, path)
-
-
-def _converted(word: str, path: str) -> str:
-    try:
-        return converted(word, path)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", "") or "it is not UTF-8"
-        raise EvenhandError(f"{path!r} cannot be read ({reason}). Check the file and its permissions.") from error
 
 
 def _matches(pattern: str, role: str) -> list[str]:

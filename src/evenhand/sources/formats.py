@@ -30,15 +30,14 @@ from evenhand.sources.frames import (
     polars_kinds,
     usable_names,
 )
-from evenhand.sources.inputs import is_recording, record_dialect, record_rows
-from evenhand.sources.numerals import Notation
+from evenhand.sources.inputs import is_recording, record_dialect, record_rows, scheme
 from evenhand.sources.sql import quoted, text
-from evenhand.sources.stores import scheme
 from evenhand.sources.text_files import (
     FOUND_OUT,
     LONGEST_LINE,
     CsvOptions,
     Dialect,
+    Notation,
     dialect_of,
     opened_bytes,
     readable_text,

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import hashlib
 import os
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -49,10 +50,10 @@ class Input:
     def hash(self) -> None:
         """Fill in size and hash; no hash where the file cannot be read, or changed while it was."""
         with contextlib.suppress(OSError):
-            before = _state(self.path)
+            before = file_state(self.path)
             self.size = before[0]
             digest = None if os.environ.get("EVENHAND_HASH") == "off" else _sha256(self.path, before)
-            self.sha256 = digest if _state(self.path) == before else None
+            self.sha256 = digest if file_state(self.path) == before else None
 
 
 @dataclass
@@ -190,7 +191,7 @@ def _hash(files: Sequence[Input]) -> None:
         file.hash()
 
 
-def _state(path: str) -> tuple[int, int, int]:
+def file_state(path: str) -> tuple[int, int, int]:
     """Size, time of the last change, and identity of a file: another one has other bytes."""
     stat = Path(path).stat()
     return stat.st_size, stat.st_mtime_ns, stat.st_ino
@@ -200,6 +201,15 @@ def _state(path: str) -> tuple[int, int, int]:
 def _sha256(path: str, state: tuple[int, int, int]) -> str:
     with Path(path).open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
+
+
+def scheme(path: str) -> str:
+    """How a path in an object store begins; nothing for a path of this machine."""
+    match = URL.fullmatch(path)
+    return match["scheme"].lower() if match else ""
 
 
 FAIR, TALLY = "trec-fair:", "tally:"

@@ -12,15 +12,21 @@ import narwhals as nw
 from evenhand.errors import EvenhandError, listing
 from evenhand.sources import databases, recorded, spark
 from evenhand.sources.engine import Cells, DuckDBEngine, Engine, InEngine, reading, refuse_repeated
-from evenhand.sources.files import STANDARD_INPUT, WITHIN, database_of, files_of
+from evenhand.sources.files import (
+    SPECIAL,
+    STANDARD_INPUT,
+    WITHIN,
+    database_of,
+    files_of,
+    scan_special,
+    unreadable_place,
+)
 from evenhand.sources.formats import FORMATS, read_files
 from evenhand.sources.frames import StoredTable, library_of_frame, store_frame, usable_names
-from evenhand.sources.inputs import record_frame, tally_of
-from evenhand.sources.numerals import Notation
+from evenhand.sources.inputs import record_frame, scheme, tally_of
 from evenhand.sources.relation import Relation
 from evenhand.sources.sql import quoted
-from evenhand.sources.stores import SPECIAL, scan_special, scheme, unreadable_place
-from evenhand.sources.text_files import FOUND_OUT, CsvOptions
+from evenhand.sources.text_files import FOUND_OUT, CsvOptions, Notation
 
 EAGER = frozenset({"polars", "pandas", "pyarrow", "modin"})
 """Libraries that can hold a small frame; the others get theirs as PyArrow."""

@@ -15,8 +15,8 @@ from evenhand.sources.engine import Cells, Engine
 from evenhand.sources.frames import NESTED
 from evenhand.sources.frames import Type as Type
 from evenhand.sources.inputs import record_facts
-from evenhand.sources.numerals import Notation, not_numbers, read_numbers
 from evenhand.sources.sql import columns, nan_as_null, quoted, select
+from evenhand.sources.text_files import Notation, not_numbers, read_numbers
 
 WRITTEN_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 """Whole numbers as they are always written: text and number say the same, so that no two ids become one."""

@@ -36,13 +36,12 @@ from evenhand.sources.engine import (
     unreadable,
     whole_groups,
 )
-from evenhand.sources.files import common_kind, files_of
+from evenhand.sources.files import SPECIAL, common_kind, files_of
 from evenhand.sources.formats import FORMATS, Format, JsonLines, Lot, Parquet, Separated, lots_of, shared_names
 from evenhand.sources.frames import Column
-from evenhand.sources.inputs import record_place
+from evenhand.sources.inputs import record_place, scheme
 from evenhand.sources.relation import Relation
 from evenhand.sources.sql import quoted, translated
-from evenhand.sources.stores import SPECIAL, scheme
 from evenhand.sources.text_files import refuse_unreadable
 
 T = TypeVar("T")

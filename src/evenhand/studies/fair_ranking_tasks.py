@@ -18,7 +18,7 @@ import polars as pl
 import evenhand as eh
 from evenhand.errors import EvenhandError, MissingExtraError, listing
 from evenhand.sources.labels import Labels
-from evenhand.sources.ratings import item_groups, ratings
+from evenhand.sources.trec import item_groups, ratings
 from evenhand.studies.study import Table, read_table, two_sides
 from evenhand.synthetic import Maker
 
