@@ -15,7 +15,6 @@ from evenhand.synthetic.platform import (
     ENGAGEMENTS,
     SOURCES,
     Accounts,
-    Chances,
     Graph,
     Lists,
     Ranking,
@@ -154,7 +153,7 @@ def test_suggestions_are_for_those_who_do_not_follow_the_author_yet():
         np.zeros(size, int),
         lambda name, block: streams(3)(len(name)),
     )
-    seen = home(world, Chances(0.5, 0.3 * ones, 0.1 * ones, ones))
+    seen = home(world, 0.3 * ones, 0.1 * ones)
     shown = {source: suggested(world, source, seen).sum() for source in SOURCES[1:]}
     assert shown == {"likes": 0, "graph": 0, "misc": 0, "topics": pytest.approx(size * 100 / len(SOURCES))}
 

@@ -159,7 +159,7 @@ class Metric:
     def __init__(self, card: Card, function: Callable[..., Any]) -> None:
         self.card = card
         self.function = function
-        self.conventions: dict[str, Convention] = {}
+        self.conventions: dict[str, Convention] = {}  # by the name that `convention=` selects
         self._influence: Callable[..., Any] | None = None
         self._chance: Callable[..., Any] | None = None
         self._ideal: Callable[..., Any] | None = None
@@ -203,14 +203,6 @@ class Metric:
         """Register the least and the most that the volume of a tally allows."""
         self._attainable = function
         return function
-
-    def convention(self, name: str, *, tool: str, does: str, **fields: Any) -> Callable[[Callable[..., Any]], None]:
-        """Register how another tool computes this metric; `convention=name` selects it. Fields: `Convention`."""
-
-        def declare(function: Callable[..., Any]) -> None:
-            self.conventions[name] = Convention(tool=tool, does=does, function=function, **fields)
-
-        return declare
 
     def on(self, tally: Any, *, convention: Any = None, **params: Any) -> Floats:
         """The value on a tally; leading axes of the tally (replicates, slices) are kept."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.cards import REGISTRY, Floats, Metric
+from evenhand.cards import REGISTRY, Convention, Floats, Metric
 from evenhand.errors import EvenhandError, UndefinedWarning
 from evenhand.metrics.catalogue import aggregate_diversity, exposure_entropy, item_gini, recommendation_popularity
 from evenhand.metrics.exposure import eed, eel, eer
@@ -49,7 +49,7 @@ TREC = "TREC Fair 2022"
 
 def _declare(metric: Metric, tool: str, does: str, function: Callable[..., Any], **fields: Any) -> None:
     """Declare a tool's way with a metric: `gini(x, convention="pysal")` for "PySAL inequality 1.1.2"."""
-    metric.convention(tool.split()[0].lower(), tool=tool, does=does, **fields)(function)
+    metric.conventions[tool.split()[0].lower()] = Convention(tool=tool, does=does, function=function, **fields)
 
 
 def _declare_ginis(tool: str, does: str, function: Callable[[Spectrum], Floats], **fields: Any) -> None:

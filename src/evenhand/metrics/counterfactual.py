@@ -112,8 +112,10 @@ class Reallocation:
 
     def change(self) -> Change:
         """The slots that the outcomes as they were would give."""
-        c = self.candidates
-        return self._run(self._sums(c.outcome), c.outcome, exact=True)
+        c, change = self.candidates, self._run(self._observed)
+        if self.folds > 1 or self.recalibrated:
+            return change
+        return replace(change, before=replace(change.before, outcome=np.asarray(c.outcome[c.treated].sum())))
 
     def null(self, draws: int, rng: np.random.Generator) -> Change:
         """Changes without any group difference: a restricted wild bootstrap by request.
@@ -122,14 +124,14 @@ class Reallocation:
         where the table has no requests). The residuals are then freed of lines of their own, so that what the score alone
         gains or loses is the same in all draws, whatever its relation to the outcome, and only the groups' part varies.
         """
-        seen = self._sums(self.candidates.outcome)
+        seen = self._observed
         left = seen.beyond_score()
         base = replace(seen, y=seen.y - left.y, uy=seen.uy - left.uy)
         parts = []
         for turned in self._flip_signs(seen, self._residual(seen), draws, rng):
             noise = turned.beyond_score()
             drawn = replace(base, y=base.y + noise.y, uy=base.uy + noise.uy)
-            parts.append(self._run(drawn, None, exact=False))
+            parts.append(self._run(drawn))
         return Change(_concatenate([p.before for p in parts]), _concatenate([p.after for p in parts]))
 
     def _residual(self, s: Sums) -> Floats:
@@ -156,9 +158,10 @@ class Reallocation:
         bins, groups = c.shape
         return (self.fold[c.request] * bins + c.bin) * groups + c.group
 
-    def _sums(self, outcome: Floats) -> Sums:
+    @cached_property
+    def _observed(self) -> Sums:
         c = self.candidates
-        cell, u, y = self._cell[c.fitted], c.offset[c.fitted], outcome[c.fitted]
+        cell, u, y = self._cell[c.fitted], c.offset[c.fitted], c.outcome[c.fitted]
         return Sums(*(self._sum_by_cell(cell, weights) for weights in (None, u, u * u, y, u * y)))
 
     def _sum_by_cell(self, cell: Ints, weights: Floats | Ints | None = None) -> Floats:
@@ -183,32 +186,28 @@ class Reallocation:
                 every = np.broadcast_to(cell, turned.shape)
                 yield replace(s, y=self._sum_by_cell(every, turned), uy=self._sum_by_cell(every, turned * u))
 
-    def _run(self, s: Sums, outcome: Floats | None, *, exact: bool) -> Change:
+    def _run(self, s: Sums) -> Change:
         """Allocate with the other folds' lines, value with the own fold's."""
-        c, others, worth = self.candidates, s.without(self.folds), predictor(s, self.candidates.reference)
-        after = self._allocate(predictor(others, c.reference), worth, exact=exact)
+        reference, others = self.candidates.reference, s.without(self.folds)
+        worth = predictor(s, reference)
+        after = self._allocate(predictor(others, reference), worth)
         if self.recalibrated:
-            return Change(self._allocate(predictor(others, c.reference, grouped=False), worth, exact=exact), after)
-        before = self._current.worth(worth)
-        if outcome is not None and self.folds == 1:
-            before = replace(before, outcome=np.asarray(outcome[c.treated].sum()))
-        return Change(before, after)
+            return Change(self._allocate(predictor(others, reference, grouped=False), worth), after)
+        return Change(self._current.worth(worth), after)
 
-    def _allocate(self, lines: Predictor, worth: Predictor, *, exact: bool) -> Allocation:
+    def _allocate(self, lines: Predictor, worth: Predictor) -> Allocation:
         """Slots that go to the highest predictions."""
         c = self.candidates
-        rows = self._order(lines(self._cell, c.offset), exact=exact)
+        rows = self._order(lines(self._cell, c.offset))
         return self._slots(rows, np.broadcast_to(c.position[c.given], rows.shape)).worth(worth)
 
-    def _order(self, predicted: Floats, *, exact: bool) -> Ints:
+    def _order(self, predicted: Floats) -> Ints:
         """Rows that get the slots: per request the highest predictions, then the best scores."""
         c = self.candidates
-        size = np.abs(predicted).max(-1, keepdims=True)
+        size = np.abs(predicted).max(-1, keepdims=True, initial=0.0)
         low = -np.round(
             predicted / np.where(size > 0, size, 1.0), 12
         )  # equal ones tie: the better score then goes first
-        if exact:
-            return np.lexsort((low, c.request)).compress(c.given)
         order, request, fine, places = self._sort_keys
         # One number to sort by: the request, how far below the highest prediction, and the place by score.
         keys = np.rint((low.take(order, axis=-1) + 1) * fine).astype(np.int64)
@@ -217,7 +216,7 @@ class Reallocation:
         keys.sort(axis=-1, kind="stable")  # which finds runs that rise or fall
         keys &= places - 1
         keys += np.arange(1, len(c.request) + 1) - c.position
-        return keys if c.given.all() else keys.compress(c.given, axis=-1)
+        return keys.compress(c.given, axis=-1)
 
     @cached_property
     def _sort_keys(self) -> tuple[Ints, Ints, float, int]:
@@ -233,12 +232,10 @@ class Reallocation:
 
     @cached_property
     def _current(self) -> SlotSums:
-        """The slots as they are."""
         c = self.candidates
         return self._slots(np.flatnonzero(c.treated), c.position[c.treated])
 
     def _slots(self, rows: Ints, place: Ints) -> SlotSums:
-        """Rows in these places."""
         cell = self._cell.take(rows)
         weights = (None, self.candidates.offset.take(rows), place)
         return SlotSums(*(self._sum_by_cell(cell, weight) for weight in weights))
@@ -278,7 +275,6 @@ EXAMPLE = Change(Allocation.from_arrays([10, 5], [2, 3], 6.0), Allocation.from_a
 
 
 def _card(name: str, title: str, question: str, formula: str, sentence: str = "", **more: Any) -> Card:
-    """Card of a figure of a counterfactual."""
     usual: dict[str, Any] = {
         "span": (-math.inf, math.inf), "ideal": math.nan, "better": "", "undefined": "never", "needs": Change,
         "references": ("yu2022",), "family": "outcome", "example": "a group holds 10 slots, and 12 after reallocation",

@@ -6,6 +6,7 @@ asked for, norms are taken in each request and averaged. Every function reads a 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -94,7 +95,6 @@ def exposure_share(t: Exposure, *, attention: Model = LOG) -> Floats:
 
 
 def _log_card(ratio: Card, **fields: Any) -> Card:
-    """Card of the logarithm of a ratio of two groups."""
     return replace(
         ratio, name=f"log_{ratio.name}", symbol=f"log{ratio.symbol}", title=f"{ratio.title}, as a log ratio",
         span=(-math.inf, math.inf), ideal=0.0, laws=frozenset({"antisymmetric"}), **fields,
@@ -197,7 +197,6 @@ def log_rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0
 
 
 def _exposures(t: Exposure, *, per_item: bool, epsilon: float) -> tuple[Floats, Floats]:
-    """Exposure of the two sides, in all or per item."""
     protected, others = t.both(t.received)
     if per_item:
         n, m = t.side_sizes()
@@ -416,27 +415,18 @@ class InRandomOrder(NamedTuple):
     variance: Floats
 
 
-@eed.chance
-def disparity_in_random_order(
-    order: InRandomOrder, *, level: str = "group", aggregate: str = "before", **params: Any
-) -> Floats:
-    """Mean of `eed` over random orders of every list."""
-    return _mean_over_orders(eed, order, level=level, aggregate=aggregate, **params)
+def _mean_over_orders(metric: Metric, order: InRandomOrder, **params: Any) -> Floats:
+    """Mean of a squared norm over random orders of every list; what is due stays.
 
-
-@eel.chance
-def loss_in_random_order(
-    order: InRandomOrder, *, level: str = "group", aggregate: str = "before", **params: Any
-) -> Floats:
-    """Mean of `eel` over random orders of every list; what is due stays."""
-    return _mean_over_orders(eel, order, level=level, aggregate=aggregate, **params)
-
-
-def _mean_over_orders(metric: Metric, order: InRandomOrder, *, level: str, aggregate: str, **params: Any) -> Floats:
-    """The metric of mean exposure; the squared norm of a mean over requests adds its variance, norms of requests hold theirs."""
-    value = metric.on(order.expected, level=level, aggregate=aggregate, **params)
-    before = level == "group" and aggregate == "before"
+    That of mean exposure; the squared norm of a mean over requests adds its variance, norms of requests hold theirs.
+    """
+    value = metric.on(order.expected, **params)
+    before = params.get("level", "group") == "group" and params.get("aggregate", "before") == "before"
     return value + order.variance / order.expected.weight**2 if before else value
+
+
+for _metric in (eed, eel):
+    _metric.chance(functools.partial(_mean_over_orders, _metric))
 
 
 def loss_floor(

@@ -67,12 +67,7 @@ class Template:
         return self.scores(p, chance=False).values
 
     def scores(self, p: Placement, *, chance: bool = True) -> Scores:
-        """Values, normalisers and chance levels of the metric on every ranking."""
         return Reading.from_placement(self, p).scores(chance=chance)
-
-    def reasons(self, p: Placement, values: Floats) -> npt.NDArray[Any]:
-        """(R,) reason codes where the value does not exist, else nothing."""
-        return Reading.from_placement(self, p).reasons(values)
 
     def weights(self, width: int) -> Floats:
         """(width,) 1 / discount at the ranks looked at, 0 elsewhere."""
@@ -292,6 +287,15 @@ def looked_at(spec: MetricSpec, p: Placement) -> Placement:
     return replace(p, depth=spec.cutoff) if spec.settled("reference") == "list" else p.cut(spec.cutoff)
 
 
+def _card(name: str, symbol: str, title: str, reading: str = "0 is proportional at every depth", **fields: Any) -> Card:
+    """Card of a prefix metric; `reading` says what its value means."""
+    shared: dict[str, Any] = {
+        "needs": Placement, "per": "ranking", "family": "prefix", "ideal": 0.0, "better": "lower", "undefined": UNAIMED,
+        "says": f"{symbol}: {{estimate:number}} on average over {{units}}{{interval}} ({reading}){BESIDE}",
+    }  # fmt: skip
+    return Card(name=name, symbol=symbol, title=title, **shared | fields)
+
+
 def prefix_metric(card: Card) -> Callable[[Callable[..., Template]], Metric]:
     """Declare a metric by its template, which gives value, chance level and reason codes."""
 
@@ -301,8 +305,8 @@ def prefix_metric(card: Card) -> Callable[[Callable[..., Template]], Metric]:
             return fill(p, **params).values(p)
 
         def reason(p: Placement, **params: Any) -> str:
-            template = fill(p, **params)
-            return str(template.reasons(p, template.values(p))[0])
+            reading = Reading.from_placement(fill(p, **params), p)
+            return str(reading.reasons(reading.scores(chance=False).values)[0])
 
         values.__annotations__ = {**fill.__annotations__, "return": "Floats"}
         TEMPLATES[card.name] = fill
@@ -313,13 +317,10 @@ def prefix_metric(card: Card) -> Callable[[Callable[..., Template]], Metric]:
     return declare
 
 
-@prefix_metric(Card(
-    name="ndd", symbol="nDD", title="Normalised discounted difference", needs=Placement,
-    span=lambda normalizer: (0.0, 1.0 if normalizer == "max" else math.inf), ideal=0.0, better="lower",
+@prefix_metric(_card(
+    "ndd", "nDD", "Normalised discounted difference", "0 is proportional at every depth, 1 the worst possible",
+    span=lambda normalizer: (0.0, 1.0 if normalizer == "max" else math.inf),
     asks="How far is the protected share of each top of the list from its share of the whole list?",
-    undefined=UNAIMED,
-    says="nDD: {estimate:number} on average over {units}{interval} (0 is proportional at every depth, 1 the worst possible)"
-    + BESIDE,
     formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i}-\frac{S_p}{N}\right|",
     example="[p, u, p, u] -> 0.6490",
     variants=(
@@ -328,7 +329,7 @@ def prefix_metric(card: Card) -> Callable[[Callable[..., Template]], Metric]:
         "rND of Yang and Stoyanovich is pref_nd with step=10 and discount='log2(i+1)'.",
         "ndd@10 takes the first ten ranks for the whole; ndd(reference='list')@10 the list that they are cut from.",
     ),
-    references=("draws2020", "yang2017"), per="ranking", family="prefix", reads=TWO_SIDES,
+    references=("draws2020", "yang2017"), reads=TWO_SIDES,
 ))  # fmt: skip
 def ndd(
     p: Placement, *, normalizer: Literal["max", "published"] | None = "max", target: Any = None,
@@ -351,17 +352,14 @@ def ndd(
     return Template(ND, normalizer, target=target)
 
 
-@prefix_metric(Card(
-    name="ndr", symbol="nDR", title="Normalised discounted ratio", needs=Placement,
+@prefix_metric(_card(
+    "ndr", "nDR", "Normalised discounted ratio",
     span=lambda normalizer, one_sided: (
         0.0,
         1.0 if normalizer == "max" or (one_sided and normalizer) else math.inf,
     ),
-    ideal=0.0, better="lower",
     asks="How far is the ratio of protected to other items in each top of the list from that of the whole list?",
     undefined=WHEN,
-    says="nDR: {estimate:number} on average over {units}{interval} (0 is proportional at every depth)"
-    + BESIDE,
     formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i-c_i}-\frac{S_p}{S_u}\right|",
     example="[p, p, u, u] -> 1",
     variants=(
@@ -369,7 +367,7 @@ def ndd(
         "normalizer='max' is exact and squeezes nearly all lists to about 0.01.",
         "one_sided=True sees under-representation only; its Z, all protected last, is the exact maximum.",
     ),
-    references=("draws2020", "yang2017"), per="ranking", family="prefix", reads=TWO_SIDES,
+    references=("draws2020", "yang2017"), reads=TWO_SIDES,
 ))  # fmt: skip
 def ndr(
     p: Placement, *, normalizer: Literal["published", "max"] | None = "published", one_sided: bool = False,
@@ -388,20 +386,18 @@ def ndr(
     return Template(RD_ONE_SIDED if one_sided else RD, normalizer)
 
 
-@prefix_metric(Card(
-    name="ndkl", symbol="nDKL", title="Normalised discounted Kullback-Leibler divergence", needs=Placement,
-    span=lambda normalizer: (0.0, 1.0 if normalizer == "max" else math.inf), ideal=0.0, better="lower",
+@prefix_metric(_card(
+    "ndkl", "nDKL", "Normalised discounted Kullback-Leibler divergence",
+    "0 is proportional at every depth, 1 the worst possible",
+    span=lambda normalizer: (0.0, 1.0 if normalizer == "max" else math.inf),
     asks="How surprising is the mix of the two sides in each top of the list, given the whole list?",
-    undefined=UNAIMED,
-    says="nDKL: {estimate:number} on average over {units}{interval} (0 is proportional at every depth, 1 the worst possible)"
-    + BESIDE,
     formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)},\quad P_i=(c_i/i,\,1-c_i/i)",
     example="[u, p, u, u, p, u] -> 0.2321",
     variants=(
         "Not the NDKL of Geyik et al. (LinkedIn, FairRankTune), which is geyik_ndkl here: another Z, natural logs.",
         "A prefix of one side only is smoothed to 0.001/0.999, whichever side; smoothing=None leaves it.",
     ),
-    references=("draws2020", "yang2017"), per="ranking", family="prefix", reads=TWO_SIDES,
+    references=("draws2020", "yang2017"), reads=TWO_SIDES,
 ))  # fmt: skip
 def ndkl(
     p: Placement, *, normalizer: Literal["max", "published"] | None = "max", smoothing: Smoothing | None = 0.001,
@@ -417,13 +413,10 @@ def ndkl(
     return Template(Difference(f.kl_of_sides(smoothing), sided=True, symmetric=True), normalizer, target=target)
 
 
-@prefix_metric(Card(
-    name="ndjs", symbol="nDJS", title="Normalised discounted Jensen-Shannon divergence", needs=Placement,
-    span=lambda normalizer: (0.0, 1.0 if normalizer else math.inf), ideal=0.0, better="lower",
+@prefix_metric(_card(
+    "ndjs", "nDJS", "Normalised discounted Jensen-Shannon divergence",
+    span=lambda normalizer: (0.0, 1.0 if normalizer else math.inf),
     asks="How far is the mix of all labels in each top of the list from the mix of the whole list?",
-    undefined=UNAIMED,
-    says="nDJS: {estimate:number} on average over {units}{interval} (0 is proportional at every depth)"
-    + BESIDE,
     formula=r"\frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
     example="[a, a, b, b, c, c] -> 0.2848",
     variants=(
@@ -432,7 +425,7 @@ def ndkl(
         "Reads every label; a protected side plays no role.",
         "The divergence in bits, not its square root (scipy's jensenshannon is the root).",
     ),
-    references=("draws2020", "lin1991"), per="ranking", family="prefix",
+    references=("draws2020", "lin1991"),
 ))  # fmt: skip
 def ndjs(
     p: Placement, *, normalizer: Literal["bound", "max"] | None = "bound", target: Any = None,
@@ -450,18 +443,14 @@ def ndjs(
 
 
 def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
-    """The card of one member of the PreF family."""
-    shared: dict[str, Any] = {
-        "title": f"Prefix fairness, {what}", "needs": Placement, "per": "ranking", "family": "prefix",
-        "span": lambda normalizer: (0.0, 1.0 if normalizer else math.inf), "ideal": 0.0, "better": "lower",
-        "undefined": f"{UNAIMED}, is shorter than one step, or exactly one step long",
-        "says": f"{symbol}: {{estimate:number}} on average over {{units}}{{interval}} ({what} between each prefix and the whole list)"
-        + BESIDE,
-        "formula": r"\frac1Z\sum_{i=10,20,\dots\le N}\frac{\Delta(L_{\le i},\hat p)}{\log_2 i}",
-        "variants": ("Yang and Stoyanovich's program discounts by log2(i+1): pass discount='log2(i+1)'.",),
-        "references": ("raj2022", "yang2017"),
-    }  # fmt: skip
-    return Card(name=name, symbol=symbol, **shared | fields)
+    return _card(
+        name, symbol, f"Prefix fairness, {what}", f"{what} between each prefix and the whole list",
+        span=lambda normalizer: (0.0, 1.0 if normalizer else math.inf),
+        undefined=f"{UNAIMED}, is shorter than one step, or exactly one step long",
+        formula=r"\frac1Z\sum_{i=10,20,\dots\le N}\frac{\Delta(L_{\le i},\hat p)}{\log_2 i}",
+        variants=("Yang and Stoyanovich's program discounts by log2(i+1): pass discount='log2(i+1)'.",),
+        references=("raj2022", "yang2017"), **fields,
+    )  # fmt: skip
 
 
 @prefix_metric(_pref_card(
@@ -532,18 +521,16 @@ def pref_kl(
     return Template(KL if p.protected is None else KL_OF_SIDES, normalizer, step, discount, target)
 
 
-@prefix_metric(Card(
-    name="geyik_ndkl", symbol="NDKL", title="Normalised discounted cumulative KL divergence of Geyik et al.",
-    needs=Placement,
-    span=(0.0, math.inf), ideal=0.0, better="lower",
+@prefix_metric(_card(
+    "geyik_ndkl", "NDKL", "Normalised discounted cumulative KL divergence of Geyik et al.",
+    span=(0.0, math.inf),
     asks="How far is the mix of all labels in each top of the list from the target, as LinkedIn and FairRankTune put it?",
-    undefined=UNAIMED,
     says="NDKL of Geyik et al.: {estimate:number} on average over {units}{interval} (0 is proportional at every depth)"
     + BESIDE,
     formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,\hat p)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
     example="[a, a, b, b] -> 0.4524",
     variants=("For comparing with other tools: natural logs, 1e-7 added to every share. Not nDKL of Draws et al.",),
-    references=("geyik2019",), per="ranking", family="prefix",
+    references=("geyik2019",),
 ))  # fmt: skip
 def geyik_ndkl(p: Placement, *, target: Any = None, epsilon: Annotated[float, Between(0, 0.1)] = 1e-7) -> Template:
     """NDKL of other libraries: natural-log divergences averaged with discount weights.

@@ -1,4 +1,4 @@
-"""F(i) in eq. 1 of Draws et al. (2020), how far the first i items are from the whole; its largest value and its mean in random order.
+"""F(i) in eq. 1 of Draws et al. (2020), how far the first i items are from the whole; its mean in random order; its largest sum.
 
 Each function reads counts that broadcast: `c` items of a group among the first `k`, against `share_of` in `whole`
 (the counts of the whole list, or a target share and 1). F is the sum of `term` over the groups looked at; where one
@@ -135,7 +135,6 @@ def expected_terms(terms: Terms, kind: int) -> Floats:
 
     The items of a group among the first k follow the hypergeometric distribution.
 
-    >>> from evenhand.metrics.prefix_terms import nd
     >>> one, two = np.array([1.0]), np.array([2.0])
     >>> expected_terms(Terms(nd, one, two, one, two), 0).tolist()
     [0.5, 0.0]

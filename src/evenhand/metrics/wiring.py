@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from evenhand.tallies.ragged import Bools, Ints, starts_of
+from evenhand.tallies.ragged import Ints, starts_of
 
 AT_ONCE = 1 << 22
 """Impressions drawn, and pairs of steps walked, at a time."""
@@ -27,17 +27,10 @@ def swap_once(source: Ints, target: Ints, people: int, rng: np.random.Generator)
     shared = np.unique(every[1:][every[1:] == every[:-1]])
     is_free = (source[a] != target[b]) & (source[b] != target[a])
     for edge in (*changed, keys[a], keys[b]):
-        is_free &= ~_is_among(edge, shared)
+        is_free &= ~np.isin(edge, shared)
     swapped = target.copy()
     swapped[a[is_free]], swapped[b[is_free]] = target[b[is_free]], target[a[is_free]]
     return swapped, int(is_free.sum())
-
-
-def _is_among(values: Ints, ordered: Ints) -> Bools:
-    if not len(ordered):
-        return np.zeros(len(values), dtype=bool)
-    at = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
-    return np.asarray(ordered[at] == values)
 
 
 def within_reach(starts: Ints, target: Ints, viewers: Ints, reach: int) -> Iterator[tuple[Ints, Ints, Ints]]:

@@ -84,10 +84,7 @@ class Graph:
         """The graph of distinct edges, packed author first and increasing."""
         authors, viewers = edges >> 32, edges & _LOW
         follows = np.bincount(viewers, minlength=size)
-        keys = (viewers << 32) | authors
-        front = keys < (size // 2) << 32
-        with ThreadPoolExecutor(2) as pool:
-            keys = np.concatenate(list(pool.map(np.sort, (keys[front], keys[~front]))))
+        keys = np.sort((viewers << 32) | authors)
         return cls(
             Lists.from_lengths(follows, keys & _LOW),
             Lists.from_lengths(np.bincount(authors, minlength=size), viewers),
@@ -185,16 +182,6 @@ class Accounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Chances:
-    """Engagement per impression: likes and replies per author, times the viewer's `voice`."""
-
-    linger: float
-    like: Floats
-    reply: Floats
-    voice: Floats
-
-
-@dataclass(frozen=True, slots=True)
 class Home:
     """The month in the network: counts per arm and author, and what everybody can see of it.
 
@@ -235,11 +222,14 @@ class World:
             yield from pool.map(lambda at: serve(at, np.arange(at, min(at + BLOCK, self.graph.size))), starts)
 
 
-def home(world: World, chances: Chances) -> Home:
-    """Everything the in-network source shows, and the likes and replies it brings."""
+def home(world: World, like: Floats, reply: Floats) -> Home:
+    """Everything the in-network source shows, and the likes and replies it brings.
+
+    `like` and `reply` are chances per impression, by author; those who post more also reply more.
+    """
     graph, arms = world.graph, len(world.rankings)
     totals, likes, replies = np.zeros((4, arms, graph.size)), [], []
-    for counts, liked, replied in world.blocks(lambda at, viewers: _home_block(world, chances, at, viewers)):
+    for counts, liked, replied in world.blocks(lambda at, viewers: _home_block(world, like, reply, at, viewers)):
         totals += counts
         likes.append(liked)
         replies.append(replied)
@@ -262,7 +252,9 @@ def home(world: World, chances: Chances) -> Home:
     )
 
 
-def _home_block(world: World, chances: Chances, at: int, viewers: Ints) -> tuple[Floats, Ints, Ints]:
+def _home_block(
+    world: World, like_chance: Floats, reply_chance: Floats, at: int, viewers: Ints
+) -> tuple[Floats, Ints, Ints]:
     """Counts per arm and author of a block of viewers; likes and replies per follow edge."""
     accounts, rng = world.accounts, world.stream("in_network", at)
     edges = slice(*world.graph.followed.starts[[viewers[0], viewers[-1] + 1]])
@@ -277,9 +269,10 @@ def _home_block(world: World, chances: Chances, at: int, viewers: Ints) -> tuple
     total = np.bincount(row, posts * odds, minlength=len(viewers))
     per_post = odds * np.divide(slots, total, out=np.zeros_like(slots), where=total > 0)[row]
     displays = posts * -np.expm1(-per_post)  # a post is displayed to a viewer once at most
-    shown = displays * chances.linger
-    like = shown * chances.like[authors]
-    reply = shown * np.minimum(chances.reply[authors] * chances.voice[viewers][row], 0.5)
+    shown = displays * LINGER
+    like = shown * like_chance[authors]
+    voice = accounts.posts[viewers][row] / accounts.posts.mean()
+    reply = shown * np.minimum(reply_chance[authors] * voice, 0.5)
     liked, replied = _split(like, reply, rng)
     cell = arm[row] * world.graph.size + authors
     shape = (len(world.rankings), world.graph.size)
@@ -504,10 +497,10 @@ def _month(world: World, rng: Generator) -> Platform:
     """Displays of the feeds, and the engagements that follow."""
     from scipy.special import ndtr
 
-    interest, posts = world.accounts.interest, world.accounts.posts
+    interest = world.accounts.interest
     mood = 1.0  # how far a viewer's interest in one author moves from post to post (standard deviation, normal)
     chance = {name: np.minimum(ndtr((interest - effort) / mood), 0.5) for name, effort in EFFORT.items()}
-    seen = home(world, Chances(LINGER, chance["likes"], chance["replies"], posts / posts.mean()))
+    seen = home(world, chance["likes"], chance["replies"])
     shown = [suggested(world, source, seen) for source in SOURCES[1:]]
     displays = np.stack([seen.displays, *shown], axis=1)
     impressions = rng.poisson(displays * LINGER)  # (arms, sources, authors); thinned Poisson counts are Poisson
