@@ -82,7 +82,6 @@ class Card:
     laws: frozenset[str] = field(default_factory=frozenset)  # tests/test_laws.py checks them
     family: str = ""  # metrics of a family share an axis in charts
     reads: frozenset[str] | Callable[..., frozenset[str]] = frozenset()  # keys of NEEDS: what else the data must have
-    compact: bool = False  # whether it can do without columns for items that were never shown (`Crosstab.unshown`)
     shuffled: Literal["", "labels"] = ""  # what is permuted for the chance level, where no `@metric.chance` gives it
     # False where the linearised error is too rough to divide a draw by (a point read off the steep end of a curve). The
     # bootstrap then takes percentiles, and an end within one unit of the end of the span is that end.
@@ -178,10 +177,6 @@ class Metric:
     def _hints(self) -> dict[str, Any]:
         return typing.get_type_hints(self.function, include_extras=True)
 
-    @functools.cached_property
-    def _tally_arguments(self) -> list[str]:
-        return list(inspect.signature(self.card.needs.from_arrays).parameters)  # type: ignore[attr-defined]
-
     # What may be declared beside the value: each takes the same tally and parameters as the metric's function.
 
     def influence(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -255,7 +250,8 @@ class Metric:
 
     def __call__(self, *args: Any, **keywords: Any) -> float:
         """Value for plain arrays; undefined is NaN with an `UndefinedWarning` and its `.reason`."""
-        first, *others = self._tally_arguments
+        from_arrays: Callable[..., Any] = self.card.needs.from_arrays  # type: ignore[attr-defined]
+        first, *others = inspect.signature(from_arrays).parameters
         names = list(self.parameters)
         if not args and first not in keywords:
             raise EvenhandError(f"{self.card.name} was called without data. Pass {first} first.")
@@ -273,7 +269,7 @@ class Metric:
         params = self.checked({k: v for k, v in keywords.items() if k in names or k not in others})
         both = keywords | params
         for_tally = {name: both[name] for name in others if name in both}  # `attention` goes to both
-        tally = data if isinstance(data, self.card.needs) else self.card.needs.from_arrays(data, **for_tally)  # type: ignore[attr-defined]
+        tally = data if isinstance(data, self.card.needs) else from_arrays(data, **for_tally)
         value = float(self.on(tally, **params).item())
         if math.isnan(value):
             code = self.card.reason(tally, **params)
@@ -420,29 +416,24 @@ class MetricSpec:
 
     @property
     def interval_units(self) -> float:
-        """Units below which an interval needs a caution, where the metric asks for more than others."""
         return float(self.metric.resolved("interval_units", self.params))
 
     @property
     def local(self) -> bool:
-        """Whether the value reads single places of the order, or nearly nothing but its ends."""
         return bool(self.metric.resolved("local", self.params))
 
     @property
     def quantiles(self) -> tuple[float, ...]:
-        """Shares of the units at which the value reads an amount, where it reads nothing else."""
         if self.card.quantiles is None or "convention" in self.params:
             return ()
         return tuple(self.metric.resolved("quantiles", self.params))
 
     @property
     def certain(self) -> bool:
-        """Whether the parameters alone decide the value."""
         return "convention" not in self.params and bool(self.metric.resolved("certain", self.params))
 
     @property
     def smooth(self) -> bool:
-        """Whether the value has a linearisation."""
         return self.metric.smooth(self.params)
 
     def coarse(self, fewest: int) -> MetricSpec:
@@ -665,7 +656,6 @@ def is_whole(value: Any, least: float = -math.inf, most: float = math.inf) -> bo
 
 
 def needing(*tallies: type) -> dict[str, Metric]:
-    """The metrics that read one of these tallies, by name."""
     return {name: m for name, m in REGISTRY.items() if m.card.needs in tallies}
 
 

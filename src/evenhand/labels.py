@@ -63,7 +63,6 @@ def order(label: Any) -> tuple[Any, ...]:
 
 
 def in_order(labels: Iterable[Any]) -> list[Any]:
-    """Labels in the one order that results list them in."""
     return sorted(labels, key=order)
 
 

@@ -266,7 +266,7 @@ class Question:
 
     def on_pair(self, tally: Crosstab) -> Floats:
         """The value on a tally that compares the two groups of the question."""
-        value = self.ask.on(tally if self.ask.card.compact else tally.everything)
+        value = self.ask.on(tally)
         return np.broadcast_to(value, tally.counts.shape[:-2])  # a metric may say the same of all of them
 
 

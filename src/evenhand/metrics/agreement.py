@@ -35,7 +35,6 @@ def kendall_tau_c(x: Any, y: Any) -> float:
 
 
 def both_known(x: Any, y: Any) -> tuple[Floats, Floats]:
-    """The entries that both lists have."""
     try:
         a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -47,7 +46,6 @@ def both_known(x: Any, y: Any) -> tuple[Floats, Floats]:
 
 
 def tau_c(a: Floats, b: Floats) -> float:
-    """tau-c of two lists without NaN."""
     smaller = min(len(np.unique(a)), len(np.unique(b)))
     if smaller < 2:
         return math.nan

@@ -22,7 +22,7 @@ from evenhand.tallies.user_lists import Lists
 
 
 @metric(Card(
-    name="aggregate_diversity", symbol="AD", title="Aggregate diversity", needs=Crosstab, compact=True,
+    name="aggregate_diversity", symbol="AD", title="Aggregate diversity", needs=Crosstab,
     span=(0.0, 1.0), ideal=1.0, better="higher",
     asks="What share of the catalogue is shown to anybody at all?",
     undefined="there are no items or no users",
@@ -57,7 +57,7 @@ def _centred(lost: Floats) -> Floats:
 
 
 @metric(Card(
-    name="item_gini", symbol="G", title="Gini index over items", needs=Crosstab, compact=True,
+    name="item_gini", symbol="G", title="Gini index over items", needs=Crosstab,
     span=(0.0, 1.0), ideal=0.0, better="lower",
     asks="How unevenly are the slots spread over the items of the catalogue?",
     undefined="nothing was shown; with corrected=True also a single item",
@@ -117,12 +117,11 @@ def _(t: Crosstab, *, corrected: bool = False) -> tuple[float, float]:
 
 
 def shown_items(t: Crosstab) -> Floats:
-    """How many items are shown to anybody."""
     return t.spectrum.sum_of((t.spectrum.values > 0).astype(np.float64))
 
 
 @metric(Card(
-    name="exposure_entropy", symbol="EDE", title="Entropy of exposure", needs=Crosstab, compact=True,
+    name="exposure_entropy", symbol="EDE", title="Entropy of exposure", needs=Crosstab,
     span=lambda normalized: (0.0, 1.0 if normalized else math.inf),
     ideal=lambda normalized: 1.0 if normalized else math.nan, better="higher",
     asks="How uncertain is it which item the next slot holds?",
@@ -173,7 +172,7 @@ def _(t: Crosstab, estimate: Floats, *, base: float = math.e, normalized: bool =
 
 
 @metric(Card(
-    name="recommendation_popularity", symbol="ARP", title="Recommendation popularity", needs=Crosstab, compact=True,
+    name="recommendation_popularity", symbol="ARP", title="Recommendation popularity", needs=Crosstab,
     span=(1.0, math.inf), ideal=1.0, better="lower",
     asks="How popular are the items on a user's list: how often is each shown in all?",
     undefined="nothing was shown", otherwise="nothing_shown",
@@ -214,7 +213,7 @@ SOURCE = ("rampisela2024",)
 
 
 @metric(Card(
-    name="jain_index", symbol="Jain", title="Jain's index over items", needs=Crosstab, compact=True,
+    name="jain_index", symbol="Jain", title="Jain's index over items", needs=Crosstab,
     span=(0.0, 1.0), ideal=1.0, better="higher",
     asks="What share of the catalogue, shown equally often, would be as even as this?",
     undefined="nothing was shown", otherwise="zero_total",
@@ -237,7 +236,7 @@ def jain_index(t: Crosstab) -> Floats:
 
 
 @metric(Card(
-    name="satisfied_items", symbol="FSat", title="Fraction of satisfied items", needs=Crosstab, compact=True,
+    name="satisfied_items", symbol="FSat", title="Fraction of satisfied items", needs=Crosstab,
     span=(0.0, 1.0), ideal=1.0, better="higher",
     asks="What share of the items gets at least its equal share of the slots?",
     undefined="nothing was shown", otherwise="zero_total",
@@ -265,7 +264,6 @@ def satisfied_items(t: Crosstab) -> Floats:
 
 @metric(Card(
     name="count_disparity", symbol="VoCD", title="Disparity of counts between shown items", needs=Crosstab,
-    compact=True,
     span=(0.0, 1.0), ideal=0.0, better="lower",
     asks="Of two items that are shown at all, how much less often is the rarer one shown?",
     undefined="fewer than two items are shown",

@@ -93,7 +93,6 @@ def decompose(x: Any, groups: Any, *, index: Index = "gini", weights: Any = None
 
 
 def checked_index(index: str, params: Mapping[str, Any]) -> Index:
-    """The index and its parameters, refused where they do not fit."""
     if not isinstance(index, str) or index not in get_args(Index):
         raise unknown_name("index", str(index), list(INDICES), what="an index that decomposes")
     for name in params:

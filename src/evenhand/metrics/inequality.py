@@ -427,7 +427,6 @@ def _centred(s: Spectrum, per_unit: Floats) -> Floats:
 
 
 def _lowest(s: Spectrum) -> Floats:
-    """The smallest amount that anyone holds."""
     lowest = np.full(s.size.shape, np.inf)
     for b in s.walk():
         lowest = np.minimum(lowest, np.where(b.mass > 0, b.values, np.inf).min(-1))

@@ -81,7 +81,6 @@ def all_labelings(items: int, groups: int) -> Ints:
 
 
 def one_hot(labelings: Ints, groups: int) -> Floats:
-    """(labelings, items, groups) 1 where an item has the group."""
     return np.asarray((labelings[..., None] == np.arange(groups)).astype(np.float64))
 
 

@@ -113,7 +113,6 @@ class Gaps:
         return mask if mask.any() else self.tested
 
     def half_width(self, level: float) -> Floats:
-        """Half of the interval of each gap."""
         return critical(level, self.freedom[..., None]) * self.error
 
     def detectable(self, level: float) -> Floats:

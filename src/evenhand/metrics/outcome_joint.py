@@ -312,7 +312,6 @@ def bin_test(fitted: Gaps, b: int) -> Wald:
 
 
 def _part(fitted: Gaps, b: int, chosen: Bools) -> tuple[Floats, Floats]:
-    """The chosen gaps of a bin, and their covariance."""
     at = np.flatnonzero(chosen[b])
     return fitted.estimate[b].take(at), fitted.block[b].take(at, 0).take(at, 1)
 
@@ -437,7 +436,6 @@ def spline(m: Moments, reference: int, covariance: Covariance = "HC1", ends: Flo
 
 
 def _clustered_spline(fit: _SplineFit, reference: int, flat: Floats, tilt: Floats) -> Pooled:
-    """Gaps with what each cluster adds to them if there is none."""
     m, groups = fit.m, fit.m.rows.shape[1]
     square, by_cluster = np.full((groups, 3), np.nan), dict[int, Floats | None]()
     step = gap_step(m, fit.estimate)

@@ -36,6 +36,14 @@ def chosen_lists(sums: GroupExposure, part: slice, rng: np.random.Generator) -> 
     return np.sort(rng.choice(at, most, replace=True, p=weight / weight.sum()))
 
 
+def _attention_by_rank(lists: SampledLists, browsing: AttentionSpec) -> Floats:
+    """(m, n) attention on each rank down to the cut-off, before anybody stops at an item above."""
+    seen = lists.ranks > 0
+    if browsing.cutoff is not None:
+        seen &= lists.ranks <= browsing.cutoff
+    return np.where(seen, browsing.attention.at(np.maximum(lists.ranks, 1)), 0.0)
+
+
 def drawn_moments(lists: Sequence[SampledLists], browsing: AttentionSpec, policy: Policy) -> OrderMoments:
     """Exposure over random orders where attention depends on relevance: labelled items move with all they carry.
 
@@ -48,9 +56,7 @@ def drawn_moments(lists: Sequence[SampledLists], browsing: AttentionSpec, policy
 def _drawn(lists: SampledLists, browsing: AttentionSpec, shares: Floats) -> tuple[Floats, Floats]:
     """(m, G) means and (m,) variances of the exposure of groups in these lists."""
     many, groups = len(lists.at), shares.shape[-1]
-    inside = lists.ranks > 0
-    seen = inside if browsing.cutoff is None else inside & (lists.ranks <= browsing.cutoff)
-    by_rank = np.where(seen, browsing.attention.at(np.maximum(lists.ranks, 1)), 0.0)
+    inside, by_rank = lists.ranks > 0, _attention_by_rank(lists, browsing)
     labelled = inside & (shares.sum(-1) > 0)[lists.kinds]
     row, slot = np.nonzero(labelled)
     rng = stream(0, "cascades", many)
@@ -91,16 +97,14 @@ class ShuffledLists:
     def from_lists(cls, lists: SampledLists, browsing: AttentionSpec, policy: Policy, target: Floats) -> ShuffledLists:
         """Whole rankings under a browsing model; `target` is (G,) or (m, G)."""
         shares = policy.assign_unlabelled(lists.shares)
-        inside = lists.ranks > 0
-        weights = np.asarray(browsing.attention.at(np.maximum(lists.ranks, 1)), dtype=np.float64)
+        weights = _attention_by_rank(lists, browsing)
         if browsing.attention.needs_relevance:
             weights = weights * browsing.attention.survival(lists.relevance)
-        seen = inside if browsing.cutoff is None else inside & (lists.ranks <= browsing.cutoff)
-        labelled = inside & (shares.sum(-1) > 0)[lists.kinds]
+        labelled = (lists.ranks > 0) & (shares.sum(-1) > 0)[lists.kinds]
         row = np.nonzero(labelled)[0]
         slot = (labelled.cumsum(1) - 1)[labelled]
         front, kinds = np.zeros(weights.shape), np.full(weights.shape, -1)
-        front[row, slot] = np.where(seen, weights, 0.0)[labelled]
+        front[row, slot] = weights[labelled]
         kinds[row, slot] = lists.kinds[labelled]
         target = np.broadcast_to(target, (len(lists.at), shares.shape[-1]))
         return cls(front, kinds, shares, target, policy.protected)

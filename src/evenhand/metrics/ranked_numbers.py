@@ -19,7 +19,6 @@ WHEN = "the list has no labelled item"
 
 
 def label_numbers(p: Placement) -> Floats:
-    """(g,) the labels as numbers."""
     try:
         return np.array([float(label) for label in p.groups])
     except (TypeError, ValueError):

@@ -29,7 +29,7 @@ def _without(t: Crosstab, mark: str, code: str) -> str:
 
 
 @metric(Card(
-    name="mad", symbol="MAD", title="Difference of mean scores", needs=Crosstab, compact=True,
+    name="mad", symbol="MAD", title="Difference of mean scores", needs=Crosstab,
     span=(-math.inf, math.inf), ideal=0.0, better="ideal",
     asks="How much higher are the scores of one group of users than those of the other?",
     undefined="a group has no users or no scores", otherwise=lambda t, **_: _without(t, "cells", "empty"),
@@ -56,7 +56,7 @@ def _nothing_shown(t: Crosstab, **_: Any) -> str:
 
 
 @metric(Card(
-    name="exposure_tv", symbol="ETV", title="Total variation of exposure", needs=Crosstab, compact=True,
+    name="exposure_tv", symbol="ETV", title="Total variation of exposure", needs=Crosstab,
     span=(0.0, 1.0), ideal=0.0, better="lower",
     asks="What share of the slots would have to change for both groups of users to be shown the same mix of items?",
     undefined="a group has no users, or was shown nothing", otherwise=_nothing_shown,
@@ -82,7 +82,7 @@ def exposure_tv(t: Crosstab) -> Floats:
 
 
 @metric(Card(
-    name="exposure_kl", symbol="EKL", title="KL divergence of exposure", needs=Crosstab, compact=True,
+    name="exposure_kl", symbol="EKL", title="KL divergence of exposure", needs=Crosstab,
     span=(0.0, math.inf), ideal=0.0, better="lower",
     asks="How much does the mix of items shown to group a diverge from that shown to group b?",
     undefined="a group has no users, or was shown nothing", otherwise=_nothing_shown,
@@ -119,7 +119,6 @@ def exposure_kl(t: Crosstab, *, smoothing: NotNegative = 0.0) -> Floats:
 
 
 def _where_shown(t: Crosstab, value: Floats) -> Floats:
-    """The value where both groups were shown something."""
     a, b = t.slots
     return np.asarray(np.where((a > 0) & (b > 0), value, np.nan))
 
@@ -154,9 +153,8 @@ def _why_ratio(mark: str, over: str, code: str, default: ZeroDivision = 0) -> Ca
 
 
 def _opportunity(name: str, symbol: str, title: str, question: str, formula: str, why: Callable[..., str]) -> Card:
-    """The card of a ratio of mean precision, recall or F1 between two groups of users."""
     return Card(
-        name=name, symbol=symbol, title=title, asks=question, needs=Crosstab, compact=True,
+        name=name, symbol=symbol, title=title, asks=question, needs=Crosstab,
         span=(0.0, math.inf), ideal=1.0, better="ideal",
         undefined="a group has no users, or the mean of group a (versus) is 0", otherwise=why,
         says=f"{title}[, {{protected}} over {{versus}}]: {{estimate:number}}{{interval}}.",
@@ -214,7 +212,7 @@ def f1_ratio(t: Crosstab, *, zero_division: ZeroDivision = 0) -> Floats:
 
 def _error_card(name: str, symbol: str, title: str, formula: str, mark: str) -> Card:
     return Card(
-        name=name, symbol=symbol, title=title, needs=Crosstab, compact=True,
+        name=name, symbol=symbol, title=title, needs=Crosstab,
         span=(0.0, math.inf), ideal=1.0, better="ideal",
         asks="Are the scores of the protected group as close to the truth as those of the others?",
         undefined="a group has no users or no score with a truth, or the error of group a (versus) is 0",

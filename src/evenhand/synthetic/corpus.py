@@ -31,7 +31,6 @@ class Maker:
     noise: float = 0.5
 
     def scores(self, relevance: Floats, popularity: Floats, share: Floats, draw: np.random.Generator) -> Floats:
-        """(requests, items) scores."""
         scores = self.skill * relevance + self.popularity * popularity - self.bias * share
         return scores + self.noise * draw.normal(size=relevance.shape)
 
@@ -185,7 +184,6 @@ def _lists(value: Floats, depth: int) -> pl.DataFrame:
 def _tables(
     by_system: Mapping[str, Floats], pool: npt.NDArray[np.bool_], depth: int, scored: int
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rankings of all systems, and all scores of the first requests."""
     import polars as pl
 
     q, d = np.nonzero(pool[:scored])

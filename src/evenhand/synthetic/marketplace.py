@@ -109,7 +109,6 @@ def marketplace(
 
 
 def _check(arguments: dict[str, Any]) -> None:
-    """All problems of a call at once."""
     import polars as pl
 
     hints = typing.get_type_hints(marketplace, localns={"pl": pl}, include_extras=True)

@@ -47,7 +47,6 @@ class Lists:
 
     @classmethod
     def sorted_into(cls, rows: Any, values: Any, count: int) -> Lists:
-        """The values sorted into their rows."""
         return cls.from_lengths(np.bincount(rows, minlength=count), values[np.argsort(rows, kind="stable")])
 
     @property
@@ -96,7 +95,6 @@ class Graph:
         return len(self.followed.starts) - 1
 
     def has(self, viewers: Ints, authors: Ints) -> npt.NDArray[np.bool_]:
-        """Whether each viewer follows each author."""
         keys = (viewers << 32) | authors
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.asarray(self.keys[at] == keys)
@@ -157,7 +155,6 @@ class Ranking:
     graph_suggestions: bool
 
     def slots(self, source: str) -> float:
-        """The share of a feed that this source may fill."""
         return float(self.mix.get(source, 0.0)) / sum(self.mix.values())
 
 
@@ -494,7 +491,6 @@ def platform(
 
 
 def _month(world: World, rng: Generator) -> Platform:
-    """Displays of the feeds, and the engagements that follow."""
     from scipy.special import ndtr
 
     interest = world.accounts.interest

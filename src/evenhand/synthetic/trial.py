@@ -45,7 +45,6 @@ def trial(
     chances = [np.cumsum(popular ** (1 - effect * arm)) for arm in (0, 1)]
 
     def looks(of: Any) -> Any:
-        """An author for each of these viewers, by the popularity that their arm shows them."""
         drawn = stream.random(len(of))
         both = [np.searchsorted(c, drawn * c[-1]) for c in chances]
         return np.where(treated[of], both[1], both[0])

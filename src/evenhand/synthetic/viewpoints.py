@@ -75,7 +75,6 @@ def viewpoints(
 
 
 def sizes(set: str | Mapping[Any, int]) -> dict[Any, int]:
-    """How many documents have each viewpoint."""
     if isinstance(set, str):
         if set not in SETS:
             raise unknown_name("set", set, list(SETS), what="a set of the paper")
@@ -139,6 +138,5 @@ def _first_sides(
 
 
 def _some(among: npt.NDArray[np.bool_], lists: int, many: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Choose `many` of the viewpoints in `among` for each list."""
     luck = np.where(among, rng.random((lists, len(among))), np.inf)
     return np.asarray(luck.argsort(axis=1).argsort(axis=1) < many)

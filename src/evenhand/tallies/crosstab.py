@@ -42,8 +42,7 @@ class Crosstab:
     odds : a row per user with the items that the user has a score for, and the chance of each to be on a list of the same
         length filled with them at random; None where any item could be shown to anybody (`lengths` says it all), where slots
         are shared, and where there are too many.
-    places, unshown : where only items that anybody is shown have a column, their places in the catalogue and how many more
-        items it has. Metrics whose card is `compact` read such a tally, others `everything`.
+    unshown : where only items that anybody is shown have a column, how many more items the catalogue has.
     for_each : (...,) how many users stand for each that was drawn: 1, but where draws vary in how many they hold.
     lists : the lists that were counted, one per user; None in replicates.
     """
@@ -56,7 +55,6 @@ class Crosstab:
     cut: bool = True
     lengths: Floats | None = None
     odds: Ragged | None = None
-    places: Ints | None = None
     unshown: int = 0
     for_each: Floats | float = 1.0
     lists: UserLists | None = None
@@ -132,16 +130,6 @@ class Crosstab:
         if self.lists is None:
             raise ValueError("a replicate holds no lists")
         return self.lists
-
-    @cached_property
-    def everything(self) -> Crosstab:
-        """This tally with a column for every item of the catalogue."""
-        if self.places is None or not self.unshown:
-            return self
-        counts = np.zeros((*self.counts.shape[:-1], self.items))
-        spread = np.zeros((*self.spread.shape[:-1], self.items))
-        counts[..., self.places], spread[..., self.places] = self.counts, self.spread
-        return replace(self, counts=counts, spread=spread, places=None, unshown=0)
 
     @cached_property
     def popularity(self) -> Floats:
@@ -397,7 +385,7 @@ class ResampledLists:
             drawn = marks[rows, :, 0].sum(0)
             yield Crosstab(
                 np.moveaxis(counts, -1, 0), spread.T, np.moveaxis(marks, 1, 0), total.pair, total.judged, total.cut,
-                places=places, unshown=items - len(places),
+                unshown=items - len(places),
                 for_each=np.divide(users, drawn, out=np.ones_like(drawn), where=drawn > 0),
             )  # fmt: skip
 
