@@ -208,11 +208,9 @@ class Cells:
 
     def runs(self, names: Sequence[str]) -> Any:
         """(rows,) the number of the run of rows with equal values in some columns that a row is in."""
-        changed = np.zeros(len(self), dtype=bool)
-        for name in names if len(self) else ():
-            column = self.frame[name]
-            changed[1:] |= column.slice(1).ne_missing(column.slice(0, len(self) - 1)).to_numpy()
-        return np.cumsum(changed)
+        if not names:
+            return np.zeros(len(self), dtype=np.int64)
+        return self.frame.select(pl.struct(names).rle_id().cast(pl.Int64)).to_series().to_numpy()
 
 
 @dataclass(frozen=True, slots=True)

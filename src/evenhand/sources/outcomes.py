@@ -340,15 +340,17 @@ class Outcomes:
     def _fetch(self, query: str, names: Sequence[str]) -> dict[str, Any]:
         """Columns of rows, weight and cluster where named, sorted by code and then by each of them; clusters as codes."""
         names = [*names, *(name for name in ("weight", "cluster") if name in self._columns)]
-        labels = f"{self.group_codes} AS labels ON labels.label IS NOT DISTINCT FROM chosen.label"
-        frame = self.engine.cells(f"SELECT code, {columns(names)} FROM ({query}) AS chosen JOIN {labels}").frame
-        for name in ("code", *names)[::-1]:  # a stable sort by each, last one first, is faster than one by all of them
-            frame = frame.sort(name, maintain_order=True)
+        frame = self._with_codes(query, names).sort("code", *names)
         columns_of_rows = {name: frame[name].to_numpy() for name in names if name != "cluster"}
         columns_of_rows["code"] = frame["code"].to_numpy().astype(np.int64)
         if "cluster" in names:
             columns_of_rows["cluster"] = frame["cluster"].rank("dense").to_numpy().astype(np.int64) - 1
         return columns_of_rows
+
+    def _with_codes(self, query: str, names: Sequence[str]) -> Any:
+        """A frame of some columns of rows and of the `code` of their group; rows of other groups are left out."""
+        labels = f"{self.group_codes} AS labels ON labels.label IS NOT DISTINCT FROM chosen.label"
+        return self.engine.cells(f"SELECT code, {columns(names)} FROM ({query}) AS chosen JOIN {labels}").frame
 
     def candidates(self, lowest: float) -> dict[str, Any]:
         """Request, code, score, outcome (0 where nobody saw) and `used` of rows that hold a slot or are scored at least `lowest`.
@@ -357,17 +359,15 @@ class Outcomes:
         part a row is dealt into. Rows of groups of whom no outcome was ever seen are left out: nothing can be predicted for them.
         """
         has_requests = self.roles.request is not None
-        names = [*(["request"] if has_requests else []), "score", "label", "outcome", "used"]
+        names = [*(["request"] if has_requests else []), "score", "outcome", "used"]
         rows, place = (self.ordered, ["row_number"]) if self.ordered else (self.sql, [])
         where = f" WHERE used = 1 OR score >= {double(lowest)}" if lowest > -np.inf else ""
-        cells = self.engine.cells(f"SELECT {columns([*names, *place])} FROM ({rows}) AS candidates{where}")
-        codes = self.codes(cells)
-        frame = cells.with_column("code", codes).where(codes >= 0).frame
+        frame = self._with_codes(f"SELECT * FROM ({rows}) AS candidates{where}", [*names, *place])
         frame = frame.sort(*(place or ["score", "code", "outcome", "used"]))
         return {
             "request": frame["request"].rank("dense").to_numpy() if has_requests else np.zeros(frame.height, np.int64),
             "score": frame["score"].to_numpy(),
-            "code": frame["code"].to_numpy(),
+            "code": frame["code"].to_numpy().astype(np.int64),
             "outcome": frame["outcome"].fill_null(0.0).to_numpy(),
             "used": frame["used"].to_numpy() == 1,
         }
