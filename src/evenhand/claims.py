@@ -47,7 +47,6 @@ class Claim:
     p: float = math.nan
 
     def is_about(self, row: Mapping[str, Any]) -> bool:
-        """Whether the claim is about this row of the frame."""
         same_number = self.metric == row["metric"] and self.group == row.get("group")
         return same_number and all(str(row.get(name)) == str(value) for name, value in self.where.items())
 

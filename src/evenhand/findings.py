@@ -80,16 +80,13 @@ class Findings:
         return len(self.columns["metric"])
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One dictionary per row of the frame."""
         names = list(self.columns)
         return (dict(zip(names, row, strict=True)) for row in zip(*self.columns.values(), strict=True))
 
     def metrics(self) -> list[str]:
-        """The metrics in the frame, in order of first appearance."""
         return list(dict.fromkeys(self.columns["metric"]))
 
     def only(self, *metrics: str) -> Findings:
-        """Findings with rows of these metrics only."""
         present = self.metrics()
         metrics = tuple(name if name in present else lowercase_name(name) for name in metrics)
         for name in metrics:
@@ -138,7 +135,6 @@ class Findings:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Findings:
-        """Findings from what `to_dict` wrote."""
         missing = [k for k in ("audit", "question", "slices", "columns", "curves", "provenance") if k not in data]
         if missing:
             raise EvenhandError(
@@ -161,7 +157,6 @@ class Findings:
 
 
 def _claim(data: Mapping[str, Any]) -> Claim:
-    """A claim from what `to_dict` wrote."""
     claim = Claim(**{**data, "p": read_number(data["p"]), "p_adjusted": read_number(data["p_adjusted"])})
     if claim.direction not in DIRECTIONS or not isinstance(claim.made, bool) or not isinstance(claim.where, Mapping):
         raise EvenhandError(
@@ -213,7 +208,6 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_table(columns: Any) -> bool:
-    """Whether these are columns of one length that hold plain values."""
     if not isinstance(columns, Mapping) or not all(isinstance(column, list) for column in columns.values()):
         return False
     plain_values = all(not isinstance(v, (list, dict)) for column in columns.values() for v in column)
@@ -250,7 +244,6 @@ def in_bins(findings: Findings) -> bool:
 
 
 def label(value: Any) -> str:
-    """A slice label as people read it."""
     return "(missing)" if value is None else str(value)
 
 
@@ -297,7 +290,6 @@ def plan_hash(plan: Mapping[str, Any]) -> str:
 
 
 def hash_of(findings: Findings) -> str:
-    """The hash of the plan that made these findings."""
     recorded = findings.provenance.get("plan_hash")
     return str(recorded) if recorded else plan_hash(findings.provenance.get("plan") or {"audit": findings.audit})
 

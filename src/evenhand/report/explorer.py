@@ -144,7 +144,6 @@ def _handle(line: Sequence[dict[str, float]]) -> list[Any]:
 
 
 def _handle_on_top(line: Sequence[dict[str, float]]) -> list[Any]:
-    """A line at the size of the top, and the point where it meets the curve; its name stands where there is room."""
     where = _where()
     side = {"align": {"expr": "top > 0.05 ? 'right' : 'left'"}, "dx": {"expr": "top > 0.05 ? -12 : 12"}, "dy": 12}
     texts = [where.mark_text(**side, fontSize=13, fontWeight=600, style=style) for style in ("halo", "value")]

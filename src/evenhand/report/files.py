@@ -62,7 +62,6 @@ def write_table(path: str | Path, frame: Any) -> Path:
 
 
 def table_bytes(frame: Any, ending: str, path: str = "") -> bytes:
-    """A dataframe as the bytes of a file with this ending."""
     import polars as pl
 
     if ending not in TABLES:

@@ -124,17 +124,15 @@ def _answer(
 
 
 def _figures(findings: Findings, overall: Findings | None, headline: Headline) -> str:
-    """The large numbers of the first screen, over all slices where that is known."""
     where = ", overall" if overall else ""
     shown = "".join(
-        f"<div><b>{escape(f.value)}</b><span>{escape(f.text)}{where}</span><small>{escape(f.interval)}</small></div>"
-        for f in summary.figures(overall or findings, headline)
+        f"<div><b>{escape(value)}</b><span>{escape(text)}{where}</span><small>{escape(interval)}</small></div>"
+        for value, text, interval in summary.figures(overall or findings, headline)
     )
     return f'<div class="figures">{shown}</div>' if shown else ""
 
 
 def _first_chart(findings: Findings, pictures: Mapping[Kind, Picture], specs: dict[str, Any]) -> tuple[str, list[str]]:
-    """The chart of the first screen, and all others."""
     explored = _explorer(findings, specs) if curves(findings) else ""
     if _led_by_lorenz(findings):
         return explored, [_figure(kind, picture, specs) for kind, picture in pictures.items()]
@@ -155,7 +153,6 @@ def _lower(picture: Picture) -> Picture:
 
 
 def _stacked(picture: Picture) -> bool:
-    """Whether all panels fit one under the other on the first screen."""
     return len(picture.panels) > 1 and sum(panel.height + 70 for panel in picture.panels) <= SIZES.above_fold
 
 
@@ -239,7 +236,6 @@ def _take_legends(part: Any, names: dict[str, None], signs: set[str]) -> None:
 
 
 def _behind(picture: Picture, title: str) -> str:
-    """Caption and table of a chart."""
     text = picture.note or ("" if picture.lead else picture.text)  # a lead is printed at the top of the page
     caption = f"<figcaption><p>{escape(text)}</p></figcaption>" if text else ""
     head, rows = list(picture.table), list(zip(*picture.table.values(), strict=True))
@@ -303,7 +299,6 @@ def table(
 
 
 def _side_tables(findings: Findings) -> str:
-    """Tables that help to act on the findings: who can fix what, what the test cannot say."""
     return "".join(
         f"<h3>{escape(side.title)}</h3>{table(side.head, side.rows, side.title) if side.rows else ''}"
         + "".join(f'<p class="note">{escape(line)}</p>' for line in side.notes)
@@ -316,7 +311,6 @@ WIDEST = 9
 
 
 def _with_overall(findings: Findings, overall: Findings | None) -> Findings:
-    """The findings with the rows over all slices first."""
     if overall is None:
         return findings
     blank = {name: ["all" if name in findings.slices else None] * len(overall) for name in findings.columns}
@@ -391,7 +385,6 @@ def _cards(findings: Findings) -> str:
 
 
 def _dropped(findings: Findings) -> str:
-    """The rows that were excluded, by reason."""
     dropped = findings.provenance.get("dropped") or {}
     lost = (
         table(["why", "rows"], [[label(why), number(float(many))] for why, many in dropped.items()], "Excluded rows")
@@ -404,7 +397,6 @@ def _dropped(findings: Findings) -> str:
 
 
 def _provenance(findings: Findings) -> str:
-    """How to reproduce the numbers, and their provenance."""
     facts = "".join(
         f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in summary.origin(findings).items()
     )
@@ -461,7 +453,6 @@ def gallery(tiles: Sequence[Tile], next_steps: Sequence[tuple[str, str]]) -> str
 
 
 def _tile(tile: Tile, number: int) -> str:
-    """A report with its headline and its first chart."""
     findings = drawable_labels(tile.findings)
     pictures = [kind.draw(findings) for kind in kinds_for(findings) if kind.reported]
     headline = headline_for(findings)

@@ -52,7 +52,6 @@ def _rule(where: str, colours: Colours) -> str:
 
 
 def asset(name: str) -> str:
-    """A file that is part of every page."""
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
@@ -64,7 +63,6 @@ def vega() -> str:
 
 @functools.cache
 def packed_vega() -> str:
-    """Vega for a page whose scripts unpack it."""
     return _packed("vega", (ASSETS / "vega.js.gz").read_bytes())
 
 

@@ -56,7 +56,6 @@ class Profile:
 
 
 def profile_names() -> list[str]:
-    """The templates of the package."""
     return sorted(entry.name.removesuffix(".toml") for entry in PROFILES.iterdir() if entry.name.endswith(".toml"))
 
 
@@ -88,7 +87,6 @@ def load_profile(name: str | Path) -> Profile:
 
 
 def html(findings: Findings, name: str | Path) -> str:
-    """The page of a template, as one HTML file that prints well and makes no request."""
     profile, findings = load_profile(name), drawable_labels(findings)
     body = [
         f'<div class="page"><main class="record"><header><h1>{escape(profile.title)}</h1>',
@@ -109,12 +107,7 @@ def _section(findings: Findings, section: Section) -> str:
     return f"<section><h2>{escape(section.title)}</h2>{text}{PARTS[section.part](findings)}{fields}</section>"
 
 
-def _question(findings: Findings) -> str:
-    return f'<p class="verdict">{escape(findings.question)}</p>'
-
-
 def _answer(findings: Findings) -> str:
-    """The headline, the key sentences, and everything that was tested."""
     headline = headline_for(findings)
     every = summary.key_sentences(findings, [], headline)
     lead = headline.text if headline else next(iter(every), "The result has no numbers.")
@@ -142,7 +135,6 @@ def _scope(findings: Findings) -> str:
 
 
 def _method(findings: Findings) -> str:
-    """Metrics with their definitions, intervals, tests, seed."""
     cards = "".join(
         f"<h3>{escape(card.title)}</h3><p>{escape(card.asks)}</p>{_terms(card.terms)}"
         for card in summary.cards(findings)
@@ -160,32 +152,19 @@ def _method(findings: Findings) -> str:
 
 
 def _limits(findings: Findings) -> str:
-    """Every caution and every note of the result."""
     lines = [*(line for _, line in summary.cautions(findings)), *summary.explained_notes(findings, summary.WARNINGS)]
     return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in dict.fromkeys(lines)) + "</ul>" if lines else ""
 
 
-def _numbers(findings: Findings) -> str:
-    head, rows = tables.readable(findings)
-    return page.table(head, rows, "All numbers")
-
-
 def _inputs(findings: Findings) -> str:
-    """Files with their hashes, versions, and the hash of the plan."""
     facts = findings.provenance
-    rows = [
-        [
-            str(entry.get(name) if entry.get(name) is not None else "")
-            for name in ("role", "name", "rows", "bytes", "sha256")
-        ]
-        for entry in facts.get("inputs") or []
-    ]
-    listed = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row[:-1])}<td class=hash>{escape(row[-1])}</td></tr>"
-        for row in rows
-    )
+    listed = ""
+    for entry in facts.get("inputs") or []:
+        cells = [str(entry[name]) if entry.get(name) is not None else "" for name in ("role", "name", "rows", "bytes")]
+        marked = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        listed += f"<tr>{marked}<td class=hash>{escape(str(entry.get('sha256') or ''))}</td></tr>"
     head = "".join(f"<th>{name}</th>" for name in ("role", "name", "rows", "bytes", "SHA-256"))
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{listed}</tbody></table>" if rows else ""
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{listed}</tbody></table>" if listed else ""
     terms = {
         "computed at": str(facts.get("computed_at") or ""),
         "versions": _text(facts.get("versions") or ""),
@@ -213,7 +192,8 @@ def _text(value: Any) -> str:
 
 
 PARTS: Mapping[str, Callable[[Findings], str]] = {
-    "question": _question, "answer": _answer, "scope": _scope, "method": _method, "limits": _limits, "numbers": _numbers,
+    "question": lambda findings: f'<p class="verdict">{escape(findings.question)}</p>', "answer": _answer, "scope": _scope,
+    "method": _method, "limits": _limits, "numbers": lambda findings: page.table(*tables.readable(findings), "All numbers"),
     "inputs": _inputs, "reproduce": _reproduce, "fields": lambda _: "", "text": lambda _: "",
 }  # fmt: skip
 """What a section of a template may show."""

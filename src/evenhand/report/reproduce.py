@@ -187,7 +187,6 @@ def _rows(saved: Findings, recomputed: Findings) -> Iterator[str]:
 
 
 def _parts(saved: Findings, recomputed: Findings) -> Iterator[str]:
-    """Curves, claims and words that differ."""
     old, new = saved.to_dict(), recomputed.to_dict()
     for name, points in old["curves"].items():
         if not is_same(points, new["curves"].get(name)):
@@ -225,7 +224,6 @@ def is_same(old: Any, new: Any) -> bool:
 
 
 def is_identical(saved: Findings, recomputed: Findings) -> bool:
-    """Whether the frames agree to the last bit."""
     columns, others = ({k: list(map(plain, c)) for k, c in f.columns.items()} for f in (saved, recomputed))
     return columns == others
 

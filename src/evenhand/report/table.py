@@ -110,7 +110,6 @@ def _text(findings: Findings) -> str:
 
 
 def _null(findings: Findings) -> str:
-    """What the column of chance levels is the mean under."""
     nulls = dict.fromkeys((findings.provenance.get("chance") or {}).values())
     return str(findings.words.get("chance") or f"expected {' or '.join(nulls) or 'by chance alone'}")
 
@@ -198,7 +197,6 @@ def _json_lines(findings: Findings) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Text in a cell of a Markdown table."""
     return re.sub(r"([\\|`*_<>\[\]])", r"\\\1", text).replace("\n", " ")
 
 

@@ -69,7 +69,6 @@ Unless = Callable[[Findings], str]
 
 
 def always(_: Findings) -> str:
-    """For `unless`: the chart fits all findings."""
     return ""
 
 
@@ -89,7 +88,6 @@ class Kind:
     reported: bool = True
 
     def problem(self, findings: Findings) -> str:
-        """Why these findings cannot be drawn this way, in words, or nothing."""
         if self.general and "estimate" not in findings.columns:
             return f"a {findings.audit} result has no estimates"
         if findings.charts and not self.general and self.name not in findings.charts:
@@ -103,8 +101,6 @@ KINDS: dict[str, Kind] = {}
 def chart(
     kind: str, *, title: str, unless: Unless = always, general: bool = False, reported: bool = True
 ) -> Callable[[Drawer], Drawer]:
-    """Declare a kind of chart."""
-
     def declare(draw: Drawer) -> Drawer:
         if kind in KINDS:
             raise EvenhandError(f"The chart {kind!r} is declared twice. Give one of them another name.")
@@ -115,14 +111,12 @@ def chart(
 
 
 def without_curve(name: str) -> Unless:
-    """For `unless`: the findings must hold points of this curve."""
     return lambda findings: (
         "" if any(map(len, findings.curves.get(name, {}).values())) else f"the result has no {name} points"
     )
 
 
 def without_metric(name: str) -> Unless:
-    """For `unless`: the findings must hold rows of this metric."""
     return lambda findings: "" if name in findings.metrics() else f"it has no {name}"
 
 
@@ -216,7 +210,6 @@ T = TypeVar("T")
 
 
 def distinct(values: Iterable[T]) -> list[T]:
-    """Each value once, in order of first appearance."""
     return list(dict.fromkeys(values))
 
 

@@ -158,7 +158,6 @@ def _has_no_parts(findings: Findings) -> str:
 
 
 def without_part(name: str) -> Unless:
-    """For `unless`: the findings must hold this part."""
     return lambda findings: (
         ""
         if any(r["part"] == name and is_finite(r["estimate"]) for r in findings.rows())
@@ -202,7 +201,6 @@ def _steps(findings: Findings, parts: list[Row], change: Row, title: str) -> Pan
 def _waterfall(
     steps: list[tuple[str, float]], whole: tuple[str, float], title: str, show: Callable[[float], str]
 ) -> Panel:
-    """Bars from where the last one ended, and the whole."""
     bars, run = [], 0.0
     for name, value in steps:
         bars.append(_bar(name, run, run + value, signed(value, show), SERIES[value < 0]))

@@ -179,7 +179,6 @@ def _axis_values(rows: Sequence[Dot]) -> list[float]:
 
 
 def _named_by_metric(dots: Sequence[Dot]) -> list[Dot]:
-    """The dots labelled by metric, and by slice where slices differ."""
     same = len({dot["label"] for dot in dots}) == 1
     parts = [(dot["series"] if len(dots) > 1 else "", "" if same else dot["label"]) for dot in dots]
     return [{**dot, "label": ": ".join(filter(None, part))} for dot, part in zip(dots, parts, strict=True)]
@@ -192,7 +191,6 @@ def _by_size(dots: Sequence[Dot], first: str) -> list[str]:
 
 
 def _complement(dot: Dot) -> Dot:
-    """100% minus the value, unless the metric is inverted itself."""
     if "inverted=True" in dot["metric"].replace(" ", ""):
         return dot
     others = {"x": "x", "low": "high", "high": "low", "chance": "chance", "ideal": "ideal"}
@@ -248,7 +246,6 @@ def _note(findings: Findings, dots: Sequence[Dot]) -> str:
 
 
 def _minus(findings: Findings) -> str:
-    """The two sides of the differences."""
     if "treatment" in findings.columns:
         return f"each arm minus {word(findings, 'control')}"
     if "versus" in findings.slices:

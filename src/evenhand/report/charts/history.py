@@ -10,7 +10,7 @@ import altair as alt
 
 from evenhand.findings import Findings
 from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, distinct, drawn_note, records, split
-from evenhand.report.charts.shapes import axis_format
+from evenhand.report.charts.shapes import Axis, axis_format
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.words.history import Line, alarms, lines
 from evenhand.report.words.phrases import metric_title, value_format, value_text
@@ -67,18 +67,17 @@ def _points(line: Line) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _span(drawn: Sequence[Line], metric: str) -> list[float] | None:
+def _span(drawn: Sequence[Line], metric: str) -> tuple[float, float] | None:
     """The scale that all panels of a metric share: its estimates, with some room; wide intervals may run off."""
     values = [x for line in drawn if line.metric == metric for x in line.estimate if math.isfinite(x)]
     if not values:
         return None
     low, high = min(values), max(values)
     room = (high - low) * 0.25 or abs(high) * 0.05 or 1.0
-    return [low - room, high + room]
+    return low - room, high + room
 
 
 def _trend_lines(findings: Findings) -> dict[int, list[dict[str, Any]]]:
-    """The two ends of the trend of each line."""
     columns = findings.curves.get("trends") or {"line": [], "first_day": [], "last_day": [], "first": [], "last": []}
     names = ("line", "first_day", "last_day", "first", "last")
     return {
@@ -91,16 +90,15 @@ def _panel(
     parts: Sequence[Line],
     raised: Sequence[dict[str, Any]],
     trend_ends: Sequence[dict[str, Any]],
-    span: list[float] | None,
+    span: tuple[float, float] | None,
 ) -> Panel:
     metric, label = parts[0].metric, parts[0].label
     rows = [point for line in parts for point in _points(line)]
     base = alt.Chart(records(rows))
-    x = alt.X("day:T", title=None, scale=alt.Scale(type="utc"), axis=alt.Axis(format="%-d %b %y", tickCount=4))
-    scale = alt.Scale(domain=span, zero=False) if span else alt.Scale(zero=False)
-    axis = alt.Axis(format=axis_format([r["y"] for r in rows if math.isfinite(r["y"])], metric), tickCount=4)
-    y = alt.Y("y:Q", title=None, scale=scale, axis=axis)
-    low = alt.Y("low:Q", title=None, scale=scale)
+    x = Axis(format="%-d %b %y", ticks=4, days=True).on(alt.X, "day")
+    form = axis_format([r["y"] for r in rows if math.isfinite(r["y"])], metric)
+    y = Axis(format=form, domain=span, ticks=4, scale={"zero": False}).on(alt.Y, "y")
+    low = alt.Y("low:Q", title=None, scale=y.scale)
     day = {"format": "%Y-%m-%d"}
     tips = [alt.Tooltip("day:T", title="day", **day), alt.Tooltip("value_text:N", title="value"),
             alt.Tooltip("range_text:N", title="interval"), alt.Tooltip("plan:N", title="plan")]  # fmt: skip

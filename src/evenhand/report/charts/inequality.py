@@ -284,7 +284,6 @@ def _by_slice(findings: Findings) -> dict[str, Parts]:
 
 
 def _values(rows: Mapping[str, Row]) -> dict[str, float]:
-    """The finite estimates by group."""
     estimates = {group: read_number(row["estimate"]) for group, row in rows.items()}
     return {group: estimate for group, estimate in estimates.items() if math.isfinite(estimate)}
 
@@ -447,7 +446,6 @@ def _places(findings: Findings, name: str) -> list[float]:
 
 
 def _binned_slice(findings: Findings) -> str:
-    """The first slice column with at least three bins, or nothing."""
     bins = ((name, {x for x in _places(findings, name) if not math.isnan(x)}) for name in findings.slices)
     return next((name for name, places in bins if len(places) >= 3), "")
 

@@ -73,7 +73,6 @@ class Curve:
         return float((np.diff(self.population) * (self.share[1:] + self.share[:-1])).sum() / 2)
 
     def thinned(self, most: int) -> Curve:
-        """The curve with about `most` corners."""
         keep = corners(self.population, self.share, most)
         return Curve(self.name, self.population[keep], self.share[keep])
 

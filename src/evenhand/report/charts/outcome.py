@@ -111,7 +111,6 @@ def _table(findings: Findings, curve: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 def _first_and_last(curve: Sequence[Row]) -> str:
-    """The means of the first and the last bin, group by group."""
     means = list(split(curve, lambda p: p["group"]).items())[: SIZES.series]
     return "; ".join(f"{g} from {number(part[0]['outcome'])} to {number(part[-1]['outcome'])}" for g, part in means)
 
@@ -142,20 +141,8 @@ def gaps(findings: Findings) -> Picture:
     panels = tuple(
         _gap_panel(part, title, _bin_axis(findings, part if findings.slices else rows), y) for title, part in shown
     )
-    table = columns_of(
-        rows,
-        *findings.slices,
-        "bin",
-        "group",
-        "estimate",
-        "low",
-        "high",
-        "p",
-        "p_adjusted",
-        "detectable",
-        "units",
-        "note",
-    )
+    names = ("bin", "group", "estimate", "low", "high", "p", "p_adjusted", "detectable", "units", "note")
+    table = columns_of(rows, *findings.slices, *names)
     sentence = f"Gaps to {reference} in {len({r['bin'] for r in rows})} bins for {len(groups)} groups."
     notes = [
         "Above zero: the group does better than the reference at equal score, so it is under-rated. Bars are intervals; hollow "
@@ -197,14 +184,12 @@ def _gap_panel(gap_rows: Sequence[Row], title: str, x: Axis, y: Axis) -> Panel:
 def neighbours(findings: Findings) -> Picture:
     """The gap of each group right below and right above the reference in the same list, with intervals."""
     reference = word(findings, "reference")
-    rows = [
-        {
-            "label": ", ".join(filter(None, [_neighbours(r, reference), findings.slice_label(r)])), "x": r["estimate"],
-            "low": r["low"], "high": r["high"], "units": r["units"],
-        }
-        for r in findings.rows()
-        if r["group"] != reference and is_finite(r["estimate"])
-    ]  # fmt: skip
+    rows = []
+    for r in findings.rows():
+        if r["group"] != reference and is_finite(r["estimate"]):
+            pair = f"{r['group']} right {'above' if 'above' in r['metric'] else 'below'} {reference}"
+            label = ", ".join(filter(None, [pair, findings.slice_label(r)]))
+            rows.append({"label": label, "x": r["estimate"], "low": r["low"], "high": r["high"], "units": r["units"]})
     form = SHARE if findings.provenance.get("outcomes") else axis_format([row["x"] for row in rows])
     titles = {"label": "neighbours", "units": "pairs", "x": "gap", "low": "low", "high": "high"}
     panel = in_rows(rows, "dot", x=Axis(f"outcome minus that of {reference}", form, ticks=6), tips=titles, zero=True)
@@ -217,14 +202,8 @@ def neighbours(findings: Findings) -> Picture:
     return Picture((panel,), columns_of(rows, **titles), sentence, note)
 
 
-def _neighbours(row: Row, reference: str) -> str:
-    return f"{row['group']} right {'above' if 'above' in row['metric'] else 'below'} {reference}"
-
-
 @chart("slots", title="Who would gain and who would lose slots?", unless=without_metric("slots_gained"))
 def slots(findings: Findings) -> Picture:
-    """Slots that each group would gain, and the range expected by chance."""
-
     def name(row: Row) -> str:
         return ", ".join(filter(None, [str(row["group"]), findings.slice_label(row)]))
 

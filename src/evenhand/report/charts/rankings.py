@@ -43,15 +43,11 @@ from evenhand.report.words.text import (
 Point = dict[str, Any]
 
 
-def _where(point: Point) -> str:
-    return str(point["where"])
-
-
 @chart("prefix", title="Shares by rank, and the range of random order", unless=without_curve("prefix"))
 def prefix(findings: Findings) -> Picture:
     """Share of each label among the top i, its share of the whole list (dashed), and the band of random orders."""
     curve = points(findings, "prefix")
-    slices, groups = distinct(map(_where, curve)), distinct(p["group"] for p in curve)
+    slices, groups = distinct(p["where"] for p in curve), distinct(p["group"] for p in curve)
     drawn = groups[:1] if len(groups) == 2 else groups[: SIZES.series]
     parts = [(where, [g]) for where in slices for g in drawn]
     if len(parts) > SIZES.wide_panels:  # no room for a panel each: a line for each label, without bands
@@ -171,11 +167,9 @@ def _requests_in_words(findings: Findings, by_metric: dict[str, list[Point]]) ->
         )
         rows = [r for r in findings.rows() if r["metric"] == metric and r["undefined"] is not None]
         measured = sum(int(r["units"]) for r in rows)  # of many, the curve is an even selection
-        part = (
-            f"{above:,} of {len(of_metric):,}"
-            if len(of_metric) == measured
-            else f"about {above / len(of_metric):.0%} of all"
-        )
+        part = f"{above:,} of {len(of_metric):,}"
+        if len(of_metric) != measured:
+            part = f"about {above / len(of_metric):.0%} of all"
         counts.append(f"{part} {plural(unit)} by {symbol}")
     listed = [f"{name}: {' and '.join(values)}" for name, values in furthest.items()]
     return f"{'; '.join(listed)}. Above the mean of random orders: {', '.join(counts)}."
@@ -240,7 +234,7 @@ def bias(findings: Findings) -> Picture:
 def exposure(findings: Findings) -> Picture:
     """Share of exposure of each group with its interval, and a tick at the target; one panel per slice, or per group."""
     curve = points(findings, "exposure")
-    slices = distinct(map(_where, curve))
+    slices = distinct(p["where"] for p in curve)
     by, of = ("where", "group") if len(slices) <= SIZES.panels else ("group", "where")
     panels = tuple(
         _exposure_panel(part, of, title) for title, part in list(split(curve, lambda p: p[by]).items())[: SIZES.panels]
@@ -287,7 +281,7 @@ def _no_relevance(findings: Findings) -> str:
 def relevance(findings: Findings) -> Picture:
     """Each group's share of all relevance joined to its share of exposure: in proportion, the two coincide."""
     curve = [p for p in points(findings, "exposure") if is_finite(p["relevance"]) and is_finite(p["exposure"])]
-    slices, panels = split(curve, _where), []
+    slices, panels = split(curve, lambda p: p["where"]), []
     for where, part in list(slices.items())[: SIZES.panels]:
         shown = sorted(part, key=lambda p: p["exposure"] - p["relevance"])[: SIZES.rows]
         panels.append(joined(
@@ -312,7 +306,7 @@ def _no_differences(findings: Findings) -> str:
 @chart("differences", title="Items that the two groups are shown unequally", unless=_no_differences)
 def differences(findings: Findings) -> Picture:
     """The 20 items whose share of slots differs most between two groups of users, widest gap first."""
-    by_slice = split(points(findings, "differences"), _where)
+    by_slice = split(points(findings, "differences"), lambda p: p["where"])
     drawn = {where: items[:20] for where, items in list(by_slice.items())[: SIZES.panels]}
     rows = [p for items in drawn.values() for p in items]
     versus, protected = str(rows[0]["versus"]), str(rows[0]["protected"])
@@ -389,23 +383,15 @@ def systems(findings: Findings) -> Picture:
     by_metric = split(zip(slice_labels(findings), findings.rows(), strict=True), lambda pair: pair[1]["metric"])
     for metric, of_metric in list(by_metric.items())[: SIZES.metrics]:
         heading = f"{metric} {ARROWS.get(of_metric[0][1]['better'], '')}".strip()
-        for (where, row), place in zip(of_metric, places(fairness([r for _, r in of_metric]).tolist()), strict=True):
-            text = value_text(row["estimate"], metric) if not math.isnan(read_number(row["estimate"])) else "–"
-            cells.append(
-                {
-                    "system": where, "heading": heading, "estimate": row["estimate"], "text": text, "strength": place,
-                    "series": metric_title(metric),
-                }
-            )  # fmt: skip
+        strengths = places(fairness([r for _, r in of_metric]).tolist())
+        values = [(where, r["estimate"], place) for (where, r), place in zip(of_metric, strengths, strict=True)]
         levels = [level for _, r in of_metric if not math.isnan(level := read_number(r["chance"]))]
         if levels:
-            level = sum(levels) / len(levels)
-            cells.append(
-                {
-                    "system": BY_CHANCE, "heading": heading, "estimate": level, "text": value_text(level, metric),
-                    "strength": 0.0, "series": metric_title(metric),
-                }
-            )  # fmt: skip
+            values.append((BY_CHANCE, sum(levels) / len(levels), 0.0))
+        for system, estimate, place in values:
+            text = value_text(estimate, metric) if not math.isnan(read_number(estimate)) else "–"
+            numbers = {"estimate": estimate, "text": text, "strength": place}
+            cells.append({"system": system, "heading": heading, "series": metric_title(metric), **numbers})
     names = sorted(distinct(c["system"] for c in cells), key=lambda name: name == BY_CHANCE)
     headings = distinct(c["heading"] for c in cells)
     table: dict[str, list[Any]] = {"slice": list(names)}
@@ -458,7 +444,6 @@ def agreement(findings: Findings) -> Picture:
 
 
 def _taus(rows: Sequence[Row], where: str) -> Panel:
-    """The agreement of metrics in one experiment."""
     cells = [
         {
             "label": r["metric"], "column": r["other"], "strength": 0.0 if math.isnan(tau) else abs(tau),
@@ -474,11 +459,11 @@ def _taus(rows: Sequence[Row], where: str) -> Panel:
     )  # fmt: skip
 
 
-def _no_values(findings: Findings) -> str:
-    return _no_tau(findings) or ("" if findings.curves.get("systems") else "it has no values of the systems")
-
-
-@chart("comparison", title="Metric values, and which metrics order the systems alike", unless=_no_values)
+@chart(
+    "comparison",
+    title="Metric values, and which metrics order the systems alike",
+    unless=lambda f: _no_tau(f) or ("" if f.curves.get("systems") else "it has no values of the systems"),
+)
 def comparison(findings: Findings) -> Picture:
     """Figure 1 of the fair ranking paper: for every experiment the systems' values, and tau-c between the metrics."""
     rows = list(findings.rows())
@@ -494,7 +479,6 @@ def comparison(findings: Findings) -> Picture:
 
 
 def _values(points: Sequence[Row], where: str) -> Panel:
-    """Systems by metrics, shaded by their place on each."""
     cells = []
     by_metric = split(points, lambda p: p["metric"])
     is_narrow = len(by_metric) > 8  # no room for four digits
@@ -518,11 +502,9 @@ def _values(points: Sequence[Row], where: str) -> Panel:
 
 def _few(rows: Sequence[Row], experiments: int) -> str:
     systems = min((int(r["systems"]) for r in rows), default=0)
-    least = (
-        f" With {systems} systems p cannot fall below {number(2 / math.factorial(systems))}."
-        if 2 <= systems <= 7
-        else ""
-    )
+    least = ""
+    if 2 <= systems <= 7:
+        least = f" With {systems} systems p cannot fall below {number(2 / math.factorial(systems))}."
     more = f" {experiments - SIZES.panels} more are in the table." if experiments > SIZES.panels else ""
     return f"The darker, the more alike (or the more in reverse).{least}{more}"
 

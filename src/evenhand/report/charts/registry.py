@@ -79,7 +79,6 @@ def draw(
 
 
 def _panels(drawn: Picture, width: float | None, height: float | None, columns: int = 2) -> Any:
-    """The panels of a picture, at most so many side by side."""
     panels = []
     for panel in drawn.panels:
         named = {"title": panel.title} if panel.title else {}
@@ -111,7 +110,6 @@ class _Offline:
 
 
 def as_svg(chart: Any) -> str:
-    """A chart as the text of an SVG picture."""
     if not can_draw():
         raise MissingExtraError("vl-convert-python", "report")
     import vl_convert

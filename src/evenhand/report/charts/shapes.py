@@ -116,7 +116,6 @@ def ends(ordered: Sequence[str], most: int = SIZES.rows) -> list[str]:
 
 
 def series_colour(names: Sequence[str], legend: Legend = True) -> Any:  # noqa: FBT002
-    """One colour of the palette per series, in this order, by the field `series`."""
     return alt.Color("series:N", scale=alt.Scale(domain=list(names)), sort=list(names), legend=_legend(names, legend))
 
 
@@ -136,7 +135,6 @@ def _legend(names: Sequence[str], legend: Legend) -> Any:
 
 
 def line_and_points(base: Any, place: Mapping[str, Any], names: Sequence[str], tips: Tips) -> list[Any]:
-    """A line with points for each series, in its colour and shape."""
     coloured = {**place, "color": series_colour(names)}
     points = base.mark_point().encode(**coloured, shape=series_shape(names), tooltip=tooltips(tips))
     return [base.mark_line().encode(**coloured), points]
@@ -154,7 +152,6 @@ def tooltips(tips: Tips) -> list[Any]:
 
 
 def _has(rows: Rows, name: str) -> bool:
-    """Whether any row has something to draw in this field."""
     values = (row.get(name) for row in rows)
     return any(v not in (None, "") and (not isinstance(v, float) or math.isfinite(v)) for v in values)
 
@@ -304,7 +301,11 @@ def lines(
     size = {"size": 22} if small else {}
     if sure:
         base = alt.Chart(records(sure)).encode(x=across, **colour, **detail)
-        layers += _around(base, sure, shaded=shaded)
+        if _has(sure, "low"):
+            interval = base.mark_area(opacity=0.14) if shaded else base.mark_rule(style="range")
+            layers.append(interval.encode(y="low:Q", y2="high:Q"))
+        if _has(sure, "level"):
+            layers.append(base.mark_line(strokeDash=[5, 4], strokeWidth=1.2).encode(y="level:Q"))
         if line:
             layers.append(base.mark_line(clip=y.clip, **({"style": "crowd"} if crowd else {})).encode(y=up))
         layers.append(base.mark_point(clip=y.clip, **size).encode(y=up, tooltip=tooltips(tips), **shape))
@@ -312,17 +313,6 @@ def lines(
         points = alt.Chart(records(thin)).mark_point(filled=False, opacity=0.6, size=40, clip=y.clip)
         layers.append(points.encode(x=across, y=up, tooltip=tooltips(tips), **colour, **shape))
     return Panel(alt.layer(*layers), title, height=height)
-
-
-def _around(base: Any, rows: Rows, *, shaded: bool) -> list[Any]:
-    """Intervals, and the level that a line is read against."""
-    layers = []
-    if _has(rows, "low"):
-        mark = base.mark_area(opacity=0.14) if shaded else base.mark_rule(style="range")
-        layers.append(mark.encode(y="low:Q", y2="high:Q"))
-    if _has(rows, "level"):
-        layers.append(base.mark_line(strokeDash=[5, 4], strokeWidth=1.2).encode(y="level:Q"))
-    return layers
 
 
 def squares(

@@ -91,7 +91,6 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu 
 
 
 def theme(colours: Colours) -> dict[str, Any]:
-    """The Vega-Lite configuration of a surface."""
     ink, muted, first = colours.ink, colours.muted, colours.series[0]
     return {
         "background": "transparent" if colours is PAGE else colours.paper,
@@ -125,7 +124,6 @@ def _text(colour: str) -> dict[str, Any]:
 
 
 def _styles(colours: Colours) -> dict[str, dict[str, Any]]:
-    """The styles that marks may name."""
     ink, muted, paper, first = colours.ink, colours.muted, colours.paper, colours.series[0]
     return {
         "reference": {"color": muted, "strokeDash": [5, 4], "strokeWidth": 1.4},

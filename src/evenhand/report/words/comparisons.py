@@ -79,18 +79,13 @@ def difference_text(findings: Findings, row: Row) -> str:
 
 
 class CompareSentences(SentenceWriter, audit="compare"):
-    """Two results, row by row."""
-
     def sentences(self, findings: Findings) -> list[str]:
-        """One sentence per row, and one more where the comparison could not be paired."""
         return [*super().sentences(findings), *_for_all(findings)]
 
     def key_sentences(self, findings: Findings) -> list[str]:
-        """All sentences where there are few; else the significant ones."""
         return most_significant(findings, self.sentences(findings), _for_all(findings))
 
     def sentence(self, findings: Findings, row: Row, level: float) -> str:  # noqa: ARG002
-        """Both values, their difference with its interval, and whether it is significant."""
         name, show = metric_title(row["metric"]), value_format(row["metric"])
         a_name, b_name = _side_names(findings, row)
         paired = ("system", "versus") if "versus" in findings.slices else ()
@@ -116,7 +111,6 @@ def _for_all(findings: Findings) -> list[str]:
 
 
 def _side_names(findings: Findings, row: Row) -> tuple[str, str]:
-    """The names of the two that are compared: two systems, two files, or the arguments a and b."""
     if "versus" in findings.slices:
         return in_words(row["system"]), in_words(row["versus"])
     return str(findings.words.get("a", "a")), str(findings.words.get("b", "b"))
@@ -124,7 +118,6 @@ def _side_names(findings: Findings, row: Row) -> tuple[str, str]:
 
 @headline("compare")
 def _compare(findings: Findings) -> Headline | None:
-    """How many numbers differ significantly, and the first of them."""
     rows = [r for r in findings.rows() if is_finite(r["estimate"])]
     if not rows:
         return None
@@ -144,10 +137,7 @@ def _compare(findings: Findings) -> Headline | None:
 
 
 class AgreementSentences(SentenceWriter, audit="agreement"):
-    """Which metrics order the systems alike, and whether that is significant."""
-
     def sentences(self, findings: Findings) -> list[str]:
-        """One sentence for every two metrics, and what few systems can show."""
         rows = unordered_pairs(findings)
         return [*(_pair(findings, row) for row in rows), *_few_systems(rows)]
 
@@ -209,17 +199,13 @@ def _few_systems(rows: Sequence[Row]) -> list[str]:
 
 
 class SensitivitySentences(SentenceWriter, audit="sensitivity"):
-    """Which systems keep their order under all choices, and the place of each."""
-
     def sentences(self, findings: Findings) -> list[str]:
-        """What is claimed of every two systems, then a sentence per row."""
         pairs = [capitalized(f"{claim.text}.") for claim in findings.claims if claim.made and "versus" in claim.where]
         return [*pairs, *super().sentences(findings)]
 
 
 @headline("sensitivity")
 def _sensitivity(findings: Findings) -> Headline | None:
-    """Whether the order of the systems survives all choices, and which choice moves it most."""
     pairs = [claim for claim in findings.claims if "versus" in claim.where]
     if not pairs:
         return None

@@ -54,19 +54,14 @@ NOT_CAUSAL = (
 
 
 class ExperimentSentences(SentenceWriter, audit="experiment"):
-    """Arms against control, or what a planned test can detect."""
-
     def sentences(self, findings: Findings) -> list[str]:
-        """One sentence per row, then those about all of them."""
         return [*super().sentences(findings), *_for_all(findings)]
 
     def key_sentences(self, findings: Findings) -> list[str]:
-        """All sentences where there are few; else the significant ones."""
         every = self.sentences(findings)
         return every if _design(findings) == PLANNED else most_significant(findings, every, _for_all(findings))
 
     def side_tables(self, findings: Findings) -> list[SideTable]:
-        """Cautions for experiments that randomised something."""
         if _design(findings) == NOTHING:
             return []
         words = _nouns(findings)
@@ -74,7 +69,6 @@ class ExperimentSentences(SentenceWriter, audit="experiment"):
         return [SideTable("Before you act on it", ("caution", "why"), rows)]
 
     def sentence(self, findings: Findings, row: Row, level: float) -> str:  # noqa: ARG002
-        """Both arms at equal volume, their difference with its interval, and whether it is significant."""
         lead, show = slice_lead(findings, row, without=("arm",)), value_format(row["metric"])
         name = f"{lead}{metric_title(row['metric'])}"
         arm, estimate = _arm_name(findings, row["arm"]), read_number(row["estimate"])
@@ -100,7 +94,6 @@ class ExperimentSentences(SentenceWriter, audit="experiment"):
 
 
 def _volume(findings: Findings, row: Row) -> str:
-    """The difference that unequal volume alone gives."""
     raw, chance = (read_number(row[k]) for k in ("raw", "chance"))
     if math.isnan(chance) or abs(chance) <= abs(raw) / 20:
         return ""
@@ -122,7 +115,6 @@ def _changed_volumes(findings: Findings) -> list[str]:
 
 
 def _for_all(findings: Findings) -> list[str]:
-    """Changed volume, whether the sizes of the arms match the intended split, and that nothing was randomised."""
     lines = _changed_volumes(findings)
     if ratio := findings.provenance.get("sample_ratio"):
         sizes = ", ".join(f"{arm} {n:,}" for arm, n in ratio["found"].items())
@@ -194,7 +186,6 @@ def _direction(findings: Findings, row: Row) -> str:
 
 @headline("experiment")
 def _experiment(findings: Findings) -> Headline | None:
-    """Whether the change made it more even, by the first significant metric."""
     planned = _design(findings) == PLANNED
     rows = [r for r in findings.rows() if is_finite(r["detectable" if planned else "estimate"])]
     if not rows:
@@ -238,16 +229,12 @@ KINDS = dict.fromkeys(("entry", "exit", "stayed"), "units")
 
 
 class ExplainSentences(SentenceWriter, audit="explain"):
-    """The change, its parts, and the change without those that it goes with most."""
-
     def sentences(self, findings: Findings) -> list[str]:
-        """The change, every part that is one, and one sentence where the arms share no unit."""
         level = confidence_level(findings)
         rows = [r for r in _distinct_rows(findings) if read_number(r["estimate"]) or r["part"] in ("change", *ROBUST)]
         return [*(self.sentence(findings, r, level) for r in rows), *_arms_apart(findings)]
 
     def key_sentences(self, findings: Findings) -> list[str]:
-        """The change, every largest part that is one, and the change without those that it goes with most."""
         level = confidence_level(findings)
         rows = [r for r in _distinct_rows(findings) if r["part"] in ("change", *ROBUST) and is_finite(r["estimate"])]
         largest = [f"{capitalized(text)}." for text in _largest_parts(findings)]
@@ -255,7 +242,6 @@ class ExplainSentences(SentenceWriter, audit="explain"):
         return [*lines[:1], *largest, *lines[1:], *_arms_apart(findings)]
 
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
-        """The change with both values, or a part with its interval."""
         show, part = value_format(row["metric"]), row["part"]
         what = name_of(findings, row)
         if math.isnan(read_number(row["estimate"])):
@@ -273,7 +259,6 @@ class ExplainSentences(SentenceWriter, audit="explain"):
 
 
 def name_of(findings: Findings, row: Row) -> str:
-    """A part of the change in words."""
     units, moved = plural(word(findings, "unit")), _first_mover(findings)
     names = {
         "change": "Change", "volume": "the different volume alone", "entry": f"{units} that entered", "exit": f"{units} that left",
@@ -317,7 +302,6 @@ def _arms_apart(findings: Findings) -> list[str]:
 
 @headline("explain")
 def _explain(findings: Findings) -> Headline | None:
-    """The change and its largest part; that it rests on a few units, where it does."""
     rows = {r["part"]: r for r in findings.rows() if r["part"] in ("change", *ROBUST) and is_finite(r["estimate"])}
     if "change" not in rows:
         return None
@@ -353,10 +337,7 @@ NAMES = {
 
 
 class NetworkSentences(SentenceWriter, audit="network"):
-    """The parts of inequality, and what is claimed of wiring and ranking."""
-
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
-        """A part with its interval, and its claim."""
         show, lead = value_format(row["metric"]), slice_lead(findings, row, without=("part",))
         title, part = metric_title(row["metric"]), row["part"]
         if math.isnan(read_number(row["estimate"])):
@@ -372,7 +353,6 @@ class NetworkSentences(SentenceWriter, audit="network"):
 
 @headline("network")
 def _network(findings: Findings) -> Headline | None:
-    """The three parts of the first slice, and what is claimed of wiring and ranking."""
     rows = list(findings.rows())[:4]
     if not all(is_finite(r["estimate"]) for r in rows):
         return None

@@ -50,7 +50,6 @@ class Line:
 
     @property
     def defined(self) -> list[tuple[date, float]]:
-        """The days on which there is a number, with it."""
         return [(day, x) for day, x in zip(self.at, self.estimate, strict=True) if not math.isnan(x)]
 
 
@@ -75,21 +74,16 @@ def lines(findings: Findings) -> list[Line]:
 
 
 class AlarmSentences(SentenceWriter, audit="alarms"):
-    """A sentence per alarm, or that there was none."""
-
     def sentences(self, findings: Findings) -> list[str]:
         return list(_alarm_sentences(findings)) or [_alarm_count(findings)]
 
 
 class HistorySentences(SentenceWriter, audit="history"):
-    """The alarms, changes of plans, and the latest value of each quantity."""
-
     def sentences(self, findings: Findings) -> list[str]:
         latest = map(_latest, lines(findings))
         return [*_alarm_sentences(findings), *_plan_changes(findings), *latest, *_trends(findings)]
 
     def key_sentences(self, findings: Findings) -> list[str]:
-        """The number of alarms, the 12 newest, changes of plans, and the latest values where quantities are few."""
         raised, drawn = list(_alarm_sentences(findings)), lines(findings)
         rest = [f"{len(raised) - 12:,} earlier alarms are in the table below."] if len(raised) > 12 else []
         latest = [*map(_latest, drawn), *_trends(findings)] if len(drawn) <= 8 else []
@@ -97,13 +91,11 @@ class HistorySentences(SentenceWriter, audit="history"):
         return [_alarm_count(findings), *raised[:12], *rest, *_plan_changes(findings), *cautions, *latest]
 
     def facts(self, findings: Findings) -> list[str]:
-        """The period, and the numbers of days and quantities."""
         days = sorted(set(findings.columns["at"]))
         quantities = int(findings.provenance.get("quantities", 0))
         return [f"{days[0]} to {days[-1]}", counted(len(days), "day"), counted(quantities, "quantity")]
 
     def side_tables(self, findings: Findings) -> list[SideTable]:
-        """The alarms as a table, what the alarm assumes, and the plans behind the numbers."""
         promise = f"At most {_rate(findings)} of stable quantities give a false alarm in a year of daily checks."
         rows = tuple(
             (
@@ -127,7 +119,6 @@ def _rate(findings: Findings) -> str:
 
 
 def _plan_rows(findings: Findings) -> Iterator[tuple[str, ...]]:
-    """Every plan with its audit, its first and last day and its parameters."""
     days: dict[str, list[Any]] = {}
     for plan, at in zip(findings.columns["plan"], findings.columns["at"], strict=True):
         days.setdefault(plan, []).append(at)
@@ -174,7 +165,6 @@ def _alarm_sentences(findings: Findings) -> Iterator[str]:
 
 
 def _alarm_count(findings: Findings) -> str:
-    """The number of alarms and of quantities watched, with the rate of false alarms."""
     facts, raised = findings.provenance, len(alarms(findings))
     watched, quantities = int(facts.get("watched", 0)), int(facts.get("quantities", 0))
     early = f" {quantities - watched:,} of {quantities:,} have too few days so far (28 are needed)."
@@ -189,7 +179,6 @@ def _alarm_count(findings: Findings) -> str:
 
 
 def _plan_changes(findings: Findings) -> list[str]:
-    """The days on which the plan of an audit changed, or another was added."""
     days: dict[str, dict[str, set[Any]]] = {}
     for row in findings.rows():
         days.setdefault(row["audit"], {}).setdefault(row["plan"], set()).add(row["at"])
@@ -230,7 +219,6 @@ def _trends(findings: Findings) -> list[str]:
 
 
 def _latest(line: Line) -> str:
-    """The latest value of a quantity, and its range so far."""
     name, show, values, days = _name(line.metric, line.label), value_format(line.metric), line.defined, len(line.at)
     if not values:
         return f"{name} is undefined on all {days:,} days."
@@ -247,7 +235,6 @@ def _latest(line: Line) -> str:
 
 @headline("history")
 def _history(findings: Findings) -> Headline | None:
-    """How many of the watched quantities shifted, and the newest alarm."""
     watched, raised = int(findings.provenance.get("watched", 0)), alarms(findings)
     uncertainty = f"Each quantity has at most a {_rate(findings)} chance of a false alarm in a year"
     if not watched:

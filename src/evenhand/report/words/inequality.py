@@ -45,7 +45,6 @@ class _TopShare:
 
 @headline("inequality")
 def _inequality(findings: Findings) -> Headline | None:
-    """The share of the top, in the slices where it is largest and smallest."""
     metric, amount, shares = _top_shares(findings)
     spec = parse_metric(metric, REGISTRY)
     params = metric_params(spec)
@@ -120,7 +119,6 @@ def _top_shares(findings: Findings) -> tuple[str, str, list[_TopShare]]:
 
 @headline("sources")
 def _sources(findings: Findings) -> Headline | None:
-    """Whether more of one source would raise inequality most."""
     rows = {(findings.slice_label(r), r["group"]): r for r in findings.rows() if r["metric"] == "marginal"}
     by_slice: dict[str, Claim] = {}  # the last claim of a slice is about its largest marginal
     for claim in findings.claims:
@@ -166,7 +164,6 @@ def _decompose(findings: Findings) -> Headline | None:
 
 @headline("criteria")
 def _criteria(findings: Findings) -> Headline | None:
-    """The metric to use and why, and how many published judgements of the metrics came out the same on these data."""
     both = [r for r in findings.rows() if r.get("published") and r.get("measured")]
     if not both:
         return None
@@ -180,12 +177,6 @@ def _criteria(findings: Findings) -> Headline | None:
     return Headline(advice, judged.removesuffix(".")) if advice else Headline(judged)
 
 
-def _compared(findings: Findings) -> str:
-    """What the power of a metric is for."""
-    randomized = findings.words.get("randomized")
-    return f"an experiment on these {plural(randomized)}" if randomized else "two samples like this"
-
-
 def _metric_to_use(findings: Findings) -> str:
     """One metric for these data, with its stability, effect and power, and the paper's where that is another one."""
     metric = findings.provenance.get("recommended")
@@ -196,7 +187,9 @@ def _metric_to_use(findings: Findings) -> str:
     stable = values[metric, "stable"]
     wobble = "" if math.isnan(stable) else f"it varies by {100 * stable:.2g}% from sample to sample, and "
     shown = f"{rounded_percent(values[metric, 'power'])} of all {word(findings, 'amount', 'it')}"
-    text = f"Use {metric}: {wobble}{_compared(findings)} would show {shown} spread evenly (80% power){effect}."
+    randomized = findings.words.get("randomized")
+    compared = f"an experiment on these {plural(randomized)}" if randomized else "two samples like this"
+    text = f"Use {metric}: {wobble}{compared} would show {shown} spread evenly (80% power){effect}."
     rival = values.get(("top_share", "power"), math.nan)  # rated highest in Table 2 of the paper
     if metric == "top_share" or math.isnan(rival):
         return text

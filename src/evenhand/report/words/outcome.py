@@ -55,7 +55,6 @@ def gap_text(value: float, *, points: bool, few: bool = False, unit: str = "perc
 
 
 def power_text(gap: float, *, points: bool) -> str:
-    """The gap that would have been found in 80% of cases."""
     return f"the test had 80% power for gaps of {gap_text(gap, points=points, few=True, unit='points')} or more"
 
 
@@ -113,7 +112,6 @@ def _gap(findings: Findings, row: Row, level: float) -> str:
 
 
 def _order(findings: Findings, row: Row, level: float) -> str:
-    """A gap of neighbours, and what its place in the list makes of it."""
     claim, reference, points = findings.claim(row), _reference(findings), _in_points(findings)
     size = gap_text(row["estimate"], points=points)
     ends = interval_in_brackets(row, level, lambda v: gap_size(v, points=points))
@@ -124,7 +122,6 @@ def _order(findings: Findings, row: Row, level: float) -> str:
 
 
 def _compared_rows(row: Row) -> str:
-    """The bins, or the range of scores, that a gap is about."""
     name, _, rest = str(row["metric"]).partition("(")
     if name == "outcome_gap":
         return f"In bin {_bin(row)} ({number(row['bin_low'])} to {number(row['bin_high'])})"
@@ -218,7 +215,6 @@ def is_reference(row: Row) -> bool:
 
 
 def _row_name(row: Row) -> str:
-    """A row in words: its metric, group and bin."""
     bin_name = "" if _absent(row["bin"]) else f" in bin {_bin(row)}"
     group_name = f" of {row['group']}" if row["group"] else ""
     return f"{str(row['metric']).replace('_', ' ')}{group_name}{bin_name}"
@@ -235,10 +231,7 @@ def _cautions(findings: Findings, rows: Sequence[Row]) -> list[str]:
 
 
 class OutcomeSentences(SentenceWriter, audit="outcome_test"):
-    """Gaps with their direction and the power to detect them, tests, and whether outcomes rise with the score."""
-
     def sentences(self, findings: Findings) -> list[str]:
-        """One sentence per row, the reference group once, and each caution once."""
         rows, level = list(findings.rows()), confidence_level(findings)
         repeated = [i for i, row in enumerate(rows) if is_reference(row)][1:]
         spoken = [row for i, row in enumerate(rows) if i not in set(repeated)]
@@ -260,7 +253,6 @@ class OutcomeSentences(SentenceWriter, audit="outcome_test"):
         return [self.sentence(findings, row, level) for row in (*tests, *claimed)]
 
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
-        """One row as a sentence; by its card or phrase where it has no other one here."""
         name, lead = str(row["metric"]).partition("(")[0], slice_lead(findings, row)
         if is_reference(row):
             return f"{row['group']} is the reference group."
@@ -357,16 +349,12 @@ def _outcome(findings: Findings) -> Headline | None:
 
 
 class CounterfactualSentences(SentenceWriter, audit="counterfactual"):
-    """A change and what is expected by chance, which is another row."""
-
     def key_sentences(self, findings: Findings) -> list[str]:
-        """The change of the outcome, and the slots that each group would gain, each with its null interval."""
         metrics = ["outcome_relative_change", "slots_gained"]
         metrics += ["mean_rank_change"] if findings.provenance.get("kind") == "ranking" else []
         return [self.sentence(findings, row, 0.0) for row in findings.rows() if row["metric"] in metrics]
 
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
-        """One row as a sentence; by its card or phrase where it has no other one here."""
         name, value, lead = row["metric"], read_number(row["estimate"]), slice_lead(findings, row)
         group = row["group"] or ""
         whose = f" of {group}" if group else ""
@@ -385,7 +373,6 @@ class CounterfactualSentences(SentenceWriter, audit="counterfactual"):
         return super().sentence(findings, row, level)
 
     def side_tables(self, findings: Findings) -> list[SideTable]:
-        """The steps of the counterfactual, and its limits."""
         facts = findings.provenance
         names = ("compared_with", "predicted", "folds", "window", "null", "band")
         rows = tuple((name.replace("_", " "), str(facts[name])) for name in names if name in facts)
@@ -405,7 +392,6 @@ class CounterfactualSentences(SentenceWriter, audit="counterfactual"):
 
 
 def _null_row(findings: Findings, row: Row) -> Row | None:
-    """The row with the interval of changes by chance alone; None where there is none."""
     null, same = f"{row['metric']}_null", ("group", *findings.slices)
     nulls = (r for r in findings.rows() if r["metric"] == null and all(r[k] == row[k] for k in same))
     null_row = next(nulls, None)
@@ -425,7 +411,6 @@ def _outcome_change(findings: Findings, row: Row) -> str:
 
 
 def _all_have_slots(findings: Findings, row: Row) -> bool:
-    """Whether the slice of a row has a slot for every candidate."""
     facts = findings.provenance
     of_slice = facts.get("slices", {}).get(slice_words(findings.slices, [row[n] for n in findings.slices]), facts)
     return bool(of_slice.get("candidates") == of_slice.get("slots"))
@@ -472,7 +457,6 @@ def _counterfactual(findings: Findings) -> Headline | None:
 
 
 def _gain(row: Row) -> float:
-    """Slots gained, or places moved up."""
     return float(row["estimate"] if row["metric"] == "slots_gained" else -row["estimate"])
 
 
@@ -507,5 +491,4 @@ class _ImpactSentences(SentenceWriter, audit="impact"):
 
 
 def _shown(row: Row, level: float, text: Callable[[float], str]) -> str:
-    """The estimate with its interval."""
     return f"{text(read_number(row['estimate']))}{interval_in_brackets(row, level, text)}"

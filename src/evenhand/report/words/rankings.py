@@ -65,7 +65,6 @@ class _PrefixSentences(SentenceWriter, audit="prefix"):
     """Sentences of the cards; the first of each slice also says who stands nearer to the top."""
 
     def sentences(self, findings: Findings) -> list[str]:
-        """One sentence per row of the frame."""
         level, spoken = confidence_level(findings), set()
         written = []
         for row in findings.rows():
@@ -78,7 +77,6 @@ class _PrefixSentences(SentenceWriter, audit="prefix"):
 
 @headline("exposure")
 def _exposure(findings: Findings) -> Headline | None:
-    """Exposure of the protected group (or of any) and whether it is above or below its target."""
     claim = leading_claim(findings, "exposure")
     curve = points(findings, "exposure")
     if claim is None:
@@ -122,7 +120,6 @@ def _prefix(findings: Findings) -> Headline | None:
 
 
 def in_slice(curve: Sequence[Row], claim: Claim) -> list[Row]:
-    """The points of the slice that a claim is about."""
     return [p for p in curve if all(str(p[name]) == str(value) for name, value in claim.where.items())]
 
 
@@ -178,7 +175,6 @@ def _recommender(findings: Findings) -> Headline | None:
 
 class _RecommenderSentences(SentenceWriter, audit="recommender"):
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
-        """One row as a sentence; what its test does not bear out is said."""
         claim = findings.claim(row)
         unclear = " Not statistically significant." if claim is not None and not claim.made else ""
         return sentence(findings, row, level) + unclear
@@ -198,10 +194,7 @@ def evenness_metric(findings: Findings) -> str:
 
 
 class RebalanceSentences(SentenceWriter, audit="rebalance"):
-    """The cost of more even exposure."""
-
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
-        """One row as a sentence that begins with the lists it is about."""
         lists = f"With the {row['by_means']} of strength {read_number(row['strength']):g}"
         if row["by_means"] == "served":
             lists = "As served"
@@ -218,7 +211,6 @@ class RebalanceSentences(SentenceWriter, audit="rebalance"):
         return f"{lists}, on {REQUESTS.get(str(row['on']), str(row['on']))}: {start}"
 
     def key_sentences(self, findings: Findings) -> list[str]:
-        """For each strength, the relevance that is kept and the evenness that is gained."""
         lines = []
         served = [r for r in findings.rows() if r["by_means"] == "served" and r["metric"] == "attainable_gini"]
         if served:
@@ -257,7 +249,6 @@ def _own_sentence(findings: Findings, row: Row, level: float) -> str:
 
 
 def _attainable(findings: Findings, attainable: float) -> str:
-    """The Gini index that the same relevance allows, and the one served."""
     rows = (r for r in findings.rows() if r["by_means"] == "served" and r["metric"] == "gini")
     served = next((read_number(r["estimate"]) for r in rows), math.nan)
     if not attainable < served - 5e-4:
@@ -292,7 +283,6 @@ def frontier(findings: Findings) -> list[Step]:
 
 @headline("rebalance")
 def _rebalance(findings: Findings) -> Headline | None:
-    """The cost and the gain of the strongest policy and of the weakest."""
     points, uneven = frontier(findings), UNEVEN[evenness_metric(findings)]
     if len(points) < 2:
         return None

@@ -43,8 +43,6 @@ from evenhand.report.words.text import (
 AUDITS = ("comparisons", "experiment", "history", "inequality", "outcome", "rankings")
 """Modules of this folder that declare the sentences and headlines of audits."""
 
-ONE_SIDE_ONLY = "one side has something where the other has nothing"
-
 
 @dataclass(frozen=True, slots=True)
 class SideTable:
@@ -65,12 +63,10 @@ class SentenceWriter:
         SentenceWriter.registry[audit] = cls()
 
     def sentences(self, findings: Findings) -> list[str]:
-        """One sentence per row of the frame."""
         level = confidence_level(findings)
         return [self.sentence(findings, row, level) for row in findings.rows()]
 
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
-        """One row as a sentence."""
         return sentence(findings, row, level) if "estimate" in row else plain_sentence(row)
 
     def key_sentences(self, findings: Findings) -> list[str]:  # noqa: ARG002  (for subclasses)
@@ -82,19 +78,13 @@ class SentenceWriter:
         return []
 
     def side_tables(self, findings: Findings) -> list[SideTable]:  # noqa: ARG002
-        """Tables that help to act on the findings."""
         return []
 
 
-class _CardSentences(SentenceWriter, audit=""):
-    """Sentences by the templates of the cards."""
-
-
 def writer_for(findings: Findings) -> SentenceWriter:
-    """The writer of the audit of these findings."""
     for module in AUDITS:
         importlib.import_module(f"evenhand.report.words.{module}")
-    return SentenceWriter.registry.get(findings.audit) or SentenceWriter.registry[""]
+    return SentenceWriter.registry.get(findings.audit) or SentenceWriter()
 
 
 def sentences(findings: Findings) -> list[str]:
@@ -151,7 +141,8 @@ def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
         template = template.replace("{raise}", "move")
     unclear = f", not statistically significant{both_p(findings, claim)}" if claim and not claim.made else ""
     show = estimate_format(template)
-    levels = [] if math.isnan(chance) or "{chance" in template else [f"{_null(findings, row)}: {show(chance)}"]
+    null = (findings.provenance.get("chance") or {}).get(row["metric"], "expected by chance")
+    levels = [] if math.isnan(chance) or "{chance" in template else [f"{null}: {show(chance)}"]
     if not math.isnan(floor := read_number(row.get("floor"))):
         levels.append(f"an ideal policy judged on as few requests would score {show(floor)}")
     if (findings.provenance.get("plan") or {}).get("unknown") == "bounds" and (
@@ -190,22 +181,15 @@ def half_is_of_one(findings: Findings, row: Row) -> bool:
 
 
 def _empty_side(findings: Findings, row: Row, estimate: float) -> str:
-    """Which side of an infinite ratio has nothing."""
     versus = row.get("versus") or findings.words.get("versus")
     if not versus or not row.get("group"):
-        return ONE_SIDE_ONLY
+        return "one side has something where the other has nothing"
     sides = (str(row.get("protected") or row["group"]), str(versus))
     full, empty = sides if estimate > 0 else sides[::-1]
     return f"{full} has something and {empty} has nothing"
 
 
-def _null(findings: Findings, row: Row) -> str:
-    """What the chance level of a row is the mean under."""
-    return str((findings.provenance.get("chance") or {}).get(row["metric"], "expected by chance"))
-
-
 def metric_params(metric: MetricSpec) -> dict[str, Any]:
-    """The parameters of a metric, defaults included."""
     return {name: p.default for name, p in metric.metric.parameters.items()} | dict(metric.params)
 
 
@@ -260,7 +244,6 @@ def _convention(metric: MetricSpec, row: Row) -> str:
 
 
 def _cautions(findings: Findings, row: Row) -> str:
-    """Requests and items that are excluded, and the warnings of the row's notes, in brackets."""
     cautions = []
     codes = note_codes(row.get("note"))
     undefined, units = row.get("undefined"), row.get("units")

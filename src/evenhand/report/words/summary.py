@@ -72,11 +72,6 @@ def reading_sentences(reading: Mapping[str, Any]) -> list[str]:
     return sentences + [f"{name!r}: {', '.join(_of_column(facts))}." for name, facts in plain.items()]
 
 
-def doubts(reading: Mapping[str, Any]) -> list[str]:
-    """A sentence for each column whose numbers could be read in two ways."""
-    return [facts["doubt"] for facts in reading.get("columns", {}).values() if "doubtful" in facts]
-
-
 def _of_file(facts: Mapping[str, Any]) -> list[str]:
     parts = []
     if "delimiter" in facts:
@@ -162,7 +157,6 @@ def key_sentences(findings: Findings, leads: Sequence[str] = (), headline: Headl
 
 
 def _by_amount(findings: Findings) -> list[Findings]:
-    """The findings split by amount."""
     amounts = findings.columns["amount"]
     parts = []
     for amount in dict.fromkeys(amounts):
@@ -204,25 +198,15 @@ def without_repeated_remarks(lines: Sequence[str], above: str = "") -> list[str]
     return shorter
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A number to print large, the words below it, and its interval."""
-
-    value: str
-    text: str
-    interval: str
-
-
 def overall_sentence(overall: Findings | None) -> list[str]:
-    """The answer over all slices, where it is known."""
     if overall is None:
         return []
     first = headline_for(overall)
     return [f"Overall: {first.text if first else key_sentences(overall)[0]}"]
 
 
-def figures(findings: Findings, headline: Headline, most: int = 3) -> list[Figure]:
-    """The first numbers of a result, as people say them: of one slice, or of the headline's metric in a few slices or groups."""
+def figures(findings: Findings, headline: Headline, most: int = 3) -> list[tuple[str, str, str]]:
+    """The first numbers of a result, of one slice or of the headline's metric in a few: number, words below it, interval."""
     labelled = zip(findings.rows(), row_labels(findings), strict=True)
     rows = [(r, where) for r, where in labelled if math.isfinite(read_number(r.get("estimate")))]
     if len({where for _, where in rows}) > 1:
@@ -233,7 +217,7 @@ def figures(findings: Findings, headline: Headline, most: int = 3) -> list[Figur
     return [_figure(findings, r, where) for r, where in rows[:most]]
 
 
-def _figure(findings: Findings, row: Row, where: str) -> Figure:
+def _figure(findings: Findings, row: Row, where: str) -> tuple[str, str, str]:
     metric, estimate = row["metric"], row["estimate"]
     show: Callable[[float], str] = rounded_percent if is_share(metric) else value_format(metric)
     value, text = show(estimate) if is_share(metric) else number(estimate, 2), metric_title(metric)
@@ -243,7 +227,7 @@ def _figure(findings: Findings, row: Row, where: str) -> Figure:
         if half_is_of_one(findings, row):
             value, text, show = f"1 of {row['units']:,}", text.replace("gets half", "gets more than half"), one_in_words
     interval = interval_text(row["low"], row["high"], show) if has_interval(row) else ""
-    return Figure(value, f"{text}, {where}" if where else text, interval)
+    return value, f"{text}, {where}" if where else text, interval
 
 
 def paragraph(findings: Findings, lines: Sequence[str], uncertainty: str, care: Sequence[str]) -> str:
@@ -279,7 +263,6 @@ def glossary(findings: Findings, most: int = 2) -> list[tuple[str, str]]:
 
 
 def _direction(metric: MetricSpec) -> str:
-    """Which way is more even; the ideal where it is towards one."""
     ideal = "" if math.isnan(metric.ideal) else _short(metric.ideal)
     return f"{ideal} is even" if metric.better == "ideal" and ideal else DIRECTION.get(metric.better, "")
 
@@ -399,7 +382,9 @@ def cautions(findings: Findings) -> list[tuple[str, str]]:
     if outside := excluded(findings):
         lines.append(("care", outside))
     reading = findings.provenance.get("reading") or {}
-    lines += [("care", line) for line in doubts(reading)] + [("", line) for line in reading_sentences(reading)]
+    columns = reading.get("columns", {}).values()
+    lines += [("care", facts["doubt"]) for facts in columns if "doubtful" in facts]  # numbers that read in two ways
+    lines += [("", line) for line in reading_sentences(reading)]
     if lost := defined.count(False) - counts.get("suppressed", 0):
         lines.append(("care", f"{lost:,} of {len(findings):,} numbers are undefined; the table says why."))
     units = plural(findings.words.get("unit", "unit"))
@@ -417,7 +402,6 @@ def explained_notes(findings: Findings, without: Sequence[str] = ()) -> list[str
 
 
 def note_hints(findings: Findings) -> dict[str, str]:
-    """The cells of the column `note` with their meaning."""
     return {
         str(note): "; ".join(REASONS.get(code, code) for code in note_codes(note))
         for note in dict.fromkeys(findings.columns.get("note", ()))
@@ -427,8 +411,6 @@ def note_hints(findings: Findings) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class CardFacts:
-    """The parts of a metric's card that a report prints."""
-
     title: str
     asks: str
     terms: Mapping[str, str]
@@ -436,7 +418,6 @@ class CardFacts:
 
 
 def cards(findings: Findings) -> list[CardFacts]:
-    """The card of every metric in the result, once each."""
     variants: dict[str, list[MetricSpec]] = {}
     for metric in findings.metrics():
         with contextlib.suppress(EvenhandError):

@@ -190,7 +190,6 @@ def one_in(bottom: float) -> str:
 
 
 def one_in_words(bottom: float) -> str:
-    """One unit in so many above the bottom share."""
     return f"one in {one_in(bottom)}"
 
 
@@ -271,7 +270,6 @@ def fill(template: str, params: Mapping[str, Any], fields: Mapping[str, Any]) ->
 
 
 def singular(unit: str) -> str:
-    """The noun for one unit, from a column name."""
     return re.sub(r"[_ ]?(id|key|uuid)$", "", unit, flags=re.IGNORECASE).replace("_", " ").strip() or "unit"
 
 
@@ -299,7 +297,6 @@ def counted(many: int, unit: str) -> str:
 
 
 def capitalized(text: str) -> str:
-    """Text with its first letter in upper case; the others stay as they are."""
     return text[:1].upper() + text[1:]
 
 
@@ -333,12 +330,10 @@ def slice_names(slices: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> 
 
 
 def note_codes(note: str | None) -> list[str]:
-    """The codes in a cell of the column `note`."""
     return [code.strip() for code in (note or "").split(";") if code.strip()]
 
 
 def first_reason(note: str | None, otherwise: str = "") -> str:
-    """The first code of a note in words."""
     code = next(iter(note_codes(note)), otherwise)
     return REASONS.get(code, code)
 
@@ -367,12 +362,10 @@ def interval_in_brackets(row: Mapping[str, Any], level: float, show: Callable[[f
 
 
 def is_finite(value: Any) -> bool:
-    """Whether there is a finite number."""
     return math.isfinite(read_number(value))
 
 
 def has_interval(row: Row) -> bool:
-    """Whether both ends of the interval of a row are finite."""
     return is_finite(row["low"]) and is_finite(row["high"])
 
 
@@ -382,7 +375,6 @@ def interval(row: Row, level: float, show: Callable[[float], str] = rounded_perc
 
 
 def intervals(rows: Mapping[str, Row], level: float) -> str:
-    """The intervals of a few rows, each after its name."""
     bounded = {name: row for name, row in rows.items() if has_interval(row)}
     if len(bounded) < 2:
         return "".join(interval(row, level) for row in bounded.values())
@@ -414,7 +406,6 @@ def slice_labels(findings: Findings, columns: Mapping[str, Sequence[Any]] | None
 
 
 def row_labels(findings: Findings) -> list[str]:
-    """Slice and group of every row, as one label."""
     groups = findings.columns.get("group", [None] * len(findings))
     pairs = zip(slice_labels(findings), groups, strict=True)
     return [", ".join(part for part in (where, "" if group is None else str(group)) if part) for where, group in pairs]
@@ -445,7 +436,6 @@ _DAY = re.compile(r"\d{4}-\d\d(-\d\d([T ][\d:.+Z-]*)?)?")
 
 
 def dated(findings: Findings) -> list[str]:
-    """Slices whose labels are days or months."""
     return [
         name
         for name in findings.slices
