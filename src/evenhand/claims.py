@@ -76,18 +76,10 @@ def decide(candidates: Iterable[Candidate], level: float) -> tuple[Claim, ...]:
     claims = []
     for candidate, p in zip(listed, holm([c.p for c in listed]).tolist(), strict=True):
         is_made = p <= bound
-        claims.append(
-            Claim(
-                printable(candidate.text if is_made else candidate.otherwise),
-                candidate.metric,
-                candidate.group,
-                dict(candidate.where),
-                candidate.direction if is_made else "none",
-                p,
-                is_made,
-                float(candidate.p),
-            )
-        )
+        text = printable(candidate.text if is_made else candidate.otherwise)
+        direction: Direction = candidate.direction if is_made else "none"
+        where = dict(candidate.where)
+        claims.append(Claim(text, candidate.metric, candidate.group, where, direction, p, is_made, float(candidate.p)))
     return tuple(claims)
 
 

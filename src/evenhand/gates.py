@@ -229,9 +229,9 @@ def summary(gates: Sequence[Gate], most_sentences: int = 30) -> str:
         lines += [f"## {escape_markdown(gate.name)}: {escape_markdown(gate.findings.question)}", ""]
         if checks:
             failed, unsure = len(gate.checks.failed), len(gate.checks.inconclusive)
-            verdict = (
-                f"{failed:,} of {len(checks):,} checks failed." if failed else f"All {len(checks):,} checks passed."
-            )
+            verdict = f"{failed:,} of {len(checks):,} checks failed."
+            if not failed:
+                verdict = f"All {len(checks):,} checks passed."
             doubt = f" {unsure:,} {'is' if unsure == 1 else 'are'} inconclusive: the interval includes the bound."
             rows = [["", "rule", "for", "estimate", "interval", "bound"], ["---"] * 6]
             for c in checks:
@@ -323,32 +323,17 @@ def _checks(findings: Findings, rule: Rule, baseline: Sequence[Findings], inconc
         estimate, low, high = (read_number(row[k]) for k in ("estimate", "low", "high"))
         bound = rule.at(read_number(before["estimate"]) if before else math.nan)
         distance = Distance.from_rows(rule, row, before)
-        verdict: Verdict = (
-            "fail" if math.isnan(estimate) else distance.verdict(rule) if not math.isnan(bound) else "inconclusive"
-        )
-        by_estimate = math.isnan(bound) or rule.holds(estimate, bound)
-        passed = {"pass": True, "fail": False}.get(
-            verdict, {"pass": True, "fail": False}.get(inconclusive, by_estimate)
-        )
-        if inconclusive == "estimate" and not math.isnan(estimate):
-            passed = by_estimate  # numbers as printed; the verdict only says how sure they are
-        difference = (
-            (distance.value, distance.low, distance.high) if rule.relative and rule.step != "*" else (math.nan,) * 3
-        )
-        p = distance.p_of_failure(rule, level)
-        yield Check(
-            rule.text,
-            where,
-            estimate,
-            low,
-            high,
-            bound,
-            verdict,
-            passed,
-            p,
-            alpha=(1 - level) / 2,
-            difference=difference,
-        )
+        verdict: Verdict = "inconclusive" if math.isnan(bound) else distance.verdict(rule)
+        if math.isnan(estimate):
+            verdict, passed = "fail", False
+        elif inconclusive == "estimate":  # numbers as printed; the verdict only says how sure they are
+            passed = math.isnan(bound) or rule.holds(estimate, bound)
+        else:
+            passed = verdict == "pass" or (verdict == "inconclusive" and inconclusive == "pass")
+        check = Check(rule.text, where, estimate, low, high, bound, verdict, passed, distance.p_of_failure(rule, level))
+        if rule.relative and rule.step != "*":
+            check = replace(check, difference=(distance.value, distance.low, distance.high))
+        yield replace(check, alpha=(1 - level) / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,9 +359,8 @@ class Distance:
         times = rule.by if rule.step == "*" else 1.0
         x, x_below, x_above = _arms(row)
         y, y_below, y_above = (times * value for value in _arms(before))
-        scale = math.sqrt(
-            _units(before) / _units(row)
-        )  # how much wider the arms of the row would be with the baseline's units
+        # how much wider the arms of the row would be with the baseline's units
+        scale = math.sqrt(_units(before) / _units(row))
         below = math.hypot(max(x_below, y_below * scale), max(y_above, x_above / scale))
         above = math.hypot(max(x_above, y_above * scale), max(y_below, x_below / scale))
         return cls(x - y, x - y - below, x - y + above, min(_units(row), _units(before)), rule.at(0.0))

@@ -7,6 +7,7 @@ through `escape`, or into JSON that no parser can mistake for markup.
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ from evenhand.report.pages import asset, document, packed, packed_vega, script, 
 from evenhand.report.words import summary
 from evenhand.report.words.phrases import card_of, is_share, metric_title
 from evenhand.report.words.sentences import Headline, headline_for, writer_for
-from evenhand.report.words.text import confidence_level, dated, excluded, number, percent
+from evenhand.report.words.text import dated, excluded, number, percent
 
 MOST_TABLE_ROWS = 250
 MOST_UNFOLDED = 100
@@ -75,7 +76,10 @@ def html(findings: Findings, overall: Findings | None = None) -> str:
         "requests.</footer>",
     ]
     data = json.dumps({**specs, "theme": theme(PAGE)}, allow_nan=False, separators=(",", ":"))
-    scripts = [*([packed("data", data), packed_vega()] if specs else []), script(asset("report.js"))]
+    scripts = [
+        *([packed("data", gzip.compress(data.encode(), 9, mtime=0)), packed_vega()] if specs else []),
+        script(asset("report.js")),
+    ]
     return document(f"{findings.question} · evenhand", asset("report.css"), body, scripts)
 
 
@@ -336,9 +340,9 @@ def _table(findings: Findings, overall: Findings | None) -> str:
         "; ".join(f"{head[i].replace('_', ' ')} {row[i]}" for i in range(len(head)) if i not in visible and row[i])
         for row in rows[:MOST_TABLE_ROWS]
     ]
-    level, few = confidence_level(findings), "estimate" in findings.columns and len(rows) <= MOST_UNFOLDED
+    few = "estimate" in findings.columns and len(rows) <= MOST_UNFOLDED
     of_rows = [(findings if i >= first else overall or findings, row) for i, row in enumerate(shown[: len(behind)])]
-    lines = [writer_for(source).sentence(source, row, level) if few else "" for source, row in of_rows]
+    lines = [writer_for(source).sentence(source, row) if few else "" for source, row in of_rows]
     unfolded = [" ".join(filter(None, [line, more])) for line, more in zip(lines, behind, strict=True)]
     cells = [[row[i] for i in visible] for row in rows]
     names = [head[i] for i in visible]
@@ -386,11 +390,10 @@ def _cards(findings: Findings) -> str:
 
 def _dropped(findings: Findings) -> str:
     dropped = findings.provenance.get("dropped") or {}
-    lost = (
-        table(["why", "rows"], [[label(why), number(float(many))] for why, many in dropped.items()], "Excluded rows")
-        if dropped
-        else "<p>No row was dropped.</p>"
-    )
+    lost = "<p>No row was dropped.</p>"
+    if dropped:
+        cells = [[label(why), number(float(many))] for why, many in dropped.items()]
+        lost = table(["why", "rows"], cells, "Excluded rows")
     if outside := excluded(findings):
         lost = f"<p>{escape(outside)}</p>" + (lost if dropped else "")
     return lost if "dropped" in findings.provenance or outside else ""

@@ -63,15 +63,11 @@ def vega() -> str:
 
 @functools.cache
 def packed_vega() -> str:
-    return _packed("vega", (ASSETS / "vega.js.gz").read_bytes())
+    return packed("vega", (ASSETS / "vega.js.gz").read_bytes())
 
 
-def packed(name: str, text: str) -> str:
+def packed(name: str, compressed: bytes) -> str:
     """Text that a page's scripts unpack by name: base64 of gzip, a fraction of its size and never markup."""
-    return _packed(name, gzip.compress(text.encode(), 9, mtime=0))
-
-
-def _packed(name: str, compressed: bytes) -> str:
     encoded = base64.b64encode(compressed).decode()
     return f'<script type="application/gzip" id="{escape(name)}">{encoded}</script>'
 

@@ -211,12 +211,7 @@ def is_same(old: Any, new: Any) -> bool:
     """
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return old.keys() == new.keys() and all(is_same(old[key], new[key]) for key in old)
-    if (
-        isinstance(old, Sequence)
-        and isinstance(new, Sequence)
-        and not isinstance(old, str)
-        and not isinstance(new, str)
-    ):
+    if all(isinstance(value, Sequence) and not isinstance(value, str) for value in (old, new)):
         return len(old) == len(new) and all(map(is_same, old, new))
     if isinstance(old, (int, float)) and isinstance(new, (int, float)):
         return math.isclose(old, new, rel_tol=RELATIVE, abs_tol=ABSOLUTE)

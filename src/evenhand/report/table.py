@@ -286,7 +286,6 @@ def best_rows(rows: Sequence[Mapping[str, Any]], within: Sequence[str] = ()) -> 
 def html_table(findings: Findings) -> str:
     """The readable table as HTML; every label is escaped."""
     head, rows = readable(findings)
-
     more = f"<p>{len(rows) - MOST_ROWS:,} more rows.</p>" if len(rows) > MOST_ROWS else ""
     return f"<p>{html.escape(findings.question)}</p>{_html_rows(head, rows[:MOST_ROWS])}{more}"
 
@@ -452,11 +451,8 @@ def _labels(audit: str, names: Sequence[str], row: Mapping[str, Any], plan: str)
     labels = {name: value for name, value in labels.items() if value}
     for name in names:
         legal = re.sub(r"\W", "_", name, flags=re.ASCII)
-        legal = (
-            f"slice_{legal}"
-            if legal in ("audit", "metric", "group", "plan") or not re.match(r"[a-zA-Z]", legal)
-            else legal
-        )
+        if legal in ("audit", "metric", "group", "plan") or not re.match(r"[a-zA-Z]", legal):
+            legal = f"slice_{legal}"
         while legal in labels:
             legal += "_"
         labels[legal] = label(row[name])

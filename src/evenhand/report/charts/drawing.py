@@ -46,15 +46,10 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A chart as its function returns it.
+    """A chart as its function returns it: panels side by side, and below them the same numbers as columns of a table.
 
-    Attributes
-    ----------
-    panels : one or more sets of axes, drawn side by side where there is room.
-    table : the same numbers as columns; every chart in a report is followed by it.
-    text : the picture in one sentence, for those who cannot see it.
-    note : a caption on how to read it, if needed (rows left out, a log axis).
-    lead : whether `text` is a finding for the top of the page.
+    `text` is the picture in one sentence, for those who cannot see it, and a finding for the top of the page if it is a `lead`;
+    `note` says how to read it.
     """
 
     panels: tuple[Panel, ...]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from evenhand.cards import REGISTRY, parse_metric
@@ -30,6 +29,8 @@ TURNED = "equivalences"
 """The family whose values, all close to 100%, are drawn as 100% minus the value."""
 
 Dot = dict[str, Any]
+Family = tuple[str, bool, tuple[float, float]]
+"""Metrics that share axes: their kind, whether they are shares, their range."""
 
 
 def _in_bins(findings: Findings) -> str:
@@ -52,13 +53,13 @@ def intervals(findings: Findings) -> Picture:
     families = split(dots, lambda dot: _family(dot["metric"], is_single=dot["metric"] in scalars))
     drawn = {f: inside for f, inside in families.items() if any(math.isfinite(d["x"]) or d["why"] for d in inside)}
     families = drawn or families  # without empty axes; the note names what was left out
-    split_names = Counter(family.name for family in families)
+    panel_counts = Counter(name for name, _, _ in families)
     binned = any(f"{name}_low" in findings.columns for name in findings.slices)
     along = distinct(labels) if binned else []
     panels = []
     for family, inside in families.items():
-        title = family.title(inside, split=split_names[family.name] > 1)
-        turned = family.name == TURNED and not as_difference
+        title = _family_title(family, inside, fills_several=panel_counts[family[0]] > 1)
+        turned = family[0] == TURNED and not as_difference
         panels.append(_panel(inside, along, title=title, turned=turned, as_difference=as_difference))
     return Picture(tuple(panels), long_table(findings), _in_words(findings, dots), _note(findings, dots), lead=False)
 
@@ -92,31 +93,23 @@ def _over_time(findings: Findings) -> Picture:
     return Picture(tuple(panels), long_table(findings), _in_words(findings, dots), note, lead=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Family:
-    """Metrics that share axes: of one kind, in the same unit and with the same range."""
-
-    name: str
-    share: bool
-    span: tuple[float, float]
-
-    def title(self, dots: Sequence[Dot], *, split: bool) -> str:
-        """The metric where there is one; else the family, with its range where the family fills several panels."""
-        series = distinct(dot["series"] for dot in dots)
-        if len(series) == 1:
-            return str(series[0])
-        low, high = self.span
-        bounds = "either side of 0" if low < 0 < high else ""
-        if low == 0:
-            bounds = "0 to 1" if high == 1 else "0 and above"
-        return f"{self.name.capitalize()}, {bounds}" if split and bounds else self.name.capitalize()
-
-
-def _family(metric: str, *, is_single: bool) -> _Family:
+def _family(metric: str, *, is_single: bool) -> Family:
     card = card_of(metric)
     if card is None or not card.family:
-        return _Family("overall" if is_single else metric_title(metric), is_share(metric), (0, 0))
-    return _Family(card.family, is_share(metric), parse_metric(metric, REGISTRY).span)
+        return "overall" if is_single else metric_title(metric), is_share(metric), (0, 0)
+    return card.family, is_share(metric), parse_metric(metric, REGISTRY).span
+
+
+def _family_title(family: Family, dots: Sequence[Dot], *, fills_several: bool) -> str:
+    """The metric where there is one; else the family, with its range where the family fills several panels."""
+    series = distinct(dot["series"] for dot in dots)
+    if len(series) == 1:
+        return str(series[0])
+    name, _, (low, high) = family
+    bounds = "either side of 0" if low < 0 < high else ""
+    if low == 0:
+        bounds = "0 to 1" if high == 1 else "0 and above"
+    return f"{name.capitalize()}, {bounds}" if fills_several and bounds else name.capitalize()
 
 
 def _dot(row: Row, where: str, *, as_difference: bool = False) -> Dot:

@@ -299,13 +299,8 @@ def sources(findings: Findings) -> Picture:
     panels: list[Panel] = []
     for where, rows in list(slices.items())[: SIZES.panels]:
         lead = f"{where}: c" if where else "C"
-        panels.append(
-            _bars(
-                findings,
-                rows["contribution"],
-                f"{lead}ontribution to the Gini index, {number(_total(rows, 'gini'))} in total",
-            )
-        )
+        title = f"{lead}ontribution to the Gini index, {number(_total(rows, 'gini'))} in total"
+        panels.append(_bars(findings, rows["contribution"], title))
         if "marginal" in rows:
             faint = "; faint: not significant" if any(_is_open(findings, r) for r in rows["marginal"].values()) else ""
             title = f"More of the source lowers (left) or raises (right) the index{faint}"

@@ -45,12 +45,9 @@ def frontier(findings: Findings) -> Picture:
             point["x" if row["metric"] == "ndcg" else "y"] = read_number(row["estimate"])
     rows = [p for p in by_policy.values() if {"x", "y"} <= p.keys()]
     rows.sort(key=lambda p: (order.index(p["series"]), p["strength"] or 0))
-    place = {
-        "x": Axis("relevance kept (nDCG)", ".4~p", scale={"zero": False}).on(alt.X, "x"),
-        "y": Axis(uneven, ".3~g", scale={"zero": True}).on(alt.Y, "y"),
-    }
+    x, y = Axis("relevance kept (nDCG)", ".4~p", scale={"zero": False}), Axis(uneven, ".3~g", scale={"zero": True})
     tips = {"series": "lists", "strength": "strength", "x": "relevance kept", "y": uneven}
-    line, dots = line_and_points(alt.Chart(records(rows)), place, distinct(p["series"] for p in rows), tips)
+    line, dots = line_and_points(rows, x=x, y=y, series=distinct(p["series"] for p in rows), tips=tips)
     on = "held_out" if any("held-out" in p["series"] for p in rows) else "learned"
     judged = [p for p in rows if p["series"] == LISTS[on, "policy"]]
     first, last = judged[0], judged[-1]
@@ -110,12 +107,9 @@ def movers(findings: Findings) -> Picture:
     drawn = [{"series": names[r["strength"]], "x": r["tenth"], "y": r["after"]} for r in rows if r["strength"] in names]
     many = max(r["tenth"] for r in rows)
     title = f"{holders(findings)} in {many} parts, from least to most exposed as ranked"
-    place = {
-        "x": Axis(title, "d", ticks=list(range(1, many + 1))).on(alt.X, "x"),
-        "y": Axis("share of all exposure", SHARE).on(alt.Y, "y"),
-    }
+    x, y = Axis(title, "d", ticks=list(range(1, many + 1))), Axis("share of all exposure", SHARE)
     tips = {"series": "lists", "x": "part", "y": "share of exposure"}
-    layers = line_and_points(alt.Chart(records(drawn)), place, list(names.values()), tips)
+    layers = line_and_points(drawn, x=x, y=y, series=list(names.values()), tips=tips)
     last = [r for r in rows if r["strength"] == strengths[-1]]
     text = (
         f"At strength {strengths[-1]:g} the most exposed part goes from {percent(last[-1]['before'])} to {percent(last[-1]['after'])} of "

@@ -134,9 +134,11 @@ def _legend(names: Sequence[str], legend: Legend) -> Any:
     return alt.Legend(title=title, orient="top", symbolLimit=SIZES.series, labelLimit=220, columns=across)
 
 
-def line_and_points(base: Any, place: Mapping[str, Any], names: Sequence[str], tips: Tips) -> list[Any]:
-    coloured = {**place, "color": series_colour(names)}
-    points = base.mark_point().encode(**coloured, shape=series_shape(names), tooltip=tooltips(tips))
+def line_and_points(rows: Rows, *, x: Axis, y: Axis, series: Sequence[str], tips: Tips) -> list[Any]:
+    """A line and the points on it, in the colour and shape of their series."""
+    base = alt.Chart(records(rows))
+    coloured = {"x": x.on(alt.X, "x"), "y": y.on(alt.Y, "y"), "color": series_colour(series)}
+    points = base.mark_point().encode(**coloured, shape=series_shape(series), tooltip=tooltips(tips))
     return [base.mark_line().encode(**coloured), points]
 
 

@@ -85,7 +85,7 @@ class CompareSentences(SentenceWriter, audit="compare"):
     def key_sentences(self, findings: Findings) -> list[str]:
         return most_significant(findings, self.sentences(findings), _for_all(findings))
 
-    def sentence(self, findings: Findings, row: Row, level: float) -> str:  # noqa: ARG002
+    def sentence(self, findings: Findings, row: Row) -> str:
         name, show = metric_title(row["metric"]), value_format(row["metric"])
         a_name, b_name = _side_names(findings, row)
         paired = ("system", "versus") if "versus" in findings.slices else ()

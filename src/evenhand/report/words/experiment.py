@@ -19,7 +19,6 @@ from evenhand.report.words.sentences import Headline, SentenceWriter, SideTable,
 from evenhand.report.words.text import (
     Row,
     capitalized,
-    confidence_level,
     first_reason,
     interval_in_brackets,
     is_finite,
@@ -68,7 +67,7 @@ class ExperimentSentences(SentenceWriter, audit="experiment"):
         rows = tuple((name, text.format(**words)) for name, text in CAUTIONS)
         return [SideTable("Before you act on it", ("caution", "why"), rows)]
 
-    def sentence(self, findings: Findings, row: Row, level: float) -> str:  # noqa: ARG002
+    def sentence(self, findings: Findings, row: Row) -> str:
         lead, show = slice_lead(findings, row, without=("arm",)), value_format(row["metric"])
         name = f"{lead}{metric_title(row['metric'])}"
         arm, estimate = _arm_name(findings, row["arm"]), read_number(row["estimate"])
@@ -230,18 +229,16 @@ KINDS = dict.fromkeys(("entry", "exit", "stayed"), "units")
 
 class ExplainSentences(SentenceWriter, audit="explain"):
     def sentences(self, findings: Findings) -> list[str]:
-        level = confidence_level(findings)
         rows = [r for r in _distinct_rows(findings) if read_number(r["estimate"]) or r["part"] in ("change", *ROBUST)]
-        return [*(self.sentence(findings, r, level) for r in rows), *_arms_apart(findings)]
+        return [*(self.sentence(findings, r) for r in rows), *_arms_apart(findings)]
 
     def key_sentences(self, findings: Findings) -> list[str]:
-        level = confidence_level(findings)
         rows = [r for r in _distinct_rows(findings) if r["part"] in ("change", *ROBUST) and is_finite(r["estimate"])]
         largest = [f"{capitalized(text)}." for text in _largest_parts(findings)]
-        lines = [self.sentence(findings, r, level) for r in rows]
+        lines = [self.sentence(findings, r) for r in rows]
         return [*lines[:1], *largest, *lines[1:], *_arms_apart(findings)]
 
-    def sentence(self, findings: Findings, row: Row, level: float) -> str:
+    def sentence(self, findings: Findings, row: Row) -> str:
         show, part = value_format(row["metric"]), row["part"]
         what = name_of(findings, row)
         if math.isnan(read_number(row["estimate"])):
@@ -254,7 +251,7 @@ class ExplainSentences(SentenceWriter, audit="explain"):
         if part in ROBUST:
             tested = ", ".join(filter(None, [difference_text(findings, row), significance(findings, row)]))
             return f"{what}: {tested}."
-        ends = interval_in_brackets(row, level, lambda v: signed(v, show))
+        ends = interval_in_brackets(findings, row, lambda v: signed(v, show))
         return f"Of the change, {signed(row['estimate'], show)} comes from {what}{ends}."
 
 
@@ -337,16 +334,16 @@ NAMES = {
 
 
 class NetworkSentences(SentenceWriter, audit="network"):
-    def sentence(self, findings: Findings, row: Row, level: float) -> str:
+    def sentence(self, findings: Findings, row: Row) -> str:
         show, lead = value_format(row["metric"]), slice_lead(findings, row, without=("part",))
         title, part = metric_title(row["metric"]), row["part"]
         if math.isnan(read_number(row["estimate"])):
             return f"{lead}{title} ({part}) is undefined: {first_reason(row['note'], 'undefined')}."
         if part == "observed":
-            return f"{lead}{title} is {show(row['estimate'])}{interval_in_brackets(row, level, show)}."
+            return f"{lead}{title} is {show(row['estimate'])}{interval_in_brackets(findings, row, show)}."
         if part == "followers":
-            return f"{lead}{NAMES[part]}: {show(row['estimate'])}{interval_in_brackets(row, level, show)}."
-        ends = interval_in_brackets(row, level, lambda v: signed(v, show))
+            return f"{lead}{NAMES[part]}: {show(row['estimate'])}{interval_in_brackets(findings, row, show)}."
+        ends = interval_in_brackets(findings, row, lambda v: signed(v, show))
         parts = [f"{signed(row['estimate'], show)}{ends}", significance(findings, row)]
         return f"{lead}{NAMES[part]}: {', '.join(filter(None, parts))}."
 

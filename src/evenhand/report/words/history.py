@@ -141,10 +141,8 @@ def _name(metric: str, label: str) -> str:
 
 def alarm_claims(findings: Findings) -> tuple[Claim, ...]:
     """Every alarm as a claim that a quantity moved; its p is the chance of a false alarm, whatever the number of looks."""
-    rate, about = (
-        float(findings.provenance["rate"]),
-        ("metric", "group", "since", "until", "before", "after", "deviations", "line", "label"),
-    )
+    rate = float(findings.provenance["rate"])
+    about = ("metric", "group", "since", "until", "before", "after", "deviations", "line", "label")
     claims = []
     for r in alarms(findings):
         show, direction = value_format(r["metric"]), direction_of(r["after"] - r["before"])
@@ -212,8 +210,7 @@ def _trends(findings: Findings) -> list[str]:
     columns = findings.curves.get("trends") or {}
     sentences = []
     for row in (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)):
-        level = float(findings.provenance.get("level", 0.95))
-        ends = interval_in_brackets(row, level, "{:+.3g}".format)
+        ends = interval_in_brackets(findings, row, "{:+.3g}".format)
         sentences.append(f"Trend of {_name(row['metric'], row['label'])}: {row['slope']:+.3g} a year{ends}.")
     return sentences
 

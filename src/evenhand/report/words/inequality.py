@@ -16,7 +16,6 @@ from evenhand.report.words.text import (
     FORMATS,
     Row,
     capitalized,
-    confidence_level,
     dated,
     fill,
     holders,
@@ -69,7 +68,7 @@ def _inequality(findings: Findings) -> Headline | None:
     else:
         text = f"For {most.named}, {clause(high)}" if most.named else capitalized(clause(high))
     rows = {s.where: s.row for s in (most, least) if s.row is not None}
-    return Headline(f"{text}.", intervals(rows, confidence_level(findings)), metric if most.row is not None else "")
+    return Headline(f"{text}.", intervals(findings, rows), metric if most.row is not None else "")
 
 
 def _gini(findings: Findings, amount: str) -> Headline | None:
@@ -78,7 +77,7 @@ def _gini(findings: Findings, amount: str) -> Headline | None:
     if len(rows) != 1:
         return None
     text = f"The Gini index of {amount} over {holders(findings)} is {number(rows[0]['estimate'])}."
-    return Headline(text, interval(rows[0], confidence_level(findings), number), row=rows[0])
+    return Headline(text, interval(findings, rows[0], number), row=rows[0])
 
 
 def _in_time(findings: Findings) -> list[str]:
@@ -129,18 +128,15 @@ def _sources(findings: Findings) -> Headline | None:
     claim = next((claim for claim in by_slice.values() if claim.made), next(iter(by_slice.values())))
     made_count = sum(claim.made for claim in by_slice.values())
     if not made_count:
-        return Headline(
-            "No source stands out."
-            if len(by_slice) == 1
-            else f"No source stands out in any of {len(by_slice):,} slices."
-        )
+        where = "" if len(by_slice) == 1 else f" in any of {len(by_slice):,} slices"
+        return Headline(f"No source stands out{where}.")
     row = next((r for r in rows.values() if claim.is_about(r)), None)
     if row is None:
         return Headline(f"{claim.text}.")
     show = FORMATS["per_1_percent"]
     text = f"{claim.text}: 1% more {word(findings, 'amount', 'of it')} from there would raise the Gini index by {show(row['estimate'])}"
     text += f"; one source stands out in {made_count:,} of {len(by_slice):,} slices" if len(by_slice) > 1 else ""
-    return Headline(f"{text}.", interval(row, confidence_level(findings), show), row=row)
+    return Headline(f"{text}.", interval(findings, row, show), row=row)
 
 
 @headline("decompose")

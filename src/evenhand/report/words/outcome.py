@@ -62,7 +62,7 @@ def _in_points(findings: Findings) -> bool:
     return bool(findings.provenance.get("outcomes"))
 
 
-def _test(findings: Findings, row: Row, level: float) -> str:
+def _test(findings: Findings, row: Row) -> str:
     """A test of equal outcomes: its claim, or only its p where it is a variant that claims nothing."""
     where = {"marginal_test": "right above the threshold", "bin_test": f"in bin {_bin(row)}"}.get(row["metric"], "")
     other = f", with {counted(int(row['metric'].partition('=')[2][:-1]), 'bin')}" if "(" in row["metric"] else ""
@@ -96,10 +96,10 @@ def _bin(row: Row) -> str:
     return "" if _absent(row["bin"]) else str(int(row["bin"]))
 
 
-def _gap(findings: Findings, row: Row, level: float) -> str:
+def _gap(findings: Findings, row: Row) -> str:
     """A gap; with its direction where it is claimed, and with the detectable gap where it is not significant."""
     reference, points, claim = _reference(findings), _in_points(findings), findings.claim(row)
-    ends = interval_in_brackets(row, level, lambda v: gap_size(v, points=points))
+    ends = interval_in_brackets(findings, row, lambda v: gap_size(v, points=points))
     if claim is not None and claim.made:
         size = gap_text(abs(row["estimate"]), points=points)
         return (
@@ -111,10 +111,10 @@ def _gap(findings: Findings, row: Row, level: float) -> str:
     return f"{_compared_rows(row)}, the gap of {row['group']} to {reference} at equal score is {size}{ends}{verdict}."
 
 
-def _order(findings: Findings, row: Row, level: float) -> str:
+def _order(findings: Findings, row: Row) -> str:
     claim, reference, points = findings.claim(row), _reference(findings), _in_points(findings)
     size = gap_text(row["estimate"], points=points)
-    ends = interval_in_brackets(row, level, lambda v: gap_size(v, points=points))
+    ends = interval_in_brackets(findings, row, lambda v: gap_size(v, points=points))
     side = "above" if "above" in row["metric"] else "below"
     verdict = "" if claim is None else f": {claim.text}{both_p(findings, claim)}"
     neighbours = f"Where {row['group']} ranks right {side} {reference} ({counted(row['units'], 'pair')})"
@@ -137,7 +137,7 @@ def _compared_rows(row: Row) -> str:
     return f"With {counted(int(rest[5:-1]), 'bin')}{rows}" if rest else f"Over all bins{rows}"
 
 
-def _lowest(findings: Findings, row: Row, level: float) -> str:
+def _lowest(findings: Findings, row: Row) -> str:
     """Where outcomes are lowest; that they fall with the score only where that is claimed."""
     if row["estimate"] == 1:
         return "The lowest outcomes are at the lowest scores, as they should be."
@@ -147,7 +147,7 @@ def _lowest(findings: Findings, row: Row, level: float) -> str:
     return f"The lowest mean outcome is in bin {bin_of_lowest}{'' if claim is None else f': {claim.text}'}."
 
 
-def _calibration(findings: Findings, row: Row, level: float) -> str:
+def _calibration(findings: Findings, row: Row) -> str:
     return (
         f"The mean outcome of {row['group']} minus its mean score is {number(row['estimate'])} (calibration). Errors at low and high "
         "scores can cancel out, and this says nothing about a threshold."
@@ -160,30 +160,29 @@ _AMONG = {
 }
 
 
-def _odds(findings: Findings, row: Row, level: float) -> str:
+def _odds(findings: Findings, row: Row) -> str:
     chance = read_number(row.get("chance"))
     by_chance = "" if math.isnan(chance) else f"; {number(chance)} is expected by chance"
     among, name = _AMONG[str(row["metric"])]
     return (
         f"Among those {among}, the largest distance between the score distributions of {row['group']} and {_reference(findings)} is "
-        f"{number(row['estimate'])}{interval_in_brackets(row, level)}{by_chance} ({name}). This mixes the scoring with how qualified "
+        f"{number(row['estimate'])}{interval_in_brackets(findings, row)}{by_chance} ({name}). This mixes the scoring with how qualified "
         "the groups are."
     )
 
 
-def _rate(findings: Findings, row: Row, level: float) -> str:
+def _rate(findings: Findings, row: Row) -> str:
     have = "with the outcome" if str(row["metric"]).startswith("true") else "without the outcome"
     claim, name = findings.claim(row), str(row["metric"]).replace("_", " ")
-    rate = f"the {name} of {row['group']} to {_reference(findings)} is {number(row['estimate'])}{interval_in_brackets(row, level)}"
+    rate = f"the {name} of {row['group']} to {_reference(findings)} is {number(row['estimate'])}{interval_in_brackets(findings, row)}"
     if claim is not None and claim.made:
         return f"{capitalized(claim.text)}: {rate}."
-    verdict = (
-        "" if claim is None or math.isnan(claim.p) else ": no significant difference in how often they are treated"
-    )
+    tested = claim is not None and not math.isnan(claim.p)
+    verdict = ": no significant difference in how often they are treated" if tested else ""
     return f"Among those {have}, {rate}{verdict}."
 
 
-_SENTENCES: dict[str, Callable[[Findings, Row, float], str]] = {
+_SENTENCES: dict[str, Callable[[Findings, Row], str]] = {
     "joint_test": _test,
     "marginal_test": _test,
     "bin_test": _test,
@@ -232,14 +231,14 @@ def _cautions(findings: Findings, rows: Sequence[Row]) -> list[str]:
 
 class OutcomeSentences(SentenceWriter, audit="outcome_test"):
     def sentences(self, findings: Findings) -> list[str]:
-        rows, level = list(findings.rows()), confidence_level(findings)
+        rows = list(findings.rows())
         repeated = [i for i, row in enumerate(rows) if is_reference(row)][1:]
         spoken = [row for i, row in enumerate(rows) if i not in set(repeated)]
-        return [self.sentence(findings, row, level) for row in spoken] + _cautions(findings, spoken)
+        return [self.sentence(findings, row) for row in spoken] + _cautions(findings, spoken)
 
     def key_sentences(self, findings: Findings) -> list[str]:
         """The deciding test, the gap of each group that decides, and that outcomes fall with the score where it is claimed."""
-        level, deciding = confidence_level(findings), ("joint_test", "marginal_test")
+        deciding = ("joint_test", "marginal_test")
         tests = [
             row for row in findings.rows() if row["metric"] == deciding["marginal_test" in findings.columns["metric"]]
         ]
@@ -250,17 +249,17 @@ class OutcomeSentences(SentenceWriter, audit="outcome_test"):
             and (claim := findings.claim(row))
             and (claim.made or row["metric"] != "lowest_bin")
         ]
-        return [self.sentence(findings, row, level) for row in (*tests, *claimed)]
+        return [self.sentence(findings, row) for row in (*tests, *claimed)]
 
-    def sentence(self, findings: Findings, row: Row, level: float) -> str:
+    def sentence(self, findings: Findings, row: Row) -> str:
         name, lead = str(row["metric"]).partition("(")[0], slice_lead(findings, row)
         if is_reference(row):
             return f"{row['group']} is the reference group."
         if _absent(row["estimate"]) and name not in ("joint_test", "marginal_test", "bin_test"):
             return f"{lead}{capitalized(_row_name(row))} is undefined: {first_reason(row['note'], 'undefined')}."
         if name not in _SENTENCES:
-            return super().sentence(findings, row, level)
-        return lead + _SENTENCES[name](findings, row, level)
+            return super().sentence(findings, row)
+        return lead + _SENTENCES[name](findings, row)
 
     def side_tables(self, findings: Findings) -> list[SideTable]:
         """Remedies by the source of the bias (section 5.1 of the paper), and the limits of the test."""
@@ -312,7 +311,7 @@ def _algorithm_bias(findings: Findings) -> str:
 @headline("outcome_test")
 def _outcome(findings: Findings) -> Headline | None:
     """The widest gap that is claimed; else that groups differ in some bin; else the gap that would have been detected."""
-    level, reference, points = confidence_level(findings), _reference(findings), _in_points(findings)
+    reference, points = _reference(findings), _in_points(findings)
     claims = [(row, claim) for row in findings.rows() if (claim := findings.claim(row))]
     gaps = [
         (row, claim) for row, claim in claims if row["metric"].startswith(("pooled_gap", "outcome_gap", "order_gap"))
@@ -320,23 +319,21 @@ def _outcome(findings: Findings) -> Headline | None:
     if significant := [(row, claim) for row, claim in gaps if claim.made]:
         row, claim = max(significant, key=lambda pair: abs(pair[0]["estimate"]))
         outcome, where = word(findings, "outcome"), named_slice(findings, row)
-        what, size = (
-            f"the {outcome} rate" if points else outcome,
-            gap_text(abs(row["estimate"]), points=points, few=True),
-        )
+        what = f"the {outcome} rate" if points else outcome
+        size = gap_text(abs(row["estimate"]), points=points, few=True)
         at, than = "At equal score", f"for {row['group']} than for {reference}"
         if row["metric"].startswith("order_gap"):
             side = "above" if "above" in row["metric"] else "below"
             at, than = f"Where {row['group']} ranks right {side} {reference}", f"for {row['group']}"
         text = f"{at}{f' in {where}' if where else ''}, {what} is {size} {claim.direction} {than}: {claim.text}."
-        return Headline(text, interval(row, level, lambda v: gap_size(v, points=points, few=True)), row=row)
+        return Headline(text, interval(findings, row, lambda v: gap_size(v, points=points, few=True)), row=row)
     for row, claim in claims:
         if claim.made and row["metric"] in ("joint_test", "marginal_test"):
             text = capitalized(f"{claim.text}, though no group's own gap is significant.")
             return Headline(f"{slice_lead(findings, row)}{text}", row=row)
     tested = sum(not math.isnan(claim.p) for claim in findings.claims)
     sizes = [
-        adjusted_detectable(read_number(row.get("detectable")), tested, level)
+        adjusted_detectable(read_number(row.get("detectable")), tested, confidence_level(findings))
         for row, claim in gaps
         if not math.isnan(claim.p)
     ]
@@ -352,9 +349,9 @@ class CounterfactualSentences(SentenceWriter, audit="counterfactual"):
     def key_sentences(self, findings: Findings) -> list[str]:
         metrics = ["outcome_relative_change", "slots_gained"]
         metrics += ["mean_rank_change"] if findings.provenance.get("kind") == "ranking" else []
-        return [self.sentence(findings, row, 0.0) for row in findings.rows() if row["metric"] in metrics]
+        return [self.sentence(findings, row) for row in findings.rows() if row["metric"] in metrics]
 
-    def sentence(self, findings: Findings, row: Row, level: float) -> str:
+    def sentence(self, findings: Findings, row: Row) -> str:
         name, value, lead = row["metric"], read_number(row["estimate"]), slice_lead(findings, row)
         group = row["group"] or ""
         whose = f" of {group}" if group else ""
@@ -370,7 +367,7 @@ class CounterfactualSentences(SentenceWriter, audit="counterfactual"):
             return f"{lead}The slots of {group} would change by {percent(value)}."
         if name in ("slots_gained", "mean_rank_change"):
             return lead + _group_change(findings, row)
-        return super().sentence(findings, row, level)
+        return super().sentence(findings, row)
 
     def side_tables(self, findings: Findings) -> list[SideTable]:
         facts = findings.provenance
@@ -418,13 +415,8 @@ def _all_have_slots(findings: Findings, row: Row) -> bool:
 
 def _group_change(findings: Findings, row: Row) -> str:
     """The slots or the mean rank of a group; which way they move only where that is claimed."""
-    value, null, group, claim = (
-        read_number(row["estimate"]),
-        _null_row(findings, row),
-        row["group"],
-        findings.claim(row),
-    )
-    slots = row["metric"] == "slots_gained"
+    value, null, claim = read_number(row["estimate"]), _null_row(findings, row), findings.claim(row)
+    group, slots = row["group"], row["metric"] == "slots_gained"
     what = f"slots of {group}" if slots else f"mean rank of {group}"
     others = "" if slots or _all_have_slots(findings, row) else ", though of different candidates"
     text = f"The {what} would change by {number(value)}{others}"
@@ -469,26 +461,26 @@ def _impact(findings: Findings) -> Headline | None:
         )
     lowest = min(ratios, key=lambda r: float(r["estimate"]))
     text = f"{lowest['group']} is selected {number(float(lowest['estimate']), 2)} times as often as {lowest['versus']}."
-    return Headline(text, interval(lowest, confidence_level(findings), lambda x: number(x, 2)), row=lowest)
+    return Headline(text, interval(findings, lowest, lambda x: number(x, 2)), row=lowest)
 
 
 class _ImpactSentences(SentenceWriter, audit="impact"):
-    def sentence(self, findings: Findings, row: Row, level: float) -> str:
+    def sentence(self, findings: Findings, row: Row) -> str:
         lead = f"By {row['category']}: {row['group']}"
         if row["note"] == "suppressed":
             return (
                 f"{lead} is suppressed: it, or a category that it would give away, has fewer candidates than min_units."
             )
         if math.isnan(read_number(row["estimate"])):
-            return super().sentence(findings, row, level)
+            return super().sentence(findings, row)
         if row["metric"] == "selection_rate":
-            return f"{lead}: {_shown(row, level, percent)} selected, {row['selected']:,.0f} of {row['units']:,.0f} candidates."
+            return f"{lead}: {_shown(findings, row, percent)} selected, {row['selected']:,.0f} of {row['units']:,.0f} candidates."
         if row["group"] == row["versus"]:
             return f"{lead} has the highest rate in the data; ratios are to it."
         claim = findings.claim(row)
         verdict = f" {claim.text}{both_p(findings, claim)}." if claim else ""
-        return f"{lead}: impact ratio to {row['versus']} {_shown(row, level, lambda x: number(x, 3))}.{verdict}"
+        return f"{lead}: impact ratio to {row['versus']} {_shown(findings, row, lambda x: number(x, 3))}.{verdict}"
 
 
-def _shown(row: Row, level: float, text: Callable[[float], str]) -> str:
-    return f"{text(read_number(row['estimate']))}{interval_in_brackets(row, level, text)}"
+def _shown(findings: Findings, row: Row, text: Callable[[float], str]) -> str:
+    return f"{text(read_number(row['estimate']))}{interval_in_brackets(findings, row, text)}"

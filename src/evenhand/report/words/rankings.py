@@ -47,12 +47,8 @@ def _claimed(findings: Findings, claim: Claim) -> str:
     significant = {tuple(c.where.values()) for c in alike if c.made}
     count = ""
     if len(slices) > 1:
-        count = (
-            f"in {len(significant):,} of the {len(slices):,} slices."
-            if significant
-            else f"in none of the {len(slices):,} slices."
-        )
-        count = f" Statistically significant {count}"
+        many = f"{len(significant):,}" if significant else "none"
+        count = f" Statistically significant in {many} of the {len(slices):,} slices."
     return f"{lead}{claim.text}.{count}" if lead else f"{_sentence(claim)}{count}"
 
 
@@ -65,10 +61,10 @@ class _PrefixSentences(SentenceWriter, audit="prefix"):
     """Sentences of the cards; the first of each slice also says who stands nearer to the top."""
 
     def sentences(self, findings: Findings) -> list[str]:
-        level, spoken = confidence_level(findings), set()
+        spoken: set[str] = set()
         written = []
         for row in findings.rows():
-            text, where = self.sentence(findings, row, level), findings.slice_label(row)
+            text, where = self.sentence(findings, row), findings.slice_label(row)
             claims = [] if where in spoken else [c for c in findings.claims if findings.slice_label(c.where) == where]
             spoken.add(where)
             written.append(" ".join([text, *map(_sentence, claims)]))
@@ -82,7 +78,7 @@ def _exposure(findings: Findings) -> Headline | None:
     if claim is None:
         return _untested_exposure(findings, curve)
     point = next((p for p in curve if claim.is_about({**p, "metric": "exposure"})), None)
-    bounds = "" if point is None else interval(point, confidence_level(findings))
+    bounds = "" if point is None else interval(findings, point)
     return Headline(_claimed(findings, claim), bounds, "exposure", "" if point is None else point["where"])
 
 
@@ -97,7 +93,7 @@ def _untested_exposure(findings: Findings, curve: Sequence[Row]) -> Headline | N
         f"{_lead(findings, point)}{point['group']} gets {rounded_percent(point['exposure'])} of the exposure; its target is "
         f"{rounded_percent(point['target'])}."
     )
-    return Headline(text, interval(point, confidence_level(findings)), "exposure", point["where"])
+    return Headline(text, interval(findings, point), "exposure", point["where"])
 
 
 @headline("prefix")
@@ -144,9 +140,8 @@ def _pairwise(findings: Findings) -> Headline | None:
     rows = [r for r in findings.rows() if claim.is_about({**r, "metric": "inter_acc", "group": claim.group})]
     protected, other = str(claim.group), findings.words.get("versus", "")
     pairs = {f"{protected}>{other}": protected, f"{other}>{protected}": other}
-    level = confidence_level(findings)
     ends = [
-        f"{name} {interval(r, level)}" for pair, name in pairs.items() for r in rows if r["group"] == pair and has_interval(r)
+        f"{name} {interval(findings, r)}" for pair, name in pairs.items() for r in rows if r["group"] == pair and has_interval(r)
     ]  # fmt: skip
     return Headline(_claimed(findings, claim), "; ".join(ends))
 
@@ -170,14 +165,14 @@ def _recommender(findings: Findings) -> Headline | None:
     if tested and not significant:
         text = f"{tested[0][1].text}: {share} differs, {chance}"
     text = capitalized(f"{_lead(findings, row)}{text}".rstrip("; "))
-    return Headline(f"{text}.", interval(row, confidence_level(findings)), "exposure_tv", row=row)
+    return Headline(f"{text}.", interval(findings, row), "exposure_tv", row=row)
 
 
 class _RecommenderSentences(SentenceWriter, audit="recommender"):
-    def sentence(self, findings: Findings, row: Row, level: float) -> str:
+    def sentence(self, findings: Findings, row: Row) -> str:
         claim = findings.claim(row)
         unclear = " Not statistically significant." if claim is not None and not claim.made else ""
-        return sentence(findings, row, level) + unclear
+        return sentence(findings, row) + unclear
 
 
 REQUESTS = {"learned": "training requests", "held_out": "held-out requests"}
@@ -194,17 +189,18 @@ def evenness_metric(findings: Findings) -> str:
 
 
 class RebalanceSentences(SentenceWriter, audit="rebalance"):
-    def sentence(self, findings: Findings, row: Row, level: float) -> str:
+    def sentence(self, findings: Findings, row: Row) -> str:
         lists = f"With the {row['by_means']} of strength {read_number(row['strength']):g}"
         if row["by_means"] == "served":
             lists = "As served"
         elif read_number(row["strength"]) == 0:
             lists = "As ranked"
-        text = "" if math.isnan(read_number(row["estimate"])) else _own_sentence(findings, row, level)
+        text = "" if math.isnan(read_number(row["estimate"])) else _own_sentence(findings, row)
         if not text:
             words = {**findings.words, "unit": findings.words.get("holder", "provider")}  # who gets the exposure
-            plain = Findings(findings.audit, findings.question, (), findings.columns, words=words)
-            text = sentence(plain, {**row, "undefined": None}, level)
+            level = {"level": confidence_level(findings)}
+            plain = Findings(findings.audit, findings.question, (), findings.columns, words=words, provenance=level)
+            text = sentence(plain, {**row, "undefined": None})
             if row.get("undefined") and row["metric"] in LEFT_OUT:
                 text += f" ({counted(int(row['undefined']), 'request')} {LEFT_OUT[row['metric']]} are left out.)"
         start = text if text[:2].isupper() else text[0].lower() + text[1:]
@@ -223,12 +219,11 @@ class RebalanceSentences(SentenceWriter, audit="rebalance"):
         ]
 
 
-def _own_sentence(findings: Findings, row: Row, level: float) -> str:
+def _own_sentence(findings: Findings, row: Row) -> str:
     """The sentence of a metric that has another one here than on its card; empty for the others."""
     metric, estimate, note = row["metric"], read_number(row["estimate"]), row["note"] or ""
-    interval = interval_in_brackets(
-        row, level, number if metric == "target_distance" else lambda v: percent(v, estimate)
-    )
+    show = number if metric == "target_distance" else lambda v: percent(v, estimate)
+    interval = interval_in_brackets(findings, row, show)
     if metric == "duality_gap":
         caution = " (the search has not converged: pass more iterations)" if "not_converged" in note else ""
         return f"no policy improves the objective by more than {number(estimate)}{caution}."

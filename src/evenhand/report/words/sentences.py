@@ -63,11 +63,10 @@ class SentenceWriter:
         SentenceWriter.registry[audit] = cls()
 
     def sentences(self, findings: Findings) -> list[str]:
-        level = confidence_level(findings)
-        return [self.sentence(findings, row, level) for row in findings.rows()]
+        return [self.sentence(findings, row) for row in findings.rows()]
 
-    def sentence(self, findings: Findings, row: Row, level: float) -> str:
-        return sentence(findings, row, level) if "estimate" in row else plain_sentence(row)
+    def sentence(self, findings: Findings, row: Row) -> str:
+        return sentence(findings, row) if "estimate" in row else plain_sentence(row)
 
     def key_sentences(self, findings: Findings) -> list[str]:  # noqa: ARG002  (for subclasses)
         """The answer in a few sentences; empty where the summary of any result will do."""
@@ -112,7 +111,7 @@ REMARK = re.compile(r" \([A-Z\d](?:[^()]|\([^()]*\))*\.\)")
 """A remark in brackets at the end of a sentence."""
 
 
-def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
+def sentence(findings: Findings, row: Row) -> str:
     """One row as a sentence, by the template on the metric's card; without a template, title and number."""
     try:
         metric: MetricSpec | None = parse_metric(row["metric"], REGISTRY)
@@ -151,16 +150,17 @@ def sentence(findings: Findings, row: Row, level: float = 0.95) -> str:
         levels.append(f"{spread} whatever the missing labels are")
     end = "".join(f"; {level}" for level in levels) + "." + _cautions(findings, row)
     if not template:
-        return f"{name}{convention} is {number(estimate)}{interval_in_brackets(row, level)}{end}"
+        return f"{name}{convention} is {number(estimate)}{interval_in_brackets(findings, row)}{end}"
     spoken = _as_spoken(row, template, params)
     if "{estimate:one_in}" in template and half_is_of_one(findings, spoken):
         template = f"One {{unit}} of {row['units']:,} gets more than half of all {{amount}}{{interval}}."
         show = one_in_words
     fields = {**spoken, **params, **template_words(findings, row)}  # a column `p` must not pass for the parameter p
     fields["raise"] = "raise" if estimate > 0 else "lower"
-    fields["interval"] = interval_in_brackets(
-        spoken, level, lambda v: percent(v, spoken["estimate"]) if show is percent else show(v)
-    )
+    if show is percent:
+        fields["interval"] = interval_in_brackets(findings, spoken, lambda v: percent(v, spoken["estimate"]))
+    else:
+        fields["interval"] = interval_in_brackets(findings, spoken, show)
     choices = "" if metric is None else unnamed_choices(metric, template)
     overlap = " (The two overlap.)" if "overlap" in note_codes(row["note"]) else ""
     return f"{lead}{fill(template, params, fields).removesuffix('.')}{unclear}{choices}{end}{overlap}"
@@ -289,15 +289,10 @@ def plain_sentence(row: Row) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The answer as a sentence.
+    """The answer as a sentence, and its interval or what is doubtful about it.
 
-    Attributes
-    ----------
-    text : the sentence.
-    uncertainty : its interval or what is doubtful about it, if anything.
-    repeats : the metric, or the kind of chart, whose own sentence would only repeat it.
-    where : the label of the slice it is about.
-    row : the row whose sentence would only repeat it.
+    `where` is the label of its slice. The sentence of the metric or the kind of chart that it `repeats`, and that of its
+    `row`, would only say it again.
     """
 
     text: str

@@ -141,7 +141,7 @@ def key_sentences(findings: Findings, leads: Sequence[str] = (), headline: Headl
     headline = headline or Headline("")
     writer = writer_for(findings)
     if of_audit := writer.key_sentences(findings):
-        repeated = headline.row and writer.sentence(findings, headline.row, confidence_level(findings))
+        repeated = headline.row and writer.sentence(findings, headline.row)
         return [line for line in of_audit if line != repeated]
     rows = list(findings.rows())
     if len(findings) <= FEW:
@@ -280,7 +280,7 @@ def _range(findings: Findings, metric: str) -> str:
     labels = slice_labels(findings) if names_group and findings.slices else row_labels(findings)
     of_metric = [(row, where) for row, where in zip(rows, labels, strict=True) if row["metric"] == metric]
     if len(of_metric) == 1:
-        return sentence(findings, of_metric[0][0], confidence_level(findings))
+        return sentence(findings, of_metric[0][0])
     defined = [(row, where) for row, where in of_metric if not math.isnan(read_number(row["estimate"]))]
     if not defined:
         return f"{metric_title(metric)} is undefined everywhere."

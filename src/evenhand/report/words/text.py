@@ -10,6 +10,8 @@ from typing import Any
 
 from evenhand.findings import Findings, label, read_number
 
+Row = Mapping[str, Any]
+
 REASONS = {
     "empty": "there is nothing to measure",
     "single_member": "there is only one unit",
@@ -351,13 +353,13 @@ def interval_text(low: Any, high: Any, show: Callable[[float], str] = number, *,
     return f"{name}{show(first).removesuffix(' points')} to {show(last)}"  # a unit is printed once
 
 
-def interval_in_brackets(row: Mapping[str, Any], level: float, show: Callable[[float], str] = number) -> str:
+def interval_in_brackets(findings: Findings, row: Row, show: Callable[[float], str] = number) -> str:
     """The interval of a row to append to its estimate; empty where there is none.
 
-    >>> interval_in_brackets({"low": 0.12, "high": 0.34}, 0.95)
+    >>> interval_in_brackets(Findings("inequality", "", (), {}), {"low": 0.12, "high": 0.34})
     ' (95% interval 0.12 to 0.34)'
     """
-    text = interval_text(row["low"], row["high"], show, level=level)
+    text = interval_text(row["low"], row["high"], show, level=confidence_level(findings))
     return f" ({text})" if text else ""
 
 
@@ -369,20 +371,17 @@ def has_interval(row: Row) -> bool:
     return is_finite(row["low"]) and is_finite(row["high"])
 
 
-def interval(row: Row, level: float, show: Callable[[float], str] = rounded_percent) -> str:
+def interval(findings: Findings, row: Row, show: Callable[[float], str] = rounded_percent) -> str:
     """The interval of a row in rounded numbers; empty where an end is missing or infinite."""
-    return interval_text(row["low"], row["high"], show, level=level) if has_interval(row) else ""
+    return interval_text(row["low"], row["high"], show, level=confidence_level(findings)) if has_interval(row) else ""
 
 
-def intervals(rows: Mapping[str, Row], level: float) -> str:
+def intervals(findings: Findings, rows: Mapping[str, Row]) -> str:
     bounded = {name: row for name, row in rows.items() if has_interval(row)}
     if len(bounded) < 2:
-        return "".join(interval(row, level) for row in bounded.values())
+        return "".join(interval(findings, row) for row in bounded.values())
     texts = (f"{name} {interval_text(row['low'], row['high'], rounded_percent)}" for name, row in bounded.items())
-    return f"{short_percent(level)} intervals: {', '.join(texts)}"
-
-
-Row = Mapping[str, Any]
+    return f"{short_percent(confidence_level(findings))} intervals: {', '.join(texts)}"
 
 
 def word(findings: Findings, role: str, otherwise: str = "") -> str:
