@@ -71,7 +71,6 @@ def test_writers_are_only_for_audits_that_say_more_than_their_rows():
     plain = findings_of("inequality", [{"metric": "gini", "estimate": 0.5}])
     writer_for(plain)
     audits = {
-        "",
         "agreement",
         "alarms",
         "compare",

@@ -41,19 +41,14 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
         with _unnamed(target) as (handle, name):
             handle.write(data)
             handle.flush()
-            _as_before(target, handle)
+            with contextlib.suppress(OSError, AttributeError):  # no file there yet; a system without such modes
+                os.fchmod(handle.fileno(), stat.S_IMODE(target.stat().st_mode))
             os.fsync(handle.fileno())
             name().replace(target)
             WRITTEN.append(str(path))
     except OSError as error:
         raise _unwritable(path, error.strerror or str(error)) from error
     return Path(path)
-
-
-def _as_before(target: Path, handle: IO[bytes]) -> None:
-    """Who may read and write the file that is replaced may do so afterwards."""
-    with contextlib.suppress(OSError, AttributeError):  # no file there yet; a system without such modes
-        os.fchmod(handle.fileno(), stat.S_IMODE(target.stat().st_mode))
 
 
 def write_table(path: str | Path, frame: Any) -> Path:

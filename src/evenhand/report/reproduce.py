@@ -35,7 +35,7 @@ def ways(findings: Findings) -> list[tuple[str, str]]:
     placed = findings.provenance.get("by_place", list(plan)[:1])
     then = findings.provenance.get("counterfactual")  # asked of the result of the audit
     after = f".counterfactual({', '.join(f'{k}={v!r}' for k, v in then.items())})" if then else ""
-    lost = [k for k, v in plan.items() if _suppressed(v)]
+    lost = [k for k, v in plan.items() if isinstance(v, Mapping) and "suppressed" in v.values()]
     if objects or lost:
         parts = [f"{name} is {what}" for name, what in objects.items()]
         parts += [f"{name} holds sizes that are suppressed here" for name in lost]
@@ -63,10 +63,6 @@ def ways(findings: Findings) -> list[tuple[str, str]]:
             texts[1] = (f"In Python, where {table} is {read}{where}:", python(audit, plan, {table}, placed) + after)
     filed = plan_file({"audit": audit, **plan, **reading})
     return texts if then else [*texts, ("As a plan for `evenhand run plan.toml`:", filed)]
-
-
-def _suppressed(value: Any) -> bool:
-    return isinstance(value, Mapping) and "suppressed" in value.values()
 
 
 def command(audit: str, plan: Mapping[str, Any], placed: Sequence[str] | None = None) -> str:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import altair as alt
@@ -63,10 +63,6 @@ Drawer = Callable[[Findings], Picture]
 Unless = Callable[[Findings], str]
 
 
-def always(_: Findings) -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of chart: its name, its title, and what it needs of the findings.
@@ -78,9 +74,9 @@ class Kind:
     name: str
     draw: Drawer
     title: str
-    unless: Unless = field(default=always)
-    general: bool = False
-    reported: bool = True
+    unless: Unless
+    general: bool
+    reported: bool
 
     def problem(self, findings: Findings) -> str:
         if self.general and "estimate" not in findings.columns:
@@ -94,7 +90,7 @@ KINDS: dict[str, Kind] = {}
 
 
 def chart(
-    kind: str, *, title: str, unless: Unless = always, general: bool = False, reported: bool = True
+    kind: str, *, title: str, unless: Unless = lambda _: "", general: bool = False, reported: bool = True
 ) -> Callable[[Drawer], Drawer]:
     def declare(draw: Drawer) -> Drawer:
         if kind in KINDS:

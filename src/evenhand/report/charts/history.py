@@ -98,7 +98,7 @@ def _panel(
     x = Axis(format="%-d %b %y", ticks=4, days=True).on(alt.X, "day")
     form = axis_format([r["y"] for r in rows if math.isfinite(r["y"])], metric)
     y = Axis(format=form, domain=span, ticks=4, scale={"zero": False}).on(alt.Y, "y")
-    low = alt.Y("low:Q", title=None, scale=y.scale)
+    low = alt.Y("low:Q", title=None, scale=y["scale"])
     day = {"format": "%Y-%m-%d"}
     tips = [alt.Tooltip("day:T", title="day", **day), alt.Tooltip("value_text:N", title="value"),
             alt.Tooltip("range_text:N", title="interval"), alt.Tooltip("plan:N", title="plan")]  # fmt: skip

@@ -140,12 +140,6 @@ def has_wrong_split(findings: Findings) -> bool:
     return any("sample_ratio_mismatch" in note_codes(note) for note in findings.columns.get("note", ()))
 
 
-def _wrong_split(findings: Findings) -> str:
-    ratio = findings.provenance.get("sample_ratio")  # withheld where min_units hides an arm
-    p = f" ({p_text(float(ratio['p']))})" if ratio else ""
-    return f"The arms are not split as intended{p}: find out why before reading any number."
-
-
 def _design(findings: Findings) -> str:
     return str(findings.provenance.get("design", ""))
 
@@ -192,7 +186,9 @@ def _experiment(findings: Findings) -> Headline | None:
     if planned:
         return _planned(findings, rows[0])
     if has_wrong_split(findings):
-        return Headline(_wrong_split(findings))
+        ratio = findings.provenance.get("sample_ratio")  # withheld where min_units hides an arm
+        p = f" ({p_text(float(ratio['p']))})" if ratio else ""
+        return Headline(f"The arms are not split as intended{p}: find out why before reading any number.")
     significant = [row for _, row in sorted(significant_rows(findings), key=lambda r: r[0])]
     row = (significant or rows)[0]
     arm, control = _arm_name(findings, row["arm"]), _control_name(findings)

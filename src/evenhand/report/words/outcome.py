@@ -434,7 +434,10 @@ def _counterfactual(findings: Findings) -> Headline | None:
     claims = [(row, claim) for row in findings.rows() if row["group"] and (claim := findings.claim(row)) and claim.made]
     if not claims:
         return Headline("Without the bias, no group would gain or lose significantly.")
-    gains = [(_gain(row), row) for row, _ in claims]
+    ups = [(float(row["estimate"]), row) for row, _ in claims]
+    gains = [
+        (up if row["metric"] == "slots_gained" else -up, row) for up, row in ups
+    ]  # a rank falls as places are gained
     gain, row = max(gains, key=lambda pair: pair[0])
     if gain < 0:
         gain, row = min(gains, key=lambda pair: pair[0])
@@ -446,10 +449,6 @@ def _counterfactual(findings: Findings) -> Headline | None:
         f"Without the bias, {row['group']}{f' ({where})' if where else ''} would {change}, a significant change.",
         row=row,
     )
-
-
-def _gain(row: Row) -> float:
-    return float(row["estimate"] if row["metric"] == "slots_gained" else -row["estimate"])
 
 
 @headline("impact")
