@@ -204,6 +204,8 @@ def neighbours(findings: Findings) -> Picture:
 
 @chart("slots", title="Who would gain and who would lose slots?", unless=without_metric("slots_gained"))
 def slots(findings: Findings) -> Picture:
+    """Slots that each group would gain, and the range expected by chance."""
+
     def name(row: Row) -> str:
         return ", ".join(filter(None, [str(row["group"]), findings.slice_label(row)]))
 
