@@ -100,7 +100,8 @@ def compare(
     -1.386
     """
     first, second = opened(a), None if b is None else opened(b)
-    call = replace(call, min_units=max(_min_units(r) for r in (first, second or first)))
+    plans = [dict(r.findings.provenance.get("plan") or {}) for r in (first, second or first)]
+    call = replace(call, min_units=max(int(plan.get("min_units") or 0) for plan in plans))
     if second is None and isinstance(first, RecommenderResult):
         return compare_recommenders(call, first, systems, draws)
     if second is None:
@@ -114,7 +115,7 @@ def compare(
             "paired says how requests are compared, and a saved or other result holds none. Leave it out, or pass two results of "
             "a ranking audit made in this session."
         )
-    called = sides([a, b or ""], [dict(r.findings.provenance.get("plan") or {}) for r in (first, second)])
+    called = sides([a, b or ""], plans)
     if isinstance(first, RankingResult):
         return compare_rankings(call, first, second, draws, called, independent=independent, paired=paired)
     call = replace(call, min_units=0)  # differences of figures as published
@@ -124,10 +125,6 @@ def compare(
         difference.columns, backend=first.backend, slices=difference.slices, words={**difference.words, **called},
         facts=difference.provenance, claims=difference_claims(list(difference.rows()), difference.slices, lambda _: names),
     )  # fmt: skip
-
-
-def _min_units(result: Result) -> int:
-    return int((result.findings.provenance.get("plan") or {}).get("min_units") or 0)
 
 
 def compare_rankings(

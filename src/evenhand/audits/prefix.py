@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from evenhand.audits.requests import (
     refuse_one_sided,
     request_sums,
     rows_of,
+    with_bounds,
 )
 from evenhand.audits.units import By
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics, refuse_lacking
@@ -199,7 +200,8 @@ def _result(
         shared = _shares_unlabelled(coded, view)
         every_label = (*placement.groups, *(g for g in coded.labels if g not in placement.groups))
         open_lists = placement.with_groups(every_label)
-        measures = [_with_bounds(m, o.ask, placed, open_lists, shared) for m, o in zip(measures, ordered, strict=True)]
+        bounds = [_bounds(o.ask, placed, open_lists, is_shared=shared) for o in ordered]
+        measures = [with_bounds(m, of_metric) for m, of_metric in zip(measures, bounds, strict=True)]
     facts = {
         "ordered_by": view.ordered_by, "labels": [str(g) for g in groups][:100], "random_orders": draws, **few.facts(),
         **interval_facts(call), "chance": {a.text: IN_RANDOM_ORDER for a in specs if draws},
@@ -223,19 +225,19 @@ def _shares_unlabelled(coded: CodedLabels, view: RankingsView) -> bool:
     return bool(view.engine.cells(f"SELECT COUNT(*) AS n FROM ({repeated}) AS repeated").row()["n"])
 
 
-def _with_bounds(
-    m: Measured, ask: MetricSpec, placed: LabelledRankings, placement: Placement, shared: bool  # noqa: FBT001
-) -> Measured:  # fmt: skip
-    """The metric with `least` and `most` over all labelings, each ranking labelled by itself."""
+def _bounds(
+    ask: MetricSpec, placed: LabelledRankings, placement: Placement, *, is_shared: bool
+) -> Callable[[int], tuple[float, float, bool]]:
+    """Least and most over all labelings by slice, each ranking labelled by itself, and whether a labeling reaches them."""
     ranges = range_over_rankings(ask, placement, placed.unlabelled_at)
 
-    def cells(s: int, estimate: float) -> dict[str, Any]:
+    def of_slice(s: int) -> tuple[float, float, bool]:
         part = placed.within.part(s)
-        least, most = ranges.part(part).mean(np.ones(placed.within.size(s)))
-        is_exact = ranges.reached[part].all() and not shared
-        return {**m.cells(s, estimate), "least": least, "most": most, "code": "" if is_exact else "bound"}
+        return *ranges.part(part).mean(np.ones(placed.within.size(s))), bool(
+            ranges.reached[part].all()
+        ) and not is_shared
 
-    return replace(m, cells=cells)
+    return of_slice
 
 
 LONGEST = 200_000

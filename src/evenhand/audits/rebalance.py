@@ -53,14 +53,6 @@ class Candidates:
         rows = open_candidates(scored, labels, judgments, gains=gains)
         return cls(Slates.from_candidates(rows, top, attention.weights(top)), rows)
 
-    @property
-    def providers(self) -> tuple[Any, ...]:
-        return self.rows.providers
-
-    @property
-    def unowned(self) -> int:
-        return self.rows.unowned
-
     def table(self, slates: Slates, which: Ints, lists: Ints, **columns: Any) -> Any:
         """Lists (Q, top) of some requests as a frame of request, item, rank and constant columns."""
         filled = lists >= 0
@@ -239,7 +231,7 @@ class RebalanceResult(Result):
         """
         draw = self._frontier.at(strength).best_draw
         return self._handed(
-            {"provider": list(self._frontier.candidates.providers), "boost": draw.boosts - draw.boosts.mean()}
+            {"provider": list(self._frontier.candidates.rows.providers), "boost": draw.boosts - draw.boosts.mean()}
         )
 
     def rankings(self, strength: float, by_means: Means = "policy") -> Any:
@@ -251,7 +243,7 @@ class RebalanceResult(Result):
         frontier = self._frontier
         before, after = frontier.shares(0.0), frontier.shares(strength, by_means)
         order = np.lexsort((np.arange(len(before)), -(after - before)))
-        names = [frontier.candidates.providers[i] for i in order]
+        names = [frontier.candidates.rows.providers[i] for i in order]
         return self._handed({"provider": names, "before": before[order], "after": after[order]})
 
     @property
@@ -378,7 +370,7 @@ def _search(call: Call, view: Rankings, candidates: Candidates, strengths: list[
     meters = {}
     for on, part in frontier.parts.items():
         reach = None if target is None else part.stage.reach()
-        meters[on] = Meter(part.stage.bucket, level, inequality, candidates.providers, welfare, target, reach)
+        meters[on] = Meter(part.stage.bucket, level, inequality, candidates.rows.providers, welfare, target, reach)
     rows = _rows(frontier, meters)
     left = None
     if rankings is not None:
@@ -389,7 +381,7 @@ def _search(call: Call, view: Rankings, candidates: Candidates, strengths: list[
     slates, held_out = candidates.slates, frontier.parts.get("held_out")
     facts = {
         "requests": slates.requests, "held_out_requests": 0 if held_out is None else len(held_out.which),
-        "providers": len(candidates.providers), "items_without_provider": candidates.unowned,
+        "providers": len(candidates.rows.providers), "items_without_provider": candidates.rows.unowned,
         "candidates": len(slates.item), "top": top, "steps": {str(p.strength): p.steps for p in frontier.policies},
         "tolerance": "0.001 of evenness at the same relevance",
         "interval": "none" if level is None else "t, with the error of a jackknife over held-out requests",
@@ -408,7 +400,7 @@ def _objective(objective: Any, candidates: Candidates) -> tuple[Objective, Any]:
         return Shares(target), target
     name, args, keywords = parse_call(objective, role="objective") if isinstance(objective, str) else ("", [], {})
     if name == "gini" and not args and not keywords:
-        return Evenness(len(candidates.providers)), None
+        return Evenness(len(candidates.rows.providers)), None
     kinds = {"atkinson": (Atkinson, 0.5), "welfare": (Welfare, 1.0)}
     if name not in kinds:
         raise unknown_name("objective", objective, ["gini", *kinds], what="an objective")
@@ -421,7 +413,7 @@ def _objective(objective: Any, candidates: Candidates) -> tuple[Objective, Any]:
 
 
 def _targets(shares: Mapping[Any, Any], candidates: Candidates) -> Any:
-    provider_codes = {str(p): i for i, p in enumerate(candidates.providers)}
+    provider_codes = {str(p): i for i, p in enumerate(candidates.rows.providers)}
     numbers = all(isinstance(v, (int, float)) and not isinstance(v, bool) and v >= 0 for v in shares.values())
     if not numbers or abs(sum(shares.values()) - 1) > 1e-6:
         raise EvenhandError(f"objective={dict(shares)!r} has shares that do not add up to 1. Pass {{provider: share}}.")

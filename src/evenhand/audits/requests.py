@@ -193,6 +193,16 @@ def few_clusters(is_clustered: bool) -> dict[str, str]:  # noqa: FBT001
     return {"few": "few_clusters"} if is_clustered else {}
 
 
+def with_bounds(measured: Measured, bounds: Callable[[int], tuple[float, float, bool]]) -> Measured:
+    """The metric with `least` and `most` in the row of each slice, and a note where no labeling may reach them."""
+
+    def cells(s: int, estimate: float) -> dict[str, Any]:
+        least, most, is_exact = bounds(s)
+        return {**measured.cells(s, estimate), "least": least, "most": most, "code": "" if is_exact else "bound"}
+
+    return replace(measured, cells=cells)
+
+
 def per_request(
     measures: Sequence[Measured], within: Requests, names: Sequence[str], min_units: int
 ) -> Callable[[], Mapping[str, Sequence[Any]]]:

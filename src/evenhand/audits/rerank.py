@@ -130,7 +130,7 @@ def _fair(candidates: Candidates, protected: Any, p: float, alpha: float) -> Int
             "method='fa_star_ir' needs to know who is protected. Pass protected= with one label or several."
         )
     protected_labels = {str(label) for label in several(protected)}
-    labels = [str(label) for label in candidates.providers]
+    labels = [str(label) for label in candidates.rows.providers]
     if strange := sorted(protected_labels - set(labels)):
         raise EvenhandError(
             f"protected={listing(strange)} is the label of no candidate. Labels: {listing(sorted(set(labels)))}."
@@ -142,15 +142,15 @@ def _fair(candidates: Candidates, protected: Any, p: float, alpha: float) -> Int
 
 def _target(candidates: Candidates, target: Any, method: str) -> tuple[Ints, Floats]:
     """Group codes of items and the share of each group; groups without an item stand last."""
-    if candidates.unowned:
+    if candidates.rows.unowned:
         raise EvenhandError(
-            f"{candidates.unowned:,} items have no group, and method={method!r} needs one of each. Add them to groups."
+            f"{candidates.rows.unowned:,} items have no group, and method={method!r} needs one of each. Add them to groups."
         )
     numbers = isinstance(target, Mapping) and all(isinstance(v, (int, float)) and v >= 0 for v in target.values())
     if not numbers or abs(sum(target.values()) - 1) > 1e-6:
         raise EvenhandError(f"target={target!r} does not fit. Pass {{group: share}} with shares that add up to 1.")
     shares = {str(label): float(share) for label, share in target.items()}
-    labels = [str(label) for label in candidates.providers]
+    labels = [str(label) for label in candidates.rows.providers]
     if missing := [label for label in labels if label not in shares]:
         raise EvenhandError(f"target says nothing of {listing(missing)}. Give every group a share, zero if none.")
     in_order = dict.fromkeys([*labels, *shares])
@@ -177,11 +177,11 @@ def _boosts(boosts: Any, candidates: Candidates) -> Floats:
         if len(by_provider) < len(cells):
             raise EvenhandError("boosts names a provider twice. Give each one boost.")
     words = {str(label): value for label, value in by_provider.items()}
-    if not words.keys() & {str(p) for p in candidates.providers}:
+    if not words.keys() & {str(p) for p in candidates.rows.providers}:
         raise EvenhandError(
             "boosts and the candidates have no provider in common. Pass groups= with the provider of each item."
         )
-    values = np.array([float(words.get(str(p), 0.0)) for p in candidates.providers])
+    values = np.array([float(words.get(str(p), 0.0)) for p in candidates.rows.providers])
     if not np.isfinite(values).all():
         raise EvenhandError("boosts holds missing or infinite numbers. Pass a finite boost for each provider.")
     return values

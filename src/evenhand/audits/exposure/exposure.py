@@ -6,8 +6,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -22,8 +22,8 @@ from evenhand.audits.exposure.label_errors import (
     corrected,
     corrected_claims,
     exposure_claim,
+    label_bounds,
     read_confusion,
-    with_bounds,
 )
 from evenhand.audits.exposure.measures import ExposureMetricSpec, ExposureTallies, exposure_and_targets
 from evenhand.audits.min_units import SmallGroups, merge_small_groups, suppressed
@@ -47,12 +47,13 @@ from evenhand.audits.requests import (
     per_request,
     request_sums,
     rows_of,
+    with_bounds,
 )
 from evenhand.audits.units import By
 from evenhand.cards import Floats, refuse_lacking
 from evenhand.claims import Candidate, detectable_of
 from evenhand.errors import EvenhandError, listing
-from evenhand.findings import Row, slice_words
+from evenhand.findings import slice_words
 from evenhand.intervals.requests import FEWEST, MANY, Reduced, blocks, crossed_draws, skewed_test, t_test
 from evenhand.labels import Unknown, UnknownOrBounds, all_but, counted_as, match, stream
 from evenhand.report.words.text import percent, rounded_percent
@@ -319,7 +320,7 @@ def exposure(
     >>> round(found.frame["estimate"][0], 4)
     -0.4892
     """
-    specs, has = _metrics_of(call.arguments)
+    specs = _metrics_of(call.arguments)
     log.info("checking the rankings")
     tables = open_judged_rankings(
         rankings, groups=groups, relevance=relevance, missing=missing_relevance, by=row_slicing(by), ties=ties, duplicates=duplicates,
@@ -327,12 +328,11 @@ def exposure(
         label_probability=label_probability, score=score, sample=sample, probability=probability, weight=weight, cluster=cluster,
         system=system,
     )  # fmt: skip
-    specs, call = _settle(specs, has, tables, call)
+    specs, call = _settle(specs, tables, call)
     return _result(tables, specs, call)
 
 
-def _metrics_of(arguments: Mapping[str, Any]) -> tuple[list[ExposureMetricSpec], set[str]]:
-    """Metrics of a call, and the inputs it has for metrics to read."""
+def _metrics_of(arguments: Mapping[str, Any]) -> list[ExposureMetricSpec]:
     target, attention = arguments["target"], arguments["attention"]
     if isinstance(target, Mapping):
         target_shares(target, ())
@@ -343,24 +343,26 @@ def _metrics_of(arguments: Mapping[str, Any]) -> tuple[list[ExposureMetricSpec],
     specs = measures.parse_exposure_metrics(
         arguments["metrics"], None if attention is None else parse(attention), target
     )
-    inputs = {"protected": {"sides"}, "score": {"scores"}, "relevance": {"relevance", "gains", "dues"}}
-    has = {"labels"}.union(*(reads for name, reads in inputs.items() if arguments[name] is not None))
-    return _allowed(specs, has, named=arguments["metrics"] is not None), has
+    return _allowed(specs, arguments, {"labels"})
 
 
-def _allowed(specs: Sequence[ExposureMetricSpec], has: AbstractSet[str], *, named: bool) -> list[ExposureMetricSpec]:
+def _allowed(
+    specs: Sequence[ExposureMetricSpec], arguments: Mapping[str, Any], has: set[str]
+) -> list[ExposureMetricSpec]:
     """The metrics whose inputs are there; a metric that was named and lacks one is refused."""
-    readable = [a for a in specs if named or a.metric.reads(**a.params) <= has]
+    inputs = {"protected": {"sides"}, "score": {"scores"}, "relevance": {"relevance", "gains", "dues"}}
+    has = has.union(*(reads for name, reads in inputs.items() if arguments[name] is not None))
+    readable = [a for a in specs if arguments["metrics"] is not None or a.metric.reads(**a.params) <= has]
     refuse_lacking(readable, has)
     return readable
 
 
 def _settle(
-    specs: list[ExposureMetricSpec], has: AbstractSet[str], tables: JudgedRankings, call: Call
+    specs: list[ExposureMetricSpec], tables: JudgedRankings, call: Call
 ) -> tuple[list[ExposureMetricSpec], Call]:
     """Metrics that these rankings allow, and the call, with attention functions as numbers."""
     if tables.soft:
-        specs = _allowed(specs, has - {"labels"}, named=call.arguments["metrics"] is not None)
+        specs = _allowed(specs, call.arguments, set())
     if any(a.browsing.attention.is_function for a in specs):  # numbers can be read by engines and held by a plan
         depth, grades = tables.reach(), tables.grades
         model = parse(call.arguments["attention"]).in_numbers(depth, grades)
@@ -503,8 +505,9 @@ def _result(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: C
         measured = [corrected(a, tallies) for a in specs]
     else:
         measured = [measures.measure(a, tallies, chance=chance) for a in specs]
-    if (unlabelled := tallies.unlabelled) is not None:
-        measured = [with_bounds(a, m, tallies, unlabelled) for a, m in zip(specs, measured, strict=True)]
+    if tallies.unlabelled is not None and policy.labels:
+        bounds = [partial(label_bounds, a, tallies, tallies.unlabelled) for a in specs]
+        measured = [with_bounds(m, of_metric) for m, of_metric in zip(measured, bounds, strict=True)]
     reduced = [Reduced.from_measured(m, within, joined) for m in measured]
     drawn = None
     if tallies.crossed is not None:
@@ -522,7 +525,9 @@ def _result(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: C
     if policy.versus:
         words["versus"] = ", ".join(str(policy.labels[i]) for i in policy.versus)
     lasting = replace(tallies, lists=None, crossed=None, unlabelled=None)  # enough for comparing systems
-    rows = _without_absolute(rows_of(reduced, within, names, call, small, drawn), few)
+    rows = rows_of(reduced, within, names, call, small, drawn)
+    if few.leaves_out:
+        rows = [suppressed(r) if re.split(r"\W", r["metric"])[0] in ABSOLUTE else r for r in rows]
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=tables.dropped,
         slices=names, words=words,
@@ -537,12 +542,6 @@ def _result(tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], call: C
 
 ABSOLUTE = frozenset({"eed", "eel", "eer", "target_norm"})
 """Metrics of exposure itself and not of shares: the exposure of all ranks is known, so they tell what a left out group got."""
-
-
-def _without_absolute(rows: Sequence[Row], few: SmallGroups) -> list[Row]:
-    if not few.leaves_out:
-        return list(rows)
-    return [suppressed(r) if re.split(r"\W", r["metric"])[0] in ABSOLUTE else r for r in rows]
 
 
 def _counts(tables: JudgedRankings, t: ExposureTallies, names: Sequence[str], small: Sequence[bool]) -> dict[str, Any]:

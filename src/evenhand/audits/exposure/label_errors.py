@@ -239,18 +239,13 @@ MOST_CELLS, AT_ONCE = 1 << 24, 1 << 21
 """Labelings times rankings times groups that are tried together, 128 MB; and those of lists by themselves."""
 
 
-def with_bounds(spec: ExposureMetricSpec, measured: Measured, t: ExposureTallies, items: ItemExposure) -> Measured:
-    """The metric with `least` and `most` in the row of each slice, and a note where no labeling may reach them."""
+def label_bounds(
+    spec: ExposureMetricSpec, t: ExposureTallies, items: ItemExposure, s: int
+) -> tuple[float, float, bool]:
+    """Least and most of a metric over all labels of the `items`, and whether a labeling reaches them."""
     bounds = _list_bounds if spec.needs(Exposed) else _sum_bounds
-
-    def cells(s: int, estimate: float) -> dict[str, Any]:
-        if not t.policy.labels:
-            return dict(measured.cells(s, estimate))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            least, most, is_exact = bounds(spec, t, s, items.within(t.sums.rankings_of(t.sums.part(s))))
-        return {**measured.cells(s, estimate), "least": least, "most": most, "code": "" if is_exact else "bound"}
-
-    return replace(measured, cells=cells)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return bounds(spec, t, s, items.within(t.sums.rankings_of(t.sums.part(s))))
 
 
 def _sum_bounds(spec: ExposureMetricSpec, t: ExposureTallies, s: int, items: ItemExposure) -> tuple[float, float, bool]:
