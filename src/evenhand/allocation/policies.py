@@ -12,7 +12,7 @@ from evenhand.allocation.objectives import Objective, Slope
 from evenhand.attention import log
 from evenhand.cards import Floats
 from evenhand.metrics.reorder import least_promoted, ndcg, ndcg_relevance, rank_biased_overlap
-from evenhand.tallies.ragged import Ints
+from evenhand.tallies.ragged import Ints, padded_cells, similar_rows
 from evenhand.tallies.slates import Gained, Judged, Reordered, Slates
 
 
@@ -190,20 +190,13 @@ def _best_first(lists: Ints, attention: Floats) -> Ints:
 
 def _blocks(slates: Slates) -> list[Block]:
     """All candidates, in blocks of requests that are about as long as each other."""
-    by_size = np.argsort(slates.sizes, kind="stable")
-    sizes = slates.sizes[by_size]
-    blocks, end = [], len(by_size)
+    blocks = []
     gain, item = slates.gain, slates.item.astype(np.int32)
-    while end:
-        width = int(sizes[end - 1])
-        begin = max(0, end - max(1, 1_000_000 // max(width, 1)))  # candidates that are looked at together
-        rows = np.sort(by_size[begin:end])
-        column = np.arange(width)
-        inside = column < slates.sizes[rows][:, None]
-        at = np.where(inside, slates.starts[rows][:, None] + column, 0)
+    for some in similar_rows(slates.sizes, 1_000_000):  # candidates that are looked at together
+        rows = np.sort(some)
+        at, inside = padded_cells(slates.starts, rows)
         cost = np.where(inside, -gain[at], np.inf) if len(gain) else np.full(inside.shape, np.inf)
         blocks.append(Block(rows, cost, item[at]))
-        end = begin
     return blocks
 
 

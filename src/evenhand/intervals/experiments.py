@@ -163,11 +163,7 @@ def lorenz_on_grid(spectrum: Spectrum) -> Floats:
 
 def differences(tally: Buckets, specs: Sequence[MetricSpec], chosen: Bools) -> Floats:
     """Every metric on the buckets chosen less the same on the others: (draws, metrics)."""
-    results = np.full((len(chosen), len(specs)), np.nan)
-    for at, first, second in tally.halves(chosen):
-        for i, a in enumerate(specs):
-            results[at, i] = a.on(first) - a.on(second)
-    return results
+    return values(tally, specs, chosen)[0] - values(tally, specs, ~chosen)[0]
 
 
 def two_sided_p(moved: Floats) -> Floats:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from evenhand.cards import Floats, MetricSpec
-from evenhand.intervals.kinds import MIN_UNITS, Interval, Scale, normal_ends, t_quantile
+from evenhand.intervals.kinds import MIN_UNITS, Interval, normal_ends, t_quantile
 from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.spectrum import Spectrum
 
@@ -38,9 +38,8 @@ def jackknife_ends(estimate: float, without: Floats, level: float, span: tuple[f
     low, high = span
     if min(estimate - low, high - estimate) <= reach:  # so near the end that a curved scale would run away
         return max(low, estimate - reach), min(high, estimate + reach)
-    scale = Scale.fitting(span)
-    middle, step = scale.forward(np.array(estimate)), reach * float(scale.slope(np.array(estimate)))
-    return float(scale.inverse(middle - step)), float(scale.inverse(middle + step))
+    ends = normal_ends(np.array([estimate]), np.array([error]), level, span, len(without))
+    return float(ends[0][0]), float(ends[1][0])
 
 
 def viewer_ends(

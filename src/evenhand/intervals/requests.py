@@ -54,13 +54,8 @@ def picks(requests: int, draws: int, rng: np.random.Generator) -> Floats:
     >>> picks(4, 3, np.random.default_rng(1)).sum(1).tolist()
     [4.0, 4.0, 4.0]
     """
-    out = np.empty((draws, requests))
-    at_once = max(1, (1 << 16) // max(1, requests))  # what is drawn together stays in the cache
-    for start in range(0, draws, at_once):
-        some = out[start : start + at_once]
-        drawn = rng.integers(0, requests, some.shape) + np.arange(len(some))[:, None] * requests
-        some[:] = np.bincount(drawn.reshape(-1), minlength=some.size).reshape(some.shape)
-    return out
+    drawn = rng.integers(0, requests, (draws, requests)) + np.arange(draws)[:, None] * requests
+    return np.bincount(drawn.reshape(-1), minlength=drawn.size).reshape(drawn.shape).astype(np.float64)
 
 
 def blocks(requests: int, rng: np.random.Generator) -> Callable[[Floats], Floats]:

@@ -582,8 +582,8 @@ def lean_and_spread(p: Placement) -> tuple[Floats, Floats, Floats]:
         varied, cubed = ((off**k).sum(1, keepdims=True) for k in (2, 3))
         share = p.counts[batch.where] / size
         for g in range(batch.groups):
-            leans[batch.at, g] = ((batch.cum_counts(g) - seen * share[:, g : g + 1]) * weight).sum(1)
-        spread[batch.at] = np.sqrt(varied * share * (1 - share) * size / np.maximum(size - 1, 1))
+            leans[batch.where, g] = ((batch.cum_counts(g) - seen * share[:, g : g + 1]) * weight).sum(1)
+        spread[batch.where] = np.sqrt(varied * share * (1 - share) * size / np.maximum(size - 1, 1))
         few = np.maximum((size - 1) * (size - 2), 1)
-        thirds[batch.at] = cubed * share * (1 - share) * (1 - 2 * share) * size**2 / few
+        thirds[batch.where] = cubed * share * (1 - share) * (1 - 2 * share) * size**2 / few
     return leans, spread, thirds

@@ -52,9 +52,9 @@ def number_leans(p: Placement) -> tuple[Floats, Floats, Floats]:
         off = np.where(labelled, _rank_weights(b, p.depth) - 1 / n, 0.0)
         square, cube = ((off**k).sum(1) * (values**k).sum(1) for k in (2, 3))
         size = n[:, 0]
-        moments[0, b.at, 0] = (off * values).sum(1)
-        moments[1, b.at, 0] = np.sqrt(square / np.maximum(size - 1, 1))
-        moments[2, b.at, 0] = cube * size / np.maximum((size - 1) * (size - 2), 1)
+        moments[0, b.where, 0] = (off * values).sum(1)
+        moments[1, b.where, 0] = np.sqrt(square / np.maximum(size - 1, 1))
+        moments[2, b.where, 0] = cube * size / np.maximum((size - 1) * (size - 2), 1)
     lean, spread, third = moments
     return lean, spread, third
 

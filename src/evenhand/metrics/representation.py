@@ -133,7 +133,7 @@ def fair(placed: Placement, *, p: Fraction | None = None) -> Floats:
         chances = np.where(block.is_labelled, table[seen, block.cum_counts(0).astype(np.int64)], 0.0)
         labelled = block.is_labelled.sum(1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            values[block.at] = chances.sum(1) / labelled
+            values[block.where] = chances.sum(1) / labelled
     return values
 
 
@@ -321,7 +321,7 @@ def first_violations(placed: Placement, p: float | None, alpha: float, *, adjust
             needed[i, 1 : k + 1] = _table(k, p, alpha, adjusted)
         short = block.is_labelled & (block.cum_counts(0) < needed[which[:, None], seen])
         if short.shape[1]:
-            violations[block.at] = np.where(short.any(1), short.argmax(1) + 1, 0)
+            violations[block.where] = np.where(short.any(1), short.argmax(1) + 1, 0)
     return violations
 
 

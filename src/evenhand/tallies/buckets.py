@@ -279,11 +279,6 @@ class Buckets:
             at = slice(start, min(start + step, len(chosen)))
             yield at, self._spectrum(counts[at], self._products(low, len(self.times), chosen[at]).T, low)
 
-    def halves(self, chosen: Bools) -> Iterator[tuple[slice, Spectrum, Spectrum]]:
-        """For each draw the spectrum of the buckets chosen and that of all others."""
-        both = zip(self.spectra(chosen), self.spectra(~chosen), strict=True)
-        return ((at, first, second) for (at, first), (_, second) in both)
-
     def whole(self) -> Spectrum:
         """The spectrum of all buckets together."""
         ((_, spectrum),) = self.spectra(np.ones((1, len(self.sizes)), dtype=bool))

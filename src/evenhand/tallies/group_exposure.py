@@ -19,8 +19,8 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.labels import UNKNOWN_LABEL, Unknown
 from evenhand.sources.sql import columns, exact_sum, select
-from evenhand.tallies.ragged import Bools, Ints, run_bounds, sums_by
-from evenhand.tallies.requests import Requests, cluster_codes
+from evenhand.tallies.ragged import Ints, run_bounds, sums_by
+from evenhand.tallies.requests import Requests
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch, Cells
@@ -58,6 +58,7 @@ class RequiredSums:
     gained : those whose attention times relevance is needed too; due : those with the exposure under the ideal policy;
         items : those with norms over items; squared : those whose variance over random orders is asked for.
     scores : whether predicted utility is added up; judged : whether relevance is, request by request.
+    by_item : attention to add up item by item, as (attention, pooled); crossed : whether all sums are, to resample items.
     """
 
     specs: tuple[AttentionSpec, ...]
@@ -67,6 +68,8 @@ class RequiredSums:
     squared: frozenset[AttentionSpec] = field(default_factory=frozenset)
     scores: bool = False
     judged: bool = False
+    by_item: tuple[tuple[AttentionSpec, bool], ...] = ()
+    crossed: bool = False
 
     @property
     def by_rank(self) -> list[AttentionSpec]:
@@ -75,8 +78,13 @@ class RequiredSums:
 
     @property
     def by_list(self) -> list[AttentionSpec]:
-        """Those that need whole lists."""
-        return [spec for spec in self.specs if not spec.is_by_rank]
+        """Those that are read off whole lists."""
+        needed = self.items | {spec for spec, _ in self.by_item}
+        return [spec for spec in self.specs if self.crossed or not spec.is_by_rank or spec in needed]
+
+    @property
+    def needs_items(self) -> bool:
+        return bool(self.items or self.by_item or self.crossed)
 
     @property
     def arrays(self) -> int:
@@ -99,10 +107,8 @@ class GroupExposure:
     Attributes
     ----------
     keys : (R,) rows with the slice, request and sample of each ranking.
-    slices : labels of the slices; slice s holds requests slice_starts[s] to slice_starts[s + 1].
-    requests : (Q,) ids; request q holds rankings request_starts[q] to request_starts[q + 1].
+    within : the Q requests within their slices; request q holds rankings request_starts[q] to request_starts[q + 1].
     probability : (R,) of each draw, as given; weight : (Q,) of each request.
-    clusters : (Q,) the cluster of each request, which `cluster_ids` names; None where requests have none.
     labels : names of the G groups.
     items : (R, G + 1) number of items. attended, gained, squared : by attention, its sums, those of attention times relevance,
         and those of its squares. share_squares : (R, G + 1) squared shares of items, where items have shares.
@@ -114,9 +120,7 @@ class GroupExposure:
     """
 
     keys: Cells
-    slices: list[tuple[Any, ...]]
-    slice_starts: Ints
-    requests: Any
+    within: Requests
     request_starts: Ints
     probability: Floats
     weight: Floats
@@ -135,12 +139,10 @@ class GroupExposure:
     due: Mapping[AttentionSpec, Floats] = field(default_factory=dict)
     due_norms: Mapping[AttentionSpec, Floats] = field(default_factory=dict)
     norms: Mapping[AttentionSpec, Floats] = field(default_factory=dict)
-    clusters: Ints | None = None
-    cluster_ids: Any = ()
 
     @classmethod
     def from_rankings(cls, tables: JudgedRankings, required: RequiredSums, labels: tuple[Any, ...]) -> GroupExposure:
-        """The sums of one query; `ranked_lists` and `judged_requests` add theirs."""
+        """The sums of one query; `ranked_lists` and `judge_requests` add theirs."""
         depth = tables.depth
         weights = {f"attention_{i}": spec.by_place(depth) for i, spec in enumerate(required.by_rank)}
         attention = tables.engine.bring({"place": np.arange(1, depth + 1, dtype=np.int64), **weights})
@@ -158,25 +160,20 @@ class GroupExposure:
         ranking = cells.runs(rankings)
         first = run_bounds(ranking)[:-1]
         keys = cells.select(rankings).take(first)
-        request = keys.runs(requests)
-        starts = run_bounds(request)
-        heads = starts[:-1]
-        code, clusters = cells.integers("code"), cluster_codes(cells.take(first[heads]))
+        starts = run_bounds(keys.runs(requests))
+        heads, code = first[starts[:-1]], cells.integers("code")
 
         def dense(name: str) -> Floats:
             sums = np.zeros((len(first), len(labels) + 1))
             sums[ranking, code] = cells.floats(name)
             return sums
 
-        part = run_bounds(keys.take(heads).runs(slices)) if slices else np.array([0, len(heads)])
         return cls(
             keys=keys,
-            slices=keys.take(heads[part[:-1]]).labels(slices) if slices else [()],
-            slice_starts=part,
-            requests=keys.take(heads).column("request"),
+            within=Requests.from_heads(cells.take(heads), slices),
             request_starts=starts,
             probability=_per_key(cells, "probability", first, "draw"),
-            weight=_per_key(cells, "weight", first[heads] if len(first) else heads, "request"),
+            weight=_per_key(cells, "weight", heads, "request"),
             known_probability="probability" in cells.names,
             labels=labels,
             items=dense("items"),
@@ -190,8 +187,6 @@ class GroupExposure:
             share_squares=dense("share_squares") if "share_squares" in cells.names else None,
             scores=dense("scores") if required.scores else None,
             unjudged=round(float(cells.floats("unjudged").sum())) if "unjudged" in cells.names else 0,
-            clusters=clusters[0],
-            cluster_ids=clusters[1],
         )  # fmt: skip
 
     def only_judged(self) -> GroupExposure:
@@ -199,9 +194,12 @@ class GroupExposure:
         return self if self.judged is None else replace(self, weight=np.where(self.judged, self.weight, 0.0))
 
     @property
-    def within(self) -> Requests:
-        """The requests within their slices, as every ranking audit has them."""
-        return Requests(self.slices, self.slice_starts, self.requests, self.clusters, self.cluster_ids)
+    def slices(self) -> Sequence[tuple[Any, ...]]:
+        return self.within.slices
+
+    @property
+    def requests(self) -> Any:
+        return self.within.ids
 
     @cached_property
     def request_of(self) -> Ints:
@@ -241,8 +239,7 @@ class GroupExposure:
         return float(attended[:, -1].sum() / whole) if whole else 0.0
 
     def part(self, s: int) -> slice:
-        """Requests of a slice."""
-        return slice(int(self.slice_starts[s]), int(self.slice_starts[s + 1]))
+        return self.within.part(s)
 
     def rankings_of(self, part: slice) -> slice:
         """Rankings of a run of requests."""
@@ -367,63 +364,47 @@ def _per_key(cells: Cells, name: str, first: Ints, what: str) -> Floats:
 
 @dataclass(frozen=True)
 class JudgedRequests:
-    """Judgments of the ranked requests, added up.
+    """What is due to an item of each grade in the ranked requests.
 
     Attributes
     ----------
     requests : (U,) rows with the distinct ranked requests; which : (Q,) the one that each request of a slice is.
-    judged : (U,) whether anybody judged an item. worth, relevant, due : (U, G + 1).
-    due_norms : (U,) by attention. grades : columns `number`, `relevance`, `due_0`, ...: what is due to an item of a grade.
+    grades : columns `number` (of the request), `relevance`, `due_0`, ...
     """
 
     requests: Cells
     which: Ints
-    judged: Bools
-    worth: Floats
-    relevant: Floats
-    due: Mapping[AttentionSpec, Floats]
-    due_norms: Mapping[AttentionSpec, Floats]
     grades: Mapping[str, Any]
 
-    @classmethod
-    def from_rankings(cls, tables: JudgedRankings, exposure: GroupExposure, required: RequiredSums) -> JudgedRequests:
-        """One stream over whole requests of the judgments, of those that are ranked."""
-        which, requests = exposure.keys.take(exposure.request_starts[:-1]).numbered(["request"])
-        specs = required.among(required.due)
-        groups = len(exposure.labels)
-        numbers = tables.engine.bring(requests)
-        judge = partial(_judge_batch, specs=tuple(specs), groups=groups)
-        parts = tables.engine.tallied(judged_query(tables, groups, numbers), ["number"], ["falling"], judge)
 
-        def sums(name: str) -> Floats:
-            return scatter(((part.cells, part.sums[name]) for part in parts), len(requests), groups + 1)
+def judge_requests(
+    tables: JudgedRankings, exposure: GroupExposure, required: RequiredSums
+) -> tuple[GroupExposure, JudgedRequests]:
+    """Exposure with the judgments of every request (zeros where there is none): one stream over whole requests."""
+    which, requests = exposure.keys.take(exposure.request_starts[:-1]).numbered(["request"])
+    specs = required.among(required.due)
+    groups = len(exposure.labels)
+    judge = partial(_judge_batch, specs=tuple(specs), groups=groups)
+    query = judged_query(tables, groups, tables.engine.bring(requests))
+    parts = tables.engine.tallied(query, ["number"], ["falling"], judge)
 
-        judged, norms = np.zeros(len(requests), dtype=bool), np.zeros((len(specs), len(requests)))
-        for part in parts:
-            judged[part.numbers], norms[:, part.numbers] = True, part.norms
-        names = ["number", "relevance", *(f"due_{j}" for j in range(len(specs)))]
-        return cls(
-            requests,
-            which,
-            judged,
-            sums("worth"),
-            sums("relevant"),
-            {spec: sums(f"due_{j}") for j, spec in enumerate(specs)},
-            dict(zip(specs, norms, strict=True)),
-            {n: np.concatenate([part.grades[n] for part in parts]) if parts else np.zeros(0) for n in names},
-        )
+    def sums(name: str) -> Floats:
+        return np.asarray(scatter(((part.cells, part.sums[name]) for part in parts), len(requests), groups + 1)[which])
 
-    def add_to(self, exposure: GroupExposure) -> GroupExposure:
-        """The exposure of groups with the judgments of every request; zeros where there is none."""
-        which = self.which
-        return replace(
-            exposure,
-            judged=self.judged[which],
-            worth=self.worth[which],
-            relevant=self.relevant[which],
-            due={spec: sums[which] for spec, sums in self.due.items()},
-            due_norms={spec: sums[which] for spec, sums in self.due_norms.items()},
-        )
+    judged, norms = np.zeros(len(requests), dtype=bool), np.zeros((len(specs), len(requests)))
+    for part in parts:
+        judged[part.numbers], norms[:, part.numbers] = True, part.norms
+    names = ["number", "relevance", *(f"due_{j}" for j in range(len(specs)))]
+    grades = {n: np.concatenate([part.grades[n] for part in parts]) if parts else np.zeros(0) for n in names}
+    exposure = replace(
+        exposure,
+        judged=judged[which],
+        worth=sums("worth"),
+        relevant=sums("relevant"),
+        due={spec: sums(f"due_{j}") for j, spec in enumerate(specs)},
+        due_norms={spec: norms[j][which] for j, spec in enumerate(specs)},
+    )
+    return exposure, JudgedRequests(requests, which, grades)
 
 
 def judged_query(tables: JudgedRankings, groups: int, numbers: str) -> str:

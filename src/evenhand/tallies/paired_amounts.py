@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -170,28 +170,6 @@ class PairedSlices(SlicedTallies[PairedAmounts]):
     """Pairs of amounts per slice."""
 
     @staticmethod
-    def arms_query(log: Log, amount: Amount, arms: str, arm: int, control: int) -> str:
-        """SQL of units by pair of amounts in two arms; `arms` is a table of `arm` and its `code`."""
-        rows = f"SELECT log.*, arms.code FROM {log.source} JOIN {arms} AS arms ON log.arm = arms.arm"
-        kind = "BIGINT" if amount.integer else "DOUBLE"
-        sums = ", ".join(
-            f"CAST(SUM(CASE WHEN code = {code} THEN amount ELSE 0 END) AS {kind}) AS {side}_amount"
-            for side, code in (("first", arm), ("second", control))
-        )
-        weights = ", MAX(weight) AS weight, MIN(least_weight) AS least_weight" if log.weight is not None else ""
-        return f"""
-            WITH per_arm AS (
-                {replace(log, sql=rows).sums(amount, [*log.keys, "unit", "code"])}
-            ),
-            per_unit AS (
-                SELECT {columns([*log.keys, "unit"])}, {sums}{weights}
-                FROM per_arm
-                GROUP BY {columns([*log.keys, "unit"])}
-            )
-            {_counted(log)}
-        """
-
-    @staticmethod
     def before_query(log: Log, amount: Amount, before: Log, past: Amount, ids: tuple[str, str]) -> str:
         """SQL of units by pair of amounts, now and before; `ids` are patterns to compare ids by."""
         weights = ", now.weight, now.least_weight" if log.weight is not None else ""
@@ -207,15 +185,15 @@ class PairedSlices(SlicedTallies[PairedAmounts]):
                     COALESCE(past.amount, 0) AS second_amount{weights}
                 FROM now LEFT JOIN past ON {ids[1].format("now.unit")} = {ids[0].format("past.unit")}
             )
-            {_counted(log)}
+            {_counted(log, ["first_amount", "second_amount"])}
         """
 
     @classmethod
     def of_arms(cls, log: Log, amount: Amount, arms: Cells, arm: int, control: int) -> PairedSlices:
         """Amounts of each unit in one arm and in another; zero in an arm that it is not in."""
-        table = log.engine.bring(arms)
-        cells = log.engine.cells(cls.arms_query(log, amount, table, arm, control))
-        return cls.from_cells(log, (amount, amount), cells)
+        parts = {"first_amount": f"occasion = {arm}", "second_amount": f"occasion = {control}"}
+        per_unit = _per_unit(log, amount, log.engine.bring(arms), "", parts, log.keys)
+        return cls.from_cells(log, (amount, amount), log.engine.cells(per_unit + _counted(log, list(parts))))
 
     @classmethod
     def with_past(
@@ -244,10 +222,36 @@ class PairedSlices(SlicedTallies[PairedAmounts]):
         return cls(tuple(labels), tuple(tallies), log.broken(amounts[0]))
 
 
-def _counted(log: Log) -> str:
+def _per_unit(log: Log, amount: Amount, arms: str, sources: str, parts: Mapping[str, str], keys: Sequence[str]) -> str:
+    """SQL of `per_unit`: parts of what each unit received, each with its condition on `occasion` and `source_code`.
+
+    `arms` and `sources` are tables of labels with their codes; without sources all have the code 0.
+    """
+    by_source = f"JOIN {sources} AS sources ON log.source IS NOT DISTINCT FROM sources.label" if sources else ""
+    rows = f"""
+        SELECT log.*, arms.code AS occasion, {"sources.code" if sources else "0"} AS source_code
+        FROM {log.source} JOIN {arms} AS arms ON log.arm = arms.arm {by_source}
+    """
+    kind = "BIGINT" if amount.integer else "DOUBLE"
+    sums = ", ".join(
+        f"CAST(SUM(CASE WHEN {condition} THEN amount ELSE 0 END) AS {kind}) AS {name}"
+        for name, condition in parts.items()
+    )
+    weights = ", MAX(weight) AS weight, MIN(least_weight) AS least_weight" if log.weight is not None else ""
+    return f"""
+        WITH sums AS ({replace(log, sql=rows).sums(amount, [*log.keys, "unit", "occasion", "source_code"])}),
+        per_unit AS (
+            SELECT {columns([*keys, "unit"])}, {sums}{weights}
+            FROM sums
+            GROUP BY {columns([*keys, "unit"])}
+        )
+    """
+
+
+def _counted(log: Log, parts: Sequence[str]) -> str:
     """How many units have each row of `per_unit`."""
     weights = ["weight", "least_weight"] if log.weight is not None else []
-    cells = columns([*log.keys, "first_amount", "second_amount", *weights])
+    cells = columns([*log.keys, *parts, *weights])
     return f"SELECT {cells}, COUNT(*) AS units FROM per_unit GROUP BY {cells}"
 
 
@@ -364,35 +368,18 @@ class Changes:
         )  # fmt: skip
         return whole, replace(whole, before=amounts[0][at], after=amounts[1][at]), cells
 
-    @staticmethod
-    def query(log: Log, amount: Amount, arms: str, sources: str, count: int) -> str:
-        """SQL of units by vector of amounts; `arms` and `sources` are tables of labels with their codes."""
-        parts = [f"{name}_{k}" for name in OCCASIONS for k in range(count)]
-        kind = "BIGINT" if amount.integer else "DOUBLE"
-        sums = ", ".join(
-            f"CAST(SUM(CASE WHEN occasion = {i} AND source_code = {k} THEN amount ELSE 0 END) AS {kind}) AS {name}_{k}"
-            for i, name in enumerate(OCCASIONS)
-            for k in range(count)
-        )
-        weights = ["weight", "least_weight"] if log.weight is not None else []
-        extremes = ", MAX(weight) AS weight, MIN(least_weight) AS least_weight" if weights else ""
-        cells = columns([*log.keys, *parts, *weights])
-        return f"""
-            WITH sums AS ({_sums(log, amount, arms, sources)}),
-            per_unit AS (
-                SELECT {columns([*log.keys, "unit"])}, {sums}{extremes}
-                FROM sums
-                GROUP BY {columns([*log.keys, "unit"])}
-            )
-            SELECT {cells}, COUNT(*) AS units FROM per_unit GROUP BY {cells}
-        """
-
     @classmethod
     def from_log(cls, log: Log, amount: Amount, arms: Cells) -> Changes:
         """The units of a log with the marks `arm` and, where sources are told apart, `source`; groups are its slices."""
         sources, names = _coded(log, "source") if "source" in log.types else (None, (None,))
         tables = log.engine.bring(arms), "" if sources is None else log.engine.bring(sources)
-        cells = log.engine.cells(cls.query(log, amount, *tables, len(names)))
+        parts = {
+            f"{name}_{k}": f"occasion = {i} AND source_code = {k}"
+            for i, name in enumerate(OCCASIONS)
+            for k in range(len(names))
+        }
+        per_unit = _per_unit(log, amount, *tables, parts, log.keys)
+        cells = log.engine.cells(per_unit + _counted(log, list(parts)))
         if log.weight is not None:
             refuse_changing_weights(cells, log.weight)
         before, after = (
@@ -455,14 +442,10 @@ def unit_ids(
         for end, sign in (("least", -1), ("most", 1))
     }
     pairs = arms.from_columns({"place": np.arange(len(after)), **ends})
-    sums = ", ".join(
-        f"CAST(SUM(CASE WHEN occasion = {i} THEN amount ELSE 0 END) AS DOUBLE) AS {name}"
-        for i, name in enumerate(OCCASIONS)
-    )
+    parts = {name: f"occasion = {i}" for i, name in enumerate(OCCASIONS)}
     between = " AND ".join(f"{name} BETWEEN pairs.least_{name} AND pairs.most_{name}" for name in OCCASIONS)
     cells = log.engine.cells(f"""
-        WITH sums AS ({_sums(log, amount, log.engine.bring(arms), "")}),
-        per_unit AS (SELECT unit, {sums} FROM sums GROUP BY unit)
+        {_per_unit(log, amount, log.engine.bring(arms), "", parts, [])}
         SELECT unit, before, after, place
         FROM per_unit JOIN {log.engine.bring(pairs)} AS pairs ON {between}
         ORDER BY place, unit
@@ -478,16 +461,6 @@ def unit_ids(
             strict=True,
         )
     )
-
-
-def _sums(log: Log, amount: Amount, arms: str, sources: str) -> str:
-    """SQL of what each unit received on each occasion, by source."""
-    by_source = f"JOIN {sources} AS sources ON log.source IS NOT DISTINCT FROM sources.label" if sources else ""
-    rows = f"""
-        SELECT log.*, arms.code AS occasion, {"sources.code" if sources else "0"} AS source_code
-        FROM {log.source} JOIN {arms} AS arms ON log.arm = arms.arm {by_source}
-    """
-    return replace(log, sql=rows).sums(amount, [*log.keys, "unit", "occasion", "source_code"])
 
 
 def _coded(log: Log, mark: str) -> tuple[Cells, tuple[Any, ...]]:

@@ -19,7 +19,16 @@ from evenhand.distances import total
 from evenhand.errors import EvenhandError
 from evenhand.labels import UNKNOWN_LABEL, Unknown, in_order, listed, several
 from evenhand.sources.sql import columns
-from evenhand.tallies.ragged import Bools, Ints, batches_of_rows, cells_of, starts_of
+from evenhand.tallies.ragged import (
+    Bools,
+    Ints,
+    batches_of_rows,
+    cells_of,
+    padded_cells,
+    run_starts,
+    similar_rows,
+    starts_of,
+)
 from evenhand.tallies.requests import Requests, sort_heads
 
 if TYPE_CHECKING:
@@ -95,22 +104,16 @@ def distinct_rows(rows: Floats) -> tuple[Ints, Ints]:
     """First index of each distinct row, in ascending order of rows, and the code of every row."""
     if not rows.shape[1] or not len(rows):
         return np.zeros(min(1, len(rows)), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-    low = rows.min(0)
-    spans = rows.max(0) - low + 1
-    if (
-        float(np.prod(spans)) < 2**53 and (rows == np.floor(rows)).all()
-    ):  # one exact number says it all, and sorts faster
-        keys = (rows - low) @ np.append(np.cumprod(spans[:0:-1])[::-1], 1.0)
-        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    else:
-        _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    return first, which.reshape(-1)
+    order = np.lexsort(rows.T[::-1])
+    starts = run_starts(*rows[order].T)
+    which = np.empty(len(rows), dtype=np.int64)
+    which[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
+    return order[starts], which
 
 
 def grouped(which: Ints, many: int) -> tuple[Ints, Ints]:
     """Indices sorted by code, and (many + 1,) where those of each code begin."""
-    short = which.astype(np.uint16) if many <= 1 << 16 else which  # short numbers are sorted by their digits
-    return np.argsort(short, kind="stable"), starts_of(np.bincount(which, minlength=many))
+    return np.argsort(which, kind="stable"), starts_of(np.bincount(which, minlength=many))
 
 
 def counts_down(mask: Bools) -> Ints:
@@ -300,18 +303,13 @@ class Placement:
         starts = starts_of(np.minimum(self.lengths, depth))
         return replace(self, codes=self.codes[keep], starts=starts, rows=None if self.rows is None else self.rows[keep])
 
-    def batches(self, most_cells: int = MOST_CELLS) -> Iterator[Batch]:
-        """Rankings of similar length as padded blocks (rankings, ranks) of at most so many cells."""
-        lengths = self.lengths
-        order = np.argsort(lengths, kind="stable")
-        ordered = lengths[order]
-        start = 0
-        while start < len(order):
-            widest = int(ordered[start] * 1.25) + 4
-            stop = int(np.searchsorted(ordered, widest, side="right"))
-            stop = max(start + 1, min(stop, start + most_cells // max(1, int(ordered[stop - 1]))))
-            yield self._block(order[start:stop])
-            start = stop
+    def batches(self) -> Iterator[Batch]:
+        """Rankings of similar length as padded blocks (rankings, ranks)."""
+        for chosen in similar_rows(self.lengths, MOST_CELLS):
+            at, inside = padded_cells(self.starts, chosen)
+            codes = np.where(inside, self.codes[at], UNKNOWN) if len(self.codes) else np.full(at.shape, UNKNOWN)
+            rows = None if self.rows is None else np.where(inside[..., None], self.rows.take(at, axis=0), np.nan)
+            yield Batch(chosen, codes, self.lengths[chosen], len(self.groups), rows)
 
     @cached_property
     def mixes(self) -> tuple[Mix, ...]:
@@ -320,11 +318,11 @@ class Placement:
         mixes = [*self._gapless_mixes(np.flatnonzero(gapless))]
         rest = np.flatnonzero(~gapless)
         for batch in self.take(rest).batches():
-            at = rest[batch.at]
+            at = rest[batch.where]
             slots = np.packbits(batch.is_labelled, axis=1)
             keys = np.concatenate([self.lengths[at, None], self.counts[at], slots], axis=1)
-            _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-            mixes.append(Mix(at[first], batch.is_labelled[first], batch.lengths[first], at, which.reshape(-1)))
+            first, which = distinct_rows(keys)
+            mixes.append(Mix(at[first], batch.is_labelled[first], batch.lengths[first], at, which))
         return tuple(mixes)
 
     def _gapless_mixes(self, at: Ints) -> Iterator[Mix]:
@@ -332,49 +330,22 @@ class Placement:
         first, which = self.makeups if len(at) == len(self) else distinct_rows(self._composition_keys[at])
         lengths = self.lengths[at[first]]  # ascending, so blocks of compositions stay narrow
         members, edges = grouped(which, len(first))
-        start = 0
-        while start < len(first):
-            stop = int(np.searchsorted(lengths, int(lengths[start] * 1.25) + 4, side="right"))
-            stop = max(start + 1, min(stop, start + MOST_CELLS // max(1, int(lengths[stop - 1]))))
+        for block in similar_rows(lengths, MOST_CELLS):
+            start, stop = int(block[0]), int(block[-1]) + 1
             rankings = members[edges[start] : edges[stop]]
-            is_labelled = np.arange(lengths[start:stop].max()) < lengths[start:stop, None]
-            yield Mix(at[first[start:stop]], is_labelled, lengths[start:stop], at[rankings], which[rankings] - start)
-            start = stop
-
-    def _block(self, chosen: Ints) -> Batch:
-        lengths = self.lengths[chosen]
-        width, first, last = int(lengths.max()), int(chosen[0]), int(chosen[-1]) + 1
-        is_run = last - first == len(chosen) and bool((chosen[1:] > chosen[:-1]).all())
-        where = slice(first, last) if is_run else chosen
-        if is_run and lengths.min() == width:  # a view of neighbours of one length
-            span = slice(int(self.starts[first]), int(self.starts[last]))
-            codes = self.codes[span].reshape(len(chosen), width)
-            rows = None if self.rows is None else self.rows[span].reshape(*codes.shape, self.rows.shape[1])
-            return Batch(where, codes, lengths, len(self.groups), rows)
-        inside = np.arange(width) < lengths[:, None]
-        at = np.where(inside, self.starts[chosen][:, None] + np.arange(width), 0)
-        codes = np.where(inside, self.codes[at], UNKNOWN) if len(self.codes) else np.full(at.shape, UNKNOWN)
-        rows = None if self.rows is None else np.where(inside[..., None], self.rows.take(at, axis=0), np.nan)
-        return Batch(where, codes, lengths, len(self.groups), rows)
+            is_labelled = np.arange(lengths[block].max()) < lengths[block, None]
+            yield Mix(at[first[block]], is_labelled, lengths[block], at[rankings], which[rankings] - start)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rankings as a block: `codes` (m, W), -1 for unknown labels and past the end.
+    """The rankings `where` (m,) as a block: `codes` (m, W), -1 for unknown labels and past the end."""
 
-    `where` says which rankings, as a slice where they follow each other.
-    """
-
-    where: Ints | slice
+    where: Ints
     codes: npt.NDArray[Any]
     lengths: Ints
     groups: int
     rows: Floats | None = None
-
-    @cached_property
-    def at(self) -> Ints:
-        """(m,) which rankings."""
-        return np.arange(self.where.start, self.where.stop) if isinstance(self.where, slice) else self.where
 
     @property
     def width(self) -> int:

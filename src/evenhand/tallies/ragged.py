@@ -77,6 +77,26 @@ def batches_of_rows(starts: Ints, most_cells: int) -> Iterator[tuple[int, int]]:
         first = last
 
 
+def similar_rows(lengths: Ints, most_cells: int) -> Iterator[Ints]:
+    """Rows of similar length, shortest first, so many at a time as can be padded to up to so many cells."""
+    order = np.argsort(lengths, kind="stable")
+    ordered = lengths[order]
+    start = 0
+    while start < len(order):
+        stop = int(np.searchsorted(ordered, int(ordered[start] * 1.25) + 4, side="right"))
+        stop = max(start + 1, min(stop, start + most_cells // max(1, int(ordered[stop - 1]))))
+        yield order[start:stop]
+        start = stop
+
+
+def padded_cells(starts: Ints, rows: Ints) -> tuple[Ints, Bools]:
+    """(rows, longest) the cells of some rows side by side, 0 past the end of a row, and which are inside."""
+    lengths = starts[rows + 1] - starts[rows]
+    offsets = np.arange(int(lengths.max(initial=0)))
+    inside = offsets < lengths[:, None]
+    return np.where(inside, starts[rows][:, None] + offsets, 0), inside
+
+
 @dataclass(frozen=True)
 class Ragged:
     """Rows of different length: row i holds cells `starts[i]` to `starts[i + 1]`.

@@ -19,7 +19,7 @@ from evenhand.errors import EvenhandError
 from evenhand.sources.sql import select
 from evenhand.tallies.exposure import Amortised
 from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, RequiredSums, scatter
-from evenhand.tallies.ragged import Bools, Ints, batches_of_rows, cells_of, run_bounds, run_starts, starts_of, sums_by
+from evenhand.tallies.ragged import Bools, Ints, padded_cells, run_bounds, run_starts, similar_rows, starts_of, sums_by
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch
@@ -49,22 +49,14 @@ class ItemAttention:
     def each(self, ask: MetricSpec) -> Floats:
         """(Q,) the metric of each request alone, over the items that the request shows or scores."""
         values = np.full(self.attention.shape[0], np.nan)
-        lengths = np.diff(self.attention.indptr)  # both tables have the same cells
-        order = np.argsort(lengths, kind="stable")  # lists of similar length are padded together, 8 MB at a time
-        for first, last in batches_of_rows(starts_of(np.maximum(lengths[order], 1)), 1 << 20):
-            rows = order[first:last]
-            values[rows] = ask.on(Amortised(_padded(self.attention, rows), _padded(self.utility, rows)))
+        starts = self.attention.indptr.astype(np.int64)  # both tables have the same cells
+        for rows in similar_rows(np.diff(starts), 1 << 20):  # 8 MB
+            at, inside = padded_cells(starts, rows)
+            attention, utility = (
+                np.where(inside, np.append(table.data, 0.0)[at], 0.0) for table in (self.attention, self.utility)
+            )
+            values[rows] = ask.on(Amortised(attention, utility))
         return values
-
-
-def _padded(table: Any, rows: Ints) -> Floats:
-    """(rows, n) the entries of some rows of a sparse table, side by side, zeros behind."""
-    at, starts = cells_of(table.indptr.astype(np.int64), rows)
-    lengths = np.diff(starts)
-    out = np.zeros((len(rows), int(lengths.max(initial=1))))
-    row = np.repeat(np.arange(len(rows)), lengths)
-    out[row, np.arange(len(at)) - starts[row]] = table.data[at]
-    return out
 
 
 @dataclass(frozen=True)
@@ -145,47 +137,8 @@ def _with_sums(exposure: GroupExposure, ranked: Mapping[Any, Floats], judged: Ma
 
 
 @dataclass(frozen=True)
-class ListSpec:
-    """Sums to take over whole lists.
-
-    Attributes
-    ----------
-    sums : attention by ranking and group; gained : those of them whose relevance met is added up too.
-    norms : attention whose norms over items are taken; due : those of them with a target.
-    items : attention item by item, as (attention, pooled).
-    by_item : sums to hold item by item, where items are resampled; None otherwise.
-    """
-
-    groups: int
-    sums: tuple[AttentionSpec, ...] = ()
-    gained: frozenset[AttentionSpec] = frozenset()
-    norms: tuple[AttentionSpec, ...] = ()
-    due: tuple[AttentionSpec, ...] = ()
-    items: tuple[tuple[AttentionSpec, bool], ...] = ()
-    by_item: RequiredSums | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.sums or self.norms or self.items or self.by_item is not None)
-
-    @property
-    def specs(self) -> list[AttentionSpec]:
-        """All attention that is read."""
-        more = () if self.by_item is None else self.by_item.specs
-        return list(dict.fromkeys([*self.sums, *self.norms, *(spec for spec, _ in self.items), *more]))
-
-    @property
-    def needs_relevance(self) -> bool:
-        return any(not spec.is_by_rank for spec in self.specs) or bool(self.by_item is not None and self.by_item.gained)
-
-    @property
-    def needs_items(self) -> bool:
-        return bool(self.norms or self.items or self.by_item is not None)
-
-
-@dataclass(frozen=True)
 class ListSums:
-    """Sums over the lists of a call or of a batch; every part as rows of a sparse table.
+    """Sums over the lists of a batch; every part as rows of a sparse table.
 
     Attributes
     ----------
@@ -202,64 +155,64 @@ class ListSums:
     items: Mapping[tuple[AttentionSpec, bool], tuple[Ints, Ints, Floats, Floats]]
     by_item: tuple[Ints, Ints, Mapping[Any, Floats]] | None = None
 
-    @classmethod
-    def from_rankings(
-        cls, tables: JudgedRankings, exposure: GroupExposure, spec: ListSpec, judged: JudgedRequests | None, items: str
-    ) -> list[ListSums]:
-        """One stream over whole requests; `items` is a table of items and their numbers, or nothing."""
-        keys = exposure.keys.with_column("ranking", np.arange(len(exposure.probability)))
-        keys = keys.with_column("request_number", exposure.request_of)
-        due = tables.engine.bring(judged.grades) if judged is not None and spec.norms and spec.due else ""
-        numbers = "" if judged is None or not due else tables.engine.bring(judged.requests)
-        text = query(tables, spec, tables.engine.bring(keys), items, numbers, due)
-        return tables.engine.tallied(
-            text, ["request_number"], ["ranking", "place"], partial(_sum_batch, spec=spec, soft=tables.soft)
-        )
 
-
-def query(tables: JudgedRankings, spec: ListSpec, keys: str, items: str, numbers: str, due: str) -> str:
-    """SQL of the rows of the rankings, with the numbers of ranking and request.
-
-    `keys` number the rankings; `items` the items; `numbers` the requests of the table `due`, which says what is due to a
-    grade.
-    """
-    # Narrow columns: all rows of the rankings are sorted, in memory where they fit.
-    codes = {"request_number": "keys.request_number", "ranking": "keys.ranking"}
-    codes["code"] = f"COALESCE(ranked.label, {spec.groups})"
-    chosen = {"place": "ranked.place"} | {name: f"CAST({code} AS INTEGER)" for name, code in codes.items()}
+def sum_lists(
+    tables: JudgedRankings, exposure: GroupExposure, required: RequiredSums, judged: JudgedRequests | None, items: str
+) -> list[ListSums]:
+    """One stream over whole requests; `items` is a table of items and their numbers, or nothing."""
+    keys = exposure.keys.with_column("ranking", np.arange(len(exposure.probability)))
+    keys = keys.with_column("request_number", exposure.request_of)
+    relevance = tables.judged is not None and (
+        any(not spec.is_by_rank for spec in required.specs) or (required.crossed and bool(required.gained))
+    )
     present = [name for name in ("shown", "score", "probability") if name in tables.types]
-    chosen |= {name: f"ranked.{name}" for name in (*present, *(["share"] if tables.soft else []))}
-    needs_relevance = tables.judged is not None and spec.needs_relevance
-    if needs_relevance:
-        chosen["relevance"] = f"COALESCE({tables.relevance}, 0)"
-    joins = [f"JOIN {keys} AS keys ON {tables.same_ranking('ranked', 'keys')}"]
+    chosen = {"request_number": "CAST(keys.request_number AS INTEGER)"} | {name: f"ranked.{name}" for name in present}
+    joins = []
     if items:
         chosen["item"] = "items.number"
         joins.append(f"JOIN {items} AS items ON items.item = ranked.item")
-    if due:
-        chosen |= {f"due_{j}": f"COALESCE(due.due_{j}, 0)" for j in range(len(spec.due))}
+    if judged is not None and required.items and required.due:
+        numbers, due = tables.engine.bring(judged.requests), tables.engine.bring(judged.grades)
+        chosen |= {f"due_{j}": f"COALESCE(due.due_{j}, 0)" for j in range(len(required.due))}
         joins.append(
             f"LEFT JOIN ({tables.judged}) AS target ON target.request = ranked.request AND target.item = ranked.item"
         )
         joins.append(f"LEFT JOIN {numbers} AS numbers ON numbers.request = ranked.request")
         joins.append(f"LEFT JOIN {due} AS due ON due.number = numbers.number AND due.relevance = target.relevance")
-    joined = "\n    ".join(joins)
+    groups = len(exposure.labels)
+    text = _rows_query(tables, tables.engine.bring(keys), groups, chosen, joins, relevance=relevance)
+    add = partial(_sum_batch, required=required, groups=groups, soft=tables.soft)
+    return tables.engine.tallied(text, ["request_number"], ["ranking", "place"], add)
+
+
+def _rows_query(
+    tables: JudgedRankings, keys: str, groups: int, more: Mapping[str, str], joins: Sequence[str], *, relevance: bool
+) -> str:
+    """SQL of the rows of the rankings in the table `keys`, which numbers them; `more` columns come from `joins`."""
+    # Narrow columns: all rows of the rankings are sorted, in memory where they fit.
+    codes = {"ranking": "keys.ranking", "place": "ranked.place", "code": f"COALESCE(ranked.label, {groups})"}
+    chosen = {name: f"CAST({code} AS INTEGER)" for name, code in codes.items()} | dict(more)
+    if tables.soft:
+        chosen["share"] = "ranked.share"
+    if relevance:
+        chosen["relevance"] = f"COALESCE({tables.relevance}, 0)"
+    joined = "\n    ".join([f"JOIN {keys} AS keys ON {tables.same_ranking('ranked', 'keys')}", *joins])
     return f"""
     SELECT {select(chosen)}
-    FROM {tables.source(relevance=needs_relevance)}
+    FROM {tables.source(relevance=relevance)}
     {joined}
     """
 
 
-def _sum_batch(batch: Batch, spec: ListSpec, *, soft: bool) -> ListSums:
+def _sum_batch(batch: Batch, required: RequiredSums, groups: int, *, soft: bool) -> ListSums:
     """Sums over the lists of a batch of whole requests."""
-    rows = ListRows.from_batch(batch, spec, soft=soft)
+    rows = ListRows.from_batch(batch, required, soft=soft)
     return ListSums(
-        *rows.by_group(spec),
+        *rows.by_group(required, groups),
         batch.integers("request_number")[batch.starts[:-1]],
-        {attention: rows.item_norms(attention, batch) for attention in spec.norms},
-        {key: rows.by_item(*key) for key in spec.items},
-        None if spec.by_item is None else rows.sums_by_item(spec.by_item, spec.groups),
+        {attention: rows.item_norms(attention, batch) for attention in required.among(required.items)},
+        {key: rows.by_item(*key) for key in required.by_item},
+        rows.sums_by_item(required, groups) if required.crossed else None,
     )
 
 
@@ -289,7 +242,7 @@ class ListRows:
     due: Mapping[AttentionSpec, Floats] = field(default_factory=dict)
 
     @classmethod
-    def from_batch(cls, batch: Batch, spec: ListSpec, *, soft: bool) -> ListRows:
+    def from_batch(cls, batch: Batch, required: RequiredSums, *, soft: bool) -> ListRows:
         ranking, place, names = batch.integers("ranking"), batch.integers("place"), set(batch.names)
 
         def column(name: str) -> Floats | None:
@@ -304,25 +257,24 @@ class ListRows:
             named = place if item is None else item
             repeated = (np.diff(ranking[order]) == 0) & (np.diff(named[order]) == 0) & (np.diff(seen[order]) == 0)
             first[order[1:][repeated]] = False
-        weights = list_attention(spec.specs, ranking, place, relevance, seen, first)
-        due = {attention: batch.floats(f"due_{j}") for j, attention in enumerate(spec.due)} if "due_0" in names else {}
+        weights = list_attention(required.by_list, ranking, place, relevance, seen, first)
+        targets = required.among(required.due) if "due_0" in names else []
+        due = {attention: batch.floats(f"due_{j}") for j, attention in enumerate(targets)}
         return cls(
             ranking, batch.integers("request_number"), batch.integers("code"), batch.floats("share") if soft else np.ones(len(batch)),
             seen.astype(np.float64) if shown is None else shown, weights, first, item, relevance, column("score"),
             np.ones(len(batch)) if probability is None else probability, due,
         )  # fmt: skip
 
-    def by_group(self, spec: ListSpec) -> tuple[Ints, dict[tuple[str, AttentionSpec], Floats]]:
-        """Sums by ranking and group."""
-        if not spec.sums:
-            return np.zeros(0, dtype=np.int64), {}
-        cells, at = np.unique(self.ranking * (spec.groups + 1) + self.code, return_inverse=True)
+    def by_group(self, required: RequiredSums, groups: int) -> tuple[Ints, dict[tuple[str, AttentionSpec], Floats]]:
+        """Sums of cascades by ranking and group; those by rank are the query's."""
+        cells, at = np.unique(self.ranking * (groups + 1) + self.code, return_inverse=True)
         at = at.reshape(-1)
         sums = {}
-        for attention in spec.sums:
+        for attention in (spec for spec in required.specs if not spec.is_by_rank):
             parts = self.share * self.weights[attention]
             sums["attention", attention] = sums_by(at, parts, len(cells))
-            if attention in spec.gained and self.relevance is not None:
+            if attention in required.gained and self.relevance is not None:
                 sums["gain", attention] = sums_by(at, parts * self.relevance, len(cells))
         return cells, sums
 
@@ -563,10 +515,13 @@ class SampledLists:
         """The rankings with these numbers, repeats included; `relevance` says whether to read it."""
         distinct, times = np.unique(chosen, return_inverse=True)
         groups = len(exposure.labels)
-        keys = tables.engine.bring(exposure.keys.take(distinct).with_column("list_number", np.arange(len(distinct))))
-        query = _lists_query(tables, keys, groups, relevance=relevance)
-        rows = tables.engine.cells(query).sorted_by(["list_number", "place", "code"])
-        at, place, code = (rows.integers(name) for name in ("list_number", "place", "code"))
+        keys = tables.engine.bring(exposure.keys.take(distinct).with_column("ranking", np.arange(len(distinct))))
+        more = {"shown": "ranked.shown"} if "shown" in tables.types else {}
+        rows = tables.engine.cells(_rows_query(tables, keys, groups, more, [], relevance=relevance))
+        if more:
+            rows = rows.take(np.flatnonzero(rows.floats("shown") > 0))
+        rows = rows.sorted_by(["ranking", "place", "code"])
+        at, place, code = (rows.integers(name) for name in ("ranking", "place", "code"))
         bounds = run_bounds(at, place)  # rows of one item
         slot = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
         slot = slot - slot[np.searchsorted(at, at)]
@@ -592,24 +547,6 @@ class SampledLists:
         return replace(
             self, at=self.at[rows], ranks=self.ranks[rows], kinds=self.kinds[rows], relevance=self.relevance[rows]
         )
-
-
-def _lists_query(tables: JudgedRankings, keys: str, groups: int, *, relevance: bool) -> str:
-    """SQL of the rows of the rankings in the table `keys`, which numbers them."""
-    numbers = {
-        "list_number": "keys.list_number", "place": "ranked.place", "code": f"COALESCE(ranked.label, {groups})",
-    }  # fmt: skip
-    selected = {name: f"CAST({number} AS INTEGER)" for name, number in numbers.items()}  # they may travel far
-    if tables.soft:
-        selected["share"] = "ranked.share"
-    if relevance:
-        selected["relevance"] = f"COALESCE({tables.relevance}, 0)"
-    return f"""
-    SELECT {select(selected)}
-    FROM {tables.source(relevance=relevance)}
-    JOIN {keys} AS keys ON {tables.same_ranking("ranked", "keys")}
-    {"WHERE ranked.shown > 0" if "shown" in tables.types else ""}
-    """
 
 
 def refuse_many_rows(rows: int) -> None:

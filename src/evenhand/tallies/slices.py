@@ -299,23 +299,10 @@ def _short(edge: float, digits: int) -> str:
 
 
 @dataclass(frozen=True)
-class Partition:
-    """Units split into groups, each group a spectrum, end to end.
+class Partition(Spectra):
+    """Units split into groups: the spectra of the groups. Leading axes of `counts` are replicates."""
 
-    Attributes
-    ----------
-    groups : (G,) labels.
-    values : (C,) amounts; within a group never decreasing, none negative.
-    counts : (..., C) units in each cell. Leading axes are replicates.
-    starts : (G + 1,) cells `starts[g]` to `starts[g + 1]` are group g.
-    weights : (C,) weight of each unit in the cell, or None when every unit counts once.
-    """
-
-    groups: tuple[Any, ...]
-    values: Floats
-    counts: Floats
-    starts: Ints
-    weights: Floats | None = None
+    groups: tuple[Any, ...] = ()
 
     @classmethod
     def from_arrays(cls, x: Any, groups: Any, weights: Any = None) -> Partition:
@@ -345,15 +332,7 @@ class Partition:
     @classmethod
     def joined(cls, groups: Sequence[Any], spectra: Sequence[Spectrum]) -> Partition:
         """One spectrum per group, put end to end."""
-        every = Spectra.from_spectra(list(spectra))
-        return cls(tuple(groups), every.values, every.counts, every.starts, every.weights)
-
-    def __getitem__(self, g: int) -> Spectrum:
-        at = slice(int(self.starts[g]), int(self.starts[g + 1]))
-        return Spectrum(self.values[at], self.counts[..., at], None if self.weights is None else self.weights[at])
-
-    def __len__(self) -> int:
-        return len(self.groups)
+        return replace(cls.from_spectra(spectra), groups=tuple(groups))
 
     @cached_property
     def _order(self) -> Ints:
@@ -377,7 +356,6 @@ class Partition:
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
     def with_counts(self, counts: Floats) -> Partition:
-        """This partition with other counts in its cells."""
         return replace(self, counts=counts)
 
     def reason(self) -> str:
@@ -393,7 +371,7 @@ class Partition:
         """This partition with some groups (by code) merged into one of this name, which stands last."""
         if not groups:
             return self
-        merged = Spectrum(np.zeros(0), np.zeros(0))
+        merged = NOBODY
         for g in groups:
             merged = merged.merge(self[g])
         rest = [g for g in range(len(self)) if g not in groups]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -285,7 +285,7 @@ class Spectra:
     weights: Floats | None = None
 
     @classmethod
-    def from_spectra(cls, spectra: list[Spectrum]) -> Spectra:
+    def from_spectra(cls, spectra: Sequence[Spectrum]) -> Self:
         values, counts = (
             np.concatenate([np.zeros(0), *(getattr(s, name) for s in spectra)]) for name in ("values", "counts")
         )
@@ -312,7 +312,7 @@ class Spectra:
 
     def __getitem__(self, i: int) -> Spectrum:
         at = slice(int(self.starts[i]), int(self.starts[i + 1]))
-        return Spectrum(self.values[at], self.counts[at], None if self.weights is None else self.weights[at])
+        return Spectrum(self.values[at], self.counts[..., at], None if self.weights is None else self.weights[at])
 
     def separate(self) -> list[Spectrum]:
         """Every slice by itself."""

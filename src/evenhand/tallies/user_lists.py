@@ -13,7 +13,16 @@ import numpy.typing as npt
 from evenhand.attention import parse
 from evenhand.cards import Floats, is_whole
 from evenhand.errors import EvenhandError
-from evenhand.tallies.ragged import Bools, Ints, Ragged, batches_of_rows, cells_of, starts_of
+from evenhand.tallies.ragged import (
+    Bools,
+    Ints,
+    Ragged,
+    batches_of_rows,
+    cells_of,
+    padded_cells,
+    similar_rows,
+    starts_of,
+)
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch
@@ -89,21 +98,13 @@ class Cut:
                 )  # 0.7 stored in single precision lies below 0.7, and reaches it all the same
             weights = ((scores.values >= threshold) | (scores.values == float(single))).astype(np.float64)
             return scores.where(weights > 0, weights), tied
-        weights, lengths = np.ones(len(scores.values)), scores.lengths
-        longer = np.flatnonzero(lengths > self.top)
-        longer = longer[np.argsort(lengths[longer], kind="stable")]
-        start, most_cells = 0, 1 << 22  # rows of similar length are padded to a block of about 32 MB
-        while start < len(longer):
-            narrow = int(lengths[longer[start]])
-            stop = int(np.searchsorted(lengths[longer], 2 * narrow, side="right"))
-            stop = max(start + 1, min(stop, start + most_cells // (2 * narrow)))
-            rows = longer[start:stop]
-            offsets = np.arange(int(lengths[rows[-1]]))
-            inside = offsets < lengths[rows, None]
-            at = scores.starts[rows, None] + np.where(inside, offsets, 0)
+        weights = np.ones(len(scores.values))
+        longer = np.flatnonzero(scores.lengths > self.top)
+        for some in similar_rows(scores.lengths[longer], 1 << 22):  # 32 MB
+            rows = longer[some]
+            at, inside = padded_cells(scores.starts, rows)
             block, tied[rows] = _best(np.where(inside, scores.values[at], -np.inf), inside, self.top, self.ties)
             weights[at[inside]] = block[inside]
-            start = stop
         return scores.where(weights > 0, weights), tied
 
 

@@ -108,7 +108,7 @@ def corrected(spec: ExposureMetricSpec, t: ExposureTallies) -> Measured:
     fixed = None
     if spec.needs(Exposed) and spec.target != "population":
         fixed = targets(sums, t.policy, spec.target, t.sizes)
-    pooled = PooledMetric(spec, slices, sums.slice_starts, t.policy, fixed)
+    pooled = PooledMetric(spec, slices, sums.within.starts, t.policy, fixed)
     many, reason = len(sums.requests), "pooled_labels"
     group = ", ".join(str(t.policy.labels[i]) for i in t.policy.protected or ()) if "sides" in spec.reads else None
     return Measured(

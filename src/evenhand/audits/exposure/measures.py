@@ -29,22 +29,21 @@ from evenhand.tallies.group_exposure import (
     AttentionSpec,
     GroupExposure,
     ItemExposure,
-    JudgedRequests,
     Policy,
     RequiredSums,
+    judge_requests,
     refuse_strangers,
 )
 from evenhand.tallies.placement import UNKNOWN, LabelledRankings, Placement
 from evenhand.tallies.ranked_lists import (
     CrossedSums,
     ItemAttention,
-    ListSpec,
-    ListSums,
     SampledLists,
     crossed_sums,
     item_attention,
     number_items,
     refuse_many_rows,
+    sum_lists,
     with_lists,
 )
 from evenhand.tallies.requests import Measured, measure_rankings, measure_sums
@@ -153,7 +152,7 @@ def _refuse_bad_target(spec: ExposureMetricSpec) -> None:
         )
 
 
-def required_by(metrics: Sequence[ExposureMetricSpec]) -> RequiredSums:
+def required_by(metrics: Sequence[ExposureMetricSpec], *, resample_items: bool = False) -> RequiredSums:
     """The sums that these metrics and their chance levels need: one query, whether or not chance is asked for."""
     summed = [a for a in metrics if not a.placed]
     specs = tuple(dict.fromkeys(a.browsing for a in summed))
@@ -165,6 +164,8 @@ def required_by(metrics: Sequence[ExposureMetricSpec]) -> RequiredSums:
         squared=frozenset(a.browsing for a in summed if a.needs(Exposure) and a.in_random_order == "exact"),
         scores=any(a.needs(Amortised) for a in summed),
         judged=any("relevance" in a.metric.reads(**a.params) or a.target == "relevant" for a in summed),
+        by_item=tuple(dict.fromkeys((a.browsing, a.settled("normalize") == "pooled") for a in metrics if a.of_items)),
+        crossed=resample_items,
     )
 
 
@@ -201,20 +202,13 @@ def add_up(
     tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], labels: Label, *, resample_items: bool
 ) -> tuple[GroupExposure, dict[tuple[AttentionSpec, bool], ItemAttention], CrossedSums | None]:
     """Sums by group, attention by item, and the sums by item where items are resampled."""
-    required = required_by(specs)
+    required = required_by(specs, resample_items=resample_items)
     sums, judged = GroupExposure.from_rankings(tables, required, labels), None
     if tables.judged is not None and required.judged:
-        judged = JudgedRequests.from_rankings(tables, sums, required)
-        sums = judged.add_to(sums)
+        sums, judged = judge_requests(tables, sums, required)
         if sums.judged is not None and not sums.judged.any():
             refuse_strangers(sums, tables.first_judged())
-    by_item = tuple(dict.fromkeys((a.browsing, a.settled("normalize") == "pooled") for a in specs if a.of_items))
-    norms = tuple(required.among(required.items))
-    spec = ListSpec(
-        len(labels), tuple(required.by_list), required.gained, norms, tuple(required.among(required.due)), by_item,
-        required if resample_items else None,
-    )  # fmt: skip
-    if spec.is_empty:
+    if not required.by_list:
         return sums, {}, None
     if resample_items:
         # Metrics of single items, or of the order of labels, have no meaning when items come twice or not at all.
@@ -224,12 +218,12 @@ def add_up(
             )
         refuse_many_rows(tables.view.rows)
     items = ("", 0)
-    if spec.needs_items:
+    if required.needs_items:
         requests = tables.engine.bring(judged.requests) if resample_items and judged is not None else ""
         items = number_items(tables, everything=resample_items, requests=requests)
-    parts = ListSums.from_rankings(tables, sums, spec, judged, items[0])
+    parts = sum_lists(tables, sums, required, judged, items[0])
     sums = with_lists(sums, required, parts)
-    tables_by_item = {key: item_attention(sums, key, parts, items[1]) for key in by_item}
+    tables_by_item = {key: item_attention(sums, key, parts, items[1]) for key in required.by_item}
     crossed = crossed_sums(tables, sums, required, parts, judged, items) if resample_items else None
     return sums, tables_by_item, crossed
 
