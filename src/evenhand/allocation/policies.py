@@ -215,7 +215,6 @@ class Replayed:
 
     @property
     def received(self) -> Floats:
-        """(providers,) exposure from all requests."""
         return np.asarray(self.exposure.sum(0))
 
 
@@ -235,7 +234,6 @@ class Stage:
         return self.server.fill(self.slates.owners.per_item(draw.boosts))
 
     def replay(self, draws: Sequence[Draw], probability: Floats) -> Replayed:
-        """The expectation over the draws of a policy."""
         return self.judged([self.lists(draw) for draw in draws], probability)
 
     def judged(self, lists: Sequence[Ints], probability: Floats) -> Replayed:

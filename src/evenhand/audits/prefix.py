@@ -444,7 +444,7 @@ def _curves(
     requests = {} if call.min_units > 1 else {"requests": _requests(placed, ordered, names)}
     if p.rows is not None:
         return requests
-    sides = p.sides() if p.protected is not None else p
+    sides = p.sides if p.protected is not None else p
     shown = [s for s in range(len(placed.slices)) if placed.starts[s + 1] > placed.starts[s] and not small[s]]
     by_slice = (
         (dict(zip(names, placed.slices[s], strict=True)), placed.rankings_of(s)) for s in shown[:12]

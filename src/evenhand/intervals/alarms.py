@@ -198,7 +198,6 @@ class _State:
         )  # fmt: skip
 
     def rows(self, which: Whole) -> _State:
-        """A copy of the statistics of these series."""
         return _State(**{name: getattr(self, name)[which].copy() for name in self.__slots__})
 
     def put(self, which: Whole, rows: _State) -> None:
@@ -206,7 +205,6 @@ class _State:
             getattr(self, name)[which] = getattr(rows, name)
 
     def restart(self, which: Whole) -> None:
-        """Forget what was known of these series."""
         self.put(which, _State.fresh(len(which), self.looks.shape[1]))
 
     def look(self, y: Floats, which: Whole, day: int, look: int) -> Whole:

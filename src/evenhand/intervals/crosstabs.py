@@ -54,7 +54,6 @@ class Resampled:
                 if n := len(members):
                     rng = stream(seed, "users", *where, name)
                     self._weights[members] = rng.multinomial(n, np.full(n, 1 / n), draws).T
-        self.most = int(self._weights.max(initial=1)) if self.exact else int(_POISSON.max())
         self._stream = seed, "users", *where
 
     def between(self, start: int, stop: int) -> Iterator[Weighted]:
@@ -72,7 +71,7 @@ class PermutedLabels:
     """Permuted group labels of the users who have one; past `EXACT`, drawn independently."""
 
     def __init__(self, codes: Ints, groups: int, draws: int, seed: int, where: Sequence[Any] = ()) -> None:
-        self.draws, self.most, self._codes, self._stream = draws, 1, codes, (seed, "labels", *where)
+        self.draws, self._codes, self._stream = draws, codes, (seed, "labels", *where)
         self.exact = len(codes) * draws <= EXACT
         self._labelled = codes < groups
         self.sizes = np.bincount(codes[self._labelled], minlength=groups)
@@ -227,8 +226,6 @@ def _lots(
 class Swapped:
     """Random half of the users for whom two systems are swapped; with `other`, the other half."""
 
-    most = 1
-
     def __init__(self, codes: Ints, draws: int, seed: int, where: Sequence[Any] = (), *, other: bool = False) -> None:
         self.draws, self.rows, self._other = draws, np.unique(codes), other
         self._places = np.searchsorted(self.rows, codes)
@@ -257,26 +254,20 @@ class Question:
     pair: tuple[int, int] | None
 
     def on(self, tally: Crosstab) -> Floats:
-        """The value on every replicate of the tally."""
-        return self.on_pair(tally if self.pair is None else tally.between(*self.pair))
+        tally = tally if self.pair is None else tally.between(*self.pair)
+        value = self.ask.on(tally)
+        return np.broadcast_to(value, tally.counts.shape[:-2])  # a metric may say the same of all of them
 
     def influence(self, total: Crosstab, estimate: float) -> Floats | None:
         """(U,) what the value loses without each user; None where its metric does not say."""
         return self.ask.linearised(total, np.asarray(estimate))
 
-    def on_pair(self, tally: Crosstab) -> Floats:
-        """The value on a tally that compares the two groups of the question."""
-        value = self.ask.on(tally)
-        return np.broadcast_to(value, tally.counts.shape[:-2])  # a metric may say the same of all of them
-
 
 def values(replicates: ResampledLists, total: Crosstab, questions: Sequence[Question]) -> list[Floats]:
-    """Every question on every replicate."""
     every: list[list[Floats]] = [[] for _ in questions]
     for tally in replicates.crosstabs(total):
-        sides = {pair: tally.between(*pair) for pair in {q.pair for q in questions} if pair is not None}
         for question, draws in zip(questions, every, strict=True):
-            draws.append(question.on_pair(tally if question.pair is None else sides[question.pair]))
+            draws.append(question.on(tally))
     return [np.concatenate(draws) for draws in every]
 
 

@@ -136,7 +136,6 @@ def _column_sums(draws: Floats) -> Floats:
 
 
 def defined_variance(draws: Floats) -> Floats:
-    """Variances over draws that have a value."""
     return defined_mean((draws - defined_mean(draws)) ** 2)
 
 
@@ -469,7 +468,6 @@ def _curve(tally: PairedAmounts, side: int) -> Floats:
 
 
 def has_enough_units(*tallies: PairedAmounts) -> bool:
-    """Whether every tally has enough units for an interval."""
     return min(tally.units for tally in tallies) >= MIN_UNITS
 
 

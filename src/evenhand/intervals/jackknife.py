@@ -122,7 +122,6 @@ def largest_change(values: Floats, estimate: Any) -> Floats:
 
 
 def influence_of_units(spectrum: Spectrum, metrics: Sequence[MetricSpec]) -> list[float]:
-    """For each metric, the largest change that leaving out one unit makes."""
     without = Spectrum(spectrum.values, counts_without_one(spectrum.counts), spectrum.weights)
     if not len(without.counts):
         return [0.0] * len(metrics)

@@ -93,7 +93,6 @@ class PooledSlice:
     confusion: Confusion | None = None
 
     def totals(self) -> tuple[Floats, ...]:
-        """Exposure (1, G), whole and weight (1,), sizes (1, G)."""
         inverse: Floats | None = None
         if self.confusion is not None:
             inverse = np.asarray(np.linalg.inv(self.confusion.matrix)[None], dtype=np.float64)
@@ -101,7 +100,6 @@ class PooledSlice:
         return self._corrected(*sums, inverse)
 
     def draws(self, draws: int, rng: np.random.Generator) -> tuple[Floats, ...]:
-        """The totals on resamples."""
         times = picks(len(self.weight), draws, rng)
         received, whole, weight = times @ self.received, times @ self.whole, times @ self.weight
         sizes = np.repeat(self.sizes[None], draws, axis=0)
@@ -178,7 +176,6 @@ class PooledMetric:
         return self.slices[int(np.searchsorted(self.starts, part.start, side="right")) - 1]
 
     def on(self, totals: tuple[Floats, ...]) -> Floats:
-        """(B,) the metric on totals."""
         received, _, weight, sizes = totals
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.ask.card.needs is Exposed:

@@ -144,7 +144,6 @@ class Read:
 
 
 def null_sums(p: Placement, read: Sequence[Read], batch: Batch, orders: RandomOrders) -> list[Floats]:
-    """For each metric, (U, draws) sums over prefixes of random orders."""
     results = [np.zeros((len(batch.some), orders.draws)) for _ in read]
     for part in batch.parts:
         for metric, (r, sums) in enumerate(zip(read, results, strict=True)):
@@ -251,7 +250,6 @@ class Orders:
 
     @classmethod
     def empty(cls, reading: Reading, scores: Scores, draws: int, seed: int) -> Orders:
-        """Arrays of NaN to be filled in."""
         p, variances, thirds = np.full((3, len(scores.values)), np.nan)
         return cls(p, scores.chances.copy(), variances, thirds, reading, scores, draws, seed)
 

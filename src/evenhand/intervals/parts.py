@@ -206,7 +206,6 @@ def linearised_ends(
 
 
 def blank(estimates: Figures) -> dict[str, Ends]:
-    """No intervals."""
     return {
         name: Ends(np.full(v.shape, np.nan), np.full(v.shape, np.nan), np.zeros(v.shape, dtype=np.int64))
         for name, v in estimates.items()

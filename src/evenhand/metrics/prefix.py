@@ -89,12 +89,12 @@ class Reading:
     def from_placement(cls, template: Template, p: Placement) -> Reading:
         target = template.target
         if template.difference.sided:
-            return cls(template, p.sides(), None if target is None else _sides(target, p))
+            return cls(template, p.sides, None if target is None else _sides(target, p))
         if p.rows is not None and template.normalizer == "max":
             raise EvenhandError(
                 "normalizer='max' needs one label per item, not shares. Pass normalizer='bound' or None."
             )
-        seen = p.unsided()
+        seen = p.unsided
         if isinstance(target, Mapping):  # groups that only the target names are missed in every list
             named = [match(g, p.groups) for g in target]
             seen = seen.with_groups(tuple(dict.fromkeys([*p.groups, *named])))

@@ -19,7 +19,7 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.labels import whole
 from evenhand.sources.sql import columns
-from evenhand.tallies.ragged import Bools, Ints, cells_of, run_starts, starts_of
+from evenhand.tallies.ragged import Bools, Ints, cells_of, run_starts, segment_sums, starts_of
 from evenhand.tallies.slices import SlicedTallies, refuse_weights, rows_in_order
 from evenhand.tallies.spectrum import Spectrum
 
@@ -55,7 +55,6 @@ class Assignment:
     slices: Mapping[Label | None, SliceBuckets]
 
     def buckets(self, label: Label) -> SliceBuckets:
-        """The buckets of a slice."""
         return self.slices[None] if None in self.slices else self.slices[label]
 
     def units(self, label: Label) -> Ints:
@@ -103,7 +102,6 @@ class Assignment:
 
 
 def _has_one_slice_each(log: Log) -> bool:
-    """Whether every randomised unit belongs to one slice."""
     if not log.keys:
         return False
     counts = log.engine.cells(f"""
@@ -211,7 +209,7 @@ class Buckets:
         table = coo_matrix((amount.astype(number, copy=False), (unit, np.asarray(bucket))), shape=shape).tocsr()
         table.eliminate_zeros()
         table.sort_indices()
-        received = _sums(table.data, table.indptr)
+        received = segment_sums(table.data, table.indptr)
         weights = None if weights is None else np.asarray(weights, dtype=np.float64)
         seen = np.arange(units) if weights is not None else np.flatnonzero(np.diff(table.indptr[: units + 1]))
         order = seen[np.argsort(received[seen], kind="stable")]
@@ -237,7 +235,7 @@ class Buckets:
     @cached_property
     def totals(self) -> Any:
         """Amount of each unit over all buckets; never falling where units are counted."""
-        return _sums(self.amount, self.starts)
+        return segment_sums(self.amount, self.starts)
 
     @cached_property
     def volumes(self) -> Floats:
@@ -251,7 +249,6 @@ class Buckets:
         return float(self.times.sum() + self.unseen)
 
     def padded(self, units: float) -> Buckets:
-        """Add units that received nothing from any bucket."""
         return replace(self, unseen=self.unseen + units)
 
     def only(self, chosen: Bools) -> Buckets:
@@ -259,7 +256,7 @@ class Buckets:
         if chosen.all():
             return self
         mask = chosen[self.bucket]
-        lengths = _sums(mask.astype(np.int64), self.starts)
+        lengths = segment_sums(mask.astype(np.int64), self.starts)
         new_codes = (np.cumsum(chosen) - 1).astype(np.int32)
         per_bucket = {name: getattr(self, name)[chosen] for name in ("sizes", "arms", "movable")}
         cells = {"bucket": new_codes[self.bucket[mask]], "amount": self.amount[mask]}
@@ -280,7 +277,6 @@ class Buckets:
             yield at, self._spectrum(counts[at], self._products(low, len(self.times), chosen[at]).T, low)
 
     def whole(self) -> Spectrum:
-        """The spectrum of all buckets together."""
         ((_, spectrum),) = self.spectra(np.ones((1, len(self.sizes)), dtype=bool))
         weights = None if spectrum.weights is None else spectrum.weights[0]
         return Spectrum(spectrum.values[0], spectrum.counts[0], weights)
@@ -428,7 +424,6 @@ def _buckets(parts: Sequence[UnitCells], dealt: SliceBuckets, amount: Amount, *,
 
 
 def _taken(tally: Buckets, order: Ints) -> Buckets:
-    """Some of the units, in this order."""
     at, starts = cells_of(tally.starts, order)
     weights = None if tally.weights is None else tally.weights[order]
     cells = {"bucket": tally.bucket[at], "amount": tally.amount[at]}
@@ -450,14 +445,6 @@ def _collapsed(tally: Buckets) -> Buckets:
     mask[singles] = False
     mask[singles[firsts]] = True
     return _taken(replace(tally, times=times), np.flatnonzero(mask))
-
-
-def _sums(per_cell: Any, starts: Any) -> Any:
-    """Sums between starts, in the widest type of their kind; nothing adds up to zero."""
-    wide = np.float64 if per_cell.dtype.kind == "f" else np.int64
-    sums = np.add.reduceat(np.append(per_cell, per_cell.dtype.type(0)), starts[:-1], dtype=wide)
-    sums[np.diff(starts) == 0] = 0
-    return sums
 
 
 def _narrow(amount: Any) -> Any:

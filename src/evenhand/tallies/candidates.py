@@ -213,7 +213,6 @@ class Rows:
 
     @property
     def mass(self) -> Floats:
-        """The weight of each row."""
         return np.ones_like(self.score) if self.weight is None else self.weight
 
     def _at(self, at: Any) -> Rows:
@@ -221,7 +220,6 @@ class Rows:
         return replace(self, **{name: part[at] for name, part in parts.items() if part is not None})
 
     def within(self, low: float, high: float) -> Rows:
-        """The rows with scores from one end to the other."""
         inside = (self.score >= low) & (self.score <= high)
         return self if inside.all() else self._at(inside)
 
@@ -232,7 +230,6 @@ class Rows:
         return replace(self._at(order), bin=bins[order])
 
     def merged(self, into: Ints) -> Rows:
-        """These rows in coarser bins."""
         return replace(self, bin=into[self.bin])
 
 

@@ -72,7 +72,6 @@ class Clusters:
 
     @property
     def total(self) -> int:
-        """Number of clusters."""
         return int(np.count_nonzero(np.diff(self.cluster))) + 1 if len(self.cluster) else 0
 
     @property
@@ -81,7 +80,6 @@ class Clusters:
         return int(self.cluster[-1]) + 1 if len(self.cluster) else 0
 
     def per_bin(self) -> Ints:
-        """Clusters with a row in each bin."""
         return np.bincount(np.unique(self.cluster * self.bins + self.bin) % self.bins, minlength=self.bins)
 
     def batches(self, columns: int) -> Iterator[tuple[slice, int, int]]:
@@ -92,7 +90,6 @@ class Clusters:
             yield slice(int(first), int(last)), start, min(at_once, self.codes - start)
 
     def per_cell(self) -> Ints:
-        """Clusters with a row in each cell."""
         return np.bincount(self.cell, minlength=self.bins * self.groups)
 
     def tilted(self, by: Floats, turn: Floats) -> Clusters:
@@ -213,7 +210,6 @@ class PendingClusters:
     steps: tuple[tuple[str, tuple[Any, ...]], ...] = ()
 
     def answer(self, answers: Sequence[Any]) -> None:
-        """Take the answers to all calls, in their order."""
         self.answers.update(zip(self.calls, answers, strict=True))
 
     def _after(self, name: str, *arguments: Any) -> PendingClusters:
@@ -291,7 +287,6 @@ class Parts:
         return Parts(None, []) if _too_many(values) else Parts(values, self.ids + other.ids)
 
     def in_order(self) -> Floats | None:
-        """The values in the order of their clusters."""
         if self.values is None:
             return None
         return np.asarray(self.values[sorted(range(len(self.ids)), key=self.ids.__getitem__)])
@@ -341,7 +336,6 @@ class ClusterLoop:
         return [[a + b for a, b in zip(left, right, strict=True)] for left, right in pairs]
 
     def finished(self, answers: Answers) -> Answers:
-        """The results as the calls return them, once all clusters were read."""
         return [[a.in_order() if isinstance(a, Parts) else a for a in of_binning] for of_binning in answers]
 
 

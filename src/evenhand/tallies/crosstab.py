@@ -126,7 +126,6 @@ class Crosstab:
 
     @property
     def counted_lists(self) -> UserLists:
-        """The lists that were counted."""
         if self.lists is None:
             raise ValueError("a replicate holds no lists")
         return self.lists
@@ -169,7 +168,6 @@ class Crosstab:
 
     @cached_property
     def slots(self) -> tuple[Floats, Floats]:
-        """Slots of `versus` and of `protected`."""
         a, b = self.exposure()
         return np.asarray(a.sum(-1)), np.asarray(b.sum(-1))
 
@@ -193,11 +191,9 @@ class Crosstab:
         return self.pair
 
     def between(self, versus: int, protected: int) -> Crosstab:
-        """This tally, comparing two of its groups."""
         return replace(self, pair=(versus, protected))
 
     def reason(self) -> str:
-        """Why nothing can be said about this tally, or nothing."""
         return "" if self.items and self.mark("users").any() else "empty"
 
 
@@ -332,14 +328,12 @@ class UserGroups:
 
 
 class Weights(Protocol):
-    """How often (at most `most` times) each user counts in each draw, in `rows` of the crosstab."""
+    """How often each user counts in each draw, in `rows` of the crosstab."""
 
     @property
     def draws(self) -> int: ...
     @property
     def rows(self) -> Ints: ...
-    @property
-    def most(self) -> int: ...
 
     def between(self, start: int, stop: int) -> Iterator[tuple[int | Ints, Times]]:
         """For some draws, the row where users count (one for all, or one each) and weights (U, D).
@@ -393,59 +387,35 @@ class ResampledLists:
 class _Sums:
     """Sums over users under weights: sparse products with a few draws at a time."""
 
-    def __init__(self, lists: UserLists, weights: Weights, columns: npt.NDArray[Any], size: int) -> None:
+    def __init__(self, lists: UserLists, weights: Weights, columns: Ints, size: int) -> None:
         self._lists, self._weights, self._size = lists, weights, size
-        self._columns = columns[lists.items].astype(np.int32)
-        slots = lists.slots
-        lengths = np.unique(slots[slots > 0])
-        self._slots_each = float(lengths[0]) if len(lengths) == 1 else None
-        # Whole sums up to 2^24 are exact in single precision, which is half the memory to move.
-        is_exact = lists.values is None and len(lists) * weights.most < 1 << 24
-        self._values: npt.NDArray[Any] = np.ones(len(lists.items), dtype=np.float32 if is_exact else np.float64)
-        if lists.values is not None:
-            self._values = lists.values
-        self._matrices: dict[str, Any] = {}
+        self._columns = columns[lists.items]
+        with np.errstate(divide="ignore"):
+            shares = np.repeat(1 / lists.slots, lists.lengths) * lists.parts
+        self._shares = self._matrix(shares, self._columns, size)
+        self._shown = self._matrix(lists.parts, self._columns, size)
+        self._placed: Any = None
 
     def add(self, start: int, stop: int, counts: Floats, spread: Floats, marks: Floats) -> None:
         """Add some draws to times shown (G, J, D), shares of slots (J, D) and marks (G, D, M)."""
-        rows, width = self._weights.rows, self._lists.marks.shape[1]
-        members: list[Any]
-        for place, weights in self._weights.between(start, stop):
+        rows, own = self._weights.rows, self._lists.marks
+        for place, drawn in self._weights.between(start, stop):
+            weights = drawn.astype(np.float64)
+            spread += self._shares @ weights
             if isinstance(place, int):
-                shown, at, members = self._product("all", weights)[None], rows[[place]], [slice(None)]
-            else:
-                shown = self._product("placed", weights, place).reshape(len(rows), self._size, stop - start)
-                at, members = rows, [np.flatnonzero(place == i) for i in range(len(rows))]
-            counts[at] += shown
-            spread += self._shares(weights, shown.sum(0))
-            for row, users in zip(at, members, strict=True):
-                marks[row, :, :width] += weights[users].T.astype(np.float64) @ self._lists.marks[users]
+                counts[rows[place]] += self._shown @ weights
+                marks[rows[place], :, : own.shape[1]] += weights.T @ own
+                continue
+            if self._placed is None:
+                at = np.repeat(place * self._size, self._lists.lengths) + self._columns
+                self._placed = self._matrix(self._lists.parts, at, len(rows) * self._size)
+            counts[rows] += (self._placed @ weights).reshape(len(rows), self._size, stop - start)
+            for i, row in enumerate(rows):
+                users = np.flatnonzero(place == i)
+                marks[row, :, : own.shape[1]] += weights[users].T @ own[users]
 
-    def _product(self, name: str, weights: Times, place: Ints | None = None) -> Floats:
-        """Times shown (J, D), or (places x J, D) where every user has a place."""
-        if name not in self._matrices:
-            at, size = self._columns, self._size
-            if place is not None:
-                size *= len(self._weights.rows)
-                first = (place * self._size).astype(np.int32 if size < 1 << 31 else np.int64)
-                at = np.repeat(first, self._lists.lengths) + at
-            self._matrices[name] = self._matrix(self._values, at, size)
-        matrix = self._matrices[name]
-        return np.asarray(matrix @ weights.astype(matrix.dtype), dtype=np.float64)
-
-    def _shares(self, weights: Times, shown: Floats) -> Floats:
-        """(J, D) sum over users of the share of their slots that went to each item."""
-        if self._slots_each is not None:
-            return shown / self._slots_each
-        if "shares" not in self._matrices:
-            with np.errstate(divide="ignore"):
-                shares = np.repeat(1 / self._lists.slots, self._lists.lengths) * self._values
-            self._matrices["shares"] = self._matrix(shares, self._columns, self._size)
-        return np.asarray(self._matrices["shares"] @ weights.astype(np.float64))
-
-    def _matrix(self, values: npt.NDArray[Any], at: npt.NDArray[Any], size: int) -> Any:
-        """Sparse (size, users) matrix of slots."""
+    def _matrix(self, values: Floats, at: Ints, size: int) -> Any:
+        """Sparse (size, users)."""
         from scipy.sparse import csc_array
 
-        starts = self._lists.starts.astype(at.dtype if len(at) < np.iinfo(at.dtype).max else np.int64)
-        return csc_array((values, at, starts), shape=(size, len(self._lists)))
+        return csc_array((values, at, self._lists.starts), shape=(size, len(self._lists)))

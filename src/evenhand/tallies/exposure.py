@@ -83,7 +83,6 @@ class Exposed:
 
     @cached_property
     def whole(self) -> Floats:
-        """(...,) the attention on labelled items."""
         return total(self.received)
 
     @cached_property
@@ -105,11 +104,9 @@ class Exposed:
         return np.asarray(np.delete(of, list(self.protected or ()), axis=-1).sum(-1))
 
     def reason(self) -> str:
-        """Why nothing can be said about a single ranking, or nothing."""
         return str(self.reasons().reshape(-1)[0]) if self.items.size else "empty"
 
     def reasons(self) -> npt.NDArray[Any]:
-        """(...,) why nothing can be said about each ranking: empty, no labels, no target."""
         lost = np.isnan(self.target).any(-1) | (self.target.sum(-1) == 0)
         lost = np.broadcast_to(lost, self.items.shape)
         return np.select(
@@ -282,11 +279,9 @@ class Exposure:
         return list(self.protected), list(self.versus)
 
     def reasons(self) -> npt.NDArray[Any]:
-        """(...,) why nothing can be said about each request whatever the metric: it has no weight."""
         return np.where(self.weight == 0, "zero_weight", "")
 
     def stacked(self) -> Floats:
-        """(..., K) all sums side by side, for resampling."""
         parts = [self.weight[..., None], *(x for name in _SUMS if (x := getattr(self, name)) is not None)]
         return np.concatenate([np.broadcast_to(p, (*self.weight.shape, p.shape[-1])) for p in parts], axis=-1)
 
@@ -353,7 +348,6 @@ class Amortised:
         return "" if self.shown else "empty"
 
     def reasons(self) -> npt.NDArray[Any]:
-        """(...,) why no metric is defined on each request: no item with a label was seen."""
         return np.where(self.attention.sum(-1) > 0, "", "no_labelled_items")
 
     def stacked(self) -> Floats:

@@ -73,7 +73,6 @@ class RequiredSums:
 
     @property
     def by_rank(self) -> list[AttentionSpec]:
-        """Those that the query adds up."""
         return [spec for spec in self.specs if spec.is_by_rank]
 
     @property
@@ -94,7 +93,6 @@ class RequiredSums:
         )
 
     def among(self, chosen: frozenset[AttentionSpec]) -> list[AttentionSpec]:
-        """Some of them, in order."""
         return [spec for spec in self.specs if spec in chosen]
 
 
@@ -203,12 +201,10 @@ class GroupExposure:
 
     @cached_property
     def request_of(self) -> Ints:
-        """(R,) the request of each ranking."""
         return np.repeat(np.arange(len(self.requests)), np.diff(self.request_starts))
 
     @cached_property
     def draws(self) -> Ints:
-        """(Q,) rankings of each request."""
         return np.diff(self.request_starts)
 
     @cached_property
@@ -222,7 +218,6 @@ class GroupExposure:
         return np.asarray(self.probability / self.mass[self.request_of])
 
     def sum_per_request(self, values: Floats) -> Floats:
-        """Sums over the rankings of each request."""
         if not len(values):
             return np.zeros((0, *values.shape[1:]))
         return np.asarray(np.add.reduceat(values, self.request_starts[:-1], axis=0))
@@ -242,7 +237,6 @@ class GroupExposure:
         return self.within.part(s)
 
     def rankings_of(self, part: slice) -> slice:
-        """Rankings of a run of requests."""
         return slice(int(self.request_starts[part.start]), int(self.request_starts[part.stop]))
 
 
@@ -558,7 +552,6 @@ class ItemExposure:
 
     @property
     def many(self) -> int:
-        """How many items there are."""
         return int(self.items.max(initial=-1)) + 1
 
     @property

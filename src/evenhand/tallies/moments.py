@@ -74,7 +74,6 @@ class Moments:
 
     @property
     def rows(self) -> Floats:
-        """Rows per cell."""
         return self.mass if self.row_counts is None else self.row_counts
 
     @property
@@ -84,7 +83,6 @@ class Moments:
 
     @property
     def squared(self) -> Floats:
-        """Sums with squared weights."""
         return self.sums if self.squares is None else self.squares
 
     @cached_property
@@ -105,7 +103,6 @@ class Moments:
 
     @cached_property
     def _mean_of_all(self) -> Floats:
-        """Mean outcome of all cells."""
         mass = self.mass.sum((-1, -2), keepdims=True)
         total = (self.mass * np.nan_to_num(self.mean_outcome)).sum((-1, -2), keepdims=True)
         return np.asarray(np.divide(total, mass, out=np.zeros_like(total), where=mass > 0))
@@ -126,7 +123,6 @@ class Moments:
         return np.asarray(EPSILON * (self.rows + ROUNDINGS) * np.abs(sums))
 
     def reason(self) -> str:
-        """Why the whole tally can say nothing, or nothing."""
         present = (self.rows.sum(-2) > 0).sum(-1)
         return "empty" if not self.rows.any() else "one_group_only" if np.all(present < 2) else ""
 
@@ -328,7 +324,6 @@ class Use:
         return cls(int(first), int(last) + 1, into.astype(np.int64))
 
     def merge_bins(self, fine: Moments) -> Moments:
-        """The moments of this binning."""
         return fine.part(self.first, self.last).merged(self.into)
 
 
@@ -369,7 +364,6 @@ class BinnedMoments:
 
     @property
     def moments(self) -> list[Moments]:
-        """The moments of every binning."""
         return [use.merge_bins(self.fine) for use in self.uses]
 
     def with_clusters(self, record: Callable[[Sequence[Moments]], None]) -> list[Moments]:

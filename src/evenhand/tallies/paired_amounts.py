@@ -12,7 +12,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.sources.sql import columns
-from evenhand.tallies.ragged import Ints, run_starts
+from evenhand.tallies.ragged import Ints, sorted_runs
 from evenhand.tallies.slices import SlicedTallies, Slices, refuse_changing_weights, rounded
 from evenhand.tallies.sources import MOST_SOURCES
 from evenhand.tallies.spectrum import Spectra, Spectrum, bin_codes, collapse
@@ -36,7 +36,6 @@ class Side:
     starts: Ints
 
     def spectrum(self, counts: Floats) -> Spectrum:
-        """The spectrum of this occasion for counts (..., K) of the pairs."""
         return Spectrum(self.values, joined(counts, self.order, self.starts), self.weights)
 
 
@@ -67,7 +66,7 @@ class PairedAmounts:
         second = np.zeros(len(first)) if second is None else np.asarray(second, dtype=np.float64)
         counts = np.ones(len(first)) if counts is None else np.asarray(counts, dtype=np.float64)
         weights = None if weights is None else np.asarray(weights, dtype=np.float64)
-        order, starts = _runs([first, second] if weights is None else [first, second, weights])
+        order, starts = sorted_runs(*((first, second) if weights is None else (first, second, weights)))
         at = order[starts]
         return cls(first[at], second[at], joined(counts, order, starts), None if weights is None else weights[at])
 
@@ -76,11 +75,9 @@ class PairedAmounts:
         return self.pool(other)[0]
 
     def padded(self, units: float) -> PairedAmounts:
-        """Add units that received nothing on either occasion."""
         return self.merge(PairedAmounts.from_arrays([0.0], [0.0], [units])) if units else self
 
     def whole(self) -> Spectrum:
-        """The spectrum of the first occasion."""
         return self.sides[0].spectrum(self.counts)
 
     def pool(self, other: PairedAmounts) -> tuple[PairedAmounts, Floats]:
@@ -92,7 +89,7 @@ class PairedAmounts:
             )
         counts = np.concatenate([self.counts, other.counts])
         first_counts = np.concatenate([self.counts, np.zeros(len(other.counts))])
-        order, starts = _runs(keys)
+        order, starts = sorted_runs(*keys)
         at = order[starts]
         both = PairedAmounts(
             keys[0][at], keys[1][at], joined(counts, order, starts), keys[2][at] if len(keys) > 2 else None
@@ -105,7 +102,6 @@ class PairedAmounts:
 
     @property
     def has_second(self) -> bool:
-        """Whether there is a second occasion at all."""
         return bool(self.second.any())
 
     @cached_property
@@ -122,10 +118,10 @@ class PairedAmounts:
             same = np.arange(len(self.first))
             return self, same, same
         width = 2.0**-5 if self.has_second else 2.0**-6  # relative; a grid of both amounts has many more cells
-        order, starts = _runs([bin_codes(self.first, width), bin_codes(self.second, width)])
+        order, starts = sorted_runs(bin_codes(self.first, width), bin_codes(self.second, width))
         while len(starts) > MANY and width < 1 / 8:
             width *= 2
-            order, starts = _runs([bin_codes(self.first, width), bin_codes(self.second, width)])
+            order, starts = sorted_runs(bin_codes(self.first, width), bin_codes(self.second, width))
         counts = joined(self.counts, order, starts)
         means = [joined(x * self.counts, order, starts) / counts for x in (self.first, self.second)]
         return PairedAmounts(means[0], means[1], counts), order, starts
@@ -249,7 +245,6 @@ def _per_unit(log: Log, amount: Amount, arms: str, sources: str, parts: Mapping[
 
 
 def _counted(log: Log, parts: Sequence[str]) -> str:
-    """How many units have each row of `per_unit`."""
     weights = ["weight", "least_weight"] if log.weight is not None else []
     cells = columns([*log.keys, *parts, *weights])
     return f"SELECT {cells}, COUNT(*) AS units FROM per_unit GROUP BY {cells}"
@@ -284,14 +279,8 @@ def joined(counts: Floats, order: Ints, starts: Ints) -> Floats:
     return np.add.reduceat(counts[..., order], starts, axis=-1) if len(starts) else counts[..., :0]
 
 
-def _runs(keys: Sequence[Any]) -> tuple[Ints, Ints]:
-    """The order by several keys, and where in it new ones begin."""
-    order = np.lexsort(keys[::-1]).astype(np.int64)
-    return order, run_starts(*(key[order] for key in keys))
-
-
 def side_of(values: Floats, weights: Floats | None) -> Side:
-    order, starts = _runs([values] if weights is None else [values, weights])
+    order, starts = sorted_runs(*((values,) if weights is None else (values, weights)))
     cell = np.empty(len(values), dtype=np.int64)
     cell[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
     at = order[starts]
@@ -356,9 +345,7 @@ class Changes:
             x[unit] if share == 1 else rng.binomial(x[unit].astype(np.int64), share).astype(np.float64)
             for x, share in zip((self.before, self.after), shares, strict=True)
         ]
-        keys = np.column_stack([unit, *amounts])
-        order = np.lexsort(keys.T[::-1])
-        starts = run_starts(*keys[order].T)
+        order, starts = sorted_runs(*np.column_stack([unit, *amounts]).T)
         at = order[starts]
         cells = unit[at]
         whole = replace(

@@ -118,7 +118,6 @@ class Pairs:
         return np.asarray(sum((self.pairs[..., i, j] for i, j in cells), np.zeros(self.pairs.shape[:-2])))
 
     def stacked(self) -> Floats:
-        """(..., K) all sums side by side, for resampling."""
         flat = (*self.pairs.shape[:-2], self.pairs.shape[-1] * self.pairs.shape[-2])
         return np.concatenate([self.wins.reshape(flat), self.pairs.reshape(flat)], axis=-1)
 
@@ -314,25 +313,31 @@ class PairCounts:
             + (" WHERE relevance IS NOT NULL" if missing == "drop" else "")
         )
         read = partial(ScoredItems.from_batch, names=heads, merged=merged)
+        no_heads = engine.cells(f"SELECT {columns(heads)} FROM ({scores.sql}) AS scored LIMIT 0")
         if negatives is None or rng is None:
             needed = f"SELECT {columns([*heads, 'score', 'relevance', 'label'])} FROM ({query}) AS scored"
             parts = engine.tallied(needed, keys, [], partial(_count, read=read, groups=len(names)))
-            counted = _Counted.merge(parts or [_Counted.empty(scores, len(names))], keys)
-            _refuse_many(len(counted.heads), len(names))
+            requests, order = sort_heads([no_heads, *(part.heads for part in parts)], keys)
+            _refuse_many(len(requests), len(names))
+            none = np.zeros((0, len(names), len(names)))
+            wins, pairs = (
+                np.concatenate([none, *(getattr(part, name) for part in parts)])[order] for name in ("wins", "pairs")
+            )
+            unlabelled = sum(part.unlabelled for part in parts)
         else:
             # Draws go on from one request to the next, so requests are brought into order first.
-            lists = engine.tallied(query, keys, ["relevance", "item"], read)
-            items = ScoredItems.joined(lists, _Counted.empty(scores, len(names)).heads, keys)
-            counted = _Counted(items.heads, *items.count_pairs(len(names), negatives, rng), items.unlabelled)
-        if sides.unknown == "raise" and counted.unlabelled:
+            items = ScoredItems.joined(engine.tallied(query, keys, ["relevance", "item"], read), no_heads, keys)
+            wins, pairs = items.count_pairs(len(names), negatives, rng)
+            requests, unlabelled = items.heads, items.unlabelled
+        if sides.unknown == "raise" and unlabelled:
             raise EvenhandError(
-                f"{counted.unlabelled:,} scored items have no group. Add them to groups, or pass unknown='drop' or 'group'."
+                f"{unlabelled:,} scored items have no group. Add them to groups, or pass unknown='drop' or 'group'."
             )
         facts = {
-            "scored_items_without_judgment": lost, "unlabelled_scored_items": counted.unlabelled, "requests": len(counted.heads),
+            "scored_items_without_judgment": lost, "unlabelled_scored_items": unlabelled, "requests": len(requests),
         }  # fmt: skip
-        tally = Pairs(counted.wins, counted.pairs, names, protected, versus)
-        return cls(Requests.from_heads(counted.heads, scores.slices), tally, facts)
+        tally = Pairs(wins, pairs, names, protected, versus)
+        return cls(Requests.from_heads(requests, scores.slices), tally, facts)
 
 
 @dataclass(frozen=True)
@@ -360,7 +365,6 @@ class ScoredItems:
 
     @classmethod
     def joined(cls, parts: Sequence[ScoredItems], no_heads: Cells, keys: Sequence[str]) -> ScoredItems:
-        """All requests, in the order of what they are called."""
         heads, order = sort_heads([no_heads, *(part.heads for part in parts)], keys)
         none = np.zeros(0, dtype=np.int64)
         starts = starts_of(np.concatenate([none, *(np.diff(part.starts) for part in parts)]))
@@ -395,18 +399,6 @@ class _Counted:
     wins: Floats
     pairs: Floats
     unlabelled: int
-
-    @classmethod
-    def empty(cls, scores: Rankings, groups: int) -> _Counted:
-        heads = scores.engine.cells(f"SELECT {columns(scores.heads)} FROM ({scores.sql}) AS scored LIMIT 0")
-        nothing = np.zeros((0, groups, groups))
-        return cls(heads, nothing, nothing, 0)
-
-    @classmethod
-    def merge(cls, parts: Sequence[_Counted], keys: Sequence[str]) -> _Counted:
-        heads, order = sort_heads([part.heads for part in parts], keys)
-        wins, pairs = (np.concatenate([getattr(part, name) for part in parts])[order] for name in ("wins", "pairs"))
-        return cls(heads, wins, pairs, sum(part.unlabelled for part in parts))
 
 
 def _count(batch: Batch, read: Callable[[Batch], ScoredItems], groups: int) -> _Counted:

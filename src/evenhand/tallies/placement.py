@@ -25,8 +25,8 @@ from evenhand.tallies.ragged import (
     batches_of_rows,
     cells_of,
     padded_cells,
-    run_starts,
     similar_rows,
+    sorted_runs,
     starts_of,
 )
 from evenhand.tallies.requests import Requests, sort_heads
@@ -104,8 +104,7 @@ def distinct_rows(rows: Floats) -> tuple[Ints, Ints]:
     """First index of each distinct row, in ascending order of rows, and the code of every row."""
     if not rows.shape[1] or not len(rows):
         return np.zeros(min(1, len(rows)), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-    order = np.lexsort(rows.T[::-1])
-    starts = run_starts(*rows[order].T)
+    order, starts = sorted_runs(*rows.T)
     which = np.empty(len(rows), dtype=np.int64)
     which[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
     return order[starts], which
@@ -193,7 +192,6 @@ class Placement:
 
     @cached_property
     def lengths(self) -> Ints:
-        """Items in each ranking, unknown ones included."""
         return self.starts[1:] - self.starts[:-1]
 
     @cached_property
@@ -212,7 +210,6 @@ class Placement:
 
     @cached_property
     def labelled(self) -> Ints:
-        """(R,) items with a label."""
         if self.rows is None:
             return total(self.counts).astype(np.int64)
         owners = np.repeat(np.arange(len(self)), self.lengths)
@@ -220,7 +217,6 @@ class Placement:
 
     @cached_property
     def protected_counts(self) -> Floats:
-        """(R,) items of the protected group."""
         return np.asarray(self.counts[:, list(self.protected or ())].sum(1))
 
     @cached_property
@@ -235,7 +231,6 @@ class Placement:
 
     @cached_property
     def kinds(self) -> Kinds:
-        """The kind of list that each ranking is for every group."""
         return Kinds.from_placement(self, self.counts)
 
     @cached_property
@@ -243,20 +238,13 @@ class Placement:
         """The kind of list that each ranking is for the first group, the protected of two sides."""
         return Kinds.from_placement(self, self.counts[:, :1])
 
+    @cached_property
     def unsided(self) -> Placement:
-        """These rankings without a protected side."""
-        return self._unsided
+        return replace(self, protected=None)
 
     @cached_property
-    def _unsided(self) -> Placement:
-        return replace(self, protected=None)  # one object, so that its counts are worked out once
-
     def sides(self) -> Placement:
         """These rankings with two groups: 0 protected, 1 not."""
-        return self._sides
-
-    @cached_property
-    def _sides(self) -> Placement:
         if self.protected is None:
             raise EvenhandError("No side is protected. Pass protected= with one label, or several taken together.")
         if self.rows is not None:
@@ -270,7 +258,6 @@ class Placement:
         return Placement(side, self.starts, side_names(self), (0,), depth=self.depth)
 
     def reason(self) -> str:
-        """Why no prefix metric can speak about a single ranking, or nothing."""
         return str(self.reasons()[0]) if len(self) else "empty"
 
     def reasons(self) -> npt.NDArray[Any]:
@@ -285,7 +272,6 @@ class Placement:
         )
 
     def take(self, chosen: Ints) -> Placement:
-        """Some of the rankings, in the order given."""
         codes, starts = [self.codes[:0]], starts_of(self.lengths[chosen])
         rows = None if self.rows is None else [self.rows[:0]]
         for first, last in batches_of_rows(starts, MOST_CELLS):  # places of all ranks would take more than the ranks
@@ -297,7 +283,6 @@ class Placement:
         return replace(self, codes=np.concatenate(codes), starts=starts, rows=shares)
 
     def cut(self, depth: int) -> Placement:
-        """The first `depth` ranks of every ranking."""
         ranks = np.arange(len(self.codes)) - np.repeat(self.starts[:-1], self.lengths)
         keep = ranks < depth
         starts = starts_of(np.minimum(self.lengths, depth))
@@ -404,7 +389,6 @@ class LabelledRankings:
         return self.within.ids
 
     def rankings_of(self, s: int) -> Ints:
-        """Which rankings a slice holds."""
         return np.arange(self.starts[s], self.starts[s + 1])
 
     @classmethod
@@ -465,7 +449,6 @@ class _Lists:
 
 
 def _read_lists(batch: RowBatch, names: Sequence[str], groups: int, *, soft: bool) -> _Lists:
-    """The labels of a batch of whole rankings, best first."""
     places, labels = batch.integers("place"), batch.integers("label")
     depths = places[batch.starts[1:] - 1]  # the rows of a ranking come in order
     at = np.repeat(np.cumsum(depths) - depths - 1, np.diff(batch.starts)) + places

@@ -43,6 +43,20 @@ def run_bounds(*columns: npt.NDArray[Any]) -> Ints:
     return np.append(run_starts(*columns), len(columns[0]))
 
 
+def sorted_runs(*columns: npt.NDArray[Any]) -> tuple[Ints, Ints]:
+    """The order of rows by these columns, and where in it each run of rows that agree begins."""
+    order = np.lexsort(columns[::-1])
+    return order, run_starts(*(column[order] for column in columns))
+
+
+def segment_sums(values: npt.NDArray[Any], starts: Any) -> npt.NDArray[Any]:
+    """(n,) sums between starts, in the widest type of their kind; zero where nothing is between."""
+    wide = np.float64 if values.dtype.kind == "f" else np.int64
+    sums = np.add.reduceat(np.append(values, values.dtype.type(0)), starts[:-1], dtype=wide)
+    sums[np.diff(starts) == 0] = 0
+    return np.asarray(sums)
+
+
 def cells_of(starts: Ints, rows: Any) -> tuple[Ints, Ints]:
     """The cells of some rows, row after row, and where each row then starts.
 
@@ -121,7 +135,6 @@ class Ragged:
 
     @classmethod
     def joined(cls, parts: Sequence[Ragged]) -> Ragged:
-        """Rows after rows."""
         items, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("items", "values"))
         return cls(starts_of(np.concatenate([part.lengths for part in parts])), items, values)
 
@@ -154,7 +167,6 @@ class Ragged:
 
     @property
     def is_binary(self) -> bool:
-        """Whether every value is 0 or 1."""
         return bool(((self.values == 1) | (self.values == 0)).all())
 
     @property
@@ -163,16 +175,11 @@ class Ragged:
 
     @cached_property
     def rows(self) -> Ints:
-        """The row of every cell."""
         return np.repeat(np.arange(len(self.starts) - 1), self.lengths)
 
     def sums(self, per_cell: Floats) -> Floats:
         """Sum of a quantity of the cells over each row."""
-        row_sums = np.zeros(len(self.starts) - 1)
-        filled = np.flatnonzero(self.lengths)
-        if len(filled):
-            row_sums[filled] = np.add.reduceat(per_cell, self.starts[filled])
-        return row_sums
+        return segment_sums(per_cell, self.starts)
 
     def where(self, keep: Bools, values: Floats) -> Ragged:
         """Only some of the cells, with other values."""

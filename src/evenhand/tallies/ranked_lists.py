@@ -35,7 +35,6 @@ class ItemAttention:
     utility: Any
 
     def totals(self, part: slice) -> Amortised:
-        """The requests of a slice added up."""
         return Amortised(self.attention[part].sum(0)[None, :], self.utility[part].sum(0)[None, :])
 
     def resampled(self, part: slice, times: Floats) -> Amortised:
@@ -205,7 +204,6 @@ def _rows_query(
 
 
 def _sum_batch(batch: Batch, required: RequiredSums, groups: int, *, soft: bool) -> ListSums:
-    """Sums over the lists of a batch of whole requests."""
     rows = ListRows.from_batch(batch, required, soft=soft)
     return ListSums(
         *rows.by_group(required, groups),
@@ -428,7 +426,6 @@ def crossed_sums(
     tables: JudgedRankings, exposure: GroupExposure, required: RequiredSums, parts: Sequence[ListSums],
     judged: JudgedRequests | None, items: tuple[str, int],
 ) -> CrossedSums:  # fmt: skip
-    """The sums of groups, item by item."""
     name, many = items
     width = len(exposure.labels) + 1
     rows, numbers, values = (
@@ -550,7 +547,6 @@ class SampledLists:
 
 
 def refuse_many_rows(rows: int) -> None:
-    """Refuse more rows than fit into memory item by item."""
     most_rows = 20_000_000  # some 2 GB of sums item by item
     if rows > most_rows:
         raise EvenhandError(

@@ -47,7 +47,6 @@ class Requests:
         return cls(labels, np.append(starts, len(heads)), heads.column("request"), *cluster_codes(heads))
 
     def part(self, s: int) -> slice:
-        """Requests of a slice."""
         return slice(int(self.starts[s]), int(self.starts[s + 1]))
 
     def size(self, s: int) -> int:
@@ -81,7 +80,6 @@ class Requests:
         return np.asarray(np.add.reduceat(values, starts, axis=0)) if len(values) else values
 
     def clusters_of(self, s: int) -> list[Any] | None:
-        """What the clusters of a slice's requests are called."""
         return None if self.clusters is None else [self.cluster_ids[c] for c in self.clusters[self.part(s)].tolist()]
 
 

@@ -116,12 +116,10 @@ class Slates:
 
     @cached_property
     def sizes(self) -> Ints:
-        """(Q,) candidates of each request."""
         return np.diff(self.starts)
 
     @cached_property
     def lengths(self) -> Ints:
-        """(Q,) how long the list of each request is."""
         return np.minimum(self.sizes, self.top)
 
     @cached_property
@@ -226,7 +224,6 @@ class Reordered:
 
     @property
     def lengths(self) -> Ints:
-        """(R,) items in each list."""
         return np.asarray((self.was > 0).sum(1))
 
     def reason(self) -> str:

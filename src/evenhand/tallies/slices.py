@@ -41,7 +41,6 @@ class Slices:
 
     @staticmethod
     def query(log: Log, amount: Amount) -> str:
-        """SQL that counts, per slice, the units that received each amount."""
         keys = [*log.keys, "amount"]
         if log.weight is not None:
             keys += ["weight", "least_weight"]
@@ -56,7 +55,6 @@ class Slices:
 
     @classmethod
     def per_slice(cls, log: Log, amount: Amount) -> Slices:
-        """How many units of each slice of a log received each amount."""
         cells, broken = log.engine.cells(cls.query(log, amount)), log.broken(amount)
         if log.weight is not None:
             refuse_changing_weights(cells, log.weight)
@@ -91,7 +89,6 @@ class Slices:
         ).in_order(rows_in_order(every))
 
     def in_order(self, places: Sequence[int]) -> Slices:
-        """The slices at these places."""
         each = self.spectra.separate()
         labels = tuple(self.labels[i] for i in places)
         return replace(self, labels=labels, spectra=Spectra.from_spectra([each[i] for i in places]))
@@ -126,7 +123,6 @@ class SlicedTallies(Generic[T]):
 
     @property
     def pooled(self) -> Slices:
-        """The slices as spectra; how many units each has is what counts."""
         return Slices(self.labels, Spectra.from_spectra([tally.whole() for tally in self.tallies]), self.broken)
 
     def among(self, everyone: Slices) -> Self:
@@ -150,7 +146,6 @@ def refuse_changing_weights(cells: Cells, weight: str) -> None:
 
 
 def refuse_weights(changing: int, weight: str) -> None:
-    """Refuse units that have several weights, `changing` of them."""
     if changing:
         raise EvenhandError(
             f"weight={weight!r} differs between rows of the same unit for {changing:,} units. Give each unit one weight."
@@ -340,7 +335,6 @@ class Partition(Spectra):
 
     @cached_property
     def pooled(self) -> Spectrum:
-        """All units together; a cell per group and amount, which changes no metric."""
         weights = None if self.weights is None else self.weights[self._order]
         return Spectrum(self.values[self._order], self.counts[..., self._order], weights)
 
@@ -352,18 +346,15 @@ class Partition(Spectra):
 
     @property
     def cell_group(self) -> Ints:
-        """(C,) the group each cell belongs to."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
     def with_counts(self, counts: Floats) -> Partition:
         return replace(self, counts=counts)
 
     def reason(self) -> str:
-        """Why nothing can be said about these units, or nothing."""
         return self.pooled.reason()
 
     def without(self, group: Any) -> Partition:
-        """This partition without one group."""
         rest = [g for g, label in enumerate(self.groups) if label != group]
         return Partition.joined([self.groups[g] for g in rest], [self[g] for g in rest])
 
@@ -378,7 +369,6 @@ class Partition(Spectra):
         return Partition.joined([*(self.groups[g] for g in rest), name], [*(self[g] for g in rest), merged])
 
     def coarse(self, min_units: int) -> Partition:
-        """Every group with so many neighbours at their mean."""
         return Partition.joined(self.groups, [self[g].coarse(min_units) for g in range(len(self))])
 
     def binned(self) -> Partition:

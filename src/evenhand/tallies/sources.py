@@ -14,7 +14,7 @@ from evenhand.errors import EvenhandError, all_problems
 from evenhand.labels import whole
 from evenhand.sources.quantiles import significant
 from evenhand.sources.sql import columns, quoted
-from evenhand.tallies.ragged import Ints, run_starts
+from evenhand.tallies.ragged import Ints, sorted_runs
 from evenhand.tallies.slices import Label, Slices, rounded, rows_in_order
 from evenhand.tallies.spectrum import Spectra, Spectrum, collapse, vector
 
@@ -68,13 +68,10 @@ class Sources:
 
     @classmethod
     def collapsed(cls, names: tuple[Any, ...], amounts: Floats, counts: Floats) -> Sources:
-        """Sort cells and join those that agree."""
         if not len(amounts):
             return cls(names, amounts, counts)
-        order = np.lexsort(amounts.T[::-1])
-        amounts, counts = amounts[order], counts[order]
-        starts = run_starts(*amounts.T)
-        return cls(names, amounts[starts], np.add.reduceat(counts, starts))
+        order, starts = sorted_runs(*amounts.T)
+        return cls(names, amounts[order[starts]], np.add.reduceat(counts[order], starts))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -107,7 +104,6 @@ class Sources:
 
     @cached_property
     def units(self) -> Floats:
-        """Number of units."""
         return np.asarray(self.counts.sum(-1))
 
     @cached_property
@@ -134,7 +130,6 @@ class Sources:
         return drawn
 
     def padded(self, units: float) -> Sources:
-        """Add units that received nothing from any source."""
         if not units:
             return self
         return self.merge(Sources(self.names, np.zeros((1, len(self))), np.array([float(units)])))
@@ -151,7 +146,6 @@ class Sources:
         )
 
     def reason(self) -> str:
-        """Why nothing can be said about these units, or nothing."""
         if not self.units.any():
             return "empty"
         return "" if (self.counts * self.totals).any() else "zero_total"
@@ -240,7 +234,6 @@ class SourceSlices:
         return Slices(self.labels, Spectra.from_spectra([t.spectrum for t in self.tallies]), self.broken)
 
     def padded(self, totals: Slices) -> SourceSlices:
-        """The units of `totals`, whose slices also hold unseen ones."""
         seen = dict(zip(self.labels, self.tallies, strict=True))
         nobody = Sources(self.names, np.zeros((0, len(self.names))), np.zeros(0))
         everyone = []
@@ -250,14 +243,12 @@ class SourceSlices:
         return SourceSlices(self.names, totals.labels, tuple(everyone), totals.broken)
 
     def renamed(self, names: tuple[Any, ...]) -> SourceSlices:
-        """These tallies with other names of the sources."""
         return replace(self, names=names, tallies=tuple(replace(tally, names=names) for tally in self.tallies))
 
 
 def ladder(values: Floats) -> Ladder:
     """How cells climb in one amount."""
-    order = np.argsort(values, kind="stable")
-    steps = run_starts(values[order])
+    order, steps = sorted_runs(values)
     return Ladder(order, steps, np.repeat(np.arange(len(steps)), np.diff(steps, append=len(values))))
 
 

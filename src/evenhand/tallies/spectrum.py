@@ -13,7 +13,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.tallies.ragged import Bools, Ints, order_by, run_starts, starts_of
+from evenhand.tallies.ragged import Bools, Ints, order_by, run_starts, segment_sums, starts_of
 
 BLOCK = 1 << 17
 """Cells walked at a time: working arrays stay in cache. A spectrum of one block shares its sums among all metrics."""
@@ -40,7 +40,6 @@ class Block:
 
     @cached_property
     def amount(self) -> Floats:
-        """Amount held by the units of each cell."""
         return self.mass * self.values
 
     @cached_property
@@ -148,7 +147,6 @@ class Spectrum:
         return np.broadcast_shapes(self.counts.shape[:-1], self.values.shape[:-1])
 
     def reason(self) -> str:
-        """Why nothing can be said about this spectrum, or nothing."""
         if np.isnan(self.values[..., -1:]).any():  # they stand last
             return "nan_in_data"
         if not self.units.any():
@@ -163,14 +161,12 @@ class Spectrum:
         return collapse(both.values, both.counts, both.weights)
 
     def padded(self, zeros: float) -> Spectrum:
-        """Add units that received nothing."""
         if not zeros:
             return self
         return self.merge(Spectrum(np.zeros(1), np.array([float(zeros)])))
 
     @property
     def receivers(self) -> float:
-        """Number of units that received anything."""
         return float(self.counts[self.values > 0].sum())
 
     def coarse(self, min_units: int) -> Spectrum:
@@ -315,24 +311,21 @@ class Spectra:
         return Spectrum(self.values[at], self.counts[..., at], None if self.weights is None else self.weights[at])
 
     def separate(self) -> list[Spectrum]:
-        """Every slice by itself."""
         return [self[i] for i in range(len(self))]
 
     @property
     def units(self) -> Floats:
-        return _segment_sums(self.counts, self.starts)
+        return segment_sums(self.counts, self.starts)
 
     @property
     def receivers(self) -> Floats:
-        """How many units of each slice received anything."""
-        return _segment_sums(np.where(self.values > 0, self.counts, 0.0), self.starts)
+        return segment_sums(np.where(self.values > 0, self.counts, 0.0), self.starts)
 
     def wider(self, cells: int) -> Bools:
         """Which slices have more cells, all of the same weight."""
         return (np.diff(self.starts) > cells) & (self.weights is None)
 
     def only(self, chosen: Bools) -> Spectra:
-        """Some of the slices."""
         return self if chosen.all() else Spectra.from_spectra([self[i] for i in np.flatnonzero(chosen).tolist()])
 
     def each(self, change: Callable[[Spectrum], Spectrum], chosen: Bools | None = None) -> Spectra:
@@ -343,11 +336,9 @@ class Spectra:
         return Spectra.from_spectra([change(self[i]) if at[i] else self[i] for i in range(len(self))])
 
     def coarse(self, min_units: int) -> Spectra:
-        """Every slice with so many neighbours at their mean."""
         return self if min_units <= 1 else self.each(lambda s: s.coarse(min_units))
 
     def padded(self, zeros: Floats) -> Spectra:
-        """Add to each slice its units that received nothing."""
         some = np.flatnonzero(zeros)
         codes = np.append(np.repeat(np.arange(len(self)), np.diff(self.starts)), some)
         weights = None if self.weights is None else np.append(self.weights, np.ones(len(some)))
@@ -447,11 +438,6 @@ def _after(start: Floats, cumulated: Floats) -> Floats:
         cumulated += start
         return cumulated
     return np.asarray(cumulated + start)
-
-
-def _segment_sums(values: Floats, starts: Ints) -> Floats:
-    running = np.concatenate([[0.0], np.cumsum(values)])
-    return np.asarray(running[starts[1:]] - running[starts[:-1]])
 
 
 def _from_weighted(x: Any, w: Any, nan_policy: str) -> Spectrum:

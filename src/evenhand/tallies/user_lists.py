@@ -178,7 +178,6 @@ class UserLists:
 
     @classmethod
     def joined(cls, parts: Sequence[UserLists]) -> UserLists:
-        """Users after users."""
         lengths, items, marks, tied = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "items", "marks", "tied")
         )
@@ -212,7 +211,6 @@ class UserLists:
 
     @property
     def slots(self) -> Floats:
-        """Slots of every user."""
         if self.values is None:
             return self.lengths.astype(np.float64)
         return np.asarray(np.bincount(np.repeat(np.arange(len(self)), self.lengths), self.values, len(self)))
@@ -228,7 +226,6 @@ class UserLists:
         return bool(self.marks.shape[1] > UNJUDGED)
 
     def take(self, users: Ints) -> UserLists:
-        """The lists of some users, in their order."""
         at, _ = cells_of(self.starts, users)
         offered = None
         if self.offered is not None:
