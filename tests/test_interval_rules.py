@@ -362,10 +362,10 @@ def test_the_page_of_a_history_says_that_intervals_of_two_days_are_no_test(tmp_p
 
 @pytest.mark.parametrize("items", [0, 1, 30, 2_000])
 def test_as_many_items_are_drawn_as_there_are(items):
-    from evenhand.intervals.requests import item_counts
+    from evenhand.intervals.requests import picks
 
-    drawn = item_counts(items, 40, np.random.default_rng(1)).astype(np.int64)
-    assert drawn.shape == (items, 40)
-    assert drawn.sum(0).tolist() == [items] * 40
+    drawn = picks(items, 40, np.random.default_rng(1))
+    assert drawn.shape == (40, items)
+    assert drawn.sum(1).tolist() == [items] * 40
     if items > 1:
         assert drawn.var() == pytest.approx(1 - 1 / items, rel=0.1)  # as multinomial counts do

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -54,7 +54,7 @@ def picks(requests: int, draws: int, rng: np.random.Generator) -> Floats:
     >>> picks(4, 3, np.random.default_rng(1)).sum(1).tolist()
     [4.0, 4.0, 4.0]
     """
-    drawn = rng.integers(0, requests, (draws, requests)) + np.arange(draws)[:, None] * requests
+    drawn = rng.integers(0, max(requests, 1), (draws, requests)) + np.arange(draws)[:, None] * requests
     return np.bincount(drawn.reshape(-1), minlength=drawn.size).reshape(drawn.shape).astype(np.float64)
 
 
@@ -242,7 +242,7 @@ def crossed_draws(
     slices, results, at_once = range(len(sums.slices)), [], 16
     units = [sums.within.units(s) for s in slices]
     for start in range(0, draws, at_once):
-        counts = item_counts(crossed.items, min(at_once, draws - start), rng)
+        counts = picks(crossed.items, min(at_once, draws - start), rng).T
         for drawn, sizes in crossed.drawn(sums, counts):
             times = [picks(int(u.max()) + 1, 1, rng)[0][u] if len(u) else np.zeros(0) for u in units]
             measured = measures(drawn, sizes)
@@ -257,14 +257,6 @@ def crossed_draws(
                 ]
             results.append(values)
     return np.moveaxis(np.array(results), 0, -1)
-
-
-def item_counts(items: int, draws: int, rng: np.random.Generator) -> np.typing.NDArray[np.uint8]:
-    """(items, draws) how often each item is in a resample; a byte holds it in practice."""
-    counts = np.empty((items, draws), dtype=np.uint8)
-    for draw in range(draws):
-        counts[:, draw] = picks(items, 1, rng)[0] if items else 0
-    return counts
 
 
 Value = Callable[[Floats], Floats]
@@ -316,15 +308,8 @@ class Draws:
         """(draws, Q) 1 where the systems stay as they are, -1 where they are swapped."""
         return _random_signs(self._stream("swaps"), self.draws, min(self.requests, MANY))
 
-    def more_signs(self) -> Iterable[Floats]:
-        """Further swaps, up to `swaps` in all; kept for the next pair if they fit into 32 MiB."""
-        return self._kept_signs if self.swaps * min(self.requests, MANY) <= 1 << 22 else self._draw_signs()
-
-    @cached_property
-    def _kept_signs(self) -> list[Floats]:
-        return list(self._draw_signs())
-
-    def _draw_signs(self) -> Iterator[Floats]:
+    def more_signs(self) -> Iterator[Floats]:
+        """Further swaps, up to `swaps` in all."""
         size, rng = min(self.requests, MANY), self._stream("more swaps")
         at_once = max(1, (1 << 22) // size)
         for start in range(self.draws, self.swaps, at_once):

@@ -310,9 +310,6 @@ class UserGroups:
 
     def codes(self, labels: Any) -> np.typing.NDArray[np.int64]:
         """The row of every user."""
-        if isinstance(labels, np.ndarray) and labels.dtype.kind in "iuUSb":
-            distinct, where = np.unique(labels, return_inverse=True)
-            return np.array([self.rows.get(plain(label), self.unknown) for label in distinct], dtype=np.int64)[where]
         return np.fromiter((self.rows.get(plain(label), self.unknown) for label in labels), dtype=np.int64)
 
     def single_pair(self) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +17,7 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.labels import matches
 from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
 from evenhand.tallies.placement import Placement
+from evenhand.tallies.requests import Summable
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ class OrderMoments:
 
 
 @dataclass(frozen=True)
-class Exposure:
+class Exposure(Summable):
     """Exposure that each group received and was due, weighted sums over requests.
 
     Every array but `sizes` is a sum over requests, so a resample of requests is a sum of rows.
@@ -190,6 +191,7 @@ class Exposure:
     """
 
     unlabelled: ClassVar[str] = "take attention, are left out or a group"
+    axes: ClassVar[Mapping[str, int]] = {"weight": 0, "received": 1, "utility": 1, "gained": 1, "due": 1, "norms": 1}
 
     weight: Floats
     received: Floats
@@ -281,27 +283,9 @@ class Exposure:
     def reasons(self) -> npt.NDArray[Any]:
         return np.where(self.weight == 0, "zero_weight", "")
 
-    def stacked(self) -> Floats:
-        parts = [self.weight[..., None], *(x for name in _SUMS if (x := getattr(self, name)) is not None)]
-        return np.concatenate([np.broadcast_to(p, (*self.weight.shape, p.shape[-1])) for p in parts], axis=-1)
-
-    def with_sums(self, sums: Floats) -> Exposure:
-        """This tally with other sums, laid out as `stacked` lays them out."""
-        parts: dict[str, Any] = {"weight": sums[..., 0]}
-        at = 1
-        for name in _SUMS:
-            now = getattr(self, name)
-            if now is not None:
-                parts[name] = sums[..., at : at + now.shape[-1]]
-                at += now.shape[-1]
-        return replace(self, **parts)
-
-
-_SUMS = tuple(f.name for f in fields(Exposure) if f.name in ("received", "utility", "gained", "due", "norms"))
-
 
 @dataclass(frozen=True)
-class Amortised:
+class Amortised(Summable):
     """Attention and predicted utility of each group (or item), added up over rankings.
 
     Attributes
@@ -311,6 +295,7 @@ class Amortised:
     """
 
     unlabelled: ClassVar[str] = "take attention, are left out or a group"
+    axes: ClassVar[Mapping[str, int]] = {"attention": 1, "utility": 1}
 
     attention: Floats
     utility: Floats
@@ -349,13 +334,6 @@ class Amortised:
 
     def reasons(self) -> npt.NDArray[Any]:
         return np.where(self.attention.sum(-1) > 0, "", "no_labelled_items")
-
-    def stacked(self) -> Floats:
-        return np.concatenate([self.attention, self.utility], axis=-1)
-
-    def with_sums(self, sums: Floats) -> Amortised:
-        half = sums.shape[-1] // 2
-        return replace(self, attention=sums[..., :half], utility=sums[..., half:])
 
 
 def targets(sums: GroupExposure, policy: Policy, target: Any, sizes: Floats) -> Floats:

@@ -19,7 +19,7 @@ from evenhand.labels import UNKNOWN_LABEL, Unknown, all_but, in_order
 from evenhand.sources.sql import columns
 from evenhand.tallies.exposure import side_codes
 from evenhand.tallies.ragged import Ints, batches_of_rows, cells_of, order_by, starts_of
-from evenhand.tallies.requests import Requests, sort_heads
+from evenhand.tallies.requests import Requests, Summable, sort_heads
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch, Cells
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class Pairs(Summable):
     """How often an item of one group, more relevant than one of another, stood above it.
 
     Attributes
@@ -43,6 +43,7 @@ class Pairs:
     unlabelled: ClassVar[str] = "are in no pair, or are a group"
     looks_at: ClassVar[str] = "pairs of items"
     always: ClassVar[frozenset[str]] = frozenset({"relevance", "labels"})
+    axes: ClassVar[Mapping[str, int]] = {"wins": 2, "pairs": 2}
 
     wins: Floats
     pairs: Floats
@@ -116,15 +117,6 @@ class Pairs:
             return np.asarray(self.pairs.sum((-1, -2)))
         cells = [(i, j) for i in named for j in named if (within if i == j else between)]
         return np.asarray(sum((self.pairs[..., i, j] for i, j in cells), np.zeros(self.pairs.shape[:-2])))
-
-    def stacked(self) -> Floats:
-        flat = (*self.pairs.shape[:-2], self.pairs.shape[-1] * self.pairs.shape[-2])
-        return np.concatenate([self.wins.reshape(flat), self.pairs.reshape(flat)], axis=-1)
-
-    def with_sums(self, sums: Floats) -> Pairs:
-        """This tally with other sums, laid out as `stacked` lays them out."""
-        shape, half = (*sums.shape[:-1], *self.pairs.shape[-2:]), sums.shape[-1] // 2
-        return replace(self, wins=sums[..., :half].reshape(shape), pairs=sums[..., half:].reshape(shape))
 
     def reason(self) -> str:
         return "" if self.pairs.any() else "no_pairs"

@@ -59,69 +59,33 @@ class ItemAttention:
 
 
 @dataclass(frozen=True)
-class SumsByItem:
-    """What each item adds to the sums of each row: sparse tables by name, all of one shape.
-
-    Attributes
-    ----------
-    edges : (rows + 1,) where the cells of each row begin.
-    items : (cells,) the number of the item; values : by name, (cells,).
-    """
-
-    edges: Ints
-    items: npt.NDArray[np.int32]
-    values: Mapping[Any, Floats]
-
-    @classmethod
-    def from_rows(
-        cls, rows: npt.NDArray[Any], items: npt.NDArray[Any], values: Mapping[Any, Floats], many: int
-    ) -> SumsByItem:
-        """From the row (of `many`), the item and the values of every cell, in any order."""
-        order = np.lexsort([items, rows])  # so that sums have the same last bits whatever the order was
-        edges = starts_of(np.bincount(rows, minlength=many))
-        return cls(edges, items.astype(np.int32).take(order), {name: x.take(order) for name, x in values.items()})
-
-    def times(self, counts: npt.NDArray[Any]) -> dict[Any, Floats]:
-        """(rows, draws) by name, with every item taken as often as (items, draws) `counts` say."""
-        from scipy.sparse import csr_array
-
-        shape, weights = (len(self.edges) - 1, len(counts)), counts.astype(np.float64)
-        return {
-            name: np.asarray(csr_array((values, self.items, self.edges), shape=shape) @ weights)
-            for name, values in self.values.items()
-        }
-
-
-@dataclass(frozen=True)
 class CrossedSums:
-    """The exposure of groups item by item, for resamples of items.
+    """The exposure of groups item by item, for resamples of items: sparse tables with a column per item.
 
     Attributes
     ----------
     items : number of items.
     rankings : by name (items, scores, ("attended", attention), ("gained", attention)), rankings times groups and one; judged : by name
-        (worth, relevant, ("due", attention)), requests times groups and one, or None.
+        (worth, relevant, ("due", attention)), requests times groups and one.
     sizes : of groups, one row for each and one.
     """
 
     items: int
-    rankings: SumsByItem
-    judged: SumsByItem | None
-    sizes: SumsByItem
+    rankings: Mapping[Any, Any]
+    judged: Mapping[Any, Any]
+    sizes: Any
 
     def drawn(self, exposure: GroupExposure, counts: npt.NDArray[Any]) -> list[tuple[GroupExposure, Floats]]:
         """Exposure and group sizes for each column of (I, draws) item counts."""
-        width = len(exposure.labels) + 1
-        tables = [
-            {name: sums.T.reshape(counts.shape[1], -1, width) for name, sums in table.times(counts).items()}
-            if table is not None
-            else {}
-            for table in (self.rankings, self.judged)
-        ]
-        sizes = self.sizes.times(counts)["sizes"].T
+        draws, width = counts.shape[1], len(exposure.labels) + 1
+        ranked, judged = (
+            {name: (table @ counts).T.reshape(draws, -1, width) for name, table in tables.items()}
+            for tables in (self.rankings, self.judged)
+        )
+        sizes = (self.sizes @ counts).T
         return [
-            (_with_sums(exposure, *({k: v[b] for k, v in t.items()} for t in tables)), sizes[b])
-            for b in range(counts.shape[1])
+            (_with_sums(exposure, *({k: v[b] for k, v in sums.items()} for sums in (ranked, judged))), sizes[b])
+            for b in range(draws)
         ]
 
 
@@ -432,9 +396,9 @@ def crossed_sums(
         zip(*(part.by_item for part in parts if part.by_item is not None), strict=True) if parts else ((), (), ())
     )
     names = list(values[0]) if values else ["items"]
-    ranked = SumsByItem.from_rows(
+    ranked = _tables_by_item(
         _joined(rows), _joined(numbers), {n: _joined([v[n] for v in values], float) for n in names},
-        len(exposure.probability) * width,
+        (len(exposure.probability) * width, many),
     )  # fmt: skip
     sized = tables.engine.cells(
         f"""
@@ -443,17 +407,29 @@ def crossed_sums(
         JOIN {name} AS items ON items.item = sized.item
         """
     )
-    sizes = SumsByItem.from_rows(
-        sized.integers("code"), sized.integers("number"), {"sizes": sized.floats("share")}, width
+    sizes = _tables_by_item(
+        sized.integers("code"), sized.integers("number"), {"sizes": sized.floats("share")}, (width, many)
     )
-    return CrossedSums(
-        many, ranked, None if judged is None else _judged_by_item(tables, exposure, required, judged, name), sizes
-    )
+    by_request = {} if judged is None else _judged_by_item(tables, exposure, required, judged, items)
+    return CrossedSums(many, ranked, by_request, sizes["sizes"])
+
+
+def _tables_by_item(rows: Ints, items: Ints, values: Mapping[Any, Floats], shape: tuple[int, int]) -> dict[Any, Any]:
+    """Sparse tables by name, from the row, the item and the values of every cell, in any order."""
+    from scipy.sparse import csr_array
+
+    order = np.lexsort([items, rows])  # so that sums have the same last bits whatever the order was
+    edges = starts_of(np.bincount(rows, minlength=shape[0]))
+    return {name: csr_array((x[order], items[order], edges), shape=shape) for name, x in values.items()}
 
 
 def _judged_by_item(
-    tables: JudgedRankings, exposure: GroupExposure, required: RequiredSums, judged: JudgedRequests, items: str
-) -> SumsByItem:
+    tables: JudgedRankings,
+    exposure: GroupExposure,
+    required: RequiredSums,
+    judged: JudgedRequests,
+    items: tuple[str, int],
+) -> dict[Any, Any]:
     specs, width = required.among(required.due), len(exposure.labels) + 1
     requests, due = tables.engine.bring(judged.requests), tables.engine.bring(judged.grades)
     chosen = {"number": "numbers.number", "item": "items.number", "code": f"COALESCE(judged.label, {width - 1})"}
@@ -464,7 +440,7 @@ def _judged_by_item(
         SELECT {select(chosen)}
         FROM ({tables.judged_items}) AS judged
         JOIN {requests} AS numbers ON numbers.request = judged.request
-        JOIN {items} AS items ON items.item = judged.item
+        JOIN {items[0]} AS items ON items.item = judged.item
         JOIN {due} AS due ON due.number = numbers.number AND due.relevance = judged.relevance
         """
     ).sorted_by(["number"])
@@ -477,9 +453,9 @@ def _judged_by_item(
     sizes = high - low
     owner = np.repeat(np.arange(len(sizes)), sizes)
     at = np.arange(len(owner)) + np.repeat(low - starts_of(sizes)[:-1], sizes)
-    return SumsByItem.from_rows(
+    return _tables_by_item(
         owner * width + rows.integers("code")[at], rows.integers("item")[at], {name: x[at] for name, x in values.items()},
-        len(sizes) * width,
+        (len(sizes) * width, items[1]),
     )  # fmt: skip
 
 

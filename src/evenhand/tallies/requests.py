@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -98,11 +99,35 @@ def sort_heads(parts: Sequence[Cells], keys: Sequence[str]) -> tuple[Cells, Ints
     return heads.take(order), order
 
 
-class Summable(Protocol):
-    """A tally with a row per request, all of it sums."""
+@dataclass(frozen=True)
+class Summable:
+    """A tally of sums, of which a resample of requests is a sum of rows.
 
-    def stacked(self) -> Floats: ...
-    def with_sums(self, sums: Floats) -> Any: ...
+    `axes` says how many axes each sum has behind those of requests and replicates; a sum may be None.
+    """
+
+    axes: ClassVar[Mapping[str, int]] = {}
+
+    def _parts(self) -> dict[str, tuple[Floats, int]]:
+        """The sums that there are, and how many axes are not their own."""
+        sums = {name: getattr(self, name) for name in self.axes}
+        return {name: (x, x.ndim - self.axes[name]) for name, x in sums.items() if x is not None}
+
+    def stacked(self) -> Floats:
+        """(..., K) all sums side by side, for resampling."""
+        parts = list(self._parts().values())
+        lead = parts[0][0].shape[: parts[0][1]]
+        flat = [x.reshape(*x.shape[:own], math.prod(x.shape[own:])) for x, own in parts]
+        return np.concatenate([np.broadcast_to(x, (*lead, x.shape[-1])) for x in flat], axis=-1)
+
+    def with_sums(self, sums: Floats) -> Self:
+        """This tally with other sums, laid out as `stacked` lays them out."""
+        at, parts = 0, {}
+        for name, (x, own) in self._parts().items():
+            size = math.prod(x.shape[own:])
+            parts[name] = sums[..., at : at + size].reshape(*sums.shape[:-1], *x.shape[own:])
+            at += size
+        return replace(self, **parts)
 
 
 class Resampler(Protocol):

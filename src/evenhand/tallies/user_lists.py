@@ -191,7 +191,7 @@ class UserLists:
     def per_slice(cls, scores: Scores, readings: Sequence[Reading]) -> list[UserLists]:
         """The lists of every slice, under its own reading, in one pass over all scores."""
         ends = np.cumsum([0, *(part.user_count for part in scores.slices)])
-        cuts = tuple(SliceCut.from_slice(part, r) for part, r in zip(scores.slices, readings, strict=True))
+        cuts = tuple(SliceCut(part, r) for part, r in zip(scores.slices, readings, strict=True))
         pieces = scores.engine.tallied(
             scores.query, ["owner"], ["is_truth", "item"], partial(_cut_users, ends=ends, cuts=cuts)
         )
@@ -271,28 +271,26 @@ class UserLists:
 
 @dataclass(frozen=True, slots=True)
 class SliceCut:
-    """How the scores of one slice are cut into lists, and what is kept of them."""
+    """How the scores of one slice are cut into lists."""
 
+    part: Slice
     reading: Reading
-    scale: tuple[float, float]
-    items: int
-    places: Ints
-    """Where the items of the slice stand among all items, rising."""
-    is_judged: bool
-    keeps_offered: bool
 
-    @classmethod
-    def from_slice(cls, part: Slice, reading: Reading) -> SliceCut:
-        most_offered = 2_000_000  # scores kept for what lists filled at random would give
-        gaps = not reading.allows_any_item(part) and reading.shows and part.facts.cells <= most_offered
-        scale = reading.scale(part.facts, part.truth_facts)
-        return cls(reading, scale, part.item_count, part.items, part.truth_facts is not None, gaps)
+    @property
+    def keeps_offered(self) -> bool:
+        """Whether scores are kept for what lists filled at random would give."""
+        most_offered, part = 2_000_000, self.part
+        return not self.reading.allows_any_item(part) and self.reading.shows and part.facts.cells <= most_offered
 
     def lists(self, scores: Ragged, truth: Ragged) -> UserLists:
         """Lists of users, given their scores and the truth."""
         scores, relevant = self._ready(scores, self.reading.shown), self._ready(truth, self.reading.true)
         user_lists = tabulate(
-            scores, relevant if self.is_judged else None, self.reading.shown, self.reading.true, self.items
+            scores,
+            None if self.part.truth_facts is None else relevant,
+            self.reading.shown,
+            self.reading.true,
+            self.part.item_count,
         )
         if not self.keeps_offered:
             user_lists = replace(user_lists, offered=None)
@@ -303,12 +301,13 @@ class SliceCut:
     def _ready(self, cells: Ragged, cut: Cut) -> Ragged:
         """Cells that are not missing, items by their number in the slice, values scaled."""
         cells = cells.drop_missing()
-        if len(self.places) and len(self.places) <= self.places[-1]:
-            cells = Ragged(cells.starts, np.searchsorted(self.places, cells.items), cells.values)
+        places = self.part.items
+        if len(places) and len(places) <= places[-1]:
+            cells = Ragged(cells.starts, np.searchsorted(places, cells.items), cells.values)
         if self.reading.normalize:
-            offset, width = self.scale
+            offset, width = self.reading.scale(self.part.facts, self.part.truth_facts)
             cells = Ragged(cells.starts, cells.items, (cells.values - offset) / width)
-        return cells.filled(cut.top, self.items) if self.reading.fill and cut.top is not None else cells
+        return cells.filled(cut.top, self.part.item_count) if self.reading.fill and cut.top is not None else cells
 
     def whole(self, pieces: Sequence[Piece], at: int, users: int) -> UserLists:
         """The lists of all users of a slice in order, those without a row included."""
