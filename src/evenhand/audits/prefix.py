@@ -290,7 +290,7 @@ class Ordered:
     def measured(self, placed: LabelledRankings, seed: int) -> Measured:
         """The metric as a mean over requests, each of which has one ranking."""
         values, defined = self.scores.values, ~np.isnan(self.scores.values)
-        parts = [placed.rankings_of(s) for s in range(len(placed.slices))]
+        parts = [placed.rankings_of(s) for s in range(len(placed.within.slices))]
         with_value = [part[defined[part]] for part in parts]
 
         def cells(s: int, _: float) -> dict[str, Any]:
@@ -365,7 +365,7 @@ def _claims(
     is asked.
     """
     sides = range(len(first.sides))
-    for s, where in enumerate(placed.slices):
+    for s, where in enumerate(placed.within.slices):
         at = placed.rankings_of(s)
         at = at[~np.isnan(first.scores.values[at])]
         for g in sides[:1] if len(sides) == 2 else sides:
@@ -445,9 +445,13 @@ def _curves(
     if p.rows is not None:
         return requests
     sides = p.sides if p.protected is not None else p
-    shown = [s for s in range(len(placed.slices)) if placed.starts[s + 1] > placed.starts[s] and not small[s]]
+    shown = [
+        s
+        for s in range(len(placed.within.slices))
+        if placed.within.starts[s + 1] > placed.within.starts[s] and not small[s]
+    ]
     by_slice = (
-        (dict(zip(names, placed.slices[s], strict=True)), placed.rankings_of(s)) for s in shown[:12]
+        (dict(zip(names, placed.within.slices[s], strict=True)), placed.rankings_of(s)) for s in shown[:12]
     )  # more pictures side by side cannot be read
     level, fewest = call.interval.level, call.min_units
     shares = join_points((labels, _shares(sides.take(rankings), level, fewest)) for labels, rankings in by_slice)
@@ -515,17 +519,17 @@ def _requests(placed: LabelledRankings, ordered: Sequence[Ordered], names: Seque
     """Value and chance level of each request, ordered by value; an even selection of many."""
     parts: list[tuple[dict[str, Any], Points]] = []
     for o in ordered:
-        for s, labels in enumerate(placed.slices):
+        for s, labels in enumerate(placed.within.slices):
             values, rankings = o.scores.values, placed.rankings_of(s)
             rankings = rankings[~np.isnan(values[rankings])]
             if not len(rankings):
                 continue
             descending = rankings[np.argsort(-values[rankings], kind="stable")]
-            many = min(max(2, most // max(1, len(placed.slices))), len(descending))
+            many = min(max(2, most // max(1, len(placed.within.slices))), len(descending))
             selected = descending[np.unique(np.linspace(0, len(descending) - 1, many).round().astype(np.int64))]
             points = {
                 "metric": [o.ask.text] * len(selected),
-                "request": [str(name) for name in placed.requests.gather(selected).to_list()],
+                "request": [str(name) for name in placed.within.ids.gather(selected).to_list()],
                 "estimate": values[selected].tolist(),
                 "chance": o.scores.chances[selected].tolist(),
                 "items": placed.placement.labelled[selected].tolist(),
@@ -542,14 +546,14 @@ def _strips(
     descending = rankings[np.argsort(-values[rankings], kind="stable")]  # undefined ones last
     if len(descending) > most:
         descending = np.concatenate([descending[: most // 2], descending[-(most // 2) :]])
-    slice_of = np.repeat(np.arange(len(placed.slices)), np.diff(placed.starts))
+    slice_of = np.repeat(np.arange(len(placed.within.slices)), np.diff(placed.within.starts))
     parts: list[tuple[dict[str, Any], Points]] = []
     for i in descending.tolist():
         codes = p.codes[p.starts[i] : p.starts[i + 1]][:100]  # a strip has no room for more
         points: Points = {
-            "request": [str(placed.requests[i])] * len(codes),
+            "request": [str(placed.within.ids[i])] * len(codes),
             "rank": list(range(1, len(codes) + 1)),
             "group": [None if c < 0 else str(p.groups[c]) for c in codes.tolist()],
         }
-        parts.append((dict(zip(names, placed.slices[slice_of[i]], strict=True)), points))
+        parts.append((dict(zip(names, placed.within.slices[slice_of[i]], strict=True)), points))
     return join_points(parts)

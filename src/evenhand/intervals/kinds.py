@@ -9,8 +9,7 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, stdtrit
 
 from evenhand.cards import Floats, is_whole, parse_call
 from evenhand.errors import EvenhandError, unknown_name
@@ -28,54 +27,6 @@ ROUNDING = 1e-12
 """Numbers this close, relative to their size, differ by the last bits of sums only."""
 
 ANYTHING = (-math.inf, math.inf)
-
-
-def t_quantile(level: float, units: Any) -> Floats:
-    """Quantile of Student's t for the mean of so many units.
-
-    >>> t_quantile(0.95, [5, 20, 10**6]).round(3).tolist()
-    [2.776, 2.093, 1.96]
-    """
-    from scipy.special import stdtrit
-
-    freedom = np.maximum(np.asarray(units, dtype=np.float64) - 1, 1)
-    return np.asarray(stdtrit(freedom, (1 + level) / 2))
-
-
-def tail_share(level: float, units: Any) -> Floats:
-    """Share of bootstrap draws beyond each end ("expanded percentile"; Hesterberg 2015).
-
-    Draws of n units vary by (n - 1) / n too little, and normally rather than as Student's t, so that percentiles lie further
-    out for small n.
-
-    >>> tail_share(0.95, [5, 20, 10**9]).round(4).tolist()
-    [0.001, 0.0159, 0.025]
-    """
-    from scipy.special import ndtr
-
-    n = np.maximum(np.asarray(units, dtype=np.float64), 2)
-    return np.asarray(ndtr(-np.sqrt(n / (n - 1)) * t_quantile(level, n)))
-
-
-def reported_ends(
-    estimate: float, low: float, high: float, span: tuple[float, float] = ANYTHING, *, certain: bool = False
-) -> tuple[float, float, str]:
-    """Interval ends as shown, and the note code where there is no interval.
-
-    >>> reported_ends(0.4, 0.5, 1.2, (0.0, 1.0))
-    (0.4, 1.0, '')
-    >>> reported_ends(0.0, 0.0, 0.0)
-    (nan, nan, 'no_variation')
-    """
-    if certain and math.isfinite(estimate):
-        return estimate, estimate, ""
-    if math.isnan(low) or math.isnan(high) or not math.isfinite(estimate):
-        return math.nan, math.nan, "" if math.isnan(estimate) else "no_interval"
-    if high - low <= ROUNDING * max(abs(low), abs(high)) and high - low <= ROUNDING * max(1.0, abs(estimate)):
-        return math.nan, math.nan, "no_variation"
-    low, high = max(span[0], min(low, high)), min(span[1], max(low, high))
-    return min(low, estimate), max(high, estimate), ""
-
 
 Kind = Literal["bootstrap", "percentile", "normal", "none"]
 KINDS = ("bootstrap", "percentile", "normal")
@@ -124,6 +75,19 @@ class Interval:
         return cls(name, draws, level)  # type: ignore[arg-type]
 
 
+def seed_of(rng: int | np.random.Generator | np.random.SeedSequence | None) -> int:
+    """The seed of one call, to be recorded: as passed, or drawn."""
+    if rng is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint32)[0])
+    if isinstance(rng, np.random.Generator):
+        return int(rng.integers(2**32))
+    if isinstance(rng, np.random.SeedSequence):
+        return int(rng.generate_state(1, np.uint32)[0])
+    if is_whole(rng, 0):
+        return int(rng)
+    raise EvenhandError(f"rng={rng!r} is not a seed. Pass a whole number of zero or more, a numpy Generator, or None.")
+
+
 @dataclass(frozen=True, slots=True)
 class Estimates:
     """One metric over many slices: arrays of one entry per slice."""
@@ -139,17 +103,27 @@ class Estimates:
         return cls(nothing.copy(), nothing.copy(), nothing.copy(), np.zeros(slices, dtype=np.int64))
 
 
-def seed_of(rng: int | np.random.Generator | np.random.SeedSequence | None) -> int:
-    """The seed of one call, to be recorded: as passed, or drawn."""
-    if rng is None:
-        return int(np.random.SeedSequence().generate_state(1, np.uint32)[0])
-    if isinstance(rng, np.random.Generator):
-        return int(rng.integers(2**32))
-    if isinstance(rng, np.random.SeedSequence):
-        return int(rng.generate_state(1, np.uint32)[0])
-    if is_whole(rng, 0):
-        return int(rng)
-    raise EvenhandError(f"rng={rng!r} is not a seed. Pass a whole number of zero or more, a numpy Generator, or None.")
+def t_quantile(level: float, units: Any) -> Floats:
+    """Quantile of Student's t for the mean of so many units.
+
+    >>> t_quantile(0.95, [5, 20, 10**6]).round(3).tolist()
+    [2.776, 2.093, 1.96]
+    """
+    freedom = np.maximum(np.asarray(units, dtype=np.float64) - 1, 1)
+    return np.asarray(stdtrit(freedom, (1 + level) / 2))
+
+
+def tail_share(level: float, units: Any) -> Floats:
+    """Share of bootstrap draws beyond each end ("expanded percentile"; Hesterberg 2015).
+
+    Draws of n units vary by (n - 1) / n too little, and normally rather than as Student's t, so that percentiles lie further
+    out for small n.
+
+    >>> tail_share(0.95, [5, 20, 10**9]).round(4).tolist()
+    [0.001, 0.0159, 0.025]
+    """
+    n = np.maximum(np.asarray(units, dtype=np.float64), 2)
+    return np.asarray(ndtr(-np.sqrt(n / (n - 1)) * t_quantile(level, n)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +144,23 @@ class Scale:
         return cls(lambda x: x, lambda y: y, np.ones_like)
 
 
+def _on_scale(
+    estimate: Floats, error: Floats, low_t: Floats, high_t: Floats, span: tuple[float, float]
+) -> tuple[Floats, Floats]:
+    scale = Scale.fitting(span)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        middle, step = scale.forward(estimate), error * scale.slope(estimate)
+        low, high = scale.inverse(middle + low_t * step), scale.inverse(middle + high_t * step)
+        # At an end of the span the scale is infinite: as it stands there. No spread at all is no width.
+        plain = np.isin(estimate, span) | (error == 0)
+        low, high = np.where(plain, estimate + low_t * error, low), np.where(plain, estimate + high_t * error, high)
+        return np.clip(low, *span), np.clip(high, *span)
+
+
 def percentile_ends(draws: Floats, level: float, units: Any = None) -> tuple[Floats, Floats]:
     """Order statistics (B + 1) a / 2 and (B + 1)(1 - a / 2) of the defined draws (last axis).
 
-    `units` : how many were resampled; a is then as small as few of them make it (see `rules.tail_share`).
+    `units` : how many were resampled; a is then as small as few of them make it (see `tail_share`).
     """
     ordered = np.sort(draws, axis=-1)  # NaN go last
     defined = (~np.isnan(ordered)).sum(-1)
@@ -293,8 +280,6 @@ def mixture_ends(
     >>> low.round(2).tolist(), high.round(2).tolist()
     (0.48, 0.61)
     """
-    from scipy.special import ndtr
-
     scale, tail = Scale.fitting(span), (1 - level) / 2
     widened = t_quantile(level, units) / NormalDist().inv_cdf(1 - tail)
     step = np.asarray(error * scale.slope(estimate) * widened)
@@ -322,17 +307,24 @@ def wilson_ends(share: Any, units: Any, level: float) -> tuple[Floats, Floats]:
     return np.maximum(low, 0.0), np.minimum(high, 1.0)
 
 
-def _on_scale(
-    estimate: Floats, error: Floats, low_t: Floats, high_t: Floats, span: tuple[float, float]
-) -> tuple[Floats, Floats]:
-    scale = Scale.fitting(span)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        middle, step = scale.forward(estimate), error * scale.slope(estimate)
-        low, high = scale.inverse(middle + low_t * step), scale.inverse(middle + high_t * step)
-        # At an end of the span the scale is infinite: as it stands there. No spread at all is no width.
-        plain = np.isin(estimate, span) | (error == 0)
-        low, high = np.where(plain, estimate + low_t * error, low), np.where(plain, estimate + high_t * error, high)
-        return np.clip(low, *span), np.clip(high, *span)
+def reported_ends(
+    estimate: float, low: float, high: float, span: tuple[float, float] = ANYTHING, *, certain: bool = False
+) -> tuple[float, float, str]:
+    """Interval ends as shown, and the note code where there is no interval.
+
+    >>> reported_ends(0.4, 0.5, 1.2, (0.0, 1.0))
+    (0.4, 1.0, '')
+    >>> reported_ends(0.0, 0.0, 0.0)
+    (nan, nan, 'no_variation')
+    """
+    if certain and math.isfinite(estimate):
+        return estimate, estimate, ""
+    if math.isnan(low) or math.isnan(high) or not math.isfinite(estimate):
+        return math.nan, math.nan, "" if math.isnan(estimate) else "no_interval"
+    if high - low <= ROUNDING * max(abs(low), abs(high)) and high - low <= ROUNDING * max(1.0, abs(estimate)):
+        return math.nan, math.nan, "no_variation"
+    low, high = max(span[0], min(low, high)), min(span[1], max(low, high))
+    return min(low, estimate), max(high, estimate), ""
 
 
 def difference(
@@ -401,6 +393,8 @@ def ratio_interval(count: float, total: float, base: float, base_total: float, l
     >>> [round(end, 2) for end in ratio_interval(36, 40, 16, 80, 0.95)]  # Koopman (1984), table 1
     [2.94, 7.15]
     """
+    from scipy.optimize import brentq
+
     z = float(ndtri(0.5 + level / 2))
     estimate = (count / total) / (base / base_total)
 

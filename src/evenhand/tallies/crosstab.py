@@ -395,13 +395,13 @@ class _Sums:
 
     def add(self, start: int, stop: int, counts: Floats, spread: Floats, marks: Floats) -> None:
         """Add some draws to times shown (G, J, D), shares of slots (J, D) and marks (G, D, M)."""
-        rows, own = self._weights.rows, self._lists.marks
+        rows, user_marks = self._weights.rows, self._lists.marks
         for place, drawn in self._weights.between(start, stop):
             weights = drawn.astype(np.float64)
             spread += self._shares @ weights
             if isinstance(place, int):
                 counts[rows[place]] += self._shown @ weights
-                marks[rows[place], :, : own.shape[1]] += weights.T @ own
+                marks[rows[place], :, : user_marks.shape[1]] += weights.T @ user_marks
                 continue
             if self._placed is None:
                 at = np.repeat(place * self._size, self._lists.lengths) + self._columns
@@ -409,7 +409,7 @@ class _Sums:
             counts[rows] += (self._placed @ weights).reshape(len(rows), self._size, stop - start)
             for i, row in enumerate(rows):
                 users = np.flatnonzero(place == i)
-                marks[row, :, : own.shape[1]] += weights[users].T @ own[users]
+                marks[row, :, : user_marks.shape[1]] += weights[users].T @ user_marks[users]
 
     def _matrix(self, values: Floats, at: Ints, size: int) -> Any:
         """Sparse (size, users)."""

@@ -374,20 +374,8 @@ class LabelledRankings:
     unlabelled: Ints
     unlabelled_at: Ints
 
-    @property
-    def slices(self) -> Sequence[tuple[Any, ...]]:
-        return self.within.slices
-
-    @property
-    def starts(self) -> Ints:
-        return self.within.starts
-
-    @property
-    def requests(self) -> Any:
-        return self.within.ids
-
     def rankings_of(self, s: int) -> Ints:
-        return np.arange(self.starts[s], self.starts[s + 1])
+        return np.arange(self.within.starts[s], self.within.starts[s + 1])
 
     @classmethod
     def from_rankings(

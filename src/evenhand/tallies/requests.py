@@ -109,7 +109,7 @@ class Summable:
     axes: ClassVar[Mapping[str, int]] = {}
 
     def _parts(self) -> dict[str, tuple[Floats, int]]:
-        """The sums that there are, and how many axes are not their own."""
+        """The sums that there are, and at which axis each begins."""
         sums = {name: getattr(self, name) for name in self.axes}
         return {name: (x, x.ndim - self.axes[name]) for name, x in sums.items() if x is not None}
 
@@ -117,15 +117,15 @@ class Summable:
         """(..., K) all sums side by side, for resampling."""
         parts = list(self._parts().values())
         lead = parts[0][0].shape[: parts[0][1]]
-        flat = [x.reshape(*x.shape[:own], math.prod(x.shape[own:])) for x, own in parts]
+        flat = [x.reshape((*x.shape[:axis], math.prod(x.shape[axis:]))) for x, axis in parts]
         return np.concatenate([np.broadcast_to(x, (*lead, x.shape[-1])) for x in flat], axis=-1)
 
     def with_sums(self, sums: Floats) -> Self:
         """This tally with other sums, laid out as `stacked` lays them out."""
         at, parts = 0, {}
-        for name, (x, own) in self._parts().items():
-            size = math.prod(x.shape[own:])
-            parts[name] = sums[..., at : at + size].reshape(*sums.shape[:-1], *x.shape[own:])
+        for name, (x, axis) in self._parts().items():
+            size = math.prod(x.shape[axis:])
+            parts[name] = sums[..., at : at + size].reshape((*sums.shape[:-1], *x.shape[axis:]))
             at += size
         return replace(self, **parts)
 
