@@ -14,7 +14,7 @@ import numpy as np
 
 import evenhand as eh
 from evenhand.intervals.kinds import holm
-from evenhand.intervals.pooled import with_flipped_signs
+from evenhand.intervals.outcomes import with_flipped_signs
 from evenhand.metrics.counterfactual import Reallocation, folded
 from evenhand.metrics.outcome import gaps
 from evenhand.metrics.outcome_joint import joint_test, spline

@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from evenhand.intervals.pooled import with_flipped_signs, with_null_draws
+from evenhand.intervals.outcomes import with_flipped_signs, with_null_draws
 from evenhand.metrics.outcome import gaps
 from evenhand.metrics.outcome_joint import pooled, spline
 from evenhand.tallies.candidates import Rows

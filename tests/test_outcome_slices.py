@@ -14,7 +14,7 @@ from statsmodels.stats.multitest import multipletests
 
 import evenhand as eh
 from evenhand.cards import REGISTRY
-from evenhand.intervals import odds
+from evenhand.intervals import outcomes
 from evenhand.metrics import outcome as module
 from evenhand.metrics import outcome_joint as joint
 from evenhand.metrics.outcome_joint import pooled
@@ -362,20 +362,20 @@ def test_odds_and_opportunity_are_kolmogorov_distances_also_with_weights_and_gra
 @pytest.mark.parametrize("shift", [0.0, 0.15])
 def test_the_interval_of_a_distance_holds_the_truth_also_where_there_is_none(shift, monkeypatch):
     for name, fewer in {"DRAWS": 1, "MULTIPLIERS": 99}.items():
-        monkeypatch.setattr(odds, name, fewer)
+        monkeypatch.setattr(outcomes, name, fewer)
     truth = 1 - (1 - shift) if shift else 0.0  # uniform scores, one group's moved up
     held = 0
     for seed in range(60):
         rng = np.random.default_rng([seed, int(100 * shift)])
         g = rng.integers(0, 2, 400)
         rows = Rows.from_arrays(rng.random(400) + shift * g, outcome=rng.integers(0, 2, 400), groups=g)
-        found = odds.odds_gaps(rows, 1, 0, 0.95, [False])[0]
+        found = outcomes.odds_gaps(rows, 1, 0, 0.95, [False])[0]
         held += found.low <= truth <= found.high
     assert held >= 54
 
 
 def test_every_deal_of_the_labels_is_as_likely_as_any_other():
-    deals = odds._permuted(2, 5, 20_000, np.random.default_rng(4))
+    deals = outcomes._permuted(2, 5, 20_000, np.random.default_rng(4))
     assert (deals.sum(1) == 2).all()
     _, counts = np.unique(deals, axis=0, return_counts=True)
     assert len(counts) == math.comb(5, 2)
@@ -388,15 +388,15 @@ def test_noise_moves_a_distribution_function_as_summed_row_by_row():
     scale[:, np.setdiff1d(np.arange(30), at)] = 0.0  # cells without rows
     share = np.cumsum(rng.dirichlet(np.ones(len(at))))
     walk = np.cumsum(np.einsum("gc,gcd->cd", scale, drawn), axis=0)[at]
-    assert odds._bridge(drawn, scale, share, at) == pytest.approx(walk - np.outer(share, walk[-1]), abs=1e-5)
+    assert outcomes._bridge(drawn, scale, share, at) == pytest.approx(walk - np.outer(share, walk[-1]), abs=1e-5)
 
 
 def test_a_distance_is_the_same_asked_for_alone_or_beside_another():
     rng = np.random.default_rng(8)
     g, y = rng.integers(0, 2, 900), rng.integers(0, 3, 900)
     rows = Rows.from_arrays(rng.integers(0, 40, 900) + g, outcome=y, groups=g, weight=rng.integers(1, 4, 900))
-    both = odds.odds_gaps(rows, 1, 0, 0.95, [False, True])
-    assert both == [*odds.odds_gaps(rows, 1, 0, 0.95, [False]), *odds.odds_gaps(rows, 1, 0, 0.95, [True])]
+    both = outcomes.odds_gaps(rows, 1, 0, 0.95, [False, True])
+    assert both == [*outcomes.odds_gaps(rows, 1, 0, 0.95, [False]), *outcomes.odds_gaps(rows, 1, 0, 0.95, [True])]
     assert both[1].estimate == pytest.approx(
         eh.metrics.equal_opportunity_gap(rows.score, outcome=y, groups=g, weight=rows.weight)
     )
@@ -492,10 +492,10 @@ def test_the_chance_of_odds_gaps_from_rows_spread_over_the_scores_is_that_of_all
     rng, many = np.random.default_rng(5), 12_000
     outcome = (rng.random(many) < (0.05 if rare else 0.5)).astype(float)
     rows = Rows.from_arrays(rng.normal(size=many), outcome=outcome, groups=(rng.random(many) < 0.3).astype(int))
-    whole = odds.odds_gaps(rows, 1, 0, 0.95, [False, True])
-    monkeypatch.setattr(odds, "SPREAD", 2_000)
-    kept = len(range(many)[odds._every_nth(many, [int(outcome.sum())])])
+    whole = outcomes.odds_gaps(rows, 1, 0, 0.95, [False, True])
+    monkeypatch.setattr(outcomes, "SPREAD", 2_000)
+    kept = len(range(many)[outcomes._every_nth(many, [int(outcome.sum())])])
     assert kept == (6_000 if rare else 2_000)
-    for some, every in zip(odds.odds_gaps(rows, 1, 0, 0.95, [False, True]), whole, strict=True):
+    for some, every in zip(outcomes.odds_gaps(rows, 1, 0, 0.95, [False, True]), whole, strict=True):
         assert (some.estimate, some.low, some.high) == (every.estimate, every.low, every.high)
         assert some.chance == pytest.approx(every.chance, rel=0.1)  # some four errors of its draws

@@ -8,8 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand.allocation.frankwolfe import Search
-from evenhand.allocation.objectives import Atkinson, Evenness, Shares, Welfare, onto_permutahedron
-from evenhand.allocation.policies import Server, onto_simplex, smallest
+from evenhand.allocation.policies import (
+    Atkinson,
+    Evenness,
+    Server,
+    Shares,
+    Welfare,
+    onto_permutahedron,
+    onto_simplex,
+    smallest,
+)
 from evenhand.metrics.inequality import atkinson, gini
 from evenhand.tallies.slates import Owners, Slates
 from oracles import rebalance as slow

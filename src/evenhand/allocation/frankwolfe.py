@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenhand.allocation.objectives import Objective
-from evenhand.allocation.policies import Draw, Mixture, Server
+from evenhand.allocation.policies import Draw, Mixture, Objective, Server
 from evenhand.cards import Floats
 
 log = logging.getLogger("evenhand")

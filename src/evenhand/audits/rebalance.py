@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand.allocation.frankwolfe import Search, SearchResult
-from evenhand.allocation.objectives import Atkinson, Evenness, Objective, Shares, Welfare
-from evenhand.allocation.policies import Draw, Replayed, Stage
+from evenhand.allocation.policies import Atkinson, Draw, Evenness, Objective, Replayed, Shares, Stage, Welfare
 from evenhand.attention import Attention, parse
 from evenhand.audits.assemble import notes
 from evenhand.audits.declare import Call, audit, log

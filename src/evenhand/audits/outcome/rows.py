@@ -16,8 +16,7 @@ from evenhand.cards import REGISTRY, Floats, Metric, MetricSpec, needing
 from evenhand.claims import Candidate, Claim, adjusted_detectable, direction_of
 from evenhand.findings import Row, read_number, row, slice_words
 from evenhand.intervals.kinds import holm, holm_by_family
-from evenhand.intervals.odds import odds_gaps, rate_gap
-from evenhand.intervals.pooled import with_flipped_signs, with_null_draws
+from evenhand.intervals.outcomes import odds_gaps, rate_gap, with_flipped_signs, with_null_draws
 from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance, Gaps, critical, gaps, mean_errors, reasons
 from evenhand.metrics.outcome_joint import Effect, Pooled, Wald, bin_test, joint_test, pooled, spline
 from evenhand.metrics.outcome_means import lowest_bin, lowest_bin_p
