@@ -614,3 +614,18 @@ def test_amounts_in_millionths_cost_no_more_than_others():
     for (_, a), (_, b) in zip(small.spectra(chosen), large.spectra(chosen), strict=True):
         np.testing.assert_allclose((a.values * a.counts).sum(-1) * 1e12, (b.values * b.counts).sum(-1))
         np.testing.assert_allclose(a.counts.sum(-1), b.counts.sum(-1))
+
+
+def test_arms_of_which_one_has_no_curve_at_equal_volume_are_drawn_with_the_other():
+    rows = [
+        ("u16", "x", "new", 21), ("u29", "x", "control", 20), ("u2", "y", "new", 19), ("u35", "x", "control", 20),
+        ("u35", "y", "new", 7), ("u21", "x", "control", 26), ("u35", "y", "new", 9), ("u30", "z", "new", 5),
+        ("u5", "z", "new", 3), ("u22", "x", "new", 13), ("u8", "x", "new", 7), ("u38", "y", "new", 23),
+    ]  # fmt: skip
+    log = pl.DataFrame(rows, schema=["unit", "slice", "arm", "viewer"], orient="row")
+    result = eh.experiment(
+        log, unit="unit", amount=None, arm="arm", randomized="viewer", population=None, by="slice", metrics="equal_share",
+        draws=99, rng=1,
+    )  # fmt: skip
+    assert set(result.findings.curves["arms"]["side"]) == {"control"}
+    result.plot("arms")

@@ -364,3 +364,27 @@ def test_the_planted_part_is_the_largest(what, where, group):
             c.made and c.direction == "most" and c.where["part"] == where and c.group == group for c in found.claims
         )
     assert named >= 3
+
+
+def test_parts_that_no_draw_defines_have_no_interval_and_no_warning():
+    """Weights, groups and few units: in every draw some part is about nobody, so that it has no spread."""
+    rows = [
+        ("u36", "g0", "new", 1.0), ("u1", "g1", "control", 2.0), ("u37", "g1", "new", 2.0), ("u10", "g1", "new", 2.0),
+        ("u16", "g1", "new", 2.0), ("u4", "g1", "new", 2.0), ("u39", "g0", "control", 1.0), ("u20", "g2", "control", 0.5),
+        ("u36", "g0", "control", 1.0), ("u11", "g2", "control", 0.5), ("u25", "g1", "new", 2.0), ("u16", "g1", "new", 2.0),
+    ]  # fmt: skip
+    log = pl.DataFrame(rows, schema=["unit", "team", "arm", "weight"], orient="row")
+    result = eh.explain(
+        log,
+        unit="unit",
+        amount=None,
+        arm="arm",
+        population=None,
+        group="team",
+        metric="atkinson",
+        weight="weight",
+        rng=1,
+    )
+    undefined = result.frame.filter(pl.col("estimate").is_nan())
+    assert "group" in undefined["part"].to_list()
+    assert undefined["note"].null_count() == 0

@@ -301,7 +301,7 @@ def measured_parts(
         draws = np.where(draw_errors <= ROUNDING * np.abs(error)[:, None], np.nan, draws)
     if np.isnan(error).all():
         low, high = centred_ends(estimate, draws, level, size, biased=True)
-        spread = np.nanstd(draws, axis=-1)
+        spread = np.ma.masked_invalid(draws).std(axis=-1).filled(np.nan)  # a part without any draw has none
         return Measured(estimate, low, high, studentised_p(estimate, spread, draws, spread[:, None], size), undefined)
     low, high = studentised_ends(estimate, error, draws, draw_errors, estimate[:, None], level, ANYTHING)
     p = studentised_p(estimate, error, draws, draw_errors, size)

@@ -100,11 +100,11 @@ def arms(findings: Findings) -> Picture:
             table.append({"arm": where, "curve": name, **shown})
         if len(panels) < SIZES.panels:
             panels.append(_lorenz_panel(findings, rows, series, where))
-    high, low = sorted(table[:2], key=lambda t: -t["bottom 90% get"])[:: max(1, len(table[:2]) - 1)][:2]
-    text = (
-        f"The bottom 90% of {holders(findings)} get {percent(high['bottom 90% get'])} in {high['curve']} and "
-        f"{percent(low['bottom 90% get'])} in {low['curve']}."
-    )
+    first = sorted((t for t in table if t["arm"] == table[0]["arm"]), key=lambda t: -t["bottom 90% get"])
+    gets = [
+        f"{percent(t['bottom 90% get'])} in {t['curve']}" for t in first
+    ]  # an arm that received nothing has no curve
+    text = f"The bottom 90% of {holders(findings)} get {' and '.join(gets)}."
     cells = [{k: percent(v) if isinstance(v, float) else v for k, v in t.items()} for t in table]
     return Picture(tuple(panels), columns_of(cells, *cells[0]), text, "Straight line: perfect equality.", lead=False)
 
