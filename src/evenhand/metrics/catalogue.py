@@ -7,12 +7,13 @@ between the ends that a number of slots allows: (estimate - least) / (most - lea
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import numpy as np
 
 from evenhand.cards import Between, Card, Floats, metric
-from evenhand.metrics.inequality import gini, least_gini
+from evenhand.metrics.inequality import gini
 from evenhand.metrics.random_orders import gini_of_offered_lists, gini_of_random_lists
 from evenhand.metrics.recommender import SEED, SHOWN
 from evenhand.metrics.shares import lorenz_curve
@@ -108,12 +109,10 @@ def _(t: Crosstab, *, corrected: bool = False) -> float:
 
 @item_gini.attainable
 def _(t: Crosstab, *, corrected: bool = False) -> tuple[float, float]:
-    """Counts as equal as the number of slots allows, and all lists on the fewest items."""
-    if t.lengths is None or not float(t.counts.sum()) or (corrected and t.items < 2):
-        return math.nan, math.nan
-    scale = t.items / (t.items - 1) if corrected else 1.0
-    most = gini.on(Spectrum(np.sort(t.nested()), np.ones(t.items)))
-    return least_gini(float(t.counts.sum()), t.items) * scale, float(most) * scale
+    most, least = _of_extreme_counts(
+        t, lambda counts: gini.on(Spectrum(np.sort(counts), np.ones(t.items)), corrected=corrected)
+    )
+    return least, most
 
 
 def shown_items(t: Crosstab) -> Floats:
@@ -357,25 +356,22 @@ def ranked_gini(t: Lists) -> Floats:
 
 @jain_index.attainable
 def _(t: Crosstab) -> tuple[float, float]:
-    """All lists on the fewest items, and counts as equal as the number of slots allows."""
-    return (math.nan, math.nan) if not _bound(t) else (float(_jain(t.nested())), float(_jain(t.balanced())))
+    return _of_extreme_counts(t, lambda counts: counts.sum() ** 2 / (t.items * (counts**2).sum()))
 
 
 @exposure_entropy.attainable
 def _(t: Crosstab, *, base: float = math.e, normalized: bool = False) -> tuple[float, float]:
-    if not _bound(t) or (normalized and t.items < 2):
+    from scipy.special import entr
+
+    if normalized and t.items < 2:
         return math.nan, math.nan
     unit = math.log(t.items) if normalized else math.log(base)
-    least, most = (_entropy(counts) / unit for counts in (t.nested(), t.balanced()))
-    return least, most
+    return _of_extreme_counts(t, lambda counts: entr(counts / counts.sum()).sum() / unit)
 
 
 @aggregate_diversity.attainable
 def _(t: Crosstab) -> tuple[float, float]:
-    """The longest list on its own, and every slot another item."""
-    if not _bound(t):
-        return math.nan, math.nan
-    return float((t.nested() > 0).mean()), float((t.balanced() > 0).mean())
+    return _of_extreme_counts(t, lambda counts: (counts > 0).mean())
 
 
 @satisfied_items.attainable
@@ -385,7 +381,7 @@ def _(t: Crosstab) -> tuple[float, float]:
     With s items on every list that is long enough, the rest of each list must fit on the others without lifting one of them
     to the deal; dealing that rest out evenly is as low as it gets.
     """
-    if not _bound(t) or t.lengths is None:
+    if t.lengths is None or not t.counts.any():
         return math.nan, math.nan
     dealt = float(_dealt(np.asarray(t.popularity.sum(-1)), t.items))
     if not dealt:
@@ -396,19 +392,13 @@ def _(t: Crosstab) -> tuple[float, float]:
     return float(few[left <= (t.items - few) * (dealt - 1)][0]) / t.items, 1.0
 
 
-def _bound(t: Crosstab) -> bool:
-    return t.lengths is not None and bool(t.counts.any())
+def _of_extreme_counts(t: Crosstab, value: Callable[[Floats], Any]) -> tuple[float, float]:
+    """The value of all lists on the fewest items, and of counts as equal as the number of slots allows."""
+    if t.lengths is None or not t.counts.any():
+        return math.nan, math.nan
+    return float(value(t.nested())), float(value(t.balanced()))
 
 
 def _dealt(total: Floats, items: int) -> Floats:
     """How often each item is shown at least where slots are dealt equally."""
     return np.asarray(np.floor((total / np.float64(items)).round(12)))
-
-
-def _jain(counts: Floats) -> Floats:
-    return np.asarray(counts.sum(-1) ** 2 / (counts.shape[-1] * (counts**2).sum(-1)))
-
-
-def _entropy(counts: Floats) -> float:
-    p = counts[counts > 0] / counts.sum()
-    return float(-(p * np.log(p)).sum())

@@ -168,7 +168,6 @@ _declare(
 
 
 _MATRIX = [[0.9, 0.8, 0.4, 0.2], [0.7, 0.9, 0.1, 0.6], [0.9, 0.2, 0.8, 0.3]]
-_SHOWN = {"top": 2}
 _GIVEN: dict[str, dict[str, Any]] = {
     "users": {"user_groups": ["a", "a", "b"]},
     "truth": {"relevant": [[1, 1, 0, 0], [1, 0, 0, 1], [1, 0, 0, 1]]},
@@ -210,7 +209,7 @@ def compare(name: str) -> list[Comparison]:
 def _values(metric: Metric, convention: str | None) -> Iterator[tuple[str, float]]:
     keywords: dict[str, Any] = {} if convention is None else {"convention": convention}
     if metric.card.needs is Crosstab:
-        keywords |= _SHOWN
+        keywords["top"] = 2
         for need, arguments in _GIVEN.items():
             keywords |= arguments if need in metric.reads() else {}
     if metric is generalized_entropy:

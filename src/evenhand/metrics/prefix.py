@@ -69,13 +69,6 @@ class Template:
     def scores(self, p: Placement, *, chance: bool = True) -> Scores:
         return Reading.from_placement(self, p).scores(chance=chance)
 
-    def weights(self, width: int) -> Floats:
-        """(width,) 1 / discount at the ranks looked at, 0 elsewhere."""
-        ranks = np.arange(1.0, width + 1)
-        with np.errstate(divide="ignore"):
-            inverse = 1 / np.log2(ranks + (self.discount == "log2(i+1)"))
-        return np.where(ranks % self.step == 0, inverse, 0.0)
-
 
 @dataclass(frozen=True)
 class Reading:
@@ -155,11 +148,11 @@ class Reading:
         return totals
 
     def weights(self, width: int) -> Floats:
-        """(width,) the template's weights; 0 past the ranks that are looked at."""
-        inverse = self.template.weights(width)
-        if self.placement.depth is not None:
-            inverse[self.placement.depth :] = 0.0
-        return inverse
+        """(width,) 1 / discount at the ranks that are looked at, 0 elsewhere."""
+        ranks, depth = np.arange(1.0, width + 1), self.placement.depth or width
+        with np.errstate(divide="ignore"):
+            inverse = 1 / np.log2(ranks + (self.template.discount == "log2(i+1)"))
+        return np.where((ranks % self.template.step == 0) & (ranks <= depth), inverse, 0.0)
 
     def settled(self, *, chance: bool) -> tuple[Floats, Floats]:
         """(R,) normalisers, NaN where the metric does not exist; (R,) mean sums of random orders."""
@@ -254,7 +247,9 @@ RANDOM = "A random order does not score 0: nDD of 10 items, 5 of them protected,
 
 def reading_of(spec: MetricSpec, p: Placement) -> Reading | None:
     """The metric's template on these rankings; None where it has none."""
-    return Reading.from_placement(TEMPLATES[spec.card.name](p, **spec.params), p) if follows(spec) else None
+    if spec.card.name not in TEMPLATES or "convention" in spec.params:
+        return None
+    return Reading.from_placement(TEMPLATES[spec.card.name](p, **spec.params), p)
 
 
 def scores_of(spec: MetricSpec, p: Placement, reading: Reading | None = None, *, chance: bool) -> Scores:
@@ -273,11 +268,6 @@ def reasons_of(spec: MetricSpec, p: Placement, values: Floats) -> Any:
     if reading is not None:
         return reading.reasons(values)
     return spec.card.reasons(p, np.isnan(values), **spec.params)
-
-
-def follows(spec: MetricSpec) -> bool:
-    """Whether a metric is an instance of the template."""
-    return spec.card.name in TEMPLATES and "convention" not in spec.params
 
 
 def looked_at(spec: MetricSpec, p: Placement) -> Placement:
