@@ -251,10 +251,8 @@ def _distribution(k: int, p: float) -> Floats:
     """(k + 1, k + 1) P(Bin(i, p) <= m) for i draws and m successes; 1 for m >= i."""
     from scipy.special import bdtr
 
-    draws, most = np.arange(k + 1)[:, None], np.arange(k + 1)[None, :]
-    inside = most < draws
-    below: Floats = np.ones((k + 1, k + 1))
-    below[inside] = bdtr(np.broadcast_to(most, below.shape)[inside], np.broadcast_to(draws, below.shape)[inside], p)
+    draws = np.arange(k + 1.0)[:, None]
+    below: Floats = bdtr(np.minimum(np.arange(k + 1.0), draws), draws, p)
     below.flags.writeable = False
     return below
 

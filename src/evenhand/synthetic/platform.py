@@ -477,8 +477,16 @@ def platform(
     ranking = Ranking(mix, sharpness, candidates, patience, proof, graph_suggestions)
     rankings = [ranking] if change is None else [ranking, replace(ranking, **change)]
     seed = _seed(rng)
-    spreads = (posts, posts_spread), appeal_spread, taste, (attention, attention_spread)
-    accounts = _accounts(authors, communities, *spreads, _stream(seed, "accounts"))
+    draws, sizes = _stream(seed, "accounts"), 1 / np.arange(1, communities + 1)
+    community = np.sort(draws.choice(communities, authors, p=sizes / sizes.sum()))
+    accounts = Accounts(
+        community=community,
+        posts=1 + draws.poisson(posts * _lognormal(posts_spread, authors, draws)),
+        interest=np.log(_lognormal(appeal_spread, authors, draws)),
+        attention=attention * _lognormal(attention_spread, authors, draws),
+        second_topic=community[draws.integers(0, authors, authors)],
+        taste=taste,
+    )
     followers = _followers(accounts.posts.astype(np.float64) ** pull, tail, follows, _stream(seed, "followers"))
     graph = follower_graph(
         accounts.community, followers, accounts.attention, homophily, lambda block: _stream(seed, "follows", block)
@@ -525,22 +533,6 @@ def _tables(world: World, impressions: Ints, counts: Mapping[str, Ints], display
         "displays": displays,
     }
     return Platform(pl.DataFrame(people), pl.DataFrame(columns))
-
-
-def _accounts(
-    size: int, communities: int, posts: tuple[float, float], appeal_spread: float, taste: float,
-    attention: tuple[float, float], rng: Generator,
-) -> Accounts:  # fmt: skip
-    sizes = 1 / np.arange(1, communities + 1)
-    community = np.sort(rng.choice(communities, size, p=sizes / sizes.sum()))
-    return Accounts(
-        community=community,
-        posts=1 + rng.poisson(posts[0] * _lognormal(posts[1], size, rng)),
-        interest=np.log(_lognormal(appeal_spread, size, rng)),
-        attention=attention[0] * _lognormal(attention[1], size, rng),
-        second_topic=community[rng.integers(0, size, size)],
-        taste=taste,
-    )
 
 
 def _lognormal(spread: float, size: int, rng: Generator) -> Floats:
