@@ -16,7 +16,6 @@ from evenhand.tallies.moments import Moments
 
 
 def _card(name: str, title: str, question: str, formula: str, **more: Any) -> Card:
-    """Card of a figure about bins of a score."""
     usual: dict[str, Any] = {
         "span": (-math.inf, math.inf), "ideal": math.nan, "better": "", "needs": Moments,
         "undefined": "the group has no rows", "otherwise": "group_absent", "references": ("yu2022",), "family": "outcome",
@@ -237,20 +236,17 @@ def rates(rows: Rows, mask: Bools, groups: tuple[int, int]) -> tuple[float, floa
     return first, second
 
 
-def _odds_card(name: str, title: str, question: str, formula: str, **more: Any) -> Card:
-    usual: dict[str, Any] = {
-        "span": (-1.0, 1.0), "ideal": 0.0, "better": "ideal", "needs": Rows, "references": ("yu2022",),
-        "undefined": "a group has no row with that outcome", "otherwise": "zero_denominator", "family": "outcome",
-        "variants": ("It mixes scoring with how qualified the groups are, as equalised odds does.",),
-    }  # fmt: skip
-    return Card(name=name, title=title, asks=question, formula=formula, **usual | more)
+_ODDS: dict[str, Any] = {
+    "needs": Rows, "ideal": 0.0, "undefined": "a group has no row with that outcome", "otherwise": "zero_denominator",
+    "variants": ("It mixes scoring with how qualified the groups are, as equalised odds does.",),
+}  # fmt: skip
 
 
-@metric(_odds_card(
+@metric(_card(
     "equal_opportunity_gap", "Equal opportunity gap",
     "Among those with a good outcome, how differently are the groups scored?",
     r"\max_{r, s} |P(S \le s \mid g, Y \ge r) - P(S \le s \mid h, Y \ge r)|",
-    span=(0.0, 1.0), better="lower",
+    span=(0.0, 1.0), better="lower", **_ODDS,
     example="scores 1, 2 of one group and 3, 4 of the other, all with a good outcome -> 1",
 ))  # fmt: skip
 def equal_opportunity_gap(r: Rows, which: int = 1, reference: int = 0) -> float:
@@ -267,9 +263,10 @@ def equal_opportunity_gap(r: Rows, which: int = 1, reference: int = 0) -> float:
     return max((distance(g & (group == which), g & (group == reference), weight, last) for g in sets), default=math.nan)
 
 
-@metric(_odds_card(
+@metric(_card(
     "true_positive_rate_gap", "Gap of true positive rates", "Of those with the outcome, is the group treated as often?",
     r"P(T \mid Y = 1, g) - P(T \mid Y = 1, ref)",
+    span=(-1.0, 1.0), better="ideal", **_ODDS,
     example="2 of 4 treated, against 3 of 4 -> -0.25",
 ))  # fmt: skip
 def true_positive_rate_gap(r: Rows, which: int = 1, reference: int = 0) -> float:
@@ -282,9 +279,10 @@ def true_positive_rate_gap(r: Rows, which: int = 1, reference: int = 0) -> float
     return rate - reference_rate
 
 
-@metric(_odds_card(
+@metric(_card(
     "false_positive_rate_gap", "Gap of false positive rates",
     "Of those without the outcome, is the group treated as often?", r"P(T \mid Y = 0, g) - P(T \mid Y = 0, ref)",
+    span=(-1.0, 1.0), better="ideal", **_ODDS,
     example="1 of 4 treated, against none of 4 -> 0.25",
 ))  # fmt: skip
 def false_positive_rate_gap(r: Rows, which: int = 1, reference: int = 0) -> float:

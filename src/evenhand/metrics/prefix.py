@@ -125,7 +125,6 @@ class Reading:
 
     @cached_property
     def terms(self) -> Terms:
-        """The terms of every kind."""
         kinds = self._kinds
         part, whole = kinds.counts, kinds.sizes
         if self.shares is not None:
@@ -253,7 +252,6 @@ def reading_of(spec: MetricSpec, p: Placement) -> Reading | None:
 
 
 def scores_of(spec: MetricSpec, p: Placement, reading: Reading | None = None, *, chance: bool) -> Scores:
-    """Values, normalisers and chance levels of a metric on every ranking."""
     reading = reading or reading_of(spec, p)
     if reading is not None:
         return reading.scores(chance=chance)

@@ -316,7 +316,6 @@ def gini_of_offered_lists(odds: Ragged, items: int) -> float:
 
 
 def _column(odds: Ragged) -> Ints:
-    """The position of every cell in its row."""
     return np.arange(len(odds.items)) - odds.starts[odds.rows]
 
 
@@ -376,7 +375,6 @@ def _shared_pairs(odds: Ragged, pairs_after: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _simulated(odds: Ragged, never_offered: int, draws: int) -> float:
-    """The mean over lists that are filled at random `draws` times."""
     if not draws:
         return math.nan
     slots = np.rint(odds.sums(odds.values)).astype(np.int64)

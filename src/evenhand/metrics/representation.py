@@ -16,6 +16,7 @@ import numpy.typing as npt
 from evenhand.cards import Between, Card, Floats, Fraction, is_whole, metric
 from evenhand.distances import BETWEEN, rd_of
 from evenhand.errors import EvenhandError
+from evenhand.metrics.prefix import TWO_SIDES
 from evenhand.metrics.prefix_terms import Terms, expected_terms
 from evenhand.metrics.random_orders import ShuffledLists
 from evenhand.tallies.exposure import Exposed
@@ -36,10 +37,6 @@ class Represented(Placement):
     def reasons(self) -> npt.NDArray[Any]:
         """(R,) why nothing can be said about each ranking: it is empty, or unlabelled."""
         return np.select([self.lengths == 0, self.labelled == 0], ["empty", "no_labelled_items"], default="")
-
-
-PROTECTED = frozenset({"sides", "labels"})
-"""What the FA*IR family reads: who is protected, item by item."""
 
 
 def _awrf_reads(distance: str, target: Any) -> frozenset[str]:
@@ -110,7 +107,7 @@ def _(lists: ShuffledLists, convention: str | None = None, **params: Any) -> Flo
         "The sum of eq. 2 starts at j = 1 as printed; the distribution function above it needs j = 0, as here.",
         "A proportional list scores about 0.55 to 0.77, not 1: compare lists, do not read it as a percentage.",
     ),
-    references=("zehlike2017", "raj2022"), per="ranking", family="exposure", reads=PROTECTED,
+    references=("zehlike2017", "raj2022"), per="ranking", family="exposure", reads=TWO_SIDES,
 ))  # fmt: skip
 def fair(placed: Placement, *, p: Fraction | None = None) -> Floats:
     """Mean over prefixes of the probability that a fair draw has as few protected items (eq. 2).
@@ -251,8 +248,8 @@ def _distribution(k: int, p: float) -> Floats:
     """(k + 1, k + 1) P(Bin(i, p) <= m) for i draws and m successes; 1 for m >= i."""
     from scipy.special import bdtr
 
-    draws = np.arange(k + 1.0)[:, None]
-    below: Floats = bdtr(np.minimum(np.arange(k + 1.0), draws), draws, p)
+    draws = np.arange(k + 1)[:, None]
+    below: Floats = np.asarray(bdtr(np.minimum(np.arange(k + 1), draws), draws, p), dtype=np.float64)
     below.flags.writeable = False
     return below
 
@@ -271,7 +268,7 @@ Share = Annotated[float, Between(0, 1, open_low=True, open_high=True)]
         "Adjusted by default: at most a share alpha of fair rankings fails; adjusted=False tests every prefix at alpha.",
         "fairsearchcore picks the closest level, possibly above alpha; here the failure never exceeds alpha.",
     ),
-    references=("zehlike2017",), per="ranking", family="exposure", reads=PROTECTED,
+    references=("zehlike2017",), per="ranking", family="exposure", reads=TWO_SIDES,
 ))  # fmt: skip
 def satisfied(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, adjusted: bool = True) -> Floats:
     """1 where every prefix holds as many protected items as `fair_table` asks, else 0.
@@ -292,7 +289,7 @@ def satisfied(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, 
     says="Rankings that violate FA*IR first do so at rank {estimate:number} on average{interval}.",
     formula=r"\min\{k : c_k < m(k)\}", example="0 0 0 0 0 1, p 0.5, alpha 0.1 -> 5",
     variants=("The rank in the list as shown: items without a label count in it, though not in the constraint.",),
-    references=("zehlike2017",), per="ranking", family="exposure", reads=PROTECTED,
+    references=("zehlike2017",), per="ranking", family="exposure", reads=TWO_SIDES,
 ))  # fmt: skip
 def fair_violation(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, adjusted: bool = True) -> Floats:
     """First rank with fewer protected items than `fair_table` asks; undefined without one.

@@ -273,8 +273,8 @@ def _home_block(
     liked, replied = _split(like, reply, rng)
     cell = arm[row] * world.graph.size + authors
     shape = (len(world.rankings), world.graph.size)
-    sums = [_sum_by(cell, x, shape) for x in (displays, liked, replied, shown - like - reply)]
-    return np.stack(sums), liked, replied
+    sums = [np.bincount(cell, x, math.prod(shape)) for x in (displays, liked, replied, shown - like - reply)]
+    return np.reshape(sums, (len(sums), *shape)), liked, replied
 
 
 def _split(like: Floats, reply: Floats, rng: Generator) -> tuple[Ints, Ints]:
@@ -284,14 +284,6 @@ def _split(like: Floats, reply: Floats, rng: Generator) -> tuple[Ints, Ints]:
     replied = np.zeros_like(both)
     replied[some] = rng.binomial(both[some], reply[some] / (like[some] + reply[some]))
     return both - replied, replied
-
-
-def _sum_by(cell: Ints, x: Any, shape: tuple[int, int]) -> Floats:
-    if x.dtype.kind == "i":
-        some = np.flatnonzero(x)
-        cell, x = cell[some], x[some]
-    summed = np.bincount(cell, weights=x.astype(np.float64), minlength=shape[0] * shape[1])
-    return np.asarray(summed, dtype=np.float64).reshape(shape)
 
 
 def suggested(world: World, source: str, seen: Home) -> Floats:
