@@ -68,7 +68,7 @@ def test_deals_among_missing_scores_agree_with_the_exact_chance(monkeypatch):
     matrix = np.where(rng.random((12, 9)) < 0.4, np.nan, rng.random((12, 9)))
     call = {"top": 3, "metrics": "item_gini", "interval": None}
     exact = next(iter(eh.recommender(matrix, **call).findings.rows()))["chance"]
-    monkeypatch.setattr("evenhand.metrics.random_lists.EXACT_STEPS", -1)
+    monkeypatch.setattr("evenhand.metrics.random_orders.EXACT_STEPS", -1)
     assert next(iter(eh.recommender(matrix, **call).findings.rows()))["chance"] == pytest.approx(exact, abs=0.005)
 
 
