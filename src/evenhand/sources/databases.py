@@ -371,7 +371,6 @@ class PostgreSQL(IbisDatabase):
         return f'CAST({column} AS TEXT) COLLATE "C"'
 
     def kinds(self, query: str) -> dict[str, Type]:
-        """The types of a query's columns, as narwhals calls them."""
         kinds: dict[str, Type] = {}
         for name, code in self.type_codes(query).items():
             kind = "Decimal" if code == NUMERIC else "String" if code in TEXTS else _POSTGRES_KINDS.get(code, "Unknown")
@@ -379,7 +378,6 @@ class PostgreSQL(IbisDatabase):
         return kinds
 
     def type_codes(self, query: str) -> dict[str, int]:
-        """PostgreSQL's numbers of the types of a query's columns."""
         with self._cursor() as cursor:
             cursor.execute(f"SELECT * FROM ({query}) AS door LIMIT 0")
             return {column.name: column.type_code for column in cursor.description}

@@ -141,7 +141,6 @@ class Cells:
         return self.frame[name]
 
     def row(self) -> dict[str, Any]:
-        """The only row, by column."""
         return dict(self.frame.row(0, named=True))
 
     def labels(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -174,7 +173,6 @@ class Cells:
         return rows["evenhand_place"].to_numpy()
 
     def where(self, mask: Any) -> Cells:
-        """The rows that a mask keeps."""
         return Cells(self.frame.filter(pl.Series(np.asarray(mask, dtype=bool))))
 
     def distinct(self, names: Sequence[str]) -> int:
@@ -191,15 +189,12 @@ class Cells:
         return places.to_series().to_numpy().astype(np.int64)
 
     def with_column(self, name: str, values: Any) -> Cells:
-        """The rows with one more column."""
         return Cells(self.frame.with_columns(pl.Series(name, values)))
 
     def select(self, names: Sequence[str]) -> Cells:
-        """Some of the columns."""
         return Cells(self.frame.select(names))
 
     def take(self, index: Any) -> Cells:
-        """The rows at some places."""
         return Cells(self.frame[np.asarray(index, dtype=np.int64)])
 
     def followed_by(self, others: Sequence[Cells]) -> Cells:
@@ -225,7 +220,6 @@ class Batch(Cells):
         return len(self.starts) - 1
 
     def firsts(self, names: Sequence[str]) -> Cells:
-        """The first row of each group."""
         return Cells(self.frame.select(names)[self.starts[:-1]])
 
 
@@ -287,7 +281,6 @@ class DuckDBEngine(Engine):
         weakref.finalize(self, _close, self._cursor, self._frames, self._attached, id(self), os.getpid())
 
     def execute(self, statement: str) -> None:
-        """Run a statement that answers nothing."""
         with reading():
             self._cursor.execute(statement)
 

@@ -94,7 +94,6 @@ class Format:
         return Notation()
 
     def header(self, path: str) -> list[str]:
-        """The names of the columns of a file."""
         return self.scan([path]).collect_schema().names()
 
     def has_rows(self, path: str, start: bytes) -> bool:
@@ -426,7 +425,6 @@ FORMATS: dict[str, Format] = {
 
 
 def known_endings() -> dict[str, str]:
-    """The format of each ending, by name."""
     return {ending: name for name, form in FORMATS.items() for ending in form.endings}
 
 

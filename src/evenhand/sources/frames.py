@@ -47,7 +47,6 @@ class Column:
 
     @property
     def is_stored(self) -> bool:
-        """Whether the engine holds its values."""
         return "{" in self.sql
 
 
@@ -159,7 +158,6 @@ ROWS_AT_ONCE = 122_880
 
 
 def library_of_frame(table: Any) -> str:
-    """The library that a frame is of, by its name."""
     return type(table).__module__.split(".")[0].lstrip("_")
 
 
@@ -179,7 +177,6 @@ def store_frame(engine: DuckDBEngine, table: Any, role: str, choose: Choice) -> 
 
 
 def no_frame(table: Any, role: str) -> EvenhandError:
-    """The error for an argument that is not a dataframe."""
     return EvenhandError(
         f"{role} is of type {type(table).__name__}, which is not a dataframe. "
         "Pass a pandas, Polars, PyArrow, DuckDB or PySpark table, or a path to Parquet, CSV or JSON lines."
@@ -283,7 +280,6 @@ def polars_columns(schema: pl.Schema, chosen: Collection[str]) -> tuple[list[Col
 
 
 def polars_kinds(schema: pl.Schema) -> dict[str, Type]:
-    """The types of a Polars schema as narwhals calls them."""
     return dict(nw.from_native(pl.DataFrame(schema=schema)).schema)
 
 

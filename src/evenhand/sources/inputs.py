@@ -170,7 +170,6 @@ def record_facts(role_or_path: str, **facts: Any) -> None:
 
 
 def record_dialect(path: str, dialect: Mapping[str, Any]) -> None:
-    """Record how a text file is written."""
     inputs = current()
     name = inputs.original(path)
     names = {entry.path: entry.name for entry in inputs.entries}
@@ -178,7 +177,6 @@ def record_dialect(path: str, dialect: Mapping[str, Any]) -> None:
 
 
 def record_rows(path: str, rows: int) -> None:
-    """Record how many rows a file has."""
     current().rows[current().original(path)] = rows
 
 

@@ -308,14 +308,12 @@ class JudgedRankings:
 
     @cached_property
     def depth(self) -> int:
-        """The deepest place of a row."""
         return int(
             self.engine.cells(f"SELECT MAX(place) AS deepest FROM ({self.rows}) AS ranked").row()["deepest"] or 0
         )
 
     @cached_property
     def grades(self) -> Any:
-        """The distinct grades of relevance."""
         if self.judged is None:
             return np.zeros(0)
         return self.engine.cells(f"SELECT DISTINCT relevance FROM ({self.judged}) AS judged").floats("relevance")
@@ -368,7 +366,6 @@ class JudgedRankings:
         return sums
 
     def count_labels(self) -> int:
-        """How many labels items have."""
         items = f"({self.labelled_items}) AS labelled"
         return int(self.engine.cells(f"SELECT COUNT(DISTINCT label) AS n FROM {items}").row()["n"])
 

@@ -621,7 +621,6 @@ def labels_from_table(
 
 
 def labels_from_columns(table: Relation, item: str, label: str, role: str) -> Labels:
-    """The label of every id, from two columns of a table."""
     chosen = {"label": combined([label], table, role), "share": double(1)}
     return Labels(_one_per_id(table, {"item": item}, chosen, role, table.label_type(label)), False, table.origin)
 

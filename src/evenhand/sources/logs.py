@@ -85,7 +85,6 @@ class Log:
 
     @property
     def keys(self) -> list[str]:
-        """Our names of the slice columns."""
         return [f"by_{i}" for i in range(len(self.by))]
 
     @property
@@ -94,7 +93,6 @@ class Log:
         return f"({self.sql}) AS log"
 
     def is_number(self, key: str) -> bool:
-        """Whether a column of ours holds numbers."""
         return is_number(self.types.get(key))
 
     def with_rows(self, sql: str, types: Mapping[str, Type]) -> Log:
@@ -223,7 +221,6 @@ def name_problems(unit: str | None, names: Sequence[str], by: Sequence[str], par
 
 
 def _facts(opened: Relation, names: Sequence[str], labels: Mapping[str, str], weight: str | None) -> dict[str, Any]:
-    """Rows and missing values counted, extremes and sums, by one query."""
     numbers = {
         str(i): opened.number(a, "BIGINT" if fits_int64(opened.schema[a]) else "DOUBLE") for i, a in enumerate(names)
     }
@@ -248,7 +245,6 @@ def _facts(opened: Relation, names: Sequence[str], labels: Mapping[str, str], we
 def value_problems(
     facts: Mapping[str, Any], names: Sequence[str], needed: Mapping[str, str], weight: str | None, nan_policy: NanPolicy
 ) -> list[str]:
-    """Problems with the values of a log, from the counts of one query."""
     if not facts["rows"]:
         return [NO_ROWS]
     problems = []
@@ -282,7 +278,6 @@ def _stays_integer(kind: Type, facts: Mapping[str, Any], i: int) -> bool:
 
 
 def slice_words(labels: Sequence[Any]) -> str:
-    """Slice labels in an error message."""
     return listing(repr(label if len(label) > 1 else label[0]) for label in labels)
 
 

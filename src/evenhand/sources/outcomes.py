@@ -67,7 +67,6 @@ class Roles:
 
     @property
     def keys(self) -> list[str]:
-        """Our names of the slice columns."""
         return [f"by_{i}" for i in range(len(self.by))]
 
     @property
@@ -123,23 +122,19 @@ class Outcomes:
 
     @cached_property
     def rows(self) -> int:
-        """Rows read."""
         return int(self.facts["rows"].sum())
 
     @cached_property
     def dropped(self) -> dict[str, int]:
-        """Rows left out, by reason."""
         words = _missing_words(self.roles) | {"no_mass": f"weight={self.roles.weight!r} is zero"}
         return {fact: rows for name, fact in words.items() if (rows := _count(self.facts, name))}
 
     @cached_property
     def score_ends(self) -> tuple[float, float]:
-        """The smallest and the largest score that counts."""
         return _ends(self.facts, "low", "high")
 
     @cached_property
     def outcome_ends(self) -> tuple[float, float]:
-        """The smallest and the largest outcome that counts."""
         return _ends(self.facts, "outcome_low", "outcome_high")
 
     @cached_property
@@ -160,7 +155,6 @@ class Outcomes:
 
     @cached_property
     def labels(self) -> tuple[Any, ...]:
-        """The groups as the table has them."""
         return tuple(self.groups["label"].to_list())
 
     @cached_property
@@ -223,7 +217,6 @@ class Outcomes:
 
     @property
     def scope(self) -> str:
-        """A SELECT of the rows that count."""
         return self._select(self.table, self.observable)
 
     @property

@@ -349,7 +349,6 @@ class _Checked:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Our names of the columns that name one ranking."""
         return tuple(name for name in self.roles if name in ("system", "request", "sample") or name.startswith("by_"))
 
     @property
@@ -378,7 +377,6 @@ class _Checked:
         return self.table.select({**self.chosen, **replaced}) + self.where
 
     def words(self, name: str) -> str:
-        """A role as it was typed."""
         return "{}={!r}".format(*self.roles[name])
 
     def rankings(self, query: str, types: Mapping[str, Type]) -> Rankings:
@@ -434,7 +432,12 @@ def _check_values(
             )
             problems.append(f"{role}={column!r} is missing in {count:,} of {rows:,} rows. {remedy}")
     if kind == "rankings" and rows and "place" in roles:
-        problems += _bad_ranks("rank={!r}".format(roles["place"][1]), facts["low_place"] or 0, int(facts["broken"]))
+        words, lowest, broken = "rank={!r}".format(roles["place"][1]), facts["low_place"] or 0, int(facts["broken"])
+        if lowest < 1:
+            remedy = "Add 1 to it" if lowest == 0 else "Pass ranks counted from 1"
+            problems.append(f"{words} goes down to {lowest:g}, but 1 is the best rank. {remedy}.")
+        if broken:
+            problems.append(f"{words} is no whole number in {broken:,} rows. Pass whole ranks, or score=.")
     for name, (role, column) in roles.items():
         low, high = facts.get(f"low_{name}") or 0, facts.get(f"high_{name}") or 0
         if (math.isinf(low) or math.isinf(high)) and (role != "rank" or kind == "scores"):
@@ -443,16 +446,6 @@ def _check_values(
             problems.append(f"{role}={column!r} is negative in some rows. Pass numbers of zero or more.")
     refuse_problems(problems, where=f"The table of {kind}")
     return rows, missing
-
-
-def _bad_ranks(words: str, lowest: float, broken: int) -> list[str]:
-    problems = []
-    if lowest < 1:
-        remedy = "Add 1 to it" if lowest == 0 else "Pass ranks counted from 1"
-        problems.append(f"{words} goes down to {lowest:g}, but 1 is the best rank. {remedy}.")
-    if broken:
-        problems.append(f"{words} is no whole number in {broken:,} rows. Pass whole ranks, or score=.")
-    return problems
 
 
 def _check_rankings(checked: _Checked, ties: Ties) -> dict[str, int]:

@@ -198,7 +198,6 @@ class SliceColumns:
         return named | ({"system": ("system", self.system)} if self.system is not None else {})
 
     def check(self, result_columns: Collection[str]) -> None:
-        """Refuse slice columns that are named twice, or like a column of the result."""
         refuse_problems(slice_problems(self.names, result_columns), where="The call")
 
 
@@ -264,7 +263,6 @@ class Scores:
         return joined["code"].fill_null(-1).to_numpy(), distinct.to_list()
 
     def item_name(self, part: Slice, item: int) -> str:
-        """The id of an item by its number in a slice."""
         return str(self.item_ids[int(part.items[item])])
 
     def repeated(self, role: str, more: int, owner: int, item: int) -> EvenhandError:
@@ -373,7 +371,6 @@ class LongTable:
         return replace(self, ids={**self.ids, name: as_text}) if kind.is_integer() else self
 
     def distinct(self, name: str) -> Any:
-        """Users or items, each once, as a Polars series."""
         query = f"SELECT {name} FROM ({self.rows}) AS long_table GROUP BY {name}"
         return self.relation.engine.cells(query).frame[name]
 
@@ -497,7 +494,6 @@ def _coded(members: Any, ids: Any) -> Any:
 
 
 def _places(coded: Any, slices: int) -> list[Ints]:
-    """The places of the members of each slice."""
     ends = np.searchsorted(coded["slice"].to_numpy(), np.arange(1, slices))
     return np.split(coded["place"].to_numpy(), ends) if slices else []
 

@@ -67,12 +67,10 @@ class Numerals:
 
     @property
     def whole(self) -> str:
-        """Pattern of whole numbers."""
         return f"^[+-]?({self._grouped}[0-9]{{1,18}})$"
 
     @property
     def number(self) -> str:
-        """Pattern of numbers."""
         point = re.escape(self.decimal)
         return f"^[+-]?(({self._grouped}[0-9]+)({point}[0-9]*)?|{point}[0-9]+)([eE][+-]?[0-9]{{1,4}})?$"
 
@@ -176,10 +174,8 @@ def _has_other_way(table: Relation, name: str) -> bool:
         return True
     column = table.expressions[name]
     fails = [f"NOT regexp_matches({column}, {text(way.number)})" for way in others]
-    return (
-        bool(others)
-        and not table.cells(f"SELECT 1 AS n FROM {table.name} WHERE {' AND '.join(fails)} LIMIT 1").frame.height
-    )
+    query = f"SELECT 1 AS n FROM {table.name} WHERE {' AND '.join(fails)} LIMIT 1"
+    return bool(others) and not len(table.cells(query))
 
 
 def _read_written(table: Relation, name: str) -> Relation:
@@ -316,7 +312,6 @@ def readable_text(path: str, delimiter: str, encoding: str, skipped: int) -> tup
 
 
 def _as_utf8(path: str, encoding: str) -> str:
-    """The path of a copy in UTF-8."""
     copy = lasting() / Path(path).name.removesuffix(PACKED)
     reading = io.TextIOWrapper(opened_bytes(path), encoding=encoding, newline="")
     with reading as handle, copy.open("w", encoding="utf-8", newline="") as written:
@@ -626,13 +621,10 @@ def _header(records: Sequence[tuple[int, list[str]]]) -> int:
     for i in range(first, min(first + MOST_TITLES, len(records) - 1)):
         (_, record), (_, following) = records[i], records[i + 1]
         if len(filled := [cell for cell in record if cell.strip()]) > 1:
-            is_named = len(filled) >= len(record) - 1 and len(set(filled)) == len(filled) and not _has_number(filled)
+            has_number = any(re.match(way.number, clean(cell)) for cell in filled for way in WAYS)
+            is_named = len(filled) >= len(record) - 1 and len(set(filled)) == len(filled) and not has_number
             return i if is_named and len(following) == len(record) else first
     return first
-
-
-def _has_number(cells: Iterable[str]) -> bool:
-    return any(re.match(way.number, clean(cell)) for cell in cells for way in WAYS)
 
 
 def _names(path: str, body: str, delimiter: str, records: Sequence[tuple[int, list[str]]], at: int) -> tuple[str, ...]:
