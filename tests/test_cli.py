@@ -61,6 +61,15 @@ def test_output_goes_to_a_file_when_asked(log, tmp_path, capsys):
     assert target.read_text().startswith("metric,group,estimate")
 
 
+def test_the_ending_of_the_output_file_chooses_the_format(log, tmp_path):
+    assert main(words(log, "--output", str(tmp_path / "r.json"))) == 0
+    assert json.loads((tmp_path / "r.json").read_text())["audit"] == "inequality"
+    assert main(words(log, "--output", str(tmp_path / "r.csv"))) == 0
+    assert (tmp_path / "r.csv").read_text().splitlines()[0].startswith("metric,")
+    assert main(words(log, "--format", "table", "--output", str(tmp_path / "t.csv"))) == 0
+    assert (tmp_path / "t.csv").read_text().startswith("How unevenly")
+
+
 def test_a_failed_check_exits_1_and_a_kept_one_0(log, capsys):
     assert main(words(log, "--check", "gini <= 0.1")) == 1
     assert "FAIL: gini <= 0.1" in capsys.readouterr().err

@@ -138,7 +138,10 @@ def _run(words: Sequence[str]) -> int:
         return 2
     args = parser.parse_args(words)
     if "output" in args:
-        importlib.import_module("evenhand.cli.options").output_files(args)
+        from evenhand.cli.options import output_files, settle_format
+
+        settle_format(args)
+        output_files(args)
     if verb := _not_an_audit(args.verb):
         return verb[1](args)
     from evenhand.cli.options import finish

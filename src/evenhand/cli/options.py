@@ -23,7 +23,7 @@ FORMAT_OF_SUFFIX = {
     ".txt": "table", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "json", ".md": "markdown", ".tex": "latex",
     ".prom": "openmetrics",
 }  # fmt: skip
-"""Formats of the files in a plan's `outputs`; .html is the report."""
+"""Formats of --output and of the files in a plan's `outputs`; .html is the report."""
 QUIET_SECONDS = 2.0
 """How long a command may be silent before progress is shown."""
 
@@ -31,7 +31,8 @@ QUIET_SECONDS = 2.0
 def add_output(parser: argparse.ArgumentParser, charts: Sequence[str] = (), *, gates: bool = True) -> None:
     """Add the options of the answer; without `charts` nothing is drawn or checked."""
     out = parser.add_argument_group("output")
-    out.add_argument("--format", choices=FORMATS, default="table", help="format of the answer (default: table)")
+    text = "format of the answer (default: by the ending of --output, otherwise table)"
+    out.add_argument("--format", choices=FORMATS, help=text)
     out.add_argument(
         "--raw", action="store_true", help="do not escape csv and tsv cells that a spreadsheet would run as a formula"
     )
@@ -153,6 +154,12 @@ def print_reading(reading: Mapping[str, Any]) -> None:
         is_text = "files" in reading or any("list" not in facts for facts in reading["columns"].values())
         remedy = " Pass --csv to read it otherwise." if is_text else ""
         print(printable(f"read {' '.join(lines)}{remedy}"), file=sys.stderr)
+
+
+def settle_format(args: argparse.Namespace) -> None:
+    """Choose the format of the answer by the ending of its file, where --format names none."""
+    if args.format is None:
+        args.format = FORMAT_OF_SUFFIX.get(Path(args.output or "").suffix.lower(), "table")
 
 
 def output_files(args: argparse.Namespace, deliveries: Sequence[Delivery] = ()) -> list[str]:
