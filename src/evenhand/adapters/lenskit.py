@@ -48,7 +48,6 @@ def aligned(groups: Any) -> Labels:
 
 
 def ranked_ids(output: Any, n: int | None) -> list[Any]:
-    """The items of a list, best first."""
     ranks = output.ranks()
     if ranks is None:
         if not len(output):
@@ -84,7 +83,6 @@ class GroupMetric(ListMetric, RankingMetricBase):
         return [(groups if self.soft else next(iter(groups))) if groups else None for groups in shares]
 
     def gathered(self, amounts: Mapping[Any, float]) -> list[float]:
-        """Sum per group of amounts given per item."""
         sums = dict.fromkeys(self.population, 0.0)
         for item, amount in amounts.items():
             for group, share in self.groups.get(item, {}).items():

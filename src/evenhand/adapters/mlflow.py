@@ -72,7 +72,6 @@ class Evaluator(ModelEvaluator):
 
 
 def _table(dataset: Any, model: Any, predictions: str | None) -> Any:
-    """The evaluated data as one table."""
     features = dataset.features_data
     if not hasattr(features, "columns"):
         raise EvenhandError("The data to evaluate is an array without column names. Pass a pandas DataFrame.")

@@ -45,7 +45,6 @@ Pass a number, or a file that lists everyone; none counts only those in the file
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGTERM, _terminate)
     _end_by_sigterm()
@@ -167,17 +166,14 @@ def _not_an_audit(verb: str) -> tuple[Add, Run] | None:
 
 
 def is_audit(verb: str) -> bool:
-    """Whether the verb runs an audit, whose declaration has all its options."""
     return _not_an_audit(verb) is None
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """The parsed words of a command."""
     return _parser(words).parse_args(words)
 
 
 def run_audit(words: Sequence[str]) -> tuple[argparse.Namespace, Result]:
-    """The parsed words of an audit's command, and its result."""
     args = parse(words)
     return args, _result(args)
 
@@ -212,7 +208,6 @@ def _add_arguments(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def options_of(verb: str) -> Mapping[str, argparse.Action]:
-    """The options of a verb, by name."""
     return _parser([verb]).options
 
 

@@ -60,7 +60,6 @@ def dest(name: str) -> str:
 
 
 def typed_parameters(args: argparse.Namespace) -> dict[str, Any]:
-    """The words of each audit parameter that was typed, by the name of the parameter."""
     return {key.removeprefix("of_"): words for key, words in vars(args).items() if key.startswith("of_")}
 
 
@@ -91,7 +90,6 @@ def add_audit(parser: argparse.ArgumentParser, audit: Audit) -> None:
 
 
 def add_engine(group: Any) -> None:
-    """Add the options that choose the engine."""
     text = "engine that reads the files (default: duckdb; polars means the same)"
     group.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help=text)
     group.add_argument("--master", metavar="URL", help="with --engine spark: the cluster, such as spark://host:7077")
@@ -99,7 +97,6 @@ def add_engine(group: Any) -> None:
 
 
 def add_csv(group: Any) -> None:
-    """Add the option that says how CSV files are written."""
     text = (
         "how CSV files are written, where it is not found out, such as "
         "'delimiter=;,decimal=comma,thousands=dot,encoding=latin-1,null=N/A|-'"
@@ -193,13 +190,11 @@ def reading(audit: Audit, args: argparse.Namespace) -> Iterator[None]:
 
 
 def call(audit: Audit, args: argparse.Namespace) -> Any:
-    """The result of an audit for the parsed words."""
     positional, by_name = bind(audit, args)
     return audit(*positional, **by_name)
 
 
 def bind(audit: Audit, args: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
-    """The parsed words as the audit's arguments, positional and by name."""
     positional: list[Any] = []
     by_name: dict[str, Any] = {}
     for name, parameter in audit.parameters.items():
@@ -228,7 +223,6 @@ def _bind_positional(parameter: Parameter, typed: Any, args: argparse.Namespace)
 
 
 def engine_of(args: argparse.Namespace) -> tuple[str, str | None, str | None]:
-    """The words of --engine, --master and --csv."""
     return getattr(args, "engine", ""), getattr(args, "master", None), getattr(args, "csv", None)
 
 

@@ -112,7 +112,6 @@ def described(sample: Sample) -> list[str]:
 
 
 def proposed(proposals: list[Question]) -> list[str]:
-    """Lines of the questions with their commands, the most likely first."""
     from evenhand.cli import POPULATION
 
     if not proposals:
@@ -182,7 +181,6 @@ def _table_of_groups(sample: Sample, files: list[str]) -> Question | None:
 
 
 def _lists(sample: Sample, files: list[str]) -> Question | None:
-    """Lists of items, best first."""
     from evenhand.sources.inspect import NAMES
 
     lists = [c.name for c in sample.columns if c.kind == "list"]

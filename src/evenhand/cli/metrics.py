@@ -46,7 +46,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _by_verb(registry: Any) -> list[str]:
-    """Every metric with the question it answers, under the verb that measures it."""
     tallies_of = {
         "inequality": ("Spectrum",),
         "prefix": ("Placement",),
@@ -67,7 +66,6 @@ def _by_verb(registry: Any) -> list[str]:
 
 
 def _compare(name: str | None, format: str) -> int:
-    """Print evenhand's and every other tool's number under the same name."""
     from evenhand.cards import REGISTRY
     from evenhand.findings import plain
     from evenhand.metrics.conventions import compare
@@ -97,7 +95,6 @@ def _compare(name: str | None, format: str) -> int:
 
 
 def _table(name: str | None, format: str) -> int:
-    """Print what ranking metrics need and where they break."""
     from evenhand.cards import REGISTRY
     from evenhand.report.table import aligned
 

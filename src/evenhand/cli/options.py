@@ -56,7 +56,6 @@ def add_no_progress(group: Any) -> None:
 
 
 def _add_checks(parser: argparse.ArgumentParser, *, hidden: bool) -> None:
-    """Add the options of checks, which decide the exit code, and of the history."""
     group = parser.add_argument_group("checks and history")
     taken = parser._option_string_actions  # noqa: SLF001  (no public list)
 
@@ -113,7 +112,6 @@ class Delivery:
 
 
 def finish(result: Any, args: argparse.Namespace) -> int:
-    """Deliver one result and return the exit code."""
     inconclusive = args.inconclusive or "estimate"
     adjust = args.adjust or "holm"
     delivery = Delivery(args.verb, result, args.check, baseline=args.against, inconclusive=inconclusive, adjust=adjust)
@@ -203,7 +201,6 @@ def inputs(args: argparse.Namespace) -> list[str]:
 
 
 def chart_file(spec: str) -> tuple[str, str]:
-    """Kind and path of `KIND=FILE`."""
     kind, equals, path = spec.partition("=")
     if not equals or not path:
         raise EvenhandError(f"--plot {spec!r} has no file name. Write KIND=FILE.svg, for example lorenz=curve.svg.")

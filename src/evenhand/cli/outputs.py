@@ -133,7 +133,6 @@ class Outputs:
 
 
 def add_to_history(results: Sequence[tuple[Any, Any]], args: argparse.Namespace) -> None:
-    """Add results with their days to the history of a command, all of them or none."""
     try:
         history(args.history).append_all(results, replace=args.replace, window=args.days)
     except EvenhandError as error:
@@ -141,7 +140,6 @@ def add_to_history(results: Sequence[tuple[Any, Any]], args: argparse.Namespace)
 
 
 def write_build_files(gates: Sequence[Gate], args: argparse.Namespace) -> None:
-    """Write the checks as JUnit XML and Markdown, where options ask for them."""
     if args.junit:
         write_whole(args.junit, junit(gates))
     if args.summary:
@@ -181,7 +179,6 @@ def _render(result: Any, args: argparse.Namespace) -> str:
 
 
 def write_table_or_print(frame: Any, path: str | None) -> None:
-    """Write a table to a file, or print it as CSV."""
     if path:
         write_table(path, frame)
         print(f"wrote {path}", file=sys.stderr)

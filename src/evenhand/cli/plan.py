@@ -80,7 +80,6 @@ def _check(names: Sequence[str]) -> int:
 
 
 def plan_of(words: list[str]) -> str:
-    """A command as a plan file."""
     from evenhand import cli
     from evenhand.report.reproduce import plan_file
 
@@ -175,14 +174,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan file with its variables filled in."""
-
     steps: tuple[Step, ...]
     whole: Mapping[str, Any] = field(default_factory=dict)
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The parsed TOML of a plan file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -235,7 +231,6 @@ def _steps(path: Path, filled: Mapping[str, Any]) -> list[Step]:
 
 
 def _variables(path: Path, raw: Mapping[str, Any]) -> dict[str, str]:
-    """The values below [variables], as text."""
     table = raw.get("variables", {})
     if not isinstance(table, Mapping) or any(isinstance(v, (Mapping, list)) for v in table.values()):
         raise EvenhandError(
@@ -415,17 +410,14 @@ TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "stri
 
 
 def schema_text() -> str:
-    """The schema as JSON text."""
     return json.dumps(schema(), ensure_ascii=False, indent=1) + "\n"
 
 
 def shipped() -> str:
-    """The text of the schema that the package ships."""
     return (resources.files("evenhand") / "plan.schema.json").read_text(encoding="utf-8")
 
 
 def schema() -> dict[str, Any]:
-    """The schema of plans with one audit, by its name, or with several."""
     audits = [find(name) for name in names()]
     plannable = [audit for audit in audits if next(iter(audit.parameters.values())).takes.table]
     single = {audit.name: _audit_schema(audit) for audit in plannable}

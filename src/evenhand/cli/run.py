@@ -56,13 +56,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _complete(args: argparse.Namespace, plan: Plan) -> None:
-    """Fill in what the plan says and the command does not."""
     for key in ("history", "junit", "summary"):
         setattr(args, key, getattr(args, key) or plan.whole.get(key))
 
 
 def _deliveries(plan: Plan, args: argparse.Namespace) -> list[Delivery]:
-    """What becomes of the result of each step."""
     deliveries = []
     for step in plan.steps:
         keys, values = step.answer, step.arguments.values()
@@ -168,7 +166,6 @@ def _run_periods(plan: Plan, args: argparse.Namespace) -> int:
 
 
 def _by_period(step: Step, args: argparse.Namespace) -> list[tuple[Any, Any]]:
-    """Results of a step, each with the first day of its period."""
     from evenhand.sources.relation import periods
 
     if "by" not in step.audit.parameters:

@@ -109,7 +109,6 @@ def shows(stream: TextIO | None) -> bool:
 
 
 def painted(text: str, style: str, stream: TextIO | None) -> str:
-    """Text in a style, if the stream shows colour."""
     return f"\033[{style}m{text}\033[0m" if shows(stream) else text
 
 

@@ -124,12 +124,10 @@ def declared(name: str) -> Audit:
 
 
 def roles(study: Audit) -> dict[str, Parameter]:
-    """The parameters of a study that are not about generated data."""
     return {name: parameter for name, parameter in study.parameters.items() if name not in GENERATED}
 
 
 def _add_roles(parser: argparse.ArgumentParser) -> None:
-    """Add the roles of all studies, an option each."""
     from evenhand.cli.audit import ENGINES, add_option, describe
 
     studies_of: dict[str, dict[str, Parameter]] = {}

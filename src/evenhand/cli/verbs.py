@@ -47,7 +47,6 @@ def add_counterfactual(parser: argparse.ArgumentParser) -> None:
 
 
 def add_reallocation(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a reallocation of slots."""
     group = parser.add_argument_group("reallocation of slots")
     group.add_argument("--folds", type=int, default=2, help="number of cross-fitting folds (default: 2)")
     text = "how far below the threshold a candidate may score: one bin width, or any distance (none) (default: bin)"
@@ -62,7 +61,6 @@ def add_reallocation(parser: argparse.ArgumentParser) -> None:
 
 
 def reallocate(result: Any, args: argparse.Namespace) -> Any:
-    """The counterfactual of an outcome test, as the options say."""
     window, baseline = (None if word == "none" else word for word in (args.window, args.baseline))
     return result.counterfactual(
         folds=args.folds, window=window, baseline=baseline, null_draws=args.null_draws, rng=args.seed
@@ -70,7 +68,6 @@ def reallocate(result: Any, args: argparse.Namespace) -> Any:
 
 
 def add_serving_files(parser: argparse.ArgumentParser) -> None:
-    """Add the files that rebalance writes for a serving system."""
     group = parser.add_argument_group("files for serving")
     group.add_argument("--boosts", metavar="FILE", help="write a boost for each provider, to join in a serving system")
     group.add_argument("--rankings", metavar="FILE", help="write new lists for all requests")
@@ -81,7 +78,6 @@ def add_serving_files(parser: argparse.ArgumentParser) -> None:
 
 
 def write_serving_files(result: Any, args: argparse.Namespace) -> Any:
-    """The result, after its boosts and rankings were written where options ask for them."""
     from evenhand.report.files import write_table
 
     if args.take is not None and not (args.boosts or args.rankings):
@@ -97,14 +93,12 @@ def write_serving_files(result: Any, args: argparse.Namespace) -> Any:
 
 
 def add_movers(parser: argparse.ArgumentParser) -> None:
-    """Add the file of units that a change goes with."""
     text = "write the units that the change goes with most: unit, before, after, effect (their number: --top)"
     parser.add_argument("--movers", metavar="FILE", help=text)
     parser.set_defaults(written=("movers",))
 
 
 def write_movers(result: Any, args: argparse.Namespace) -> Any:
-    """The result, after its movers were written where `--movers` asks for them."""
     from evenhand.report.files import write_table
 
     if args.movers:

@@ -176,7 +176,6 @@ def _refuse_lost(saved: Findings, passed: Mapping[str, Any]) -> None:
 
 
 def _hashed(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The files that a result was made from, as its provenance has them."""
     return [entry for entry in facts.get("inputs") or [] if entry.get("sha256")]
 
 

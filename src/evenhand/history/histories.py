@@ -75,7 +75,6 @@ class History:
         return self
 
     def plans_and_days(self) -> set[tuple[str, date]]:
-        """The plans, by their hashes, and the days that there are rows for."""
         stored = store.read(self.path)
         return set() if stored is None else set(stored.rows.select("plan", "at").iter_rows())
 
@@ -166,7 +165,6 @@ class Alarms(Result):
 
     @property
     def standing(self) -> int:
-        """How many alarms have not ended."""
         return sum(until is None for until in self.findings.columns["until"])
 
     def plot(self, kind: str | None = None, *, width: float | None = None, height: float | None = None) -> Any:
@@ -272,7 +270,6 @@ def _trends(drawn: Sequence[Line], level: float) -> dict[str, list[Any]]:
 
 
 def _alarm_columns(drawn: Sequence[Line], days: Sequence[date], seen: Watch) -> dict[str, list[Any]]:
-    """Alarms as columns, the newest first."""
     slices = dict.fromkeys(name for line in drawn for name in line.labels)
     rows = []
     for alarm in sorted(seen.alarms, key=lambda alarm: (-alarm.look, alarm.series)):

@@ -144,7 +144,6 @@ def _digest(content: bytes) -> str:
 
 
 def _bytes(rows: pl.DataFrame, plans: Mapping[str, Any]) -> bytes:
-    """The file of a history, with the hash of its bytes in it."""
     out = BytesIO()
     checksum = f"sha256 of this file with zeros here: {ZEROS.decode()}"
     described = json.dumps(plans, ensure_ascii=False)
@@ -204,7 +203,6 @@ def about(findings: Findings) -> dict[str, Any]:
 
 
 def _rows(findings: Findings, plan: str, at: date) -> pl.DataFrame:
-    """The rows of a result with their day and plan, in the types of a history."""
     import polars as pl
 
     taken = [name for name in findings.slices if name in HISTORY_COLUMNS]
@@ -249,7 +247,6 @@ def extra_columns(rows: pl.DataFrame, slices: Sequence[str]) -> list[str]:
 
 
 def is_of_day(plan: str, at: date) -> pl.Expr:
-    """Whether a row is of this plan and day."""
     import polars as pl
 
     return (pl.col("plan") == plan) & (pl.col("at") == at)

@@ -168,7 +168,6 @@ def rates(design: Design, runs: int, seed: int) -> Rates:
 
 
 def claims(rates_by_design: Mapping[str, Rates], runs: int) -> list[Claim]:
-    """The findings: the rates expected of each design, and those measured."""
     half, tenth, months = (rates_by_design[n] for n in ("viewers 50/50", "viewers 10/90", "300 authors, two months"))
     return [
         *(_rare(name, int(rates.without_effect[:, 1].sum()), runs) for name, rates in rates_by_design.items()),

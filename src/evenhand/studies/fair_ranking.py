@@ -39,8 +39,6 @@ SYSTEMS = "Verdicts are about these systems: they allow for other requests, not 
 
 @dataclass(frozen=True)
 class Run:
-    """One task with everything that was measured on it."""
-
     task: Task
     parts: tuple[RankingResult, ...]
     agreed: eh.Result
@@ -121,7 +119,6 @@ def _tasks(
     chosen: Mapping[str, Any],
     columns: Mapping[str, str],
 ) -> tuple[str, list[Task]]:
-    """The tasks to compare, and a few words on where they come from."""
     requests = 150 if size is None else size
     if isinstance(requests, bool) or not isinstance(requests, int) or requests < 20:
         raise EvenhandError(f"size={size!r} is too small for four tasks. Pass 20 requests or more.")
@@ -173,7 +170,6 @@ def _run(task: Task, seed: int, permutations: int = 9_999) -> Run:
 
 
 def _replicates(runs: Sequence[Run], seed: int) -> Replicates[Tasks]:
-    """The numbers that the findings rest on, from all requests and from random halves of them."""
     log.info("the same on %s halves of the requests, for its errors", HALVES)
     halves = []
     for i in range(HALVES):
@@ -183,7 +179,6 @@ def _replicates(runs: Sequence[Run], seed: int) -> Replicates[Tasks]:
 
 
 def _half(task: Task, rng: np.random.Generator) -> Task:
-    """A task with half of its requests."""
     requests = task.rankings["request"].unique().sort()
     half = requests.gather(rng.permutation(len(requests))[: (len(requests) + 1) // 2])
     is_kept = pl.col("request").is_in(half.implode())
@@ -194,7 +189,6 @@ def _half(task: Task, rng: np.random.Generator) -> Task:
 
 
 def _measured(run: Run) -> Measured:
-    """The numbers of one task that the findings rest on."""
     taus = {
         frozenset((r["metric"], r["other"])): float(r["tau_c"]) for r in select(run.agreed) if r["tau_c"] is not None
     }
@@ -225,7 +219,6 @@ def _accuracy_by_scores_and_lists(task: Task) -> tuple[float, float] | None:
 
 
 def _values(run: Run, compared: Sequence[eh.Result]) -> Table:
-    """Systems by metrics with arrows and letters."""
     head: list[str] = []
     rows: dict[str, list[str]] = {}
     for result in compared:
@@ -241,7 +234,6 @@ def _values(run: Run, compared: Sequence[eh.Result]) -> Table:
 
 
 def _taus(runs: list[Run]) -> Table:
-    """Every pair of metrics by task."""
     cells: dict[tuple[str, str], dict[str, str]] = {}
     for run in runs:
         for r in select(run.agreed):
@@ -339,11 +331,9 @@ class Tasks:
         return float(min(taus)) if not any(map(math.isnan, taus := self.taus(pair))) else math.nan
 
     def high(self, pairs: Sequence[Pair]) -> int:
-        """How many pairs agree in every task."""
         return sum(self.least(pair) >= HIGH for pair in pairs)
 
     def once(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Pairs that agree in some task."""
         return [pair for pair in pairs if max(self.taus(pair)) >= HIGH]
 
     def broken(self, pairs: Sequence[Pair]) -> float:
@@ -361,7 +351,6 @@ Runs = Replicates[Tasks]
 
 
 def claims(runs: Runs) -> tuple[Claim, ...]:
-    """Every finding of the comparison, also those that do not come out."""
     return decide(
         (*_consensus(runs), *_closest(runs), _prefix_breaks(runs), _ratios_break(runs), _pairs_need_scores(runs))
     )

@@ -60,12 +60,10 @@ class Task:
 
     @property
     def labels(self) -> dict[str, Any]:
-        """Groups, their two sides, and relevance, as arguments of an audit."""
         return {"groups": self.groups, "relevance": self.relevance, "protected": self.protected, "versus": self.versus}
 
     @property
     def roles(self) -> dict[str, Any]:
-        """The arguments of `eh.exposure` for the rankings."""
         weights = {"sample": "sample", "weight": "weight"} if self.weighted else {}
         return {
             **self.labels,
@@ -77,7 +75,6 @@ class Task:
 
 
 def generated(size: int, seed: int) -> list[Task]:
-    """Generated tasks: recommendation, two of re-ranking, and ad hoc with soft groups and gaps."""
     shape: dict[str, Any] = {"soft": True, "unknown": 0.3, "protected": 0.2, "depth": 100}
     corpora = {
         "recommendation": eh.synthetic.corpus(
@@ -106,7 +103,6 @@ def generated(size: int, seed: int) -> list[Task]:
 
 
 def _many(systems: int, seed: int) -> dict[str, Maker]:
-    """Systems that differ in bias, skill and noise, independently of each other."""
     rng = np.random.default_rng(seed)
     drawn = rng.normal(0.2, 0.5, systems), rng.uniform(0.2, 1, systems), rng.uniform(0.3, 1, systems)
     makers = zip(*(values.tolist() for values in drawn), strict=True)
@@ -120,7 +116,6 @@ COLUMNS = ("system", "request", "item", "rank", "group", "relevance")
 def from_data(
     path: str | Path, seed: int, *, columns: Mapping[str, str], groups_in_other_file: bool = False, **sides: Any
 ) -> Task:  # fmt: skip
-    """One experiment, from a folder of the TREC Fair track or a table of rankings."""
     if os.path.isdir(path):
         return from_trec(path, seed, **sides)
     if not os.path.isfile(path):
@@ -167,7 +162,6 @@ def from_table(
 
 
 def from_trec(folder: str | Path, seed: int, *, protected: str | None = None, versus: str | None = None) -> Task:
-    """A task from the track's queries and groups, with its runs or with re-rankers."""
     place = Path(folder)
     kinds = {path: _keys(path) for path in _files(place, "*.jsonl", "*.json")}
     queries = [p for p, keys in kinds.items() if "documents" in keys]

@@ -197,7 +197,6 @@ def measure(events: Log, *, interval: str | None, seed: int) -> Measures:
 
 
 def _crossings(by_unit: ByUnit, amounts: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of engagement types of which neither is more equal throughout."""
     curves = {name: eh.metrics.lorenz(by_unit.kinds[name]) for name in amounts if by_unit.kinds[name].sum() > 0}
     pairs = itertools.combinations(curves, 2)
     return [(a, b) for a, b in pairs if not curves[a].dominates(curves[b]) and not curves[b].dominates(curves[a])]
@@ -248,7 +247,6 @@ def _causes(authors: int, seed: int, total_gini: Mapping[str, float]) -> tuple[T
 
 
 def _gini_of_all(month: eh.synthetic.Platform) -> float:
-    """The Gini index of all impressions over all authors, whether displayed or not."""
     result = eh.inequality(
         month.engagements, unit="author_id", amount="impressions", population=month.authors.height, metrics=[GINI], interval=None
     )  # fmt: skip
@@ -256,7 +254,6 @@ def _gini_of_all(month: eh.synthetic.Platform) -> float:
 
 
 def _criteria_table(events: Log, seed: int) -> Table:
-    """The paper's Table 2, measured, beside the authors' judgement."""
     log.info("the criteria of Table 2")
     roles: dict[str, Any] = {"unit": events.unit, "amount": list(events.amounts), "population": events.everyone}
     criteria = eh.criteria(events.table, **roles, nan_policy=events.nan_policy, rng=seed)

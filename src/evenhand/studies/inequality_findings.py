@@ -128,7 +128,6 @@ class Measures:
 
     @property
     def has(self) -> set[str]:
-        """The needs that are met."""
         amounts, sources = self.log.amounts, self.log.sources
         is_met = {
             "types": len(amounts) > 1, "ratios": _ratios(self.types), "later": self.log.later, "networks": self.log.networks,
@@ -145,14 +144,11 @@ class Measures:
         return self.parts["sources"]
 
     def by_source(self, metric: str) -> dict[str, float]:
-        """A metric of the first amount by source."""
         return values(self.sources, metric, str(self.log.source))
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A published finding, and the function that reads it off the measurements."""
-
     statement: str
     where: str
     stated: str
@@ -181,8 +177,6 @@ SEPARATE = "significantly, over the same authors"
 
 
 def finding(statement: str, where: str, stated: str, *needs: str, counts: str = "") -> Callable[..., Finding]:
-    """Declare a finding of the paper with what it needs and what is taken for coming out."""
-
     def declared(read: Callable[[Measures], tuple[str, Evidence]]) -> Finding:
         declaration = Finding(statement, where, stated, needs, counts, read)
         FINDINGS.append(declaration)
@@ -192,7 +186,6 @@ def finding(statement: str, where: str, stated: str, *needs: str, counts: str = 
 
 
 def values(result: eh.Result, metric: str, key: str) -> dict[str, float]:
-    """The estimates of one metric by the labels of one slice column."""
     return {str(r[key]): float(r["estimate"]) for r in select(result, metric)}
 
 
@@ -208,7 +201,6 @@ def alike(first: Mapping[str, float], other: Mapping[str, float]) -> float:
 
 
 def _ratios(types: eh.Result) -> set[str]:
-    """The types of which a ratio is defined."""
     return {r["amount"] for r in select(types, *RATIOS) if not math.isnan(r["estimate"])}
 
 
@@ -292,7 +284,6 @@ def profile_clicks_are_least_skewed(m: Measures) -> tuple[str, Evidence]:
 
 
 def _beyond_all(m: Measures, metric: str, role: str, names: Sequence[str], others: Sequence[str]) -> Evidence:
-    """Whether a metric of each of some is above that of each of the others."""
     pairs = [((metric, f"{role} {a}"), (metric, f"{role} {b}")) for a in names for b in others]
     return every(m.above(a, b) for a, b in pairs)
 

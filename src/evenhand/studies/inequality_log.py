@@ -69,17 +69,14 @@ class Log:
 
     @cached_property
     def sources(self) -> list[Any]:
-        """Every known label of the source."""
         return in_order(self.table[self.source].drop_nulls().unique()) if self.source is not None else []
 
     @property
     def networks(self) -> bool:
-        """Whether there is something in network and something out of it."""
         return all(set(side) & set(self.sources) for side in (self.inside, self.outside))
 
     @property
     def followed(self) -> bool:
-        """Whether the followers of everyone who counts are known."""
         return isinstance(self.everyone, pl.DataFrame) and self.followers in self.everyone.columns
 
     @property
@@ -127,7 +124,6 @@ class Log:
         return sized.group_by(self.unit, str(self.source)).agg(pl.col(size).max())
 
     def roles(self) -> Table:
-        """The columns by their roles."""
         rest = [s for s in self.sources if s not in (*self.inside, *self.outside)]
         columns = {
             "unit": self.unit, "amount": listing(self.amounts), "source": self.source or "", "followers": self.followers or "",
@@ -152,7 +148,6 @@ def log_of_data(
     data: Any, *, unit: str, amount: str | Sequence[str] | None, source: str | None, followers: str | None, population: Any,
     in_network: Any, out_of_network: Any, figure_5: str | None, nan_policy: Literal["raise", "omit"] | None, later: str | None = None,
 ) -> Log:  # fmt: skip
-    """The user's log, its columns checked."""
     amounts = () if amount is None else (amount,) if isinstance(amount, str) else tuple(amount)
     if len(set(amounts)) < len(amounts):
         raise EvenhandError(f"amount={listing(amounts)} names a column twice. Name every column once.")
@@ -209,7 +204,6 @@ def _people(population: Any, unit: str, sized: Sequence[str]) -> pl.DataFrame | 
 
 
 def _check_followers(log: Log) -> None:
-    """Refuse units without a number of followers, or with several."""
     name = str(log.followers)
     for table in (log.table, log.everyone):
         if log.followers is None or not isinstance(table, pl.DataFrame) or name not in table.columns:
@@ -225,13 +219,11 @@ def _check_followers(log: Log) -> None:
 
 
 def _rows_without(table: pl.DataFrame, name: str) -> int:
-    """How many rows of the log, or of a population, lack a value."""
     lacking = table.filter(pl.col(name).is_null())
     return int(lacking["row_count"].sum()) if "row_count" in table.columns else lacking.height
 
 
 def _varying(table: pl.DataFrame, unit: str, name: str) -> int:
-    """How many units have several known values in a column."""
     counts = table.drop_nulls(name).group_by(unit).agg(pl.col(name).n_unique().alias("n"))
     return int((counts["n"] > 1).sum())
 

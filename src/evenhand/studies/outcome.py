@@ -165,7 +165,6 @@ def _audit(data: pl.DataFrame, seed: int, batches: int = 0, **how: Any) -> Audit
 
 
 def _reallocated(test: Any, seed: int) -> Reallocated:
-    """Slots given again as in the paper, and from one bin below the bar only."""
     return Reallocated(
         test.counterfactual(folds=1, window=None, null_draws=0, rng=seed),
         test.counterfactual(folds=1, null_draws=0, rng=seed),
@@ -173,7 +172,6 @@ def _reallocated(test: Any, seed: int) -> Reallocated:
 
 
 def rates_of(setting: Mapping[str, Any], worlds: int, seed: int) -> Rates:
-    """How often each measure calls a world unfair to women, at the 5% level."""
     calls = np.array([_calls(setting, np.random.default_rng([seed, world])) for world in range(worlds)])
     return Rates(worlds, *(int(n) for n in calls.sum(0)))
 
@@ -285,8 +283,6 @@ class Audit:
 
 @dataclass(frozen=True)
 class Rates:
-    """How many of the worlds each measure calls unfair."""
-
     worlds: int
     joint: int
     marginal: int
@@ -308,7 +304,6 @@ class Rates:
 
 
 def claims(jobs: Audit, fair: Audit, people: Audit, rates: Mapping[str, Rates]) -> tuple[Claim, ...]:
-    """Every statement of sections 3 to 5 that a number can answer."""
     return decide((
         *_toys(),
         *(replace(c, sample=jobs.sample) for c in notification_claims(jobs, fair)),
@@ -329,7 +324,6 @@ def _listed(moves: Sequence[Move], form: str = "+,.0f") -> str:
 
 
 def _as_stated(moves: Sequence[Move], stated: Sequence[int]) -> Evidence:
-    """Whether every group moves as stated."""
     return every(m.is_gain if sign > 0 else ~m.is_gain for m, sign in zip(moves, stated, strict=True))
 
 

@@ -108,7 +108,6 @@ def on_data(data: Any, roles: Mapping[str, Any], seed: int) -> Study:
 
 
 def _reallocate(test: OutcomeResult, arguments: Mapping[str, Any], seed: int) -> eh.Result | str:
-    """The slots given again, or why they cannot be."""
     if "weight" in arguments:
         return "a slot goes to one row, and a weight makes a row stand for several"
     if not test.evidence:

@@ -114,7 +114,6 @@ class Measured:
     precision: Mapping[str, Mapping[str, float]]
 
     def lead(self, name: str) -> float:
-        """How much better group a is served than group b."""
         a, b = self.precision[name].values()
         return a - b
 
@@ -133,7 +132,6 @@ class Measured:
         return " and ".join(f"{level:.3f} for {label}" for label, level in self.precision[name].items())
 
     def worst(self, name: str) -> float:
-        """The precision for the group that a recommender serves worse."""
         return min(self.precision[name].values())
 
 
@@ -206,7 +204,6 @@ def _on_case(case: Case, seed: int, where: str, caveats: tuple[str, ...], *, is_
 
 
 def _measured(case: Case, mask: Any = slice(None)) -> Measured:
-    """The measures on some of the users."""
     values, precision = {}, {}
     for name in RECOMMENDERS:
         tally = Crosstab.from_arrays(**case.roles(name, mask))
@@ -278,7 +275,6 @@ def _zero_is_desired(runs: Replicates[Measured], statement: str, where: str, met
 
 
 def _mad_sign(case: Case) -> Claim:
-    """Whether higher scores for group a make MAD larger."""
     roles = case.roles("personal")
     raised = roles["scores"] + (np.array(case.catalogue.groups) == case.versus)[:, None]
     mads = [eh.metrics.mad(**{**roles, "scores": scores}) for scores in (roles["scores"], raised)]
@@ -295,7 +291,6 @@ def _alike_catalogue(case: Case, seed: int, **catalogue: Any) -> Case:
 
 
 def _permuted(case: Case, seed: int) -> Case:
-    """The same scores with the groups of users permuted."""
     groups = np.random.default_rng([seed, 3]).permutation(case.catalogue.groups).tolist()
     return replace(case, catalogue=replace(case.catalogue, groups=groups))
 
@@ -380,12 +375,10 @@ def _with(estimate: str, interval: str) -> str:
 
 
 def _preferred(runs: Replicates[Measured], metric: str) -> str:
-    """The recommender that a measure calls best, if significantly so."""
     return _first(runs, lambda r, name: r.distance(metric, name), of=len(SHOWN))
 
 
 def _tables(runs: Replicates[Measured], results: Mapping[str, eh.Result]) -> tuple[Table, Table]:
-    """What each measure says of each recommender; and what it prefers, with what it misses."""
     m, values = runs.whole, []
     for metric in SHOWN:
         rows = [_row(results, metric, name) for name in RECOMMENDERS]

@@ -93,19 +93,16 @@ def study(*, size: int | None = None, seed: int = 1) -> Study:
 
 
 def changed_by(factor: str, level: float) -> Setting:
-    """The usual setting with one thing changed."""
     changes: dict[str, Any] = {factor: level}
     return replace(Setting(), **changes)
 
 
 def settings() -> list[Setting]:
-    """Every setting, the usual one first."""
     changed = (changed_by(name, level) for name, levels in FACTORS.items() for level in levels)
     return list(dict.fromkeys([Setting(), *changed]))
 
 
 def responses(worlds: int, seed: int) -> dict[tuple[Setting, str], Response]:
-    """All metrics in all settings."""
     by_setting: dict[tuple[Setting, str], Response] = {}
     for n, setting in enumerate(settings()):
         log.info("setting %s of %s", n + 1, len(settings()))
@@ -201,14 +198,12 @@ def _tables(by_setting: Responses) -> list[Table]:
 
 
 def _values(by_setting: Responses) -> Table:
-    """Mean values of the biased system along the bias."""
     levels = FACTORS["bias"]
     rows = tuple((m, *(f"{by_setting[replace(Setting(), bias=x), m].biased:.3f}" for x in levels)) for m in METRICS)
     return Table("Mean value of the biased system, by bias", ("metric", *(f"{x:g}" for x in levels)), rows)
 
 
 def _figures(by_setting: Responses) -> tuple[Figure, ...]:
-    """A figure per factor and level."""
     caption = "Share of worlds in which the biased system is called less fair"
     return tuple(
         Figure(f"response-{factor}-{x:g}", f"{caption}; {WORDS[factor]}: {x:g}.", partial(_draw, by_setting, changed_by(factor, x)))

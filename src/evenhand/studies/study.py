@@ -71,7 +71,6 @@ def above_zero(difference: float, error: float, freedom: float = math.inf) -> Ev
 
 
 def is_number(value: Any) -> bool:
-    """Whether a cell of a row holds a finite number."""
     return value is not None and math.isfinite(value)
 
 
@@ -141,7 +140,6 @@ class Replicates(Generic[T]):
         return self.all_above(lambda measured: [number(measured)], bound)
 
     def all_above(self, numbers: Callable[[T], Sequence[float]], bound: float = 0.0) -> Evidence:
-        """Whether each of several numbers is above a bound."""
         estimates, by_part = numbers(self.whole), [numbers(other) for other in self.without]
         return every(
             self._above(estimate, np.array([part[i] for part in by_part]), bound)
@@ -158,12 +156,9 @@ class Replicates(Generic[T]):
         return above_zero(estimate - bound, error, n - 1)
 
     def within(self, number: Callable[[T], float], low: float, high: float) -> Evidence:
-        """Whether a number is between two bounds."""
         return self.all_above(lambda measured: [number(measured) - low, high - number(measured)])
 
     def largest(self, numbers: Callable[[T], Mapping[str, float]], name: str) -> Evidence:
-        """Whether one of several numbers is larger than each of the others."""
-
         def leads(measured: T) -> list[float]:
             values = numbers(measured)
             return [values[name] - values[other] for other in values if other != name]
@@ -269,7 +264,6 @@ class Claim:
 
     @property
     def holds(self) -> bool | None:
-        """Whether it comes out; None where that cannot be told."""
         return self.evidence.verdict()
 
     @property
@@ -288,13 +282,11 @@ class Claim:
         return f"{seeds}, {unclear} cannot tell" if unclear else seeds
 
     def record(self) -> dict[str, str]:
-        """The columns of `HEAD`, for other programs."""
         whose = "ours" if self.is_ours else "paper"
         columns = self.statement, self.where, self.stated, self.measured, self.verdict, self.counts, self.in_seeds
         return dict(zip(HEAD, (*columns, whose, self.sample), strict=True))
 
     def shown(self) -> tuple[str, ...]:
-        """The columns that people read."""
         stated = f"{self.stated} (counts if {self.counts})" if self.counts else self.stated
         verdict = (
             {"in some": "in"}.get(self.verdict, f"{self.verdict},") + f" {self.in_seeds}" if self.runs else self.verdict
@@ -316,8 +308,6 @@ def decide(claims: Iterable[Claim]) -> tuple[Claim, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table behind the findings, as text cells."""
-
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -360,7 +350,6 @@ class Study:
 
     @property
     def frame(self) -> Any:
-        """One row per finding, as a Polars frame."""
         return pl.DataFrame([c.record() for c in self.claims], schema=dict.fromkeys(HEAD, pl.String))
 
     def to_text(self, format: str = "table") -> str:
@@ -399,7 +388,6 @@ class Study:
         return "\n\n".join([*(p.rstrip() for p in parts), *map(paragraph, self.sentences)]) + "\n"
 
     def _findings(self) -> list[Table]:
-        """Two tables, each titled by its count: the paper's findings, and our own checks."""
         measured = f"measured (seed {self.seeds[0]})" if self.seeds else "measured"
         head = ("finding", "where", "stated", measured, "comes out")
         parts = [tuple(c for c in self.claims if c.is_ours is is_ours) for is_ours in (False, True)]

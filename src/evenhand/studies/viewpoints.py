@@ -162,7 +162,6 @@ def _simulate_one(
     seed: int,
     favoured: int | Sequence[Any],
 ) -> dict[float, Point]:
-    """One metric at several degrees of bias, with some viewpoints favoured."""
     points: dict[float, Point] = {}
     random_orders: dict[str, Random] = {}
     for alpha in alphas:
@@ -174,7 +173,6 @@ def _simulate_one(
 
 
 def placement(codes: Any, labels: tuple[Any, ...], protected: Sequence[Any] | None) -> Placement:
-    """Lists of one length as a placement."""
     lists, depth = codes.shape
     ranked = Placement(codes.ravel(), np.arange(lists + 1) * depth, labels)
     return ranked.protecting(None if protected is None else list(protected))
@@ -223,7 +221,6 @@ def _cells(points: Mapping[float, Point]) -> list[str]:
 
 
 def _categories_table(lists: int, seed: int) -> Table:
-    """NDJS for other numbers of viewpoints, one of them favoured or held back."""
     log.info("other numbers of viewpoints")
     rows = []
     for many in (2, 3, 5, 7, 10, 14):
@@ -237,7 +234,6 @@ def _categories_table(lists: int, seed: int) -> Table:
 
 
 def _several_table(lists: int, seed: int) -> Table:
-    """NDJS when several of seven viewpoints are favoured at once."""
     log.info("several viewpoints favoured at once")
     rows = tuple(
         (f"{many} of 7", *_cells(_simulate_one("ndjs", SETS["S1"], BIASES, lists, seed, favoured=many)))
@@ -334,7 +330,6 @@ def claims(points: Points, *, stated: bool = True) -> tuple[Claim, ...]:
 
 
 def _stated(runs: Runs, metric: str, alpha: float, low: float, high: float, words: str) -> Claim:
-    """A mean that the paper states, on every set."""
     is_within = runs.all_above(
         lambda c: [room for s in SETS for room in (c.at(metric, s, alpha) - low, high - c.at(metric, s, alpha))]
     )
@@ -407,7 +402,6 @@ def _on_balance(runs: Runs) -> tuple[Claim, ...]:
 
 
 def _on_slopes(runs: Runs) -> tuple[Claim, Claim]:
-    """Which metric rises most with mild and with severe bias."""
     severe = {m: v for m, v in runs.whole.slopes(0.7, 1.0).items() if m != "nDR"}
     return (
         Claim(
@@ -525,8 +519,6 @@ def _wording(whole: Curves) -> Claim:
 
 
 def figures(points: Mapping[tuple[str, str, float], Any]) -> tuple[Figure, ...]:
-    """Figures 1 and 2 of the paper."""
-
     def draw(*metrics: str) -> Any:
         places = {(metrics.index(m), s, alpha): point for (m, s, alpha), point in points.items() if m in metrics}
         drawn = sorted(places.items(), key=lambda pair: pair[0])

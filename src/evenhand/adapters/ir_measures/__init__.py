@@ -181,7 +181,6 @@ class Evaluator(providers.Evaluator):
         return frame.with_columns(pl.int_range(1, pl.len() + 1).over("query_id").cast(pl.Int64).alias("rank"))
 
     def _groups(self, measure: Any) -> Any:
-        """The groups passed with the measure, or those in the second field of the qrels."""
         import polars as pl
 
         if not measure.needs_groups:
@@ -206,8 +205,6 @@ class Evaluator(providers.Evaluator):
 
 
 class Provider(providers.Provider):
-    """evenhand's own metrics, for ir_measures."""
-
     NAME = "evenhand"
     SUPPORTED_MEASURES = (AWRF, EED, EEL, EER, FAIR, nDD, nDKL, nDJS)
 
