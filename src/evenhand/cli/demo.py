@@ -119,16 +119,11 @@ def _generate(folder: Path, seed: int) -> None:
     from evenhand.synthetic.tour import invitations, listeners, searches, shop
 
     feed = platform(AUTHORS, rng=seed, mix=MIX)
-    feed.engagements.write_parquet(folder / "engagements.parquet")
-    feed.authors.filter(pl.col("displays") > 0).write_parquet(folder / "authors.parquet")
-    searches(rng=seed).write_parquet(folder / "searches.parquet")
-    rankings, sellers, judgments = shop(rng=seed)
-    rankings.write_parquet(folder / "rankings.parquet")
-    sellers.write_parquet(folder / "sellers.parquet")
-    judgments.write_parquet(folder / "judgments.parquet")
-    invitations(rng=seed).write_parquet(folder / "invitations.parquet")
-    served, users = listeners(rng=seed)
-    served.write_parquet(folder / "scores.parquet")
-    users.write_parquet(folder / "users.parquet")
-    trial(viewers=1_200, effect=0.3, rng=seed).write_parquet(folder / "trial.parquet")
-    market(150, 30, providers=30, items=300, rng=seed).write_parquet(folder / "candidates.parquet")
+    tables = {"engagements": feed.engagements, "authors": feed.authors.filter(pl.col("displays") > 0)}
+    tables |= dict(zip(("rankings", "sellers", "judgments"), shop(rng=seed), strict=True))
+    tables |= dict(zip(("scores", "users"), listeners(rng=seed), strict=True))
+    tables |= {"searches": searches(rng=seed), "invitations": invitations(rng=seed)}
+    tables["trial"] = trial(viewers=1_200, effect=0.3, rng=seed)
+    tables["candidates"] = market(150, 30, providers=30, items=300, rng=seed)
+    for name, table in tables.items():
+        table.write_parquet(folder / f"{name}.parquet")

@@ -58,7 +58,8 @@ def run(args: argparse.Namespace) -> int:
     with inputs.recording():
         sample = inspect(source(args.file, "duckdb", csv=args.csv))
     print_reading(inputs.reading())
-    proposals = [_with_csv(question, args.csv) for question in questions(sample, args.file)]
+    read_as = ["--csv", args.csv] if args.csv else []
+    proposals = [replace(q, words=[*q.words, *read_as]) for q in questions(sample, args.file)]
     if not args.run:
         print(*described(sample), "", *proposed(proposals), sep="\n")
         return 0
@@ -70,11 +71,6 @@ def run(args: argparse.Namespace) -> int:
     words = [*runnable[0].words, "--sentences", *(["--html", args.html] if args.html else [])]
     print(f"$ {shlex.join(['evenhand', *words])}", file=sys.stderr)
     return main(words)
-
-
-def _with_csv(question: Question, csv: str | None) -> Question:
-    """The question, to be asked of the files as they are read here."""
-    return replace(question, words=[*question.words, "--csv", csv]) if csv else question
 
 
 def described(sample: Sample) -> list[str]:
@@ -386,15 +382,12 @@ def _inequality(sample: Sample, files: list[str]) -> Question | None:
         return None
     able = sample.all_having("group", without=[unit, amount, rank])
     group = next((g for g in able if not sample.determines(g, unit)), "")
-    lost = [c for c in sample.nearly_amounts() if not amount or sample.columns.index(c) < _place(sample, amount)]
+    places = {c.name: i for i, c in enumerate(sample.columns)}
+    lost = [c for c in sample.nearly_amounts() if not amount or places[c.name] < places[amount]]
     notes = [note, *(f"{c.name} was not taken: {c.odd}." for c in lost)]
     words = ["inequality", *files, "--unit", unit, "--amount", amount or "none", "--population", "none"]
     more = ["--by", group] if group else []
     return Question("How unevenly is it spread?", [*words, *more], "\n".join(filter(None, notes)))
-
-
-def _place(sample: Sample, name: str) -> int:
-    return [c.name for c in sample.columns].index(name)
 
 
 def _parts(sample: Sample, files: list[str]) -> Question | None:

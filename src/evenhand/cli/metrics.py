@@ -25,7 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from evenhand import metrics  # noqa: F401  (fills the registry)
-    from evenhand.cards import REGISTRY
 
     args.name = args.name and args.name.lower()
     if args.name is not None and args.name not in REGISTRY:
@@ -66,7 +65,6 @@ def _by_verb(registry: Any) -> list[str]:
 
 
 def _compare(name: str | None, format: str) -> int:
-    from evenhand.cards import REGISTRY
     from evenhand.findings import plain
     from evenhand.metrics.conventions import compare
     from evenhand.report.table import aligned
@@ -95,7 +93,6 @@ def _compare(name: str | None, format: str) -> int:
 
 
 def _table(name: str | None, format: str) -> int:
-    from evenhand.cards import REGISTRY
     from evenhand.report.table import aligned
 
     rows = lookup({name: REGISTRY[name]} if name else None)

@@ -283,6 +283,8 @@ def _catalogue(m: Measures, seed: int) -> dict[str, tuple[Sequence[str], str, Ca
     """Every figure by name: what the log must have, the caption, and how it is drawn."""
     first, by = words(m.log.first), "of the engagement types"
     other = "all suggestions together" if m.log.figure_5 == POOLED else m.log.figure_5
+    bins = select(m.parts["bins"]) if "bins" in m.parts else []
+    large = [i for i, r in enumerate(bins) if r["units"] >= MIN_UNITS]  # enough authors for an interval
     types = partial(_intervals, m.types, "amount")
     sources = lambda *metrics: _intervals(m.sources, str(m.log.source), *metrics)  # noqa: E731
     return {
@@ -302,7 +304,7 @@ def _catalogue(m: Measures, seed: int) -> dict[str, tuple[Sequence[str], str, Ca
         "figure-5-7": (
             ("bins",),
             f"{first} by followers, in network and {other}: mean, Gini index within bins, authors per bin",
-            lambda: _large(m.parts["bins"]).plot("bins"),
+            lambda: _with_rows(m.parts["bins"], large).plot("bins"),
         ),
         "figure-6": (
             (),
@@ -324,11 +326,6 @@ def _intervals(result: eh.Result, key: str, *metrics: str) -> Any:
     return (
         _with_rows(result, sorted(range(len(labels)), key=lambda i: ginis[labels[i]])).only(*metrics).plot("intervals")
     )
-
-
-def _large(bins: eh.Result) -> eh.Result:
-    """Bins that hold enough authors for an interval."""
-    return _with_rows(bins, [i for i, r in enumerate(select(bins)) if r["units"] >= MIN_UNITS])
 
 
 def _with_rows(result: eh.Result, positions: Sequence[int]) -> eh.Result:

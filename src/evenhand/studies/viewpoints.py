@@ -137,15 +137,10 @@ def simulate(lists: int, seed: int, sets: Sets = SETS, side: tuple[Any, ...] = O
     for name, counts in sets.items():
         log.info("set %s, %s lists for each of %s degrees of bias", name, f"{lists:,}", len(ALPHAS))
         for kind, metrics in kinds:
-            random_orders: dict[str, Random] = {}
-            for alpha in ALPHAS:
-                rng = stream(seed, "viewpoints", kind, alpha, name)
-                codes = viewpoint_codes(
-                    counts, alpha=alpha, lists=lists, kind=kind, favoured=_favoured(kind, side), rng=rng
-                )
-                p = placement(codes, tuple(counts), side if kind == "binomial" else None)
-                for metric in metrics:
-                    points[metric, name, alpha] = _point(metric, p, random_orders, seed, **SIDED.get(metric, {}))
+            protected = side if kind == "binomial" else None
+            how: dict[str, Any] = {"kind": kind, "favoured": _favoured(kind, side), "lists": lists}
+            by_bias = _along_bias(metrics, counts, ALPHAS, seed, protected, name, **how)
+            points |= {(metric, name, alpha): point for (metric, alpha), point in by_bias.items()}
     return points
 
 
@@ -154,21 +149,18 @@ def _favoured(kind: str, side: tuple[Any, ...]) -> Any:
     return None if side == OPPOSING else side if kind == "binomial" else 1
 
 
-def _simulate_one(
-    metric: str,
-    counts: Mapping[Any, int],
-    alphas: Sequence[float],
-    lists: int,
-    seed: int,
-    favoured: int | Sequence[Any],
-) -> dict[float, Point]:
-    points: dict[float, Point] = {}
+def _along_bias(
+    metrics: Sequence[str], counts: Mapping[Any, int], alphas: Sequence[float], seed: int, protected: Sequence[Any] | None,
+    *names: str, kind: Literal["binomial", "multinomial"], **how: Any,
+) -> dict[tuple[str, float], Point]:  # fmt: skip
+    """Some metrics on the same lists, at several degrees of bias; `names` tell the random stream from others."""
+    points: dict[tuple[str, float], Point] = {}
     random_orders: dict[str, Random] = {}
     for alpha in alphas:
-        rng = stream(seed, "viewpoints", "binomial", alpha, metric, str(counts), str(favoured))
-        codes = viewpoint_codes(counts, alpha=alpha, lists=lists, kind="binomial", favoured=favoured, rng=rng)
-        p = placement(codes, tuple(counts), None if isinstance(favoured, int) else favoured)
-        points[alpha] = _point(metric, p, random_orders, seed)
+        rng = stream(seed, "viewpoints", kind, alpha, *names)
+        p = placement(viewpoint_codes(counts, alpha=alpha, kind=kind, rng=rng, **how), tuple(counts), protected)
+        for metric in metrics:
+            points[metric, alpha] = _point(metric, p, random_orders, seed, **SIDED.get(metric, {}))
     return points
 
 
@@ -215,9 +207,13 @@ BIASES = (-1.0, -0.2, 0.0, 0.2, 1.0)
 HEAD = ("-1", "-0.2", "0", "+0.2", "+1", "found at -0.2", "found at +0.2")
 
 
-def _cells(points: Mapping[float, Point]) -> list[str]:
-    """Means along the bias, and how often the mild ones are found, as in `HEAD`."""
-    return [*(f"{p.mean:.3f}" for p in points.values()), *(f"{100 * points[a].detected:.0f}%" for a in (-0.2, 0.2))]
+def _ndjs_cells(counts: Mapping[Any, int], lists: int, seed: int, favoured: int) -> list[str]:
+    """Means of NDJS along the bias, and how often the mild ones are found, as in `HEAD`."""
+    names = ("ndjs", str(counts), str(favoured))
+    how: dict[str, Any] = {"kind": "binomial", "favoured": favoured, "lists": lists}
+    points = _along_bias(("ndjs",), counts, BIASES, seed, None, *names, **how)
+    shares = (f"{100 * points['ndjs', alpha].detected:.0f}%" for alpha in (-0.2, 0.2))
+    return [*(f"{p.mean:.3f}" for p in points.values()), *shares]
 
 
 def _categories_table(lists: int, seed: int) -> Table:
@@ -225,20 +221,18 @@ def _categories_table(lists: int, seed: int) -> Table:
     rows = []
     for many in (2, 3, 5, 7, 10, 14):
         counts = {f"v{i}": 700 // many for i in range(many)}
-        points = _simulate_one("ndjs", counts, BIASES, lists, seed, favoured=1)
         # No order scores higher than blocks of ascending size.
         worst = Placement.from_arrays([g for g in sorted(counts, key=lambda g: counts[g]) for _ in range(counts[g])])
-        rows.append((str(many), *_cells(points), f"{float(TEMPLATES['ndjs'](worst).values(worst)[0]):.3f}"))
+        rows.append(
+            (str(many), *_ndjs_cells(counts, lists, seed, 1), f"{float(TEMPLATES['ndjs'](worst).values(worst)[0]):.3f}")
+        )
     title = "nDJS with other numbers of viewpoints, one of them favoured (left) or held back (right)"
     return Table(title, ("viewpoints", *HEAD, "worst order"), tuple(rows))
 
 
 def _several_table(lists: int, seed: int) -> Table:
     log.info("several viewpoints favoured at once")
-    rows = tuple(
-        (f"{many} of 7", *_cells(_simulate_one("ndjs", SETS["S1"], BIASES, lists, seed, favoured=many)))
-        for many in (1, 2, 3, 4, 5, 6)
-    )
+    rows = tuple((f"{many} of 7", *_ndjs_cells(SETS["S1"], lists, seed, many)) for many in (1, 2, 3, 4, 5, 6))
     return Table("nDJS on S1 with several viewpoints favoured at once", ("favoured", *HEAD), rows)
 
 
