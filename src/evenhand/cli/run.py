@@ -166,6 +166,7 @@ def _run_periods(plan: Plan, args: argparse.Namespace) -> int:
 
 
 def _by_period(step: Step, args: argparse.Namespace) -> list[tuple[Any, Any]]:
+    from evenhand.results import Result
     from evenhand.sources.relation import periods
 
     if "by" not in step.audit.parameters:
@@ -175,27 +176,19 @@ def _by_period(step: Step, args: argparse.Namespace) -> list[tuple[Any, Any]]:
     slices = step.written.get("by") or []
     by = [str(periods(args.date, args.every or "month")), *([slices] if isinstance(slices, str) else slices)]
     result: Any = step.audit(**replace(step, written={**step.written, "by": by}).arguments)
-    parts = by_period(result, args.date, step.hash)
-    if not parts:
-        raise EvenhandError(f"--date {args.date} holds no dates: the table has no row with one. Name another column.")
-    return parts
-
-
-def by_period(result: Any, column: str, plan_hash: str) -> list[tuple[Any, Any]]:
-    """A result sliced by periods as one result per period, under the hash of the plan without them."""
-    from evenhand.results import Result
-
     findings = result.findings
-    days = findings.columns[column]
-    slices = tuple(name for name in findings.slices if name != column)
-    facts = {**findings.provenance, "plan_hash": plan_hash}
+    days = findings.columns[args.date]
+    slices = tuple(name for name in findings.slices if name != args.date)
+    facts = {**findings.provenance, "plan_hash": step.hash}  # of the plan without periods
     parts = []
     for day in sorted({day for day in days if day is not None}):
         columns = {
             name: [v for v, d in zip(values, days, strict=True) if d == day]
             for name, values in findings.columns.items()
-            if name != column
+            if name != args.date
         }
         part = replace(findings, slices=slices, columns=columns, provenance=facts, claims=(), curves={})
         parts.append((Result(part), day))
+    if not parts:
+        raise EvenhandError(f"--date {args.date} holds no dates: the table has no row with one. Name another column.")
     return parts

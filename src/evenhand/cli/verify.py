@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,13 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Verified:
-    """What came of making a result again.
-
-    Attributes
-    ----------
-    inputs : inputs that are not as recorded, in words. figures : figures that are not.
-    agreement : how closely the figures agree, where they do. notes : what else a reader must know.
-    """
+    """What came of making a result again: inputs and figures that are not as recorded, or how closely the figures agree."""
 
     inputs: Sequence[str]
     figures: Sequence[str]
@@ -86,19 +80,19 @@ def _verified_result(path: str, tables: Sequence[str]) -> Verified:
     passed = _passed(audit, tables)
     _refuse_lost(saved, passed)
     with _folder(path, _recorded(saved.provenance)) as moved:
-        inputs = _compared(saved.provenance, passed, moved)
+        changed, missing, note = _compared(saved.provenance, passed, moved)
         plan = {name: _moved(value, moved) for name, value in {**plan, **passed}.items()}
         try:
             recomputed = _recompute(audit, plan, saved.provenance)
         except EvenhandError as error:
-            if not inputs.changed:
-                raise EvenhandError(_gone(inputs.missing) or in_flags(str(error), audit)) from error
-            return Verified(inputs.changed, [f"none can be made of this input. {in_flags(str(error), audit)}"], "")
+            if not changed:
+                raise EvenhandError(_gone(missing) or in_flags(str(error), audit)) from error
+            return Verified(changed, [f"none can be made of this input. {in_flags(str(error), audit)}"], "")
     return Verified(
-        [*inputs.changed, *(f"{name} is not there" for name in inputs.missing), *_counted(saved, recomputed, passed)],
+        [*changed, *(f"{name} is not there" for name in missing), *_counted(saved, recomputed, passed)],
         differences(saved, recomputed),
         f"The same: {counted(len(saved), 'row')}, equal {'to the bit' if is_identical(saved, recomputed) else 'to nine digits'}.",
-        [inputs.text, *_versions(saved.provenance, recomputed.provenance)],
+        [note, *_versions(saved.provenance, recomputed.provenance)],
     )
 
 
@@ -132,7 +126,7 @@ def _verified_study(saved: Mapping[str, Any], path: str) -> Verified:
             f"{path!r} holds no plan, so it cannot be made again. Run the study with this version first."
         )
     with _folder(path, _recorded(facts)) as moved:
-        inputs = _compared(facts, {}, moved)
+        changed, missing, note = _compared(facts, {}, moved)
         recomputed = json.loads(
             json.dumps(rerun({name: _moved(value, moved) for name, value in facts["plan"].items()}))
         )
@@ -143,8 +137,8 @@ def _verified_study(saved: Mapping[str, Any], path: str) -> Verified:
     ]
     figures = [f"{name} of the study differ" for name in parts]
     same = f"The same: {counted(len(saved['findings']), 'finding')}."
-    notes = [inputs.text, *_versions(facts, recomputed["provenance"])]
-    return Verified([*inputs.changed, *inputs.missing], figures, same, notes)
+    notes = [note, *_versions(facts, recomputed["provenance"])]
+    return Verified([*changed, *missing], figures, same, notes)
 
 
 def _passed(audit: Audit, words: Sequence[str]) -> dict[str, Any]:
@@ -215,38 +209,28 @@ def _recompute(audit: Audit, plan: Mapping[str, Any], facts: Mapping[str, Any]) 
     return findings
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """The recorded inputs beside what is there now: those with other bytes, those that are missing, how many are the same."""
-
-    changed: list[str]
-    missing: list[str]
-    same: int
-
-    @property
-    def text(self) -> str:
-        if not (self.same or self.changed or self.missing):
-            return "The result records no file, so only its numbers were compared."
-        return f"{counted(self.same, 'file').capitalize()} with the recorded SHA-256."
-
-
-def _compared(facts: Mapping[str, Any], passed: Mapping[str, Any], moved: Mapping[str, str]) -> Inputs:
+def _compared(
+    facts: Mapping[str, Any], passed: Mapping[str, Any], moved: Mapping[str, str]
+) -> tuple[list[str], list[str], str]:
+    """The recorded inputs that have other bytes now, those that are missing, and how many are the same, in words."""
     from evenhand.sources.inputs import Input
 
-    inputs = Inputs([], [], 0)
+    changed, missing, same = [], [], 0
     for entry in _hashed(facts):
         name = entry["name"]
         now = Input(entry["role"], name, _path_now(name, passed.get(entry["role"]), moved))
         now.hash()
         if now.sha256 == entry["sha256"]:
-            inputs = replace(inputs, same=inputs.same + 1)
+            same += 1
         elif now.size is None:
-            inputs.missing.append(f"{now.role} {name!r}")
+            missing.append(f"{now.role} {name!r}")
         else:
             was = f"SHA-256 {entry['sha256'][:12]}, {entry['bytes']:,} bytes"
             is_now = f"{str(now.sha256)[:12]}, {now.size:,} bytes"
-            inputs.changed.append(f"{now.role} {now.path!r} has other bytes ({was} recorded; {is_now} now)")
-    return inputs
+            changed.append(f"{now.role} {now.path!r} has other bytes ({was} recorded; {is_now} now)")
+    if not _hashed(facts):
+        return [], [], "The result records no file, so only its numbers were compared."
+    return changed, missing, f"{counted(same, 'file').capitalize()} with the recorded SHA-256."
 
 
 def _path_now(name: str, passed: Any, moved: Mapping[str, str]) -> str:

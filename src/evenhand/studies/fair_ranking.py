@@ -301,19 +301,13 @@ PAIR = frozenset(("eel", AWRF_EQUAL))
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Measurements on one task.
-
-    Attributes
-    ----------
-    taus : tau-c of every two metrics. lost : share of requests without a finite value, by metric.
-    cut : inter-group accuracy from all scores and from the lists alone, where there are scores.
-    """
+    """Measurements on one task."""
 
     task: str
     systems: int
     taus: Mapping[Pair, float]
-    lost: Mapping[str, float]
-    cut: tuple[float, float] | None
+    lost: Mapping[str, float]  # share of requests without a finite value, by metric
+    cut: tuple[float, float] | None  # inter-group accuracy from all scores, and from the lists alone
 
 
 @dataclass(frozen=True)

@@ -33,15 +33,7 @@ RECOMMENDERS: Mapping[str, Maker] = {
 
 @dataclass(frozen=True)
 class Task:
-    """One experiment: what an audit reads, and the bias of each system where it is known.
-
-    Attributes
-    ----------
-    hard : whether every item has one group; scored : whether lists come with predicted utility.
-    scores : everything that was scored, for pairs; negatives : how many opponents are drawn for each item (None: all).
-    weighted : whether rankings have columns `weight` and `sample`.
-    about, tables : what a reader should know of the data.
-    """
+    """One experiment: what an audit reads, and the bias of each system where it is known."""
 
     name: str
     rankings: pl.DataFrame
@@ -49,12 +41,12 @@ class Task:
     relevance: pl.DataFrame
     protected: str
     versus: str
-    hard: bool
-    scored: bool
+    hard: bool  # whether every item has one group
+    scored: bool  # whether lists come with predicted utility
     bias: Mapping[str, float] | None = None
-    scores: pl.DataFrame | None = None
-    weighted: bool = False
-    negatives: int | None = None
+    scores: pl.DataFrame | None = None  # everything that was scored, for pairs
+    weighted: bool = False  # whether rankings have columns `weight` and `sample`
+    negatives: int | None = None  # opponents drawn for each item of a pair; None: all
     about: str = ""
     tables: tuple[Table, ...] = ()
 

@@ -36,32 +36,22 @@ class ByUnit:
 
 @dataclass(frozen=True)
 class Log:
-    """Who received what. The first of the amounts is what the paper calls impressions.
-
-    Attributes
-    ----------
-    everyone : how many units there are, or a table of them, with `followers` if these are known of all.
-    inside, outside : the sources in and out of network; none if nobody said.
-    figure_5 : the out-of-network source that figure 5 shows, or `pooled`.
-    counted : who `everyone` is, in words.
-    origin : what the table is called. rows : how many rows it has; `table` has their sums by unit and source.
-    later : column with the first amount, counted until a later day.
-    """
+    """Who received what. The first of the amounts is what the paper calls impressions."""
 
     table: pl.DataFrame
     unit: str
     amounts: tuple[str, ...]
-    everyone: Any
+    everyone: Any  # how many units there are, or a table of them, with `followers` if these are known of all
     source: str | None = None
     followers: str | None = None
-    inside: tuple[Any, ...] = ()
+    inside: tuple[Any, ...] = ()  # the sources in network; none if nobody said
     outside: tuple[Any, ...] = ()
-    figure_5: str = POOLED
-    counted: str = ""
+    figure_5: str = POOLED  # the out-of-network source that figure 5 shows
+    counted: str = ""  # who `everyone` is, in words
     nan_policy: Literal["raise", "omit"] = "raise"
-    origin: str = ""
-    later: str | None = None
-    rows: int = 0
+    origin: str = ""  # what the table is called
+    later: str | None = None  # column with the first amount, counted until a later day
+    rows: int = 0  # of the log; `table` has their sums by unit and source
 
     @property
     def first(self) -> str:

@@ -102,13 +102,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured on every recommender.
-
-    Attributes
-    ----------
-    values : each metric, by recommender and metric.
-    precision : mean precision of each group of users, by recommender and group, group a first: what the ratios leave out.
-    """
+    """Each metric by recommender; and the mean precision of each group of users, group a first: what the ratios leave out."""
 
     values: Mapping[str, Mapping[str, float]]
     precision: Mapping[str, Mapping[str, float]]

@@ -116,12 +116,9 @@ def every(parts: Iterable[Evidence]) -> Evidence:
 class Replicates(Generic[T]):
     """Measurements, and the same ones on a part of their units at a time (jackknife).
 
-    A difference of two numbers that rest on the same units is paired by itself: both are read off the same replicate.
-
-    Attributes
-    ----------
-    without : the measurements on parts: without each batch in turn or, with `is_halved`, on random halves. Halves are for numbers that
-        jump, such as rank correlations: with a small batch left out they may never move.
+    A difference of two numbers that rest on the same units is paired by itself: both are read off the same replicate. Parts are
+    all units without each batch in turn or, with `is_halved`, random halves: these are for numbers that jump, such as rank
+    correlations, which may never move with a small batch left out.
     """
 
     whole: T
@@ -241,26 +238,17 @@ CANNOT_TELL = "cannot be told"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One finding: what the paper states, and what was measured.
-
-    Attributes
-    ----------
-    evidence : what its test says; `decide` adjusts it over all findings of a study.
-    counts : what counts as coming out, where the statement leaves it open ("0.07 to 0.095").
-    is_ours : whether it is our own check, which never counts among the paper's findings.
-    runs : `holds` of every seed, that of `measured` first; empty for a single run.
-    sample : what the verdict rests on ("15,000 requests"); empty where nothing is drawn.
-    """
+    """One finding: what the paper states, and what was measured."""
 
     statement: str
     where: str
     stated: str
     measured: str
-    evidence: Evidence
-    counts: str = ""
-    is_ours: bool = False
-    runs: tuple[bool | None, ...] = ()
-    sample: str = ""
+    evidence: Evidence  # `decide` adjusts it over all findings of a study
+    counts: str = ""  # what counts as coming out, where the statement leaves it open ("0.07 to 0.095")
+    is_ours: bool = False  # our own checks never count among the paper's findings
+    runs: tuple[bool | None, ...] = ()  # `holds` of every seed, that of `measured` first; empty for a single run
+    sample: str = ""  # what the verdict rests on ("15,000 requests"); empty where nothing is drawn
 
     @property
     def holds(self) -> bool | None:
@@ -324,29 +312,19 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A rerun study.
-
-    Attributes
-    ----------
-    setting : what it was run on.
-    sentences : what the tables show.
-    caveats : what its verdicts can and cannot show, said wherever they are.
-    seeds : the seeds it was run with, where there are several.
-    results : results of the audits behind it, in full, for JSON.
-    provenance : what it was called with and what it read, so that it can be made again.
-    """
+    """A rerun study."""
 
     name: str
     title: str
-    setting: str
+    setting: str  # what it was run on
     claims: tuple[Claim, ...]
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
-    sentences: tuple[str, ...] = ()
-    caveats: tuple[str, ...] = ()
-    seeds: tuple[int, ...] = ()
-    results: Mapping[str, eh.Result] = field(default_factory=dict)
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    sentences: tuple[str, ...] = ()  # what the tables show
+    caveats: tuple[str, ...] = ()  # what its verdicts can and cannot show, said wherever they are
+    seeds: tuple[int, ...] = ()  # where there are several
+    results: Mapping[str, eh.Result] = field(default_factory=dict)  # of the audits behind it, in full, for JSON
+    provenance: Mapping[str, Any] = field(default_factory=dict)  # what it was called with and read, to make it again
 
     @property
     def frame(self) -> Any:
