@@ -64,7 +64,6 @@ def typed_parameters(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def flag(name: str, audit: Audit | None = None) -> str:
-    """The option of a parameter, such as --nan-policy."""
     option = (audit.parameters[name].takes.option if audit else "") or name
     return NAMES.get(name, (f"--{option.replace('_', '-')}",))[-1]
 
@@ -257,7 +256,6 @@ def second_table(parameter: Parameter, value: Any, engine: str, master: str | No
 
 
 def read(parameter: Parameter, words: Sequence[str]) -> Any:
-    """The words of one option as the value that the audit takes."""
     takes = parameter.takes
     if len(words) == 1 and words[0].lower() == "none" and parameter.says_none:
         return None

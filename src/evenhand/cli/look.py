@@ -28,7 +28,6 @@ class Question:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the command runs as it stands."""
         return not {GROUPS, RUN} & set(self.words)
 
 
@@ -126,7 +125,6 @@ def proposed(proposals: list[Question]) -> list[str]:
 
 
 def questions(sample: Sample, files: list[str]) -> list[Question]:
-    """All questions that the columns allow, the most informative first."""
     if sample.trec:
         return [_trec(sample, files)]
     if groups := _table_of_groups(sample, files):

@@ -89,7 +89,6 @@ def _add_checks(parser: argparse.ArgumentParser, *, hidden: bool) -> None:
 
 
 def add_systems(parser: argparse.ArgumentParser) -> None:
-    """Add the comparison of systems, for audits that take a column of systems."""
     parser.add_argument_group("systems").add_argument(
         "--systems", choices=("table", "markdown", "latex"),
         help="print a table of systems by metrics instead; letters mark significant differences on the same requests",
@@ -98,8 +97,6 @@ def add_systems(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Delivery:
-    """One result, its checks, and the files that it goes to."""
-
     name: str
     result: Any
     check: list[str]

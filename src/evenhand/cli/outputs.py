@@ -89,7 +89,6 @@ class Outputs:
 
     @property
     def gates(self) -> list[Gate]:
-        """The checks of every result, named by audit and day."""
         day = f" {self.at}" if self.at else ""
         pairs = zip(self.deliveries, self.checks, strict=True)
         return [Gate(f"{delivery.name}{day}", delivery.result.findings, checks) for delivery, checks in pairs]
@@ -121,7 +120,6 @@ class Outputs:
         return workbook_bytes({name: columns for result in sheets for name, columns in result.items()})
 
     def print_checks(self) -> int:
-        """Print how the checks went, and return the exit code: 1 if one failed."""
         lines = [str(checks) for checks in self.checks if checks.checks]
         if lines:
             print(streams.coloured_checks("\n".join(lines), sys.stderr), file=sys.stderr)

@@ -133,8 +133,6 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 @dataclass(frozen=True)
 class Step:
-    """One audit of a plan: its arguments as written, and the keys about its answer."""
-
     audit: Audit
     written: Mapping[str, Any]
     answer: Mapping[str, Any]
@@ -207,7 +205,6 @@ def plan(path: Path, raw: Mapping[str, Any], values: Mapping[str, str], at: date
 
 
 def _steps(path: Path, filled: Mapping[str, Any]) -> list[Step]:
-    """The audits of a plan whose variables are filled in."""
     shared = {key: value for key, value in filled.items() if key not in PLAN_KEYS}
     tables = filled.get("audits")
     if tables is None:
@@ -394,7 +391,6 @@ def _regex(pattern: str) -> re.Pattern[str]:
 
 
 def variables(words: Sequence[str]) -> dict[str, str]:
-    """The variables of `--set NAME=VALUE`, which may be repeated."""
     values = {}
     for word in words:
         name, equals, value = word.partition("=")

@@ -102,7 +102,6 @@ def _run(study: Audit, size: int | None, seeds: range, arguments: Mapping[str, A
 
 
 def rerun(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """A study as its plan says, as plain data."""
     arguments = dict(plan)
     study, size = declared(arguments.pop("study")), arguments.pop("size")
     first, count = arguments.pop("seed"), arguments.pop("seeds")
@@ -148,7 +147,6 @@ def _add_roles(parser: argparse.ArgumentParser) -> None:
 
 
 def _arguments(study: Audit, args: argparse.Namespace) -> dict[str, Any]:
-    """The typed options as arguments of the study; options of other studies are refused."""
     from evenhand.cli.audit import flag, read, source, typed_parameters
 
     taken, typed = roles(study), typed_parameters(args)

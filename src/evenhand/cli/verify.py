@@ -199,7 +199,6 @@ def _moved(value: Any, moved: Mapping[str, str]) -> Any:
 
 
 def _recompute(audit: Audit, plan: Mapping[str, Any], facts: Mapping[str, Any]) -> Findings:
-    """The findings of a plan, as `evenhand run` makes them."""
     from evenhand.cli.plan import Step
 
     recomputed = audit(**Step(audit, plan, dict(facts.get("reading") or {}), Path()).arguments)
@@ -257,7 +256,6 @@ def _counted(saved: Findings, recomputed: Findings, passed: Mapping[str, Any]) -
 
 
 def _versions(saved: Mapping[str, Any], recomputed: Mapping[str, Any]) -> list[str]:
-    """A sentence where the result was made with other versions."""
     old, new = saved.get("versions") or {}, recomputed.get("versions") or {}
     other = [f"{name} {old[name]} (now {new[name]})" for name in old if new.get(name, old[name]) != old[name]]
     when = f" at {saved['computed_at']}" if saved.get("computed_at") else ""

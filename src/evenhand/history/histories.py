@@ -214,7 +214,6 @@ def day(at: Any) -> date:
 
 
 def _findings(stored: store.Stored) -> Findings:
-    """The whole history as findings, newest rows first, without empty columns."""
     about_plans = list(stored.plans.values())
     rows = stored.rows.sort("at", descending=True, maintain_order=True)
     named = dict.fromkeys(name for about in about_plans for name in about["slices"])

@@ -194,7 +194,6 @@ def add(path: Path, entries: Sequence[Entry], *, replace: bool) -> bool:
 
 
 def about(findings: Findings) -> dict[str, Any]:
-    """Description of a plan that the rows do not hold: question, slices, words, level."""
     provenance = findings.provenance
     return {
         "audit": findings.audit, "question": findings.question, "slices": list(findings.slices),

@@ -159,7 +159,6 @@ def study(*, size: int | None = None, seed: int = 1) -> Study:
 
 
 def rates(design: Design, runs: int, seed: int) -> Rates:
-    """Alarms of both analyses, without an effect and with the one planted."""
     alarms = []
     for effect in (0.0, design.effect):
         p = np.array([design.run(effect, stream(seed, design.name, effect, k)) for k in range(runs)])

@@ -246,7 +246,6 @@ def _taus(runs: list[Run]) -> Table:
 
 
 def _truth(runs: list[Run]) -> Table:
-    """How far each metric orders the systems as their known bias does."""
     cells: dict[str, dict[str, str]] = {}
     for run in runs:
         points, bias = run.agreed.findings.curves["systems"], run.task.bias or {}
@@ -356,7 +355,6 @@ def _shared(tasks: Tasks) -> list[Pair]:
 
 
 def _consensus(runs: Runs) -> list[Claim]:
-    """Whether metrics agree on the order of systems, and whether those that agree once agree again."""
     whole, pairs = runs.whole, _shared(runs.whole)
     several = len(whole.measured) > 1
     where = "in every task" if several else "in the one experiment there is"
@@ -378,7 +376,6 @@ def _consensus(runs: Runs) -> list[Claim]:
 
 
 def _closest(runs: Runs) -> list[Claim]:
-    """Whether EEL and AWRF with an equal target agree most consistently over experiments."""
     whole, pairs = runs.whole, _shared(runs.whole)
     several, nothing = len(whole.measured) > 1, "the pair is undefined in some task"
     is_defined = several and PAIR in pairs

@@ -179,7 +179,6 @@ def from_trec(folder: str | Path, seed: int, *, protected: str | None = None, ve
 
 
 def _files(place: Path, *patterns: str) -> list[Path]:
-    """Files of these kinds in the folder and the folders below it, also gzipped."""
     return sorted(path for pattern in patterns for ending in ("", ".gz") for path in place.rglob(pattern + ending))
 
 

@@ -261,7 +261,6 @@ def _criteria_table(events: Log, seed: int) -> Table:
 
 
 def _skew(m: Measures) -> list[str]:
-    """Which source makes the skew, as far as the claims of the audit go."""
     claims = [claim.text for claim in m.parts["split"].claims if claim.made]
     return [f"Which source makes the skew? {'; '.join(claims) or m.parts['split'].headline.removesuffix('.')}."]
 
@@ -334,7 +333,6 @@ def _with_rows(result: eh.Result, positions: Sequence[int]) -> eh.Result:
 
 
 def _against(m: Measures) -> eh.Result:
-    """Figure 4's points: one row per source and quantity."""
     followers, source, size = m.parts["followers"], str(m.log.source), m.log.followers
     means = values(followers, "mean", source)
     quantities = {

@@ -157,7 +157,6 @@ class Finding:
     read: Callable[[Measures], tuple[str, Evidence]]
 
     def lacks(self, m: Measures) -> str | None:
-        """The first need that the log does not meet."""
         return next((need for need in self.needs if need not in m.has), None)
 
     def __call__(self, m: Measures) -> Claim:
@@ -289,7 +288,6 @@ def _beyond_all(m: Measures, metric: str, role: str, names: Sequence[str], other
 
 
 def _at_the_end(m: Measures, result: eh.Result, key: str, names: Sequence[str], *, most: bool) -> tuple[str, Evidence]:
-    """Whether some slices are more, or less, skewed than all others."""
     estimates, role = _defined(values(result, GINI, key)), "kind" if key == "amount" else "source"
     others = [other for other in estimates if other not in names]
     if lost := [name for name in names if name not in estimates]:

@@ -75,7 +75,6 @@ class Log:
         return OUTSIDE if self.figure_5 in (POOLED, INSIDE) else self.figure_5
 
     def by_unit(self) -> ByUnit:
-        """What everyone got, by kind and by source of the first amount, and their followers."""
         kinds = [*self.amounts, *([] if self.later is None else [self.later])]
         rows, via = self.table.drop_nulls(self.unit), self.sources if len(self.sources) > 1 else []
         is_from = [pl.col(self.first).filter(pl.col(str(self.source)) == s).sum().alias(f"from {s}") for s in via]
@@ -96,7 +95,6 @@ class Log:
         return ByUnit({k: amounts(k) for k in kinds}, {str(s): amounts(f"from {s}") for s in via}, followers)
 
     def in_figure_5(self) -> pl.DataFrame:
-        """The rows of figure 5, its two sides in a column `network`."""
         compared = self.outside if self.figure_5 == POOLED else (match(self.figure_5, list(self.outside)),)
         source = pl.col(str(self.source))
         side = pl.when(source.is_in(list(self.inside))).then(pl.lit(INSIDE)).when(source.is_in(list(compared)))

@@ -188,7 +188,6 @@ def _in_slices(result: eh.Result, rows: Sequence[Row]) -> tuple[str, float]:
 
 
 def _higher(test: OutcomeResult) -> Claim:
-    """In how many bins each group does better than the reference at the same score."""
     by_group: dict[str, list[Row]] = {}
     for r in _tested(select(test, "outcome_gap")):
         by_group.setdefault(_who(test, r), []).append(r)

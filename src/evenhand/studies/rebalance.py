@@ -115,7 +115,6 @@ class Market:
 
     @cached_property
     def as_ranked(self) -> pl.DataFrame:
-        """What the lists by score alone show."""
         best = self.candidates.group_by("request", maintain_order=True).head(self.top)
         ranks = pl.int_range(1, pl.len() + 1).over("request")
         return self._seen(best.select("request", "item", rank=ranks))

@@ -210,7 +210,6 @@ def _measured(case: Case, mask: Any = slice(None)) -> Measured:
 
 
 def _claims_on_groups(runs: Replicates[Measured], results: Mapping[str, eh.Result], items: int = ITEMS) -> list[Claim]:
-    """Claims about MAD, exposure and ratios, which compare groups of users."""
     m = runs.whole
     mad = m.value("mad", "popularity")
     is_worse = runs.above(lambda r: r.lead("popularity"))
@@ -290,7 +289,6 @@ def _permuted(case: Case, seed: int) -> Case:
 
 
 def _alike(case: Case, seed: int) -> Claim:
-    """Whether the measures between groups claim anything where the groups are alike."""
     claims = [
         (name, claim)
         for name in RECOMMENDERS
@@ -308,7 +306,6 @@ def _alike(case: Case, seed: int) -> Claim:
 
 
 def _claims_on_items(runs: Replicates[Measured], results: Mapping[str, Any], top: int = TOP) -> list[Claim]:
-    """Claims about diversity, Gini index, entropy and popularity, which describe the items shown."""
     m, shown, gini = runs.whole, "recommendation_popularity", partial(runs.whole.value, "item_gini")
     items = np.asarray(results["random"].shown).shape[-1]
     printed = {name: float(np.asarray(result.shown).sum()) / items for name, result in results.items()}

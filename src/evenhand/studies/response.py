@@ -111,7 +111,6 @@ def responses(worlds: int, seed: int) -> dict[tuple[Setting, str], Response]:
 
 
 def measured(setting: Setting, worlds: int, seed: tuple[int, ...]) -> dict[str, Response]:
-    """All metrics in the worlds of one setting, in one audit with a slice for each world."""
     import polars as pl
 
     corpora = [setting.world((*seed, i)) for i in range(worlds)]
@@ -188,7 +187,6 @@ def _share(r: Response) -> str:
 
 
 def _tables(by_setting: Responses) -> list[Table]:
-    """For each factor, the share of worlds in which each metric calls the biased system less fair."""
     tables = []
     for factor, levels in FACTORS.items():
         rows = [(m, *(_share(by_setting[changed_by(factor, x), m]) for x in levels)) for m in METRICS]

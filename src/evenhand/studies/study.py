@@ -345,7 +345,6 @@ class Study:
         raise unknown_name("format", format, FORMATS, what="a known format of a study")
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the figures, ready for JSON."""
         return {
             "study": self.name,
             "title": self.title,
@@ -390,7 +389,6 @@ class Study:
         ]
 
     def to_html(self) -> str:
-        """One page with everything, figures included, that needs no other file."""
         from evenhand.report.charts import registry as charts
 
         return self._html([charts.as_svg(figure.draw()) for figure in self.figures])

@@ -183,7 +183,6 @@ def _point(metric: str, p: Placement, random_orders: dict[str, Random], seed: in
 
 
 def _paper_tables(points: Points) -> tuple[Table, Table]:
-    """Mean values along the bias; and how many lists differ significantly from a random order."""
     shown, mild = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0), (-0.8, -0.5, -0.3, -0.2, -0.1, 0.1, 0.2, 0.3, 0.5, 0.8)
     means, power = [], []
     for metric in METRICS:
