@@ -1,4 +1,9 @@
-"""The tasks of the fair-ranking study: generated with a known bias, or read from files."""
+"""The tasks of the fair-ranking study: generated with a known bias, or read from files.
+
+On real ratings, four recommenders of LensKit are trained here. As in the paper: every rating is an interaction, five
+interactions of each of up to 5,000 users are held out and count as relevant, and pairs are read off the models' scores of the
+held out items and of items that the user never rated. LensKit is an extra, and is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ import polars as pl
 
 import evenhand as eh
 from evenhand.errors import EvenhandError, MissingExtraError, listing
-from evenhand.sources.labels import Labels
+from evenhand.sources.labels import Labels  # ratings and their groups have no public reader
 from evenhand.sources.trec import item_groups, ratings
 from evenhand.studies.study import Table, read_table, two_sides
 from evenhand.synthetic import Maker

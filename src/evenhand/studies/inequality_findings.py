@@ -284,7 +284,7 @@ def profile_clicks_are_least_skewed(m: Measures) -> tuple[str, Evidence]:
 
 def _beyond_all(m: Measures, metric: str, role: str, names: Sequence[str], others: Sequence[str]) -> Evidence:
     pairs = [((metric, f"{role} {a}"), (metric, f"{role} {b}")) for a in names for b in others]
-    return every(m.above(a, b) for a, b in pairs)
+    return m.numbers.all_above(lambda n: [n[a] - n[b] for a, b in pairs])
 
 
 def _at_the_end(m: Measures, result: eh.Result, key: str, names: Sequence[str], *, most: bool) -> tuple[str, Evidence]:
