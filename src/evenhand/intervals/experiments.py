@@ -48,7 +48,6 @@ class Contrast:
     draws: Floats
     observed: Floats
     undefined: np.typing.NDArray[np.int64]
-    explained: Floats
     curves: tuple[Floats, Floats] | None = None
 
 
@@ -92,8 +91,6 @@ def contrast(
         mean = defined_mean(adjusted)  # differences of which the past explains all but rounding are the same
         rounding = ROUNDING * np.nan_to_num(np.abs(moved)).max(0)
         adjusted = np.where(np.abs(adjusted - mean) > rounding, adjusted, mean)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        explained = 1 - defined_variance(adjusted) / defined_variance(moved)
     depths = equal_volume_shares(pair, treated, equal)
     sides = [_at_depth(pair.only(side), specs, depth, rng, past and past.only(side), slope) for side, depth in depths]
     now, adjusted_sides = zip(*sides, strict=True)
@@ -101,7 +98,7 @@ def contrast(
     low, high, error = welch_ends(estimate, adjusted_sides, level, specs)
     return Contrast(
         now[0].value, now[1].value, estimate, low, high, error, moved[0], defined_mean(moved),
-        two_sided_p(adjusted), adjusted[1:], adjusted[0], np.isnan(moved[1:]).sum(0), explained,
+        two_sided_p(adjusted), adjusted[1:], adjusted[0], np.isnan(moved[1:]).sum(0),
         (now[0].curve, now[1].curve),
     )  # fmt: skip
 
@@ -112,7 +109,6 @@ def undefined_contrast(specs: Sequence[MetricSpec]) -> Contrast:
     return Contrast(
         treatment=nothing, control=nothing, estimate=nothing, low=nothing, high=nothing, error=nothing, raw=nothing,
         chance=nothing, p=nothing, draws=nothing[None], observed=nothing, undefined=np.zeros(len(specs), dtype=np.int64),
-        explained=nothing,
     )  # fmt: skip
 
 
@@ -377,13 +373,11 @@ def units_contrast(
         gap, _divisor(error[None], specs)[0], ratios[1:], level if has_enough_units(arm, control) else None, specs
     )
     estimate = gap - (bias[0][1] - bias[1][1])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        explained = 1 - defined_variance(moved) / defined_variance(plain)
     return Contrast(
         sides[0].first[0] - bias[0][0], sides[1].first[0] - bias[1][0], estimate,
         np.minimum(low, estimate), np.maximum(high, estimate), error, (sides[0].first - sides[1].first)[0],
         defined_mean(plain), tail_p(ratios) if has_enough_units(arm, control) else np.full(len(specs), np.nan),
-        moved[1:], moved[0], np.isnan(moved[1:]).sum(0), explained,
+        moved[1:], moved[0], np.isnan(moved[1:]).sum(0),
         (_curve(arm, 0), _curve(control, 0)),
     )  # fmt: skip
 
@@ -414,7 +408,7 @@ def paired_contrast(
         exact.first[0], exact.second[0], gap, np.minimum(low, gap), np.maximum(high, gap),
         np.where(np.isnan(exact.error[0]), np.sqrt(defined_variance(spread)), exact.error[0]), gap, nothing,
         np.where(np.isnan(gap), np.nan, p) if has_enough_units(pairs) else nothing, spread, gap,
-        np.isnan(spread).sum(0), np.zeros(len(specs)), (_curve(pairs, 0), _curve(pairs, 1)),
+        np.isnan(spread).sum(0), (_curve(pairs, 0), _curve(pairs, 1)),
     )  # fmt: skip
 
 

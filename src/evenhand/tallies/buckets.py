@@ -354,7 +354,7 @@ class BucketSlices(SlicedTallies[Buckets]):
         count = partial(_unit_cells, keys=log.keys, is_integer=amount.integer, is_weighted=log.weight is not None)
         batches = log.engine.tallied(query, [*log.keys, "unit"], ["bucket"], count)
         if log.weight is not None:
-            refuse_weights(sum(cells.changing for batch in batches for _, cells in batch), log.weight)
+            refuse_weights(sum(int(cells["changing"].sum()) for batch in batches for _, cells in batch), log.weight)
         parts: dict[Label, list[UnitCells]] = {} if log.keys else {(): []}
         for batch in batches:
             for label, cells in batch:
@@ -367,23 +367,9 @@ class BucketSlices(SlicedTallies[Buckets]):
         return cls(tuple(ordered), tallies, log.broken(amount))
 
 
-@dataclass(frozen=True, slots=True)
-class UnitCells:
-    """Amounts of whole units by bucket, in the narrowest types: Spark sends them to the driver.
-
-    Attributes
-    ----------
-    lengths : (units,) how many cells each unit has, one unit after another.
-    buckets, amounts : (cells,) the bucket, and what the unit received from it.
-    weights : (units,) the weight of each unit, where there are weights.
-    changing : units with several weights.
-    """
-
-    lengths: Any
-    buckets: Any
-    amounts: Any
-    weights: Floats | None = None
-    changing: int = 0
+UnitCells = dict[str, Any]
+"""Amounts of whole units by bucket, in the narrowest types, since Spark sends them to the driver: (units,) `lengths` and, where there
+are any, `weights` and whether they are `changing`; (cells,) `bucket` and `amount`, one unit after another."""
 
 
 def _unit_cells(
@@ -402,24 +388,24 @@ def _unit_cells(
     for code, label in enumerate(labels):
         rows = np.flatnonzero(slice_codes == code)
         members = np.flatnonzero(slice_codes[starts] == code)
-        cells = UnitCells(
-            _narrow(lengths[members]), _narrow(buckets[rows]), _narrow(amounts[rows]), weights[members] if is_weighted else None,
-            int((weights != least)[members].sum()),
-        )  # fmt: skip
+        columns = {"lengths": lengths[members], "bucket": buckets[rows], "amount": amounts[rows]}
+        cells = {name: _narrow(column) for name, column in columns.items()}
+        if is_weighted:
+            cells |= {"weights": weights[members], "changing": (weights != least)[members]}
         slices.append((label, cells))
     return slices
 
 
 def _buckets(parts: Sequence[UnitCells], dealt: SliceBuckets, amount: Amount, *, is_weighted: bool) -> Buckets:
     """The tally of one slice from the cells of its units, which came in several batches."""
-    none = np.zeros(0, dtype=np.int64)
-    lengths = np.concatenate([none, *(part.lengths for part in parts)])
+
+    def joined(name: str, kind: type = np.int64) -> Any:
+        return np.concatenate([np.zeros(0, dtype=kind), *(part[name] for part in parts)])
+
+    lengths = joined("lengths")
     return Buckets.from_arrays(
-        np.repeat(np.arange(len(lengths)), lengths),
-        np.concatenate([none, *(part.buckets for part in parts)]),
-        np.concatenate([none if amount.integer else np.zeros(0), *(part.amounts for part in parts)]),
-        weights=np.concatenate([np.zeros(0), *(part.weights for part in parts)]) if is_weighted else None,
-        sizes=dealt.sizes, arms=dealt.arms, movable=dealt.movable,
+        np.repeat(np.arange(len(lengths)), lengths), joined("bucket"), joined("amount", np.int64 if amount.integer else float),
+        weights=joined("weights", float) if is_weighted else None, sizes=dealt.sizes, arms=dealt.arms, movable=dealt.movable,
     )  # fmt: skip
 
 

@@ -33,7 +33,6 @@ from evenhand.tallies.requests import Requests, sort_heads
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch as RowBatch
-    from evenhand.sources.engine import Cells
     from evenhand.sources.labels import CodedLabels
     from evenhand.sources.rankings import Rankings
 
@@ -394,13 +393,14 @@ class LabelledRankings:
         if not parts:
             none = np.zeros(0, dtype=np.int64)
             heads = rankings.engine.cells(f"{query} LIMIT 0").select(names)
-            parts = [_Lists(heads, none, none, none, np.zeros((0, groups)) if labels.soft else None, np.zeros(groups))]
-        heads, order = sort_heads([part.heads for part in parts], keys)
+            parts = [{"heads": heads, "depths": none, "missing": none, "codes": none, "label_counts": np.zeros(groups)}]
+            parts[0]["shares"] = np.zeros((0, groups))
+        heads, order = sort_heads([part["heads"] for part in parts], keys)
         depths, missing, codes = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("depths", "missing", "codes")
+            np.concatenate([part[name] for part in parts]) for name in ("depths", "missing", "codes")
         )
-        shares = None if not labels.soft else np.concatenate([part.shares for part in parts if part.shares is not None])
-        counts = sum((part.label_counts for part in parts), np.zeros(groups))
+        shares = np.concatenate([part["shares"] for part in parts]) if labels.soft else None
+        counts = sum((part["label_counts"] for part in parts), np.zeros(groups))
         del parts
         placement = Placement(codes, starts_of(depths), labels.labels, rows=shares).take(order)
         del codes, shares
@@ -413,28 +413,11 @@ class LabelledRankings:
         return cls(placement, Requests.from_heads(heads, rankings.slices), missing[order], at)
 
 
-@dataclass(frozen=True)
-class _Lists:
-    """Some whole rankings.
+def _read_lists(batch: RowBatch, names: Sequence[str], groups: int, *, soft: bool) -> dict[str, Any]:
+    """A batch of whole rankings: `heads`, (R,) last rank `depths` and `missing` labels, (T,) `codes`, `shares` (T, g), `label_counts`.
 
-    Attributes
-    ----------
-    heads : what each ranking is called.
-    depths : (R,) the last rank of each; missing : (R,) items without a label.
-    codes : (T,) places in the labels; -1 where a rank is empty, -2 where its item has no label.
-    shares : (T, g), or None.
-    label_counts : (g,) rows of each label.
+    Codes are -1 where a rank is empty, -2 where its item has no label.
     """
-
-    heads: Cells
-    depths: Ints
-    missing: Ints
-    codes: npt.NDArray[Any]
-    shares: Floats | None
-    label_counts: Any
-
-
-def _read_lists(batch: RowBatch, names: Sequence[str], groups: int, *, soft: bool) -> _Lists:
     places, labels = batch.integers("place"), batch.integers("label")
     depths = places[batch.starts[1:] - 1]  # the rows of a ranking come in order
     at = np.repeat(np.cumsum(depths) - depths - 1, np.diff(batch.starts)) + places
@@ -456,7 +439,10 @@ def _read_lists(batch: RowBatch, names: Sequence[str], groups: int, *, soft: boo
     lost = np.cumsum(np.append(0, codes == UNLABELLED))
     ends = np.cumsum(depths)
     label_counts = np.bincount(labels - UNLABELLED, minlength=groups - UNLABELLED)[-UNLABELLED:]
-    return _Lists(batch.firsts(names), depths, lost[ends] - lost[ends - depths], codes, shares, label_counts)
+    return {
+        "heads": batch.firsts(names), "depths": depths, "missing": lost[ends] - lost[ends - depths], "codes": codes,
+        "shares": shares, "label_counts": label_counts,
+    }  # fmt: skip
 
 
 def _code_type(groups: int) -> type[np.signedinteger[Any]]:
