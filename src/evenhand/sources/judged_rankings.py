@@ -51,6 +51,7 @@ from evenhand.sources.relation import (
     in_periods,
     is_number,
     item_column,
+    may_repeat,
     role_problems,
     with_request,
 )
@@ -117,8 +118,8 @@ def open_judgments(
         from evenhand.sources.trec import trec_fair_queries
 
         relevance = trec_fair_queries(fair[0])
-    if isinstance(relevance, str) and relevance in table.schema:
-        return _from_column(table.with_numbers(relevance), relevance, request, item, single=single)
+    if (column := column_of(relevance, table)) is not None:
+        return _from_column(table.with_numbers(column), column, request, item, single=single)
     if isinstance(relevance, str) and not os.path.exists(relevance) and Path(relevance).suffix == "":
         raise EvenhandError(
             f"relevance={relevance!r} is neither a column of the rankings nor a file. {suggestion(relevance, table.names)}"
@@ -141,10 +142,15 @@ def open_judgments(
     return judgments
 
 
+def column_of(relevance: Any, table: Relation) -> str | None:
+    """The column of the rankings that holds the judgments, where one does."""
+    return relevance if isinstance(relevance, str) and relevance in table.schema else None
+
+
 def carried(relevance: Any, table: Relation) -> dict[str, str]:
     """SQL of the columns that rankings must carry for judgments that are columns of theirs."""
-    is_column = isinstance(relevance, str) and is_number(table.schema.get(relevance))
-    return {"relevance": table.number(relevance)} if is_column else {}
+    column = column_of(relevance, table)
+    return {} if column is None or not is_number(table.schema[column]) else {"relevance": table.number(column)}
 
 
 def _opened(relevance: Any, table: Relation) -> Relation:
@@ -216,7 +222,9 @@ def _refuse_words(table: Relation, column: str) -> None:
 
 
 def _repeated(judgments: Judgments) -> int:
-    return count_groups(judgments.engine, f"({judgments.sql}) AS judged", KEYS)
+    """How many pairs of request and item have several rows."""
+    engine, query = judgments.engine, judgments.sql
+    return count_groups(engine, f"({query}) AS judged", KEYS) if may_repeat(engine, query, KEYS) else 0
 
 
 @dataclass(frozen=True)

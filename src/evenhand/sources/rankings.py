@@ -37,9 +37,9 @@ from evenhand.sources.relation import (
     ITEM_NAMES,
     Relation,
     Type,
-    count_groups,
     counted_rows,
     fits_int64,
+    may_repeat,
     role_problems,
     slice_problems,
 )
@@ -281,7 +281,8 @@ def open_scores(
     checked = _Checked.from_table(table, "scores", by, named, nan_policy, carry)
     if duplicates == "first":
         checked = checked.without_repeats()
-    count, first = _repeated(checked, "item")
+    pairs = (*checked.keys, "item")
+    count, first = _repeated(checked, "item") if may_repeat(table.engine, checked.query, pairs) else (0, {})
     if count:
         raise EvenhandError(
             f"{count:,} items are scored twice for the same request (first: request {first['request']!r}, item "
@@ -357,12 +358,13 @@ class _Checked:
 
     def without_repeats(self) -> _Checked:
         """The rows without those of items that stand higher up in the same ranking."""
-        if "item" not in self.roles:
+        if "item" not in self.roles or not may_repeat(self.table.engine, self.query, (*self.keys, "item")):
             return self
         best = self.chosen[self.order] + ("" if self.order == "place" else " DESC")
         names = (*self.keys, "item")
-        # by all other columns too, so that no row order counts
-        others = [sql for name, sql in self.chosen.items() if name not in (*names, self.order)]
+        others = [
+            sql for name, sql in self.chosen.items() if name not in (*names, self.order)
+        ]  # so that no row order counts
         pairs = ", ".join(self.chosen[name] for name in names)
         number = f"ROW_NUMBER() OVER (PARTITION BY {pairs} ORDER BY {', '.join([best, *others])})"
         numbered = f"SELECT *, {number} AS evenhand_copy FROM {self.table.name}{self.where}"
@@ -450,12 +452,13 @@ def _check_values(
 
 def _check_rankings(checked: _Checked, ties: Ties) -> dict[str, int]:
     """How many rankings there are, and how many are tied or have empty ranks; what is no ranking is refused."""
-    order, per = checked.order, {"n": "COUNT(*)", "best": f"MIN({checked.order})", "deepest": f"MAX({checked.order})"}
+    order, per = checked.order, {"n": "COUNT(*)"}
+    per |= {"best": f"MIN({checked.order})", "deepest": f"MAX({checked.order})"}
     if several_keys := len(checked.keys) > 1:
         per["request"] = "request"
-    odd, rows = {}, f"({checked.query}) AS ranked"
+    odd = {}
     for name, column in {"tied": order, "twice": "item"}.items():
-        if column in checked.roles and count_groups(checked.table.engine, rows, (*checked.keys, column)):
+        if column in checked.roles and may_repeat(checked.table.engine, checked.query, (*checked.keys, column)):
             per[f"different_{name}"] = f"COUNT(DISTINCT {column})"
             odd[name] = f"n <> different_{name}"
     if order == "place":
@@ -463,7 +466,7 @@ def _check_rankings(checked: _Checked, ties: Ties) -> dict[str, int]:
         odd |= {"gaps": f"{untied}deepest <> n", "late": "best > 1", "deep": f"deepest > 2 * n + {MOST_EMPTY_RANKS}"}
     aggregates = {"rankings": "COUNT(*)", **{name: count_where(condition) for name, condition in odd.items()}}
     aggregates["requests"] = "COUNT(DISTINCT request)" if several_keys else "COUNT(*)"
-    per_ranking = f"SELECT {select(per)} FROM {rows} GROUP BY {columns(checked.keys)}"
+    per_ranking = f"SELECT {select(per)} FROM ({checked.query}) AS ranked GROUP BY {columns(checked.keys)}"
     cells = checked.table.engine.cells(f"SELECT {select(aggregates)} FROM ({per_ranking}) AS per_ranking").row()
     facts = dict.fromkeys(("tied", "twice", "gaps", "late", "deep"), 0)
     facts |= {name: int(value or 0) for name, value in cells.items()}

@@ -87,6 +87,17 @@ def exact_sum(expression: str) -> str:
 
 T = TypeVar("T")
 
+HASHES: Mapping[str, str] = {
+    "spark": "XXHASH64({})",
+    "databricks": "XXHASH64({})",
+    "postgres": "HASHTEXTEXTENDED(CAST(ROW({}) AS TEXT), 0)",
+    "bigquery": "FARM_FINGERPRINT(TO_JSON_STRING(STRUCT({})))",
+    "snowflake": "HASH({})",
+    "trino": "XXHASH64(TO_UTF8(JSON_FORMAT(CAST(ROW({}) AS JSON))))",
+    "clickhouse": "cityHash64({})",
+}
+"""What other dialects have for DuckDB's `hash` of some columns."""
+
 
 def parsed(query: str, dialect: str = "duckdb") -> Any:
     """A query as sqlglot's tree."""
@@ -103,7 +114,13 @@ def adapted(query: str, dialect: str) -> Any:
         is_wide = isinstance(node, exp.DataType) and node.is_type("int128") and dialect not in ("duckdb", "clickhouse")
         return exp.DataType.build("DECIMAL(38, 0)") if is_wide else node
 
-    return tree.transform(narrow, copy=False)
+    def rename_hash(node: Any) -> Any:
+        if isinstance(node, exp.Anonymous) and node.name.lower() == "hash" and dialect in HASHES:
+            arguments = ", ".join(argument.sql(dialect) for argument in node.expressions)
+            return parsed(HASHES[dialect].format(arguments), dialect)
+        return node
+
+    return tree.transform(narrow, copy=False).transform(rename_hash, copy=False)
 
 
 def translated(query: str, dialect: str, *, pretty: bool = False, identify: bool = False) -> str:
