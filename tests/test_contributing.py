@@ -153,7 +153,7 @@ def test_intervals_are_printed_differently_by_changing_one_line(copy, log):
     ((line,),) = [re.findall(r"change its last line to\n\n```py\n(.*?\n)```", text, re.DOTALL)]
     file = copy / "src/evenhand/report/words/text.py"
     before = file.read_text(encoding="utf-8")
-    (old,) = re.findall(r"    return f\"\{name\}.*\n", before)
+    (old,) = re.findall(r"^    return f\"\{name\}.*\n", before, re.MULTILINE)
     file.write_text(before.replace(old, line), encoding="utf-8")
     try:
         words = [
