@@ -169,13 +169,8 @@ class Question:
         return row({"part": part}, self.spec.text, better=self.spec.better if part == "change" else "", **values)
 
 
-@dataclass(frozen=True)
-class Largest:
-    """The largest part of one way to split a change, and the p of its lead over the others."""
-
-    part: str
-    group: str | None
-    p: float
+Largest = tuple[str, str | None, float]
+"""Part and group of the largest part of one way to split a change, and the p of its lead over the others."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +180,7 @@ class Explanation:
     rows: list[Row]
     facts: dict[str, Any]
     movers: dict[str, list[Any]]
-    largest: tuple[Largest, ...] = ()
+    largest: Sequence[Largest] = ()
 
 
 def _refuse_same_columns(roles: Mapping[str, str | None]) -> None:
@@ -220,7 +215,7 @@ def _of_same_units(question: Question, table: Any, population: Any, arms: Cells)
     facts |= {"population": units.population_words, "interval": _interval_words(question)}
     rows = _with_few_hidden([whole, *parts, *robust], tally, question)
     hides = {r["part"] for r in rows if r["note"] == "suppressed"}
-    return Explanation(rows, facts, movers, tuple(x for x in largest if x.part not in hides))
+    return Explanation(rows, facts, movers, [x for x in largest if x[0] not in hides])
 
 
 def _of_different_units(question: Question, table: Any, population: Any, sides: Mapping[str, str]) -> Explanation:
@@ -296,13 +291,11 @@ def _effects(pairs: PairedAmounts, spec: MetricSpec) -> Floats:
 
 @dataclass(frozen=True)
 class Way:
-    """One way to split a change: `part` of the frame and `group` of each player, its worlds, and which units are a player's."""
+    """One way to split a change: `part` and `group` of the frame and units of each player, its worlds, and whose units are whose."""
 
-    parts: tuple[str, ...]
-    groups: tuple[str | None, ...]
+    players: Sequence[tuple[str, str | None, int]]
     worlds: Worlds
     codes: Any
-    units: tuple[int, ...]
 
     def amounts(self, thinned: Changes, cells: Any) -> list[Floats]:
         """Amounts of every world; `cells` are the cells of the whole tally that those of the thinned one come from."""
@@ -318,24 +311,27 @@ def _ways(question: Question, tally: Changes, rng: np.random.Generator) -> list[
         received = (tally.totals[0] + tally.totals[1] > 0) * tally.counts
         return tuple(np.bincount(codes, received, players).round().astype(int).tolist())
 
-    ways = [Way(KINDS, (None,) * 3, Worlds.between(3, rng), tally.kind, counted(tally.kind, 3))]
+    def players(part: str, names: Sequence[Any], units: Any) -> list[tuple[str, str | None, int]]:
+        return [(part, label(name), int(n)) for name, n in zip(names, units, strict=True)]
+
+    kinds = [(kind, None, n) for kind, n in zip(KINDS, counted(tally.kind, 3), strict=True)]
+    ways = [Way(kinds, Worlds.between(3, rng), tally.kind)]
     if question.call.arguments["source"]:
-        served = tuple(int(n) for n in tally.counts @ ((tally.before + tally.after) > 0))
-        names, many = tuple(label(name) for name in tally.sources), len(tally.sources)
-        ways.append(Way(("source",) * many, names, Worlds.between(many, rng), None, served))
+        served = tally.counts @ ((tally.before + tally.after) > 0)
+        ways.append(Way(players("source", tally.sources, served), Worlds.between(len(tally.sources), rng), None))
     if question.call.arguments["group"]:
-        names, many = tuple(label(name) for name in tally.groups), len(tally.groups)
-        ways.append(Way(("group",) * many, names, Worlds.between(many, rng), tally.group, counted(tally.group, many)))
+        units, many = counted(tally.group, len(tally.groups)), len(tally.groups)
+        ways.append(Way(players("group", tally.groups, units), Worlds.between(many, rng), tally.group))
     return ways
 
 
-def _parts(question: Question, tally: Changes, amount: Amount) -> tuple[list[Row], tuple[Largest, ...], dict[str, Any]]:
+def _parts(question: Question, tally: Changes, amount: Amount) -> tuple[list[Row], list[Largest], dict[str, Any]]:
     """Rows of volume and of every way to split the rest, the largest part of each way, and facts for the record."""
     seed = question.call.seed
     ways = _ways(question, tally, stream(seed, "explain", "orders"))
     splits = _splits(tally, ways, amount, stream(seed, "explain", "thinned"))
     rng = stream(seed, "explain", "parts")
-    sizes = np.array([len(way.parts) for way in ways])
+    sizes = np.array([len(way.players) for way in ways])
     point = measured_parts(splits, question.spec, None, rng).estimate
     leads = _leads(point[1:], ways)
     shares = [replace(s, shares=np.concatenate([s.shares, leads @ s.shares[1:]])) for s in splits]
@@ -348,7 +344,7 @@ def _parts(question: Question, tally: Changes, amount: Amount) -> tuple[list[Row
     rows = []
     names = [
         ("volume", None, round(tally.counts.sum())),
-        *((p, g, n) for w in ways for p, g, n in zip(w.parts, w.groups, w.units, strict=True)),
+        *(player for way in ways for player in way.players),
     ]
     for i, (part, group, units) in enumerate(names):
         if part == "volume" and not amount.integer:
@@ -366,10 +362,11 @@ def _parts(question: Question, tally: Changes, amount: Amount) -> tuple[list[Row
     for way, values, p in zip(ways, by_way, p_of_leads, strict=True):
         if len(values) > 1 and question.level is not None and not np.isnan(values).any():
             top = int(np.argmax(np.abs(values)))
-            largest.append(Largest(way.parts[top], way.groups[top], float(np.max(p))))
-    walked = [label(w.parts[0]) for w in ways if w.worlds.steps is not None]
+            part, group, _ = way.players[top]
+            largest.append((part, group, float(np.max(p))))
+    walked = [w.players[0][0] for w in ways if w.worlds.steps is not None]
     orders = f"random, for {listing(walked)}: more than 12 players; standard error of a part at most {noise.max():.2g}"
-    return rows, tuple(largest), {"orders": orders} if walked else {}
+    return rows, largest, {"orders": orders} if walked else {}
 
 
 def _order_errors(splits: Sequence[Split], ways: Sequence[Way], spec: MetricSpec) -> Floats:
@@ -378,7 +375,7 @@ def _order_errors(splits: Sequence[Split], ways: Sequence[Way], spec: MetricSpec
     for way in ways:
         worlds = slice(first, first + len(way.worlds.switched))
         if way.worlds.steps is None:
-            errors.append(np.zeros(len(way.parts)))
+            errors.append(np.zeros(len(way.players)))
         else:
             values = np.mean(
                 [[float(spec.on(side.spectrum(s.counts))) for side in s.sides()[worlds]] for s in splits], axis=0
@@ -390,17 +387,15 @@ def _order_errors(splits: Sequence[Split], ways: Sequence[Way], spec: MetricSpec
 
 def _leads(parts: Floats, ways: Sequence[Way]) -> Floats:
     """(comparisons, parts) of the size of the largest part of each way over that of each of the others."""
-    rows, at = [], 0
-    for way in ways:
-        many = len(way.parts)
-        sizes = np.nan_to_num(parts[at : at + many])
-        top = int(np.argmax(np.abs(sizes)))
-        for other in (k for k in range(many) if k != top):
-            row = np.zeros(len(parts))
-            row[at + top], row[at + other] = np.sign(sizes[top]) or 1.0, -np.sign(sizes[other])
-            rows.append(row)
-        at += many
-    return np.array(rows)
+    from scipy.linalg import block_diag
+
+    blocks = []
+    for of_way in np.split(np.nan_to_num(parts), np.cumsum([len(way.players) for way in ways])[:-1]):
+        top, signs = int(np.argmax(np.abs(of_way))), np.sign(of_way)
+        lead = -np.diag(signs)
+        lead[:, top] = signs[top] or 1.0
+        blocks.append(np.delete(lead, top, axis=0))
+    return np.asarray(block_diag(*blocks))
 
 
 def _splits(tally: Changes, ways: Sequence[Way], amount: Amount, rng: np.random.Generator) -> list[Split]:
@@ -408,30 +403,23 @@ def _splits(tally: Changes, ways: Sequence[Way], amount: Amount, rng: np.random.
 
     The first part is the volume: the change less that between the thinned occasions.
     """
+    from scipy.linalg import block_diag
+
     mass = tally.counts if tally.weights is None else tally.counts * tally.weights
     totals = [float((x * mass).sum()) for x in tally.totals]
     thins = amount.integer and min(totals) > 0 and totals[0] != totals[1] and tally.counts.sum() <= MOST_THINNED
     shares_left = (min(1.0, totals[1] / totals[0]), min(1.0, totals[0] / totals[1])) if thins else (1.0, 1.0)
     many = max(1, min(THINNED, int(2_000_000 // max(1.0, tally.counts.sum())))) if thins else 1
+    shares = np.pad(block_diag(*(way.worlds.shares for way in ways)), ((1, 0), (2, 0)))
+    if thins:
+        shares[0, [1, 2]], shares[0, [0, 1 + len(ways[0].worlds.switched)]] = 1.0, -1.0
     splits = []
     for _ in range(many):
         whole, thinned, cells = (
             tally.thinned(shares_left, rng) if thins else (tally, tally, np.arange(len(tally.counts)))
         )
-        amounts, shares = list(whole.totals), []
-        for way in ways:
-            worlds = way.amounts(thinned, cells)
-            shares.append((len(amounts), way.worlds.shares))
-            amounts += worlds
-        players = sum(len(s) for _, s in shares)
-        matrix, row = np.zeros((1 + players, len(amounts))), 1
-        first, last = shares[0][0], shares[0][0] + shares[0][1].shape[1] - 1
-        if thins:
-            matrix[0, [1, first]], matrix[0, [0, last]] = 1.0, -1.0
-        for start, of_way in shares:
-            matrix[row : row + len(of_way), start : start + of_way.shape[1]] = of_way
-            row += len(of_way)
-        splits.append(Split(amounts, matrix, whole.counts, whole.weights))
+        amounts = [*whole.totals, *(amounts for way in ways for amounts in way.amounts(thinned, cells))]
+        splits.append(Split(amounts, shares, whole.counts, whole.weights))
     return splits
 
 
@@ -522,13 +510,11 @@ def _claims(explained: Explanation, words: Mapping[str, str]) -> Iterator[Candid
             max(least, r["p"]), direction_of(r["estimate"]), text, otherwise, r["metric"], None, {"part": part}
         )
     kinds = {"entry": f"{units} that entered", "exit": f"{units} that left", "stayed": f"{units} that stayed"}
-    for x in explained.largest:
-        name = kinds.get(x.part) or f"{words[x.part]} {x.group}"
-        whose = "kind of unit" if x.part in KINDS else words[x.part]
+    for part, group, p in explained.largest:
+        name = kinds.get(part) or f"{words[part]} {group}"
+        whose = "kind of unit" if part in KINDS else words[part]
         text = f"the largest part comes from {name}"
-        yield Candidate(
-            x.p, "most", text, f"no {whose} stands out", rows["change"]["metric"], x.group, {"part": x.part}
-        )
+        yield Candidate(p, "most", text, f"no {whose} stands out", rows["change"]["metric"], group, {"part": part})
 
 
 def _interval_words(question: Question) -> str:
