@@ -267,7 +267,7 @@ def _test_slice(label: SliceLabel, view: Outcomes, plan: _Plan) -> _Part:
         label, outcome_rows.without_few(chosen, fewest, left, few),
         outcome_rows.calibration_points(tested, view, plan.level, few),
         outcome_rows.facts_of(view, tested, plan.bins, plan.kind, (low, high), left, fewest), words,
-        Evidence(view, plan.kind, tested.ends, (low, high), words, plan.call, left),
+        Evidence(view, tested.ends, (low, high), words, plan.call, left),
     )  # fmt: skip
 
 

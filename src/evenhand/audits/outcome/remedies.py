@@ -49,7 +49,6 @@ class Evidence:
     """Checked table, bins and call of the test that a counterfactual follows."""
 
     view: Outcomes
-    kind: str
     ends: Floats
     scope: tuple[float, float]
     words: Mapping[str, str]
@@ -176,7 +175,7 @@ class _Counterfactual:
         """The rows of one slice, and how they were made."""
         log.info("collecting the candidates of every request")
         bar = e.view.threshold if e.view.threshold is not None else e.scope[0]
-        bounded, lowest = self.window == "bin" and e.kind == "classification", -np.inf
+        bounded, lowest = self.window == "bin" and e.call.arguments["kind"] == "classification", -np.inf
         if bounded:  # the width of the lowest bin, or the step to the next where it holds a single score
             steps = np.diff([bar, *e.ends[1:]])
             lowest = bar - (float(steps[steps > 0][0]) if (steps > 0).any() else 0.0)
@@ -202,7 +201,7 @@ class _Counterfactual:
         share = f"{1 - e.level:.3g}"
         return {
             "interval_for": BAND,
-            "kind": e.kind,
+            "kind": e.call.arguments["kind"],
             "reference": e.words.get("reference"),
             "requests": c.requests if e.requests else None,
             "slots": int(c.slots.sum()),
@@ -287,6 +286,9 @@ def _band(metric: str, draws: Floats, level: float, *, group: str | None = None,
         {}, metric, group=group, estimate=float(np.median(defined)), low=float(defined[-k]), high=float(defined[k - 1]),
         units=units, undefined_draws=len(draws) - len(defined),
     )  # fmt: skip
+
+
+LEARNED = ("groups", "rows", "knots", "curves", "pooled")
 
 
 class OutcomeRecalibrator:
@@ -409,18 +411,9 @@ class OutcomeRecalibrator:
     def to_json(self, path: str | Path | None = None) -> str:
         """The fitted curves as JSON text; written to `path` if one is given."""
         self._must_be_fitted()
-        learned = {name: getattr(self, f"{name}_") for name in ("groups", "rows", "knots", "curves", "pooled")}
-        text = json.dumps(
-            {
-                "kind": "evenhand.OutcomeRecalibrator",
-                "version": 1,
-                **self.get_params(),
-                "bins": int(self.bins),
-                **learned,
-            },
-            ensure_ascii=False,
-            indent=1,
-        )
+        learned = {name: getattr(self, f"{name}_") for name in LEARNED}
+        head = {"kind": "evenhand.OutcomeRecalibrator", "version": 1, **self.get_params(), "bins": int(self.bins)}
+        text = json.dumps({**head, **learned}, ensure_ascii=False, indent=1)
         if path is not None:
             write_whole(path, text)
         return text
@@ -436,7 +429,7 @@ class OutcomeRecalibrator:
         if not isinstance(data, dict) or data.get("kind") != "evenhand.OutcomeRecalibrator":
             raise EvenhandError("The JSON holds no recalibrator. Pass what to_json wrote.")
         recalibrator = cls(bins=data["bins"], reference=data["reference"])
-        for name in ("groups", "rows", "knots", "curves", "pooled"):
+        for name in LEARNED:
             setattr(recalibrator, f"{name}_", data[name])
         return recalibrator
 
@@ -528,9 +521,8 @@ def _curves(m: Moments, home: int) -> tuple[Floats, Floats, Floats]:
     """Knots, the curve of every group at them, and the curve of all groups together."""
     rows, mass, knots, groups = m.rows.sum(-1), m.mass, m.origin, m.rows.shape[1]
     fitted = lines(m)
-    tested = gaps(
-        m, home, "classical" if m.clusters is None else "cluster"
-    )  # robust errors of thin cells are too small
+    # Robust errors of thin cells are too small.
+    tested = gaps(m, home, "classical" if m.clusters is None else "cluster")
     # Kish's design effect: rows of unequal weight tell as much as fewer of one weight.
     unequal = np.sqrt(rows * m.squared[..., 0, 0].sum(-1) / mass.sum(-1) ** 2)
     noise = tested.error * (unequal[:, None] if m.clusters is None else 1.0)
@@ -540,13 +532,8 @@ def _curves(m: Moments, home: int) -> tuple[Floats, Floats, Floats]:
     gap = np.stack(each, axis=-1)
     levels = np.where(np.isfinite(fitted.level), fitted.level, 0.0)
     common = (mass * (levels - gap)).sum(-1) / mass.sum(-1)  # every row tells of the shape, whatever its group
-    base = _shrink_noise(
-        knots,
-        common,
-        _level_errors(m, fitted) * unequal,
-        np.vander(_scaled(knots), min(3, (len(knots) - 1) // 2) + 1),
-        shrunk=False,
-    )
+    bend = np.vander(_scaled(knots), min(3, (len(knots) - 1) // 2) + 1)
+    base = _shrink_noise(knots, common, _level_errors(m, fitted) * unequal, bend, shrunk=False)
     curves = np.stack([_rising(base + gap[:, g], mass[:, g]) for g in range(groups)], axis=-1)
     alike = np.nansum(mass * np.nan_to_num(m.mean_outcome), axis=-1) / mass.sum(-1)
     return knots, curves, _rising(alike, mass.sum(-1))
