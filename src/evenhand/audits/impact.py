@@ -150,25 +150,18 @@ def _rows(name: str, counts: Counts, few: Collection[Labels], min_share: float, 
     everyone = sum(total for _, total in counts.values())
     shares = {key: total / everyone for key, (_, total) in counts.items()}
     large = [key for key in counts if shares[key] >= min_share and key not in few]
-    tally = (
-        Selections.from_arrays([counts[k][0] for k in large], total=[counts[k][1] for k in large]) if large else None
-    )
+    chosen = [counts[key] for key in large]
+    tally = Selections.from_arrays([n for n, _ in chosen], total=[total for _, total in chosen]) if large else None
     top = max(large, key=lambda key: counts[key][0] / counts[key][1], default=None)
     rates, ratios = [], []
     for key, (selected, total) in counts.items():
-        if key in few:
-            unnamed = row(
-                {"category": name}, "selection_rate", group=", ".join(map(label, key)), selected=None, share=math.nan
-            )
-            # that a cell of several columns is there at all tells of the few in it
-            rates.append(suppressed(unnamed if len(key) == 1 else {**unnamed, "group": SUPPRESSED}))
+        group = ", ".join(map(label, key))
+        if key in few:  # that a cell of several columns is there at all tells of the few in it
+            shown = group if len(key) == 1 else SUPPRESSED
+            unnamed = row({"category": name}, "selection_rate", group=shown, selected=None, share=math.nan)
+            rates.append(suppressed(unnamed))
             continue
-        about = {
-            "group": ", ".join(map(label, key)),
-            "units": int(total),
-            "selected": int(selected),
-            "share": shares[key],
-        }
+        about = {"group": group, "units": int(total), "selected": int(selected), "share": shares[key]}
         rate = selection_rate([selected], total=[total])
         low, high = map(float, wilson_ends(selected / total, total, level)) if level else (math.nan, math.nan)
         small = None if key in large else "small_cell"

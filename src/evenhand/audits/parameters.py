@@ -151,10 +151,9 @@ class Parameter:
         if is_whole(value) and abs(int(value)) > largest and self.name not in ("rng", "population"):
             raise EvenhandError(f"{self.name}={shown(value)} is too large a number. Pass one of at most {largest:,}.")
         if self.takes.metavar == "LABEL":
-            nested, many = (list, tuple, set, frozenset, Mapping), self.takes.many
-            is_list = isinstance(value, nested) and not isinstance(value, Mapping)
-            are_labels = many and not any(isinstance(element, nested) for element in value) if is_list else True
-            if isinstance(value, Mapping) or not are_labels:
+            lists, many = (list, tuple, set, frozenset), self.takes.many
+            elements = value if many and isinstance(value, lists) else [value]
+            if any(isinstance(element, (*lists, Mapping)) for element in elements):
                 kinds = "a label, or a list of labels" if many else "a label"
                 raise EvenhandError(f"{self.name}={shown(value)} is no label. Pass {kinds}: text, a number or a date.")
         try:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evenhand.audits.assemble import names_of
 from evenhand.audits.declare import Audit, find, versions
 from evenhand.errors import EvenhandError, refuse_keys, unknown_name
 from evenhand.report.reproduce import command
@@ -118,10 +119,6 @@ def _next_command(audit: Audit, roles: Mapping[str, Any], files: Sequence[str]) 
     return command(audit.name, {"tally": list(files), **roles}, placed=()) + "".join(left)
 
 
-def _listed(value: Any) -> list[Any]:
-    return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
-
-
 def _checked_call(name: str, dialect: str, table: str, roles: Mapping[str, Any]) -> tuple[Audit, Mapping[str, Any]]:
     """The audit and its arguments, checked; what is required and left out is None."""
     audit = find(name.replace("-", "_"))
@@ -159,7 +156,7 @@ def _refuse_viewers(arguments: Mapping[str, Any]) -> None:
 def _kinds(arguments: Mapping[str, Any], declared: Mapping[str, Sequence[str]]) -> dict[str, str]:
     kinds: dict[str, str] = {}
     for role, kind in COLUMNS.items():
-        for column in _listed(arguments.get(role)):
+        for column in names_of(arguments.get(role)):
             name = column if isinstance(column, str) else getattr(column, "column", None)
             if isinstance(name, str) and (kind == "number" or name not in kinds):
                 kinds[name] = kind if isinstance(column, str) else "number"
@@ -190,7 +187,7 @@ def _population(arguments: Mapping[str, Any], dialect: str, population_by: Seque
             "and pass how many there are with the tally."
         )
     _refuse_name(population, dialect, "population")
-    if lost := [b for b in population_by if b not in _listed(arguments.get("by"))]:
+    if lost := [b for b in population_by if b not in names_of(arguments.get("by"))]:
         raise EvenhandError(f"population_by={lost[0]!r} is no slice. Name it in by= too, or leave it out.")
     return {"raw_population": population}
 
@@ -220,11 +217,11 @@ class Warehouse:
 
     def tables(self, made_up: MadeUp | None = None) -> dict[str, RawTable]:
         """The tables, with rows that are made up where an audit is to be run on them."""
-        roles = {name: role for role in COLUMNS for name in _listed(self.arguments.get(role)) if isinstance(name, str)}
-        by = [name for name in _listed(self.arguments.get("by")) if isinstance(name, str)]
+        roles = {name: role for role in COLUMNS for name in names_of(self.arguments.get(role)) if isinstance(name, str)}
+        by = [name for name in names_of(self.arguments.get("by")) if isinstance(name, str)]
         columns = {"raw_table": list(self.kinds)}
         if "raw_population" in self.places:
-            columns["raw_population"] = [*_listed(self.arguments["unit"]), *self.population_by]
+            columns["raw_population"] = [*names_of(self.arguments["unit"]), *self.population_by]
         tables = {}
         for name, names in columns.items():
             kinds = {column: self.kinds[column] for column in names}
@@ -239,7 +236,7 @@ def _statement(audit: Audit, roles: Mapping[str, Any], warehouse: Warehouse, que
     """The queries as one statement whose rows say what they answer."""
     tables = warehouse.tables()
     marked: dict[str, Any] = {
-        name: [str(value) for value in _listed(roles[name])]
+        name: [str(value) for value in names_of(roles[name])]
         for name, p in audit.parameters.items()
         if name in roles and name not in UNASKED and not p.positional
     }
@@ -271,9 +268,9 @@ class MadeUp:
 
     @classmethod
     def for_call(cls, letter: str, rows: int, arguments: Mapping[str, Any], answers: Answers | None) -> MadeUp:
-        named = [label for role in ("protected", "versus", "reference") for label in _listed(arguments.get(role))]
+        named = [label for role in ("protected", "versus", "reference") for label in names_of(arguments.get(role))]
         others = [f"{letter} one", f"{letter} two"]
-        by = [_labels(answers, f"by_{k}") or others for k in range(len(_listed(arguments.get("by"))))]
+        by = [_labels(answers, f"by_{k}") or others for k in range(len(names_of(arguments.get("by"))))]
         groups = _labels(answers, "label") or list(dict.fromkeys([*named, *others]))
         scores = (0.0, 1.0)
         for frame in () if answers is None else answers.frames.values():
@@ -369,7 +366,7 @@ def refuse_other(tally: Tally, audit: Audit, arguments: Mapping[str, Any]) -> No
             f"{answers.origin} was made for evenhand {answers.roles['verb'][0]}. Ask that, or print another query."
         )
     columns = [r for r in COLUMNS if r in audit.parameters]
-    named = [r for r in columns if all(isinstance(c, str) for c in _listed(arguments.get(r)))]
+    named = [r for r in columns if all(isinstance(c, str) for c in names_of(arguments.get(r)))]
     if error := _made_for_other(answers, audit, arguments, named):
         raise error
 
@@ -395,8 +392,8 @@ def _made_for_other(
     words = []
     for role in roles:
         parameter = audit.parameters[role]
-        default = [] if parameter.required else [str(value) for value in _listed(parameter.default)]
-        before, now = answers.roles.get(role, default), [str(value) for value in _listed(arguments.get(role))]
+        default = [] if parameter.required else [str(value) for value in names_of(parameter.default)]
+        before, now = answers.roles.get(role, default), [str(value) for value in names_of(arguments.get(role))]
         if before != now:
             was, now_is = (f"{role}={', '.join(names)!r}" if names else f"no {role}" for names in (before, now))
             words.append(f"{was}, not {now_is}")

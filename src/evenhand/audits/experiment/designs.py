@@ -96,16 +96,9 @@ class ExperimentSpec:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One arm against control in one slice.
+    """One arm against control in one slice: `sides` are the spectra of the two, `units` and `smaller` their randomised units.
 
-    Attributes
-    ----------
-    labels : the slice and the amount as cells of the frame.
-    sides : spectra of the two arms as found, for the reason why a metric has no value.
-    units, smaller : randomised units of the two arms, and the smaller of the two numbers.
-    volume_ratio : volume per randomised unit over that of control; changed : whether it differs by more than chance.
-    broken : whether undefined amounts make the slice undefined.
-    caution : note code on how the amounts are spread.
+    `volume_ratio` is the volume per randomised unit over that of control, `changed` whether it differs by more than chance.
     """
 
     labels: dict[str, Any]
