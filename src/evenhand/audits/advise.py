@@ -152,7 +152,7 @@ def _situation_of(
         raise EvenhandError("Items that are shared out between groups leave no choice: use 'ndjs', or 'pref_kl'.")
     placed = placed.protecting(protected_labels(protected, placed.groups, group))
     has_sides = placed.protected is not None
-    seen = placed.sides if has_sides else placed
+    seen = placed.sides() if has_sides else placed
     total = seen.counts.sum(0)
     smaller = float(total.min() / total.sum()) if total.sum() and has_sides else float("nan")
     if balance is None and has_sides:

@@ -384,7 +384,7 @@ def _claims(
 def _leans(a: MetricSpec, p: Placement) -> tuple[Floats, Floats, Floats, tuple[str, ...]]:
     if a.card.family == NUMBERS:
         return *number_leans(p), ("A higher value",)
-    sides = p.sides if p.protected is not None and p.rows is None else p
+    sides = p.sides() if p.protected is not None and p.rows is None else p
     return *lean_and_spread(sides), tuple(str(g) for g in sides.groups)
 
 
@@ -444,7 +444,7 @@ def _curves(
     requests = {} if call.min_units > 1 else {"requests": _requests(placed, ordered, names)}
     if p.rows is not None:
         return requests
-    sides = p.sides if p.protected is not None else p
+    sides = p.sides() if p.protected is not None else p
     shown = [
         s
         for s in range(len(placed.within.slices))

@@ -117,7 +117,7 @@ def range_over_rankings(spec: MetricSpec, p: Placement, unlabelled: Ints) -> Ran
     A ranking with too many labelings has the range that the metric has at all.
     """
     if "sides" in spec.metric.reads(**spec.params) and p.protected is not None:
-        p = p.sides
+        p = p.sides()
     many, groups = len(p), len(p.groups)
     edges = np.searchsorted(unlabelled, p.starts)
     labelings = count_labelings(np.diff(edges), groups)

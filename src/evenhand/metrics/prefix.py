@@ -82,7 +82,7 @@ class Reading:
     def from_placement(cls, template: Template, p: Placement) -> Reading:
         target = template.target
         if template.difference.sided:
-            return cls(template, p.sides, None if target is None else _sides(target, p))
+            return cls(template, p.sides(), None if target is None else _sides(target, p))
         if p.rows is not None and template.normalizer == "max":
             raise EvenhandError(
                 "normalizer='max' needs one label per item, not shares. Pass normalizer='bound' or None."

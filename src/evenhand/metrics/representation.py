@@ -122,7 +122,7 @@ def fair(placed: Placement, *, p: Fraction | None = None) -> Floats:
     """
     if p is None:
         raise EvenhandError("fair needs the share of the protected group. Pass p=, for example p=0.5.")
-    sides = placed.sides
+    sides = placed.sides()
     values = np.full(len(sides), np.nan)
     table = _distribution(int(sides.lengths.max(initial=0)), p)
     for block in sides.batches():
@@ -143,7 +143,7 @@ def fair_chance(placed: Placement, p: float, looked: Floats | None = None) -> Fl
     >>> fair_chance(Placement.from_arrays([0, 1], protected=1), 0.5).tolist()
     [0.75]
     """
-    sides = placed.sides
+    sides = placed.sides()
     table = _distribution(int(sides.labelled.max(initial=0)), p)
     upto = sides.labelled if looked is None else looked
     keys: Floats = np.column_stack([sides.counts[:, 0], sides.labelled, upto]).astype(np.float64)
@@ -215,7 +215,7 @@ def fair_satisfied(labels: Sequence[Any], *, protected: Any, p: float, alpha: fl
     >>> fair_satisfied([0, 0, 0, 1, 0, 0], protected=1, p=0.5, alpha=0.1, adjusted=False)
     True
     """
-    sides = Placement.from_arrays(labels, protected=protected).sides
+    sides = Placement.from_arrays(labels, protected=protected).sides()
     labelled = sides.codes[sides.codes >= 0]
     table = fair_table(len(labelled), p, alpha, adjusted=adjusted).table if len(labelled) else []
     return bool((np.cumsum(labelled == 0) >= np.array(table)).all())
@@ -277,7 +277,7 @@ def satisfied(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, 
     1.0
     """
     violations = first_violations(placed, p, alpha, adjusted=adjusted)
-    return np.where(placed.sides.labelled > 0, (violations == 0).astype(np.float64), np.nan)
+    return np.where(placed.sides().labelled > 0, (violations == 0).astype(np.float64), np.nan)
 
 
 @metric(Card(
@@ -285,7 +285,7 @@ def satisfied(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, 
     span=(1.0, np.inf), ideal=np.nan, better="",
     asks="In rankings with too few protected items, at which rank does it first show?",
     undefined="every prefix of the ranking holds enough protected items",
-    otherwise=lambda placed, **_: np.where(placed.sides.labelled > 0, "satisfied", "no_labelled_items"),
+    otherwise=lambda placed, **_: np.where(placed.sides().labelled > 0, "satisfied", "no_labelled_items"),
     says="Rankings that violate FA*IR first do so at rank {estimate:number} on average{interval}.",
     formula=r"\min\{k : c_k < m(k)\}", example="0 0 0 0 0 1, p 0.5, alpha 0.1 -> 5",
     variants=("The rank in the list as shown: items without a label count in it, though not in the constraint.",),
@@ -305,7 +305,7 @@ def first_violations(placed: Placement, p: float | None, alpha: float, *, adjust
     """(R,) first rank that violates the constraint for lists of its length, 0 where none does."""
     if p is None:
         raise EvenhandError("fair_satisfied needs the share of the protected group. Pass p=, for example p=0.5.")
-    sides = placed.sides
+    sides = placed.sides()
     violations = np.zeros(len(sides))
     for block in sides.batches():
         seen = np.broadcast_to(block.seen, block.codes.shape).astype(np.int64)

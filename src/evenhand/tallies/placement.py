@@ -239,9 +239,12 @@ class Placement:
     def unsided(self) -> Placement:
         return replace(self, protected=None)
 
-    @cached_property
     def sides(self) -> Placement:
         """These rankings with two groups: 0 protected, 1 not."""
+        return self._sides
+
+    @cached_property
+    def _sides(self) -> Placement:
         if self.protected is None:
             raise EvenhandError("No side is protected. Pass protected= with one label, or several taken together.")
         if self.rows is not None:
