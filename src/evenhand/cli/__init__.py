@@ -174,7 +174,10 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def run_audit(words: Sequence[str]) -> tuple[argparse.Namespace, Result]:
+    from evenhand.cli.options import settle_format
+
     args = parse(words)
+    settle_format(args)
     return args, _result(args)
 
 
