@@ -387,31 +387,44 @@ class _Sums:
     def __init__(self, lists: UserLists, weights: Weights, columns: Ints, size: int) -> None:
         self._lists, self._weights, self._size = lists, weights, size
         self._columns = columns[lists.items]
-        with np.errstate(divide="ignore"):
-            shares = np.repeat(1 / lists.slots, lists.lengths) * lists.parts
-        self._shares = self._matrix(shares, self._columns, size)
-        self._shown = self._matrix(lists.parts, self._columns, size)
+        self._parts = np.ones(len(lists.items), dtype=np.float32) if lists.values is None else lists.values
+        self._shown = self._matrix(self._parts, self._columns, size)
+        lengths = np.unique(lists.slots[lists.slots > 0])
+        self._slots_each = lengths[0] if len(lengths) == 1 else None  # of most recommenders, and half of the work
+        if self._slots_each is None:
+            with np.errstate(divide="ignore"):
+                shares = np.repeat(1 / lists.slots, lists.lengths) * lists.parts
+            self._shares = self._matrix(shares, self._columns, size)
         self._placed: Any = None
 
     def add(self, start: int, stop: int, counts: Floats, spread: Floats, marks: Floats) -> None:
         """Add some draws to times shown (G, J, D), shares of slots (J, D) and marks (G, D, M)."""
         rows, user_marks = self._weights.rows, self._lists.marks
         for place, drawn in self._weights.between(start, stop):
-            weights = drawn.astype(np.float64)
-            spread += self._shares @ weights
+            # Whole sums below 2^24 are exact in single precision, which is half the memory to move.
+            is_exact = self._lists.values is None and len(self._lists) * int(drawn.max(initial=0)) < 1 << 24
+            weights = drawn.astype(np.float32 if is_exact else np.float64)
             if isinstance(place, int):
-                counts[rows[place]] += self._shown @ weights
-                marks[rows[place], :, : user_marks.shape[1]] += weights.T @ user_marks
-                continue
-            if self._placed is None:
-                at = np.repeat(place * self._size, self._lists.lengths) + self._columns
-                self._placed = self._matrix(self._lists.parts, at, len(rows) * self._size)
-            counts[rows] += (self._placed @ weights).reshape(len(rows), self._size, stop - start)
-            for i, row in enumerate(rows):
-                users = np.flatnonzero(place == i)
-                marks[row, :, : user_marks.shape[1]] += weights[users].T @ user_marks[users]
+                shown, at, members = (self._shown @ weights)[None], rows[[place]], [slice(None)]
+            else:
+                shown, at, members = self._shown_by_place(place, weights), rows, [place == i for i in range(len(rows))]
+            counts[at] += shown
+            if self._slots_each is None:
+                spread += self._shares @ weights.astype(np.float64)
+            else:
+                spread += shown.sum(0, dtype=np.float64) / self._slots_each
+            for row, users in zip(at, members, strict=True):
+                marks[row, :, : user_marks.shape[1]] += weights[users].T.astype(np.float64) @ user_marks[users]
 
-    def _matrix(self, values: Floats, at: Ints, size: int) -> Any:
+    def _shown_by_place(self, place: Ints, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """(places, J, D), where every user has a place."""
+        places = len(self._weights.rows)
+        if self._placed is None:
+            at = np.repeat(place * self._size, self._lists.lengths) + self._columns
+            self._placed = self._matrix(self._parts, at, places * self._size)
+        return np.asarray(self._placed @ weights).reshape(places, self._size, weights.shape[1])
+
+    def _matrix(self, values: npt.NDArray[Any], at: Ints, size: int) -> Any:
         """Sparse (size, users)."""
         from scipy.sparse import csc_array
 
