@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 import evenhand as eh
-from evenhand.audits.assemble import card_of
+from evenhand.findings import card_of
 
 Rng = np.random.Generator
 DRAWS = 29

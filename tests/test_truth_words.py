@@ -5,8 +5,9 @@ import polars as pl
 import pytest
 
 import evenhand as eh
+from evenhand.errors import plural
 from evenhand.report.words.summary import key_sentences
-from evenhand.report.words.text import counted, number, percent, plural
+from evenhand.report.words.text import counted, number, percent
 
 
 def serps(share_unknown=0.25, seed=0):

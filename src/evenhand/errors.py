@@ -1,4 +1,4 @@
-"""Every deliberate error and warning, and the words they share."""
+"""Every deliberate error and warning, and the words they share with other texts."""
 
 from __future__ import annotations
 
@@ -195,3 +195,21 @@ def all_problems(problems: Sequence[str], *, where: str = "") -> EvenhandError:
         return EvenhandError(problems[0])
     lines = "\n".join(f"  - {problem}" for problem in problems[:10])
     return EvenhandError(f"{where or 'The input'} has {len(problems)} problems:\n{lines}")
+
+
+def singular(unit: str) -> str:
+    return re.sub(r"[_ ]?(id|key|uuid)$", "", unit, flags=re.IGNORECASE).replace("_", " ").strip() or "unit"
+
+
+def plural(unit: str) -> str:
+    """The noun for several units, from a column name.
+
+    >>> plural("author_id"), plural("query"), plural("units"), plural("search")
+    ('authors', 'queries', 'units', 'searches')
+    """
+    noun = singular(unit)
+    if noun.endswith("s") and not noun.endswith("ss"):
+        return noun
+    if noun.endswith(("ch", "sh", "x", "z", "ss")):
+        return noun + "es"
+    return noun[:-1] + "ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else noun + "s"

@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.audits.assemble import Points, as_columns
 from evenhand.audits.declare import Call, audit, log
 from evenhand.audits.parameters import Labels, Rankings, Seed, TableOrColumn, TableOrColumns
 from evenhand.audits.prefix import protected_labels
 from evenhand.cards import REGISTRY, Between
 from evenhand.claims import Candidate, decide, direction_of
 from evenhand.errors import EvenhandError
+from evenhand.findings import Points, as_columns
 from evenhand.intervals.orders import NEAR, random_order_of
 from evenhand.labels import Unknown, stream
 from evenhand.metrics.prefix import TEMPLATES

@@ -12,13 +12,12 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from evenhand.audits.assemble import as_columns
 from evenhand.audits.declare import Call, audit
 from evenhand.audits.parameters import Seed, Takes
 from evenhand.cards import Between, Floats
 from evenhand.claims import Candidate, direction_of
 from evenhand.errors import EvenhandError, listing
-from evenhand.findings import Findings
+from evenhand.findings import Findings, as_columns
 from evenhand.intervals.kinds import holm
 from evenhand.labels import stream
 from evenhand.metrics.agreement import EXACT, both_known, fairness, tau_c, tau_c_p

@@ -12,22 +12,20 @@ from typing import Annotated, Any
 import numpy as np
 
 from evenhand.audits.agreement import Saved, opened, sides, system_column
-from evenhand.audits.assemble import Points, as_columns, notes
 from evenhand.audits.declare import Call, audit
 from evenhand.audits.parameters import Seed, Takes
 from evenhand.audits.recommender import Measure, Part, RecommenderResult, crosstab_of
 from evenhand.audits.requests import RankingResult, RequestSums, few_clusters
 from evenhand.cards import Between, Floats
 from evenhand.claims import Claim, decide
-from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.findings import Row, row
+from evenhand.errors import EvenhandError, listing, plural, suggestion
+from evenhand.findings import Points, Row, as_columns, notes, row
 from evenhand.intervals.crosstabs import Resampled, Swapped, affordable_draws, jackknife_reach, values
 from evenhand.intervals.kinds import ANYTHING, holm, percentile_ends
 from evenhand.intervals.requests import Difference, Draws, paired_difference
 from evenhand.labels import match
 from evenhand.metrics.agreement import fairness
 from evenhand.report.table import render_systems
-from evenhand.report.words.text import plural
 from evenhand.results import COMPARED, Result, difference_claims, difference_of
 from evenhand.tallies.crosstab import Crosstab, ResampledLists
 from evenhand.tallies.ragged import Ints

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import as_columns
 from evenhand.audits.declare import Call, audit, log, refuse_many_slices
 from evenhand.audits.experiment.experiment import experiment
 from evenhand.audits.parameters import Columns, Count, Metrics, Seed, Table, Takes
@@ -20,6 +19,7 @@ from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
 from evenhand.claims import Candidate, decide, detectable_of
 from evenhand.errors import EvenhandError, listing, unknown_name
+from evenhand.findings import as_columns
 from evenhand.intervals.spectra import WIDE
 from evenhand.labels import stream
 from evenhand.metrics.criteria import CRITERIA, PUBLISHED, Fact, theoretical, worst

@@ -23,14 +23,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from evenhand.audits.assemble import adjusted, bounded
 from evenhand.audits.min_units import Rounding, grid_step, must_withhold, rounded, without_labels
 from evenhand.audits.parameters import Object, Parameter, as_python, in_words, options, same
 from evenhand.claims import Candidate, decide
-from evenhand.errors import EvenhandError, refuse_keys, unknown_name
-from evenhand.findings import Findings, Row, plan_hash, tidy
+from evenhand.errors import EvenhandError, plural, refuse_keys, unknown_name
+from evenhand.findings import Findings, Row, adjusted, bounded, plan_hash, tidy
 from evenhand.intervals.kinds import Interval, seed_of
-from evenhand.report.words.text import plural
 from evenhand.results import Result
 from evenhand.sources.inputs import Inputs, tally_of
 from evenhand.sources.recorded import UnansweredError

@@ -9,15 +9,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.audits.assemble import chosen_figures, nan_in_data, notes
 from evenhand.audits.declare import OTHER_UNITS, Call, audit, log, refuse_many_slices
 from evenhand.audits.min_units import hidden, suppressed
 from evenhand.audits.parameters import Count, Level, Metrics, Seed, Table
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import MetricSpec, parse_call
 from evenhand.claims import Candidate
-from evenhand.errors import EvenhandError, all_problems
-from evenhand.findings import Row, label, row
+from evenhand.errors import EvenhandError, all_problems, plural
+from evenhand.findings import Row, chosen_figures, label, nan_in_data, notes, row
 from evenhand.intervals.jackknife import influence_of_units, influence_on_parts
 from evenhand.intervals.kinds import ANYTHING, Interval
 from evenhand.intervals.parts import WIDE, Ends, blank, drawn_ends, linearised_ends, permuted_partitions
@@ -25,7 +24,6 @@ from evenhand.intervals.spectra import WIDE as BINNED
 from evenhand.intervals.spectra import cautions, estimates
 from evenhand.labels import stream
 from evenhand.metrics.decomposition import INDICES, TUNED, Index, Parts, checked_index, parts, parts_influence
-from evenhand.report.words.text import plural
 from evenhand.results import Result
 from evenhand.sources.frames import TEXT
 from evenhand.sources.labels import SEPARATOR, combined

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.audits.assemble import notes
 from evenhand.audits.declare import Call, audit, log
 from evenhand.audits.experiment.designs import control_of
 from evenhand.audits.min_units import enough, hidden, suppressed
@@ -17,15 +16,14 @@ from evenhand.audits.parameters import Count, Label, Level, Seed, Table
 from evenhand.audits.units import Population, Units, units_of
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metric
 from evenhand.claims import Candidate, direction_of
-from evenhand.errors import EvenhandError, listing
-from evenhand.findings import Row, label, row
+from evenhand.errors import EvenhandError, listing, plural
+from evenhand.findings import Row, label, notes, row
 from evenhand.intervals.experiments import Contrast, paired_contrast, units_contrast
 from evenhand.intervals.kinds import MIN_UNITS, holm, t_quantile
 from evenhand.intervals.parts import Split, measured_parts
 from evenhand.labels import stream
 from evenhand.metrics.decomposition import Worlds, amounts_of_sources, amounts_of_units, largest_first, values_without
 from evenhand.report.words.phrases import metric_title
-from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame
 from evenhand.sources.engine import Cells
 from evenhand.sources.logs import Amount, NanPolicy

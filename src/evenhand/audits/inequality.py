@@ -9,22 +9,19 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import Points, join_points, names_of, nan_in_data, notes
 from evenhand.audits.declare import OTHER_UNITS, Call, audit, log, refuse_many_slices
 from evenhand.audits.min_units import enough, suppressed
 from evenhand.audits.parameters import Columns, Count, Countable, Level, Metrics, Seed
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
-from evenhand.errors import EvenhandError
-from evenhand.findings import Row, row
+from evenhand.errors import EvenhandError, plural
+from evenhand.findings import Points, Row, join_points, names_of, nan_in_data, notes, row
 from evenhand.intervals.jackknife import both_ends, influence_of_units, viewer_ends
 from evenhand.intervals.kinds import Estimates, Interval
 from evenhand.intervals.spectra import MANY, MOST_CELLS, cautions, estimates
 from evenhand.labels import stream, whole_labels
 from evenhand.metrics.random_orders import gini_of_dealt_rows
-from evenhand.metrics.shares import TOP_UNITS, lorenz_curve
-from evenhand.report.charts.lorenz_curves import corners, stops
-from evenhand.report.words.text import plural
+from evenhand.metrics.shares import TOP_UNITS, corners, lorenz_curve, stops
 from evenhand.results import Result
 from evenhand.sources.logs import Amount, NanPolicy
 from evenhand.tallies.buckets import Assignment, Buckets, BucketSlices

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from evenhand.audits.assemble import card_of
 from evenhand.cards import MetricSpec
 from evenhand.claims import Candidate
-from evenhand.findings import RANGE, Row
+from evenhand.findings import RANGE, Row, card_of
 from evenhand.intervals.kinds import ANYTHING
 from evenhand.labels import OTHERS, all_but, match, several
 from evenhand.tallies.requests import Requests

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import Points, join_points
 from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log, refuse_many_slices
 from evenhand.audits.min_units import merge_small_groups
 from evenhand.audits.parameters import Count, Labels, Level, Metrics, Rankings, Seed, TableOrColumns
@@ -30,7 +29,7 @@ from evenhand.audits.units import By
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.claims import Candidate, direction_of
 from evenhand.errors import DataWarning, EvenhandError
-from evenhand.findings import slice_words
+from evenhand.findings import Points, join_points, slice_words
 from evenhand.intervals.orders import Orders, parse_draws, random_orders
 from evenhand.intervals.requests import Reduced, flip_test, skewed_test, t_test
 from evenhand.labels import UnknownOrBounds, counted_as, match, no_label, several, stream

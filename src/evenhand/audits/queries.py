@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evenhand.audits.assemble import names_of
 from evenhand.audits.declare import Audit, find, versions
 from evenhand.errors import EvenhandError, refuse_keys, unknown_name
+from evenhand.findings import names_of
 from evenhand.report.reproduce import command
 from evenhand.sources.files import database_of, has_known_ending
 from evenhand.sources.inputs import Tally, scheme, tally_of

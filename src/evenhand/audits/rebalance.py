@@ -13,17 +13,15 @@ import numpy as np
 from evenhand.allocation.frankwolfe import Search, SearchResult
 from evenhand.allocation.policies import Atkinson, Draw, Evenness, Objective, Replayed, Shares, Stage, Welfare
 from evenhand.attention import Attention, parse
-from evenhand.audits.assemble import notes
 from evenhand.audits.declare import Call, audit, log
 from evenhand.audits.parameters import Level, Seed, Table, TableOrColumn, Takes, pairs
 from evenhand.cards import REGISTRY, Between, Floats, MetricSpec, parse_call, parse_metric
 from evenhand.errors import EvenhandError, listing, unknown_name
-from evenhand.findings import Row, row
+from evenhand.findings import Row, notes, row
 from evenhand.intervals.jackknife import jackknife_ends, random_buckets
 from evenhand.intervals.kinds import MIN_UNITS
 from evenhand.labels import stream
-from evenhand.metrics.shares import lorenz_curve
-from evenhand.report.charts.lorenz_curves import corners
+from evenhand.metrics.shares import corners, lorenz_curve
 from evenhand.results import Result
 from evenhand.sources.candidates import CandidateRows, open_candidates
 from evenhand.sources.frames import native

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import Points, join_points, notes
 from evenhand.audits.declare import Call, audit, hidden_sizes, log, refuse_many_slices
 from evenhand.audits.min_units import suppressed
 from evenhand.audits.parameters import Count, Labels, Level, Metrics, Seed, TableOrColumn, Takes
@@ -18,7 +17,7 @@ from evenhand.audits.units import By
 from evenhand.cards import Floats, MetricSpec, lacks, needing, parse_call, parse_metrics, refuse_lacking
 from evenhand.claims import Candidate, Direction, direction_of
 from evenhand.errors import EvenhandError, listing
-from evenhand.findings import Row, row, slice_words
+from evenhand.findings import Points, Row, join_points, notes, row, slice_words
 from evenhand.intervals import crosstabs
 from evenhand.intervals.crosstabs import PermutedPair, Question, Resampled, values
 from evenhand.intervals.jackknife import influence_of_requests

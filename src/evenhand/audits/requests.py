@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import Points, notes
 from evenhand.audits.declare import Call
 from evenhand.audits.min_units import suppressed
 from evenhand.cards import Floats
-from evenhand.errors import EvenhandError
-from evenhand.findings import Row, row
+from evenhand.errors import EvenhandError, plural
+from evenhand.findings import Points, Row, notes, row
 from evenhand.intervals.jackknife import influence_of_requests
 from evenhand.intervals.kinds import DEFAULT_DRAWS, Interval, drawn_ends
 from evenhand.intervals.requests import Reduced, metric_draws
 from evenhand.labels import stream
-from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame
 from evenhand.tallies.requests import Measured, Requests
 from evenhand.tallies.slices import Label

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from evenhand.audits.assemble import Points, as_columns
 from evenhand.audits.compare import PairedTest, Systems
 from evenhand.audits.declare import Audit, Call, audit, find, log
 from evenhand.audits.parameters import Rankings, Seed, Takes
@@ -20,7 +19,7 @@ from evenhand.audits.requests import RequestSums
 from evenhand.cards import Floats
 from evenhand.claims import Candidate
 from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.findings import COLUMNS, Row, tidy
+from evenhand.findings import COLUMNS, Points, Row, as_columns, tidy
 from evenhand.metrics.agreement import both_known, fairness, places, tau_c, turned
 from evenhand.results import Result
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import chosen_figures, nan_in_data, notes
 from evenhand.audits.declare import OTHER_UNITS, Call, audit, log, refuse_many_slices
 from evenhand.audits.inequality import NULLS, Null, chances
 from evenhand.audits.min_units import suppressed
@@ -17,7 +16,7 @@ from evenhand.audits.parameters import Count, Countable, Level, Metrics, Seed
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Floats, parse_metric
 from evenhand.claims import Candidate, direction_of
-from evenhand.findings import Row, label, row
+from evenhand.findings import Row, chosen_figures, label, nan_in_data, notes, row
 from evenhand.intervals.jackknife import influence_of_units, influence_on_parts
 from evenhand.intervals.kinds import ANYTHING, Interval, studentised_ends
 from evenhand.intervals.parts import (

@@ -16,9 +16,10 @@ import altair as alt
 import numpy as np
 
 from evenhand.findings import Findings, read_number, slice_words
+from evenhand.metrics.shares import stops
 from evenhand.report.charts.drawing import Picture, drawable, records
 from evenhand.report.charts.inequality import from_the_top, lorenz
-from evenhand.report.charts.lorenz_curves import Curve, curves, stops
+from evenhand.report.charts.lorenz_curves import Curve, curves
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.words.text import holders, percent, slice_labels, word
 

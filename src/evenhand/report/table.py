@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from evenhand.errors import EvenhandError, listing, printable, unknown_name, unprintable_escaped
+from evenhand.errors import EvenhandError, listing, plural, printable, unknown_name, unprintable_escaped
 from evenhand.findings import COLUMNS, Findings, hash_of, key_columns, label, plain, read_number
 from evenhand.report.words.comparisons import unordered_pairs
 from evenhand.report.words.phrases import is_share, metric_title, paper_title
 from evenhand.report.words.sentences import sentences
-from evenhand.report.words.text import REASONS, capitalized, excluded, interval_text, note_codes, number, plural, word
+from evenhand.report.words.text import REASONS, capitalized, excluded, interval_text, note_codes, number, word
 
 MOST_ROWS = 60
 """Rows of a table on a terminal or in a notebook."""

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import Points, join_points, notes
 from evenhand.audits.declare import Call, audit
 from evenhand.audits.experiment.designs import (
     Comparison,
@@ -28,14 +27,13 @@ from evenhand.audits.min_units import enough, suppressed
 from evenhand.audits.parameters import Columns, Count, Label, Level, Metrics, Seed, Table, Takes, pairs
 from evenhand.audits.units import By, Population, Units
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
-from evenhand.errors import EvenhandError, listing
-from evenhand.findings import Row, row
+from evenhand.errors import EvenhandError, listing, plural
+from evenhand.findings import Points, Row, join_points, notes, row
 from evenhand.intervals.experiments import GRID, detectable
 from evenhand.intervals.jackknife import influence_of_units
 from evenhand.intervals.kinds import FEW_UNITS, MIN_UNITS, ROUNDING, holm
 from evenhand.labels import stream
 from evenhand.metrics.outcome import POWER
-from evenhand.report.words.text import plural
 from evenhand.results import Result, as_frame, difference_claims
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.opening import open_table

@@ -18,14 +18,18 @@ from evenhand.audits.exposure import measures
 from evenhand.audits.exposure.label_errors import (
     BOUNDS,
     answerable,
-    claimed_sides,
     corrected,
     corrected_claims,
-    exposure_claim,
     label_bounds,
     read_confusion,
 )
-from evenhand.audits.exposure.measures import ExposureMetricSpec, ExposureTallies, exposure_and_targets
+from evenhand.audits.exposure.measures import (
+    ExposureMetricSpec,
+    ExposureTallies,
+    claimed_sides,
+    exposure_and_targets,
+    exposure_claim,
+)
 from evenhand.audits.min_units import SmallGroups, merge_small_groups, suppressed
 from evenhand.audits.parameters import (
     Count,

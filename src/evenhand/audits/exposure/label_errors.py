@@ -11,9 +11,9 @@ import numpy as np
 from scipy.special import stdtr
 
 from evenhand.audits.declare import Call
-from evenhand.audits.exposure.measures import ExposureMetricSpec, ExposureTallies
+from evenhand.audits.exposure.measures import ExposureMetricSpec, ExposureTallies, claimed_sides, exposure_claim
 from evenhand.cards import REGISTRY, Floats
-from evenhand.claims import Candidate, detectable_of, direction_of
+from evenhand.claims import Candidate, detectable_of
 from evenhand.errors import EvenhandError, listing
 from evenhand.intervals.label_errors import Confusion, LabelDraws, PooledMetric, PooledSlice
 from evenhand.intervals.requests import FEWEST
@@ -21,7 +21,7 @@ from evenhand.labels import match, stream
 from evenhand.metrics.labelings import MOST, Range, all_labelings, count_labelings, one_hot, range_of_shares
 from evenhand.report.words.text import percent
 from evenhand.tallies.exposure import Exposed, Exposure, targets
-from evenhand.tallies.group_exposure import GroupExposure, ItemExposure, Policy
+from evenhand.tallies.group_exposure import GroupExposure, ItemExposure
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.requests import Measured
 
@@ -197,24 +197,6 @@ def corrected_claims(
             settles = labels_to_settle(pooled, part, off, error, call)
             candidates.append(replace(candidate, otherwise=f"{candidate.otherwise}{settles}"))
     return candidates
-
-
-def claimed_sides(policy: Policy) -> list[tuple[int, ...]]:
-    """The protected group, or without one each; of two groups one is asked."""
-    each: list[tuple[int, ...]] = [(i,) for i in range(len(policy.labels))]
-    sides = [tuple(policy.protected)] if policy.protected else each
-    return sides[:1] if len(policy.labels) == 2 else sides
-
-
-def exposure_claim(
-    policy: Policy, side: Sequence[int], off: float, share: str, target: str, p: float, where: Mapping[str, Any]
-) -> Candidate:
-    """That a side gets more or less of the exposure than its target."""
-    group = ", ".join(str(policy.labels[i]) for i in side)
-    gets, aim = f"{group} gets {share} of the exposure", f"its target of {target}"
-    text = f"{gets}, {'above' if off > 0 else 'below'} {aim}"
-    otherwise = f"{gets}, not significantly different from {aim}"
-    return Candidate(p, direction_of(off), text, otherwise, "exposure", group, where)
 
 
 def labels_to_settle(pooled: PooledMetric, part: slice, off: float, error: float, call: Call) -> str:

@@ -10,11 +10,12 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.attention import Attention, parse
-from evenhand.audits.assemble import Points, as_columns
 from evenhand.audits.declare import Call
 from evenhand.audits.requests import draws_wanted
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
+from evenhand.claims import Candidate, direction_of
 from evenhand.errors import EvenhandError
+from evenhand.findings import Points, as_columns
 from evenhand.intervals.kinds import percentile_ends
 from evenhand.intervals.label_errors import Confusion
 from evenhand.intervals.requests import ItemResampler, resampled
@@ -485,3 +486,21 @@ def curves(
 def _shares(totals: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(totals / totals.sum(-1, keepdims=True))
+
+
+def claimed_sides(policy: Policy) -> list[tuple[int, ...]]:
+    """The protected group, or without one each; of two groups one is asked."""
+    each: list[tuple[int, ...]] = [(i,) for i in range(len(policy.labels))]
+    sides = [tuple(policy.protected)] if policy.protected else each
+    return sides[:1] if len(policy.labels) == 2 else sides
+
+
+def exposure_claim(
+    policy: Policy, side: Sequence[int], off: float, share: str, target: str, p: float, where: Mapping[str, Any]
+) -> Candidate:
+    """That a side gets more or less of the exposure than its target."""
+    group = ", ".join(str(policy.labels[i]) for i in side)
+    gets, aim = f"{group} gets {share} of the exposure", f"its target of {target}"
+    text = f"{gets}, {'above' if off > 0 else 'below'} {aim}"
+    otherwise = f"{gets}, not significantly different from {aim}"
+    return Candidate(p, direction_of(off), text, otherwise, "exposure", group, where)

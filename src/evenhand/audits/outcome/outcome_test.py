@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import join_points, notes
 from evenhand.audits.declare import Call, audit, log
 from evenhand.audits.outcome import rows as outcome_rows
 from evenhand.audits.outcome.remedies import Evidence, OutcomeResult
@@ -23,7 +22,7 @@ from evenhand.audits.units import By
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
 from evenhand.claims import Candidate, Claim, decide, direction_of
 from evenhand.errors import EvenhandError
-from evenhand.findings import Row, row
+from evenhand.findings import Row, join_points, notes, row
 from evenhand.labels import whole_labels
 from evenhand.metrics.outcome import Covariance, OrderGaps, gaps, mean_errors
 from evenhand.metrics.outcome_joint import pooled, spline

@@ -12,13 +12,12 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from evenhand.audits.assemble import adjusted
 from evenhand.audits.declare import Call, log
 from evenhand.audits.outcome.rows import counterfactual_claims, without_few
 from evenhand.cards import Floats, is_whole
 from evenhand.claims import decide
 from evenhand.errors import EvenhandError, all_problems, listing
-from evenhand.findings import Findings, Row, row, slice_words, tidy
+from evenhand.findings import Findings, Row, adjusted, row, slice_words, tidy
 from evenhand.intervals.kinds import seed_of
 from evenhand.labels import listed, stream
 from evenhand.metrics.counterfactual import Reallocation, folded

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import Points, as_columns, notes
 from evenhand.audits.min_units import hidden_cells, must_withhold, suppressed
 from evenhand.cards import REGISTRY, Floats, Metric, MetricSpec, needing
 from evenhand.claims import Candidate, Claim, adjusted_detectable, direction_of
-from evenhand.findings import Row, read_number, row, slice_words
+from evenhand.findings import Points, Row, as_columns, notes, read_number, row, slice_words
 from evenhand.intervals.kinds import holm, holm_by_family
 from evenhand.intervals.outcomes import odds_gaps, rate_gap, with_flipped_signs, with_null_draws
 from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance, Gaps, critical, gaps, mean_errors, reasons

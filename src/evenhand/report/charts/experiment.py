@@ -8,6 +8,7 @@ from typing import Any
 
 import altair as alt
 
+from evenhand.errors import plural
 from evenhand.findings import Findings, read_number
 from evenhand.report.charts.drawing import (
     Panel,
@@ -34,7 +35,6 @@ from evenhand.report.words.text import (
     named_slice,
     number,
     percent,
-    plural,
     points,
     signed,
     word,

@@ -12,6 +12,7 @@ import altair as alt
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.errors import plural
 from evenhand.findings import Findings, label, read_number
 from evenhand.report.charts.drawing import (
     Panel,
@@ -40,17 +41,7 @@ from evenhand.report.charts.shapes import (
 )
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.words.phrases import metric_title, value_text
-from evenhand.report.words.text import (
-    Row,
-    holders,
-    in_words,
-    number,
-    percent,
-    plural,
-    short_percent,
-    slice_labels,
-    word,
-)
+from evenhand.report.words.text import Row, holders, in_words, number, percent, short_percent, slice_labels, word
 
 LINEAR_BELOW = 1e-6
 """The log axis of figure 1b turns linear here, so that the stretch of units with nothing can be seen."""

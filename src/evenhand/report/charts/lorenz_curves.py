@@ -3,50 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from evenhand.cards import Floats
 from evenhand.findings import Findings
+from evenhand.metrics.shares import corners
 from evenhand.report.words.text import slice_names
-
-FINE = tuple(float(f"{digit}e{power}") for power in range(-6, 0) for digit in (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9))
-COARSE = (1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.5)
-"""Sizes of the top; the coarse ones keep a page with many slices small."""
-
-
-def stops(slices: int, units: float) -> tuple[float, ...]:
-    """Sizes of the top at which a reader can stop: one unit, two, ... nine; then round shares such as 1%, 1.5%, 2%, ... 90%.
-
-    >>> stops(200, 5_000), stops(1, 4)
-    ((0.001, 0.01, 0.05, 0.1, 0.2, 0.5), (0.25, 0.5, 0.75))
-    """
-    if slices > 20:
-        return tuple(stop for stop in COARSE if stop * units >= 1) or COARSE[-1:]
-    single = tuple(k / units for k in range(1, 10) if k < units)  # a share of fewer than ten would split a unit
-    return (*single, *(stop for stop in FINE if stop * units >= 10)) or COARSE[-1:]
-
-
-def corners(population: Floats, share: Floats, most: int, exact_at: Sequence[float] = ()) -> npt.NDArray[np.intp]:
-    """Indices of about `most` corners that approximate a polygon.
-
-    Half of them are evenly spaced and half crowd towards the top. Both ends of every edge that is read at a stop of the
-    explorer (`exact_at`) are kept, so that the reading there is exact however large the data.
-    """
-    last = len(population) - 1
-    if last < most:
-        return np.arange(last + 1)
-    tops = 1 - np.asarray(exact_at)
-    top_shares = 1 - np.interp(tops, population, share)
-    edges = np.concatenate([np.searchsorted(population, tops), np.searchsorted(share, top_shares)]).astype(np.intp)
-    even = np.linspace(0, 1, most // 2)
-    crowding = 1 - np.geomspace(max(1 - population[-2], 1e-12), 1, most - most // 2)
-    rise = np.searchsorted(share, 0.0, side="right") - 1
-    near = np.searchsorted(population, np.concatenate([even, crowding]))
-    return np.unique(np.clip(np.concatenate([[0, rise, last - 1, last], near, edges - 1, edges]), 0, last))
 
 
 @dataclass(frozen=True, slots=True)

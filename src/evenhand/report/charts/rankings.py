@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenhand.cards import REGISTRY, parse_metric
+from evenhand.errors import plural
 from evenhand.findings import Findings, label, read_number
 from evenhand.metrics.agreement import fairness
 from evenhand.report.charts.drawing import (
@@ -33,7 +34,6 @@ from evenhand.report.words.text import (
     is_finite,
     number,
     percent,
-    plural,
     points,
     short_percent,
     slice_labels,

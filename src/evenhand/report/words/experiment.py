@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from evenhand.errors import listing
+from evenhand.errors import listing, plural
 from evenhand.findings import Findings, read_number
 from evenhand.report.words.comparisons import (
     NOT_SIGNIFICANT,
@@ -26,7 +26,6 @@ from evenhand.report.words.text import (
     note_codes,
     number,
     p_text,
-    plural,
     points,
     short_percent,
     signed,

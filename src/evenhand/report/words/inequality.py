@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from evenhand.cards import REGISTRY, parse_metric
 from evenhand.claims import Claim
+from evenhand.errors import plural
 from evenhand.findings import Findings, read_number
 from evenhand.metrics.shares import TOP_UNITS
 from evenhand.report.charts.lorenz_curves import curves
@@ -24,7 +25,6 @@ from evenhand.report.words.text import (
     is_finite,
     named_slice,
     number,
-    plural,
     rounded_percent,
     slice_labels,
     word,

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from evenhand.cards import REGISTRY, MetricSpec, parse_metric
 from evenhand.claims import Claim
-from evenhand.errors import EvenhandError, listing
+from evenhand.errors import EvenhandError, listing, plural, singular
 from evenhand.findings import Findings, label, read_number
 from evenhand.report.words.phrases import PHRASES, estimate_format
 from evenhand.report.words.text import (
@@ -33,9 +33,7 @@ from evenhand.report.words.text import (
     one_in_words,
     p_text,
     percent,
-    plural,
     row_labels,
-    singular,
     slice_lead,
     word,
 )

@@ -13,7 +13,7 @@ from typing import Any
 
 from evenhand import __version__
 from evenhand.cards import REGISTRY, MetricSpec, parse_metric
-from evenhand.errors import EvenhandError, listing
+from evenhand.errors import EvenhandError, listing, plural
 from evenhand.findings import Findings, read_number
 from evenhand.report.words.phrases import card_of, distinct_texts, is_share, meaning, metric_title, value_format
 from evenhand.report.words.sentences import (
@@ -46,7 +46,6 @@ from evenhand.report.words.text import (
     number,
     one_in,
     one_in_words,
-    plural,
     rounded_percent,
     row_labels,
     short_percent,

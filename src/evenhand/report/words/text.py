@@ -8,6 +8,7 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from evenhand.errors import plural, singular
 from evenhand.findings import Findings, label, read_number
 
 Row = Mapping[str, Any]
@@ -269,24 +270,6 @@ def fill(template: str, params: Mapping[str, Any], fields: Mapping[str, Any]) ->
         return "" if missing else optional[1]
 
     return _Words().vformat(re.sub(r"\[([^\[\]]*)\]", part, template), (), fields)
-
-
-def singular(unit: str) -> str:
-    return re.sub(r"[_ ]?(id|key|uuid)$", "", unit, flags=re.IGNORECASE).replace("_", " ").strip() or "unit"
-
-
-def plural(unit: str) -> str:
-    """The noun for several units, from a column name.
-
-    >>> plural("author_id"), plural("query"), plural("units"), plural("search")
-    ('authors', 'queries', 'units', 'searches')
-    """
-    noun = singular(unit)
-    if noun.endswith("s") and not noun.endswith("ss"):
-        return noun
-    if noun.endswith(("ch", "sh", "x", "z", "ss")):
-        return noun + "es"
-    return noun[:-1] + "ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else noun + "s"
 
 
 def counted(many: int, unit: str) -> str:
