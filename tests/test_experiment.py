@@ -629,3 +629,16 @@ def test_arms_of_which_one_has_no_curve_at_equal_volume_are_drawn_with_the_other
     )  # fmt: skip
     assert set(result.findings.curves["arms"]["side"]) == {"control"}
     result.plot("arms")
+
+
+def test_what_a_plan_could_detect_is_rounded_under_min_units_like_the_frame():
+    """`.detectable` held sixteen digits of the values that `min_units` rounds in the frame."""
+    rng = np.random.default_rng(3)
+    log = pl.DataFrame({"unit": rng.integers(0, 40, 600), "viewer": rng.integers(0, 200, 600)})
+    plan = {"unit": "unit", "amount": None, "arm": None, "randomized": "viewer", "population": None, "metrics": "gini"}
+    exact = eh.experiment(log, **plan, draws=99, rng=1)
+    result = eh.experiment(log, **plan, draws=99, rng=1, min_units=5)
+    for column in ("value", "detectable"):
+        published = result.detectable[column].to_list()
+        assert published == [round(x, 3) for x in published]
+        assert published != exact.detectable[column].to_list()

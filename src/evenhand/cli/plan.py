@@ -310,31 +310,20 @@ def _checked(key: str, value: Any, folder: Path) -> Any:
     return listed if many else value
 
 
-_ENDS = (
-    ".parquet",
-    ".pq",
-    ".csv",
-    ".tsv",
-    ".jsonl",
-    ".ndjson",
-    ".gz",
-    ".npz",
-    ".npy",
-    ".json",
-    ".qrels",
-    ".run",
-    ".zst",
-    ".xlsx",
-    ".xlsm",
-)
+def _is_file(value: Any) -> bool:
+    """Whether a value of a plan ends as files do that audits read."""
+    from evenhand.sources.formats import known_endings
+
+    others = (".gz", ".zst", ".json", ".npz", ".npy", ".qrels", ".run", ".xlsx", ".xlsm")
+    return isinstance(value, str) and value.endswith((*known_endings(), *others))
 
 
 def resolve(value: Any, folder: Path) -> Any:
     """A value of a plan; paths are relative to the plan."""
-    if isinstance(value, str) and value.endswith(_ENDS):
+    if _is_file(value):
         kind, path = split_kind(value)
         return value if scheme(path) or Path(path).is_absolute() else f"{kind}{folder / path}"
-    if isinstance(value, list) and value and all(isinstance(v, str) and v.endswith(_ENDS) for v in value):
+    if isinstance(value, list) and value and all(map(_is_file, value)):
         return [resolve(v, folder) for v in value]
     return value
 
@@ -348,7 +337,7 @@ def days(path: Path, raw: Mapping[str, Any], values: Mapping[str, str]) -> list[
     patterns = [
         split_kind(resolve(text, path.parent))[1]
         for text in _texts(_fill(path, arguments, values))
-        if text.endswith(_ENDS) and any(f"${{{name}}}" in text for name in DATED)
+        if _is_file(text) and any(f"${{{name}}}" in text for name in DATED)
     ]
     if not patterns:
         raise EvenhandError(f"{str(path)!r} reads no dated file. Write ${{DATE}} in the path where the date goes.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -139,16 +139,15 @@ HOW_TO_CHOOSE = (
 class ExperimentResult(Result):
     """Arms against control; `.detectable` says what a planned experiment could find."""
 
-    planned: Mapping[str, Any] = field(default_factory=dict)
-
     @property
     def detectable(self) -> Any:
         """The smallest difference that is found with 80% power, by metric and number of randomised units (`arm=None`)."""
-        if not self.planned:
+        planned = self.findings.curves.get("detectable")
+        if not planned:
             raise EvenhandError(
                 "This result compares arms, and plans none. Call eh.experiment(..., arm=None) on a log without a change."
             )
-        return as_frame(self.planned, self.backend, self.findings.slices)
+        return as_frame(planned, self.backend, self.findings.slices)
 
 
 STANDS_FOR = {
@@ -327,8 +326,7 @@ def _plan(call: Call, spec: ExperimentSpec, level: float) -> ExperimentResult:
         "design": "planned", "randomized": spec.randomized, "shares": {str(k): v for k, v in shares.items()},
         "power": POWER, "population": units.population_words,
     }  # fmt: skip
-    curve = join_points(planned)
-    return _result(call, spec, units, rows, curves={"detectable": curve}, words=words, facts=facts, planned=curve)
+    return _result(call, spec, units, rows, curves={"detectable": join_points(planned)}, words=words, facts=facts)
 
 
 def _planned_shares(spec: ExperimentSpec) -> tuple[dict[Any, float], Any]:
