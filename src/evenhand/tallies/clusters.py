@@ -7,6 +7,7 @@ many clusters they are read some clusters at a time, and only the results of cal
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.tallies.ragged import Bools, Ints, run_starts, sums_by
+from evenhand.tallies.ragged import Bools, Ints, batches_of_rows, run_starts, sums_by
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch
@@ -319,9 +320,15 @@ class ClusterLoop:
         weight = batch.floats("weight") if "weight" in batch.names else None
         cluster = np.repeat(np.arange(batch.groups), np.diff(batch.starts))
         ids = batch.firsts(["cluster"]).values("cluster")
-        clusters = Clusters.from_sorted(cluster, cell, u, v, (bins, groups), weight)
-        binned = [use.merge_bins(replace(self.fine, clusters=clusters)).clusters for use in self.uses]
-        return [_answer(clusters, calls, ids) for clusters, calls in zip(binned, self.calls, strict=True)]
+        parts = []
+        for first, last in batches_of_rows(batch.starts, 1 << 16):  # rows at a time, for arrays to stay in the cache
+            rows = slice(int(batch.starts[first]), int(batch.starts[last]))
+            w = None if weight is None else weight[rows]
+            clusters = Clusters.from_sorted(cluster[rows] - first, cell[rows], u[rows], v[rows], (bins, groups), w)
+            binned = [use.merge_bins(replace(self.fine, clusters=clusters)).clusters for use in self.uses]
+            pairs = zip(binned, self.calls, strict=True)
+            parts.append([_answer(clusters, calls, ids[first:last]) for clusters, calls in pairs])
+        return functools.reduce(self.merge, parts)
 
     def merge(self, first: Answers, second: Answers) -> Answers:
         """The results over the clusters of two batches: everything adds up."""
