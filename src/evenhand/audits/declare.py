@@ -23,11 +23,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from evenhand.audits.min_units import Rounding, grid_step, must_withhold, rounded, without_labels
+from evenhand.audits.min_units import SUPPRESSED, Rounding, grid_step, must_withhold, rounded, without_labels
 from evenhand.audits.parameters import Object, Parameter, as_python, in_words, options, same
 from evenhand.claims import Candidate, decide
 from evenhand.errors import EvenhandError, plural, refuse_keys, unknown_name
-from evenhand.findings import Findings, Row, adjusted, bounded, plan_hash, tidy
+from evenhand.findings import Findings, Row, adjusted, bounded, names_of, plan_hash, tidy
 from evenhand.intervals.kinds import Interval, seed_of
 from evenhand.results import Result
 from evenhand.sources.inputs import Inputs, tally_of
@@ -253,8 +253,15 @@ class Call:
                     objects[name] = plan[name].what
                     plan[name] = f"<{plan[name].what}>"
         if isinstance(plan.get("population"), Mapping):
-            plan["population"] = hidden_sizes(plan["population"], self.min_units, parts="group" in plan)
+            plan["population"] = self._hidden_sizes(plan["population"], plan)
         return plan, objects
+
+    def _hidden_sizes(self, sizes: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
+        """Sizes of slices as published; of cells of several columns not even the labels of small ones."""
+        published = hidden_sizes(sizes, self.min_units, parts="group" in plan)
+        if len(names_of(self.arguments.get("by"))) < 2:
+            return published
+        return {SUPPRESSED if size == "suppressed" else label: size for label, size in published.items()}
 
     @property
     def hash(self) -> str:
@@ -297,7 +304,7 @@ class Call:
             record["interval_for"] = self.audit.stands_for.format(units=units)
         record |= facts
         if isinstance(sizes := record.get("population"), Mapping):
-            record["population"] = hidden_sizes(sizes, self.min_units, parts="group" in plan)
+            record["population"] = self._hidden_sizes(sizes, plan)
         files = [value.reading for value in self.arguments.values() if hasattr(type(value), "reading")]
         if reading := {**(files[0] if files else {}), **self.inputs.reading()}:
             record["reading"] = reading

@@ -95,6 +95,8 @@ class Rounding:
         """The step of a row's figures, on the scale of its metric."""
         spec = card_of(r["metric"])
         least, most = r.get("span") or (ANYTHING if spec is None else spec.span)
+        if spec is not None and not math.isfinite(most - least):
+            least, most = spec.span  # a difference of shares is rounded as they are
         sizes = [abs(r[name]) for name in ("estimate", "low", "high") if math.isfinite(r[name])]
         size = max(sizes, default=0.0)
         if math.isfinite(least) and math.isfinite(most):

@@ -161,7 +161,8 @@ def _run_periods(plan: Plan, args: argparse.Namespace) -> int:
     if any(delivery.outputs or delivery.plots for delivery in deliveries):
         print("evenhand: outputs and plot of the plan are for one result and were not written.", file=sys.stderr)
     periods = len({day for _, day in parts})
-    print(f"{periods:,} {'period is' if periods == 1 else 'periods are'} in {args.history}", file=sys.stderr)
+    checked = f"; checks are of the last, {args.at}" if any(delivery.check for delivery in last) else ""
+    print(f"{periods:,} {'period is' if periods == 1 else 'periods are'} in {args.history}{checked}", file=sys.stderr)
     return outputs.print_checks()
 
 
@@ -189,6 +190,8 @@ def _by_period(step: Step, args: argparse.Namespace) -> list[tuple[Any, Any]]:
         }
         part = replace(findings, slices=slices, columns=columns, provenance=facts, claims=(), curves={})
         parts.append((Result(part), day))
+    if parts and None in days:
+        print(f"evenhand: rows without {args.date} are in no period and were left out.", file=sys.stderr)
     if not parts:
         raise EvenhandError(f"--date {args.date} holds no dates: the table has no row with one. Name another column.")
     return parts

@@ -77,6 +77,11 @@ def _verified_result(path: str, tables: Sequence[str]) -> Verified:
             f"{path!r} holds no plan, so it cannot be made again. Verify a result that an audit gave, not one made from results."
         )
     audit = find(str(plan.pop("audit")))
+    _refuse_damaged(saved.provenance, path)
+    if unknown := [name for name in plan if name not in audit.taken(plan)]:
+        raise EvenhandError(
+            f"The plan of {path!r} names {listing(unknown)}, which {audit.name} does not take. {DAMAGED}"
+        )
     passed = _passed(audit, tables)
     _refuse_lost(saved, passed)
     with _folder(path, _recorded(saved.provenance)) as moved:
@@ -125,6 +130,7 @@ def _verified_study(saved: Mapping[str, Any], path: str) -> Verified:
         raise EvenhandError(
             f"{path!r} holds no plan, so it cannot be made again. Run the study with this version first."
         )
+    _refuse_damaged(facts, path)
     with _folder(path, _recorded(facts)) as moved:
         changed, missing, note = _compared(facts, {}, moved)
         recomputed = json.loads(
@@ -167,6 +173,24 @@ def _refuse_lost(saved: Findings, passed: Mapping[str, Any]) -> None:
         first = next(iter(objects))
         table = "--table FILE" if first == next(iter(list(plan)[1:]), "") else f"--table {first}=FILE"
         raise EvenhandError(f"The result does not hold its {listing(lost)}. Pass {table}, a file with the same rows.")
+
+
+DAMAGED = "Pass the file as result.to_json(path) wrote it."
+
+
+def _refuse_damaged(facts: Mapping[str, Any], path: str) -> None:
+    """Refuse a record of what was read that is not as results write it."""
+    inputs = facts.get("inputs") or []
+    kinds = {"role": str, "name": str, "sha256": str, "bytes": int}
+    is_known = isinstance(inputs, list) and all(
+        isinstance(entry, dict)
+        and "role" in entry
+        and ("sha256" not in entry or {"name", "bytes"} <= entry.keys())
+        and all(isinstance(entry[name], (kind, type(None))) for name, kind in kinds.items() if name in entry)
+        for entry in inputs
+    )
+    if not is_known or not all(isinstance(facts.get(name) or {}, dict) for name in ("reading", "counterfactual")):
+        raise EvenhandError(f"What {path!r} records of its inputs is damaged. {DAMAGED}")
 
 
 def _hashed(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -252,7 +276,19 @@ def _counted(saved: Findings, recomputed: Findings, passed: Mapping[str, Any]) -
             words.append(f"{role} has {counted(len(before), 'file')} recorded, {len(after):,} now")
         elif "name" not in before[0] and after and before[0]["rows"] != after[0]["rows"]:
             words.append(f"{role} has {before[0]['rows']:,} rows recorded, {after[0]['rows']:,} now")
+        elif role not in passed:
+            words += [text for b, a in zip(before, after, strict=True) if (text := _edited(role, b, a))]
     return words
+
+
+def _edited(role: str, recorded: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What the record of a file says that its bytes do not; a file of other bytes is told of elsewhere."""
+    if now.get("sha256") and not recorded.get("sha256"):
+        return f"{role} {recorded.get('name')!r} has no SHA-256 recorded"
+    if now.get("sha256") != recorded.get("sha256"):
+        return ""
+    other = [name for name in ("bytes", "rows") if recorded.get(name) != now.get(name)]
+    return f"{role} {recorded.get('name')!r} has other {' and '.join(other)} recorded than it has" if other else ""
 
 
 def _versions(saved: Mapping[str, Any], recomputed: Mapping[str, Any]) -> list[str]:

@@ -150,7 +150,7 @@ def _first_chart(findings: Findings, pictures: Mapping[Kind, Picture], specs: di
 
 def _lower(picture: Picture) -> Picture:
     """A picture made so low that it ends above the fold of the page."""
-    rows = 1 if _stacked(picture) else math.ceil(len(picture.panels) / 2)
+    rows = 1 if _stacked(picture) else max(1, math.ceil(len(picture.panels) / 2))  # without panels: nothing to draw
     most = (SIZES.above_fold - (rows - 1) * 60) // rows
     heights = [p.height if _stacked(picture) else min(p.height, most) for p in picture.panels]
     return replace(picture, panels=tuple(replace(p, height=h) for p, h in zip(picture.panels, heights, strict=True)))

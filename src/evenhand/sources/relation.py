@@ -409,8 +409,10 @@ def in_periods(table: Relation, specs: Iterable[Periods], role: str = "by") -> R
             )
         column = table.expressions[spec.column]
         if kind == nw.String:  # 2026-11-16, and what may follow it
-            odd = f"{column} IS NOT NULL AND NOT ({column} LIKE '____-__-__%')"
-            count = table.facts({"odd": f"SUM(CASE WHEN {odd} THEN 1 ELSE 0 END)"})["odd"]
+            is_text = f"{column} IS NOT NULL AND NOT ({column} LIKE '____-__-__%')"
+            is_no_day = f"{column} IS NOT NULL AND TRY_CAST(SUBSTR({column}, 1, 10) AS DATE) IS NULL"
+            odd = f"SUM(CASE WHEN {is_text} THEN 1 WHEN {is_no_day} THEN 1 ELSE 0 END)"
+            count = table.facts({"odd": odd})["odd"]
             if count:
                 raise EvenhandError(
                     f"{role}={spec} needs dates, and {spec.column!r} holds {int(count):,} texts that are none. Write dates as 2026-11-16."

@@ -84,7 +84,8 @@ class ExperimentSentences(SentenceWriter, audit="experiment"):
         treated, control = (show(read_number(row[k])) for k in ("treatment", "control_value"))
         past = " (adjusted for the period before)" if findings.provenance.get("before") else ""
         side = _direction(findings, row)
-        tested = ", ".join(filter(None, [f": {side}" if side else "", significance(findings, row)]))
+        significant = significance(findings, row)
+        tested = (f": {side}" if side else "") + (f", {significant}" if significant else "")
         return (
             f"{name} is {treated} in {arm} and {control} in {_control_name(findings)}{_at_equal_volume(findings)}: "
             f"{difference_text(findings, row)}{past}{tested}.{_volume(findings, row)}"
