@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.audits.parameters import in_words
+from evenhand.audits.declare import in_words
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, match, matches, no_label, order, whole
 from evenhand.sources.labels import as_call, read_shares

@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.audits.declare import Call, audit, log
-from evenhand.audits.parameters import Labels, Rankings, Seed, TableOrColumn, TableOrColumns
+from evenhand.audits.declare import Call, Labels, Rankings, Seed, TableOrColumn, TableOrColumns, audit, log
 from evenhand.audits.prefix import protected_labels
 from evenhand.cards import REGISTRY, Between
 from evenhand.claims import Candidate, decide, direction_of

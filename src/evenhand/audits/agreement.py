@@ -12,8 +12,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from evenhand.audits.declare import Call, audit
-from evenhand.audits.parameters import Seed, Takes
+from evenhand.audits.declare import Call, Seed, Takes, audit
 from evenhand.cards import Between, Floats
 from evenhand.claims import Candidate, direction_of
 from evenhand.errors import EvenhandError, listing

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from evenhand.audits.agreement import Saved, opened, sides, system_column
-from evenhand.audits.declare import Call, audit
-from evenhand.audits.parameters import Seed, Takes
+from evenhand.audits.declare import Call, Seed, Takes, audit
 from evenhand.audits.recommender import Measure, Part, RecommenderResult, crosstab_of
 from evenhand.audits.requests import RankingResult, RequestSums, few_clusters
 from evenhand.cards import Between, Floats

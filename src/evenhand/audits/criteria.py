@@ -12,9 +12,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.declare import Call, audit, log, refuse_many_slices
+from evenhand.audits.declare import Call, Columns, Count, Metrics, Seed, Table, Takes, audit, log, refuse_many_slices
 from evenhand.audits.experiment.experiment import experiment
-from evenhand.audits.parameters import Columns, Count, Metrics, Seed, Table, Takes
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
 from evenhand.claims import Candidate, decide, detectable_of

@@ -9,9 +9,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.audits.declare import OTHER_UNITS, Call, audit, log, refuse_many_slices
+from evenhand.audits.declare import (
+    OTHER_UNITS,
+    Call,
+    Count,
+    Level,
+    Metrics,
+    Seed,
+    Table,
+    audit,
+    log,
+    refuse_many_slices,
+)
 from evenhand.audits.min_units import hidden, suppressed
-from evenhand.audits.parameters import Count, Level, Metrics, Seed, Table
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import MetricSpec, parse_call
 from evenhand.claims import Candidate

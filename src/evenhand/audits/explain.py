@@ -9,10 +9,9 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.audits.declare import Call, audit, log
+from evenhand.audits.declare import Call, Count, Label, Level, Seed, Table, audit, log
 from evenhand.audits.experiment.designs import control_of
 from evenhand.audits.min_units import enough, hidden, suppressed
-from evenhand.audits.parameters import Count, Label, Level, Seed, Table
 from evenhand.audits.units import Population, Units, units_of
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metric
 from evenhand.claims import Candidate, direction_of

@@ -10,9 +10,8 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.audits.declare import Call, audit, refuse_many_slices
+from evenhand.audits.declare import Call, Count, Level, Table, audit, refuse_many_slices
 from evenhand.audits.min_units import SUPPRESSED, hidden, suppressed
-from evenhand.audits.parameters import Count, Level, Table
 from evenhand.cards import Between
 from evenhand.claims import Candidate
 from evenhand.errors import EvenhandError, all_problems

@@ -9,9 +9,20 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.declare import OTHER_UNITS, Call, audit, log, refuse_many_slices
+from evenhand.audits.declare import (
+    OTHER_UNITS,
+    Call,
+    Columns,
+    Count,
+    Countable,
+    Level,
+    Metrics,
+    Seed,
+    audit,
+    log,
+    refuse_many_slices,
+)
 from evenhand.audits.min_units import enough, suppressed
-from evenhand.audits.parameters import Columns, Count, Countable, Level, Metrics, Seed
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError, plural

@@ -9,9 +9,20 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.audits.declare import Call, audit, log, refuse_many_slices
+from evenhand.audits.declare import (
+    FILES,
+    Call,
+    Count,
+    Level,
+    Metrics,
+    Seed,
+    Table,
+    Takes,
+    audit,
+    log,
+    refuse_many_slices,
+)
 from evenhand.audits.min_units import enough, suppressed
-from evenhand.audits.parameters import FILES, Count, Level, Metrics, Seed, Table, Takes
 from evenhand.audits.units import By, units_of
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
 from evenhand.claims import Candidate, direction_of

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log, refuse_many_slices
-from evenhand.audits.min_units import SmallGroups, merge_small_groups
-from evenhand.audits.parameters import (
+from evenhand.audits.declare import (
+    OTHER_REQUESTS,
+    Call,
     Count,
     Labels,
     Level,
@@ -19,7 +19,11 @@ from evenhand.audits.parameters import (
     Seed,
     TableOrColumn,
     TableOrColumns,
+    audit,
+    log,
+    refuse_many_slices,
 )
+from evenhand.audits.min_units import SmallGroups, merge_small_groups
 from evenhand.audits.requests import RankingResult, interval_facts, per_request, refuse_one_sided, request_sums, rows_of
 from evenhand.audits.units import By
 from evenhand.cards import Between, MetricSpec, needing, parse_metrics, refuse_lacking

@@ -12,9 +12,21 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log, refuse_many_slices
+from evenhand.audits.declare import (
+    OTHER_REQUESTS,
+    Call,
+    Count,
+    Labels,
+    Level,
+    Metrics,
+    Rankings,
+    Seed,
+    TableOrColumns,
+    audit,
+    log,
+    refuse_many_slices,
+)
 from evenhand.audits.min_units import merge_small_groups
-from evenhand.audits.parameters import Count, Labels, Level, Metrics, Rankings, Seed, TableOrColumns
 from evenhand.audits.requests import (
     IN_RANDOM_ORDER,
     RankingResult,

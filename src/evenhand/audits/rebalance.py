@@ -13,8 +13,7 @@ import numpy as np
 from evenhand.allocation.frankwolfe import Search, SearchResult
 from evenhand.allocation.policies import Atkinson, Draw, Evenness, Objective, Replayed, Shares, Stage, Welfare
 from evenhand.attention import Attention, parse
-from evenhand.audits.declare import Call, audit, log
-from evenhand.audits.parameters import Level, Seed, Table, TableOrColumn, Takes, pairs
+from evenhand.audits.declare import Call, Level, Seed, Table, TableOrColumn, Takes, audit, log, pairs
 from evenhand.cards import REGISTRY, Between, Floats, MetricSpec, parse_call, parse_metric
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.findings import Row, notes, row

@@ -10,9 +10,21 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.declare import Call, audit, hidden_sizes, log, refuse_many_slices
+from evenhand.audits.declare import (
+    Call,
+    Count,
+    Labels,
+    Level,
+    Metrics,
+    Seed,
+    TableOrColumn,
+    Takes,
+    audit,
+    hidden_sizes,
+    log,
+    refuse_many_slices,
+)
 from evenhand.audits.min_units import suppressed
-from evenhand.audits.parameters import Count, Labels, Level, Metrics, Seed, TableOrColumn, Takes
 from evenhand.audits.units import By
 from evenhand.cards import Floats, MetricSpec, lacks, needing, parse_call, parse_metrics, refuse_lacking
 from evenhand.claims import Candidate, Direction, direction_of

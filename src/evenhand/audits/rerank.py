@@ -10,8 +10,7 @@ import numpy as np
 from evenhand.allocation.rerankers import boosted, calibrated, det_const_sort, fa_star_ir
 from evenhand.attention import log as logarithmic
 from evenhand.attention import parse
-from evenhand.audits.declare import Call, tool
-from evenhand.audits.parameters import Labels, Table, TableOrColumn, Takes, pairs
+from evenhand.audits.declare import Call, Labels, Table, TableOrColumn, Takes, pairs, tool
 from evenhand.audits.rebalance import Candidates
 from evenhand.cards import Between, Floats, parse_call
 from evenhand.errors import EvenhandError, listing, unknown_name

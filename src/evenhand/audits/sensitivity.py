@@ -13,8 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from evenhand.audits.compare import PairedTest, Systems
-from evenhand.audits.declare import Audit, Call, audit, find, log
-from evenhand.audits.parameters import Rankings, Seed, Takes
+from evenhand.audits.declare import Audit, Call, Rankings, Seed, Takes, audit, find, log
 from evenhand.audits.requests import RequestSums
 from evenhand.cards import Floats
 from evenhand.claims import Candidate

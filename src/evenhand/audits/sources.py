@@ -9,10 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.declare import OTHER_UNITS, Call, audit, log, refuse_many_slices
+from evenhand.audits.declare import (
+    OTHER_UNITS,
+    Call,
+    Count,
+    Countable,
+    Level,
+    Metrics,
+    Seed,
+    audit,
+    log,
+    refuse_many_slices,
+)
 from evenhand.audits.inequality import NULLS, Null, chances
 from evenhand.audits.min_units import suppressed
-from evenhand.audits.parameters import Count, Countable, Level, Metrics, Seed
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Floats, parse_metric
 from evenhand.claims import Candidate, direction_of

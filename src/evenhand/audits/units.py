@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from evenhand.audits.declare import log
-from evenhand.audits.parameters import Takes, pairs
+from evenhand.audits.declare import Takes, log, pairs
 from evenhand.errors import EvenhandError
 from evenhand.labels import spellings, whole_labels
 from evenhand.sources.frames import INTEGERS

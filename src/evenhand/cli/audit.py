@@ -11,8 +11,7 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from evenhand.audits.declare import Audit, find
-from evenhand.audits.parameters import Parameter, bare, options
+from evenhand.audits.declare import Audit, Parameter, bare, find, options
 from evenhand.cli.options import progress
 from evenhand.errors import EvenhandError
 from evenhand.sources.inputs import TALLY, split_kind

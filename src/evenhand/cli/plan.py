@@ -24,8 +24,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from evenhand.audits.declare import Audit, Call, find, names
-from evenhand.audits.parameters import Parameter, options
+from evenhand.audits.declare import Audit, Call, Parameter, find, names, options
 from evenhand.cards import Between
 from evenhand.cli.audit import ENGINES, audit_of, bind, from_plan, second_table, source
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name

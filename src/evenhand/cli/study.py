@@ -17,8 +17,7 @@ from evenhand.errors import EvenhandError, listing, printable
 from evenhand.report.files import refuse_unwritable, write_whole
 
 if TYPE_CHECKING:
-    from evenhand.audits.declare import Audit
-    from evenhand.audits.parameters import Parameter
+    from evenhand.audits.declare import Audit, Parameter
     from evenhand.studies.study import Study
 
 

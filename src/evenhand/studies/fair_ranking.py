@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 import evenhand as eh
-from evenhand.audits.parameters import Label
+from evenhand.audits.declare import Label
 from evenhand.errors import EvenhandError, listing
 from evenhand.report.table import BY_CHANCE, system_cells
 from evenhand.studies.fair_ranking_tasks import Task, from_data, from_ratings, generated

@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 
 import evenhand as eh
-from evenhand.audits.parameters import Columns, Label
-from evenhand.audits.parameters import Table as Data
+from evenhand.audits.declare import Columns, Label
+from evenhand.audits.declare import Table as Data
 
 # A thousand small worlds: eh.outcome_test asks its engine six questions of each, which takes ten times as long.
 from evenhand.metrics.outcome import gaps

@@ -17,8 +17,8 @@ import numpy as np
 import polars as pl
 
 import evenhand as eh
-from evenhand.audits.parameters import Label
-from evenhand.audits.parameters import Table as Data
+from evenhand.audits.declare import Label
+from evenhand.audits.declare import Table as Data
 from evenhand.errors import EvenhandError
 from evenhand.report.words.text import interval_text
 from evenhand.studies.study import (

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 import evenhand as eh
-from evenhand.audits.parameters import Takes
+from evenhand.audits.declare import Takes
 from evenhand.errors import EvenhandError, all_problems, listing, unknown_name
 from evenhand.intervals.kinds import holm
 from evenhand.labels import matches

@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 
 import evenhand as eh
-from evenhand.audits.parameters import Labels
-from evenhand.audits.parameters import Table as Data
+from evenhand.audits.declare import Labels
+from evenhand.audits.declare import Table as Data
 from evenhand.errors import EvenhandError
 
 # A placement holds a thousand lists at once; eh.prefix would read 88 million rows, and draw other random orders.

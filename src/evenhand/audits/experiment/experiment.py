@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.declare import Call, audit
+from evenhand.audits.declare import Call, Columns, Count, Label, Level, Metrics, Seed, Table, Takes, audit, pairs
 from evenhand.audits.experiment.designs import (
     Comparison,
     ExperimentSpec,
@@ -24,7 +24,6 @@ from evenhand.audits.experiment.designs import (
 from evenhand.audits.explain import KINDS, explain
 from evenhand.audits.inequality import METRICS
 from evenhand.audits.min_units import enough, suppressed
-from evenhand.audits.parameters import Columns, Count, Label, Level, Metrics, Seed, Table, Takes, pairs
 from evenhand.audits.units import By, Population, Units
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError, listing, plural

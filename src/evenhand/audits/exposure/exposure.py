@@ -13,7 +13,23 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand.attention import parse
-from evenhand.audits.declare import OTHER_REQUESTS, Call, audit, log, refuse_many_slices
+from evenhand.audits.declare import (
+    OTHER_REQUESTS,
+    Call,
+    Count,
+    CountableRankings,
+    Labels,
+    Level,
+    Metrics,
+    Seed,
+    TableOrColumn,
+    TableOrColumns,
+    Takes,
+    audit,
+    log,
+    pairs,
+    refuse_many_slices,
+)
 from evenhand.audits.exposure import measures
 from evenhand.audits.exposure.label_errors import (
     BOUNDS,
@@ -31,18 +47,6 @@ from evenhand.audits.exposure.measures import (
     exposure_claim,
 )
 from evenhand.audits.min_units import SmallGroups, merge_small_groups, suppressed
-from evenhand.audits.parameters import (
-    Count,
-    CountableRankings,
-    Labels,
-    Level,
-    Metrics,
-    Seed,
-    TableOrColumn,
-    TableOrColumns,
-    Takes,
-    pairs,
-)
 from evenhand.audits.requests import (
     IN_RANDOM_ORDER,
     RankingResult,

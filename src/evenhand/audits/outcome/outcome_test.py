@@ -13,11 +13,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.declare import Call, audit, log
+from evenhand.audits.declare import Call, Count, Countable, Label, Level, Metrics, Takes, audit, log, same
 from evenhand.audits.outcome import rows as outcome_rows
 from evenhand.audits.outcome.remedies import Evidence, OutcomeResult
 from evenhand.audits.outcome.rows import ODDS, RATES, Binning, contrast_rows, outcome_claims, remedies, selects
-from evenhand.audits.parameters import Count, Countable, Label, Level, Metrics, Takes, same
 from evenhand.audits.units import By
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
 from evenhand.claims import Candidate, Claim, decide, direction_of
