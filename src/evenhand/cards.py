@@ -585,32 +585,33 @@ def check_value(where: str, value: Any, hint: Any, *, end: str = ")") -> None:
     Hints are numbers with ranges, choices, booleans, text, and lists of them. `where` and `end` stand before and behind the
     value in the message, which shows it as it was typed.
     """
+    if (problem := _problem(value, hint)) is not None:
+        part, words = problem
+        raise EvenhandError(f"{where}{shown(part)}{end} {words}")
+
+
+def _problem(value: Any, hint: Any) -> tuple[Any, str] | None:
+    """What does not fit a hint (the value, or an element of it) and in which way, in words; None where all fits."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
-        check_value(where, value, arguments[0], end=end)
-        for rule in arguments[1:]:
-            if isinstance(rule, Between) and not rule.holds(value):
-                raise EvenhandError(f"{where}{shown(value)}{end} is outside {rule}. Pass a number in that range.")
-        return
+        problem = _problem(value, arguments[0])
+        rule = next((rule for rule in arguments[1:] if isinstance(rule, Between)), None)
+        if problem is not None or rule is None or rule.holds(value):
+            return problem
+        return value, f"is outside {rule}. Pass a number in that range."
     if origin in (typing.Union, types.UnionType):
-        problems = [problem for option in arguments if (problem := _problem(where, value, option, end))]
-        if len(problems) == len(arguments):  # a number outside its range says more than a wrong type
-            raise next((p for p in problems if "outside" in str(p)), problems[0])
-        return
+        problems = [_problem(value, option) for option in arguments]
+        if None in problems:
+            return None
+        # a number outside its range says more than a wrong type
+        return next((p for p in problems if p is not None and "outside" in p[1]), problems[0])
     if (expected := _misfit(value, hint)) is not None:
         choices = [c for c in arguments if isinstance(c, str)] if origin is Literal else []
         near = suggestion(value, choices) if isinstance(value, str) else ""
-        raise EvenhandError(f"{where}{shown(value)}{end} does not fit. {near}Pass {expected}.")
-    for element in value if origin is Sequence else ():
-        check_value(where, element.item() if isinstance(element, np.generic) else element, arguments[0], end=end)
-
-
-def _problem(where: str, value: Any, hint: Any, end: str) -> EvenhandError | None:
-    try:
-        check_value(where, value, hint, end=end)
-    except EvenhandError as problem:
-        return problem
-    return None
+        return value, f"does not fit. {near}Pass {expected}."
+    elements = value if origin is Sequence else ()
+    plain = (element.item() if isinstance(element, np.generic) else element for element in elements)
+    return next((problem for element in plain if (problem := _problem(element, arguments[0]))), None)
 
 
 def _misfit(value: Any, hint: Any) -> str | None:
