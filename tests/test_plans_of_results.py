@@ -128,12 +128,3 @@ def test_a_saved_answer_still_says_how_it_was_made(folder):
     found = eh.compare("monday.json", "friday.json")
     read = Findings.from_dict(json.loads(found.to_json()))
     assert ways(read) == ways(found.findings)
-
-
-def test_text_that_a_cluster_read_is_read_here_in_python(folder):
-    pl.read_parquet("people.parquet").write_csv("people.csv")
-    told = eh.outcome_test("people.csv", score="s", outcome="y", group="g").findings.to_dict()
-    told["provenance"]["reading"] = {"engine": "spark"}
-    (_, shell), (lead, python), _ = ways(Findings.from_dict(told))
-    assert "--engine spark" in shell
-    assert (lead, "'people.csv'" in python) == ("In Python, on this machine:", True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
@@ -20,9 +19,6 @@ OPTIONS = {"metrics": "-m", "rng": "--seed"}
 
 READING = ("engine", "master", "csv")
 """What a command and a plan say about how files are read; the rest of `reading` is what was found out."""
-
-TEXT = re.compile(r"\.(csv|tsv|json|jsonl|ndjson)(\.gz)?$")
-"""Endings of files of text."""
 
 
 def ways(findings: Findings) -> list[tuple[str, str]]:
@@ -56,11 +52,8 @@ def ways(findings: Findings) -> list[tuple[str, str]]:
         table, named = placed[-1], plan[placed[-1]]
         files = named if isinstance(named, list) else [named]
         where = f", of a session on {reading['master']}" if "master" in reading else ""
-        if any(TEXT.search(file.lower()) for file in files):  # which Spark alone reads in another way
-            texts[1] = ("In Python, on this machine:", texts[1][1])
-        else:
-            read = f"spark.read.parquet({', '.join(map(repr, files))})"
-            texts[1] = (f"In Python, where {table} is {read}{where}:", python(audit, plan, {table}, placed) + after)
+        read = f"spark.read.parquet({', '.join(map(repr, files))})"
+        texts[1] = (f"In Python, where {table} is {read}{where}:", python(audit, plan, {table}, placed) + after)
     filed = plan_file({"audit": audit, **plan, **reading})
     return texts if then else [*texts, ("As a plan for `evenhand run plan.toml`:", filed)]
 

@@ -146,7 +146,7 @@ def _opened(table: Any, role: str, columns: Sequence[Any] | None, engine: Engine
         return _open_files(table, role, columns, engine)
     if isinstance(table, Files):
         if any(map(database_of, table.paths)):
-            raise EvenhandError(f"{table.paths[0]!r} is read by DuckDB only. Leave engine='spark' out.")
+            raise EvenhandError(f"{table.paths[0]!r} is read by DuckDB only. {spark.WITHOUT_SPARK}")
         return spark.open_files(table.paths, role, table.master, engine)
     return _open_frame(table, role, columns, engine)
 

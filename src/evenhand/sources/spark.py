@@ -1,12 +1,7 @@
-"""Spark: queries run in Spark SQL, whole groups are tallied on the executors, and files are read by the cluster.
-
-Text is read as the local engine reads it: every column is text until a role asks for numbers. Spark's own reader takes whatever comes, so
-that lines are looked at first, where they are, and those that the two would not read alike are refused.
-"""
+"""Spark: queries run in Spark SQL, whole groups are tallied on the executors, and Parquet files are read by the cluster."""
 
 from __future__ import annotations
 
-import csv
 import functools
 import importlib.util
 import os
@@ -36,13 +31,11 @@ from evenhand.sources.engine import (
     unreadable,
     whole_groups,
 )
-from evenhand.sources.files import SPECIAL, common_kind, files_of
-from evenhand.sources.formats import FORMATS, Format, JsonLines, Lot, Parquet, Separated, lots_of, shared_names
-from evenhand.sources.frames import Column
+from evenhand.sources.files import common_kind, files_of
+from evenhand.sources.formats import FORMATS
 from evenhand.sources.inputs import record_place, scheme
 from evenhand.sources.relation import Relation
 from evenhand.sources.sql import quoted, translated
-from evenhand.sources.text_files import refuse_unreadable
 
 T = TypeVar("T")
 
@@ -145,13 +138,12 @@ def _unpacked(pickled: bytes) -> Any:
 def open_frame(table: Any, role: str, engine: Engine | None = None) -> Relation:
     """A relation from a PySpark frame; in `engine` if that has the same session."""
     with reading(role):
-        return _relation(table, table.columns, role, "a pyspark table", engine)
+        return _relation(table, role, "a pyspark table", engine)
 
 
-def _relation(
-    table: Any, names: Sequence[str], role: str, origin: str, engine: Engine | None = None, **facts: Any
-) -> Relation:
+def _relation(table: Any, role: str, origin: str, engine: Engine | None) -> Relation:
     """A relation from a PySpark frame, with new names: Spark ignores case and splits at dots."""
+    names = table.columns
     refuse_repeated(names, role)
     inner = [f"c{i}" for i in range(len(names))]
     renamed = table.toDF(*inner)
@@ -160,36 +152,30 @@ def _relation(
     spark = engine if isinstance(engine, SparkEngine) and engine.session is session else SparkEngine(session)
     schema = {name: kinds[at] for name, at in zip(names, inner, strict=True)}
     expressions = {name: quoted(at) for name, at in zip(names, inner, strict=True)}
-    return Relation(spark, spark.named(renamed), schema, expressions, "pyarrow", origin, **facts)
+    return Relation(spark, spark.named(renamed), schema, expressions, "pyarrow", origin)
 
 
 def open_files(patterns: Sequence[str], role: str, master: str | None, engine: Engine | None = None) -> Relation:
-    """A relation from files that Spark reads, on this machine or where only Spark can reach."""
+    """A relation from Parquet files that Spark reads, on this machine or where only Spark can reach."""
     refuse_keys(role, *patterns)
     refuse_keys("master", master)
     is_remote = any(map(scheme, patterns))
-    for pattern in patterns if is_remote else ():
-        record_place(role, pattern)
-    paths, kind = (
-        (list(patterns), common_kind(patterns, role, unknown="parquet")) if is_remote else files_of(patterns, role)
-    )
-    form = None if kind in SPECIAL else FORMATS[kind]
-    if not isinstance(form, READABLE):
-        raise EvenhandError(f"{paths[0]!r} is read by Polars only. Leave engine='spark' out.")
-    if isinstance(form, Separated) and not is_remote:
-        for path in paths:
-            refuse_unreadable(path, form.dialect(path), form.delimiter)
-    lots = [Lot((), paths)]
-    if form.is_uniform and not is_remote:
-        lots = lots_of(paths, lambda path: [Column(name, nw.String()) for name in form.header(path)], form.variant)
-    names, lacking = shared_names(lots)
+    if is_remote:
+        for pattern in patterns:
+            record_place(role, pattern)
+        paths, kind = list(patterns), common_kind(patterns, role, unknown="parquet")
+    else:
+        paths, kind = files_of(patterns, role)
+    if kind != "parquet":
+        raise EvenhandError(f"{paths[0]!r} is not Parquet, and Spark reads nothing else. {WITHOUT_SPARK}")
+    if not is_remote and len({frozenset(FORMATS[kind].header(path)) for path in paths}) > 1:
+        raise EvenhandError(f"{listing(paths)!r} has files with different columns. Pass files of one table.")
     with reading(f"{role}={listing(paths)!r}"):
-        frame, columns_read = _read_files(form, lots, names, master)
-        return _relation(frame, columns_read, role, listing(paths), engine, is_text=form.is_text, lacking=lacking)
+        frame = session(master).read.parquet(*map(_uri, paths))
+        return _relation(frame, role, listing(paths), engine)
 
 
-READABLE = (Parquet, Separated, JsonLines)
-"""Formats that Spark reads."""
+WITHOUT_SPARK = "Leave engine='spark' out, or write it as Parquet."
 
 
 def session(master: str | None = None) -> Any:
@@ -223,122 +209,6 @@ def session(master: str | None = None) -> Any:
         ) from error
     spark.sparkContext.setLogLevel("OFF")
     return spark
-
-
-def _read_files(
-    form: Format, lots: Sequence[Lot], names: Sequence[str], master: str | None
-) -> tuple[Any, Sequence[str]]:
-    """Files as one Spark table, and the names of its columns: `names`, if known here."""
-    spark = session(master)
-    if isinstance(form, JsonLines):
-        frame = _read_json(spark, [path for lot in lots for path in lot.paths])
-        return frame, frame.columns
-    if isinstance(form, Separated):
-        lots = [lot if lot.names else _with_header(spark, lot, form.delimiter) for lot in lots]
-        names = names or lots[0].names
-        return _union([_read_text(spark, lot, names, form.delimiter) for lot in lots]), names
-    parts = [spark.read.parquet(*map(_uri, lot.paths)) for lot in lots]
-    if len(parts) > 1:
-        parts = [part.select(*(f"`{name}`" for name in names)) for part in parts]
-    frame = _union(parts)
-    return frame, frame.columns
-
-
-def _union(parts: Sequence[Any]) -> Any:
-    return functools.reduce(lambda a, b: a.unionByName(b), parts)
-
-
-def _with_header(spark: Any, lot: Lot, delimiter: str) -> Lot:
-    """Files that only the cluster can reach, with the columns of their shared header."""
-    from pyspark.sql import functions as fn
-
-    lines = _lines(spark, lot.paths)
-    first = lines.first()
-    if first is None:
-        return lot
-    place, same = fn.input_file_name(), fn.col("value") == first[0]
-    files = lines.select(fn.count_distinct(place).alias("all"), fn.count_distinct(fn.when(same, place)).alias("same"))
-    counts = files.toArrow().to_pylist()[0]
-    if counts["all"] != counts["same"]:
-        raise EvenhandError(f"{listing(lot.paths)!r} holds files with different headers. Pass files of one table.")
-    names = next(csv.reader([first[0].removesuffix("\r")], delimiter=delimiter))
-    refuse_repeated(names, repr(lot.paths[0]))
-    return Lot([Column(name, nw.String()) for name in names], lot.paths)
-
-
-def _read_text(spark: Any, lot: Lot, names: Sequence[str], delimiter: str) -> Any:
-    """Files of separated text as a Spark table of text: the columns `names`, in this order."""
-    from pyspark.sql import functions as fn
-
-    _refuse_strange(_lines(spark, lot.paths), lot, delimiter)
-    inner = [f"c{i}" for i in range(len(lot.names))]  # Spark minds no capitals in names
-    schema = ", ".join(f"{name} string" for name in inner)
-    # no field is this: with nothing for NULL, the empty text in quotes would be missing too
-    reader = spark.read.schema(schema).options(header=True, escape='"', nullValue="\x01 evenhand: nothing \x01")
-    lines = reader.csv(list(map(_uri, lot.paths)), sep=delimiter)
-    lines = lines.where(fn.coalesce(*inner, fn.lit(None)).isNotNull())
-    return lines.select(*(fn.col(inner[lot.names.index(name)]).alias(f"n{i}") for i, name in enumerate(names)))
-
-
-def _read_json(spark: Any, paths: Sequence[str]) -> Any:
-    """JSON lines as a Spark table of text; 1e3 and 2.50 become 1000.0 and 2.5, as in DuckDB."""
-    from pyspark.sql import functions as fn
-    from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
-
-    corrupt = "evenhand cannot read"  # the column in which Spark puts lines that are no JSON
-    reader = spark.read.options(columnNameOfCorruptRecord=corrupt, lineSep="\n")
-    places = list(map(_uri, paths))
-    schema = reader.json(places).schema
-    if corrupt in schema.names:
-        raise EvenhandError(
-            f"{listing(paths)!r} has lines without a JSON object. Write one object per line, null where a value is missing."
-        )
-    nested = {field.name for field in schema if isinstance(field.dataType, (ArrayType, StructType))}
-    text = [field if field.name in nested else StructField(field.name, StringType()) for field in schema]
-    inner = [f"c{i}" for i in range(len(text))]
-    lines = reader.schema(StructType(text)).json(places).toDF(*inner)
-
-    def written(field: Any, at: str) -> Any:
-        number = fn.col(at).try_cast("double")
-        whole = (number == fn.rint(number)) & (fn.abs(number) < 1e15)
-        short = fn.regexp_replace(at, r"^(-?[0-9]+\.[0-9]*[1-9])0+$", "$1")
-        point = fn.concat(number.cast("bigint").cast("string"), fn.lit(".0"))
-        plain = fn.when(fn.col(at).rlike(r"^-?[0-9]+$"), fn.col(at)).when(whole, point).otherwise(short)
-        return plain if isinstance(field.dataType, DoubleType) else fn.col(at)
-
-    return lines.select(*(written(field, at).alias(field.name) for field, at in zip(schema, inner, strict=True)))
-
-
-def _lines(spark: Any, paths: Sequence[str]) -> Any:
-    return spark.read.text(list(map(_uri, paths)), lineSep="\n")
-
-
-def _refuse_strange(lines: Any, lot: Lot, separator: str) -> None:
-    """Refuse lines that DuckDB does not read, or that Spark would read in another way."""
-    from pyspark.sql import functions as fn
-
-    line = fn.regexp_replace("value", "\r$", "")
-    outside = fn.regexp_replace(line, '"[^"]*+"', "")
-    field = f'(?:"[^"\r]*+(?:""[^"\r]*+)*+"|[^"\r{separator}]*+)'
-    flags = {
-        "coded": ~fn.is_valid_utf8("value"),
-        "wide": fn.length(outside) - fn.length(fn.replace(outside, fn.lit(separator), fn.lit(""))) >= len(lot.names),
-        "odd": ~line.rlike(f"^{field}(?:{separator}{field})*+$")
-        | (line.rlike(r"^[\x00-\x20]+$") & ~line.rlike(f"^{separator}+$")),
-    }
-    aggregates = lines.select(*(fn.max(flag.cast("int")).alias(name) for name, flag in flags.items()))
-    has = aggregates.toArrow().to_pylist()[0]
-    if has["coded"]:
-        raise EvenhandError(f"{listing(lot.paths)!r} is not UTF-8 text. Save it as UTF-8.")
-    if has["odd"]:
-        raise EvenhandError(
-            f"{listing(lot.paths)!r} has fields over several lines, quotes inside a field, lines of blanks or carriage returns, which "
-            "Spark does not read as the other engines do. Write it as Parquet, or leave engine='spark' out."
-        )
-    if has["wide"]:
-        raise EvenhandError(
-            f"{listing(lot.paths)!r} has lines with more fields than its header. Put quotes around fields that hold the separator."
-        )
 
 
 def _uri(path: str) -> str:

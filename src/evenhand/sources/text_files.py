@@ -639,12 +639,3 @@ def _names(path: str, body: str, delimiter: str, records: Sequence[tuple[int, li
     rows = [record for _, record in records[at + 1 :] if record]
     is_open = bool(rows) and all(len(row) == len(header) + 1 and not row[-1].strip() for row in rows)
     return (*(name.strip() or name for name in header), *([""] if is_open and header else []))
-
-
-def refuse_unreadable(path: str, dialect: Dialect, usual: str) -> None:
-    """Refuse text that only DuckDB reads: in another encoding, or with another delimiter."""
-    if facts := dialect.record(usual):
-        raise EvenhandError(
-            f"{path!r} is not plain separated text ({listing(facts)}), which Spark needs. Leave engine='spark' out, or write "
-            "it again as Parquet."
-        )
