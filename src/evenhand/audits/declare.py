@@ -36,8 +36,7 @@ from evenhand.errors import EvenhandError, listing, plural, refuse_keys, unknown
 from evenhand.findings import Findings, Row, adjusted, bounded, names_of, plain, plan_hash, tidy
 from evenhand.intervals.kinds import Interval, seed_of
 from evenhand.results import Result
-from evenhand.sources.inputs import Inputs, tally_of
-from evenhand.sources.recorded import UnansweredError
+from evenhand.sources.inputs import Inputs
 
 
 @dataclass(frozen=True)
@@ -314,7 +313,9 @@ class Audit:
         bound = self.bind(*args, **keywords)
         call = self._call_of(bound)
         with call.inputs.recording():
-            return self._with_whole(call, bound, self._answer(call, bound))
+            with in_words_beyond_limits(self.name):
+                result = self.function(call, *bound.args, **bound.kwargs)
+            return self._with_whole(call, bound, result)
 
     def _with_whole(self, call: Call, bound: inspect.BoundArguments, result: Any) -> Any:
         """A result with slices, and how to make it without; under `min_units` one would give the other away."""
@@ -324,19 +325,6 @@ class Audit:
         plan = result.findings.provenance["plan"]
         unsliced = {**bound.kwargs, "by": None, **{name: plan[name] for name in ("metrics", "rng") if name in plan}}
         return replace(result, _whole=functools.partial(self, *bound.args, **unsliced))
-
-    def _answer(self, call: Call, bound: inspect.BoundArguments) -> Any:
-        tally = tally_of(bound.args[0]) if bound.args else None
-        if tally is None:
-            with in_words_beyond_limits(self.name):
-                return self.function(call, *bound.args, **bound.kwargs)
-        from evenhand.audits.queries import refuse_other, unanswered
-
-        refuse_other(tally, self, call.arguments)
-        try:
-            return self.function(call, *bound.args, **bound.kwargs)
-        except UnansweredError as error:
-            raise unanswered(tally, self, call.arguments) from error
 
     def call(self, *args: Any, **keywords: Any) -> Call:
         """The arguments bound and checked, seed and interval read."""

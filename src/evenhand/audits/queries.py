@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from evenhand.audits.declare import Audit, find, versions
@@ -13,16 +12,15 @@ from evenhand.errors import EvenhandError, refuse_keys, unknown_name
 from evenhand.findings import names_of
 from evenhand.report.reproduce import command
 from evenhand.sources.files import database_of, has_known_ending
-from evenhand.sources.inputs import Tally, scheme, tally_of
+from evenhand.sources.inputs import scheme, tally_of
 from evenhand.sources.inputs import tally as tally_from
 from evenhand.sources.recorded import (
-    AGAIN,
+    TABLE,
     Answers,
     NeedsRowsError,
     Query,
     RawTable,
     RecordingEngine,
-    mark_of,
     place_of,
     read_answers,
     statement,
@@ -45,9 +43,6 @@ COLUMNS: Mapping[str, str] = {
 
 TYPES: Mapping[str, type] = {"label": str, "whole": int, "number": float, "truth": bool}
 """What values of each kind are in Python."""
-
-UNASKED = frozenset({"rng", "interval", "level", "nan_policy", "chance", "min_units", "population"})
-"""Parameters that only say how to measure: they stand in no mark."""
 
 
 def sql(
@@ -84,11 +79,13 @@ def sql(
     """
     audited, arguments = _checked_call(audit, dialect, table, roles)
     kinds = _kinds(arguments, {"truth": truth, "whole": whole, "number": number})
-    places = {"raw_table": table} | _population(arguments, dialect, population_by)
+    tables = {TABLE: RawTable(table, kinds)}
+    if population := _population(arguments, dialect, population_by):
+        unit_columns = [*names_of(arguments["unit"]), *population_by]
+        tables["raw_population"] = RawTable(population, {column: kinds[column] for column in unit_columns})
     before = None if tally is None else tally_of(tally) or tally_from(*(tally if isinstance(tally, list) else [tally]))
     answers = None if before is None else read_answers(before)
-    warehouse = Warehouse(places, kinds, arguments, population_by)
-    queries, is_last = _queries(audited, roles, warehouse, answers)
+    queries, is_last = _queries(audited, roles, arguments, tables, answers)
     files = [
         str(rows) if isinstance(rows, str) or hasattr(rows, "__fspath__") else f"rows-{k}.csv"
         for k, rows in enumerate(() if before is None else before.rows, 1)
@@ -96,7 +93,9 @@ def sql(
     title = f"evenhand {versions().get('evenhand', '')}: {audited.question}"
     if not queries:
         return _comment(title, "Every query is answered. Ask:", f"  {_next_command(audited, roles, files)}")
-    text = _statement(audited, roles, warehouse, queries, dialect)
+    text = translated(statement(queries, tables), dialect, pretty=True, identify=True)
+    for name, raw in tables.items():
+        text = raw.place.join(re.split(rf"""["`]?{place_of(name)}["`]?""", text))
     saved = "rows.csv" if is_last and before is None else f"rows-{len(files) + 1}.csv"
     save = f"Save the rows of this query ({dialect}) as {saved} or {saved.replace('.csv', '.parquet')}, and "
     if is_last:
@@ -141,16 +140,11 @@ def _checked_call(name: str, dialect: str, table: str, roles: Mapping[str, Any])
             "positive= asks the database which labels there are, and a printed query cannot. Pass a column of 0 and 1, such as that "
             "of a view."
         )
-    _refuse_viewers(arguments)
-    return audit, arguments
-
-
-def _refuse_viewers(arguments: Mapping[str, Any]) -> None:
-    """Refuse intervals over viewers: they need single rows."""
     if arguments.get("within") is not None:
         raise EvenhandError(
             f"within={arguments['within']!r} needs the table: a tally holds no single viewers. Leave it out."
         )
+    return audit, arguments
 
 
 def _kinds(arguments: Mapping[str, Any], declared: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -168,8 +162,8 @@ def _kinds(arguments: Mapping[str, Any], declared: Mapping[str, Sequence[str]]) 
     return kinds
 
 
-def _population(arguments: Mapping[str, Any], dialect: str, population_by: Sequence[str]) -> dict[str, str]:
-    """The table of all units in the same database, where the population is one."""
+def _population(arguments: Mapping[str, Any], dialect: str, population_by: Sequence[str]) -> str:
+    """The table of all units in the same database, where the population is one; else nothing."""
     population = arguments.get("population")
     if not isinstance(population, str):
         if population_by:
@@ -180,7 +174,7 @@ def _population(arguments: Mapping[str, Any], dialect: str, population_by: Seque
             raise EvenhandError(
                 "population is a table that is here, not in the database. Name one of the same database."
             )
-        return {}
+        return ""
     if has_known_ending(population) or database_of(population) or scheme(population):
         raise EvenhandError(
             f"population={population!r} is a file, which the query cannot reach. Name a table of the same database, or leave it out "
@@ -189,7 +183,7 @@ def _population(arguments: Mapping[str, Any], dialect: str, population_by: Seque
     _refuse_name(population, dialect, "population")
     if lost := [b for b in population_by if b not in names_of(arguments.get("by"))]:
         raise EvenhandError(f"population_by={lost[0]!r} is no slice. Name it in by= too, or leave it out.")
-    return {"raw_population": population}
+    return population
 
 
 def _refuse_name(name: str, dialect: str, role: str) -> None:
@@ -206,124 +200,55 @@ def _refuse_name(name: str, dialect: str, role: str) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Warehouse:
-    """The tables of a database that a call reads: their names there, what each column holds, and the arguments of the audit."""
+def _made_up(kinds: Mapping[str, str], arguments: Mapping[str, Any], letter: str, rows: int) -> dict[str, list[Any]]:
+    """Columns of rows on which an audit is run to record its queries: so many of each group in two slices, each a ranking.
 
-    places: Mapping[str, str]
-    kinds: Mapping[str, str]
-    arguments: Mapping[str, Any]
-    population_by: Sequence[str]
-
-    def tables(self, made_up: MadeUp | None = None) -> dict[str, RawTable]:
-        """The tables, with rows that are made up where an audit is to be run on them."""
-        roles = {name: role for role in COLUMNS for name in names_of(self.arguments.get(role)) if isinstance(name, str)}
-        by = [name for name in names_of(self.arguments.get("by")) if isinstance(name, str)]
-        columns = {"raw_table": list(self.kinds)}
-        if "raw_population" in self.places:
-            columns["raw_population"] = [*names_of(self.arguments["unit"]), *self.population_by]
-        tables = {}
-        for name, names in columns.items():
-            kinds = {column: self.kinds[column] for column in names}
-            rows = {}
-            if made_up is not None:
-                rows = {c: made_up.column(roles.get(c, ""), k, by.index(c) if c in by else 0) for c, k in kinds.items()}
-            tables[name] = RawTable(self.places[name], kinds, rows)
-        return tables
-
-
-def _statement(audit: Audit, roles: Mapping[str, Any], warehouse: Warehouse, queries: list[Query], dialect: str) -> str:
-    """The queries as one statement whose rows say what they answer."""
-    tables = warehouse.tables()
-    marked: dict[str, Any] = {
-        name: [str(value) for value in names_of(roles[name])]
-        for name, p in audit.parameters.items()
-        if name in roles and name not in UNASKED and not p.positional
-    }
-    marked["version"] = versions().get("evenhand", "")
-    for name, table in tables.items():
-        marked |= {f"{name}.place": warehouse.places[name]} if name != "raw_table" else {}
-        for column, kind in table.kinds.items():
-            marked.setdefault(f"{name}.{kind}", []).append(column)
-    mark = mark_of(audit.name, {**marked, "query": [q.digest for q in queries]})
-    text = translated(statement(queries, tables, mark), dialect, pretty=True, identify=True)
-    for name, place in warehouse.places.items():
-        text = place.join(re.split(rf"""["`]?{place_of(name)}["`]?""", text))
-    return text
-
-
-@dataclass(frozen=True)
-class MadeUp:
-    """Made-up rows on which an audit is run to record its queries: so many in each slice and group, or of one ranking.
-
-    Labels that the answers do not hold begin with the `letter`; `slices` are the labels of each slice column, `scores` a range.
+    Labels that the call does not name begin with the letter.
     """
+    roles = {name: role for role in COLUMNS for name in names_of(arguments.get(role)) if isinstance(name, str)}
+    named = [label for role in ("protected", "versus", "reference") for label in names_of(arguments.get(role))]
+    most_groups = len(named) + 2
+    size = 2 * most_groups * rows
 
-    letter: str
-    rows: int
-    groups: Sequence[Any]
-    slices: Sequence[Sequence[Any]]
-    scores: tuple[float, float]
-    is_ranking: bool
-
-    @classmethod
-    def for_call(cls, letter: str, rows: int, arguments: Mapping[str, Any], answers: Answers | None) -> MadeUp:
-        named = [label for role in ("protected", "versus", "reference") for label in names_of(arguments.get(role))]
-        others = [f"{letter} one", f"{letter} two"]
-        by = [_labels(answers, f"by_{k}") or others for k in range(len(names_of(arguments.get("by"))))]
-        groups = _labels(answers, "label") or list(dict.fromkeys([*named, *others]))
-        scores = (0.0, 1.0)
-        for frame in () if answers is None else answers.frames.values():
-            if {"low", "high"} <= {*frame.columns} and frame.height:  # the scores that all groups share
-                low, high = frame["low"].cast(float).max(), frame["high"].cast(float).min()
-                if low is not None and high is not None and low < high:
-                    scores = (float(low), float(high))
-                break
-        return cls(letter, rows, groups, by, scores, "item" in arguments)
-
-    def column(self, role: str, kind: str, place: int) -> list[Any]:
-        """The values of a column in a role, of a kind; `place` is that of a slice column."""
-        many = 1 if self.is_ranking else math.prod(map(len, self.slices))
-        size = self.rows * len(self.groups) * many
-        if role in ("request", "system", "sample"):
-            return [self._label(0, kind)] * size
-        if role in ("unit", "item"):
-            return [self._label(i // (1 if self.is_ranking else 2), kind) for i in range(size)]
-        if role == "by":
-            labels = self._of_kind(self.slices[place], kind)
-            before = size if self.is_ranking else math.prod(len(slices) for slices in self.slices[:place])
-            return [labels[i // before % len(labels)] for i in range(size)]
+    def value(i: int, role: str, kind: str) -> Any:
+        slice_number, place = i % 2, i // 2
+        label_numbers = {
+            "system": 0,
+            "sample": 0,
+            "request": slice_number,
+            "by": slice_number,
+            "unit": place,
+            "item": i,
+        }
+        if role in label_numbers:
+            return _label(letter, label_numbers[role], kind)
         if COLUMNS.get(role, "label") == "label":
-            labels = self._of_kind(self.groups, kind)
-            return [labels[i // many % len(labels)] for i in range(size)]
-        turn = [i // many // len(self.groups) % 2 for i in range(size)]
-        if kind == "truth":
-            return [bool(t) for t in turn]
-        if role in ("weight", "probability", "treated"):
-            return [1] * size
-        if role == "score":
-            low, high = self.scores
-            return [low + (high - low) * (size - i) / (size + 1) for i in range(size)]
-        return turn if role in ("outcome", "relevance") else [i + 1 for i in range(size)]
+            groups = [
+                *(label for label in named if type(label) is TYPES[kind]),
+                *(_label(letter, k, kind) for k in (0, 1)),
+            ]
+            return groups[place % len(groups)]
+        is_odd = bool(place // most_groups % 2)
+        if kind == "truth" or role in ("outcome", "relevance"):
+            return is_odd if kind == "truth" else int(is_odd)
+        others = {"weight": 1, "probability": 1, "treated": 1, "score": 1 - (i + 1) / (size + 1), "rank": place + 1}
+        return others.get(role, i + 1)
 
-    def _label(self, number: int, kind: str) -> Any:
-        number += 0 if self.letter == "a" else 1_000
-        if kind == "label":
-            return f"{self.letter} {number}"
-        return number % 2 == 0 if kind == "truth" else TYPES[kind](number)
-
-    def _of_kind(self, labels: Sequence[Any], kind: str) -> list[Any]:
-        """Those of some labels that a column of a kind can hold, or others."""
-        return [label for label in labels if type(label) is TYPES[kind]] or [self._label(k, kind) for k in (0, 1)]
+    return {column: [value(i, roles.get(column, ""), kind) for i in range(size)] for column, kind in kinds.items()}
 
 
-def _labels(answers: Answers | None, name: str) -> list[Any]:
-    frames = [] if answers is None else [frame for frame in answers.frames.values() if name in frame.columns]
-    return sorted({label for frame in frames for label in frame[name].drop_nulls().to_list()}, key=str)[:20]
+def _label(letter: str, number: int, kind: str) -> Any:
+    if kind == "label":
+        return f"{letter} {number}"
+    return number % 2 == 0 if kind == "truth" else TYPES[kind](number + 1_000 * (letter != "a"))
 
 
 def _queries(
-    audit: Audit, roles: Mapping[str, Any], warehouse: Warehouse, answers: Answers | None
+    audit: Audit,
+    roles: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    tables: Mapping[str, RawTable],
+    answers: Answers | None,
 ) -> tuple[list[Query], bool]:
     """The queries that an audit asks whatever the rows are, and whether there are no others.
 
@@ -337,10 +262,10 @@ def _queries(
         is_number = "population" not in roles or isinstance(roles["population"], int)
         named["population"] = 2**40 if is_number else None  # more than any rows can contradict
     for rows, letter in ((4, "a"), (6, "b")):
-        made_up = MadeUp.for_call(letter, rows, warehouse.arguments, answers)
-        engine = RecordingEngine(warehouse.tables(made_up), answers, is_reading=False)
+        made_up = {name: replace(t, rows=_made_up(t.kinds, arguments, letter, rows)) for name, t in tables.items()}
+        engine = RecordingEngine(made_up, answers, is_reading=False)
         try:
-            audit(**{**named, first: engine.relation("raw_table")})
+            audit(**{**named, first: engine.relation(TABLE)})
             errors.append(None)
         except NeedsRowsError:
             raise
@@ -355,50 +280,3 @@ def _queries(
     if errors[0] is not None and errors[1] is not None and (is_refused or not same):
         raise errors[0]  # whatever the rows are
     return same, not any(errors) and len(same) == len(runs[0]) == len(runs[1])
-
-
-def refuse_other(tally: Tally, audit: Audit, arguments: Mapping[str, Any]) -> None:
-    """Refuse rows that answer another question, or the same of other columns."""
-    _refuse_viewers(arguments)
-    answers = read_answers(tally)
-    if answers.roles["verb"] != [audit.name]:
-        raise EvenhandError(
-            f"{answers.origin} was made for evenhand {answers.roles['verb'][0]}. Ask that, or print another query."
-        )
-    columns = [r for r in COLUMNS if r in audit.parameters]
-    named = [r for r in columns if all(isinstance(c, str) for c in names_of(arguments.get(r)))]
-    if error := _made_for_other(answers, audit, arguments, named):
-        raise error
-
-
-def unanswered(tally: Tally, audit: Audit, arguments: Mapping[str, Any]) -> EvenhandError:
-    """Why the rows of a tally do not answer an audit, in words."""
-    answers = read_answers(tally)
-    version = "".join(answers.roles.get("version", []))
-    roles = [name for name, p in audit.parameters.items() if name not in UNASKED and not p.positional]
-    if error := _made_for_other(answers, audit, arguments, roles):
-        return error
-    if version != versions().get("evenhand", ""):
-        return EvenhandError(f"{answers.origin} is a tally of another version (evenhand {version}). {AGAIN}")
-    return EvenhandError(
-        f"{answers.origin} does not answer all that is asked: the next query depends on its rows. Print that with evenhand sql and "
-        "tally=, run it, and pass the rows of both."
-    )
-
-
-def _made_for_other(
-    answers: Answers, audit: Audit, arguments: Mapping[str, Any], roles: Sequence[str]
-) -> EvenhandError | None:
-    words = []
-    for role in roles:
-        parameter = audit.parameters[role]
-        default = [] if parameter.required else [str(value) for value in names_of(parameter.default)]
-        before, now = answers.roles.get(role, default), [str(value) for value in names_of(arguments.get(role))]
-        if before != now:
-            was, now_is = (f"{role}={', '.join(names)!r}" if names else f"no {role}" for names in (before, now))
-            words.append(f"{was}, not {now_is}")
-    if not words:
-        return None
-    return EvenhandError(
-        f"{answers.origin} was made for {'; '.join(words)}. Ask what it was made for, or print another query."
-    )

@@ -2,19 +2,20 @@
 
 Which queries an audit asks is found by asking it, on a few rows made up here. It is asked twice, of different rows: a query that
 is the same both times does not depend on the rows, so it can be run at once; what depends on them waits for the answers.
-Every saved row has a mark (`part`) that says what it was made for, and sums that say whether something was lost or changed on the way.
+Every saved row has a mark (`part`) that says which queries it answers, and the number of rows that there must be.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import narwhals as nw
-import numpy as np
 import polars as pl
 
 from evenhand.errors import EvenhandError, listing
@@ -22,54 +23,21 @@ from evenhand.sources.databases import literal, signed, values_query
 from evenhand.sources.engine import Batch, Cells, DuckDBEngine, Engine, frame_of, whole_groups
 from evenhand.sources.inputs import Tally
 from evenhand.sources.relation import Relation
-from evenhand.sources.sql import columns, quoted, select, steps_read, text
+from evenhand.sources.sql import columns, expressions, parsed, quoted, select, steps_read, text
 
-FORMAT = "evenhand-tally-4"
+FORMAT = "evenhand-tally-5"
 """What the mark of every row begins with. Another meaning of the columns needs another number."""
 
-QUERY, ROWS, CHECK, CHECKS = "query_number", "rows_told", "row_check", "check_told"
-"""Columns of every answer: whose rows, how many there are in all, a sum over the columns of a row, and the sum of these."""
+PART, QUERY, IS_THERE, ROWS = "part", "query_number", "is_there", "rows_told"
+"""Columns of every answer: its mark, whose rows, whether that query gave any, and how many rows there are in all."""
 
-OFFSET, NOTHING = 1e-9, -99.0
-"""What is added to a number before its logarithm is taken, and what stands for one that is missing."""
+LABEL = ":"
+"""What every label begins with on its way: one that is empty, or reads NULL or 007, comes back as it was."""
 
 AGAIN = "Print the query again with evenhand sql, and run that one."
-SAVE = "Save the rows as the query gave them."
 
 NULLS = ("", "NULL", "null", "Null", r"\N", "None", "nan", "NaN", "NA", "<NA>", "<null>")
-"""How programs write what is missing into a file of text, where a word of the same letters would not look different."""
-
-
-class UnansweredError(EvenhandError):
-    """An audit asks a query that the rows of a tally do not answer."""
-
-
-def mark_of(verb: str, roles: Mapping[str, Any]) -> str:
-    """An audit and its arguments by role as one string that is safe in any SQL dialect.
-
-    >>> mark_of("inequality", {"unit": "author", "amount": None, "by": ["a", "b's"]})
-    'evenhand-tally-4 verb=inequality unit=author amount= by=a by=b~27~s'
-    """
-    words = [FORMAT, f"verb={verb}"]
-    for role, argument in roles.items():
-        values = [] if argument is None else [argument] if not isinstance(argument, (list, tuple)) else argument
-        encoded = [re.sub(r"[^a-zA-Z0-9_.-]", lambda m: f"~{ord(m[0]):x}~", str(value)) for value in values]
-        words += [f"{role}={value}" for value in encoded or [""]]
-    return " ".join(words)
-
-
-def roles_of(mark: str) -> dict[str, list[str]]:
-    """Arguments by role, parsed from what `mark_of` wrote.
-
-    >>> roles_of("evenhand-tally-4 verb=inequality amount= by=a by=b~27~s")
-    {'verb': ['inequality'], 'amount': [], 'by': ['a', "b's"]}
-    """
-    roles: dict[str, list[str]] = {}
-    for word in mark.split(" ")[1:]:
-        role, _, value = word.partition("=")
-        values = roles.setdefault(role, [])
-        values += [re.sub(r"~([0-9a-f]+)~", lambda m: chr(int(m[1], 16)), value)] if value else []
-    return roles
+"""How programs write a missing number into a file of text."""
 
 
 @dataclass(frozen=True)
@@ -79,154 +47,82 @@ class Answers:
     Attributes
     ----------
     frames : rows by the digest of their query, columns as the query names them.
-    roles : what the queries were printed for, by role. origin : where the rows came from.
+    tables : the tables of the database that the queries read. origin : where the rows came from.
     backend : the dataframe library in which results are handed out.
     """
 
     frames: Mapping[str, Any]
-    roles: Mapping[str, list[str]]
+    tables: Mapping[str, RawTable]
     origin: str
     backend: str
 
 
 def read_answers(tally: Tally) -> Answers:
-    """The answers in the rows of a tally; rows that were lost or changed are refused."""
-    frames: dict[str, Any] = {}
-    marks: list[dict[str, list[str]]] = []
-    origins, backend = [], "polars"
-    for saved in tally.rows:
-        frame, origin, backend = _frame(saved)
-        roles = roles_of(_mark(frame, origin))
-        digests = roles.pop("query", [])
-        frame = _checked(frame, origin)
-        for number, digest in enumerate(digests, 1):
-            rows = frame.filter((pl.col(QUERY) == number) & pl.col("is_there").is_not_null())
-            names = [name for name in frame.columns if re.match(rf"[tn]{number}_", name)]
-            frames[digest] = rows.select(names).rename({name: name.partition("_")[2] for name in names})
-        marks.append(roles)
-        origins.append(origin)
-    origin = listing(origins)
-    if any(roles != marks[0] for roles in marks):
-        raise EvenhandError(f"{origin} were made for different questions. Pass the rows of one, query after query.")
-    return Answers(frames, marks[0] if marks else {}, origin, backend)
-
-
-def _frame(rows: Any) -> tuple[pl.DataFrame, str, str]:
-    """The rows as a Polars frame with names in lower case, their origin and library."""
+    """The answers in the rows of a tally; rows that were lost or are there twice are refused."""
     from evenhand.sources.opening import fetch, open_table
 
-    opened = open_table(rows, role="tally")
-    frame = fetch(opened).frame if opened.schema else pl.DataFrame()
-    frame = frame.rename({name: name.lower() for name in frame.columns if name.lower() not in frame.columns})
-    if "part" not in frame.columns:
-        raise EvenhandError(f"{opened.origin} is not a tally: it has no column 'part'. {AGAIN}")
-    labels, _ = columns_of(frame.columns)
-    return frame.with_columns(frame[name].cast(pl.String) for name in labels), opened.origin, opened.backend
+    frames: dict[str, Any] = {}
+    tables: dict[str, RawTable] = {}
+    origins, backend = [], "polars"
+    for saved in tally.rows:
+        opened = open_table(saved, role="tally")
+        origin, backend = opened.origin, opened.backend
+        frame = fetch(opened).frame if opened.schema else pl.DataFrame()
+        frame = frame.rename({name: name.lower() for name in frame.columns if name.lower() not in frame.columns})
+        if lost := [name for name in (PART, QUERY, IS_THERE, ROWS) if name not in frame.columns]:
+            raise EvenhandError(f"{origin} is not a tally: it lacks the columns {listing(lost)}. {AGAIN}")
+        mark = _read_mark(frame[PART].unique().to_list(), origin)
+        expected = _numbers(frame[ROWS]).unique().to_list()
+        if expected != [frame.height]:
+            raise EvenhandError(
+                f"{origin} has {frame.height:,} rows, and its query gave {listing(expected)}. Save each of them once."
+            )
+        numbers, is_there = _numbers(frame[QUERY]), _numbers(frame[IS_THERE]).is_not_null()
+        for number, digest in enumerate(mark["queries"], 1):
+            names = [name for name in frame.columns if name.startswith(f"a{number}_")]
+            rows = frame.filter((numbers == number) & is_there).select(names)
+            frames[digest] = rows.rename({name: name.partition("_")[2] for name in names})
+        tables |= {name: RawTable(place, kinds) for name, (place, kinds) in mark["tables"].items()}
+        origins.append(origin)
+    return Answers(frames, tables, listing(origins), backend)
 
 
-def columns_of(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The label columns and the number columns of an answer, in the order of checksums.
-
-    >>> columns_of(["part", "t1_via", "n2_views", "n1_units"])
-    (['t1_via'], ['n1_units', 'n2_views'])
-    """
-    labels = sorted(name for name in names if re.match(r"t\d+_", name))
-    return labels, sorted(name for name in names if re.match(r"n\d+_", name))
+def write_mark(queries: Sequence[Query], tables: Mapping[str, RawTable]) -> str:
+    """Queries and tables as one string that is safe in any SQL dialect; the table itself may have any name."""
+    places = {name: (table.place if name != TABLE else "", dict(table.kinds)) for name, table in tables.items()}
+    words = json.dumps({"queries": [query.digest for query in queries], "tables": places})
+    return f"{FORMAT} {base64.b64encode(words.encode()).decode()}"
 
 
-def _mark(frame: pl.DataFrame, origin: str) -> str:
-    """The mark that all rows share; rows of several queries are refused."""
-    marks = frame["part"].unique().to_list()
-    if not marks:
-        raise EvenhandError(f"{origin} has no rows. Save those that the query gave.")
-    strange = [mark for mark in marks if not isinstance(mark, str) or not mark.startswith(FORMAT + " ")]
-    if strange:
-        kind = str(strange[0]).partition(" ")[0]
-        other = isinstance(strange[0], str) and kind.startswith(FORMAT.rpartition("-")[0])
-        what = f"a tally of another version ({kind}, and this one reads {FORMAT})" if other else "not a tally"
-        raise EvenhandError(f"{origin} is {what}. {AGAIN}")
-    if len(marks) > 1:
-        raise EvenhandError(f"{origin} holds rows of several queries. Save those of each in a file of their own.")
-    return str(marks[0])
-
-
-def _with_numbers(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows, numbers as such where a file of text had them beside words for what is missing."""
-    numbers = []
-    for name in (*columns_of(frame.columns)[1], QUERY, ROWS, CHECK, CHECKS, "is_there"):
-        if frame.schema[name] == pl.String:
-            bare = frame[name].set(frame[name].is_in(NULLS).fill_null(False), None)
-            for kind in (pl.Int64, pl.Float64):
-                number = bare.cast(kind, strict=False)
-                if number.null_count() == bare.null_count():
-                    numbers.append(number)
-                    break
-    return frame.with_columns(numbers)
-
-
-def _as_sent(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows with the labels that the database sent.
-
-    Text knows no difference between a label that is missing and one that is empty or reads NULL, but the check of its row does.
-    """
-    labels, _ = columns_of(frame.columns)
-    readings = [pl.col(c).fill_null("") for c in labels] + [
-        pl.col(c).replace(word, None) for c in labels for word in NULLS
-    ]
-    if len(labels) > 1:
-        readings += [pl.col(*labels).fill_null(""), *(pl.col(*labels).replace(word, None) for word in NULLS)]
-    for reading in readings:
-        wrong = _changed(frame)
-        if not wrong.any():
-            break
-        other = frame.with_columns(reading)
-        better = pl.Series(wrong & ~_changed(other))
-        frame = frame.with_columns(pl.when(better).then(other[c]).otherwise(frame[c]).alias(c) for c in labels)
-    return frame
-
-
-def _changed(frame: pl.DataFrame) -> Any:
-    """(rows,) where the sum over a row is not the one that the database sent."""
-    labels, numbers = columns_of(frame.columns)
-    checks = np.zeros(frame.height)
-    with np.errstate(all="ignore"):
-        terms = [(frame[c].str.len_chars() + 1).fill_null(0).cast(pl.Float64).to_numpy() for c in labels]
-        values = [frame[c].cast(pl.Float64, strict=False).to_numpy() for c in numbers]
-        terms += [np.where(np.isnan(v), NOTHING, np.log(OFFSET + np.abs(v)) + np.sign(v)) for v in values]
-        for k, term in enumerate(terms, 1):
-            checks += k * term
-        expected = frame[CHECK].cast(pl.Float64).to_numpy()
-        return ~np.isclose(checks, expected, rtol=0, atol=1e-8, equal_nan=True)  # databases round logarithms otherwise
-
-
-def _checked(frame: pl.DataFrame, origin: str) -> pl.DataFrame:
-    """The rows with their types, if none was lost, repeated or changed."""
-    lost = [name for name in (QUERY, "is_there", ROWS, CHECK, CHECKS) if name not in frame.columns]
-    if lost:
-        raise EvenhandError(f"{origin} lacks the columns {listing(lost)} of its query. Save all columns.")
-    frame = _with_numbers(frame)
-    wrong = [
-        c
-        for c in (*columns_of(frame.columns)[1], ROWS, CHECK)
-        if not (frame.schema[c].is_numeric() or frame.schema[c] == pl.Null)
-    ]
-    if wrong:
-        raise EvenhandError(f"{origin} holds no numbers in {listing(wrong)}. {SAVE}")
-    frame = _as_sent(frame)
-    expected, actual = frame[ROWS][0], frame.height
-    if frame[ROWS].n_unique() > 1 or expected is None:
-        raise EvenhandError(f"{origin} holds rows of several runs of its query. Save those of one.")
-    if int(expected) != actual:
+def _read_mark(marks: Sequence[Any], origin: str) -> Any:
+    if len(marks) != 1:
         raise EvenhandError(
-            f"{origin} has {actual:,} rows, and its query gave {int(expected):,}. Save each of them once."
+            f"{origin} has no rows, or those of several queries. Save those of each in a file of their own."
         )
-    if changed := int(_changed(frame).sum()):
-        raise EvenhandError(f"{origin} has {changed:,} rows in which something was changed, or a column less. {SAVE}")
-    sums = float(frame[CHECK].cast(pl.Float64).sum()), float(frame[CHECKS][0])
-    if not np.isclose(*sums, rtol=1e-12, atol=1e-6, equal_nan=True):
-        raise EvenhandError(f"{origin} lacks rows of its query and has others twice. {SAVE}")
-    return frame
+    version, _, words = str(marks[0]).partition(" ")
+    try:
+        if version == FORMAT:
+            return json.loads(base64.b64decode(words))
+    except ValueError:
+        pass
+    raise EvenhandError(f"{origin} is not a tally of this version ({FORMAT}). {AGAIN}")
 
+
+def _numbers(column: pl.Series) -> pl.Series:
+    """A column of numbers, which a file of text may hold beside words for what is missing."""
+    if column.dtype == pl.String:
+        bare = column.set(column.is_in(NULLS).fill_null(False), None)
+        for kind in (pl.Int64, pl.Float64):
+            number = bare.cast(kind, strict=False)
+            if number.null_count() == bare.null_count():
+                return number
+    if column.dtype.is_numeric() or column.dtype == pl.Null:
+        return column
+    raise EvenhandError(f"The tally holds no numbers in {column.name!r}. Save the rows as the query gave them.")
+
+
+TABLE = "raw_table"
+"""What the table of an audit is called in its queries."""
 
 MOST_VALUES = 10_000
 """Rows that a query may bring along: they are written into it."""
@@ -314,8 +210,9 @@ class RecordingEngine(Engine):
         if answered is not None:
             return Cells(_typed(answered, request.types))
         if self.is_reading:
-            raise UnansweredError(
-                "The rows do not answer what this audit asks. Print its query with evenhand sql, and run that one."
+            raise EvenhandError(
+                f"{self.answers.origin if self.answers else 'The tally'} does not answer all that is asked: it was made for another call, "
+                "or the next query depends on its rows. Print that with evenhand sql and tally=, run it, and pass the rows of both."
             )
         if request.digest not in [other.digest for other in self.recorded]:
             self.recorded.append(request)
@@ -323,7 +220,7 @@ class RecordingEngine(Engine):
 
     def groups(self, query: str, key: Sequence[str], order: Sequence[str] = ()) -> Iterator[Batch]:
         """Whole groups of rows that a query has added up; single rows stay where they are."""
-        if not adds_up(query):
+        if not self.is_reading and not adds_up(parsed(query)):
             raise NeedsRowsError(
                 "This needs the rows themselves, and a tally holds none. Leave it out, or pass the table."
             )
@@ -349,37 +246,30 @@ class RecordingEngine(Engine):
         return name
 
 
-def adds_up(query: str) -> bool:
-    """Whether the rows of a query are aggregates, and not rows of the table.
+def adds_up(tree: Any) -> bool:
+    """Whether the rows of a query (of sqlglot) are aggregates, and not rows of the table.
 
-    >>> adds_up("SELECT a, SUM(b) AS b FROM t GROUP BY a"), adds_up("SELECT a FROM (SELECT a FROM t GROUP BY a) AS c JOIN d USING (a)")
-    (True, True)
-    >>> adds_up("SELECT a FROM t JOIN (SELECT b FROM d GROUP BY b) AS c USING (b)")
+    >>> adds_up(parsed("SELECT a, SUM(b) AS b FROM t GROUP BY a"))
+    True
+    >>> adds_up(parsed("SELECT a FROM (SELECT a FROM t GROUP BY a) AS c JOIN d USING (a)"))
+    True
+    >>> adds_up(parsed("SELECT a FROM t JOIN (SELECT b FROM d GROUP BY b) AS c USING (b)"))
     False
     """
-    depth, outside, first, is_first = 0, "", "", False
-    for character in query:
-        depth -= character == ")"
-        if depth:
-            first += character if is_first else ""
-        else:
-            is_first = character == "(" and not first and outside.rstrip().endswith("FROM")
-            outside += character
-        depth += character == "("
-    return "GROUP BY" in outside or (bool(first) and adds_up(first))
+    if tree.args.get("group") is not None:
+        return True
+    source = tree.find(expressions().From).this  # the outermost
+    return isinstance(source, expressions().Subquery) and adds_up(source.this)
 
 
 def open_tally(tally: Tally) -> Relation:
     """The table that a tally stands for: its queries are answered by the rows."""
     answers = read_answers(tally)
-    kinds: dict[str, dict[str, str]] = {"raw_table": {}}
-    for role, columns_of_kind in answers.roles.items():
-        name, _, kind = role.partition(".")
-        if kind in KINDS:
-            kinds.setdefault(name, {}).update(dict.fromkeys(columns_of_kind, kind))
-    places = {name: "".join(answers.roles.get(f"{name}.place", [])) for name in kinds}
-    tables = {name: RawTable(places[name], columns) for name, columns in kinds.items()}
-    return RecordingEngine(tables, answers, is_reading=True).relation("raw_table")
+    return RecordingEngine(answers.tables, answers, is_reading=True).relation(TABLE)
+
+
+def _is_label(kind: str) -> bool:
+    return kind in ("VARCHAR", "BOOLEAN", "DATE", "TIME") or kind.startswith("TIMESTAMP")
 
 
 def _typed(frame: pl.DataFrame, types: Mapping[str, str]) -> pl.DataFrame:
@@ -390,56 +280,44 @@ def _typed(frame: pl.DataFrame, types: Mapping[str, str]) -> pl.DataFrame:
     typed = []
     for name, kind in types.items():
         column = frame[name]
-        if kind == "BOOLEAN":
-            column = column.cast(pl.String).str.to_lowercase().replace_strict(truths, default=None)
-        elif kind == "VARCHAR":
+        if _is_label(kind):
             column = column.cast(pl.String)
-        elif "INT" in kind:
-            is_whole = column.dtype.is_integer()
-            column = (column if is_whole else column.cast(pl.Float64).round()).cast(pl.Int64)
-        elif kind in ("DOUBLE", "FLOAT") or kind.startswith("DECIMAL"):
-            column = column.cast(pl.Float64)
+            column = column.set(~column.str.starts_with(LABEL), None).str.strip_prefix(LABEL)
+            if kind == "BOOLEAN":
+                column = column.str.to_lowercase().replace_strict(truths, default=None)
+        else:
+            column = _numbers(column)
+            if "INT" in kind:
+                is_whole = column.dtype.is_integer()
+                column = (column if is_whole else column.cast(pl.Float64).round()).cast(pl.Int64)
+            else:
+                column = column.cast(pl.Float64)
         typed.append(column.alias(name))
     return pl.DataFrame(typed)
 
 
-def statement(queries: Sequence[Query], tables: Mapping[str, RawTable], mark: str) -> str:
-    """One query whose rows are the answers of several, numbered, with marks and checksums."""
+def statement(queries: Sequence[Query], tables: Mapping[str, RawTable]) -> str:
+    """One query whose rows are the answers of several, numbered, each with the mark."""
     numbers = range(1, len(queries) + 1)
     steps = {name: step for query in queries for name, step in query.steps.items()}
     words = " ".join([*steps.values(), *(query.text for query in queries)])
     raw = {name: t for name, t in tables.items() if re.search(rf"\b{name}\b", words)}
     parts = {name: f"SELECT {columns(t.kinds)} FROM {place_of(name)}" for name, t in raw.items()} | steps
-    names: dict[str, str] = {}
+    values: dict[str, str] = {}
     for k, query in zip(numbers, queries, strict=True):
         parts[f"answer_{k}"] = f"SELECT {k} AS {QUERY}, {columns(query.types)} FROM ({query.text}) AS answered"
         for column, kind in query.types.items():
             value = f"answer_{k}.{quoted(column)}"
-            is_label = kind in ("VARCHAR", "BOOLEAN", "DATE", "TIME") or kind.startswith("TIMESTAMP")
-            names[f"{'t' if is_label else 'n'}{k}_{column}"] = f"CAST({value} AS VARCHAR)" if is_label else value
+            values[f"a{k}_{column}"] = f"{text(LABEL)} || CAST({value} AS VARCHAR)" if _is_label(kind) else value
     numbered = " UNION ALL ".join(f"SELECT {k} AS {QUERY}" for k in numbers)
     joined = " ".join(f"LEFT JOIN answer_{k} ON asked.{QUERY} = answer_{k}.{QUERY}" for k in numbers)
     is_there = f"COALESCE({', '.join(f'answer_{k}.{QUERY}' for k in numbers)}, NULL)"
-    chosen = {QUERY: f"asked.{QUERY}", "is_there": is_there, **names}
-    parts["answers"] = f"SELECT {select(chosen)} FROM ({numbered}) AS asked {joined}"
-    parts["checked"] = f"SELECT {columns(chosen)}, {_row_check(list(names))} AS {CHECK} FROM answers"
+    mark = text(write_mark(queries, tables))
+    chosen = {PART: mark, QUERY: f"asked.{QUERY}", IS_THERE: is_there, **values, ROWS: "COUNT(*) OVER ()"}
     steps_text = ", ".join(f"{name} AS ({step})" for name, step in parts.items())
-    return (
-        f"WITH {steps_text} SELECT {text(mark)} AS part, {columns([*chosen, CHECK])}, COUNT(*) OVER () AS {ROWS}, "
-        f"SUM({CHECK}) OVER () AS {CHECKS} FROM checked"
-    )
+    return f"WITH {steps_text} SELECT {select(chosen)} FROM ({numbered}) AS asked {joined}"
 
 
 def place_of(name: str) -> str:
     """Placeholder of a database table until the query is printed."""
     return f"place_of_{name}"
-
-
-def _row_check(names: Sequence[str]) -> str:
-    """The checksum of a row: lengths of labels and logarithms of numbers, by position."""
-    labels, numbers = columns_of(names)
-    terms = [f"COALESCE(LENGTH({quoted(name)}) + 1, 0)" for name in labels]
-    for name in numbers:
-        value = f"CAST({quoted(name)} AS DOUBLE)"
-        terms.append(f"COALESCE(LN({OFFSET!r} + ABS({value})) + SIGN({value}), {NOTHING!r})")
-    return " + ".join(f"{k} * {term}" for k, term in enumerate(terms, 1)) or "0"

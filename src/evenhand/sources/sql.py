@@ -108,7 +108,7 @@ def parsed(query: str, dialect: str = "duckdb") -> Any:
 
 def adapted(query: str, dialect: str) -> Any:
     """The tree of a query of ours, with what a dialect calls otherwise."""
-    tree, exp = parsed(query), _expressions()
+    tree, exp = parsed(query), expressions()
 
     def narrow(node: Any) -> Any:  # few dialects have integers of 128 bits; the others have decimals of 38 digits
         is_wide = isinstance(node, exp.DataType) and node.is_type("int128") and dialect not in ("duckdb", "clickhouse")
@@ -145,7 +145,7 @@ def steps_read(query: T, steps: Mapping[str, T], names_in: Callable[[T], set[str
 
 def with_steps(tree: Any, steps: Mapping[str, Any], *, in_line: frozenset[str] = frozenset()) -> Any:
     """A query with the steps that it reads in WITH; `in_line` steps are NOT MATERIALIZED."""
-    exp = _expressions()
+    exp = expressions()
     needed = steps_read(tree, steps, lambda step: {table.name for table in step.find_all(exp.Table)})
     if not needed:
         return tree
@@ -161,5 +161,5 @@ def with_steps(tree: Any, steps: Mapping[str, Any], *, in_line: frozenset[str] =
     return tree
 
 
-def _expressions() -> Any:
+def expressions() -> Any:
     return importlib.import_module("sqlglot.expressions")
