@@ -82,10 +82,9 @@ def test_two_live_results_are_called_by_the_argument_in_which_they_differ():
 
 
 def test_gaps_of_outcomes_that_are_0_or_1_are_told_in_percentage_points():
-    from evenhand.synthetic.tour import invitations
-
-    table = invitations(400, rng=7)
-    call = {"score": "score", "group": "gender", "reference": "male", "bins": 3}
+    table = eh.synthetic.marketplace("ranking", requests=400, bias={"female": 0.5}, rng=7).filter("treated")
+    table = table.rename({"outcome": "accepted"})
+    call = {"score": "score", "group": "group", "reference": "male", "bins": 3}
     rates = eh.outcome_test(table, outcome="accepted", **call).findings
     gap = next(r for r in rates.rows() if r["metric"] == "pooled_gap" and r["group"] == "female")
     assert headline_for(rates).text.startswith(

@@ -3,26 +3,43 @@
 import json
 import shlex
 
+import numpy as np
 import polars as pl
 import pytest
 
 from evenhand.cli import main
-from evenhand.synthetic import platform
-from evenhand.synthetic.tour import invitations, listeners, searches, shop
+from evenhand.synthetic import corpus, marketplace, platform, viewpoints
 from look_tables import PUBLIC
 
 
 def ranked(seed):
-    rankings, sellers, _ = shop(requests=30, rng=seed)
-    return rankings.join(sellers.rename({"group": "seller size"}), on="item")
+    shop = corpus(300, 30, unknown=0.0, rng=seed)
+    return shop.rankings.drop("score").join(shop.groups.rename({"group": "seller size"}), on="item")
+
+
+def invitations(seed):
+    made = marketplace("ranking", requests=400, rng=seed).filter("treated")
+    renamed = {"request": "viewer_id", "group": "gender", "outcome": "accepted"}
+    return made.select("request", "group", pl.col("score").round(4), pl.col("outcome").cast(pl.Int64)).rename(renamed)
+
+
+def searches(seed):
+    made = viewpoints({"against": 6, "neutral": 8, "for": 6}, alpha=0.5, lists=12, favoured=["against"], rng=seed)
+    return made.rename({"request": "query", "viewpoint": "stance"})
+
+
+def scores(seed):
+    rng = np.random.default_rng(seed)
+    user, item = (index.ravel() for index in np.indices((40, 20)))
+    return pl.DataFrame({"user": user, "item": item, "score": rng.normal(size=len(user))})
 
 
 TABLES = {
     "engagements": (lambda: platform(2_000, rng=7).engagements, "inequality"),
-    "searches": (lambda: searches(queries=12, rng=7), "prefix"),
+    "searches": (lambda: searches(7), "prefix"),
     "ranked": (lambda: ranked(7), "exposure"),
-    "invitations": (lambda: invitations(viewers=400, rng=7), "outcome-test"),
-    "scores": (lambda: listeners(users=40, items=60, rated=20, rng=7)[0], "recommender"),
+    "invitations": (lambda: invitations(7), "outcome-test"),
+    "scores": (lambda: scores(7), "recommender"),
     "repos": (
         lambda: pl.DataFrame({"full_name": [f"o/r{i}" for i in range(50)], "stargazers": range(50)}),
         "inequality",
@@ -64,7 +81,7 @@ def test_run_asks_the_most_likely_question_and_writes_the_report(file, tmp_path,
 
 def test_rankings_without_groups_name_the_file_that_is_lacking(tmp_path, capsys):
     path = tmp_path / "runs.parquet"
-    shop(requests=5, rng=1)[0].write_parquet(path)
+    corpus(300, 5, rng=1).rankings.drop("score").write_parquet(path)
     assert main(["look", str(path)]) == 0
     assert "GROUPS.csv is a file with a group for each item." in capsys.readouterr().out
     assert main(["look", str(path), "--run"]) == 2

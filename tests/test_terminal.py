@@ -13,7 +13,6 @@ import evenhand as eh
 from evenhand.cli import VERBS, main
 from evenhand.cli.completion import SCRIPTS, candidates
 from evenhand.cli.streams import coloured_checks, coloured_table
-from evenhand.synthetic.tour import invitations
 
 
 @pytest.fixture
@@ -118,23 +117,24 @@ def test_a_shell_can_read_its_script(shell, capsys):
 
 def test_the_outcome_test_says_the_ten_sentences_that_matter(tmp_path, capsys):
     path = tmp_path / "invitations.parquet"
-    invitations(viewers=600, rng=7).write_parquet(path)
+    seen = eh.synthetic.marketplace("ranking", requests=600, bias={"female": 0.5}, rng=7).filter("treated")
+    seen.write_parquet(path)
     words = [
         "outcome-test",
         str(path),
         "--score",
         "score",
         "--outcome",
-        "accepted",
+        "outcome",
         "--group",
-        "gender",
+        "group",
         "--reference",
         "male",
     ]
     assert main([*words, "--sentences"]) == 0
     *told, rest = capsys.readouterr().out.splitlines()
     assert len(told) == 10
-    result = eh.outcome_test(str(path), score="score", outcome="accepted", group="gender", reference="male")
+    result = eh.outcome_test(str(path), score="score", outcome="outcome", group="group", reference="male")
     assert told[0].startswith("At equal score, ")
     assert set(told) <= set(result.sentences())
     assert rest.startswith(f"{len(set(result.sentences())) - 10} more: ")

@@ -34,7 +34,7 @@ QUESTIONS = (
     ),
     (
         "Do search results mirror the viewpoints there are? Two engines, stance of each result.",
-        "prefix {folder}/searches.parquet --request query --group stance --protected against --by engine --seed {seed}",
+        "prefix {folder}/searches.parquet --group viewpoint --protected against --by engine --seed {seed}",
         "prefix",
     ),
     (
@@ -44,9 +44,9 @@ QUESTIONS = (
         "exposure",
     ),
     (
-        "Is some group held to a higher bar? Scores and answers of invitations.",
-        "outcome-test {folder}/invitations.parquet --score score --outcome accepted --group gender --reference male "
-        "--request viewer_id --bins 5 --sentences",
+        "Is some group held to a higher bar? Scores and outcomes of invitations.",
+        "outcome-test {folder}/invitations.parquet --score score --outcome outcome --group group --reference male "
+        "--request request --treated treated --bins 5 --sentences",
         "outcome",
     ),
     (
@@ -113,16 +113,30 @@ NEXT_COMMANDS = (
 
 
 def _generate(folder: Path, seed: int) -> None:
+    import numpy as np
     import polars as pl
 
-    from evenhand.synthetic import market, platform, trial
-    from evenhand.synthetic.tour import invitations, listeners, searches, shop
+    from evenhand.synthetic import Maker, catalogue, corpus, market, marketplace, platform, trial, viewpoints
 
     feed = platform(AUTHORS, rng=seed, mix=MIX)
     tables = {"engagements": feed.engagements, "authors": feed.authors.filter(pl.col("displays") > 0)}
-    tables |= dict(zip(("rankings", "sellers", "judgments"), shop(rng=seed), strict=True))
-    tables |= dict(zip(("scores", "users"), listeners(rng=seed), strict=True))
-    tables |= {"searches": searches(rng=seed), "invitations": invitations(rng=seed)}
+    stances = {"against": 6, "neutral": 8, "for": 6}
+    engines = [
+        viewpoints(stances, alpha=alpha, lists=40, favoured=["against"], rng=seed).with_columns(engine=pl.lit(name))
+        for name, alpha in (("plain", 0.0), ("slanted", 0.5))
+    ]
+    tables["searches"] = pl.concat(engines)
+    systems = {"relevance": Maker(), "bestseller": Maker(bias=0.5, popularity=1.0)}
+    shop = corpus(300, 200, systems=systems, rng=seed)
+    sellers = pl.col("group").replace({"P": "small seller", "U": "large seller"})
+    tables |= {"rankings": shop.rankings.drop("score"), "judgments": shop.relevance}
+    tables["sellers"] = shop.groups.with_columns(sellers)
+    tables["invitations"] = marketplace("ranking", requests=2_000, candidates=8, bias={"female": 0.3}, rng=seed)
+    readers = catalogue(300, 200, rng=seed)
+    scores = readers.scores["personal"]
+    user, item = (index.ravel() for index in np.indices(scores.shape))
+    tables["scores"] = pl.DataFrame({"user": user, "item": item, "score": scores.ravel()})
+    tables["users"] = pl.DataFrame({"user": np.arange(len(scores)), "group": readers.groups})
     tables["trial"] = trial(viewers=1_200, effect=0.3, rng=seed)
     tables["candidates"] = market(150, 30, providers=30, items=300, rng=seed)
     for name, table in tables.items():
