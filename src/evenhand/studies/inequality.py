@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
@@ -27,10 +27,8 @@ from evenhand.studies.inequality_findings import (
     EQUAL,
     EQUIVALENT,
     FAMILIES,
-    FINDINGS,
     GINI,
     MIN_UNITS,
-    NEEDS,
     RATIOS,
     REACH,
     TOP_1,
@@ -78,18 +76,17 @@ def study(
     *, size: int | None = None, seed: int = 1, data: Data = None, unit: str | None = None, amount: Columns = None,
     source: str | None = None, followers: str | None = None, population: Everyone = None, in_network: Labels = None,
     out_of_network: Labels = None, figure_5: Beside = None, later: str | None = None,
-    nan_policy: Literal["raise", "omit"] | None = None,
 ) -> Study:  # fmt: skip
     """Rerun use cases 1 and 2 of the inequality paper, on `size` generated authors or a log.
 
-    What a finding or a figure needs and the log lacks is left out, and that is said.
+    A finding says what it needs and the log lacks; a figure that needs it is left out.
 
     Parameters
     ----------
     data : log of who received what: Parquet, CSV or JSON lines, or a dataframe.
     unit : column with the id of who receives.
     amount : column with how much is received; several give one kind of engagement each, and the first is what the
-        paper calls impressions; without one, rows are counted.
+        paper calls impressions.
     source : column with the source of each amount.
     followers : column with the followers of a unit, in the log or in the population table.
     population : everyone who could have received something: a number, or a table of units; without one, those in the
@@ -99,46 +96,30 @@ def study(
     figure_5 : the out-of-network source that figure 5 compares with in-network ranking (default: misc, as in the
         paper), or `pooled` for all of them.
     later : column with the first amount counted until a later day, for the paper's first note.
-    nan_policy : what to do with a missing amount, or a unit without followers: `"raise"` an error (the default), or
-        `"omit"` the row.
     """
+    needed: dict[str, Any] = {"unit": unit, "amount": amount}
     roles = {
-        "amount": amount, "source": source, "followers": followers, "population": population, "in_network": in_network,
-        "out_of_network": out_of_network, "later": later, "nan_policy": nan_policy,
+        "source": source, "followers": followers, "population": population, "in_network": in_network,
+        "out_of_network": out_of_network, "later": later,
     }  # fmt: skip
-    if on_own_data(data, {"unit": unit}, roles, size):
-        return _on_data(log_of_data(data, unit=str(unit), figure_5=figure_5, **roles), seed)
+    if on_own_data(data, needed, roles, size):
+        return _on_data(log_of_data(data, figure_5=figure_5, **needed, **roles), seed)
     return _on_platform(SIZE if size is None else size, seed, USUAL if figure_5 is None else figure_5)
 
 
 def _on_data(events: Log, seed: int) -> Study:
     measured = measure(events, interval=DRAWS, seed=seed)
-    drawn, lost = figures(measured, seed)
-    left_out = [(f.statement, f.where, need) for f in FINDINGS if (need := f.lacks(measured))]
-    left_out += [(title, "", need) for title, need in lost.items()]
-    caveats, tables = [OWN], [events.roles()]
-    if "split" in measured.parts:
-        tables.append(_source_table(measured))
-    tables.append(_criteria_table(events, seed))
-    if left_out:
-        findings = sum(bool(where) for _, where, _ in left_out)
-        parts = [f"{findings} of the paper's {len(FINDINGS)} findings"] if findings else []
-        parts += [what for what, where, _ in left_out if not where]
-        caveats.append(
-            f"Left out, for the log does not hold what they need: {'; '.join(parts)}. See the table of what is left out."
-        )
-        needs = tuple((what, where, NEEDS[need]) for what, where, need in left_out)
-        tables.append(Table("Left out, and what it needs", ("finding or figure", "where", "needs"), needs))
+    has_split = "split" in measured.parts
     return Study(
         name="inequality",
         title=OWN_TITLE,
-        setting=f"{events.rows:,} rows of {events.origin}. {measured.units:,} different "
+        setting=f"{events.table.height:,} rows of {events.origin}. {measured.units:,} different "
         f"{events.unit!r} count: {events.counted}. {events.first!r} is taken for what the paper calls impressions (seed {seed}).",
-        claims=claims(measured, all=False),
-        tables=tuple(tables),
-        figures=drawn,
-        sentences=tuple(_skew(measured)) if "split" in measured.parts else (),
-        caveats=tuple(caveats),
+        claims=claims(measured),
+        tables=(*([_source_table(measured)] if has_split else []), _criteria_table(events, seed)),
+        figures=figures(measured, seed),
+        sentences=tuple(_skew(measured)) if has_split else (),
+        caveats=(OWN,),
     )
 
 
@@ -163,7 +144,7 @@ def _on_platform(authors: int, seed: int, figure_5: str) -> Study:
         setting=f"A generated platform of {authors:,} authors (seed {seed}), of whom {measured.units:,} had a post displayed.",
         claims=stated,
         tables=tables,
-        figures=figures(measured, seed)[0],
+        figures=figures(measured, seed),
         sentences=(*flips, *_skew(measured), sentence),
         caveats=CAVEATS,
     )
@@ -173,8 +154,11 @@ def measure(events: Log, *, interval: str | None, seed: int) -> Measures:
     """Everything the findings are read from, as far as the log allows."""
     log.info("measuring %s", listing(events.amounts))
     common: dict[str, Any] = {
-        "unit": events.unit, "population": events.everyone, "interval": interval, "rng": seed, "nan_policy": events.nan_policy,
-    }  # fmt: skip
+        "unit": events.unit,
+        "population": events.everyone,
+        "interval": interval,
+        "rng": seed,
+    }
     first = {**common, "amount": events.first}
     types = eh.inequality(events.table, amount=list(events.amounts), metrics=[*FAMILIES, *RATIOS, REACH], **common)
     parts: dict[str, eh.Result] = {}
@@ -256,7 +240,7 @@ def _gini_of_all(month: eh.synthetic.Platform) -> float:
 def _criteria_table(events: Log, seed: int) -> Table:
     log.info("the criteria of Table 2")
     roles: dict[str, Any] = {"unit": events.unit, "amount": list(events.amounts), "population": events.everyone}
-    criteria = eh.criteria(events.table, **roles, nan_policy=events.nan_policy, rng=seed)
+    criteria = eh.criteria(events.table, **roles, rng=seed)
     return result_table("Table 2: the criteria, measured", criteria)
 
 
@@ -265,17 +249,15 @@ def _skew(m: Measures) -> list[str]:
     return [f"Which source makes the skew? {'; '.join(claims) or m.parts['split'].headline.removesuffix('.')}."]
 
 
-def figures(m: Measures, seed: int) -> tuple[tuple[Figure, ...], dict[str, str]]:
-    """The paper's figures that the log allows; and for every other one, by title, what it needs."""
-    drawn, left_out = [], {}
+def figures(m: Measures, seed: int) -> tuple[Figure, ...]:
+    """The paper's figures that the log allows."""
+    drawn = []
     for name, (needs, caption, draw) in _catalogue(m, seed).items():
         word, *numbers = name.split("-")
         title = " ".join([word.capitalize(), ", ".join(numbers)]).strip()  # figure-5-7: "Figure 5, 7"
-        if lost := next((need for need in needs if need not in m.has), ""):
-            left_out[title] = lost
-        else:
+        if m.has.issuperset(needs):
             drawn.append(Figure(name, f"{title}: {caption}.", draw))
-    return tuple(drawn), left_out
+    return tuple(drawn)
 
 
 def _catalogue(m: Measures, seed: int) -> dict[str, tuple[Sequence[str], str, Callable[[], Any]]]:

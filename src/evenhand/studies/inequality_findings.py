@@ -156,11 +156,8 @@ class Finding:
     counts: str
     read: Callable[[Measures], tuple[str, Evidence]]
 
-    def lacks(self, m: Measures) -> str | None:
-        return next((need for need in self.needs if need not in m.has), None)
-
     def __call__(self, m: Measures) -> Claim:
-        lost = self.lacks(m)
+        lost = next((need for need in self.needs if need not in m.has), None)
         if lost is not None:
             measured, evidence = f"needs {NEEDS[lost]}", UNKNOWN
         elif m.units < MIN_UNITS:
@@ -629,6 +626,6 @@ def errors_are_small(m: Measures) -> tuple[str, Evidence]:
     return measured, certain(halves[widest] <= VISIBLE)
 
 
-def claims(m: Measures, *, all: bool = True) -> tuple[Claim, ...]:
-    """Every stated finding beside what was measured; or those alone that the log can be asked."""
-    return decide(finding(m) for finding in FINDINGS if all or finding.lacks(m) is None)
+def claims(m: Measures) -> tuple[Claim, ...]:
+    """Every stated finding beside what was measured."""
+    return decide(finding(m) for finding in FINDINGS)

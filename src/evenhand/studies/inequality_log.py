@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,7 +13,7 @@ import polars as pl
 import evenhand as eh
 from evenhand.errors import EvenhandError, listing
 from evenhand.labels import in_order, match, matches, several
-from evenhand.studies.study import Table, read_table
+from evenhand.studies.study import read_table
 from evenhand.synthetic.platform import ENGAGEMENTS
 
 POOLED = "pooled"
@@ -48,10 +48,8 @@ class Log:
     outside: tuple[Any, ...] = ()
     figure_5: str = POOLED  # the out-of-network source that figure 5 shows
     counted: str = ""  # who `everyone` is, in words
-    nan_policy: Literal["raise", "omit"] = "raise"
     origin: str = ""  # what the table is called
     later: str | None = None  # column with the first amount, counted until a later day
-    rows: int = 0  # of the log; `table` has their sums by unit and source
 
     @property
     def first(self) -> str:
@@ -108,19 +106,7 @@ class Log:
             shown = shown.join(
                 self.everyone.with_columns(pl.col(self.unit).cast(shown.schema[self.unit])), on=self.unit
             )
-        sized = shown if self.nan_policy == "raise" else shown.drop_nulls(size)
-        return sized.group_by(self.unit, str(self.source)).agg(pl.col(size).max())
-
-    def roles(self) -> Table:
-        rest = [s for s in self.sources if s not in (*self.inside, *self.outside)]
-        columns = {
-            "unit": self.unit, "amount": listing(self.amounts), "source": self.source or "", "followers": self.followers or "",
-            "in network": listing(self.inside), "out of network": listing(self.outside),
-            "neither": listing(rest) if self.inside else "", "figure 5 shows": self.figure_5 if self.networks else "",
-        }  # fmt: skip
-        return Table(
-            "Columns and labels by role", ("role", "in the log"), tuple((k, v) for k, v in columns.items() if v)
-        )
+        return shown.group_by(self.unit, str(self.source)).agg(pl.col(size).max())
 
 
 def log_of_platform(month: eh.synthetic.Platform, figure_5: str = USUAL) -> Log:
@@ -133,10 +119,10 @@ def log_of_platform(month: eh.synthetic.Platform, figure_5: str = USUAL) -> Log:
 
 
 def log_of_data(
-    data: Any, *, unit: str, amount: str | Sequence[str] | None, source: str | None, followers: str | None, population: Any,
-    in_network: Any, out_of_network: Any, figure_5: str | None, nan_policy: Literal["raise", "omit"] | None, later: str | None = None,
+    data: Any, *, unit: str, amount: str | Sequence[str], source: str | None, followers: str | None, population: Any,
+    in_network: Any, out_of_network: Any, figure_5: str | None, later: str | None = None,
 ) -> Log:  # fmt: skip
-    amounts = () if amount is None else (amount,) if isinstance(amount, str) else tuple(amount)
+    amounts = (amount,) if isinstance(amount, str) else tuple(amount)
     if len(set(amounts)) < len(amounts):
         raise EvenhandError(f"amount={listing(amounts)} names a column twice. Name every column once.")
     if NETWORK in (unit, *amounts, followers):
@@ -149,15 +135,13 @@ def log_of_data(
     roles += [("later", later)] if later else []
     if followers is not None and (people is None or followers not in people.columns):
         roles.append(("followers", followers))
-    numbers = [*amounts, *([] if later is None else [later])]
-    table, origin = read_table(data, roles, sized, [*numbers, *sized], role="data", totals=numbers)
-    if nan_policy == "omit" and amounts:  # a row without any amount does not say that nothing was received
-        table = table.filter(~pl.all_horizontal(pl.col(amounts).is_null()))
-    rows = int(table["row_count"].sum())
-    if not amounts:
-        if "rows" in table.columns:
-            raise EvenhandError("'rows' is a column in another role, and rows are counted. Rename it, or pass amount=.")
-        table, amounts = table.with_columns(rows="row_count"), ("rows",)
+    numbers = [*amounts, *([] if later is None else [later]), *sized]
+    table, origin = read_table(data, roles, sized, numbers, role="data")
+    lost = {
+        name: f"{role}={name!r} is missing in {n:,} rows" for role, name in roles if (n := table[name].null_count())
+    }
+    if lost:
+        raise EvenhandError(f"{'; '.join(lost.values())}. Fill or drop these rows first.")
     everyone, counted = population, "as many as the population says"
     if people is not None:
         everyone, counted = people, "those of the population table"
@@ -166,17 +150,9 @@ def log_of_data(
         counted = (
             "those in the log; whoever received nothing and is not in it is missing, which makes it look more even"
         )
-    facts: dict[str, Any] = {
-        "counted": counted,
-        "nan_policy": nan_policy or "raise",
-        "origin": origin,
-        "later": later,
-        "rows": rows,
-    }
-    log = Log(table, unit, amounts, everyone, source, followers, **facts)
+    log = Log(table, unit, amounts, everyone, source, followers, counted=counted, origin=origin, later=later)
     _check_followers(log)
-    log = _with_known_sources(log)
-    log = replace(log, table=log.table.drop("row_count"))
+    _check_sources(log)
     return _with_networks(log, several(in_network), several(out_of_network), figure_5)
 
 
@@ -196,35 +172,22 @@ def _check_followers(log: Log) -> None:
     for table in (log.table, log.everyone):
         if log.followers is None or not isinstance(table, pl.DataFrame) or name not in table.columns:
             continue
-        if log.nan_policy == "raise" and (lost := _rows_without(table, name)):
-            raise EvenhandError(
-                f"followers={name!r} is missing (null or NaN) in {lost:,} rows. Fill them, or pass nan_policy='omit'."
-            )
+        if lost := table[name].null_count():
+            raise EvenhandError(f"followers={name!r} is missing in {lost:,} rows. Fill or drop these rows first.")
         if varying := _varying(table, log.unit, name):
             raise EvenhandError(
                 f"followers={name!r} has more than one number for {varying:,} units. Keep one for each, such as the last."
             )
 
 
-def _rows_without(table: pl.DataFrame, name: str) -> int:
-    lacking = table.filter(pl.col(name).is_null())
-    return int(lacking["row_count"].sum()) if "row_count" in table.columns else lacking.height
-
-
 def _varying(table: pl.DataFrame, unit: str, name: str) -> int:
-    counts = table.drop_nulls(name).group_by(unit).agg(pl.col(name).n_unique().alias("n"))
+    counts = table.group_by(unit).agg(pl.col(name).n_unique().alias("n"))
     return int((counts["n"] > 1).sum())
 
 
-def _with_known_sources(log: Log) -> Log:
-    """The log without rows of no source; refused with them unless they are to be omitted."""
+def _check_sources(log: Log) -> None:
     if log.source is None:
-        return log
-    if log.nan_policy == "raise" and (lost := _rows_without(log.table, log.source)):
-        raise EvenhandError(
-            f"source={log.source!r} is missing in {lost:,} rows. Give them a source, or pass nan_policy='omit'."
-        )
-    log = replace(log, table=log.table.drop_nulls(log.source))
+        return
     if len(log.sources) > MAX_SOURCES:
         raise EvenhandError(
             f"source={log.source!r} has {len(log.sources):,} labels. Pass a column with at most {MAX_SOURCES}, one for each source."
@@ -236,7 +199,6 @@ def _with_known_sources(log: Log) -> Log:
             f"source={log.source!r} is the same in all rows of every unit: it says what a unit is, not where an amount came "
             "from. Leave source= out, and compare kinds of units with eh.inequality(by=...)."
         )
-    return log
 
 
 def _with_networks(log: Log, inside: Sequence[Any], outside: Sequence[Any], figure_5: str | None) -> Log:

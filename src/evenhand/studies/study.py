@@ -528,11 +528,9 @@ def two_sides(sizes: Mapping[Any, float], protected: Any, versus: Any) -> tuple[
 
 def read_table(
     data: Any, required: Sequence[tuple[str, str]], optional: Sequence[str] | None = (), numbers: Sequence[str] = (), *,
-    role: str = "table", totals: Sequence[str] | None = None,
+    role: str = "table",
 ) -> tuple[pl.DataFrame, str]:  # fmt: skip
     """The named columns of any table that an audit reads, as a Polars frame, and what the table is called.
-
-    `totals` are columns to add up by the others, so that a large log is never held row by row; `row_count` then counts rows.
 
     `required` has roles and their columns; `optional` columns are read where they exist (None: all columns); text in
     `numbers` becomes numbers.
@@ -548,27 +546,4 @@ def read_table(
     named = [*(name for _, name in required), *(opened.schema if optional is None else optional)]
     present = [name for name in dict.fromkeys(named) if name in opened.schema]
     typed = opened.with_numbers(*(name for name in numbers if name in present))
-    if totals is None:
-        return fetch(typed, {name: typed.label(name) for name in present}).frame, opened.origin
-    return _totals(typed, present, totals), opened.origin
-
-
-def _totals(table: Any, columns: Sequence[str], totals: Sequence[str]) -> pl.DataFrame:
-    """The sums of some columns by all others, added up in the engine, with `rows`: how many rows are in each.
-
-    Missing and negative values are added up apart, so that whoever refuses or omits them still sees them.
-    """
-    keys = [name for name in columns if name not in totals]
-    named = {f"key_{i}": table.label(name) for i, name in enumerate(keys)}
-    for i, name in enumerate(totals):
-        number = table.number(name)
-        named |= {f"sign_{i}": f"CASE WHEN {number} IS NULL THEN 0 WHEN {number} < 0 THEN -1 ELSE 1 END"}
-        total, whole = f"SUM({number})", f"COUNT(CASE WHEN {number} <> FLOOR({number}) THEN 1 END)"
-        named |= {f"total_{i}": total, f"parts_{i}": whole}
-    by = ", ".join(sql for name, sql in named.items() if name.startswith(("key", "sign")))
-    frame: pl.DataFrame = table.engine.cells(f"{table.select({**named, 'row_count': 'COUNT(*)'})} GROUP BY {by}").frame
-    columns_of = {name: pl.col(f"key_{i}") for i, name in enumerate(keys)}
-    for i, name in enumerate(totals):
-        is_whole = int(frame[f"parts_{i}"].sum() or 0) == 0
-        columns_of[name] = pl.col(f"total_{i}").cast(pl.Int64 if is_whole else pl.Float64)
-    return frame.select(**columns_of, row_count=pl.col("row_count").cast(pl.Int64))
+    return fetch(typed, {name: typed.label(name) for name in present}).frame, opened.origin
