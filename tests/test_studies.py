@@ -50,7 +50,7 @@ def test_seeds_that_cannot_tell_are_counted_as_such():
         "3 of 3",
     ]
     assert found.seeds == (1, 2, 3)
-    assert "seeds 1 to 3" in found.setting
+    assert "seeds 1, 2, 3" in found.setting
     moved = found.tables[-1]
     assert moved.rows == (
         ("by seed", "yes: 1", "no: 2", "yes: 3"),
@@ -60,12 +60,6 @@ def test_seeds_that_cannot_tell_are_counted_as_such():
 
 def test_one_seed_is_the_study_itself():
     assert over_seeds(made, [2]) == made(2)
-
-
-@pytest.mark.parametrize("seeds", [[], [1, 1]])
-def test_no_seed_or_one_twice_is_refused(seeds):
-    with pytest.raises(EvenhandError, match="Pass different seeds"):
-        over_seeds(made, seeds)
 
 
 def test_checks_of_ours_never_count_among_the_findings_of_the_source():
@@ -85,11 +79,10 @@ def test_the_tally_of_several_seeds_says_all_some_and_none():
 
 def test_what_counts_as_about_and_the_caveats_stand_in_every_form():
     found = over_seeds(made, [1, 2])
-    for form in ("table", "markdown"):
-        text = found.to_text(form)
-        assert "All of it is made up." in text
-        assert "1 of 2" in text
-    assert "about 2 (counts if 1 or 3)" in found.to_text("markdown")
+    text = found.to_text()
+    assert "All of it is made up." in text
+    assert "1 of 2" in text
+    assert "about 2 (counts if 1 or 3)" in " ".join(text.split())
     page = found.to_html()
     assert "All of it is made up." in page
     assert "in 1 of 2" in page
@@ -137,8 +130,6 @@ def test_options_of_the_command_are_what_any_study_takes_and_others_are_refused(
     assert "The study response does not take --data, --group: it generates its own data." in capsys.readouterr().err
     assert main(["study", "rebalance", "--data", "log.csv", "--versus", "f"]) == 2
     assert "The study rebalance does not take --versus: it takes --data." in capsys.readouterr().err
-    assert main(["study", "rebalance", "--data", "log.csv", "--engine", "duckdb"]) == 2
-    assert "--engine" in capsys.readouterr().err
 
 
 def test_a_table_of_ones_own_needs_its_columns_named_and_columns_need_a_table():

@@ -314,16 +314,3 @@ def test_what_holds_no_plan_cannot_be_verified(folder, capsys):
     Path("r.json").write_text("[1]")
     assert verify(capsys, "r.json")[0] == 2
     assert verify(capsys, "nowhere.json")[0] == 2
-
-
-def test_a_study_is_verified(folder, capsys):
-    assert main(["study", "recommender", "--size", "100", "--seeds", "2", "--format", "json", "--no-progress"]) == 0
-    saved = json.loads(capsys.readouterr().out)
-    Path("study.json").write_text(json.dumps(saved))
-    assert saved["provenance"]["plan"] == {"study": "recommender", "size": 100, "seed": 1, "seeds": 2}
-    assert verify(capsys, "study.json")[0] == 0
-    saved["findings"][0]["measured"] += "1"
-    Path("study.json").write_text(json.dumps(saved))
-    code, text = verify(capsys, "study.json")
-    assert code == 1
-    assert "findings of the study differ" in text

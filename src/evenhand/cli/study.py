@@ -8,8 +8,6 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from evenhand.cli.options import add_no_progress, progress
@@ -18,7 +16,6 @@ from evenhand.report.files import refuse_unwritable, write_whole
 
 if TYPE_CHECKING:
     from evenhand.audits.declare import Audit, Parameter
-    from evenhand.studies.study import Study
 
 
 STUDIES = {
@@ -59,6 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from evenhand.cli.audit import in_flags
+    from evenhand.studies.study import over_seeds
+
     if args.folder and os.path.isfile(args.folder):
         raise EvenhandError(f"{args.folder!r} is a file. Pass the name of a folder, which need not exist.")
     if args.html:
@@ -69,42 +69,18 @@ def run(args: argparse.Namespace) -> int:
     if count < 1:
         raise EvenhandError(f"--seeds {count} is too few. Pass 1 or more.")
     with progress(f"study {args.name}", quiet=args.no_progress):
-        result = _run(study, args.size, range(args.seed, args.seed + count), arguments)
+        try:
+            result = over_seeds(
+                lambda seed: study.function(size=args.size, seed=seed, **arguments), range(args.seed, args.seed + count)
+            )
+        except EvenhandError as error:
+            raise EvenhandError(in_flags(str(error), study)) from error
         paths = result.write(args.folder) if args.folder else []
         paths += [write_whole(args.html, result.to_html())] if args.html else []
     sys.stdout.write(printable(result.to_text(args.format)))
     for path in paths:
         print(f"wrote {path}", file=sys.stderr)
     return 0
-
-
-def _run(study: Audit, size: int | None, seeds: range, arguments: Mapping[str, Any]) -> Study:
-    """The study over its seeds, with what makes it again."""
-    from evenhand.audits.declare import now, versions
-    from evenhand.cli.audit import in_flags
-    from evenhand.sources.inputs import Inputs
-    from evenhand.studies.study import over_seeds
-
-    inputs = Inputs()
-    try:
-        with inputs.recording():
-            result = over_seeds(lambda seed: study.function(size=size, seed=seed, **arguments), seeds)
-    except EvenhandError as error:
-        raise EvenhandError(in_flags(str(error), study)) from error
-    plan = {"study": study.name, "size": size, "seed": seeds[0], "seeds": len(seeds)}
-    plan |= {name: study.parameters[name].in_words(value) for name, value in arguments.items()}
-    files = [
-        entry for entry in inputs.records() if "name" in entry
-    ]  # of what it generates, nothing but the seed matters
-    facts = {"inputs": files, "computed_at": now(), "versions": versions(), "plan": plan}
-    return replace(result, provenance=facts)
-
-
-def rerun(plan: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = dict(plan)
-    study, size = declared(arguments.pop("study")), arguments.pop("size")
-    first, count = arguments.pop("seed"), arguments.pop("seeds")
-    return _run(study, size, range(first, first + count), arguments).to_dict()
 
 
 @functools.cache
@@ -126,7 +102,7 @@ def roles(study: Audit) -> dict[str, Parameter]:
 
 
 def _add_roles(parser: argparse.ArgumentParser) -> None:
-    from evenhand.cli.audit import ENGINES, add_option, describe
+    from evenhand.cli.audit import add_option, describe
 
     studies_of: dict[str, dict[str, Parameter]] = {}
     for name in STUDIES:
@@ -141,12 +117,10 @@ def _add_roles(parser: argparse.ArgumentParser) -> None:
         widest = max(by_study.values(), key=lambda parameter: parameter.takes.many)
         nargs: dict[str, Any] = {"nargs": "+"} if widest.takes.many else {}
         add_option(group, widest, declared(next(iter(by_study))), required=False, help=text, **nargs)
-    text = "engine that reads a table of --data (default: duckdb; polars means the same)"
-    group.add_argument("--engine", choices=ENGINES, help=text)
 
 
 def _arguments(study: Audit, args: argparse.Namespace) -> dict[str, Any]:
-    from evenhand.cli.audit import flag, read, source, typed_parameters
+    from evenhand.cli.audit import flag, read, typed_parameters
 
     taken, typed = roles(study), typed_parameters(args)
     if refused := [flag(role) for role in typed if role not in taken]:
@@ -157,12 +131,4 @@ def _arguments(study: Audit, args: argparse.Namespace) -> dict[str, Any]:
             raise EvenhandError(
                 f"{flag(role)} is given {len(words)} times, and the study {study.name} takes one. Pass it once."
             )
-    arguments = {role: words if isinstance(words, bool) else read(taken[role], words) for role, words in typed.items()}
-    if args.engine:
-        tables = [role for role in arguments if taken[role].takes.table]
-        if not tables:
-            raise EvenhandError(
-                f"--engine is for a table of --data, which the study {study.name} does not take. Leave it out."
-            )
-        arguments |= {role: source(typed[role], args.engine) for role in tables}
-    return arguments
+    return {role: read(taken[role], words) for role, words in typed.items()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import glob
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +26,7 @@ SHOWN = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("result", metavar="RESULT.json", help="a saved result (--format json) or study (study.json)")
+    parser.add_argument("result", metavar="RESULT.json", help="a saved result (--format json)")
     text = "the table that the result was made from, where it was a dataframe or has moved; ROLE=FILE for another role"
     parser.add_argument("--table", metavar="FILE", nargs="+", action="extend", default=[], help=text)
     add_no_progress(parser)
@@ -35,8 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with progress("making the result again", quiet=args.no_progress):
-        study = _study(args.result)
-        verified = _verified_study(study, args.result) if study else _verified_result(args.result, args.table)
+        verified = _verified_result(args.result, args.table)
     sys.stdout.write(printable(str(verified)) + "\n")
     return 0 if verified.is_same else 1
 
@@ -109,42 +107,6 @@ def _gone(files: Sequence[str]) -> str:
         f"The result was made from {listing(files)}, which is neither there any more nor beside the result. "
         "Copy it beside the result, or pass --table FILE (ROLE=FILE for another role than the table)."
     )
-
-
-def _study(path: str) -> dict[str, Any]:
-    """What `evenhand study` saved as JSON; empty where it is something else."""
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}  # whoever reads it as a result says what is wrong
-    return data if isinstance(data, dict) and "study" in data else {}
-
-
-def _verified_study(saved: Mapping[str, Any], path: str) -> Verified:
-    """A study run again with its seeds; its findings, tables and sentences are compared."""
-    from evenhand.cli.study import rerun
-    from evenhand.report.reproduce import is_same
-
-    facts = saved.get("provenance")
-    if not isinstance(facts, Mapping) or not isinstance(facts.get("plan"), Mapping):
-        raise EvenhandError(
-            f"{path!r} holds no plan, so it cannot be made again. Run the study with this version first."
-        )
-    _refuse_damaged(facts, path)
-    with _folder(path, _recorded(facts)) as moved:
-        changed, missing, note = _compared(facts, {}, moved)
-        recomputed = json.loads(
-            json.dumps(rerun({name: _moved(value, moved) for name, value in facts["plan"].items()}))
-        )
-    parts = [
-        name
-        for name in recomputed
-        if name not in ("provenance", "results") and not is_same(saved.get(name), recomputed[name])
-    ]
-    figures = [f"{name} of the study differ" for name in parts]
-    same = f"The same: {counted(len(saved['findings']), 'finding')}."
-    notes = [note, *_versions(facts, recomputed["provenance"])]
-    return Verified([*changed, *missing], figures, same, notes)
 
 
 def _passed(audit: Audit, words: Sequence[str]) -> dict[str, Any]:

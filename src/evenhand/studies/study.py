@@ -167,7 +167,7 @@ log = logging.getLogger("evenhand")
 HEAD = ("finding", "where", "stated", "measured", "comes out", "counts if", "in seeds", "whose", "sample")
 """Columns of the findings for other programs; people read the first five, with the rule next to what is stated."""
 WIDTHS = (44, 12, 30, 46, 16)  # characters of the columns of findings on a terminal
-FORMATS = ("table", "csv", "tsv", "jsonl", "json", "markdown")
+FORMATS = ("table", "csv", "json")
 STYLE = """\
 body { font: 15px/1.5 system-ui, sans-serif; color: #1c2733; background: #fff; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
 table { border-collapse: collapse; margin: 1rem 0 } .scroll { overflow: auto; max-height: 40rem } .scripted { display: none }
@@ -324,24 +324,19 @@ class Study:
     caveats: tuple[str, ...] = ()  # what its verdicts can and cannot show, said wherever they are
     seeds: tuple[int, ...] = ()  # where there are several
     results: Mapping[str, eh.Result] = field(default_factory=dict)  # of the audits behind it, in full, for JSON
-    provenance: Mapping[str, Any] = field(default_factory=dict)  # what it was called with and read, to make it again
 
     @property
     def frame(self) -> Any:
         return pl.DataFrame([c.record() for c in self.claims], schema=dict.fromkeys(HEAD, pl.String))
 
     def to_text(self, format: str = "table") -> str:
-        """The findings as text; `table` and `markdown` also hold the tables and sentences behind them."""
-        if format in ("csv", "tsv"):
-            return str(self.frame.write_csv(separator="," if format == "csv" else "\t"))
-        if format == "jsonl":
-            return str(self.frame.write_ndjson())
+        """The findings as text; `table` and `json` also hold the tables and sentences behind them."""
+        if format == "csv":
+            return str(self.frame.write_csv())
         if format == "json":
             return json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n"
         if format == "table":
-            return self._page(_text_table, lambda text: textwrap.fill(text, sum(WIDTHS)))
-        if format == "markdown":
-            return self._page(_markdown_table, str)
+            return self._page()
         raise unknown_name("format", format, FORMATS, what="a known format of a study")
 
     def to_dict(self) -> dict[str, Any]:
@@ -355,13 +350,15 @@ class Study:
             "tables": {t.title: [dict(zip(t.head, row, strict=True)) for row in t.rows] for t in self.tables},
             "sentences": list(self.sentences),
             **({"results": {name: result.to_dict() for name, result in self.results.items()}} if self.results else {}),
-            **({"provenance": dict(self.provenance)} if self.provenance else {}),
         }
 
-    def _page(self, table: Callable[[Table], str], paragraph: Callable[[str], str]) -> str:
-        parts = [self.title, paragraph(self.setting), *map(paragraph, self.caveats)]
+    def _page(self) -> str:
+        def paragraph(text: str) -> str:
+            return textwrap.fill(text, sum(WIDTHS))
+
+        parts = [self.title, *map(paragraph, (self.setting, *self.caveats))]
         for section in (*self._findings(), *self.tables):
-            parts += [section.title, table(section)]
+            parts += [section.title, _text_table(section)]
         return "\n\n".join([*(p.rstrip() for p in parts), *map(paragraph, self.sentences)]) + "\n"
 
     def _findings(self) -> list[Table]:
@@ -434,11 +431,6 @@ def _text_table(table: Table) -> str:
     return "\n".join(aligned(table.head, table.rows, widest=widest))
 
 
-def _markdown_table(table: Table) -> str:
-    cells = [[c.replace("|", "\\|") for c in row] for row in table.rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [table.head, ["---"] * len(table.head), *cells])
-
-
 def _html_table(table: Table) -> str:
     from evenhand.report import page
 
@@ -453,8 +445,6 @@ def over_seeds(run: Callable[[int], Study], seeds: Sequence[int]) -> Study:
     >>> {claim.in_seeds.partition(",")[0] for claim in repeated.claims} <= {"0 of 2", "1 of 2", "2 of 2"}
     True
     """
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise EvenhandError(f"seeds={list(seeds)!r} names no seed, or one twice. Pass different seeds.")
     log.info("seed %s", seeds[0])
     first = run(seeds[0])
     if len(seeds) == 1:
@@ -471,12 +461,10 @@ def over_seeds(run: Callable[[int], Study], seeds: Sequence[int]) -> Study:
     )
     head = ("finding", *(f"seed {s}" for s in seeds))
     tables = [Table("Findings whose verdict depends on the seed", head, moved)] if moved else []
-    consecutive = list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
-    named = f"{seeds[0]} to {seeds[-1]}" if consecutive else ", ".join(map(str, seeds))
     return replace(
         first,
         claims=tuple(replace(by_seed[0], runs=tuple(c.holds for c in by_seed)) for by_seed in by_claim),
-        setting=f"{first.setting} Verdicts of the seeds {named}; tables and figures are those of seed {seeds[0]}.",
+        setting=f"{first.setting} Verdicts of the seeds {', '.join(map(str, seeds))}; tables and figures are those of seed {seeds[0]}.",
         tables=(*first.tables, *tables),
         seeds=tuple(seeds),
     )
