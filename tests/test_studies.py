@@ -10,7 +10,7 @@ from evenhand.cli import main, options_of
 from evenhand.cli.audit import flag
 from evenhand.cli.study import STUDIES, declared, roles
 from evenhand.errors import EvenhandError
-from evenhand.studies.outcome_log import Move
+from evenhand.studies.outcome import Move
 from evenhand.studies.study import (
     Claim,
     Evidence,

@@ -7,27 +7,31 @@ whose bias is known; and beside that, how often each measure is wrong where noth
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
 
 import evenhand as eh
-from evenhand.audits.declare import Columns, Label
+from evenhand.audits.declare import Label
 from evenhand.audits.declare import Table as Data
+from evenhand.errors import EvenhandError, listing
 
 # A thousand small worlds: eh.outcome_test asks its engine six questions of each, which takes ten times as long.
 from evenhand.metrics.outcome import gaps
 from evenhand.metrics.outcome_joint import joint_test
-from evenhand.studies.outcome_log import Move, on_data
+from evenhand.report.words.text import p_text
 from evenhand.studies.study import (
+    UNKNOWN,
     Claim,
     Evidence,
     Figure,
     Replicates,
+    Row,
     Study,
     Table,
     above_zero,
@@ -39,11 +43,15 @@ from evenhand.studies.study import (
     is_number,
     on_own_data,
     rate_above,
+    result_table,
     select,
     with_interval,
     with_sign,
 )
 from evenhand.tallies.moments import Moments
+
+if TYPE_CHECKING:
+    from evenhand.audits.outcome.remedies import OutcomeResult
 
 REQUESTS = 15_000
 """Where the rise of the outcome and the moves of the large groups came out in every draw. What the smallest group gains came
@@ -81,7 +89,7 @@ def study(
     *, size: int | None = None, seed: int = 1, data: Data = None, score: str | None = None, outcome: str | None = None,
     group: str | None = None, reference: Label = None, kind: Literal["ranking", "classification"] | None = None,
     threshold: float | None = None, request: str | None = None, treated: str | None = None, cluster: str | None = None,
-    weight: str | None = None, by: Columns = None, nan_policy: Literal["raise", "omit"] | None = None,
+    nan_policy: Literal["raise", "omit"] | None = None,
 ) -> Study:  # fmt: skip
     """Rerun both audits on `size` requests, and the comparison of measures on small worlds.
 
@@ -90,15 +98,15 @@ def study(
     Parameters
     ----------
     data : table with one row per scored candidate; score, outcome and group name its columns.
-    score, outcome, group, reference, kind, threshold, request, treated, cluster, weight, by, nan_policy : as in `eh.outcome_test`.
+    score, outcome, group, reference, kind, threshold, request, treated, cluster, nan_policy : as in `eh.outcome_test`.
     """
     needed = {"score": score, "outcome": outcome, "group": group}
     more = {
         "reference": reference, "kind": kind, "threshold": threshold, "request": request, "treated": treated,
-        "cluster": cluster, "weight": weight, "by": by, "nan_policy": nan_policy,
+        "cluster": cluster, "nan_policy": nan_policy,
     }  # fmt: skip
     if on_own_data(data, needed, more, size):
-        return on_data(data, {**needed, **more}, seed)
+        return _on_data(data, {**needed, **more}, seed)
     return _on_marketplaces(size, seed)
 
 
@@ -247,6 +255,24 @@ def _figures(jobs: Audit, people: Audit) -> tuple[Figure, ...]:
 
 
 @dataclass(frozen=True)
+class Move:
+    """The change of a group, and the range in which it lies by chance alone."""
+
+    change: Row
+    band: Row
+
+    @property
+    def is_gain(self) -> Evidence:
+        """Whether the change is above zero and above what chance gives; not so if it is below both."""
+        change = float(self.change["estimate"])
+        beyond = above_zero(change - self.band["estimate"], error_of(self.band))
+        return Evidence(beyond.yes if change > 0 else 1.0, beyond.no if change < 0 else 1.0)
+
+    def text(self, form: str) -> str:
+        return f"{self.change['group'] or 'all'} {self.change['estimate']:{form}} (by chance {ends(self.band, form)})"
+
+
+@dataclass(frozen=True)
 class Reallocated:
     """Slots given again as in the paper (`printed`), and to candidates from one bin below the bar only (`bounded`)."""
 
@@ -313,14 +339,12 @@ def claims(jobs: Audit, fair: Audit, people: Audit, rates: Mapping[str, Rates]) 
     ))  # fmt: skip
 
 
-def _moves(result: eh.Result, groups: Sequence[str], metric: str = "slots_gained") -> list[Move]:
+def _moves(result: eh.Result, groups: Sequence[str | None], metric: str = "slots_gained") -> list[Move]:
     return [Move(select(result, metric, group=g)[0], select(result, f"{metric}_null", group=g)[0]) for g in groups]
 
 
 def _listed(moves: Sequence[Move], form: str = "+,.0f") -> str:
-    return ", ".join(
-        f"{m.change['group']} {m.change['estimate']:{form}} (by chance {ends(m.band, form)})" for m in moves
-    )
+    return ", ".join(move.text(form) for move in moves)
 
 
 def _as_stated(moves: Sequence[Move], stated: Sequence[int]) -> Evidence:
@@ -530,3 +554,169 @@ def _equalised_odds() -> tuple[Claim, Claim]:
             f"gap {gaps[1]:.1g} with 16/17 scored 0.8 and 1/2 scored 0.2", certain(gaps[1] < 1e-9), is_ours=True,
         ),
     )  # fmt: skip
+
+
+OWN_TITLE = "Equal opportunity for the equally qualified: the outcome test on a table of one's own"
+OWN = (
+    "A yes or a no says what this table shows by the rule beside it. The paper speaks of other data: neither confirms nor "
+    "refutes it. Who is really qualified stands in no table, so that what needs it cannot be told."
+)
+SMALL_GAP = 0.05  # of the mean outcome
+NEGLIGIBLE = f"no if all gaps are significantly within {SMALL_GAP:.0%} of the mean outcome around 0"
+MIN_BINS = 5  # for "in every bin" to say something: a coin falls the same way four times in a row too often
+NULL_DRAWS = 999  # for a p that stays small when it is adjusted over a dozen groups
+HIGHER = "A group realises higher outcomes than the reference in every bin"
+SIZE = "Over all bins a group does better or worse than the reference at equal score"
+BEYOND_CHANCE = ("The outcome rises with the slots given again, beyond chance (two folds)", "4.1", "by almost 1%")
+
+
+def _on_data(data: Any, roles: Mapping[str, Any], seed: int) -> Study:
+    """All figures and findings that a table allows, whose truth nobody knows."""
+    arguments = {role: value for role, value in roles.items() if value is not None}
+    test: OutcomeResult = eh.outcome_test(data, **arguments)
+    slots = _reallocate(test, arguments, seed)
+    is_ranking = arguments.get("kind", "ranking") == "ranking"
+    facts, reference = test.provenance, test.findings.words.get("reference", "nobody")
+    table = facts["plan"].get("table")
+    read = "Rows" if facts.get("rows") is None else f"{facts['rows']:,} rows"
+    where = f" of {table}" if isinstance(table, str) else ""
+    limits = "; ".join(f"{limit[0].lower()}{limit[1:].rstrip('.')}" for limit in facts["cannot_say"])
+    tests = [m for m in ("joint_test", "marginal_test", "pooled_gap") if m in test.findings.metrics()]
+    honest = None if isinstance(slots, str) else slots
+    return Study(
+        name="outcome",
+        title=OWN_TITLE,
+        setting=f"{read}{where}; others are compared with {reference!r} (seed {seed}).",
+        claims=decide((*_differences(test, is_ranking=is_ranking), *_reallocations(slots, is_ranking=is_ranking))),
+        tables=_own_tables(test, honest),
+        figures=_own_figures(test, honest),
+        sentences=tuple(test.only(*tests).sentences()[:12]) if tests else (),
+        caveats=(OWN, f"What it cannot say: {limits}."),
+        results={"outcome_test": test, **({"counterfactual": honest} if honest is not None else {})},
+    )
+
+
+def _reallocate(test: OutcomeResult, arguments: Mapping[str, Any], seed: int) -> eh.Result | str:
+    if not test.evidence:
+        return "there are no two groups to compare"
+    if "treated" not in arguments and arguments.get("kind") != "classification" and "request" not in arguments:
+        return "every row has its slot: the column of who was treated, or of the request, is not named"
+    log.info("reallocating slots")
+    try:
+        return test.counterfactual(null_draws=NULL_DRAWS, rng=seed)
+    except EvenhandError as error:
+        return str(error).partition(". ")[0]
+
+
+def _units(rows: Iterable[Row], what: str = "rows") -> str:
+    return f"{sum(int(r['units'] or 0) for r in rows):,} {what}"
+
+
+def _tested(rows: Iterable[Row]) -> list[Row]:
+    """The rows that have a p, the smallest first."""
+    return sorted((r for r in rows if is_number(r["p"])), key=lambda r: float(r["p"]))
+
+
+def _differences(test: OutcomeResult, *, is_ranking: bool) -> tuple[Claim, ...]:
+    """Claims on outcomes at equal score: all bins of a ranking or the lowest of a threshold, each bin, and the size."""
+    if is_ranking:
+        metric, name = "joint_test", "joint test"
+        statement = ("Outcomes differ at equal score along the scores", "4.2, fig. 7", "positive, significant")
+    else:
+        metric, name = "marginal_test", "test of the lowest bin"
+        statement = ("Outcomes differ right above the threshold", "4.1, fig. 5", "positive, significant")
+    rows, gaps = select(test, metric), _tested(select(test, "pooled_gap"))
+    p = min((r["p"] for r in _tested(rows)), default=math.nan)
+    near = gaps if is_ranking else _tested(select(test, "outcome_gap", bin=1))
+    size = Evidence(min((r["p_adjusted"] for r in gaps), default=math.nan), _negligible(test, gaps))
+    sizes = listing([f"{r['group']} {with_interval(r, '+.4f')}" for r in gaps], 4)
+    return (
+        Claim(
+            *statement, f"{name} {p_text(p) if is_number(p) else 'has nothing to test'}", Evidence(p, _negligible(test, near)),
+            counts=f"p below 5%; {NEGLIGIBLE}", sample=_units(rows),
+        ),
+        _higher(test),
+        Claim(
+            SIZE, "4.1, 4.2", "(not stated)", sizes or "nothing to test", size,
+            counts=f"adjusted p below 5%; {NEGLIGIBLE}", is_ours=True, sample=_units(select(test, "pooled_gap")),
+        ),
+    )  # fmt: skip
+
+
+def _negligible(test: OutcomeResult, gaps: Sequence[Row]) -> float:
+    """The p with which every gap is too small to matter."""
+    means = [abs(r["estimate"]) for r in select(test, "mean_outcome") if is_number(r["estimate"])]
+    if not means or not gaps:
+        return math.nan
+    bound = SMALL_GAP * sum(means) / len(means)
+    within = ((bound + sign * r["estimate"], error_of(r)) for r in gaps for sign in (-1, 1))
+    return every(above_zero(room, error) for room, error in within).yes
+
+
+def _higher(test: OutcomeResult) -> Claim:
+    by_group: dict[str, list[Row]] = {}
+    for r in _tested(select(test, "outcome_gap")):
+        by_group.setdefault(r["group"], []).append(r)
+    texts, parts = [], []
+    for group, rows in by_group.items():
+        texts.append(f"{group} in {sum(r['estimate'] > 0 for r in rows)} of {len(rows)}")
+        in_each = every(map(with_sign, rows))
+        parts.append(in_each if len(rows) >= MIN_BINS else Evidence(1.0, in_each.no))
+    return Claim(
+        HIGHER, "4, fig. 4, 6", "systematically higher", listing(texts, 6) or "no bin holds two groups",
+        ~every(~part for part in parts),
+        counts=f"significantly in all of {MIN_BINS} bins or more; no if every group is significantly lower in a bin",
+        sample=_units(select(test, "mean_outcome")),
+    )  # fmt: skip
+
+
+def _reallocations(slots: eh.Result | str, *, is_ranking: bool) -> tuple[Claim, Claim]:
+    """Claims on slots given again: who moves, and how the outcome of all slots changes."""
+    metric, moved = ("mean_rank_change", "mean rank changes") if is_ranking else ("slots_gained", "slots change")
+    stated = ("4.2", "men up, women and unknown down") if is_ranking else ("4.1", "up, up, down")
+    statement = (f"With slots given again, some group's {moved} beyond chance", *stated)
+    if isinstance(slots, str):
+        return Claim(*statement, slots, UNKNOWN), Claim(*BEYOND_CHANCE, slots, UNKNOWN)
+    sample = _units(select(slots, "outcome_before"), "slots")
+    changes, rises = (
+        _moves(slots, [r["group"] for r in _tested(select(slots, name))], name)
+        for name in (metric, "outcome_relative_change")
+    )
+    form = "+,.2f" if is_ranking else "+,.0f"
+    return (
+        Claim(
+            *statement, listing([move.text(form) for move in changes], 4) or "nothing to test",
+            Evidence(yes=changes[0].change["p"] * len(changes)) if changes else UNKNOWN, counts="p adjusted over groups below 5%",
+            sample=sample,
+        ),
+        Claim(
+            *BEYOND_CHANCE, listing([move.text("+.2%") for move in rises], 4) or "nothing to test",
+            ~every(~move.is_gain for move in rises), counts="above zero and above the band; no if below both", sample=sample,
+        ),
+    )  # fmt: skip
+
+
+def _own_tables(test: OutcomeResult, honest: eh.Result | None) -> tuple[Table, ...]:
+    columns = test.findings.curves["remedies"]
+    names = ["group", "source", "found", "change_scores", "change_product"]
+    remedies = tuple(zip(*([str(v) for v in columns[name]] for name in names), strict=True))
+    in_bins = ("mean_outcome", "outcome_gap")
+    others = [metric for metric in test.findings.metrics() if metric not in in_bins]
+    slots = "Slots given again to the highest predicted outcomes (two folds)"
+    return (
+        result_table("The groups, at equal score and as other measures see them", test, *others),
+        result_table("Mean outcomes and gaps along the score", test, *in_bins),
+        *([] if honest is None else [result_table(slots, honest)]),
+        Table("Which team can fix which bias", tuple(n.replace("_", " ") for n in names), remedies),
+    )
+
+
+def _own_figures(test: OutcomeResult, honest: eh.Result | None) -> tuple[Figure, ...]:
+    captions = {
+        "outcomes": "Mean outcome by group along the score (figures 4 and 6 of the paper).",
+        "gaps": "Gap to the reference at equal score (figures 5 and 7 of the paper).",
+        "calibration": "Mean outcome against mean score.",
+    }
+    drawn = [Figure(kind, text, partial(test.plot, kind)) for kind, text in captions.items() if kind in test.kinds]
+    slots = "Who gains and loses slots, with the band of chance."
+    return (*drawn, *([] if honest is None else [Figure("slots", slots, partial(honest.plot, "slots"))]))
