@@ -314,7 +314,7 @@ def test_shares_of_slots_are_drawn_like_times_shown_where_lists_are_of_one_lengt
     lists = tabulate(Ragged.from_matrix(np.random.default_rng(1).random((6, 5))), None, Cut(3), Cut(), 5)
     codes = np.zeros(6, dtype=np.int64)
     total = Crosstab.from_lists(lists, codes, 1, 5, cut=True, everywhere=True)
-    (again,) = ResampledLists(((lists, draws.Resampled(codes, ["all"], 9, 1)),)).crosstabs(total)
+    (again,) = ResampledLists(lists, draws.Resampled(codes, ["all"], 9, 1)).crosstabs(total)
     np.testing.assert_allclose(again.spread, again.counts[:, 0] / 3)
 
 
@@ -413,7 +413,7 @@ def test_replicates_of_weight_one_are_the_tally_itself():
     codes = np.array(["abc".index(g) for g in groups])
     lists = tabulate(Ragged.from_matrix(matrix), Ragged.from_matrix(truth), Cut(4), Cut(threshold=0.5), matrix.shape[1])
     total = Crosstab.from_lists(lists, codes, 3, matrix.shape[1], cut=True, everywhere=False)
-    (again,) = ResampledLists(((lists, Once()),)).crosstabs(total)
+    (again,) = ResampledLists(lists, Once()).crosstabs(total)
     np.testing.assert_allclose(again.counts[1], total.counts)
     np.testing.assert_allclose(again.marks[1], total.marks)
     np.testing.assert_allclose(again.spread[1], total.spread, rtol=1e-5)

@@ -13,24 +13,20 @@ import numpy as np
 
 from evenhand.audits.agreement import Saved, opened, sides, system_column
 from evenhand.audits.declare import Call, Seed, Takes, audit
-from evenhand.audits.recommender import Measure, Part, RecommenderResult, crosstab_of
 from evenhand.audits.requests import RankingResult, RequestSums, few_clusters
-from evenhand.cards import Between, Floats
+from evenhand.cards import Between
 from evenhand.claims import Claim, decide
 from evenhand.errors import EvenhandError, listing, plural, suggestion
 from evenhand.findings import Points, Row, as_columns, notes, row
-from evenhand.intervals.crosstabs import Resampled, Swapped, affordable_draws, jackknife_reach, values
-from evenhand.intervals.kinds import ANYTHING, holm, percentile_ends
+from evenhand.intervals.kinds import ANYTHING, holm
 from evenhand.intervals.requests import Difference, Draws, paired_difference
 from evenhand.labels import match
 from evenhand.metrics.agreement import fairness
 from evenhand.report.table import render_systems
 from evenhand.results import COMPARED, Result, difference_claims, difference_of
-from evenhand.tallies.crosstab import Crosstab, ResampledLists
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.requests import Requests
 from evenhand.tallies.slices import Label
-from evenhand.tallies.user_lists import AT
 
 OTHER_REQUESTS = (
     "The interval is for other requests like these, answered by both sides: how far the difference would move had other requests "
@@ -39,10 +35,6 @@ OTHER_REQUESTS = (
 OTHER_CLUSTERS = (
     "The interval is for other {clusters} like these with all of their requests, answered by both sides: how far the difference would "
     "move had other {clusters} come in. Items stay as they are."
-)
-OTHER_USERS = (
-    "The interval is for as many other users like these, served by both sides: how far the difference would move had other users "
-    "come. Items stay as they are."
 )
 DRAWS = 999
 
@@ -73,8 +65,7 @@ def compare(
     `independent=True`. `eh.experiment` compares arms and periods from the log itself.
 
     With one ranking result: its systems, two by two, on the same requests; p is adjusted over all rows, and
-    `.systems("markdown")` is the table of a paper. With one recommender result: both are measured again on the users that they
-    share and the items that either has; users are resampled within their group, and p swaps the two within users.
+    `.systems("markdown")` is the table of a paper.
 
     Parameters
     ----------
@@ -99,8 +90,6 @@ def compare(
     first, second = opened(a), None if b is None else opened(b)
     plans = [dict(r.findings.provenance.get("plan") or {}) for r in (first, second or first)]
     call = replace(call, min_units=max(int(plan.get("min_units") or 0) for plan in plans))
-    if second is None and isinstance(first, RecommenderResult):
-        return compare_recommenders(call, first, systems, draws)
     if second is None:
         return compare_systems(call, first, systems, draws)
     if systems is not None:
@@ -292,18 +281,7 @@ class Systems:
     def labels(self, where: Label, system: Any, versus: Any) -> dict[str, Any]:
         return dict(zip(self.others, where, strict=True)) | {"system": system, "versus": versus}
 
-    def compared(
-        self, call: Call, rows: Sequence[Row], chosen: Sequence[Any], question: str, facts: Mapping[str, Any], **words: str
-    ) -> SystemsResult:  # fmt: skip
-        """The result of comparing the chosen systems, p adjusted over all rows."""
-        slices = (*self.others, "system", "versus")
-        claims = difference_claims(rows, slices, lambda r: (str(r["system"]), str(r["versus"])))
-        return call.result(
-            with_holm(rows), backend=self.result.backend, slices=slices, question=question, of=SystemsResult,
-            words=words, curves={"systems": self._standing(decide(claims, self.level), chosen)}, facts=facts, claims=claims,
-        )  # fmt: skip
-
-    def _standing(self, claims: Sequence[Claim], chosen: Sequence[Any]) -> Points:
+    def standing(self, claims: Sequence[Claim], chosen: Sequence[Any]) -> Points:
         """Value and letters of every system and metric, for the table of a paper."""
         differing: dict[tuple[Any, ...], set[frozenset[Any]]] = {}
         for claim in claims:
@@ -360,7 +338,8 @@ def compare_systems(call: Call, result: Result, systems: Sequence[Any] | None, d
     """Every two systems of a ranking result, or those named: the second minus the first."""
     if not isinstance(result, RankingResult):
         raise EvenhandError(
-            "The result does not hold its requests. Pass what a ranking audit gave in this session, not a saved result."
+            "The result does not hold its requests, on which its systems would be compared. Pass what a ranking audit gave in this "
+            "session, not a saved result."
         )
     table = Systems.from_result(result)
     sums = table.request_sums()
@@ -376,105 +355,10 @@ def compare_systems(call: Call, result: Result, systems: Sequence[Any] | None, d
     ]
     if not rows:
         raise EvenhandError("No two systems can be compared. Pass a result with two systems or more.")
-    return table.compared(call, rows, chosen, "Which systems differ, on the same requests?", test.facts(result))
-
-
-def compare_recommenders(
-    call: Call, result: RecommenderResult, systems: Sequence[Any] | None, draws: int | None
-) -> SystemsResult:
-    """Every two recommenders of a result, or those named, on the users that both serve."""
-    served = result.served
-    if served is None:
-        raise EvenhandError("The result does not hold its users. Pass what recommender gave in this session.")
-    if (convention := served.call.arguments["convention"]) is not None:
-        raise EvenhandError(
-            f"The result is measured as {convention} does, and recommenders are compared by evenhand's own numbers. Leave "
-            "convention out."
-        )
-    table, draws = Systems.from_result(result), draws or DRAWS
-    parts = {table.split(p.where): p for p in served.parts}
-    chosen = chosen_systems(list(dict.fromkeys(system for system, _ in parts)), systems)
-    metrics = set(result.findings.metrics())
-    rows: list[Row] = []
-    for where in dict.fromkeys(place for _, place in parts):
-        for first, second in combinations(chosen, 2):
-            if (first, where) not in parts or (second, where) not in parts:
-                continue
-            labels, pair = table.labels(where, first, second), (parts[first, where], parts[second, where])
-            for r in compare_users(served, *pair, labels, where, table.level, draws, call.seed):
-                seen = table.rows.get((where, r["metric"], r["group"]), {})
-                hidden = any(seen.get(s, r)["note"] == "suppressed" for s in (first, second))
-                rows += [r] if r["metric"] in metrics and not hidden else []
-    if not rows:
-        raise EvenhandError("No two recommenders can be compared. Pass a result with two that serve the same users.")
-    facts = {
-        "level": table.level, "p_adjusted": "Holm over all rows", "interval_for": OTHER_USERS,
-        "interval": f"paired bootstrap over shared users within their group: {draws:,} draws, percentile",
-        "p": f"recommenders swapped within users at random: {draws:,} times; (1 + as large) / (1 + swaps)",
-        "of": [dict(result.findings.provenance.get("plan", {}))],
-    }  # fmt: skip
-    return table.compared(call, rows, chosen, "Which recommenders differ, on the same users?", facts, unit="user")
-
-
-def compare_users(
-    served: Measure, a: Part, b: Part, labels: Mapping[str, Any], where: Label, level: float, draws: int, seed: int
-) -> list[Row]:
-    """A row per question, on the users that both serve and the items that either has; none where these are too few."""
-    if served.opened.matrix is not None:
-        raise EvenhandError("A matrix holds one recommender. Pass a long table with system=.")
-    users, at_a, at_b = np.intersect1d(a.slice.users, b.slice.users, assume_unique=True, return_indices=True)
-    items = np.union1d(a.slice.items, b.slice.items)
-    item_count = max(len(items), a.slice.item_count, b.slice.item_count)
-    fewest, codes, questions = served.call.min_units, a.codes[at_a], served.questions()
-    if len(users) < max(1, fewest):
-        return []
-
-    def tabulated(part: Part, at: Ints) -> Crosstab:
-        lists = part.total.counted_lists.take(at).with_items(np.searchsorted(items, part.slice.items))
-        return crosstab_of(lists, codes, served.sides.groups, item_count, part.reading, everywhere=False)
-
-    first, second = tabulated(a, at_a), tabulated(b, at_b)
-    shown = float(first.counted_lists.marks[:, AT["cells"]].sum())
-    slots = min(shown, float(len(users) * (a.reading.shown.top or first.items)))
-    # Six sets of draws are held at once: resamples of both, and both halves of every swap.
-    draws = affordable_draws(draws, 6 * len(np.unique(codes)), first.items, slots)
-    names = [*served.sides.names, "(unknown)", "(nobody)"]
-    drawn = Resampled(codes, names, draws, seed, ("compared", *where))
-    swap, complement = Swapped(codes, draws, seed, where), Swapped(codes, draws, seed, where, other=True)
-    lists = first.counted_lists, second.counted_lists
-
-    def difference(a: ResampledLists, b: ResampledLists) -> Floats:
-        """(questions, draws) the second minus the first on every draw."""
-        with np.errstate(invalid="ignore"):
-            return np.stack(values(b, first, questions)) - np.stack(values(a, first, questions))
-
-    resampled = difference(ResampledLists(((lists[0], drawn),)), ResampledLists(((lists[1], drawn),)))
-    swapped = difference(
-        ResampledLists(((lists[0], swap), (lists[1], complement))),
-        ResampledLists(((lists[0], complement), (lists[1], swap))),
-    )
-    unshared = a.slice.user_count + b.slice.user_count > 2 * len(users)
-    counted, rows = first.mark("users"), []
-    for i, q in enumerate(questions):
-        smallest = len(users) if q.pair is None else int(min(counted[list(q.pair)]))
-        if 0 < smallest < fewest:
-            continue
-        x, y = float(q.on(first)), float(q.on(second))
-        low, high, p, undefined = math.nan, math.nan, math.nan, 0
-        if not math.isnan(y - x) and len(users) > 1:
-            undefined = int(np.isnan(resampled[i]).sum())
-            if (lost := q.influence(first, x)) is None:
-                low, high = (float(end[0]) for end in percentile_ends(resampled[i][None, :], level, smallest))
-            else:
-                reach = jackknife_reach(np.asarray(q.influence(second, y)) - lost, level)
-                low, high = y - x - reach, y - x + reach
-            # False for an undefined swap: p is never too small.
-            smaller = np.abs(swapped[i]) < abs(y - x) * (1 - 1e-6) - 1e-9
-            p = (1 + int((~smaller).sum())) / (1 + draws)
-        note = notes("undefined_difference" if math.isnan(y - x) else "", "unshared_users" if unshared else "")
-        rows.append(row(
-            labels, q.ask.text, group=served.labels(q.pair).get("group"), estimate=y - x, low=low, high=high, ideal=0.0,
-            better=q.ask.better, span=ANYTHING, units=len(users), rests_on=smallest, few="few_units",
-            undefined_draws=undefined, a=x, b=y, p=p, note=note,
-        ))  # fmt: skip
-    return rows
+    slices = (*table.others, "system", "versus")
+    claims = difference_claims(rows, slices, lambda r: (str(r["system"]), str(r["versus"])))
+    return call.result(
+        with_holm(rows), backend=result.backend, slices=slices, question="Which systems differ, on the same requests?",
+        of=SystemsResult, curves={"systems": table.standing(decide(claims, table.level), chosen)}, facts=test.facts(result),
+        claims=claims,
+    )  # fmt: skip

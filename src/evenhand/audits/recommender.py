@@ -54,7 +54,6 @@ class RecommenderResult(Result):
     """A result that can also say what was shown to whom."""
 
     show: Callable[[], Any] = field(default=lambda: None, compare=False)
-    served: Measure | None = field(default=None, compare=False)
 
     @property
     def shown(self) -> Any:
@@ -222,7 +221,7 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
         facts={**_by_slice(parts, slices, "facts"), "convention": convention or "evenhand", "chance": _nulls(specs, deals)},
         counts=_by_slice(parts, slices, "counts"),
         hides=any("suppressed" in part.facts["groups"].values() for part in parts),
-        claims=_claims(rows, slices, specs, call), of=RecommenderResult, show=show, served=replace(measure, parts=parts),
+        claims=_claims(rows, slices, specs, call), of=RecommenderResult, show=show,
     )  # fmt: skip
 
 
@@ -328,8 +327,6 @@ class Part:
     """One slice, measured."""
 
     slice: Slice
-    codes: Ints
-    reading: Reading
     total: Crosstab
     rows: list[Row]
     curves: dict[str, Points]
@@ -341,17 +338,9 @@ class Part:
         return self.slice.where
 
 
-def crosstab_of(
-    lists: UserLists, codes: Ints, groups: int, items: int, reading: Reading, *, everywhere: bool
-) -> Crosstab:
-    """Lists of users by their groups, with the odds of lists filled at random."""
-    total = Crosstab.from_lists(lists, codes, groups, items, cut=reading.shows, everywhere=everywhere)
-    return replace(total, odds=lists.odds())
-
-
 @dataclass(frozen=True)
 class Measure:
-    """How every slice is measured, and the slices once they are: kept for comparing recommenders pairwise.
+    """How every slice is measured.
 
     Attributes
     ----------
@@ -363,7 +352,6 @@ class Measure:
     metrics: Sequence[MetricSpec]
     sides: UserGroups
     deals: int
-    parts: Sequence[Part] = ()
 
     def questions(self) -> list[Question]:
         sides = self.sides
@@ -415,8 +403,10 @@ class Measure:
         cells = dict(zip(self.opened.sliced_by.names, part.where, strict=True))
 
         def measured(lists: UserLists) -> tuple[Crosstab, list[Row]]:
-            total = crosstab_of(lists, codes, sides.groups, items, reading, everywhere=reading.allows_any_item(part))
-            replicates = ResampledLists(((lists, resampled),)) if resampled else None
+            everywhere = reading.allows_any_item(part)
+            total = Crosstab.from_lists(lists, codes, sides.groups, items, cut=reading.shows, everywhere=everywhere)
+            total = replace(total, odds=lists.odds())
+            replicates = ResampledLists(lists, resampled) if resampled else None
             return total, self._rows(total, replicates, permuted, cells)
 
         total, rows = measured(lists)
@@ -439,7 +429,7 @@ class Measure:
             "users_shown_nothing": int((users - total.mark("viewers")).sum()),
             "slots": float((total.counts if reading.shows else total.mark("cells")).sum()),
         }  # fmt: skip
-        return Part(part, codes, reading, total, rows, self._part_curves(total, part), facts, counts)
+        return Part(part, total, rows, self._part_curves(total, part), facts, counts)
 
     def _rows(
         self, total: Crosstab, replicates: ResampledLists | None, permuted: Mapping[Pair, PermutedPair],

@@ -205,7 +205,7 @@ def _add_arguments(verb: str, parser: argparse.ArgumentParser) -> None:
     add_audit(parser, audit)
     if verb in EXTRAS:
         EXTRAS[verb][0](parser)
-    if "system" in audit.parameters:
+    if "system" in audit.parameters and audit.over == "requests":
         add_systems(parser)
     add_output(parser, audit.charts)
 

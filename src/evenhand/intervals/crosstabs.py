@@ -137,7 +137,7 @@ class PermutedPair:
         if self.labels is None:
             return None
         chosen = lists if len(self.users) == len(lists) else lists.take(self.users)
-        return ResampledLists(((chosen, self.labels),))
+        return ResampledLists(chosen, self.labels)
 
     def p_of_distance(self, estimate: float, draws: Floats) -> float:
         """How often permuted labels give at least this distance; beyond all draws, a bound from their spread.
@@ -221,22 +221,6 @@ def _lots(
             words[:, i] = bits.random_raw(len(words))
         lots = words.view(kind)[:, draws.start - each * first : draws.stop - each * first]
         yield slice(start, start + len(words)), lots
-
-
-class Swapped:
-    """Random half of the users for whom two systems are swapped; with `other`, the other half."""
-
-    def __init__(self, codes: Ints, draws: int, seed: int, where: Sequence[Any] = (), *, other: bool = False) -> None:
-        self.draws, self.rows, self._other = draws, np.unique(codes), other
-        self._places = np.searchsorted(self.rows, codes)
-        rng = stream(seed, "swaps of users", *where)
-        self._bits = rng.integers(0, 1 << 64, (len(codes), -(-draws // 64)), dtype=np.uint64).view(np.uint8)
-
-    def between(self, start: int, stop: int) -> Iterator[Weighted]:
-        """The weights of some draws: a bit each."""
-        first = start // 8
-        bits = np.unpackbits(self._bits[:, first : -(-stop // 8)], axis=1)[:, start - 8 * first : stop - 8 * first]
-        yield self._places, np.asarray(bits ^ 1, dtype=np.uint8) if self._other else bits
 
 
 _POISSON = np.searchsorted(

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from evenhand.errors import EvenhandError, listing, plural, printable, unknown_name, unprintable_escaped
+from evenhand.errors import EvenhandError, listing, printable, unknown_name, unprintable_escaped
 from evenhand.findings import COLUMNS, Findings, hash_of, key_columns, label, plain, read_number
 from evenhand.report.words.comparisons import unordered_pairs
 from evenhand.report.words.phrases import is_share, metric_title, paper_title
 from evenhand.report.words.sentences import sentences
-from evenhand.report.words.text import REASONS, capitalized, excluded, interval_text, note_codes, number, word
+from evenhand.report.words.text import REASONS, capitalized, excluded, interval_text, note_codes, number
 
 MOST_ROWS = 60
 """Rows of a table on a terminal or in a notebook."""
@@ -333,9 +333,8 @@ def render_systems(findings: Findings, format: str, caption: str = "", label: st
         raise EvenhandError("The result holds no table of systems. Make one with eh.compare(result).")
     head, rows = system_cells(points, paper_title if format == "latex" else str)
     labels = {"system", *(name for name in points if name not in SYSTEM_COLUMNS)}
-    requests = plural(word(findings, "unit", "request"))
     read = (
-        f"Systems that share a letter do not differ significantly on these {requests}. ↑ higher is fairer, ↓ lower, → closer to the "
+        "Systems that share a letter do not differ significantly on these requests. ↑ higher is fairer, ↓ lower, → closer to the "
         "ideal."
     )
     if format == "table":

@@ -342,13 +342,10 @@ class Weights(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ResampledLists:
-    """D crosstabs of one set of lists under weights, or of several whose weights add up."""
+    """D crosstabs of lists under weights."""
 
-    parts: tuple[tuple[UserLists, Weights], ...]
-
-    @property
-    def draws(self) -> int:
-        return self.parts[0][1].draws
+    lists: UserLists
+    weights: Weights
 
     def crosstabs(self, total: Crosstab) -> Iterator[Crosstab]:
         """The replicates of a crosstab, on a leading axis, a bounded number at a time.
@@ -357,22 +354,20 @@ class ResampledLists:
         """
         groups, items = total.counts.shape
         is_shown = np.zeros(items, dtype=bool)
-        for lists, _ in self.parts:
-            is_shown[lists.items] = True
+        is_shown[self.lists.items] = True
         places = np.flatnonzero(is_shown)
-        sums = [_Sums(lists, weights, np.cumsum(is_shown) - 1, len(places)) for lists, weights in self.parts]
-        rows = self.parts[0][1].rows
+        sums = _Sums(self.lists, self.weights, np.cumsum(is_shown) - 1, len(places))
+        rows, draws = self.weights.rows, self.weights.draws
         users = float(total.mark("users")[rows].sum())
         cells = max(1, len(rows) * len(places))
         # Products with fewer than 16 columns are slow; weights (users x draws) take a byte each, at most 8 MB beyond that.
         at_once = max(1, MOST_CELLS // cells, min(16, 2 * MOST_CELLS // cells))
-        at_once = min(at_once, max(16, (1 << 23) // max(1, len(self.parts[0][0]))))
-        for start in range(0, self.draws, at_once):
-            stop = min(start + at_once, self.draws)
+        at_once = min(at_once, max(16, (1 << 23) // max(1, len(self.lists))))
+        for start in range(0, draws, at_once):
+            stop = min(start + at_once, draws)
             counts, spread = np.zeros((groups, len(places), stop - start)), np.zeros((len(places), stop - start))
             marks = np.zeros((groups, stop - start, total.marks.shape[1]))
-            for each in sums:
-                each.add(start, stop, counts, spread, marks)
+            sums.add(start, stop, counts, spread, marks)
             drawn = marks[rows, :, 0].sum(0)
             yield Crosstab(
                 np.moveaxis(counts, -1, 0), spread.T, np.moveaxis(marks, 1, 0), total.pair, total.judged, total.cut,

@@ -234,10 +234,6 @@ class UserLists:
         values = None if self.values is None else self.values[at]
         return UserLists(self.lengths[users], self.items[at], values, self.marks[users], self.tied[users], offered)
 
-    def with_items(self, numbers: npt.NDArray[Any]) -> UserLists:
-        """These lists with other item codes: `numbers[i]` of item i."""
-        return replace(self, items=numbers[self.items].astype(np.int32))
-
     def odds(self) -> Ragged | None:
         """The chance of every scored item to be on its user's list, if that were filled at random.
 

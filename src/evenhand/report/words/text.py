@@ -31,7 +31,6 @@ REASONS = {
     "few_systems": "too few systems: p cannot fall to 0.05 even if two metrics agree on all of them",
     "no_shared_request": "the two have no request in common",
     "unshared_requests": "only requests that both have are compared",
-    "unshared_users": "only users that both have are compared",
     "unpaired": "a saved result does not list its requests, so the two cannot be paired; compare results before saving them, or "
     "systems in one table (system=)",
     "other_level": "the two intervals have different confidence levels",
