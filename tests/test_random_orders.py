@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
 
 from evenhand.cards import parse_metric
-from evenhand.intervals import orders as order_module
 from evenhand.intervals import orders as orders_module
-from evenhand.intervals.orders import Read, random_orders, shuffled
+from evenhand.intervals.orders import item_blocks, null_sums, random_orders, random_places, shuffled
 from evenhand.metrics.prefix import looked_at, reading_of
 from evenhand.tallies.placement import Placement, distinct_rows, grouped
 
@@ -27,7 +27,7 @@ def orders_of(p, *metrics, draws=199, seed=1):
     """The metrics and their random orders."""
     wanted = [parse_metric(metric) for metric in metrics]
     readings = [reading_of(a, looked_at(a, p)) for a in wanted]
-    return random_orders([(reading, reading.scores()) for reading in readings], draws, seed)
+    return [random_orders(reading, reading.scores(), draws, seed) for reading in readings]
 
 
 def test_every_order_is_equally_likely():
@@ -39,26 +39,33 @@ def test_every_order_is_equally_likely():
 
 
 def test_what_is_left_of_random_orders_of_more_items_is_as_random():
-    p, of = lists([5]), np.array([0])
-    six, five = (order_module.Batch(size, of, of, [slice(0, 1)]) for size in (6, 5))
-    drawn, alone = (order_module.RandomOrders(24_000, 1) for _ in range(2))
-    assert all(order.shape[1] == 6 for _, order in drawn.of_batch(p, six))
-    left, own = (np.concatenate([order for _, order in orders.of_batch(p, five)]) for orders in (drawn, alone))
-    assert (left == own).all()
-    _, times = np.unique(left @ 10 ** np.arange(5), return_counts=True)
+    six, five = (np.concatenate([order for _, order in random_places(lists([size]), 0, 24_000, 1)]) for size in (6, 5))
+    assert (six[six < 5].reshape(-1, 5) == five).all()
+    _, times = np.unique(five @ 10 ** np.arange(5), return_counts=True)
     assert len(times) == 120
     assert ((times - 200) ** 2 / 200).sum() < 165  # chi square of 119 degrees: 0.3%
 
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("gaps", [0.0, 0.2])
-def test_a_sum_over_items_is_the_sum_over_prefixes(metric, gaps, monkeypatch):
-    p = lists([9, 12, 12, 7, 1, 12, 30], gaps)
-    (by_item,) = orders_of(p, metric)
-    monkeypatch.setattr(Read, "by_item", lambda *_: None)
-    (by_prefix,) = orders_of(p, metric)
-    for name in ("p", "means", "variances", "thirds"):
-        np.testing.assert_allclose(getattr(by_item, name), getattr(by_prefix, name), atol=1e-7, equal_nan=True)
+def test_sums_over_random_orders_are_those_of_the_metric_on_them(metric, gaps):
+    p = lists([9, 12, 12, 7, 12, 30], gaps)
+    wanted = parse_metric(metric)
+    for i in range(len(p)):
+        alone = p.take(np.array([i]))
+        reading = reading_of(wanted, looked_at(wanted, alone))
+        (mix,) = reading.placement.mixes
+        sums = null_sums(reading, np.array([0]), mix.weights(reading.weights(mix.is_labelled.shape[1])), 50, 1)[0]
+        places = np.concatenate([order for _, order in random_places(reading.placement, 0, 50, 1)])
+        blocks, seen = item_blocks(reading, 0), reading.placement
+        codes = np.tile(seen.codes, (50, 1))
+        at = np.flatnonzero(seen.codes >= 0)
+        others = set(range(len(seen.groups))) - {group for group, _, _ in blocks}
+        codes[:, at] = min(others, default=0)
+        for group, start, stop in blocks:
+            np.put_along_axis(codes, at[places[:, start:stop]], group, axis=1)
+        many = replace(seen, codes=codes.ravel(), starts=np.arange(51) * len(seen.codes))
+        np.testing.assert_allclose(sums, replace(reading, placement=many).sums(), atol=1e-9)
 
 
 @pytest.mark.parametrize("metric", ["ndd", "ndkl", "ndjs"])
@@ -129,15 +136,6 @@ def test_a_list_that_no_target_allows_is_infinitely_far_in_every_order():
     assert orders.p[0] == 1.0
 
 
-def test_lists_of_many_make_ups_are_summed_over_items_too(monkeypatch):
-    p = lists(range(2, 40), groups=2)
-    (expected,) = orders_of(p, "ndkl", draws=99)
-    monkeypatch.setattr(Read, "by_prefix", None)
-    (summed,) = orders_of(p, "ndkl", draws=99)
-    np.testing.assert_allclose(summed.variances, expected.variances, rtol=1e-12)
-    np.testing.assert_array_equal(summed.p, expected.p)
-
-
 @pytest.mark.parametrize("spread", [3, 1000])
 def test_distinct_rows_are_those_of_a_sort(spread):
     rows = np.random.default_rng(1).integers(0, spread, (300, 2)).astype(np.float64)
@@ -148,12 +146,3 @@ def test_distinct_rows_are_those_of_a_sort(spread):
     assert [which[order[a:b]].tolist() for a, b in pairwise(edges)] == [
         [i] * (b - a) for i, (a, b) in enumerate(pairwise(edges))
     ]
-
-
-def test_what_is_kept_between_compositions_changes_no_order(monkeypatch):
-    p = lists([12] * 30 + [9] * 5, gaps=0.05, seed=5)
-    (kept,) = orders_of(p, "ndjs")
-    monkeypatch.setattr(order_module, "MOST_KEPT", 0)
-    (forgotten,) = orders_of(p, "ndjs")
-    for name in ("p", "means", "variances", "thirds"):
-        np.testing.assert_array_equal(getattr(kept, name), getattr(forgotten, name))

@@ -286,12 +286,13 @@ class Ordered:
             )
         readings = [reading_of(a, p) for a, p in zip(metrics, seen, strict=True)]
         scores = [scores_of(a, p, r, chance=draws > 0) for a, p, r in zip(metrics, seen, readings, strict=True)]
-        both = enumerate(zip(readings, scores, strict=True))
-        readable = {i: (r, s) for i, (r, s) in both if draws and r is not None}
-        orders = dict(zip(readable, random_orders(list(readable.values()), draws, seed), strict=True))
+        orders = [
+            random_orders(r, s, draws, seed) if draws and r is not None else None
+            for r, s in zip(readings, scores, strict=True)
+        ]
         return [
-            cls(a, s, reasons_of(a, p, s.values), orders.get(i), *_leans(a, p))
-            for i, (a, p, s) in enumerate(zip(metrics, seen, scores, strict=True))
+            cls(a, s, reasons_of(a, p, s.values), o, *_leans(a, p))
+            for a, p, s, o in zip(metrics, seen, scores, orders, strict=True)
         ]
 
     @property

@@ -111,20 +111,6 @@ class Terms:
             values = self.term(np.minimum(c, seen), seen, self.part[kind], self.whole[kind])
         return np.where(k > 0, values, 0.0)
 
-    def by_item(self, kind: int, weights: Floats) -> tuple[float, Floats]:
-        """The sum over prefixes by the group's items: a constant and (count, size) gains.
-
-        With the j-th of them at place p (both from 0), it is the constant plus the sum of gains[j, p]: from there on j + 1
-        items have been seen, no longer j. So an order needs as many terms as the group has items, not as there are ranks.
-        """
-        count, size = int(self.counts[kind]), int(self.sizes[kind])
-        k, c = np.arange(1, size + 1)[:, None], np.arange(count + 1)
-        reached = (c <= k) & (count - c <= size - k) & (weights[:size, None] > 0)
-        sums = np.zeros((size + 1, count + 1))
-        with np.errstate(invalid="ignore"):  # of infinite terms nothing can be taken away
-            np.cumsum(np.where(reached, self.at(c, k, kind) * weights[:size, None], 0.0), axis=0, out=sums[1:])
-            return float(sums[-1, -1]), np.ascontiguousarray((sums[:-1, :-1] - sums[:-1, 1:]).T)
-
 
 MOST_CELLS = 1 << 18
 """Probabilities held at a time: 2 MB."""
