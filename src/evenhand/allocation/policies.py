@@ -351,10 +351,10 @@ class Replayed:
 
 
 class Stage:
-    """Requests on which policies are replayed; `bucket` groups them for the jackknife."""
+    """Requests (`which` of all) on which policies are replayed; `bucket` groups them for the jackknife."""
 
-    def __init__(self, slates: Slates, bucket: Ints) -> None:
-        self.slates, self.bucket = slates, bucket
+    def __init__(self, slates: Slates, which: Ints, bucket: Ints) -> None:
+        self.slates, self.which, self.bucket = slates, which, bucket
         self.server = Server(slates)
         self.standard = log(offset=1).weights(slates.top)
 
@@ -388,18 +388,6 @@ class Stage:
         each["rank_biased_overlap"] = rank_biased_overlap.on(moved)
         each["least_promoted"] = least_promoted.on(moved)
         return Replayed(each, self._exposure(lists))
-
-    def reach(self) -> tuple[Floats, Floats]:
-        """(providers,) least and largest share of exposure that any lists give to each."""
-        slates, owners = self.slates, self.slates.owners
-        ends = np.empty((2, owners.providers))
-        for end, boost in zip(ends, (-np.finfo(np.float32).max, np.finfo(np.float32).max), strict=True):
-            for p in range(owners.providers):
-                boosts = np.zeros(owners.providers)
-                boosts[p] = boost  # last or first, whatever the scores
-                received = slates.received(self.server.fill(owners.per_item(boosts)))
-                end[p] = received[p] / received.sum()
-        return ends[0], ends[1]
 
     def _exposure(self, lists: Ints) -> Floats:
         slates = self.slates

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -68,31 +68,23 @@ Means = Literal["policy", "boosts"]
 
 
 @dataclass(frozen=True)
-class Part:
-    """A part of the requests: which they are among all, and where policies are replayed on them."""
-
-    which: Ints
-    stage: Stage
-
-
-@dataclass(frozen=True)
 class Frontier:
     """Policies of all strengths, the first as ranked, and what they give on requests."""
 
     candidates: Candidates
-    parts: Mapping[str, Part]
+    stages: Mapping[str, Stage]
     policies: Sequence[SearchResult]
     _replayed: dict[tuple[float, str, str], Replayed] = field(default_factory=dict)
 
     @property
     def on(self) -> str:
         """The requests that a policy is judged by: held-out ones, or all where none were held out."""
-        return "held_out" if "held_out" in self.parts else "learned"
+        return "held_out" if "held_out" in self.stages else "learned"
 
     @property
     def absent(self) -> int:
         """Providers without a candidate in the learned requests."""
-        slates = self.parts["learned"].stage.slates
+        slates = self.stages["learned"].slates
         seen = np.bincount(slates.item, minlength=slates.owners.items).astype(np.float64)
         return int((slates.owners.per_provider(seen) == 0).sum())
 
@@ -114,7 +106,7 @@ class Frontier:
     def replayed(self, strength: float, on: str, means: str) -> Replayed:
         key = (strength, on, means)
         if key not in self._replayed:
-            self._replayed[key] = self.parts[on].stage.replay(*self.draws(strength, means))
+            self._replayed[key] = self.stages[on].replay(*self.draws(strength, means))
         return self._replayed[key]
 
     def shares(self, strength: float, means: str = "policy") -> Floats:
@@ -129,9 +121,9 @@ class Frontier:
         tables = []
         for i, (draw, p) in enumerate(zip(draws, probability, strict=True)):
             drawn = {"sample": i, "probability": float(p)} if means == "policy" else {}
-            for part in self.parts.values():
-                lists = part.stage.lists(draw)
-                tables.append(self.candidates.table(part.stage.slates, part.which, lists, **drawn))
+            for stage in self.stages.values():
+                lists = stage.lists(draw)
+                tables.append(self.candidates.table(stage.slates, stage.which, lists, **drawn))
         keys = ["request", *(["sample"] if means == "policy" else []), "rank"]
         return pl.concat(tables).sort(keys)
 
@@ -271,7 +263,7 @@ Aim = Annotated[Any, Takes("NAME|LABEL=SHARE,..", read=_read_objective)]
     "rebalance",
     question="What would a more even exposure cost in relevance?",
     charts=("frontier", "before_after", "movers"),
-    extra=("least", "most", "undefined"),
+    extra=("undefined",),
     stands_for="The interval is for other requests like those held out, served by the same policy: how far the number would move "
     "had other requests come in. It is not for a policy learned anew.",
 )
@@ -360,13 +352,8 @@ def _search(call: Call, view: Rankings, candidates: Candidates, strengths: list[
             "nothing. Pass holdout=0, or an epsilon below 1."
         )
     level = None if call.interval.kind == "none" else call.interval.level
-    optimised = [objective] if isinstance(objective, str) and objective.startswith("atkinson") else []
-    inequality = [parse_metric(text) for text in ("gini", "top_share(p=0.1)", *optimised)]
-    welfare = (str(objective), aim) if type(aim) is Welfare else None
-    meters = {}
-    for on, part in frontier.parts.items():
-        reach = None if target is None else part.stage.reach()
-        meters[on] = Meter(part.stage.bucket, level, inequality, candidates.rows.providers, welfare, target, reach)
+    metrics = _exposure_metrics(objective, aim, target)
+    meters = {on: Meter(stage.bucket, level, metrics) for on, stage in frontier.stages.items()}
     rows = _rows(frontier, meters)
     left = None
     if rankings is not None:
@@ -374,7 +361,7 @@ def _search(call: Call, view: Rankings, candidates: Candidates, strengths: list[
         lists = candidates.served_lists(open_rankings(served, request=request, item=item))
         left, more = _served(frontier, meters[frontier.on], lists)
         rows += more
-    slates, held_out = candidates.slates, frontier.parts.get("held_out")
+    slates, held_out = candidates.slates, frontier.stages.get("held_out")
     facts = {
         "requests": slates.requests, "held_out_requests": 0 if held_out is None else len(held_out.which),
         "providers": len(candidates.rows.providers), "items_without_provider": candidates.rows.unowned,
@@ -439,13 +426,13 @@ def _learn(
     is_held_out[stream(seed, "holdout").permutation(requests)[:count]] = True
     # 100 buckets for the jackknife, fewer where exposure by bucket and item would take more than 32 MB.
     most = max(20, min(100, 4_000_000 // max(1, candidates.slates.owners.items)))
-    parts = {}
+    stages = {}
     for name, which in (("learned", np.flatnonzero(~is_held_out)), ("held_out", np.flatnonzero(is_held_out))):
         if len(which):
             bucket = random_buckets(len(which), stream(seed, name), most)
-            parts[name] = Part(which, Stage(candidates.slates.only(which), bucket))
-    search = Search(parts["learned"].stage.server, aim, iterations)
-    return Frontier(candidates, parts, [search.at(0.0), *search.frontier(strengths)])
+            stages[name] = Stage(candidates.slates.only(which), which, bucket)
+    search = Search(stages["learned"].server, aim, iterations)
+    return Frontier(candidates, stages, [search.at(0.0), *search.frontier(strengths)])
 
 
 def _rows(frontier: Frontier, meters: Mapping[str, Meter]) -> list[Row]:
@@ -465,22 +452,65 @@ def _rows(frontier: Frontier, meters: Mapping[str, Meter]) -> list[Row]:
 
 def _served(frontier: Frontier, meter: Meter, lists: Any) -> tuple[Headroom, list[Row]]:
     """Headroom and rows of the served lists, on the requests that policies are judged by."""
-    part = frontier.parts[frontier.on]
-    moved = lists[part.which] - (frontier.candidates.slates.starts[part.which] - part.stage.slates.starts[:-1])[:, None]
-    served = part.stage.judged([np.where(lists[part.which] >= 0, moved, -1)], np.ones(1))
+    stage = frontier.stages[frontier.on]
+    moved = lists[stage.which] - (frontier.candidates.slates.starts[stage.which] - stage.slates.starts[:-1])[:, None]
+    served = stage.judged([np.where(lists[stage.which] >= 0, moved, -1)], np.ones(1))
     against = "ndcg_relevance" if "ndcg_relevance" in served.each else "ndcg"
     labels = {"strength": None, "on": frontier.on, "by_means": "served"}
     rows = meter.rows(labels, served, "learned_from" if frontier.on == "learned" else "")
     every = [frontier.replayed(p.strength, frontier.on, "policy") for p in frontier.policies]
-    points = [(float(np.nanmean(replay.each[against])), meter.gini(replay)) for replay in every]
+    gini = meter.metrics[0].value
+    points = [(float(np.nanmean(replay.each[against])), gini(replay.received)) for replay in every]
     words = "judgments" if against == "ndcg_relevance" else "scores"
-    left = headroom(points, float(np.nanmean(served.each[against])), meter.gini(served), words)
+    left = headroom(points, float(np.nanmean(served.each[against])), gini(served.received), words)
     rows.append(row(labels, "attainable_gini", estimate=left.attainable_gini, ideal=0.0, better="lower"))
     return left, rows
 
 
-Figure = tuple[str, float, Floats, tuple[float, float], dict[str, Any], str]
-"""Name of a number of a policy, the number, the same without each bucket, its span, further cells of its row, and its note."""
+@dataclass(frozen=True)
+class ExposureMetric:
+    """A number of what every provider receives; `spec` where it has a card."""
+
+    name: str
+    value: Callable[[Floats], float]
+    span: tuple[float, float]
+    ideal: float
+    better: str
+    spec: MetricSpec | None = None
+
+    def note(self, exposure: Floats, estimate: float) -> str:
+        if self.spec is None:
+            return ""
+        if np.isnan(estimate):
+            return self.spec.card.reason(Spectrum.from_arrays(exposure), **self.spec.params)
+        return self.spec.caution(estimate)
+
+
+def _exposure_metrics(objective: Any, aim: Objective, target: Floats | None) -> list[ExposureMetric]:
+    """Gini first; the objective itself where it is another."""
+    optimised = [objective] if type(aim) is Atkinson else []
+    specs = [parse_metric(text) for text in ("gini", "top_share(p=0.1)", *optimised)]
+    metrics = [ExposureMetric(a.text, partial(_on, a), a.span, a.ideal, a.better, a) for a in specs]
+    if type(aim) is Welfare:
+        value = partial(_welfare, aim)
+        metrics.append(ExposureMetric(str(objective), value, (-np.inf, 1.0), 1.0, "higher"))
+    if target is not None:
+        distance = partial(_distance, target)
+        metrics.append(ExposureMetric("target_distance", distance, (0.0, 1.0), 0.0, "lower"))
+    return metrics
+
+
+def _on(a: MetricSpec, exposure: Floats) -> float:
+    return float(a.on(Spectrum.from_arrays(significant(np.maximum(exposure, 0.0)))))
+
+
+def _welfare(welfare: Welfare, exposure: Floats) -> float:
+    """Additive welfare of exposure over its mean: 1 where all have the same."""
+    return welfare.value(np.maximum(exposure, 0.0) / exposure.mean())
+
+
+def _distance(target: Floats, exposure: Floats) -> float:
+    return float(0.5 * np.abs(exposure / exposure.sum() - target).sum())
 
 
 @dataclass(frozen=True)
@@ -490,40 +520,42 @@ class Meter:
     Attributes
     ----------
     bucket : (Q,) which requests are left out together. level : of intervals; None for none.
-    inequality : metrics of exposure over providers. welfare : the objective as typed, where it is one without a card.
-    target : (providers,) shares that were asked for, if any. reach : the least and the most that candidates allow.
+    metrics : of exposure over providers, the Gini index first.
     """
 
     bucket: Ints
     level: float | None
-    inequality: Sequence[MetricSpec]
-    providers: Sequence[Any]
-    welfare: tuple[str, Welfare] | None = None
-    target: Floats | None = None
-    reach: tuple[Floats, Floats] | None = None
+    metrics: Sequence[ExposureMetric]
 
     def rows(self, labels: Mapping[str, Any], replay: Replayed, why_not: str) -> list[Row]:
         """Every metric of one policy; `why_not` is the note where there are no intervals."""
-        has_interval = not why_not and self.level is not None
-        figures = [self._mean(name, values) for name, values in replay.each.items()]
-        figures += [self._inequality(a, replay, has_interval=has_interval) for a in self.inequality]
-        figures += [] if self.welfare is None else [self._welfare(*self.welfare, replay)]
-        figures += [] if self.target is None else self._shares(self.target, replay)
-        rows = []
-        for name, estimate, without, span, more, note in figures:
-            cells = {"units": len(self.bucket)} | more
-            low, high, missing = np.nan, np.nan, why_not
-            if has_interval and self.level is not None and np.isfinite(estimate):
-                low, high = jackknife_ends(estimate, without[np.isfinite(without)], self.level, span)
-                few = cells["units"] < MIN_UNITS
-                missing = "" if np.isfinite(low) else "few_requests" if few else "no_variation"
-            rows.append(row(labels, name, estimate=estimate, low=low, high=high, note=notes(note, missing), **cells))
+        whole, rows = replay.received, []
+        for name, values in replay.each.items():
+            estimate, without, span, cells, note = self._mean(name, values)
+            rows.append(self._row(labels, name, estimate, without, span, why_not, note, **cells))
+        for metric in self.metrics:
+            estimate = metric.value(whole)
+            has_interval = not why_not and self.level is not None
+            without = np.array([metric.value(whole - part) for part in replay.exposure] if has_interval else [])
+            cells = {"ideal": metric.ideal, "better": metric.better, "units": len(self.bucket)}
+            note = metric.note(whole, estimate)
+            rows.append(self._row(labels, metric.name, estimate, without, metric.span, why_not, note, **cells))
         return rows
 
-    def gini(self, replay: Replayed) -> float:
-        return _on(self.inequality[0], replay.received)
+    def _row(
+        self, labels: Mapping[str, Any], name: str, estimate: float, without: Floats, span: tuple[float, float],
+        why_not: str, note: str, **cells: Any,
+    ) -> Row:  # fmt: skip
+        """A number of a policy, with an interval from the same number without each bucket."""
+        low, high, missing = np.nan, np.nan, why_not
+        if not why_not and self.level is not None and np.isfinite(estimate):
+            low, high = jackknife_ends(estimate, without[np.isfinite(without)], self.level, span)
+            few = cells["units"] < MIN_UNITS
+            missing = "" if np.isfinite(low) else "few_requests" if few else "no_variation"
+        return row(labels, name, estimate=estimate, low=low, high=high, note=notes(note, missing), **cells)
 
-    def _mean(self, name: str, values: Floats) -> Figure:
+    def _mean(self, name: str, values: Floats) -> tuple[float, Floats, tuple[float, float], dict[str, Any], str]:
+        """The mean over requests, that without each bucket, its span, cells of its row, and its note."""
         metric = REGISTRY["ndcg" if name == "ndcg_standard" else name]
         defined = ~np.isnan(values)
         buckets = int(self.bucket.max(initial=-1)) + 1
@@ -535,41 +567,4 @@ class Meter:
         note = str(metric.card.otherwise) if not defined.any() else "" if defined.all() else "some_undefined"
         cells = {"ideal": metric.ideal(), "better": metric.better(), "units": int(defined.sum())}
         cells["undefined"] = int((~defined).sum())
-        return name, estimate, without, metric.span(), cells, note
-
-    def _inequality(self, a: MetricSpec, replay: Replayed, *, has_interval: bool) -> Figure:
-        whole = replay.received
-        estimate = _on(a, whole)
-        without = np.array([_on(a, whole - part) for part in replay.exposure] if has_interval else [])
-        note = a.card.reason(Spectrum.from_arrays(whole), **a.params) if np.isnan(estimate) else a.caution(estimate)
-        return a.text, estimate, without, a.span, {"ideal": a.ideal, "better": a.better}, note
-
-    def _welfare(self, name: str, welfare: Welfare, replay: Replayed) -> Figure:
-        """Additive welfare of exposure over its mean: 1 where all have the same."""
-        whole = replay.received
-        without = np.array([welfare.value(np.maximum(x, 0.0) / x.mean()) for x in whole - replay.exposure])
-        cells = {"ideal": 1.0, "better": "higher"}
-        return name, welfare.value(whole / whole.mean()), without, (-np.inf, 1.0), cells, ""
-
-    def _shares(self, target: Floats, replay: Replayed) -> list[Figure]:
-        """The distance from the target, and each provider's share with its target and reach."""
-        whole, span = replay.received, (0.0, 1.0)
-        rest = whole - replay.exposure
-        with np.errstate(invalid="ignore", divide="ignore"):
-            shares, without = whole / whole.sum(), rest / rest.sum(1, keepdims=True)
-        least, most = (np.zeros(len(shares)), np.ones(len(shares))) if self.reach is None else self.reach
-        notes_of = np.where((target < least - 1e-9) | (target > most + 1e-9), "out_of_reach", "")
-        distance, away = (0.5 * np.abs(x - target).sum(-1) for x in (shares, without))
-        cells = {"ideal": 0.0, "better": "lower"}
-        figures: list[Figure] = [("target_distance", float(distance), away, span, cells, str(max(notes_of)))]
-        for g, label in enumerate(self.providers):
-            cells = {
-                "group": str(label), "ideal": float(target[g]), "better": "ideal", "least": float(least[g]),
-                "most": float(most[g]),
-            }  # fmt: skip
-            figures.append(("share", float(shares[g]), without[:, g], span, cells, str(notes_of[g])))
-        return figures
-
-
-def _on(a: MetricSpec, exposure: Floats) -> float:
-    return float(a.on(Spectrum.from_arrays(significant(np.maximum(exposure, 0.0)))))
+        return estimate, without, metric.span(), cells, note

@@ -230,14 +230,7 @@ def _own_sentence(findings: Findings, row: Row) -> str:
     if metric == "attainable_gini":
         return _attainable(findings, estimate)
     if metric == "target_distance":
-        reach = "; the target cannot be reached with these candidates, this is the closest found"
-        return (
-            f"distance from the target shares: {number(estimate)}{interval}{reach if 'out_of_reach' in note else ''}."
-        )
-    if metric == "share":
-        aim = percent(read_number(row["ideal"]))
-        reach = ", out of reach with these candidates" if "out_of_reach" in note else ""
-        return f"{row['group']} gets {percent(estimate)} of all exposure{interval}; the target was {aim}{reach}."
+        return f"distance from the target shares: {number(estimate)}{interval}."
     if metric == "ndcg_standard":
         return f"lists keep {percent(estimate)} of the best possible gain (standard nDCG){interval}."
     return ""

@@ -100,7 +100,6 @@ REASONS = {
     "some_undefined": "requests without a value are excluded from the mean",
     "learned_from": "these requests were used for learning, so an interval would be too optimistic",
     "not_converged": "the search stopped before it converged; pass more iterations",
-    "out_of_reach": "the target cannot be reached with these candidates, in any order",
     "ties_at_cut": "some users had items tied at the last slot; which one is shown depends on ties=",
     "ties_at_edge": "the cut-off falls within equal amounts, so the standard error is rough",
 }
