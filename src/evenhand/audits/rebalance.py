@@ -10,8 +10,18 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.allocation.frankwolfe import Search, SearchResult
-from evenhand.allocation.policies import Atkinson, Draw, Evenness, Objective, Replayed, Shares, Stage, Welfare
+from evenhand.allocation.policies import (
+    Atkinson,
+    Draw,
+    Evenness,
+    Objective,
+    Replayed,
+    Search,
+    SearchResult,
+    Shares,
+    Stage,
+    Welfare,
+)
 from evenhand.attention import Attention, parse
 from evenhand.audits.declare import Call, Level, Seed, Table, TableOrColumn, Takes, audit, log, pairs
 from evenhand.cards import REGISTRY, Between, Floats, MetricSpec, parse_call, parse_metric
