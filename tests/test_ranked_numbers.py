@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand import metrics
 from evenhand.cli import main
-from evenhand.metrics.ranked_numbers import number_leans
+from evenhand.metrics.prefix import number_leans
 from evenhand.tallies.placement import Placement
 
 

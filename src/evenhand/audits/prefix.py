@@ -46,10 +46,9 @@ from evenhand.intervals.orders import Orders, parse_draws, random_orders
 from evenhand.intervals.requests import Reduced, flip_test, skewed_test, t_test
 from evenhand.labels import UnknownOrBounds, counted_as, match, no_label, several, stream
 from evenhand.metrics.labelings import range_over_rankings
-from evenhand.metrics.prefix import Scores, lean_and_spread, looked_at, reading_of, reasons_of, scores_of
+from evenhand.metrics.prefix import OF_NUMBERS as NUMBERS
+from evenhand.metrics.prefix import Scores, lean_and_spread, looked_at, number_leans, reading_of, reasons_of, scores_of
 from evenhand.metrics.prefix_terms import share_band
-from evenhand.metrics.ranked_numbers import FAMILY as NUMBERS
-from evenhand.metrics.ranked_numbers import number_leans
 from evenhand.sources.labels import CodedLabels, LabelColumns, columns_in, open_labels
 from evenhand.sources.labels import Labels as OpenedLabels
 from evenhand.sources.rankings import Duplicates, Ties, open_rankings, ranking_table, system_of

@@ -54,12 +54,12 @@ from evenhand.metrics.prefix import ndd as ndd
 from evenhand.metrics.prefix import ndjs as ndjs
 from evenhand.metrics.prefix import ndkl as ndkl
 from evenhand.metrics.prefix import ndr as ndr
+from evenhand.metrics.prefix import output_bias as output_bias
 from evenhand.metrics.prefix import pref as pref
 from evenhand.metrics.prefix import pref_kl as pref_kl
 from evenhand.metrics.prefix import pref_nd as pref_nd
 from evenhand.metrics.prefix import pref_rd as pref_rd
-from evenhand.metrics.ranked_numbers import output_bias as output_bias
-from evenhand.metrics.ranked_numbers import ranking_bias as ranking_bias
+from evenhand.metrics.prefix import ranking_bias as ranking_bias
 from evenhand.metrics.recommender import exposure_kl as exposure_kl
 from evenhand.metrics.recommender import exposure_tv as exposure_tv
 from evenhand.metrics.recommender import f1_ratio as f1_ratio
