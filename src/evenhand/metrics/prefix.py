@@ -225,7 +225,7 @@ Smoothing = Annotated[float, Between(0, 0.5, open_low=True)]
 Reference = Literal["prefix", "list"]
 """With a cutoff, what the tops are held against: the first k ranks alone, or the whole list."""
 
-ND = Difference(f.nd, sided=True, symmetric=True, plain=True)
+ND = Difference(f.nd, sided=True, symmetric=True)
 RD = Difference(f.rd, sided=True)
 RD_ONE_SIDED = Difference(f.rd_one_sided, sided=True, falling=True)
 KL_OF_SIDES = Difference(f.kl_of_sides(None), sided=True, symmetric=True)

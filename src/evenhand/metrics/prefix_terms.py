@@ -34,7 +34,6 @@ class Difference:
     symmetric: bool = False  # whether swapping the two sides leaves F as it is
     # whether F never rises with more protected items, so that "protected last" is the worst order
     falling: bool = False
-    plain: bool = False  # whether F is the distance between two shares
 
 
 def nd(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
@@ -185,11 +184,11 @@ MOST_LATTICE = 500_000
 """States (count vectors) that the exact search of several groups may visit."""
 
 
-def arranged(terms: Terms, weights: Floats, kinds: Ints, *, first: Any) -> Floats:
-    """(U,) sum over prefixes with all protected items first, or last; `first` may be (U, 1)."""
+def arranged(terms: Terms, weights: Floats, kinds: Ints, *, first: bool) -> Floats:
+    """(U,) sum over prefixes with all protected items first, or last."""
     k = np.arange(1, weights.shape[1] + 1)
     counts, sizes = (a[kinds, None].astype(np.int64) for a in (terms.counts, terms.sizes))
-    seen = np.where(first, np.minimum(k, counts), np.maximum(0, k - (sizes - counts)))
+    seen = np.minimum(k, counts) if first else np.maximum(0, k - (sizes - counts))
     values = terms.at(np.minimum(seen, counts), np.minimum(k, sizes), kinds[:, None])
     return np.asarray((np.where(k <= sizes, values, 0.0) * weights).sum(1))
 
@@ -199,20 +198,10 @@ def largest_of_sides(difference: Difference, terms: Terms, weights: Floats, kind
 
     F depends on (k, c) only, so the worst order is the longest path over those states: one step more, one protected
     item more or not.
-
-    For |c/k - q|, q the share S/N of the whole, and weights that never rise it is the smaller side first. Say q <= 1/2, and h
-    for the order with the S protected first. Where another order has c/k >= q it is no further off than h, for c <= h. Say
-    that it is below from rank s on. Then qk - c is at most qj and at most (1 - q)(n - j), for j = k - s + 1 and n = N - s + 1;
-    and h - qk is at least the least of (1 - q)j and q(n - j): the same read backwards, and more than it until j = n/2. Divided
-    by k, the sum of the second up to any rank is therefore no less than that of the first. So no order has a larger sum over
-    the first m prefixes than h, whatever m is, and a sum with weights that never rise is made of such sums.
     """
     if difference.falling:
         return arranged(terms, weights, kinds, first=False)
     counts = terms.counts[kinds]
-    against_itself = (terms.part[kinds] == counts) & (terms.whole[kinds] == terms.sizes[kinds])
-    if difference.plain and against_itself.all() and (np.diff(weights, axis=1) <= 0).all():
-        return arranged(terms, weights, kinds, first=(2 * counts <= terms.sizes[kinds])[:, None])
     if _last_counted(weights) * (counts.max(initial=0) + 1) > MOST_STATES:
         if not difference.symmetric:
             raise EvenhandError(
@@ -221,14 +210,9 @@ def largest_of_sides(difference: Difference, terms: Terms, weights: Floats, kind
             )
         # For differences and divergences of long lists, one of the two extremes is the maximum.
         return np.maximum(*(arranged(terms, weights, kinds, first=first) for first in (True, False)))
-    maxima = np.zeros(len(kinds))
-    order = np.argsort(-counts, kind="stable")
-    start = 0
-    while start < len(order):
-        at = order[start : start + max(1, int(MOST_PATH_CELLS // (counts[order[start]] + 1)))]
-        maxima[at] = longest_paths(terms, weights[at], kinds[at])
-        start += len(at)
-    return maxima
+    parts = 1 + int(len(kinds) * (counts.max(initial=0) + 1)) // MOST_PATH_CELLS
+    every = np.array_split(np.arange(len(kinds)), parts)
+    return np.concatenate([longest_paths(terms, weights[at], kinds[at]) for at in every])
 
 
 def longest_paths(terms: Terms, weights: Floats, kinds: Ints) -> Floats:
@@ -238,26 +222,18 @@ def longest_paths(terms: Terms, weights: Floats, kinds: Ints) -> Floats:
     protected = np.arange(counts.max(initial=0) + 1)[:, None]
     # With fewer, more unprotected items would have been seen than there are.
     possible = (protected <= counts) & (protected >= last - (sizes - counts))
-    longest, ending = np.zeros(len(kinds)), set(last.tolist())
+    longest = np.zeros(len(kinds))
     # Counts by lists, for numpy is slow along a short axis; a row more than there are counts: nobody comes from below none.
-    best, after = (np.full((len(protected) + 1, len(kinds)), -np.inf) for _ in range(2))
+    best = np.full((len(protected) + 1, len(kinds)), -np.inf)
     best[1] = 0.0
-    counted: npt.NDArray[np.bool_] = np.asarray(weights.any(0))
-    most, step = int(last.max(initial=0)), max(1, MOST_PATH_CELLS // max(1, possible.size))
-    for start in range(1, most + 1, step):
-        k = np.arange(start, min(start + step, most + 1))
-        some = k[counted[k - 1]]
-        with np.errstate(invalid="ignore"):  # an infinite gain at a state that no order reaches
-            # One for each prefix, count and list.
-            gains = terms.at(protected, some[:, None, None], kinds) * weights.T[some - 1, None]
-            gain = iter(gains)
-            for i in k.tolist():
-                np.maximum(best[1:], best[:-1], out=after[1:])
-                if counted[i - 1]:
-                    after[1:] += next(gain)
-                best, after = after, best
-                if i in ending:
-                    longest[last == i] = np.where(possible, best[1:], -np.inf).max(0)[last == i]
+    for k in range(1, int(last.max(initial=0)) + 1):
+        best[1:] = np.maximum(best[1:], best[:-1])
+        if weights[:, k - 1].any():
+            with np.errstate(invalid="ignore"):  # an infinite gain at a state that no order reaches
+                best[1:] += terms.at(protected, np.array(k), kinds) * weights[:, k - 1]
+        ending = last == k
+        if ending.any():
+            longest[ending] = np.where(possible, best[1:], -np.inf).max(0)[ending]
     return longest
 
 
