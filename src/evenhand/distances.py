@@ -69,22 +69,8 @@ def rd(p: Any, q: Any) -> Any:
     return _number(rd_of((first, 1 - first), (second, 1 - second)))
 
 
-def total(values: Floats) -> Floats:
-    """Sums over the last axis; a short one column by column, which is five times as fast.
-
-    >>> total(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
-    [3.0, 7.0]
-    """
-    if not 0 < values.shape[-1] < 8 or values.ndim < 2:  # from 8 on, numpy adds in pairs
-        return np.asarray(values.sum(-1))
-    sums = values[..., 0].copy()
-    for i in range(1, values.shape[-1]):
-        sums += values[..., i]
-    return sums
-
-
 def kl_of(p: Floats, q: Floats) -> Floats:
-    return total(kl_terms(p, q))
+    return np.asarray(kl_terms(p, q).sum(-1))
 
 
 def kl_terms(p: Floats, q: Floats) -> Floats:
@@ -95,7 +81,8 @@ def kl_terms(p: Floats, q: Floats) -> Floats:
 
 def js_of(p: Floats, q: Floats) -> Floats:
     # The mean of two entropies taken from that of the middle, so it is never negative but for rounding.
-    return np.asarray(np.maximum(total((p_log_p(p) + p_log_p(q)) / 2 - p_log_p((p + q) / 2)), 0.0))
+    terms = (p_log_p(p) + p_log_p(q)) / 2 - p_log_p((p + q) / 2)
+    return np.asarray(np.maximum(terms.sum(-1), 0.0))
 
 
 def p_log_p(p: Floats) -> Floats:
@@ -104,7 +91,7 @@ def p_log_p(p: Floats) -> Floats:
 
 
 def tv_of(p: Floats, q: Floats) -> Floats:
-    return np.asarray(total(np.abs(p - q)) / 2)
+    return np.asarray(np.abs(p - q).sum(-1) / 2)
 
 
 def rd_of(p: tuple[Floats, Floats], q: tuple[Floats, Floats]) -> Floats:

@@ -16,7 +16,6 @@ import numpy as np
 
 from evenhand.attention import parse, target_weights
 from evenhand.cards import Card, Floats, Metric, NotNegative, metric
-from evenhand.distances import total
 from evenhand.errors import EvenhandError
 from evenhand.tallies.exposure import Amortised, Exposure
 
@@ -243,8 +242,8 @@ def iaa(
     >>> iaa([1, 1], utility=[3, 1])
     0.5
     """
-    shown, worth = total(t.attention), total(t.utility)
-    gap = total(np.abs(t.attention / shown[..., None] - t.utility / worth[..., None]))
+    shown, worth = t.attention.sum(-1), t.utility.sum(-1)
+    gap = np.abs(t.attention / shown[..., None] - t.utility / worth[..., None]).sum(-1)
     return np.where((shown > 0) & (worth > 0), gap, np.nan)
 
 
@@ -303,7 +302,7 @@ def eed(
     if level == "item" or aggregate == "per_request":
         norms = _norms(t)
         return (norms.exposure - norms.noise if unbiased else norms.exposure) / t.weight
-    value = total(t.received**2)
+    value = np.asarray((t.received**2).sum(-1))
     return _over_requests(t, value - _norms(t).noise_of_mean if unbiased else value)
 
 
@@ -332,7 +331,7 @@ def eer(
     """
     if level == "item" or aggregate == "per_request":
         return 2 * _norms(t).product / t.weight
-    return _over_requests(t, 2 * total(t.received * _due(t, target)))
+    return _over_requests(t, 2 * (t.received * _due(t, target)).sum(-1))
 
 
 @metric(Card(
@@ -355,7 +354,7 @@ def target_norm(
     """
     if level == "item" or aggregate == "per_request":
         return _norms(t).due / t.weight
-    return _over_requests(t, total(_due(t, target) ** 2))
+    return _over_requests(t, (_due(t, target) ** 2).sum(-1))
 
 
 @metric(Card(
@@ -390,7 +389,7 @@ def eel(
         value = norms.exposure - 2 * norms.product + norms.due
         # The three parts cancel where exposure meets its target; rounding may leave a trace below zero.
         return (value - norms.noise if unbiased else np.maximum(value, 0.0)) / t.weight
-    value = total((t.received - _due(t, target)) ** 2)
+    value = ((t.received - _due(t, target)) ** 2).sum(-1)
     return _over_requests(t, value - _norms(t).noise_of_mean if unbiased else value)
 
 

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from evenhand.attention import Attention, parse
 from evenhand.cards import Floats
-from evenhand.distances import total
 from evenhand.errors import EvenhandError, listing
 from evenhand.labels import matches
 from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
@@ -84,7 +83,7 @@ class Exposed:
 
     @cached_property
     def whole(self) -> Floats:
-        return total(self.received)
+        return np.asarray(self.received.sum(-1))
 
     @cached_property
     def shares(self) -> Floats:
@@ -98,7 +97,7 @@ class Exposed:
             raise EvenhandError(
                 "This distance looks at one group. Pass protected= with its label, or use js, kl or tv."
             )
-        return total(of[..., list(self.protected)])
+        return np.asarray(of[..., list(self.protected)].sum(-1))
 
     def others(self, of: Floats) -> Floats:
         """(...,) what all groups but the protected one hold of it."""
@@ -265,7 +264,8 @@ class Exposure(Summable):
         if of is None:
             raise EvenhandError(f"This metric needs {what}. Pass {what}=.")
         protected, versus = self._sides()
-        return np.asarray(total(of[..., protected]) / self.weight), np.asarray(total(of[..., versus]) / self.weight)
+        received = [np.asarray(of[..., side].sum(-1) / self.weight) for side in (protected, versus)]
+        return received[0], received[1]
 
     def side_sizes(self) -> tuple[float, float]:
         if self.sizes is None:

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.cards import Floats
-from evenhand.distances import total
 from evenhand.errors import EvenhandError
 from evenhand.labels import UNKNOWN_LABEL, Unknown, in_order, listed, several
 from evenhand.sources.sql import columns
@@ -89,7 +88,7 @@ class Kinds:
     def from_placement(cls, p: Placement, group_counts: Floats, *, by_group: bool = False) -> Kinds:
         """From (R, G) items of each group; `by_group` keeps groups of the same size separate."""
         examples, makeup = (np.arange(len(p)),) * 2 if p.rows is not None else p.makeups
-        list_sizes, group_counts = total(p.counts[examples]), group_counts[examples]
+        list_sizes, group_counts = p.counts[examples].sum(-1), group_counts[examples]
         group = np.arange(group_counts.shape[1]) if by_group else 0
         rows = np.stack([x.ravel() for x in np.broadcast_arrays(list_sizes[:, None], group_counts, group)], axis=1)
         first, which = (np.arange(len(rows)),) * 2 if p.rows is not None else distinct_rows(rows)
@@ -208,7 +207,7 @@ class Placement:
     @cached_property
     def labelled(self) -> Ints:
         if self.rows is None:
-            return total(self.counts).astype(np.int64)
+            return np.asarray(self.counts.sum(-1).astype(np.int64))
         owners = np.repeat(np.arange(len(self)), self.lengths)
         return np.bincount(owners, self.codes >= 0, minlength=len(self)).astype(np.int64)
 
