@@ -97,8 +97,10 @@ def of_exposure(rng: Rng) -> Any:
     groups = {i: "f" if i < 5 else "m" for i in range(12)}
     call = {"groups": groups, "protected": "f", "relevance": "relevance", "chance": False}
     metrics = ["awrf", "log_dp", "eed", "eel", "eer", "log_eur", "dp"]
-    both = "requests_and_items" if rng.random() < 0.3 else "requests"
-    return eh.exposure(run, **call, metrics=metrics, resample=both, **how(rng))
+    if rng.random() < 0.3:  # items are resampled where relevance is not read
+        call |= {"resample": "requests_and_items"}
+        metrics = ["awrf", "log_dp", "eed", "dp"]
+    return eh.exposure(run, **call, metrics=metrics, **how(rng))
 
 
 def of_prefixes(rng: Rng) -> Any:

@@ -242,7 +242,7 @@ def crossed_draws(
     slices, results, at_once = range(len(sums.slices)), [], 16
     units = [sums.within.units(s) for s in slices]
     for start in range(0, draws, at_once):
-        counts = picks(crossed.items, min(at_once, draws - start), rng).T
+        counts = picks(crossed.items.shape[1], min(at_once, draws - start), rng).T
         for drawn, sizes in crossed.drawn(sums, counts):
             times = [picks(int(u.max()) + 1, 1, rng)[0][u] if len(u) else np.zeros(0) for u in units]
             measured = measures(drawn, sizes)

@@ -58,7 +58,7 @@ class RequiredSums:
     gained : those whose attention times relevance is needed too; due : those with the exposure under the ideal policy;
         items : those with norms over items; squared : those whose variance over random orders is asked for.
     scores : whether predicted utility is added up; judged : whether relevance is, request by request.
-    by_item : attention to add up item by item, as (attention, pooled); crossed : whether all sums are, to resample items.
+    by_item : attention to add up item by item, as (attention, pooled).
     """
 
     specs: tuple[AttentionSpec, ...]
@@ -69,7 +69,6 @@ class RequiredSums:
     scores: bool = False
     judged: bool = False
     by_item: tuple[tuple[AttentionSpec, bool], ...] = ()
-    crossed: bool = False
 
     @property
     def by_rank(self) -> list[AttentionSpec]:
@@ -79,11 +78,11 @@ class RequiredSums:
     def by_list(self) -> list[AttentionSpec]:
         """Those that are read off whole lists."""
         needed = self.items | {spec for spec, _ in self.by_item}
-        return [spec for spec in self.specs if self.crossed or not spec.is_by_rank or spec in needed]
+        return [spec for spec in self.specs if not spec.is_by_rank or spec in needed]
 
     @property
     def needs_items(self) -> bool:
-        return bool(self.items or self.by_item or self.crossed)
+        return bool(self.items or self.by_item)
 
     @property
     def arrays(self) -> int:
@@ -495,66 +494,3 @@ def refuse_strangers(exposure: GroupExposure, first_judged: Any) -> None:
             f"relevance judges none of the ranked requests: it has {first_judged!r}, the rankings have "
             f"{exposure.requests[0]!r}. Use the same request ids in both."
         )
-
-
-@dataclass(frozen=True)
-class ItemExposure:
-    """Cells of rankings times items: the labelled items, or the unlabelled ones.
-
-    Attributes
-    ----------
-    rankings, items : (n,) number of the ranking and of the item of each cell; cells are in the order of both.
-    codes : (n,) group of the item, the number of groups where it has no label. share : (n,) 1 over the inclusion probability of
-        its label.
-    attended : by attention, (n,).
-    """
-
-    rankings: Ints
-    items: Ints
-    codes: Ints
-    share: Floats
-    attended: Mapping[AttentionSpec, Floats]
-
-    @classmethod
-    def from_rankings(
-        cls, tables: JudgedRankings, sums: GroupExposure, specs: Sequence[AttentionSpec], *, labelled: bool
-    ) -> ItemExposure:
-        """The cells of items that have a label, or of those that have none."""
-        weights = {f"attention_{i}": spec.by_place(tables.depth) for i, spec in enumerate(specs)}
-        attention = tables.engine.bring({"place": np.arange(1, tables.depth + 1, dtype=np.int64), **weights})
-        keys = tables.engine.bring(sums.keys.with_column("ranking", np.arange(len(sums.probability))))
-        chosen = {
-            "ranking": "keys.ranking",
-            "item": "ranked.item",
-            "code": f"COALESCE(ranked.label, {len(sums.labels)})",
-        }
-        added = {"share": "MAX(ranked.share)"} | {name: exact_sum(f"attention.{name}") for name in weights}
-        shown = "AND ranked.shown > 0" if "shown" in tables.types else ""
-        cells = tables.engine.cells(f"""
-            SELECT {select(chosen | added)}
-            FROM {tables.ranked} AS ranked
-            JOIN {keys} AS keys ON {tables.same_ranking("ranked", "keys")}
-            JOIN {attention} AS attention ON attention.place = ranked.place
-            WHERE ranked.label IS {"NOT " if labelled else ""}NULL {shown}
-            GROUP BY keys.ranking, ranked.item, ranked.label
-        """).sorted_by(["ranking", "item"])
-        numbers = np.asarray(cells.numbered(["item"])[0], dtype=np.int64)
-        attended = {spec: cells.floats(name) for spec, name in zip(specs, weights, strict=True)}
-        return cls(cells.integers("ranking"), numbers, cells.integers("code"), cells.floats("share"), attended)
-
-    def within(self, rankings: slice) -> ItemExposure:
-        """The cells of a run of rankings, which are numbered from its start, and items from 0."""
-        low, high = np.searchsorted(self.rankings, [rankings.start, rankings.stop])
-        at = slice(int(low), int(high))
-        items = np.unique(self.items[at], return_inverse=True)[1].reshape(-1)
-        attended = {spec: values[at] for spec, values in self.attended.items()}
-        return ItemExposure(self.rankings[at] - rankings.start, items, self.codes[at], self.share[at], attended)
-
-    @property
-    def many(self) -> int:
-        return int(self.items.max(initial=-1)) + 1
-
-    @property
-    def are_shared(self) -> bool:
-        """Whether an item stands in several rankings."""
-        return len(self.items) > self.many

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats, MetricSpec
 from evenhand.errors import EvenhandError
-from evenhand.sources.sql import select
+from evenhand.sources.sql import exact_sum, select
 from evenhand.tallies.exposure import Amortised
 from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, RequiredSums, scatter
 from evenhand.tallies.ragged import Bools, Ints, padded_cells, run_bounds, run_starts, similar_rows, starts_of, sums_by
@@ -59,47 +59,6 @@ class ItemAttention:
 
 
 @dataclass(frozen=True)
-class CrossedSums:
-    """The exposure of groups item by item, for resamples of items: sparse tables with a column per item.
-
-    Attributes
-    ----------
-    items : number of items.
-    rankings : by name (items, scores, ("attended", attention), ("gained", attention)), rankings times groups and one; judged : by name
-        (worth, relevant, ("due", attention)), requests times groups and one.
-    sizes : of groups, one row for each and one.
-    """
-
-    items: int
-    rankings: Mapping[Any, Any]
-    judged: Mapping[Any, Any]
-    sizes: Any
-
-    def drawn(self, exposure: GroupExposure, counts: npt.NDArray[Any]) -> list[tuple[GroupExposure, Floats]]:
-        """Exposure and group sizes for each column of (I, draws) item counts."""
-        draws, width = counts.shape[1], len(exposure.labels) + 1
-        ranked, judged = (
-            {name: (table @ counts).T.reshape(draws, -1, width) for name, table in tables.items()}
-            for tables in (self.rankings, self.judged)
-        )
-        sizes = (self.sizes @ counts).T
-        return [
-            (_with_sums(exposure, *({k: v[b] for k, v in sums.items()} for sums in (ranked, judged))), sizes[b])
-            for b in range(draws)
-        ]
-
-
-def _with_sums(exposure: GroupExposure, ranked: Mapping[Any, Floats], judged: Mapping[Any, Floats]) -> GroupExposure:
-    def by_attention(sums: Mapping[Any, Floats], kind: str) -> dict[AttentionSpec, Floats]:
-        return {name[1]: values for name, values in sums.items() if isinstance(name, tuple) and name[0] == kind}
-
-    return replace(
-        exposure, items=ranked["items"], attended=by_attention(ranked, "attended"), gained=by_attention(ranked, "gained"),
-        scores=ranked.get("scores"), worth=judged.get("worth"), relevant=judged.get("relevant"), due=by_attention(judged, "due"),
-    )  # fmt: skip
-
-
-@dataclass(frozen=True)
 class ListSums:
     """Sums over the lists of a batch; every part as rows of a sparse table.
 
@@ -108,7 +67,6 @@ class ListSums:
     cells : rankings times groups and one, plus the group; sums : by ("attention" or "gain", attention).
     requests : numbers of requests; norms : by attention, (n, 5) as `GroupExposure.norms`.
     items : by (attention, pooled), request, item, attention and utility.
-    by_item : cells, items, and by name their values.
     """
 
     cells: Ints
@@ -116,7 +74,6 @@ class ListSums:
     requests: Ints
     norms: Mapping[AttentionSpec, Floats]
     items: Mapping[tuple[AttentionSpec, bool], tuple[Ints, Ints, Floats, Floats]]
-    by_item: tuple[Ints, Ints, Mapping[Any, Floats]] | None = None
 
 
 def sum_lists(
@@ -125,9 +82,7 @@ def sum_lists(
     """One stream over whole requests; `items` is a table of items and their numbers, or nothing."""
     keys = exposure.keys.with_column("ranking", np.arange(len(exposure.probability)))
     keys = keys.with_column("request_number", exposure.request_of)
-    relevance = tables.judged is not None and (
-        any(not spec.is_by_rank for spec in required.specs) or (required.crossed and bool(required.gained))
-    )
+    relevance = tables.judged is not None and any(not spec.is_by_rank for spec in required.specs)
     present = [name for name in ("shown", "score", "probability") if name in tables.types]
     chosen = {"request_number": "CAST(keys.request_number AS INTEGER)"} | {name: f"ranked.{name}" for name in present}
     joins = []
@@ -174,7 +129,6 @@ def _sum_batch(batch: Batch, required: RequiredSums, groups: int, *, soft: bool)
         batch.integers("request_number")[batch.starts[:-1]],
         {attention: rows.item_norms(attention, batch) for attention in required.among(required.items)},
         {key: rows.by_item(*key) for key in required.by_item},
-        rows.sums_by_item(required, groups) if required.crossed else None,
     )
 
 
@@ -291,20 +245,6 @@ class ListRows:
             request, item, probability = request[defined], item[defined], probability[defined]
         return request, item, probability * attention, probability * utility
 
-    def sums_by_item(self, required: RequiredSums, groups: int) -> tuple[Ints, Ints, dict[Any, Floats]]:
-        """Cell of ranking and group, item, and by name what the item adds to the cell's sums."""
-        assert self.item is not None  # noqa: S101  (asked for by the query)
-        values: dict[Any, Floats] = {"items": self.share * self.shown}
-        values |= {("attended", attention): self.share * self.weights[attention] for attention in required.specs}
-        if self.relevance is not None:
-            gained = required.among(required.gained)
-            values |= {
-                ("gained", attention): self.share * self.weights[attention] * self.relevance for attention in gained
-            }
-        if required.scores and self.score is not None:
-            values["scores"] = self.share * self.score
-        return self.ranking * (groups + 1) + self.code, self.item, values
-
 
 def list_attention(
     specs: Sequence[AttentionSpec], ranking: Ints, place: Ints, relevance: Floats | None, seen: Any, first: Any
@@ -369,98 +309,17 @@ def item_attention(
     return ItemAttention(*tables)
 
 
-def number_items(tables: JudgedRankings, *, everything: bool, requests: str = "") -> tuple[str, int]:
-    """A table of items with their `number`, in the order of their ids, and how many there are.
+def number_items(tables: JudgedRankings, *, labelled: bool = False) -> tuple[str, int]:
+    """A table of the ranked items with their `number`, in the order of their ids, and how many there are.
 
-    Those of the rankings; with `everything` also those that only have a label, and those of `requests` that are only judged.
+    With `labelled` also those that only have a label.
     """
-    parts = [f"SELECT DISTINCT item FROM ({tables.rows}) AS ranked"]
-    if everything:
-        parts.append(f"SELECT item FROM ({tables.labelled_items}) AS labelled")
-    if requests:
-        parts.append(
-            f"SELECT judged.item FROM ({tables.judged}) AS judged JOIN {requests} AS r ON r.request = judged.request"
-        )
-    query = f"SELECT item, ROW_NUMBER() OVER (ORDER BY item) - 1 AS number FROM ({' UNION '.join(parts)}) AS every_item"
+    items = f"SELECT DISTINCT item FROM ({tables.rows}) AS ranked"
+    if labelled:
+        items += f" UNION SELECT item FROM ({tables.labelled_items}) AS labelled"
+    query = f"SELECT item, ROW_NUMBER() OVER (ORDER BY item) - 1 AS number FROM ({items}) AS every_item"
     name = tables.engine.keep(query)
     return name, int(tables.engine.cells(f"SELECT COUNT(*) AS n FROM {name}").row()["n"])
-
-
-def crossed_sums(
-    tables: JudgedRankings, exposure: GroupExposure, required: RequiredSums, parts: Sequence[ListSums],
-    judged: JudgedRequests | None, items: tuple[str, int],
-) -> CrossedSums:  # fmt: skip
-    name, many = items
-    width = len(exposure.labels) + 1
-    rows, numbers, values = (
-        zip(*(part.by_item for part in parts if part.by_item is not None), strict=True) if parts else ((), (), ())
-    )
-    names = list(values[0]) if values else ["items"]
-    ranked = _tables_by_item(
-        _joined(rows), _joined(numbers), {n: _joined([v[n] for v in values], float) for n in names},
-        (len(exposure.probability) * width, many),
-    )  # fmt: skip
-    sized = tables.engine.cells(
-        f"""
-        SELECT items.number, COALESCE(sized.label, {width - 1}) AS code, sized.share
-        FROM (SELECT DISTINCT item, label, share FROM ({tables.labelled_items}) AS labelled) AS sized
-        JOIN {name} AS items ON items.item = sized.item
-        """
-    )
-    sizes = _tables_by_item(
-        sized.integers("code"), sized.integers("number"), {"sizes": sized.floats("share")}, (width, many)
-    )
-    by_request = {} if judged is None else _judged_by_item(tables, exposure, required, judged, items)
-    return CrossedSums(many, ranked, by_request, sizes["sizes"])
-
-
-def _tables_by_item(rows: Ints, items: Ints, values: Mapping[Any, Floats], shape: tuple[int, int]) -> dict[Any, Any]:
-    """Sparse tables by name, from the row, the item and the values of every cell, in any order."""
-    from scipy.sparse import csr_array
-
-    order = np.lexsort([items, rows])  # so that sums have the same last bits whatever the order was
-    edges = starts_of(np.bincount(rows, minlength=shape[0]))
-    return {name: csr_array((x[order], items[order], edges), shape=shape) for name, x in values.items()}
-
-
-def _judged_by_item(
-    tables: JudgedRankings,
-    exposure: GroupExposure,
-    required: RequiredSums,
-    judged: JudgedRequests,
-    items: tuple[str, int],
-) -> dict[Any, Any]:
-    specs, width = required.among(required.due), len(exposure.labels) + 1
-    requests, due = tables.engine.bring(judged.requests), tables.engine.bring(judged.grades)
-    chosen = {"number": "numbers.number", "item": "items.number", "code": f"COALESCE(judged.label, {width - 1})"}
-    chosen |= {"share": "judged.share", "relevance": "judged.relevance"}
-    chosen |= {f"due_{j}": f"due.due_{j}" for j in range(len(specs))}
-    rows = tables.engine.cells(
-        f"""
-        SELECT {select(chosen)}
-        FROM ({tables.judged_items}) AS judged
-        JOIN {requests} AS numbers ON numbers.request = judged.request
-        JOIN {items[0]} AS items ON items.item = judged.item
-        JOIN {due} AS due ON due.number = numbers.number AND due.relevance = judged.relevance
-        """
-    ).sorted_by(["number"])
-    share, relevance, number = rows.floats("share"), rows.floats("relevance"), rows.integers("number")
-    values: dict[Any, Floats] = {"worth": share * relevance, "relevant": share * (relevance > 0)}
-    values |= {("due", spec): share * rows.floats(f"due_{j}") for j, spec in enumerate(specs)}
-    low, high = (
-        np.searchsorted(number, judged.which, side=side) for side in ("left", "right")
-    )  # a request of several slices is in each
-    sizes = high - low
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    at = np.arange(len(owner)) + np.repeat(low - starts_of(sizes)[:-1], sizes)
-    return _tables_by_item(
-        owner * width + rows.integers("code")[at], rows.integers("item")[at], {name: x[at] for name, x in values.items()},
-        (len(sizes) * width, items[1]),
-    )  # fmt: skip
-
-
-def _joined(arrays: Sequence[Any], kind: Any = np.int64) -> Any:
-    return np.concatenate([np.zeros(0, dtype=kind), *arrays])
 
 
 @dataclass(frozen=True)
@@ -522,9 +381,131 @@ class SampledLists:
         )
 
 
-def refuse_many_rows(rows: int) -> None:
-    most_rows = 20_000_000  # some 2 GB of sums item by item
-    if rows > most_rows:
-        raise EvenhandError(
-            f"{rows:,} rows are too many to resample items in memory (at most {most_rows:,}). Pass resample='requests'."
+@dataclass(frozen=True)
+class ItemExposure:
+    """Cells of rankings times items (and groups): the labelled items, the unlabelled ones, or all.
+
+    Attributes
+    ----------
+    rankings, items : (n,) number of the ranking and of the item of each cell; cells are in the order of both.
+    codes : (n,) group of the item, the number of groups where it has no label. share : (n,) 1 over the inclusion probability of
+        its label.
+    attended : by attention, (n,).
+    """
+
+    rankings: Ints
+    items: Ints
+    codes: Ints
+    share: Floats
+    attended: Mapping[AttentionSpec, Floats]
+
+    @classmethod
+    def from_rankings(
+        cls, tables: JudgedRankings, sums: GroupExposure, items: str, *, labelled: bool | None = None
+    ) -> ItemExposure:
+        """The cells of items that have a label, of those that have none, or of all; `items` is a table with their numbers."""
+        specs = list(sums.attended)
+        weights = {f"attention_{i}": spec.by_place(tables.depth) for i, spec in enumerate(specs)}
+        attention = tables.engine.bring({"place": np.arange(1, tables.depth + 1, dtype=np.int64), **weights})
+        keys = tables.engine.bring(sums.keys.with_column("ranking", np.arange(len(sums.probability))))
+        chosen = {
+            "ranking": "keys.ranking",
+            "item": "items.number",
+            "code": f"COALESCE(ranked.label, {len(sums.labels)})",
+        }
+        added = {"share": "MAX(ranked.share)"} | {name: exact_sum(f"attention.{name}") for name in weights}
+        shown = " AND ranked.shown > 0" if "shown" in tables.types else ""
+        chosen_labels = {True: "ranked.label IS NOT NULL", False: "ranked.label IS NULL", None: "TRUE"}[labelled]
+        cells = tables.engine.cells(f"""
+            SELECT {select(chosen | added)}
+            FROM {tables.ranked} AS ranked
+            JOIN {keys} AS keys ON {tables.same_ranking("ranked", "keys")}
+            JOIN {attention} AS attention ON attention.place = ranked.place
+            JOIN {items} AS items ON items.item = ranked.item
+            WHERE {chosen_labels}{shown}
+            GROUP BY keys.ranking, items.number, ranked.label
+        """).sorted_by(["ranking", "item", "code"])
+        attended = {spec: cells.floats(name) for spec, name in zip(specs, weights, strict=True)}
+        return cls(
+            cells.integers("ranking"), cells.integers("item"), cells.integers("code"), cells.floats("share"), attended
         )
+
+    def within(self, rankings: slice) -> ItemExposure:
+        """The cells of a run of rankings, which are numbered from its start, and items from 0."""
+        low, high = np.searchsorted(self.rankings, [rankings.start, rankings.stop])
+        at = slice(int(low), int(high))
+        items = np.unique(self.items[at], return_inverse=True)[1].reshape(-1)
+        attended = {spec: values[at] for spec, values in self.attended.items()}
+        return ItemExposure(self.rankings[at] - rankings.start, items, self.codes[at], self.share[at], attended)
+
+    @property
+    def many(self) -> int:
+        return int(self.items.max(initial=-1)) + 1
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether an item stands in several rankings."""
+        return len(self.items) > self.many
+
+
+@dataclass(frozen=True)
+class CrossedSums:
+    """The exposure of groups item by item, for resamples of items: sparse tables with a column per item.
+
+    Attributes
+    ----------
+    items : rankings times groups and one, how much of each item there is; attended : by attention, what is paid to it.
+    sizes : of groups, one row for each and one.
+    """
+
+    items: Any
+    attended: Mapping[AttentionSpec, Any]
+    sizes: Any
+
+    @classmethod
+    def from_rankings(cls, tables: JudgedRankings, sums: GroupExposure) -> CrossedSums:
+        if not tables.engine.has_rows:
+            raise EvenhandError(
+                "resample='requests_and_items' needs the rows themselves, and a tally holds none. Pass resample='requests'."
+            )
+        most_rows = 20_000_000  # some 2 GB of sums item by item
+        if tables.view.rows > most_rows:
+            raise EvenhandError(
+                f"{tables.view.rows:,} rows are too many to resample items in memory (at most {most_rows:,}). "
+                "Pass resample='requests'."
+            )
+        name, many = number_items(tables, labelled=True)
+        width = len(sums.labels) + 1
+        cells = ItemExposure.from_rankings(tables, sums, name)
+        sized = tables.engine.cells(
+            f"""
+            SELECT items.number, COALESCE(sized.label, {width - 1}) AS code, sized.share
+            FROM (SELECT DISTINCT item, label, share FROM ({tables.labelled_items}) AS labelled) AS sized
+            JOIN {name} AS items ON items.item = sized.item
+            """
+        )
+        rows, shape = cells.rankings * width + cells.codes, (len(sums.probability) * width, many)
+        return cls(
+            _sparse(rows, cells.items, cells.share, shape),
+            {spec: _sparse(rows, cells.items, cells.share * x, shape) for spec, x in cells.attended.items()},
+            _sparse(sized.integers("code"), sized.integers("number"), sized.floats("share"), (width, many)),
+        )
+
+    def drawn(self, exposure: GroupExposure, counts: npt.NDArray[Any]) -> list[tuple[GroupExposure, Floats]]:
+        """Exposure and group sizes for each column of (I, draws) item counts."""
+        shape = (counts.shape[1], len(exposure.probability), len(exposure.labels) + 1)
+        items = (self.items @ counts).T.reshape(shape)
+        attended = {spec: (table @ counts).T.reshape(shape) for spec, table in self.attended.items()}
+        sizes = (self.sizes @ counts).T
+        return [
+            (replace(exposure, items=items[b], attended={spec: x[b] for spec, x in attended.items()}), sizes[b])
+            for b in range(shape[0])
+        ]
+
+
+def _sparse(rows: Ints, items: Ints, values: Floats, shape: tuple[int, int]) -> Any:
+    from scipy.sparse import csr_array
+
+    order = np.lexsort([items, rows])  # so that sums have the same last bits whatever the order was
+    edges = starts_of(np.bincount(rows, minlength=shape[0]))
+    return csr_array((values[order], items[order], edges), shape=shape)

@@ -33,6 +33,7 @@ from evenhand.audits.declare import (
 from evenhand.audits.exposure import measures
 from evenhand.audits.exposure.label_errors import (
     BOUNDS,
+    RESAMPLED_ITEMS,
     answerable,
     corrected,
     corrected_claims,
@@ -70,7 +71,8 @@ from evenhand.sources.rankings import Duplicates, Ties
 from evenhand.sources.relation import row_slicing
 from evenhand.sources.rollup import rollup
 from evenhand.tallies.exposure import Amortised, Exposure, side_codes, target_shares
-from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, ItemExposure, Policy
+from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
+from evenhand.tallies.ranked_lists import CrossedSums, ItemExposure, number_items
 from evenhand.tallies.slices import Label
 
 
@@ -318,7 +320,8 @@ def exposure(
         group.
     nan_policy : what to do with a missing score: `"raise"` an error, or count it as zero (`"omit"`).
     chance : also report what metrics would be on average if every list were in random order.
-    resample : what intervals generalise to: other requests with the same items, or other requests and other items.
+    resample : what intervals generalise to: other requests with the same items, or other requests and other items
+        (metrics without relevance, attention by rank).
 
     Examples
     --------
@@ -382,10 +385,9 @@ def _settle(
     tables.refuse_grades(a.browsing.attention for a in specs)
     options = [name for name in ("label_probability", "confusion") if call.arguments[name] is not None]
     options += [BOUNDS] if call.arguments["unknown"] == "bounds" else []
-    if len(options) > 1 or (options and _resamples_items(call)):
-        raise EvenhandError(
-            f"{options[0]} cannot be combined with {(options[1:] or ['resample='])[0]}. Pass one of them."
-        )
+    options += [RESAMPLED_ITEMS] if _resamples_items(call) else []
+    if len(options) > 1:
+        raise EvenhandError(f"{options[0]} cannot be combined with {options[1]}. Pass one of them.")
     if options == [BOUNDS] and tables.soft:
         raise EvenhandError("unknown='bounds' needs one label per item. With shares, pass unknown='drop'.")
     named = call.arguments["metrics"] is not None
@@ -408,7 +410,8 @@ def _tally(
     policy = _sides(labels, few.side(protected), few.side(versus), unknown, specs)
     _refuse_many(tables.view.rankings, len(labels), specs, draws_wanted(call.interval))
     log.info("adding up exposure")
-    sums, by_item, crossed = measures.add_up(tables, specs, labels, resample_items=_resamples_items(call))
+    sums, by_item = measures.add_up(tables, specs, labels)
+    crossed = CrossedSums.from_rankings(tables, sums) if _resamples_items(call) else None
     unlabelled_items = round(float(sums.items[:, -1].sum()))
     if unknown == "raise" and unlabelled_items:
         raise EvenhandError(
@@ -424,10 +427,10 @@ def _tally(
     lists = measures.lists_by_slice(tables, sums, specs, call.seed) if simulated else None
     unlabelled = None
     if bounds:
-        unlabelled = ItemExposure.from_rankings(tables, sums, list(sums.attended), labelled=False)
+        unlabelled = ItemExposure.from_rankings(tables, sums, number_items(tables)[0], labelled=False)
     sampled, size_variance = None, np.zeros(len(labels))
     if tables.weighted:
-        sampled = ItemExposure.from_rankings(tables, sums, list(sums.attended), labelled=True)
+        sampled = ItemExposure.from_rankings(tables, sums, number_items(tables)[0], labelled=True)
         size_variance[: len(tables.labels.labels)] = tables.size_variance()
     confusion = call.arguments["confusion"]
     errors = None if confusion is None else read_confusion(confusion, labels)

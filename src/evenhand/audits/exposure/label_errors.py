@@ -21,8 +21,9 @@ from evenhand.labels import match, stream
 from evenhand.metrics.labelings import MOST, Range, all_labelings, count_labelings, one_hot, range_of_shares
 from evenhand.report.words.text import percent
 from evenhand.tallies.exposure import Exposed, Exposure, targets
-from evenhand.tallies.group_exposure import GroupExposure, ItemExposure
+from evenhand.tallies.group_exposure import GroupExposure
 from evenhand.tallies.ragged import Ints
+from evenhand.tallies.ranked_lists import ItemExposure
 from evenhand.tallies.requests import Measured
 
 CLAIM_DRAWS = 999
@@ -30,10 +31,11 @@ CLAIM_DRAWS = 999
 
 
 BOUNDS = "unknown='bounds'"
+RESAMPLED_ITEMS = "resample='requests_and_items'"
 
 
 def answerable(specs: list[ExposureMetricSpec], option: str, *, named: bool) -> list[ExposureMetricSpec]:
-    """The metrics that `option` corrects or bounds; one that was named and is not among them is refused."""
+    """The metrics that `option` corrects, bounds or resamples; one that was named and is not among them is refused."""
     lost = [a.text for a in specs if not _is_answerable(a, option)]
     if not named or not lost:
         return [a for a in specs if _is_answerable(a, option)]
@@ -42,6 +44,11 @@ def answerable(specs: list[ExposureMetricSpec], option: str, *, named: bool) -> 
             f"metrics={lost[0]!r} has no bounds over labelings. Name awrf, dp, log_dp, exposure_share or eed with attention by "
             "rank, or pass unknown='drop'."
         )
+    if option == RESAMPLED_ITEMS:
+        raise EvenhandError(
+            f"metrics={lost[0]!r} cannot be resampled over items. Name awrf, dp, log_dp, exposure_share or eed with attention by "
+            "rank, or pass resample='requests'."
+        )
     raise EvenhandError(
         f"metrics={lost[0]!r} cannot be corrected by {option}=: it needs the labels of single lists. Name dp, log_dp, "
         "exposure_share, eed or \"awrf(distance='nd', signed=True)\" with attention by rank."
@@ -49,12 +56,12 @@ def answerable(specs: list[ExposureMetricSpec], option: str, *, named: bool) -> 
 
 
 def _is_answerable(spec: ExposureMetricSpec, option: str) -> bool:
-    """Corrected are metrics of pooled exposure and those linear in it; bounded also distances of single lists."""
+    """Corrected are metrics of pooled exposure and those linear in it; bounded and resampled also distances of single lists."""
     if not spec.browsing.is_by_rank:
         return False
     if spec.needs(Exposed):
         is_linear = bool(spec.params.get("signed")) and spec.target != "ranking"
-        return bool(spec.target != "relevant") and (is_linear or option == BOUNDS)
+        return bool(spec.target != "relevant") and (is_linear or option in (BOUNDS, RESAMPLED_ITEMS))
     return spec.card.name in ("dp", "log_dp", "exposure_share") or (spec.card.name == "eed" and spec.norms is None)
 
 

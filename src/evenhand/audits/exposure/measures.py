@@ -29,7 +29,6 @@ from evenhand.tallies.exposure import Amortised, Exposed, Exposure, OrderMoments
 from evenhand.tallies.group_exposure import (
     AttentionSpec,
     GroupExposure,
-    ItemExposure,
     Policy,
     RequiredSums,
     judge_requests,
@@ -39,11 +38,10 @@ from evenhand.tallies.placement import UNKNOWN, LabelledRankings, Placement
 from evenhand.tallies.ranked_lists import (
     CrossedSums,
     ItemAttention,
+    ItemExposure,
     SampledLists,
-    crossed_sums,
     item_attention,
     number_items,
-    refuse_many_rows,
     sum_lists,
     with_lists,
 )
@@ -153,7 +151,7 @@ def _refuse_bad_target(spec: ExposureMetricSpec) -> None:
         )
 
 
-def required_by(metrics: Sequence[ExposureMetricSpec], *, resample_items: bool = False) -> RequiredSums:
+def required_by(metrics: Sequence[ExposureMetricSpec]) -> RequiredSums:
     """The sums that these metrics and their chance levels need: one query, whether or not chance is asked for."""
     summed = [a for a in metrics if not a.placed]
     specs = tuple(dict.fromkeys(a.browsing for a in summed))
@@ -166,7 +164,6 @@ def required_by(metrics: Sequence[ExposureMetricSpec], *, resample_items: bool =
         scores=any(a.needs(Amortised) for a in summed),
         judged=any("relevance" in a.metric.reads(**a.params) or a.target == "relevant" for a in summed),
         by_item=tuple(dict.fromkeys((a.browsing, a.settled("normalize") == "pooled") for a in metrics if a.of_items)),
-        crossed=resample_items,
     )
 
 
@@ -200,33 +197,21 @@ class ExposureTallies:
 
 
 def add_up(
-    tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], labels: Label, *, resample_items: bool
-) -> tuple[GroupExposure, dict[tuple[AttentionSpec, bool], ItemAttention], CrossedSums | None]:
-    """Sums by group, attention by item, and the sums by item where items are resampled."""
-    required = required_by(specs, resample_items=resample_items)
+    tables: JudgedRankings, specs: Sequence[ExposureMetricSpec], labels: Label
+) -> tuple[GroupExposure, dict[tuple[AttentionSpec, bool], ItemAttention]]:
+    """Sums by group, and attention by item."""
+    required = required_by(specs)
     sums, judged = GroupExposure.from_rankings(tables, required, labels), None
     if tables.judged is not None and required.judged:
         sums, judged = judge_requests(tables, sums, required)
         if sums.judged is not None and not sums.judged.any():
             refuse_strangers(sums, tables.first_judged())
     if not required.by_list:
-        return sums, {}, None
-    if resample_items:
-        # Metrics of single items, or of the order of labels, have no meaning when items come twice or not at all.
-        if lost := [a.text for a in specs if a.placed or a.item_level]:
-            raise EvenhandError(
-                f"metrics={lost[0]!r} cannot be resampled over items. Leave it out, or pass resample='requests'."
-            )
-        refuse_many_rows(tables.view.rows)
-    items = ("", 0)
-    if required.needs_items:
-        requests = tables.engine.bring(judged.requests) if resample_items and judged is not None else ""
-        items = number_items(tables, everything=resample_items, requests=requests)
-    parts = sum_lists(tables, sums, required, judged, items[0])
+        return sums, {}
+    items, many = number_items(tables) if required.needs_items else ("", 0)
+    parts = sum_lists(tables, sums, required, judged, items)
     sums = with_lists(sums, required, parts)
-    tables_by_item = {key: item_attention(sums, key, parts, items[1]) for key in required.by_item}
-    crossed = crossed_sums(tables, sums, required, parts, judged, items) if resample_items else None
-    return sums, tables_by_item, crossed
+    return sums, {key: item_attention(sums, key, parts, many) for key in required.by_item}
 
 
 def lists_by_slice(
