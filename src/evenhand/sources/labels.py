@@ -43,15 +43,14 @@ from evenhand.sources.relation import (
     Relation,
     Type,
     comparable,
-    count_groups,
     is_number,
     item_column,
     label_problems,
     missing_columns,
     relation_of,
 )
-from evenhand.sources.sql import INFINITY, count_where, double, select
 from evenhand.sources.sql import columns as column_list
+from evenhand.sources.sql import count_where, double, select
 from evenhand.sources.sql import text as text_literal
 
 if TYPE_CHECKING:
@@ -291,13 +290,11 @@ class Labels:
     inputs: Inputs = field(default_factory=Inputs)
 
     @classmethod
-    def from_frame(cls, frame: Any, *, soft: bool, origin: str) -> Labels:
-        """From a Polars frame with columns item (and request), group, and share where `soft`."""
+    def from_frame(cls, frame: Any, *, origin: str) -> Labels:
+        """From a Polars frame with columns item and group, one label per item."""
         opened = open_table(frame, role="groups")
-        keys = {c: c for c in ("item", "request") if c in opened.schema}
-        share = opened.number("share") if "share" in opened.schema else double(1)
-        relation = _stored(opened, keys, {"label": opened.label("group"), "share": share}, opened.label_type("group"))
-        return cls(relation, soft, origin)
+        chosen = {"label": opened.label("group"), "share": double(1)}
+        return cls(_stored(opened, {"item": "item"}, chosen, opened.label_type("group")), False, origin)
 
     def as_word(self) -> str | None:
         return self.word or None
@@ -463,16 +460,8 @@ def _label_columns(columns: list[str], table: Relation, role: str) -> LabelColum
     refuse_problems(missing_columns(table, [(role, c) for c in columns], of="the rankings"))
     numbered = table.with_numbers(*columns)
     if len(columns) > 1 and all(numbered.schema[c].is_float() for c in columns):
-        # numbers that add up to 1 in every row are hardly labels to be combined
-        numbers = [numbered.number(c) for c in columns]
-        total = " + ".join(f"COALESCE({n}, 0)" for n in numbers)
-        counts = {
-            "one": f"ABS({total} - 1) <= {double(NEAR_ONE)}",
-            "known": " OR ".join(f"{n} IS NOT NULL" for n in numbers),
-            "broken": " OR ".join(f"({n} > 0 AND {n} < 1)" for n in numbers),
-        }
-        facts = numbered.facts({name: count_where(condition) for name, condition in counts.items()})
-        if facts["broken"] and facts["one"] == facts["known"]:
+        broken = " OR ".join(f"{n} <> ROUND({n})" for n in map(numbered.number, columns))
+        if numbered.facts({"n": count_where(broken)})["n"]:  # hardly labels to be combined
             raise EvenhandError(
                 f"{role}={columns!r} names columns of shares, and a list of columns means labels that are combined. "
                 f"Pass eh.{Shares(tuple(columns))}."
@@ -530,28 +519,41 @@ def _refuse_bad_shares(engine: Engine, source: str, many: int, role: str) -> Non
 
 
 def labels_from_mapping(labels_by_item: Mapping[Any, Any], role: str, *, counts: bool = False) -> Labels:
-    """`{item: label}`, `{item: {label: share}}`, None where unknown."""
+    """`{item: label}`, or `{item: {label: share}}`; None where unknown."""
     import polars as pl
 
-    soft = any(isinstance(label, Mapping) for label in labels_by_item.values())
-    rows = [
-        (item, None if missing(group) else group, share)
-        for item, label in labels_by_item.items()
-        for group, share in (label if isinstance(label, Mapping) else {label: 1.0}).items()
-    ]
-    items, groups, parts = zip(*rows, strict=True) if rows else ((), (), ())
+    labels = list(labels_by_item.values())
+    soft = counts or any(isinstance(label, Mapping) for label in labels)
     try:
-        empty = pl.Series(dtype=pl.String)
-        frame = pl.DataFrame({"item": items or empty, "group": groups or empty})
-        if frame.schema["group"] == pl.Null:
-            frame = frame.with_columns(pl.col("group").cast(pl.String))
-        frame = frame.with_columns(pl.Series("share", parts, dtype=pl.Float64))
+        items = pl.Series("item", list(labels_by_item), dtype=None if labels else pl.String)
+        if soft:
+            return _shares_from_mapping(items, labels, role, counts=counts)
+        groups = pl.Series("group", [None if missing(label) else label for label in labels])
+        frame = pl.DataFrame([items, groups.cast(pl.String) if groups.dtype == pl.Null else groups])
     except (TypeError, pl.exceptions.PolarsError) as error:
         raise EvenhandError(
             f"{role} mixes kinds of items or labels. Pass items of one type and labels of one type."
         ) from error
-    labels = Labels.from_frame(frame, soft=soft, origin="a mapping")
-    return _with_sound_shares(labels, role, counts=counts) if soft or counts else labels
+    return Labels.from_frame(frame, origin="a mapping")
+
+
+def _shares_from_mapping(items: Any, shares: Sequence[Any], role: str, *, counts: bool) -> Labels:
+    """Shares as a table with a column per label, checked as such a table is."""
+    import polars as pl
+
+    if not all(share is None or (isinstance(share, Mapping) and None not in share) for share in shares):
+        raise EvenhandError(
+            f"{role} mixes shares with plain or missing labels. Pass {{item: {{label: share}}}}, or None for an item."
+        )
+    names = tuple(in_order({str(label) for share in shares if share is not None for label in share}))
+    if {"item", "request"} & set(names):
+        raise EvenhandError(f"{role} has a label that is called item or request. Rename it.")
+    parts = [{} if share is None else {str(label): part for label, part in share.items()} for share in shares]
+    columns = [
+        pl.Series(name, [part.get(name, 0.0) if part else None for part in parts], dtype=pl.Float64) for name in names
+    ]
+    opened = replace(open_table(pl.DataFrame([items, *columns]), role=role), origin="a mapping")
+    return labels_from_table(opened, "item", "request", role, Shares(names, counts=counts))
 
 
 def inverse_probability(probability: str, label: str) -> str:
@@ -594,16 +596,12 @@ def labels_from_table(
         )
     read = table.with_numbers(*others) if len(others) > 1 else table
     schema = read.schema
-    if len(others) > 1 and all(is_number(schema[n]) for n in others):
+    if (shares.columns or len(others) > 1) and all(is_number(schema[n]) for n in others):
         wide = _one_per_id(read, ids, _share_expressions(read, others, counts=shares.counts), role)
         _refuse_bad_shares(wide.engine, wide.name, len(others), role)
         rows = _shares_as_rows(wide.name, column_list(ids), [text_literal(c) for c in others], "VARCHAR")
         relation = replace(wide, name=wide.engine.keep(rows))
         return Labels(relation, True, table.origin, tuple(others))
-    if {"group", "share"} == set(others) and is_number(schema["share"]):
-        chosen = {"label": read.label("group"), "share": read.number("share")}
-        labels = Labels(_stored(read, ids, chosen, read.label_type("group")), True, table.origin)
-        return _with_sound_shares(labels, role, counts=shares.counts)
     if len(others) > 1 and any(schema[n].is_float() for n in others):
         raise EvenhandError(
             f"{role} mixes labels and numbers: {listing(f'{n} ({schema[n]})' for n in others)}. "
@@ -659,33 +657,3 @@ def _one_per_id(
             "Give each id one label, or pass eh.rollup(...) where an item has several providers."
         )
     return rows
-
-
-def _with_sound_shares(labels: Labels, role: str, *, counts: bool = False) -> Labels:
-    """Labels whose shares are zero or more and add up to 1 for each item; others are refused.
-
-    Counts are divided by their sum over the item, whose groups are unknown where that is zero.
-    """
-    rows, keys = labels.relation, column_list(labels.keys)
-    if counts:
-        odd = int(rows.facts({"n": count_where(f"share IS NULL OR share < 0 OR share = {INFINITY}")})["n"])
-        if odd:
-            raise EvenhandError(
-                f"{role} holds {odd:,} counts that are negative, missing or infinite. Pass counts of zero or more."
-            )
-        total, many = (f"{sum_or_count} OVER (PARTITION BY {keys})" for sum_or_count in ("SUM(share)", "COUNT(*)"))
-        rows = replace(
-            rows,
-            name=rows.engine.keep(f"""
-            SELECT {keys}, CASE WHEN {total} > 0 THEN label END AS label,
-                   CASE WHEN {total} > 0 THEN share / {total} ELSE {double(1)} / {many} END AS share
-            FROM {rows.name}
-        """),
-        )
-    wrong = f"ABS(SUM(share) - 1) > {double(NEAR_ONE)} OR MIN(share) < 0"
-    if count := count_groups(rows.engine, rows.name, labels.keys, wrong):
-        raise EvenhandError(
-            f"{role} gives {count:,} items shares that are negative or do not add up to 1. Pass shares that add up to 1, or say "
-            "that they are counts: eh.shares(..., counts=True)."
-        )
-    return replace(labels, relation=rows)

@@ -439,8 +439,8 @@ def _hard(frame: pl.DataFrame, origin: str) -> Labels:
     """One label per item; an item whose known labels disagree is unknown."""
     each = frame.group_by("item").agg(pl.col("group").drop_nulls().unique()).sort("item")
     agreed = pl.when(pl.col("group").list.len() == 1).then(pl.col("group").list.first()).alias("group")
-    rows = each.select("item", agreed, pl.lit(1.0).alias("share")).filter(pl.col("item").is_not_null())
-    return Labels.from_frame(rows, soft=False, origin=origin)
+    rows = each.select("item", agreed).filter(pl.col("item").is_not_null())
+    return Labels.from_frame(rows, origin=origin)
 
 
 def _unknown_as_null(frame: pl.DataFrame) -> pl.DataFrame:

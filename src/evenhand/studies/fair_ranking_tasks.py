@@ -281,8 +281,8 @@ def _thirds(rated: pl.DataFrame) -> Labels:
     counts = rated.group_by("item").len("ratings").sort("ratings", "item")
     middle = (pl.col("ratings").cum_sum() - pl.col("ratings") / 2) / pl.col("ratings").sum()
     third = (middle * 3).floor().clip(0, 2).cast(pl.Int64).replace_strict(dict(enumerate(THIRDS)))
-    labels = counts.select("item", third.alias("group"), pl.lit(1.0).alias("share"))
-    return Labels.from_frame(labels, soft=False, origin="popularity")
+    labels = counts.select("item", third.alias("group"))
+    return Labels.from_frame(labels, origin="popularity")
 
 
 def _sides(labels: Labels, rated: pl.DataFrame, protected: str | None, versus: str | None) -> tuple[str, str, str]:
