@@ -13,7 +13,7 @@ import numpy.typing as npt
 from evenhand.attention import Attention, parse
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing
-from evenhand.labels import matches
+from evenhand.labels import all_but, matches
 from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
 from evenhand.tallies.placement import Placement
 from evenhand.tallies.requests import Summable
@@ -121,6 +121,29 @@ def side_codes(role: str, labels: Any, groups: Sequence[Any]) -> tuple[int, ...]
     if not len(groups):
         return ()
     return tuple(sorted({list(groups).index(label) for label in matches(role, labels, groups)}))
+
+
+def two_sides(
+    labels: Sequence[Any], protected: Any, versus: Any, *, needed: bool
+) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+    """Codes of the protected labels and of those that they are compared with; None where that is open.
+
+    Where `versus` is left out it is the one other label; of several, one must be named if two sides are `needed`.
+    """
+    versus = all_but(versus, protected, labels)
+    first = None if protected is None else side_codes("protected", protected, labels)
+    second = None if versus is None else side_codes("versus", versus, labels)
+    if first is not None and second is None:
+        others = tuple(i for i in range(len(labels)) if i not in first)
+        second = others if len(others) <= 1 else None
+        if second is None and needed:
+            left = listing(repr(labels[i]) for i in others)
+            raise EvenhandError(
+                f"protected={protected!r} leaves several groups: {left}. Pass versus= with one of them, or '*' for all."
+            )
+    if first and second and set(first) & set(second):
+        raise EvenhandError(f"protected={protected!r} and versus={versus!r} overlap. Pass two different groups.")
+    return first, second
 
 
 def target_shares(target: Any, groups: Sequence[Any]) -> dict[Any, float]:

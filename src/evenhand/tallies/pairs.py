@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.labels import UNKNOWN_LABEL, Unknown, all_but, in_order
+from evenhand.labels import UNKNOWN_LABEL, Unknown, in_order
 from evenhand.sources.sql import columns
-from evenhand.tallies.exposure import side_codes
+from evenhand.tallies.exposure import two_sides
 from evenhand.tallies.ragged import Ints, batches_of_rows, cells_of, order_by, starts_of
 from evenhand.tallies.requests import Requests, Summable, sort_heads
 
@@ -233,15 +233,8 @@ class ComparedGroups:
     def codes(self, labels: tuple[Any, ...]) -> tuple[tuple[Any, ...], Ints, int, int]:
         """Merged labels; (labels + 1,) codes of the old ones, the unlabelled last; the two sides."""
         named = (*labels, UNKNOWN_LABEL) if self.unknown == "group" and UNKNOWN_LABEL not in labels else labels
-        protected = () if self.protected is None else side_codes("protected", self.protected, named)
-        versus = all_but(self.versus, self.protected, named)
-        others = () if versus is None else side_codes("versus", versus, named)
-        if set(protected) & set(others):
-            raise EvenhandError(
-                f"protected={self.protected!r} and versus={self.versus!r} overlap. Pass two different groups."
-            )
-        if protected and not others:
-            others = self._others(named, protected)
+        sides = two_sides(named, self.protected, self.versus, needed=self.needed or self.unknown == "unprotected")
+        protected, others = (side or () for side in sides)
         merged = [i for i in range(len(named)) if i not in protected[1:] and i not in others[1:]]
         head = {i: i for i in range(len(named))} | dict.fromkeys(protected, protected[0] if protected else 0)
         head |= dict.fromkeys(others, others[0] if others else 0)
@@ -257,15 +250,6 @@ class ComparedGroups:
             unlabelled = place[others[0]]
         codes = np.array([*(place[head[i]] for i in range(len(labels))), unlabelled])
         return names, codes, place[protected[0]] if protected else -1, place[others[0]] if others else -1
-
-    def _others(self, labels: tuple[Any, ...], protected: tuple[int, ...]) -> tuple[int, ...]:
-        others = tuple(i for i in range(len(labels)) if i not in protected)
-        if len(others) > 1 and (self.needed or self.unknown == "unprotected"):
-            left = ", ".join(repr(labels[i]) for i in others)
-            raise EvenhandError(
-                f"protected={self.protected!r} leaves several groups: {left}. Pass versus= with one of them, or '*' for all."
-            )
-        return others if len(others) == 1 else ()
 
 
 @dataclass(frozen=True)

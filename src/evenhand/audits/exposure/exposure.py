@@ -64,13 +64,13 @@ from evenhand.claims import Candidate, detectable_of
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import slice_words
 from evenhand.intervals.requests import FEWEST, MANY, Reduced, blocks, crossed_draws, skewed_test, t_test
-from evenhand.labels import Unknown, UnknownOrBounds, all_but, counted_as, match, stream
+from evenhand.labels import UnknownOrBounds, counted_as, match, stream
 from evenhand.report.words.text import percent, rounded_percent
 from evenhand.sources.judged_rankings import JudgedRankings, MissingRelevance, open_judged_rankings
 from evenhand.sources.rankings import Duplicates, Ties
 from evenhand.sources.relation import row_slicing
 from evenhand.sources.rollup import rollup
-from evenhand.tallies.exposure import Amortised, Exposure, side_codes, target_shares
+from evenhand.tallies.exposure import Amortised, Exposure, target_shares, two_sides
 from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
 from evenhand.tallies.ranked_lists import CrossedSums, ItemExposure, number_items
 from evenhand.tallies.slices import Label
@@ -407,7 +407,9 @@ def _tally(
     tables = tables.renamed(few.renamed)
     sizes = tables.group_sizes(unknown=bounds or unknown in ("group", "unprotected"))
     labels, sizes, specs = _with_target_groups(tables.labels.labels, sizes, specs)
-    policy = _sides(labels, few.side(protected), few.side(versus), unknown, specs)
+    two_sided = any(a.needs(Exposure) and "sides" in a.reads for a in specs)
+    sides = two_sides(labels, few.side(protected), few.side(versus), needed=two_sided or unknown == "unprotected")
+    policy = Policy.from_sides(unknown, labels, *sides)
     _refuse_many(tables.view.rankings, len(labels), specs, draws_wanted(call.interval))
     log.info("adding up exposure")
     sums, by_item = measures.add_up(tables, specs, labels)
@@ -465,24 +467,6 @@ def _retargeted(a: ExposureMetricSpec, change: Callable[[Mapping[Any, float]], A
     if isinstance(params.get("target"), Mapping):
         params["target"] = change(params["target"])
     return replace(a, target=change(target) if isinstance(target, Mapping) else target, params=params)
-
-
-def _sides(labels: Label, protected: Any, versus: Any, unknown: Unknown, specs: Sequence[ExposureMetricSpec]) -> Policy:
-    versus = all_but(versus, protected, labels)
-    first = None if protected is None else side_codes("protected", protected, labels)
-    second = None if versus is None else side_codes("versus", versus, labels)
-    if first is not None and second is None:
-        others = tuple(i for i in range(len(labels)) if i not in first)
-        second = others if len(others) <= 1 else None
-        two_sided = any(a.needs(Exposure) and "sides" in a.reads for a in specs)
-        if second is None and (two_sided or unknown == "unprotected"):
-            left = listing(repr(labels[i]) for i in others)
-            raise EvenhandError(
-                f"protected={protected!r} leaves several groups: {left}. Pass versus= with one of them, or '*' for all."
-            )
-    if first and second and set(first) & set(second):
-        raise EvenhandError(f"protected={protected!r} and versus={versus!r} overlap. Pass two different groups.")
-    return Policy.from_sides(unknown, labels, first, second)
 
 
 def _refuse_many(
