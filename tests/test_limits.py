@@ -167,12 +167,14 @@ def test_answers_without_groups_are_pivoted_by_what_they_list():
     assert set(pivoted["criterion"]) == set(criteria.frame["criterion"])
 
 
-@pytest.mark.parametrize("kind", [pl.Int128, pl.Decimal(20, 0)])
-def test_wide_whole_numbers_are_ids_and_amounts(kind):
-    large = 2**100 if kind == pl.Int128 else 10**18
-    table = pl.DataFrame({"u": pl.Series([1, 2, 3, large], dtype=kind), "v": pl.Series([1, 2, 3, 4], dtype=kind)})
-    found = eh.inequality(table, unit="u", amount="v", population=None, interval=None, metrics="gini")
-    assert found.frame["estimate"][0] == eh.metrics.gini([1, 2, 3, 4])
+def test_wide_whole_numbers_are_read_or_refused():
+    ids = [1, 2, 3, 10**18]
+    for kind in (pl.Decimal(20, 0), pl.UInt64):
+        table = pl.DataFrame({"u": pl.Series(ids, dtype=kind), "v": pl.Series([1, 2, 3, 4], dtype=kind)})
+        found = eh.inequality(table, unit="u", amount="v", population=None, interval=None, metrics="gini")
+        assert found.frame["estimate"][0] == eh.metrics.gini([1, 2, 3, 4])
+    with pytest.raises(eh.EvenhandError, match="unit='u' holds Int128 values"):
+        eh.inequality(pl.DataFrame({"u": pl.Series(ids, dtype=pl.Int128)}), unit="u", population=None)
 
 
 def test_decimal_users_are_read():

@@ -24,7 +24,7 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing
 from evenhand.labels import NUMERAL
 from evenhand.sources.folders import Folder
-from evenhand.sources.sql import columns, quoted, text
+from evenhand.sources.sql import columns, text
 
 LIBRARIES = {
     "polars": "Polars", "duckdb": "DuckDB", "arro3": "Arrow", "pyarrow": "PyArrow", "pyspark": "Spark", "py4j": "Spark",
@@ -296,8 +296,7 @@ class DuckDBEngine(Engine):
 
     def cells(self, query: str) -> Cells:
         with reading():
-            reader, durations = _reader(self._cursor.sql(query))
-            return Cells(_plain(pl.DataFrame(reader.read_all()), durations))
+            return Cells(_plain(pl.DataFrame(_reader(self._cursor.sql(query)).read_all())))
 
     def groups(self, query: str, key: Sequence[str], order: Sequence[str] = ()) -> Iterator[Batch]:
         kinds = self.cells(f"SELECT {columns(key)} FROM ({query}) AS rows_in_order LIMIT 0").frame.schema
@@ -309,9 +308,8 @@ class DuckDBEngine(Engine):
 
     def _stream(self, query: str) -> Iterator[pl.DataFrame]:
         with reading():
-            reader, durations = _reader(self._cursor.sql(query))
-            for batch in reader:
-                yield _plain(pl.DataFrame(batch), durations, narrow=False)  # all batches with the same types
+            for batch in _reader(self._cursor.sql(query)):
+                yield _plain(pl.DataFrame(batch), narrow=False)  # all batches with the same types
 
     def bring(self, frame: Any) -> str:
         return self.register(frame_of(frame))
@@ -390,23 +388,15 @@ class OneShot(ArrowStream):
         return self._frame.schema.__arrow_c_schema__()
 
 
-def _reader(relation: Any) -> tuple[Any, list[str]]:
-    """Arrow batches of a relation, and its interval columns, as microseconds for Polars."""
-    from arro3.core import DataType, RecordBatchReader
+def _reader(relation: Any) -> Any:
+    from arro3.core import RecordBatchReader
 
-    reader = RecordBatchReader.from_stream(relation)
-    schema = reader.schema
-    durations = [name for name in schema.names if DataType.is_interval(schema.field(name).type)]
-    if not durations:
-        return reader, []
-    del reader  # no second query while the first is open
-    values = (f"EPOCH_US({quoted(n)}) AS {quoted(n)}" if n in durations else quoted(n) for n in relation.columns)
-    return RecordBatchReader.from_stream(relation.project(", ".join(values))), durations
+    return RecordBatchReader.from_stream(relation)
 
 
-def _plain(frame: pl.DataFrame, durations: Sequence[str], *, narrow: bool = True) -> pl.DataFrame:
-    """A frame with durations, and with integers where DuckDB sends HUGEINT as a decimal."""
-    plain = [frame[name].cast(pl.Duration("us")) for name in durations]
+def _plain(frame: pl.DataFrame, *, narrow: bool = True) -> pl.DataFrame:
+    """A frame with integers where DuckDB sends HUGEINT as a decimal."""
+    plain = []
     for name, kind in frame.schema.items():
         if kind == pl.Decimal(38, 0):
             short = frame[name].cast(pl.Int64, strict=False)

@@ -19,12 +19,11 @@ import polars as pl
 from evenhand.errors import EvenhandError, listing
 from evenhand.sources.engine import DuckDBEngine, refuse_repeated, unreadable
 from evenhand.sources.frames import (
-    DURATIONS,
-    NESTED,
     Choice,
     Column,
     StoredTable,
     as_stored,
+    column_of,
     of_duckdb_type,
     polars_columns,
     polars_kinds,
@@ -141,10 +140,9 @@ class Parquet(Format):
 
     def columns(self, engine: DuckDBEngine, paths: Sequence[str]) -> list[Column]:
         """Types as DuckDB reads them; categories, durations and zones from Arrow's schema."""
-        schema = self.scan(paths[:1]).collect_schema()
         types = engine.relation(f"SELECT * FROM {self.rows(engine, paths[:1], ())}").types
-        kinds = polars_kinds(schema)
-        return [_parquet_column(name, kinds[name], schema[name], t) for name, t in zip(kinds, types, strict=True)]
+        kinds = polars_kinds(self.scan(paths[:1]).collect_schema())
+        return [_parquet_column(name, kinds[name], t) for name, t in zip(kinds, types, strict=True)]
 
     def row_counts(self, engine: DuckDBEngine, table: str, paths: Sequence[str]) -> list[int]:
         """As the footers have it."""
@@ -156,25 +154,13 @@ class Parquet(Format):
         return f"read_parquet({paths_literal(paths)})"
 
 
-UNSIGNED_BYTES = "CAST('0x' || array_to_string(list_reverse(regexp_extract_all(hex({0}), '..')), '') AS UHUGEINT)"
-SIGNED_BYTES = (
-    f"CASE WHEN {UNSIGNED_BYTES} >> 127 = 0 THEN CAST({UNSIGNED_BYTES} AS HUGEINT) "
-    f"ELSE -CAST(CAST({2**128 - 1} AS UHUGEINT) - {UNSIGNED_BYTES} AS HUGEINT) - 1 END"
-)
-"""Whole numbers of 128 bits, which only Polars writes to Parquet: as 16 bytes, the lowest first."""
-
-
-def _parquet_column(name: str, kind: Any, native: Any, duckdb_type: Any) -> Column:
-    column = of_duckdb_type(name, duckdb_type)
-    if kind in (nw.Int128, nw.UInt128):
-        return Column(name, kind, SIGNED_BYTES if kind == nw.Int128 else UNSIGNED_BYTES)
-    if kind == nw.Duration and column.kind == nw.Int64:
-        return Column(name, kind, DURATIONS[native.time_unit])
-    if kind == nw.Time:
-        return Column(name, kind, "CAST({} AS TIME)")
+def _parquet_column(name: str, kind: Any, duckdb_type: Any) -> Column:
     if kind == nw.Unknown:
         return Column(name, kind, "CAST(NULL AS VARCHAR)")
-    is_finer = kind in (nw.Categorical, nw.Enum, *NESTED) or (kind == nw.Datetime and column.kind == nw.Datetime)
+    if kind == nw.Duration:  # DuckDB finds plain numbers
+        return column_of(name, kind)
+    column = of_duckdb_type(name, duckdb_type)
+    is_finer = kind in (nw.Categorical, nw.Enum, nw.List) or (kind == nw.Datetime and column.kind == nw.Datetime)
     return replace(column, kind=kind) if is_finer else column
 
 
@@ -508,8 +494,7 @@ def _merged_column(name: str, lots: Sequence[Lot]) -> Column:
     if all(kind in (nw.String, nw.Categorical, nw.Enum) for kind in kinds):
         return Column(name, nw.String())
     if all(kind.is_integer() for kind in kinds):
-        is_wide = any(kind in (nw.UInt64, nw.Int128, nw.UInt128) for kind in kinds)
-        return Column(name, nw.Int128() if is_wide else nw.Int64())
+        return Column(name, nw.Int64())
     if all(kind.is_numeric() for kind in kinds):
         return Column(name, nw.Float64())
     other = next(lot for lot in lots if str(lot.column(name).kind) != str(first.kind))
@@ -527,7 +512,7 @@ def _rows_of(engine: DuckDBEngine, form: Format, lot: Lot, merged: Sequence[Colu
     chosen = {column.name for column in merged if column.is_stored}
     columns = [column if column.name in chosen else replace(column, sql="") for column in lot.columns]
     positions = {name: f"c{i}" for i, name in enumerate(lot.names)}
-    wide_types = {"Int64": "BIGINT", "Int128": "HUGEINT", "Float64": "DOUBLE"}
+    wide_types = {"Int64": "BIGINT", "Float64": "DOUBLE"}
     values = []
     for column, inner in zip(merged, usable_names([column.name for column in merged]), strict=True):
         if column.is_stored:

@@ -1,6 +1,6 @@
 """Dataframes of every library as tables that DuckDB reads: each column with its owner's type, and the SQL that makes it again.
 
-Categories are read as text, integers of 128 bits as such; columns of several types are refused.
+Numbers, text, categories, truth values, days and moments are read, and lists of them; other types are refused where they are named.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ Type = nw.dtypes.DType
 INTEGERS, TEXT = nw.Int64(), nw.String()
 """Types of columns that are made here."""
 
-NESTED = (nw.List, nw.Struct, nw.Array)
+PLAIN = (
+    nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64, nw.Float32, nw.Float64, nw.Decimal,
+    nw.Boolean, nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime,
+)  # fmt: skip
+"""Types of labels and numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +39,8 @@ class Column:
     ----------
     name : what its owner calls it; two columns may differ by case only, and a name may be empty.
     kind : its type, as narwhals calls it.
-    sql : its value, where `{}` or `{0}` stands for the column in the engine; NULL where DuckDB cannot hold what it holds, nothing where
-        nobody reads it.
-    native : what its owner calls a type whose values no engine compares; such a column is refused as labels.
+    sql : its value, where `{}` stands for the column in the engine; NULL where its type is not read, nothing where nobody reads it.
+    native : what its owner calls a type that is not read.
     """
 
     name: str
@@ -98,30 +101,32 @@ def by_position(table: str, columns: Sequence[Column]) -> str:
     return f"SELECT {', '.join(selected) or '0 AS none'} FROM {table}{alias}"
 
 
+def column_of(name: str, kind: Type, native: str = "") -> Column:
+    """A column by its type, and what its owner calls that."""
+    if kind in PLAIN or kind == nw.List:
+        return Column(name, kind)
+    return Column(name, kind, "NULL", native or str(kind))
+
+
 def of_duckdb_type(name: str, kind: Any) -> Column:
     """A column by its type in DuckDB, as a relation's `types` lists it."""
-    native, narwhals_type = str(kind), type_of(kind)
-    if narwhals_type in NESTED:
-        return Column(name, narwhals_type, "{}" if narwhals_type == nw.List else "NULL")
+    native = str(kind)
     if native in ("UUID", "JSON"):
         return Column(name, nw.String(), "CAST({} AS VARCHAR)")
-    if native in NAMELESS:
+    if native in ("HUGEINT", "UHUGEINT"):  # sums of integers; those that do not fit are refused by DuckDB
+        return Column(name, nw.Int64(), "CAST({} AS BIGINT)")
+    if native == '"NULL"':  # one missing label
         return Column(name, nw.Unknown(), "CAST({} AS VARCHAR)")
-    if narwhals_type in (nw.Unknown, nw.Duration):  # months have no length, so that no other library holds an interval
-        return Column(name, narwhals_type, "NULL", native)
-    return Column(name, narwhals_type)
+    narwhals_type = type_of(kind)
+    return column_of(name, narwhals_type, native if narwhals_type == nw.Unknown else "")
 
-
-NAMELESS = frozenset({"BIT", "BIGNUM", "TIME_NS", "TIME WITH TIME ZONE", '"NULL"'})
-"""Types of labels that narwhals has no name for, though DuckDB compares them; a column of nulls is one missing label."""
 
 _PLAIN_TYPES: Mapping[str, Type] = {
-    "tinyint": nw.Int8(), "smallint": nw.Int16(), "integer": nw.Int32(), "bigint": nw.Int64(), "hugeint": nw.Int128(),
-    "utinyint": nw.UInt8(), "usmallint": nw.UInt16(), "uinteger": nw.UInt32(), "ubigint": nw.UInt64(), "uhugeint": nw.UInt128(),
-    "float": nw.Float32(), "double": nw.Float64(), "boolean": nw.Boolean(), "varchar": nw.String(), "blob": nw.Binary(),
-    "date": nw.Date(), "time": nw.Time(), "timestamp": nw.Datetime("us"), "timestamp_ns": nw.Datetime("ns"),
+    "tinyint": nw.Int8(), "smallint": nw.Int16(), "integer": nw.Int32(), "bigint": nw.Int64(),
+    "utinyint": nw.UInt8(), "usmallint": nw.UInt16(), "uinteger": nw.UInt32(), "ubigint": nw.UInt64(),
+    "float": nw.Float32(), "double": nw.Float64(), "boolean": nw.Boolean(), "varchar": nw.String(),
+    "date": nw.Date(), "timestamp": nw.Datetime("us"), "timestamp_ns": nw.Datetime("ns"),
     "timestamp_ms": nw.Datetime("ms"), "timestamp_s": nw.Datetime("s"), "timestamp with time zone": nw.Datetime("us", "UTC"),
-    "interval": nw.Duration("us"),
 }  # fmt: skip
 
 
@@ -129,16 +134,13 @@ def type_of(kind: Any) -> Type:
     """A type of DuckDB as narwhals calls it.
 
     >>> import duckdb
-    >>> [type_of(duckdb.dtype(name)) for name in ("BIGINT", "INTEGER[]", "INTEGER[2]", "STRUCT(a VARCHAR)", "UUID")]
-    [Int64, List(Int32), Array(Int32, shape=(2,)), Struct({'a': String}), Unknown]
+    >>> [type_of(duckdb.dtype(name)) for name in ("BIGINT", "INTEGER[]", "STRUCT(a VARCHAR)", "UUID")]
+    [Int64, List(Int32), Struct({'a': String}), Unknown]
     """
     if kind.id == "list":
         return nw.List(type_of(kind.child))
     if kind.id == "struct":
         return nw.Struct({name: type_of(inner) for name, inner in kind.children})
-    if kind.id == "array":
-        (_, inner), (_, size) = kind.children
-        return nw.Array(type_of(inner), size)
     if kind.id == "decimal":
         (_, precision), (_, scale) = kind.children
         return nw.Decimal(precision, scale)
@@ -149,9 +151,6 @@ def type_of(kind: Any) -> Type:
 
 Choice = Callable[[list[Any]], Collection[str]]
 """From the names of a table's columns to those that will be read; it refuses names that are no text, or there twice."""
-
-MIXED = "several types"
-"""What the type of a column is called whose values have several."""
 
 ROWS_AT_ONCE = 122_880
 """Rows of a frame that DuckDB is handed at once: a row group, which is what one of its threads works on."""
@@ -203,32 +202,24 @@ def _pandas_column(name: str, values: Any, *, is_read: bool) -> tuple[Column, An
     """A column of pandas with values that DuckDB reads."""
     import pandas as pd
 
+    kind = nw.from_native(values, series_only=True).dtype
     if not is_read:
-        return Column(name, nw.from_native(values, series_only=True).dtype, ""), values
-    if values.dtype == "float16":
-        values = values.astype("float32")
+        return Column(name, kind, ""), values
     if isinstance(values.dtype, pd.CategoricalDtype):
         types = {type(category) for category in values.cat.categories}
         if len(types) > 1:
-            return Column(name, nw.Object(), "NULL", MIXED), values
+            return column_of(name, nw.Object()), values
         if types != {str}:
             values = values.cat.rename_categories([str(category) for category in values.cat.categories])
     if values.dtype == object:
         return _pandas_objects(name, values)
-    kind, native = nw.from_native(values, series_only=True).dtype, str(values.dtype)
-    if native == "null[pyarrow]":
-        return Column(name, kind, "CAST(NULL AS VARCHAR)"), values
-    if kind == nw.List:
-        return Column(name, kind), values
-    if kind in NESTED or kind == nw.Unknown:
-        return Column(name, kind, "NULL", "" if kind in NESTED else native), values
-    return Column(name, kind), values
+    return column_of(name, kind, str(values.dtype)), values
 
 
 _PANDAS_OBJECTS: dict[str, tuple[Type, str | None]] = {
     "string": (nw.String(), None), "empty": (nw.String(), "string"), "boolean": (nw.Boolean(), "boolean"),
     "integer": (nw.Int64(), "Int64"), "floating": (nw.Float64(), "float64"), "mixed-integer-float": (nw.Float64(), "float64"),
-    "date": (nw.Date(), None), "time": (nw.Time(), None), "bytes": (nw.Binary(), None), "decimal": (nw.Decimal(), None),
+    "date": (nw.Date(), None), "decimal": (nw.Decimal(), None),
 }  # fmt: skip
 """What pandas infers of plain objects that are all of one kind, and the type to cast them to."""
 
@@ -243,13 +234,13 @@ def _pandas_objects(name: str, values: Any) -> tuple[Column, Any]:
         try:
             return Column(name, kind), values if cast is None else values.astype(cast)
         except (OverflowError, TypeError, ValueError):  # whole numbers of more than 64 bits
-            return Column(name, nw.Object(), "NULL", MIXED), values
+            return column_of(name, nw.Object()), values
     if all(isinstance(value, UUID) for value in values.dropna()):  # as database drivers hand out ids
         return Column(name, nw.String()), values.map(str, na_action="ignore")
     if all(isinstance(value, (list, tuple, np.ndarray)) for value in values.dropna()):
         element, _ = _pandas_objects(name, values.explode())
         return (element if element.native else Column(name, nw.List(element.kind))), values
-    return Column(name, nw.Object(), "NULL", MIXED), values
+    return column_of(name, nw.Object()), values
 
 
 def _store_polars(engine: DuckDBEngine, frame: Any, role: str, choose: Choice) -> StoredTable:
@@ -285,27 +276,9 @@ def polars_kinds(schema: pl.Schema) -> dict[str, Type]:
 
 def _polars_column(name: str, native: Any, kind: Type) -> tuple[Column, Any]:
     """A column with the type that Polars casts it to, where DuckDB does not read its own."""
-    if kind in NESTED:
-        return Column(name, kind, "{}" if kind == nw.List else "NULL"), None
-    if kind == nw.Object:
-        return Column(name, kind, "NULL", MIXED), None
-    if isinstance(native, (pl.Categorical, pl.Enum)):
-        return Column(name, kind), pl.String
-    if native in (pl.Int128, pl.UInt128):
-        return Column(name, kind, _huge(kind)), pl.String
-    if native == pl.Float16:
-        return Column(name, nw.Float32()), pl.Float32
-    if isinstance(native, pl.Duration):
-        return Column(name, kind, DURATIONS[native.time_unit]), pl.Int64
-    if native == pl.Time:
-        return Column(name, kind, "CAST({} AS TIME)"), None
     if native == pl.Null:
         return Column(name, kind, "CAST(NULL AS VARCHAR)"), None
-    return Column(name, kind), None
-
-
-DURATIONS = {"us": "to_microseconds({})", "ms": "to_milliseconds({})", "ns": "to_microseconds({} // 1000)"}
-"""Durations of a column that counts them in some unit."""
+    return column_of(name, kind), pl.String if isinstance(native, (pl.Categorical, pl.Enum)) else None
 
 
 def _store_arrow(engine: DuckDBEngine, table: Any, role: str, choose: Choice) -> StoredTable:
@@ -332,11 +305,6 @@ def _store_stream(engine: DuckDBEngine, table: Any, role: str, choose: Choice) -
     except (AttributeError, TypeError, ValueError) as error:
         raise no_frame(table, role) from error
     columns, _ = polars_columns(_polars_schema(reader), choose(list(reader.schema.names)))
-    for i, column in enumerate(columns):
-        if column.kind == nw.Duration and column.sql:  # DuckDB reads durations of a stream as such
-            columns[i] = replace(column, sql="{}")
-        elif column.kind in (nw.Int128, nw.UInt128) and column.sql:  # and none of the types that only Polars has
-            columns[i] = replace(column, kind=nw.Unknown(), sql="NULL", native=str(column.kind))
     return StoredTable(engine.keep(by_position(engine.register(OneShot(reader)), columns)), as_stored(columns))
 
 
@@ -366,22 +334,11 @@ def _store_duckdb(engine: DuckDBEngine, relation: Any, role: str, choose: Choice
     reader = RecordBatchReader.from_stream(
         relation.query("evenhand_relation", by_position("evenhand_relation", columns))
     )
-    kinds = iter(polars_kinds(_polars_schema(reader)).values())
-    for i, column in enumerate(columns):
+    kinds = polars_kinds(_polars_schema(reader))  # with the zone of the connection
+    for i, (column, inner) in enumerate(zip(columns, usable_names(relation.columns), strict=True)):
         if column.is_stored:
-            kind = next(kinds)
-            is_wide = column.kind in (nw.Int128, nw.UInt128)  # these travel as decimals
-            is_zoned = column.kind == nw.Datetime and getattr(
-                column.kind, "time_zone", None
-            )  # by the connection's zone
-            columns[i] = replace(
-                column, kind=kind if is_zoned else column.kind, sql=_huge(column.kind) if is_wide else "{}"
-            )
+            columns[i] = replace(column, kind=kinds[inner] if column.kind == nw.Datetime else column.kind, sql="{}")
     return StoredTable(engine.keep(f"SELECT * FROM {engine.register(OneShot(reader))}"), columns)
-
-
-def _huge(kind: Type) -> str:
-    return f"CAST({{}} AS {'HUGEINT' if kind == nw.Int128 else 'UHUGEINT'})"
 
 
 def native(frame: pl.DataFrame, backend: str) -> Any:

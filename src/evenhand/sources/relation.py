@@ -12,7 +12,7 @@ import narwhals as nw
 from evenhand.cards import is_whole, parse_call
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
 from evenhand.sources.engine import Cells, Engine
-from evenhand.sources.frames import NESTED
+from evenhand.sources.frames import PLAIN
 from evenhand.sources.frames import Type as Type
 from evenhand.sources.inputs import record_facts
 from evenhand.sources.sql import columns, nan_as_null, quoted, select
@@ -36,7 +36,7 @@ class Relation:
     origin : a few words on where it came from.
     is_text : whether every column came as text, so that a role must say which are numbers.
     lacking : columns of some files only, each with a file that lacks it.
-    native : columns whose values no engine compares, each with what its owner calls their type.
+    native : columns whose type is not read, each with what its owner calls it.
     notation : how the numbers of text are written.
     """
 
@@ -62,6 +62,7 @@ class Relation:
 
     def label(self, name: str) -> str:
         """SQL of a column of labels: categories and ids of databases as text, NaN as NULL."""
+        self._refuse_unread(name)
         kind, column = self.schema[name], self.expressions[name]
         if kind in (nw.Categorical, nw.Enum, nw.Unknown):
             return f"CAST({column} AS VARCHAR)"
@@ -69,11 +70,16 @@ class Relation:
 
     def number(self, name: str, kind: str = "DOUBLE") -> str:
         """SQL of a column of numbers to be added up; booleans are 1 and 0, NaN is NULL."""
+        self._refuse_unread(name)
         column = self.expressions[name]
         if self.schema[name] == nw.Boolean:
             column = f"CASE WHEN {column} THEN 1 WHEN NOT {column} THEN 0 END"
         number = f"CAST({column} AS {kind})"
         return nan_as_null(number) if self.schema[name].is_float() else number
+
+    def _refuse_unread(self, name: str) -> None:
+        if name in self.native:
+            raise EvenhandError(f"{name!r} holds {self.native[name]} values. Pass a column of plain labels or numbers.")
 
     def label_type(self, name: str) -> Type:
         """The type of a column once `label` has read it."""
@@ -120,12 +126,12 @@ def relation_of(engine: Engine, name: str, schema: Mapping[str, Type], **facts: 
 
 
 def is_number(kind: Type | None) -> bool:
-    return kind is not None and bool(kind.is_numeric() or kind == nw.Boolean)
+    return kind is not None and kind in PLAIN and bool(kind.is_numeric() or kind == nw.Boolean)
 
 
 def fits_int64(kind: Type) -> bool:
     """Whether whole numbers of this type can be added up as such; truth values count as 0 and 1."""
-    return bool(kind == nw.Boolean or (kind.is_integer() and kind not in (nw.UInt64, nw.Int128, nw.UInt128)))
+    return bool(kind == nw.Boolean or (kind.is_integer() and kind != nw.UInt64))
 
 
 def comparable(left: Type, right: Type, *, column: str, role: str, other: str = "the rankings") -> tuple[str, str]:
@@ -206,23 +212,20 @@ def role_problems(
         elif schema[column] == nw.String and column in table.expressions:
             problems.append(f"{role}={column!r} {not_numbers(table, column)}")
         elif not is_number(schema[column]):
-            problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
+            kind = table.native.get(column, schema[column])
+            problems.append(f"{role}={column!r} holds {kind} values, not numbers. Convert the column first.")
     return problems
 
 
 def label_problems(role: str, column: str, table: Relation) -> list[str]:
-    """Problems of a label column: nested values, mixed types, types that engines cannot compare."""
+    """Problems of a label column: mixed types, and types that are not read."""
     kind = table.schema[column]
     if kind == nw.Object:
         return [
             f"{role}={column!r} holds values that are neither all text nor all numbers. Pass a column of plain labels."
         ]
-    if kind in NESTED:
-        return [f"{role}={column!r} holds {kind} values. Pass a column of plain labels."]
-    if kind == nw.Duration and column in table.native:
-        return [f"{role}={column!r} holds durations, which this engine does not hand out. Cast them to text first."]
-    if column in table.native:
-        return [f"{role}={column!r} holds {table.native[column]} values. Pass a column of plain labels."]
+    if column in table.native or (kind not in PLAIN and kind != nw.Unknown):
+        return [f"{role}={column!r} holds {table.native.get(column, kind)} values. Pass a column of plain labels."]
     return []
 
 
