@@ -86,7 +86,7 @@ def test_dense_sparse_and_long_give_the_same_numbers(audit):
     thin = eh.recommender(sparse_of(matrix), relevant=sparse_of(truth), user_groups=groups, **call)
     long = eh.recommender(
         long_of(matrix), relevant=long_of(truth, "relevance"), user_groups=dict(enumerate(groups)),
-        items=list(range(matrix.shape[1])), **call,
+        items=matrix.shape[1], **call,
     )  # fmt: skip
     same(columns(thin), columns(dense))
     same(columns(long), columns(dense))
@@ -152,7 +152,6 @@ def test_blocks_of_users_change_nothing(monkeypatch):
     same(columns(long_call(*data)), columns(expected_long))
     monkeypatch.setattr(draws, "EXACT", 0)
     large = eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)
-    monkeypatch.setattr(draws, "AT_ONCE", 300)
     monkeypatch.setattr("evenhand.tallies.crosstab.MOST_CELLS", 500)
     same(columns(eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)), columns(large))
 
@@ -180,10 +179,9 @@ def test_files_give_the_same_numbers(tmp_path):
     long_of(matrix).write_parquet(tmp_path / "scores.parquet")
     long_of(truth, "relevance").write_csv(tmp_path / "truth.csv")
     pl.DataFrame({"user": range(len(groups)), "group": groups}).write_csv(tmp_path / "users.csv")
-    pl.DataFrame({"group": groups}).write_csv(tmp_path / "labels.csv")
     for scores, relevant, people in [
         ("scores.npz", "truth.npy", "users.csv"),
-        ("sparse.npz", "truth.npy", "labels.csv"),
+        ("sparse.npz", "truth.npy", "users.csv"),
         ("scores.parquet", "truth.csv", "users.csv"),
     ]:
         found = eh.recommender(
@@ -197,13 +195,12 @@ def test_user_groups_may_lie_in_several_files(tmp_path):
     people = pl.DataFrame({"user": range(len(groups)), "group": groups})
     people[:20].write_csv(tmp_path / "one.csv")
     people[20:].write_csv(tmp_path / "two.csv")
-    files = [tmp_path / "one.csv", str(tmp_path / "two.csv")]
     call = {"top": 3, "interval": None, "chance": None}
     for scores in (matrix, long_of(matrix)):
         expected = columns(eh.recommender(scores, user_groups=dict(enumerate(groups)), **call))
-        same(columns(eh.recommender(scores, user_groups=files, **call)), expected)
-        with pytest.raises(EvenhandError, match="is not a file"):
-            eh.recommender(scores, user_groups=[*files, str(tmp_path / "three.csv")], **call)
+        same(columns(eh.recommender(scores, user_groups=str(tmp_path / "*.csv"), **call)), expected)
+        with pytest.raises(EvenhandError, match="Pass a label per row|Pass {user: label}"):
+            eh.recommender(scores, user_groups=[str(tmp_path / "one.csv"), str(tmp_path / "two.csv")], **call)
 
 
 def test_users_that_are_numbers_here_and_text_there_are_the_same_users(tmp_path):
@@ -299,7 +296,10 @@ def test_the_catalogue_of_a_long_table():
         return eh.recommender(long, top=1, metrics="aggregate_diversity", **QUICK, **call).frame["estimate"][0]
 
     assert ask() == 1.0
-    assert ask(items=8) == ask(items=list("xyabcdef")) == ask(items=pl.DataFrame({"item": list("xyabcdef")})) == 0.25
+    assert ask(items=8) == 0.25
+    for items in (["x", "y", "z"], long, 2.5, True, 10**40):
+        with pytest.raises(EvenhandError, match="Pass how many items there are|items="):
+            ask(items=items)
 
 
 def test_a_list_of_recommendations_without_scores():
@@ -382,7 +382,6 @@ def test_ends_of_metrics_that_grow_with_users_do_not_widen_where_draws_vary_in_u
 )
 def test_draws_do_not_depend_on_which_are_made_together(make, monkeypatch):
     monkeypatch.setattr(draws, "EXACT", 0)
-    monkeypatch.setattr(draws, "AT_ONCE", 32)
     plan = make()
     expected = [weights for _, weights in plan.between(0, 90)]
     for start, stop in ((0, 1), (3, 50), (50, 61), (61, 90)):

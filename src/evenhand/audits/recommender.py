@@ -95,7 +95,7 @@ def recommender(
     true_threshold: float | None = None,
     normalize: bool = False,
     convention: str | None = None,
-    items: Annotated[Any, Takes("N|FILE", table=True, number=True)] = None,
+    items: int | None = None,
     user: str = "user",
     item: str = "item",
     score: str | None = "score",
@@ -133,7 +133,7 @@ def recommender(
     true_threshold : lowest true value that is relevant.
     normalize : scale scores and ground truth jointly to [0, 1] first.
     convention : reproduce another tool's numbers, for example `"holisticai"`; see `evenhand metrics gini --compare`.
-    items : the catalogue of a long table: number of items, their ids, or a table. Left out, only items seen count.
+    items : number of items in the catalogue of a long table. Left out, only items seen count.
     user : column with the user id.
     item : column with the item id.
     score : column with the score; None if every row is shown.
@@ -193,7 +193,7 @@ def _result(call: Call, opened: Scores, plain: Reading, deals: int) -> Recommend
     specs = _chosen_metrics(metrics, convention, {need for need, is_given in inputs.items() if is_given})
     sides, codes = _sides(opened, one_or_several(protected), one_or_several(versus))
     measure = Measure(call, opened, specs, sides, deals)
-    measure.refuse_long(plain)
+    measure.refuse_long()
     log.info("finding what %s users are shown", f"{sum(part.user_count for part in opened.slices):,}")
     lists, other = UserLists.per_slice(opened, readings), _other_lists(call, opened, plain)
     parts = [
@@ -364,29 +364,15 @@ class Measure:
         versus, protected = (self.sides.name(side) for side in pair)
         return {"group": f"{protected} vs {versus}", "protected": protected, "versus": versus}
 
-    def refuse_long(self, reading: Reading) -> None:
+    def refuse_long(self) -> None:
         """Refuse more pairs of groups than can be compared in about a minute."""
-        how, sides, slices = self.call.interval, self.sides, self.opened.slices
-        draws = 0 if how.kind == "none" else how.draws or crosstabs.NORMAL_DRAWS
-
-        def seconds(pairs: Sequence[Pair], groups: int) -> float:
-            questions = replace(self, sides=replace(sides, pairs=tuple(pairs))).questions()
-            return sum(
-                crosstabs.seconds_of_pairs(
-                    questions, groups, part.item_count, _most_slots(part, reading), draws, self.deals
-                )
-                for part in slices
-            )
-
-        groups = len(sides.names)
-        if len(sides.pairs) < 2 or (needed := seconds(sides.pairs, groups)) < 60:
-            return
-        if needed > 20 * seconds(sides.pairs[:1], 2):  # a single pair that takes long allows for more
-            items = max(part.item_count for part in slices)
+        pairs, items = len(self.sides.pairs), max((part.item_count for part in self.opened.slices), default=0)
+        is_drawn = self.deals > 0 or self.call.interval.kind != "none"
+        if is_drawn and pairs > 1 and pairs * items > MOST_COMPARISONS:
             raise EvenhandError(
-                f"user_groups has {groups:,} groups, and {len(sides.pairs):,} pairs of them over {items:,} items would take about "
-                f"{needed / 60:,.0f} minutes. Pass protected= and versus= (versus='*' takes all others together), fewer groups, or "
-                "chance=None and interval=None."
+                f"user_groups has {len(self.sides.names):,} groups, and {pairs:,} pairs of them over {items:,} items would take "
+                "many minutes. Pass protected= and versus= (versus='*' takes all others together), fewer groups, or chance=None "
+                "and interval=None."
             )
 
     def part(self, part: Slice, codes: Ints, lists: UserLists, reading: Reading, other_lists: UserLists | None) -> Part:
@@ -470,7 +456,7 @@ class Measure:
         """Lorenz curve of times shown, and items whose share differs most between two groups."""
         curves: dict[str, Points] = {}
         users, fewest, pairs = total.mark("users"), self.call.min_units, self.sides.pairs
-        if not total.cut:
+        if not total.cut or not any("shown" in a.reads for a in self.metrics):
             return curves
         if total.popularity.any() and users.sum() >= fewest:
             curves["lorenz"] = lorenz_points(total, fewest=fewest)
@@ -493,6 +479,9 @@ class Measure:
 
 MOST_PAIRS = 5_000
 """Pairs of groups with rows of their own, those of 100 groups: more are ids taken for groups."""
+
+MOST_COMPARISONS = 20_000_000
+"""Pairs of groups times items that are compared under all draws in about a minute."""
 
 
 def _cautions(a: MetricSpec, estimate: float, ends: tuple[float, float], tied: str, how: Interval) -> str | None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.kinds import ROUNDING, Interval, drawn_ends, t_quantile, without_noise
 from evenhand.labels import stream
-from evenhand.tallies.crosstab import MOST_CELLS, Crosstab, ResampledLists, Times
+from evenhand.tallies.crosstab import Crosstab, ResampledLists, Times
 from evenhand.tallies.ragged import Bools, Ints
 from evenhand.tallies.user_lists import UserLists
 
@@ -23,9 +23,6 @@ WORK = 4e9
 
 EXACT = 1 << 24
 """Users times draws up to which users are drawn within their group and labels permuted exactly."""
-
-AT_ONCE = 1 << 12
-"""Users who are drawn or relabelled at a time, since random numbers are wide."""
 
 NORMAL_DRAWS = 199
 """Draws behind the standard error of a normal interval."""
@@ -61,10 +58,7 @@ class Resampled:
         if self.exact:
             yield self._places, self._weights[:, start:stop]
             return
-        weights = np.zeros((len(self._places), stop - start), dtype=np.uint8)
-        for users, lots in _lots(self._stream, len(weights), range(start, stop), np.uint16):
-            weights[users] = _POISSON[lots]
-        yield self._places, weights
+        yield self._places, _POISSON[_lots(self._stream, len(self._places), range(start, stop), np.uint16)]
 
 
 class PermutedLabels:
@@ -93,12 +87,9 @@ class PermutedLabels:
     def _independent(self, draws: range) -> npt.NDArray[Any]:
         """(U, D) labels of users, each drawn by itself with the groups' shares."""
         labels = self._unlabelled(len(draws))
-        edges = (np.cumsum(self.sizes)[:-1] / self.sizes.sum() * (1 << 32)).astype(np.int64).tolist()
-        for users, lots in _lots(self._stream, len(labels), draws, np.uint32):
-            labels[users] = 0
-            for edge in edges:
-                labels[users] += lots >= edge
-        labels[~self._labelled] = len(self.sizes)
+        lots = _lots(self._stream, len(labels), draws, np.uint32)
+        edges = (np.cumsum(self.sizes)[:-1] / self.sizes.sum() * (1 << 32)).astype(np.int64)
+        labels[self._labelled] = np.searchsorted(edges, lots[self._labelled], side="right")
         return labels
 
     def _unlabelled(self, draws: int) -> npt.NDArray[Any]:
@@ -205,22 +196,16 @@ def _studentised(second: npt.NDArray[Any], terms: Floats) -> tuple[Floats, Float
     return np.nan_to_num(t, nan=0.0, posinf=np.inf), np.nan_to_num(freedom, nan=1.0)
 
 
-def _lots(
-    named: tuple[Any, ...], users: int, draws: range, kind: type[np.unsignedinteger[Any]]
-) -> Iterator[tuple[slice, npt.NDArray[Any]]]:
-    """Random bits of a kind for some draws (users, D), some users at a time.
+def _lots(named: tuple[Any, ...], users: int, draws: range, kind: type[np.unsignedinteger[Any]]) -> npt.NDArray[Any]:
+    """Random bits of a kind for some draws (users, D).
 
-    As many draws as fill a word of 64 bits have a stream of their own: any of them are made without others, in the memory of these.
+    As many draws as fill a word of 64 bits have a stream of their own, so that any of them are made without the others.
     """
     each = 8 // np.dtype(kind).itemsize
-    first = draws.start // each
-    streams = [stream(*named, word).bit_generator for word in range(first, -(-draws.stop // each))]
-    for start in range(0, users, AT_ONCE):
-        words = np.empty((min(AT_ONCE, users - start), len(streams)), dtype=np.uint64)
-        for i, bits in enumerate(streams):
-            words[:, i] = bits.random_raw(len(words))
-        lots = words.view(kind)[:, draws.start - each * first : draws.stop - each * first]
-        yield slice(start, start + len(words)), lots
+    first, last = draws.start // each, -(-draws.stop // each)
+    words = [stream(*named, word).bit_generator.random_raw(users) for word in range(first, last)]
+    lots = np.column_stack(words).view(kind)
+    return lots[:, draws.start - each * first : draws.stop - each * first]
 
 
 _POISSON = np.searchsorted(
@@ -303,25 +288,6 @@ def jackknife_reach(influence: Floats, level: float) -> float:
     """
     n = len(influence)
     return float(t_quantile(level, n) * np.sqrt((n - 1) / n * (influence**2).sum()))
-
-
-def seconds_of_pairs(
-    questions: Sequence[Question], groups: int, items: int, slots: float, draws: int, deals: int
-) -> float:
-    """Estimated seconds for the metrics, with users resampled and labels permuted.
-
-    Measured on one core: a cell of a crosstab, a slot under a draw, a metric on some draws, a row of a result.
-    """
-    per_cell, per_slot, per_call, per_row = 5e-9, 2.5e-9, 5e-5, 2e-4
-    draws = affordable_draws(draws, groups, items, slots) if draws else 0
-    of_pair = 4 * slots / max(2, groups)  # slots of two groups, once for each of them
-    deals = affordable_draws(deals, 2, items, of_pair) if deals else 0
-    calls = [(draws + 1) + deals * bool(q.ask.card.shuffled) for q in questions]
-    read = sum(n for n, q in zip(calls, questions, strict=True) if "shown" in q.ask.reads)
-    at_once = max(1, MOST_CELLS // max(1, groups * items))
-    dealt = deals * len({q.pair for q in questions if q.ask.card.shuffled})
-    counting = per_cell * items * (read + groups * draws + 2 * dealt) + per_slot * (slots * draws + of_pair * dealt)
-    return counting + per_call * sum(calls) / at_once + per_row * len(questions)
 
 
 def resampled_users(

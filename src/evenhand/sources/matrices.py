@@ -56,11 +56,9 @@ class Matrix:
             data = _checked_sparse(data, role)
             origin = "a sparse matrix" if origin == "a matrix" else origin
         else:
-            data = _dense(data, role)
+            data = dense_matrix(data, role)
         if origin in ("a matrix", "a sparse matrix"):
             record_frame(role, *map(int, data.shape))
-        if data.dtype.kind not in "uifb":
-            raise EvenhandError(f"{role} holds {data.dtype} values, not numbers. Pass scores as numbers.")
         return cls(data, origin)
 
     @property
@@ -102,19 +100,19 @@ class Matrix:
             yield frame(owners, np.tile(np.arange(items), len(block)), block.reshape(-1))
 
 
-def _dense(data: Any, role: str) -> Any:
+def dense_matrix(data: Any, role: str) -> Any:
+    """Arrays or nested lists as a users x items array; None is missing."""
     if isinstance(data, np.ma.MaskedArray):
         data = np.ma.filled(data.astype(np.float64), np.nan)
     try:
         matrix = np.asarray(data)
         if matrix.dtype.kind == "O":
-            matrix = np.array(
-                [[np.nan if v is None else float(v) for v in row] for row in matrix.tolist()], dtype=np.float64
-            )
-    except (TypeError, ValueError) as error:
-        raise EvenhandError(
-            f"{role} must be a matrix of numbers. Pass one row per user and one column per item."
-        ) from error
+            rows = [[np.nan if value is None else float(value) for value in row] for row in matrix.tolist()]
+            matrix = np.array(rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        matrix = np.zeros(0, dtype=str)
+    if matrix.dtype.kind not in "uifb":
+        raise EvenhandError(f"{role} must be a matrix of numbers. Pass one row per user and one column per item.")
     if matrix.ndim != 2:
         raise EvenhandError(
             f"{role} has shape {matrix.shape}. Pass two dimensions: one row per user and one column per item."
@@ -131,6 +129,8 @@ def _checked_sparse(matrix: Any, role: str) -> Any:
         raise EvenhandError(
             f"{role} is a sparse matrix with places that are not in it. Build it again, with scipy.sparse.csr_array."
         ) from error
+    if by_rows.dtype.kind not in "uifb":
+        raise EvenhandError(f"{role} holds {by_rows.dtype} values, not numbers. Pass scores as numbers.")
     return by_rows
 
 

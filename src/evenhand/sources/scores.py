@@ -14,10 +14,10 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.cards import is_whole
 from evenhand.errors import EvenhandError, listing, refuse_problems, suggestion
-from evenhand.labels import missing, whole
+from evenhand.labels import listed, missing, whole
 from evenhand.sources.engine import DuckDBEngine, Engine
-from evenhand.sources.files import has_known_ending
 from evenhand.sources.frames import native
 from evenhand.sources.labels import Labels, labels_from_columns, labels_from_mapping
 from evenhand.sources.matrices import Matrix, is_matrix
@@ -43,26 +43,19 @@ def labels_of_rows(user_groups: Any, users: int, *, user: str, group: str) -> An
     import polars as pl
 
     rows = pl.DataFrame({"owner": np.arange(users)})
-    if _is_table(user_groups):
-        user_groups = open_table(user_groups, role="user_groups", columns=[user, group])
-        if user not in user_groups.schema and group in user_groups.schema:
-            in_order = user_groups.select({"label": user_groups.column(group)})
-            user_groups = user_groups.engine.cells(in_order).frame["label"]
-    if not isinstance(user_groups, (Mapping, Relation)):
-        labels = plain_labels(series("user_groups", user_groups))
+    if not isinstance(user_groups, Mapping) and not _is_table(user_groups):
+        labels = plain_labels(_series(user_groups))
         if len(labels) != users:
             raise EvenhandError(f"user_groups has {len(labels):,} labels for {users:,} users. {REMEDY}")
         return rows.with_columns(labels.alias("label"))
     table = users_and_labels(user_groups, user=user, group=group)
-    table = table if table.height else table.with_columns(pl.col("owner").cast(pl.Int64, strict=False))
-    if table.height and not table["owner"].dtype.is_integer():
-        raise EvenhandError("user_groups names users, but the rows of scores are numbered from 0. " + REMEDY)
-    outside = table.filter((pl.col("owner") < 0) | (pl.col("owner") >= users))["owner"].to_list()
+    numbers = table["owner"].cast(pl.Int64, strict=False)
+    outside = table["owner"].filter(~numbers.is_between(0, users - 1).fill_null(value=False)).to_list()
     if outside:
         raise EvenhandError(
             f"user_groups has users that scores has not: {listing(outside)}. Rows of scores are numbered from 0."
         )
-    return rows.join(table.with_columns(pl.col("owner").cast(pl.Int64)), on="owner", how="left", maintain_order="left")
+    return rows.join(table.with_columns(numbers), on="owner", how="left", maintain_order="left")
 
 
 def users_and_labels(user_groups: Any, *, user: str, group: str) -> Any:
@@ -100,22 +93,16 @@ def id_of(table: Relation, name: str) -> tuple[str, Type]:
     return table.label(name), table.label_type(name)
 
 
-def series(role: str, values: Any) -> Any:
-    """Plain values as a Polars series of one type."""
+def _series(labels: Any) -> Any:
+    """Labels as a Polars series of one type."""
     import polars as pl
 
-    if hasattr(values, "__narwhals_series__") or type(values).__module__.split(".")[0] in ("pandas", "pyarrow"):
-        values = nw.from_native(values, series_only=True).to_list()
-    elif isinstance(values, np.ndarray):
-        values = values.tolist()
     try:
-        return (
-            values
-            if isinstance(values, pl.Series)
-            else pl.Series([None if missing(v) else v for v in values], strict=True)
-        )
+        return pl.Series([None if missing(label) else label for label in listed(labels)], strict=True)
     except TypeError as error:
-        raise EvenhandError(f"{role} mixes values of different types. Make them all text, or all numbers.") from error
+        raise EvenhandError(
+            "user_groups mixes values of different types. Make them all text, or all numbers."
+        ) from error
 
 
 def plain_labels(labels: Any) -> Any:
@@ -132,15 +119,7 @@ def plain_labels(labels: Any) -> Any:
 
 
 def _is_table(data: Any) -> bool:
-    if isinstance(data, (str, Path, Relation)):
-        return True
-    if isinstance(data, (list, tuple)):  # several files, as of any table; other lists have a label per row
-        return bool(data) and all(isinstance(d, Path) or (isinstance(d, str) and has_known_ending(d)) for d in data)
-    try:
-        nw.from_native(data)
-    except TypeError:
-        return False
-    return True
+    return isinstance(data, (str, Path, Relation)) or nw.from_native(data, pass_through=True) is not data
 
 
 def group_column(user_groups: Any, names: list[str]) -> str | None:
@@ -412,7 +391,7 @@ def _from_matrices(scores: Any, relevant: Any, names: Mapping[str, str | None], 
     users = pl.DataFrame({"owner": np.arange(matrix.shape[0])})
     if user_groups is not None:
         users = labels_of_rows(user_groups, matrix.shape[0], user=user, group=str(names["group"]))
-    catalogue = pl.DataFrame({"item": np.arange(matrix.shape[1])})
+    catalogue = pl.Series("item", np.arange(matrix.shape[1]))
     opened = _sliced(tables[0], tables[1] if truth is not None else None, users, catalogue, SliceColumns())
     return replace(opened, matrix=matrix, facts=replace(opened.facts, rows=opened.facts.cells))
 
@@ -437,14 +416,18 @@ def _from_tables(
         labelled = labels_in_columns(table.relation, user, group)
     elif user_groups is not None:
         labelled = users_and_labels(user_groups, user=user, group=str(names["group"]))
-    listed = _listed(items, item)
-    return _sliced(*_comparable(table, truth, labelled, listed), sliced_by)
+    if items is not None and not is_whole(items, 0, MOST_ITEMS):
+        raise EvenhandError(
+            f"items={items!r} is not the size of a catalogue. Pass how many items there are, at most {MOST_ITEMS:,}."
+        )
+    return _sliced(*_comparable(table, truth, labelled), items, sliced_by)
 
 
-def _sliced(table: LongTable, truth: LongTable | None, labelled: Any, listed: Any, sliced_by: SliceColumns) -> Scores:
+def _sliced(table: LongTable, truth: LongTable | None, labelled: Any, items: Any, sliced_by: SliceColumns) -> Scores:
     """Slices with their users and items, and the query of all rows with codes in place of ids.
 
-    `labelled` is a frame of users (`owner`), with their `label` where groups were named; `listed` the catalogue, or its size.
+    `labelled` is a frame of users (`owner`), with their `label` where groups were named; `items` the ids of the catalogue as a
+    series, its size, or None where only what was seen counts.
     """
     import polars as pl
 
@@ -468,13 +451,13 @@ def _sliced(table: LongTable, truth: LongTable | None, labelled: Any, listed: An
             slices = pl.DataFrame({"slice": np.arange(len(where), dtype=np.int32)})
             everyone = slices.join(labelled.select(id="owner"), how="cross")
             members["owner"] = _concatenated([members["owner"], everyone])
-    catalogue, unlisted = _catalogue(listed, ids["item"], members["item"], len(where))
+    catalogue, unlisted = _catalogue(items, ids["item"], members["item"], len(where))
     labels = None
     if labelled is not None and "label" in labelled.columns:
         labels = users.alias("owner").to_frame().join(labelled, on="owner", how="left", maintain_order="left")["label"]
     owners = _coded(members["owner"], users)
     user_places, item_places = _places(owners, len(where)), [np.arange(len(catalogue))] * len(where)
-    if not isinstance(listed, pl.DataFrame):
+    if not isinstance(items, pl.Series):
         item_places = _places(_coded(members["item"], catalogue), len(where))
     totals = [sum(getattr(f, name) for f in facts[0].values()) for name in ("rows", "cells", "masked")]
     return Scores(
@@ -649,62 +632,30 @@ def _union(role: str, ids: list[Any]) -> Any:
     return pl.concat([s.alias("id") for s in filled]).unique().sort()
 
 
-def _comparable(
-    table: LongTable, truth: LongTable | None, labelled: Any, listed: Any
-) -> tuple[LongTable, LongTable | None, Any, Any]:
+def _comparable(table: LongTable, truth: LongTable | None, labelled: Any) -> tuple[LongTable, LongTable | None, Any]:
     """Ids that compare: whole numbers become text where a text file, which has nothing else, holds the same ids."""
     import polars as pl
 
-    frames = {"owner": labelled, "item": listed}
-    for name, frame in frames.items():
-        kind = frame[name].dtype if isinstance(frame, pl.DataFrame) and frame.height else None
+    for name in ("owner", "item"):
+        kind = labelled["owner"].dtype if name == "owner" and labelled is not None and labelled.height else None
         if kind != pl.String and nw.String not in [t.ids[name][1] for t in (table, truth) if t is not None]:
             continue
         table, truth = table.with_text_ids(name), None if truth is None else truth.with_text_ids(name)
         if kind is not None and kind.is_integer():
-            frames[name] = frame.with_columns(pl.col(name).cast(pl.String))
-    return table, truth, frames["owner"], frames["item"]
+            labelled = labelled.with_columns(pl.col("owner").cast(pl.String))
+    return table, truth, labelled
 
 
-def _listed(items: Any, column: str) -> Any:
-    """A catalogue as a frame with a column `item`; a number, and nothing, as they are."""
-    if items is None or (isinstance(items, (int, np.integer)) and not isinstance(items, bool)):
-        return items
-    if isinstance(items, (list, tuple, set, frozenset, np.ndarray)):
-        return series("items", list(items)).unique(maintain_order=True).alias("item").to_frame()
-    opened = open_table(items, role="items", columns=[column]).with_whole_ids(column)
-    refuse_problems(missing_columns(opened, [("item", column)], of="items"))
-    rows = opened.select({"item": id_of(opened, column)[0]})
-    return opened.engine.cells(f"SELECT item FROM ({rows}) AS catalogue GROUP BY item").frame.sort("item")
-
-
-def _catalogue(listed: Any, seen: list[Any], members: Any, slices: int) -> tuple[Any, list[int]]:
-    """The items in order: those seen, or those listed; and how many of each slice's catalogue have no id."""
+def _catalogue(items: Any, seen: list[Any], members: Any, slices: int) -> tuple[Any, list[int]]:
+    """The ids of items in order, and how many items of each slice's catalogue have none."""
+    if items is not None and not is_whole(items):
+        return items, [0] * slices
     everything = _union("item", seen)
-    if listed is None or isinstance(listed, (int, np.integer)):
-        size = None if listed is None else int(listed)
-        _unlisted(size, len(everything))
-        counts = dict(members.unique().group_by("slice").len().iter_rows())
-        return everything, [_unlisted(size, counts.get(i, 0)) for i in range(slices)]
-    ids = listed["item"]
-    _union("item", [ids, everything])
-    outside = everything.filter(~everything.is_in(ids.implode()))
-    if len(outside):
+    if items is None:
+        return everything, [0] * slices
+    if items < len(everything):
         raise EvenhandError(
-            f"{len(outside):,} items of the table are not in items: {listing(outside.to_list())}. List the whole catalogue."
+            f"items={items:,} is smaller than the {len(everything):,} items in the table. Pass the size of the catalogue."
         )
-    return ids, [0] * slices
-
-
-def _unlisted(listed: int | None, seen: int) -> int:
-    """How many items of a catalogue of so many were not seen."""
-    if listed is None:
-        return 0
-    if listed < seen:
-        raise EvenhandError(
-            f"items={listed:,} is smaller than the {seen:,} items in the table. Pass the size of the catalogue."
-        )
-    if listed > MOST_ITEMS:
-        digits = f"{int(listed):,}" if listed < 10**40 else "a number of more than 40 digits"
-        raise EvenhandError(f"items={digits} is too many. Pass at most {MOST_ITEMS:,} items.")
-    return int(listed) - seen
+    counts = dict(members.unique().group_by("slice").len().iter_rows())
+    return everything, [int(items) - counts.get(i, 0) for i in range(slices)]

@@ -79,8 +79,12 @@ class Crosstab:
         >>> Crosstab.from_arrays([[0.9, 0.2], [0.1, 0.8]], ["a", "b"], top=1).counts[:2].tolist()
         [[1.0, 0.0], [0.0, 1.0]]
         """
-        matrix = matrix_of("scores", scores)
-        truth = None if relevant is None else matrix_of("relevant", relevant)
+        from evenhand.sources.matrices import dense_matrix
+
+        matrix = dense_matrix(scores, "scores").astype(np.float64)
+        truth = None if relevant is None else dense_matrix(relevant, "relevant").astype(np.float64)
+        if any(np.isposinf(m).any() for m in (matrix, truth) if m is not None):
+            raise EvenhandError("Some scores are infinite. Pass finite scores; NaN marks a missing one.")
         if truth is not None and truth.shape != matrix.shape:
             raise EvenhandError(
                 f"relevant has shape {truth.shape} and scores {matrix.shape}. Pass one truth per score."
@@ -218,29 +222,6 @@ def spectrum_of(shown: Floats, more: int = 0) -> Spectrum:
     if not more:
         return spectrum
     return Spectrum(np.concatenate([zeros, spectrum.values], -1), np.concatenate([zeros + more, spectrum.counts], -1))
-
-
-def matrix_of(name: str, data: Any) -> Floats:
-    """A users x items matrix of numbers; None is missing."""
-    try:
-        matrix = np.asarray(data)
-        if matrix.dtype.kind not in "uifb":
-            matrix = np.array(
-                [[np.nan if v is None else float(v) for v in row] for row in matrix.tolist()], dtype=np.float64
-            )
-    except (TypeError, ValueError) as error:
-        raise EvenhandError(
-            f"{name} must be a matrix of numbers. Pass one row per user and one column per item."
-        ) from error
-    if matrix.ndim != 2:
-        raise EvenhandError(
-            f"{name} has shape {matrix.shape}. Pass two dimensions: one row per user and one column per item."
-        )
-    if np.isposinf(matrix).any():
-        raise EvenhandError(
-            f"{int(np.isposinf(matrix).sum()):,} {name} are infinite. Pass finite scores; NaN marks a missing one."
-        )
-    return matrix if matrix.dtype == np.float32 else matrix.astype(np.float64, copy=False)
 
 
 def _user_labels(user_groups: Any, users: int) -> list[Any]:
