@@ -63,7 +63,7 @@ def errors(m):
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_asked_of_clusters_adds_up_over_parts_of_them(seed):
     whole = moments(seed)
-    pending = PendingClusters(*whole.rows.shape)
+    pending = PendingClusters.from_shape(*whole.rows.shape)
     waiting = replace(whole, clusters=pending)
     with np.errstate(all="ignore"):
         errors(waiting)

@@ -199,7 +199,7 @@ def test_user_groups_may_lie_in_several_files(tmp_path):
     for scores in (matrix, long_of(matrix)):
         expected = columns(eh.recommender(scores, user_groups=dict(enumerate(groups)), **call))
         same(columns(eh.recommender(scores, user_groups=str(tmp_path / "*.csv"), **call)), expected)
-        with pytest.raises(EvenhandError, match="Pass a label per row|Pass {user: label}"):
+        with pytest.raises(EvenhandError, match="user_groups has"):
             eh.recommender(scores, user_groups=[str(tmp_path / "one.csv"), str(tmp_path / "two.csv")], **call)
 
 
@@ -298,7 +298,7 @@ def test_the_catalogue_of_a_long_table():
     assert ask() == 1.0
     assert ask(items=8) == 0.25
     for items in (["x", "y", "z"], long, 2.5, True, 10**40):
-        with pytest.raises(EvenhandError, match="Pass how many items there are|items="):
+        with pytest.raises(EvenhandError, match="items="):
             ask(items=items)
 
 

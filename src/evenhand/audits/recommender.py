@@ -35,7 +35,7 @@ from evenhand.intervals.crosstabs import PermutedPair, Question, Resampled, valu
 from evenhand.intervals.jackknife import influence_of_requests
 from evenhand.intervals.kinds import Interval
 from evenhand.labels import all_but, matches, one_or_several, several
-from evenhand.metrics.catalogue import lorenz_points
+from evenhand.metrics.recommender import lorenz_points
 from evenhand.results import Result
 from evenhand.sources.relation import row_slicing
 from evenhand.sources.scores import Scores, Slice, SliceColumns, open_scores
@@ -592,14 +592,6 @@ def _most_slots(part: Slice, reading: Reading) -> float:
 def _interval_words(how: Interval, resampled: Resampled | None, metrics: Sequence[MetricSpec]) -> str:
     if resampled is None:
         return "none"
-    drawn = "users drawn within their group" if resampled.exact else "every user a Poisson number of times"
-    over = f"bootstrap over users, {resampled.draws:,} draws, {drawn}"
+    unfit = f" ({how.draws:,} would not fit)" if resampled.draws < how.draws else ""
     jackknife = "".join(f"; {a.text}: jackknife over users" for a in metrics if a.smooth)
-    if resampled.draws < how.draws:
-        return f"normal, with the error of a {over} ({how.draws:,} would not fit){jackknife}"
-    ends = {
-        "bootstrap": f"{over}; percentiles centred on the estimate",
-        "percentile": f"{over}; percentiles",
-        "normal": f"normal, with the error of a {over}",
-    }
-    return ends[how.kind] + jackknife
+    return f"{'normal' if unfit else how.kind}, {resampled.draws:,} draws of users within their group{unfit}{jackknife}"

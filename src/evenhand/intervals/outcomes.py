@@ -22,8 +22,7 @@ from evenhand.cards import Floats
 from evenhand.intervals.kinds import MIN_CLUSTERS, ROUNDING
 from evenhand.labels import stream
 from evenhand.metrics.outcome import FEWEST_EVENTS, FEWEST_ROWS, Gaps, critical, two_sided
-from evenhand.metrics.outcome_joint import Null, Pooled
-from evenhand.metrics.outcome_means import cuts, rates
+from evenhand.metrics.outcome_joint import Null, Pooled, cuts, kolmogorov, rates
 from evenhand.tallies.candidates import Rows
 from evenhand.tallies.clusters import FLIPPED
 from evenhand.tallies.moments import Moments
@@ -120,9 +119,9 @@ def _permuted_distances(
     distances = np.full((len(masks), 1 + DRAWS), np.nan)
     for k in compared:
         most = max(count for which, count in zip(usable, draws, strict=True) if k in which)
-        distances[k, :1] = _kolmogorov(in_group[None], masks[k], score, weight)
+        distances[k, :1] = kolmogorov(in_group[None], masks[k], score, weight)
         scale = np.sqrt(np.count_nonzero(masks[k][thin]) / np.count_nonzero(masks[k]))
-        distances[k, 1 : 1 + most] = _kolmogorov(permuted[:most], masks[k][thin], score[thin], weight[thin]) * scale
+        distances[k, 1 : 1 + most] = kolmogorov(permuted[:most], masks[k][thin], score[thin], weight[thin]) * scale
     return distances, draws
 
 
@@ -143,23 +142,6 @@ def _permuted(n: int, size: int, draws: int, rng: np.random.Generator) -> Bools:
     missing = (n - np.count_nonzero(chosen, axis=1))[draw]
     chosen.ravel()[tied[np.arange(len(draw)) - np.searchsorted(draw, draw) < missing]] = True
     return chosen
-
-
-def _kolmogorov(members: Bools, mask: Bools, score: Floats, weight: Floats) -> Floats:
-    """(draws,) Kolmogorov distance between scores of members and others, in the rows of `mask`."""
-    at = np.flatnonzero(mask)
-    ends = np.flatnonzero(np.append(score[at][1:] != score[at][:-1], True))  # the last row of each score
-    mass = None if np.all(weight == 1) else weight[at]  # counts add up six times as fast
-    upto = np.cumsum(weight[at])[ends]
-    whole, at_once, distances = upto[-1], max(1, (1 << 15) // len(at)), np.zeros(len(members))
-    for start in range(0, len(members), at_once):
-        some = members[start : start + at_once].take(at, axis=1)
-        sums = np.cumsum(some if mass is None else some * mass, axis=1)[:, ends]
-        total = sums[:, -1]
-        gaps = sums - (total / whole)[:, None] * upto
-        furthest, both = np.maximum(gaps.max(1), -gaps.min(1)), total * (whole - total)
-        distances[start : start + at_once] = np.divide(furthest * whole, both, out=np.zeros(len(total)), where=both > 0)
-    return distances
 
 
 @dataclass(frozen=True)

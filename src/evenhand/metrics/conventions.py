@@ -16,17 +16,20 @@ import numpy as np
 
 from evenhand.cards import REGISTRY, Convention, Floats, Metric
 from evenhand.errors import EvenhandError, UndefinedWarning
-from evenhand.metrics.catalogue import aggregate_diversity, exposure_entropy, item_gini, recommendation_popularity
 from evenhand.metrics.exposure import eed, eel, eer
 from evenhand.metrics.inequality import atkinson, generalized_entropy, gini, herfindahl, theil
 from evenhand.metrics.recommender import (
+    aggregate_diversity,
+    exposure_entropy,
     exposure_kl,
     exposure_tv,
     f1_ratio,
+    item_gini,
     mad,
     mae_ratio,
     precision_ratio,
     recall_ratio,
+    recommendation_popularity,
     rmse_ratio,
 )
 from evenhand.metrics.representation import awrf

@@ -166,7 +166,7 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
         per_bin, across = _clustered(residual, flat, tilt, n, k)
         bins, groups = rows.shape
         block = np.stack([across.reshape(bins, groups, bins, groups)[b, :, b] for b in range(bins)])
-        clusters = clusters_of(m).total
+        clusters = clusters_of(m).total()
         small = small | (clusters_of(m).per_cell().reshape(rows.shape) < FEWEST_CLUSTERS)
         freedom, total = np.where(per_bin > 1, per_bin - 1.0, np.nan), _effective_clusters(m, flat, tilt) - 1.0
     else:
@@ -212,7 +212,7 @@ def _effective_clusters(m: Moments, flat: Floats, tilt: Floats) -> float:
     share = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
     level, turn, bend = ((product * share).sum(-1) for product in (flat * flat, 2 * flat * tilt, tilt * tilt))
     square = clusters_of(m).squared_sizes(level.ravel(), turn.ravel(), bend.ravel())
-    return float((parts * share).sum()) ** 2 / square if square > 0 else float(clusters_of(m).total)
+    return float((parts * share).sum()) ** 2 / square if square > 0 else float(clusters_of(m).total())
 
 
 def clusters_of(m: Moments) -> Clusters | PendingClusters:

@@ -70,7 +70,6 @@ class Clusters:
     def bin(self) -> Ints:
         return self.cell // self.groups
 
-    @property
     def total(self) -> int:
         return int(np.count_nonzero(np.diff(self.cluster))) + 1 if len(self.cluster) else 0
 
@@ -195,75 +194,46 @@ def _bytes(argument: Any) -> Any:
     return argument.tobytes() if isinstance(argument, np.ndarray) else argument
 
 
-@dataclass
+STEPS = ("tilted", "shifted", "zeroed", "part", "merged")
+"""Methods of `Clusters` that give clusters; what its others give is kept."""
+
+
+@dataclass(frozen=True)
 class PendingClusters:
-    """Stands for clusters that are read once: records calls, and later returns their results.
+    """Stands for clusters that are read once: records calls of methods of `Clusters`, and later returns their results.
 
     Which sums over clusters an error is made of (residuals of which lines, times which weights) follows from the moments alone.
-    So errors are worked out twice: over placeholders, to record the calls, and over the results.
+    So errors are worked out twice: over `none`, which holds no clusters, to record the calls, and over the results.
     """
 
-    bins: int
-    groups: int
+    none: Clusters
     calls: dict[tuple[Any, ...], ClusterCall] = field(default_factory=dict)
     answers: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     steps: tuple[tuple[str, tuple[Any, ...]], ...] = ()
 
+    @classmethod
+    def from_shape(cls, bins: int, groups: int) -> PendingClusters:
+        """Clusters of so many bins and groups, of which nothing is known yet."""
+        nothing = np.zeros(0, dtype=np.int64)
+        return cls(Clusters(nothing, nothing, (np.zeros(0),) * 5, bins, groups))
+
     def answer(self, answers: Sequence[Any]) -> None:
         self.answers.update(zip(self.calls, answers, strict=True))
 
-    def _after(self, name: str, *arguments: Any) -> PendingClusters:
-        return replace(self, steps=(*self.steps, (name, arguments)))
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.none, name)
 
-    def tilted(self, by: Floats, turn: Floats) -> PendingClusters:
-        return self._after("tilted", by, turn)
+        def after_step(*arguments: Any) -> PendingClusters:
+            return replace(self, none=method(*arguments), steps=(*self.steps, (name, arguments)))
 
-    def shifted(self, by: Floats) -> PendingClusters:
-        return self._after("shifted", by)
+        def result(*arguments: Any) -> Any:
+            call = ClusterCall(name, arguments, self.steps)
+            if self.answers:
+                return self.answers[call.key]
+            self.calls.setdefault(call.key, call)
+            return method(*arguments)
 
-    def zeroed(self, cells: Bools) -> PendingClusters:
-        return self._after("zeroed", cells)
-
-    def part(self, first: int, last: int) -> PendingClusters:
-        return replace(self._after("part", first, last), bins=last - first)
-
-    def merged(self, into: Ints) -> PendingClusters:
-        return replace(self._after("merged", into), bins=int(into[-1]) + 1)
-
-    def _call(self, name: str, placeholder: Any, *arguments: Any) -> Any:
-        """The result of a call, or a placeholder of its shape while calls are recorded."""
-        call = ClusterCall(name, arguments, self.steps)
-        if self.answers:
-            return self.answers[call.key]
-        self.calls.setdefault(call.key, call)
-        return placeholder
-
-    @property
-    def total(self) -> int:
-        return int(self._call("total", 2))
-
-    def per_bin(self) -> Ints:
-        return np.asarray(self._call("per_bin", np.full(self.bins, 2)))
-
-    def per_cell(self) -> Ints:
-        return np.asarray(self._call("per_cell", np.full(self.bins * self.groups, 2)))
-
-    def products(self, flat: Floats, tilt: Floats, bins: int | None = None) -> Floats:
-        return np.asarray(self._call("products", np.eye(flat.shape[1] * (bins or 1)), flat, tilt, bins))
-
-    def pulls(self, flat: Floats, tilt: Floats, chosen: Bools) -> Floats:
-        return np.asarray(self._call("pulls", np.ones((2 * self.bins + 2, self.bins)), flat, tilt, chosen))
-
-    def squares(self) -> Floats:
-        return np.asarray(self._call("squares", np.ones(self.bins * self.groups)))
-
-    def squared_sizes(self, flat: Floats, tilt: Floats, bend: Floats) -> float:
-        return float(self._call("squared_sizes", 1.0, flat, tilt, bend))
-
-    def parts(self, flat: Floats, tilt: Floats) -> Floats | None:
-        """Contribution of each cluster, in order; None where more than `FLIPPED` add something."""
-        values: Floats | None = self._call("parts", None, flat, tilt)
-        return values
+        return after_step if name in STEPS else result
 
 
 @dataclass(frozen=True)
@@ -348,7 +318,6 @@ def _answer(clusters: Any, calls: Sequence[ClusterCall], ids: Sequence[Any]) -> 
             if key not in measured:
                 measured[key] = getattr(stepped, name)(*arguments)
             stepped = measured[key]
-        method = getattr(stepped, call.name)
-        value = method(*call.arguments) if callable(method) else method
+        value = getattr(stepped, call.name)(*call.arguments)
         answers.append(Parts.from_values(value, ids) if call.name == "parts" else value)
     return answers

@@ -223,21 +223,22 @@ class Moments:
         cell = b * groups + np.asarray(group, dtype=np.int64)
         mass = np.bincount(b, w, bins)
         origin = np.divide(np.bincount(b, w * s, bins), mass, out=np.zeros(bins), where=mass > 0)
-        level, slope = _lines(s - origin[b], y, w, b, cell, shape)
-        u = s - origin[b]
-        v = y - level.ravel()[cell] - slope.ravel()[cell] * u
         low, high = np.full(size, np.inf), np.full(size, -np.inf)
         np.minimum.at(low, cell, s)
         np.maximum.at(high, cell, s)
-        sides = (y > y.min(initial=np.inf), y < y.max(initial=-np.inf))
-        above, below = (sums_by(cell, side, size).reshape(shape) for side in sides)
+        above, below = (sums_by(cell, side, size) for side in (y > y.min(initial=np.inf), y < y.max(initial=-np.inf)))
+        per_cell = {"low": low, "high": high, "above": above, "below": below}
+        per_cell = {name: x.reshape(shape) for name, x in per_cell.items()}
+        u = s - origin[b]
+        means = np.full(shape, np.average(y, weights=w) if len(y) else 0.0)
+        rough = _powers(w, u, y - means.ravel()[cell], cell, shape)
+        level, slope = _fitted(cls(rough, origin, means, np.zeros(shape), clusters=None, **per_cell))
+        v = y - level.ravel()[cell] - slope.ravel()[cell] * u
         clusters = None if cluster is None else Clusters.from_arrays(np.asarray(cluster), cell, u, v, shape, weight)
-        range_ = (low.reshape(shape), high.reshape(shape))
-        more = {}
         if weight is not None:
-            rows = sums_by(cell, np.ones_like(s), size).reshape(shape)
-            more = {"squares": _powers(w * w, u, v, cell, shape), "row_counts": rows}
-        return cls(_powers(w, u, v, cell, shape), origin, level, slope, *range_, above, below, clusters, **more)
+            per_cell["squares"] = _powers(w * w, u, v, cell, shape)
+            per_cell["row_counts"] = sums_by(cell, np.ones_like(s), size).reshape(shape)
+        return cls(_powers(w, u, v, cell, shape), origin, level, slope, clusters=clusters, **per_cell)
 
 
 _PER_CELL = ("level", "slope", "low", "high", "above", "below", "row_counts", "v_rounding", "u_rounding")
@@ -263,19 +264,6 @@ def _powers(w: Floats, u: Floats, v: Floats, cell: Ints, shape: tuple[int, int])
             power = power * u
         part = part * v
     return sums.reshape(*shape, 5, 3)
-
-
-def _lines(u: Floats, y: Floats, w: Floats, b: Ints, cell: Ints, shape: tuple[int, int]) -> tuple[Floats, Floats]:
-    """Least-squares level of each cell and slope of its bin (0 where scores hardly differ)."""
-    size = shape[0] * shape[1]
-    mass = np.bincount(cell, w, size)
-    mass = np.where(mass > 0, mass, 1.0)
-    mean_u, mean_y = np.bincount(cell, w * u, size) / mass, np.bincount(cell, w * y, size) / mass
-    du, dy = u - mean_u[cell], y - mean_y[cell]
-    across, along, around = (np.bincount(b, w * product, shape[0]) for product in (du * dy, du * du, u * u))
-    slope = np.divide(across, along, out=np.zeros(shape[0]), where=along > STEEP * around)
-    slopes = np.repeat(slope[:, None], shape[1], axis=1)
-    return mean_y.reshape(shape) - slopes * mean_u.reshape(shape), slopes
 
 
 def _moved(sums: Floats, by: Floats) -> Floats:
@@ -368,7 +356,7 @@ class BinnedMoments:
 
     def with_clusters(self, record: Callable[[Sequence[Moments]], None]) -> list[Moments]:
         """Moments of every binning, with the results of the cluster calls that `record` makes."""
-        pending = [PendingClusters(*m.rows.shape) for m in self.moments]
+        pending = [PendingClusters.from_shape(*m.rows.shape) for m in self.moments]
         moments = [replace(m, clusters=clusters) for m, clusters in zip(self.moments, pending, strict=True)]
         with np.errstate(all="ignore"):  # placeholders are no numbers to work with
             record(moments)

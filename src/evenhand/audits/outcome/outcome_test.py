@@ -24,8 +24,7 @@ from evenhand.errors import EvenhandError
 from evenhand.findings import Row, join_points, notes, row
 from evenhand.labels import whole_labels
 from evenhand.metrics.outcome import Covariance, OrderGaps, gaps, mean_errors
-from evenhand.metrics.outcome_joint import pooled, spline
-from evenhand.metrics.outcome_means import lowest_bin_p
+from evenhand.metrics.outcome_joint import lowest_bin_p, pooled, spline
 from evenhand.sources.outcomes import NARROWEST, UNKNOWN, Missing, Outcomes, Roles, Unlabelled, open_outcomes
 from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
 from evenhand.sources.relation import row_slicing
@@ -409,16 +408,14 @@ def _refuse_bins(grids: Sequence[Grid], plan: _Plan, groups: int) -> None:
 
 def score_edges(view: Outcomes, requests: Sequence[tuple[Sequence[int], Range]]) -> list[list[Floats]]:
     """Distinct inner edges for each number of bins of each range: exact quantiles of its scores."""
-    shares = [_shares_of(bins) for bins, _ in requests]
-    needed = [(fractions, part) for fractions, (_, part) in zip(shares, requests, strict=True) if fractions]
-    edges = [np.zeros(0)] * len(requests)
-    if needed:
-        low, high = min(part[0] for _, part in requests), max(part[1] for _, part in requests)
-        quantiles = iter(quantiles_within(view.engine, view.scores(low, high), needed, (low, high)))
-        edges = [next(quantiles) if fractions else np.zeros(0) for fractions in shares]
+    if not requests:
+        return []
+    ranges = [(_shares_of(bins), part) for bins, part in requests]
+    low, high = min(part[0] for _, part in requests), max(part[1] for _, part in requests)
+    edges = quantiles_within(view.engine, view.scores(low, high), ranges, (low, high))
     return [
-        _distinct(bins, fractions, at, part[1])
-        for (bins, part), fractions, at in zip(requests, shares, edges, strict=True)
+        _distinct(bins, shares, at, part[1])
+        for (bins, part), (shares, _), at in zip(requests, ranges, edges, strict=True)
     ]
 
 

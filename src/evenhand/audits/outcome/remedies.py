@@ -19,7 +19,7 @@ from evenhand.claims import decide
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.findings import Findings, Row, adjusted, row, slice_words, tidy
 from evenhand.intervals.kinds import seed_of
-from evenhand.labels import listed, stream
+from evenhand.labels import listed, missing, stream
 from evenhand.metrics.counterfactual import Reallocation, folded
 from evenhand.metrics.outcome import FEWEST_ROWS, Lines, gaps, lines
 from evenhand.metrics.outcome_joint import joint_test, pooled_gap
@@ -485,19 +485,13 @@ def _clusters(clusters: Any, rows: int) -> Ints | None:
         return None
     labels = listed(clusters)
     _same_length(labels, range(rows))
-    if any(_is_missing(label) for label in labels):
+    if any(map(missing, labels)):
         raise EvenhandError("clusters has missing values. Fill them, or leave those rows out.")
     return np.unique(np.array([str(label) for label in labels]), return_inverse=True)[1].reshape(-1)
 
 
 def _labels(groups: Any) -> Any:
-    values = groups.tolist() if hasattr(groups, "tolist") else list(groups)
-    return np.array([UNKNOWN if _is_missing(g) else str(g) for g in values])
-
-
-def _is_missing(label: Any) -> bool:
-    """Whether a label is None, NaN (which differs from itself) or pandas' NA (which compares to nothing)."""
-    return label is None or type(label).__name__ == "NAType" or bool(label != label)
+    return np.array([UNKNOWN if missing(label) else str(label) for label in listed(groups)])
 
 
 def _same_length(*columns: Sequence[Any] | Floats) -> None:

@@ -16,9 +16,18 @@ from evenhand.claims import Candidate, Claim, adjusted_detectable, direction_of
 from evenhand.findings import Points, Row, as_columns, notes, read_number, row, slice_words
 from evenhand.intervals.kinds import holm, holm_by_family
 from evenhand.intervals.outcomes import odds_gaps, rate_gap, with_flipped_signs, with_null_draws
-from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance, Gaps, critical, gaps, mean_errors, reasons
-from evenhand.metrics.outcome_joint import Effect, Pooled, Wald, bin_test, joint_test, pooled, spline
-from evenhand.metrics.outcome_means import lowest_bin, lowest_bin_p
+from evenhand.metrics.outcome import Covariance, Gaps, critical, gaps, mean_errors, reasons
+from evenhand.metrics.outcome_joint import (
+    Effect,
+    Pooled,
+    Wald,
+    bin_test,
+    joint_test,
+    lowest_bin,
+    lowest_bin_p,
+    pooled,
+    spline,
+)
 from evenhand.report.words.outcome import power_text
 from evenhand.sources.outcomes import Outcomes
 from evenhand.tallies.candidates import Rows
@@ -386,17 +395,13 @@ FAMILY = (
 )
 BIN_RULE = "right-closed; equal edges merged"
 SMALL_RULE = (
-    "left out of the joint test and the family of p-values, never out of the pooled gap: fewer than 30 rows, or fewer than 5 "
-    "outcomes above the lowest or below the highest, on either side"
+    "left out of the joint test and the family of p-values, never out of the pooled gap: fewer than 30 rows, fewer than 5 outcomes "
+    "above the lowest or below the highest on either side, or fewer than 10 clusters"
 )
-_POOLED = "gaps weighted by the group's rows, over every bin that holds it and the reference; errors as if there were no gap, "
-POOLED_RULE = {
-    "cluster": f"{_POOLED}larger where large clusters pull the lines (Bell and McCaffrey), signs of whole clusters flipped, none with "
-    "fewer than 10 clusters",
-    "classical": f"{_POOLED}one variance for all rows, t; labels permuted within bins where outcomes are few",
-    "HC1": f"{_POOLED}normal; labels permuted within bins where a group has fewer than 10 outcomes of a kind in all or a bin with "
-    "fewer than 5 rows of either side, exact where scores within a bin do not depend on the group",
-}
+POOLED_RULE = (
+    "gaps weighted by the group's rows, over every bin that holds it and the reference; errors as if there were no gap; with few outcomes "
+    "labels are permuted within bins, with clusters the signs of whole clusters are flipped"
+)
 WEIGHTED = (
     "{!r}: least squares, means and the pooled gap are weighted; bins, small cells and degrees of freedom count rows"
 )
@@ -436,9 +441,9 @@ def facts_of(
         **({"weights": WEIGHTED.format(view.roles.weight)} if view.weighted else {}),
         "clusters": tested.gaps.clusters,
         "family": FAMILY,
-        "small_cell": SMALL_RULE + (", or fewer than 10 clusters" if how == "cluster" else ""),
-        "joint_test": _joint_rule(tested),
-        "pooled_gap": POOLED_RULE[how],
+        "small_cell": SMALL_RULE,
+        "joint_test": f"Wald test of {int(tested.gaps.jointly.sum())} gaps whose cells are not small",
+        "pooled_gap": POOLED_RULE,
         "detectable": "gap that the test would find with a chance of 80%",
         "cannot_say": list(CANNOT_SAY),
     }
@@ -458,20 +463,6 @@ def _scope_facts(
     if must_withhold(outside, fewest, ()):
         return facts
     return {**facts, "rows": int(inside.sum()), "rows_outside": sum(outside.values()), "left_out": {**outside, **hide}}
-
-
-def _joint_rule(tested: Binning) -> str:
-    """Which gaps enter the joint test, and what it is referred to."""
-    tested_gaps = tested.gaps
-    reference = {
-        "HC1": "chi-square, each bin first referred to Hotelling's T^2 with Welch's degrees of freedom",
-        "classical": "F with all bins' rows minus coefficients",
-        "cluster": f"Hotelling's T^2 with {tested_gaps.total_freedom + 1:.1f} clusters of one size, which these are worth",
-    }[tested.covariance]
-    return (
-        f"Wald test of {int(tested_gaps.jointly.sum())} gaps, those that are not small and whose cells would hold "
-        f"{FEWEST_EXPECTED} outcomes of either kind at the rate of their bin; {reference}"
-    )
 
 
 def _counts(names: Sequence[str], counts: Floats) -> dict[str, int]:
