@@ -29,7 +29,7 @@ AMOUNTS = [1234, 56, 12345678]
 
 UGLY = {
     # name: (bytes, amounts, words that are said)
-    "German": ("Author;Views;Quote\nJörg;1.234,5;0,5\nBob;56;0,25\n".encode("latin-1"), [1234.5, 56], "latin-1"),
+    "German": ("Author;Views;Quote\nJörg;1.234,5;0,5\nBob;56;0,25\n".encode("latin-1"), [1234.5, 56], "windows-1252"),
     "German, whole thousands": (b"Author;Views;Quote\na;1.234;0,5\nb;56;0,2\nc;12.345.678;1,5\n", AMOUNTS, "dots between thousands"),
     "French": ("Author;Views\né;1\u202f234,5\nb;56\n".encode(), [1234.5, 56], "spaces between thousands"),
     "no-break spaces in latin-1": ("Author;Views\né;1\u00a0234\nb;56\n".encode("latin-1"), [1234, 56], "spaces"),
@@ -37,7 +37,6 @@ UGLY = {
     "American, quoted": (b'Author,Views\na,"1,234"\nb,"56"\nc,"12,345,678"\n', AMOUNTS, "commas between thousands"),
     "words for nothing": (b"Author,Views\na,1234\nb,N/A\nc,-\nd,56\n", [1234, None, None, 56], "'-', 'N/A' mean missing"),
     "UTF-16 with a mark": ("Author\tViews\né\t1234\nb\t56\n".encode("utf-16"), [1234, 56], "utf-16"),
-    "UTF-16 without one": ("Author,Views\na,1234\nb,56\n".encode("utf-16-le"), [1234, 56], "utf-16-le"),
     "Windows quotes": ("Author,Views\n“a”,1234\nb €,56\n".encode("cp1252"), [1234, 56], "windows-1252"),
     "a mark of UTF-8, tabs": (b"\xef\xbb\xbfAuthor\tViews\na\t1234\nb\t56\n", [1234, 56], "tabs"),
     "a column that ends in nothing": (b"Author;Views\na;1234;\nb;56;\n", [1234, 56], "semicolons"),
@@ -88,7 +87,7 @@ def test_plain_text_has_nothing_to_say(tmp_path, capsys):
 
 def test_a_number_that_reads_in_two_ways_is_said(tmp_path, capsys):
     path = written(tmp_path, b"Author,Views\na,1.234\nb,567\n")
-    with pytest.warns(eh.DataWarning, match="read as 1.234. For 1234, pass thousands='.'"):
+    with pytest.warns(eh.DataWarning, match=r"'\.' was taken for the decimal separator. If it is not, pass thousands='\.'"):
         result = eh.inequality(path, **CALL)
     assert result.provenance["reading"]["columns"]["Views"]["doubtful"] == "1.234"
     assert eh.read.csv(path, thousands=".").frame["Views"].to_list() == [1234, 567]
@@ -104,7 +103,7 @@ def test_a_number_that_reads_in_two_ways_is_said(tmp_path, capsys):
 
 def test_semicolons_speak_for_dots_between_thousands_and_it_is_said(tmp_path):
     path = written(tmp_path, b"Author;Views\na;1.234\nb;567\n")
-    with pytest.warns(eh.DataWarning, match="read as 1234. For 1.234, pass decimal='.'"):
+    with pytest.warns(eh.DataWarning, match=r"'\.' was taken for the thousands separator. If it is not, pass decimal='\.'"):
         assert eh.read.csv(path).frame["Views"].to_list() == [1234, 567]
 
 
@@ -116,7 +115,7 @@ def test_one_value_that_is_no_thousand_settles_it(value, tmp_path):
 
 def test_what_is_no_number_is_shown(tmp_path, capsys):
     path = written(tmp_path, b"Author,Views\n" + b"a,1\n" * 5 + b"b,few\n")
-    with pytest.raises(eh.EvenhandError, match=r"holds 'few' in 1 of 6 rows.*eh.read.csv\(path, null='few'\)"):
+    with pytest.raises(eh.EvenhandError, match=r"holds 'few' in 1 of 6 rows.*eh.read.csv\(path, null=\['few'\]\)"):
         eh.inequality(path, **CALL)
     words = ["inequality", path, "--unit", "Author", "--amount", "Views", "--population", "none", "--interval", "none"]
     assert main(words) == 2
@@ -192,10 +191,11 @@ def test_half_a_zstandard_file_is_refused_in_words(tmp_path):
             eh.inequality(written(tmp_path, content, name), **CALL)
 
 
-def test_letters_of_windows_that_come_late_are_read_and_said(tmp_path):
-    path = written(tmp_path, b"Author,Views\n" + b"a,1\n" * 30_000 + "J\u00f6rg,2\n".encode("cp1252"))
-    assert eh.read.csv(path).frame["Author"].to_list()[-1] == "J\u00f6rg"
-    assert eh.inequality(path, **CALL).provenance["reading"]["files"][path] == {"encoding": "windows-1252"}
+def test_letters_of_windows_that_come_late_need_their_encoding(tmp_path):
+    path = written(tmp_path, b"Author,Views\n" + b"a,1\n" * 300_000 + "J\u00f6rg,2\n".encode("cp1252"))
+    with pytest.raises(eh.EvenhandError, match="not UTF-8 text all through"):
+        eh.inequality(path, **CALL)
+    assert eh.read.csv(path, encoding="cp1252").frame["Author"].to_list()[-1] == "J\u00f6rg"
 
 
 def test_files_with_other_delimiters_are_one_table(tmp_path):

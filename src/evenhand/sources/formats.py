@@ -38,9 +38,11 @@ from evenhand.sources.text_files import (
     Dialect,
     Notation,
     dialect_of,
+    explain_text,
+    has_quotes,
     opened_bytes,
-    readable_text,
-    stray_quote,
+    paths_literal,
+    read_csv,
 )
 
 FILE = "evenhand_file"
@@ -126,12 +128,6 @@ class Format:
         return unreadable(repr(path), error)
 
 
-def paths_literal(paths: Sequence[str]) -> str:
-    """Paths as a list in SQL; a bracket or a star in a name is not a pattern."""
-    escaped = ("".join(f"[{c}]" if c in "*?[" else c for c in path) for path in paths)
-    return f"[{', '.join(map(text, escaped))}]"
-
-
 class Parquet(Format):
     name, endings, mark = "Parquet", (".parquet", ".pq"), b"PAR1"
 
@@ -208,7 +204,7 @@ class Separated(Format):
 
     def variant(self, path: str) -> Any:
         dialect = self.dialect(path)
-        return dialect.delimiter, dialect.null
+        return dialect.delimiter, dialect.skipped, dialect.null
 
     def notation(self, paths: Sequence[str]) -> Notation:
         """How numbers are written, where all files agree."""
@@ -224,28 +220,19 @@ class Separated(Format):
 
     def rows(self, engine: DuckDBEngine, paths: Sequence[str], columns: Sequence[Column]) -> str:
         dialects = [self.dialect(path) for path in paths]
-        first = dialects[0]
-        files = [
-            readable_text(path, d.delimiter, d.encoding, d.skipped) for path, d in zip(paths, dialects, strict=True)
-        ]
-        for path, dialect, (_, _, encoding) in zip(paths, dialects, files, strict=True):
-            if facts := replace(dialect, encoding=encoding).record(self.delimiter):
+        for path, dialect in zip(paths, dialects, strict=True):
+            if facts := dialect.record(self.delimiter):
                 record_dialect(path, facts)
+        first, files = dialects[0], [dialect.file for dialect in dialects]
+        are_quoted = [has_quotes(file, first.delimiter) for file in files]
         names = [f"c{i}" for i in range(len(columns))]
-        kinds = ", ".join(f"{name}: 'VARCHAR'" for name in names)
-        has_quotes = any(quotes for _, quotes, _ in files)
-        options = (
-            f"delim = {text(first.delimiter)}, columns = {{{kinds}}}, auto_detect = false, header = true, quote = '\"', escape = '\"', "
-            "nullstr = '', allow_quoted_nulls = false, null_padding = true, strict_mode = true, "
-            f"max_line_size = {LONGEST_LINE}, buffer_size = {2 * LONGEST_LINE}, "
-            f"parallel = {not has_quotes}"  # threads would refuse short lines beside line ends in quotes
-        )
+        more = f", header = true, parallel = {not any(are_quoted)}"  # threads would refuse some line ends in quotes
+        read = read_csv(files, first.delimiter, first.skipped, names, more)
         filled = f"COALESCE({', '.join(names)}) IS NOT NULL"  # a line without anything is no row
         words = ", ".join(map(text, first.null))
         values = (
             [f"CASE WHEN TRIM({name}) IN ({words}) THEN NULL ELSE {name} END" for name in names] if words else ["*"]
         )
-        read = f"read_csv({paths_literal([file for file, _, _ in files])}, {options})"
         return f"(SELECT {', '.join(values)}, file_index FROM {read} WHERE {filled})"
 
     def scan(self, paths: Sequence[str]) -> pl.LazyFrame:
@@ -259,19 +246,7 @@ class Separated(Format):
         return self.dialect(path).has_rows
 
     def explain(self, path: str, error: BaseException) -> EvenhandError:
-        """Why separated text cannot be read, without a word of what is in it."""
-        reason = str(error).partition("Possible fixes")[0].partition("file =")[0].lower()
-        if "expected number of columns" in reason or "too many columns" in reason:
-            return EvenhandError(
-                f"{path!r} has lines with more fields than its header. Put quotes around fields that hold the separator."
-            )
-        if "utf-8" in reason or "unicode" in reason:
-            return EvenhandError(f"{path!r} is not UTF-8 text. Save it as UTF-8, or give it the ending it should have.")
-        if "quote" in reason:
-            return stray_quote(path)
-        return EvenhandError(
-            f"{path!r} cannot be read as {self.name}. Check that the file is whole, and write it again."
-        )
+        return explain_text(path, error)
 
 
 class JsonLines(Format):

@@ -9,16 +9,15 @@ way is taken and said.
 from __future__ import annotations
 
 import codecs
-import csv
 import functools
+import glob
 import gzip
 import io
 import itertools
 import re
 import shutil
 import warnings
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import DataWarning, EvenhandError, listing, suggestion
+from evenhand.sources.engine import DuckDBEngine, reading
 from evenhand.sources.folders import lasting
 from evenhand.sources.inputs import current, file_state
 from evenhand.sources.sql import count_where, text
@@ -93,6 +93,9 @@ WAYS = (
 )  # fmt: skip
 """Ways to write numbers, the more common one first where a text can be read in two: 1.234 is a fraction, 1,234 is not."""
 
+DOTTED = r"^[+-]?([1-9][0-9]{0,2}(\.[0-9]{3})+|[0-9]+)$"
+"""Plain numbers that may have dots between thousands."""
+
 
 @dataclass(frozen=True, slots=True)
 class Notation:
@@ -151,31 +154,22 @@ def read_numbers(table: Relation, columns: Sequence[str]) -> Relation:
     for i, name in enumerate(columns):
         column = f"CAST({table.expressions[name]} AS VARCHAR)"
         aggregates[f"known_{i}"] = f"COUNT({column})"
-        for kind, (pattern, _, _) in WRITTEN.items() if table.is_text else ():
-            aggregates[f"{kind}_{i}"] = count_where(f"regexp_matches({column}, '{pattern}')")
+        if table.is_text:
+            aggregates |= {f"{kind}_{i}": _count_matches(column, pattern) for kind, (pattern, _, _) in WRITTEN.items()}
+            aggregates[f"dotted_{i}"] = _count_matches(column, DOTTED)
     facts = table.facts(aggregates)
     for i, name in enumerate(columns):
         count = int(facts[f"known_{i}"])
         fitting = [kind for kind in WRITTEN if int(facts.get(f"{kind}_{i}") or 0) == count]
+        is_plain = fitting != ["number"] or (PLAIN in table.notation.ways and int(facts[f"dotted_{i}"]) < count)
         if not count:
             table = table.with_column(name, "CAST(NULL AS DOUBLE)", nw.Float64())
-        elif fitting and not (fitting == ["number"] and _has_other_way(table, name)):
+        elif fitting and is_plain:
             _, number_type, expression = WRITTEN[fitting[0]]
             table = table.with_column(name, expression.format(table.expressions[name]), number_type)
         elif table.is_text:
             table = _read_written(table, name)
     return table
-
-
-def _has_other_way(table: Relation, name: str) -> bool:
-    """Whether dots of a column that reads as plain numbers may stand between thousands; answered by the first that may not."""
-    others = [way for way in table.notation.ways if way.thousands == "."]
-    if PLAIN not in table.notation.ways:
-        return True
-    column = table.expressions[name]
-    fails = [f"NOT regexp_matches({column}, {text(way.number)})" for way in others]
-    query = f"SELECT 1 AS n FROM {table.name} WHERE {' AND '.join(fails)} LIMIT 1"
-    return bool(others) and not len(table.cells(query))
 
 
 def _read_written(table: Relation, name: str) -> Relation:
@@ -193,13 +187,16 @@ def _read_written(table: Relation, name: str) -> Relation:
         return table
     way, is_whole = ways[fitting[0]], facts[f"whole_{fitting[0]}"] == count
     doubtful = [m for m in marks if len({ways[i].meaning(m) for i in fitting} - {""}) > 1]
-    reading: dict[str, Any] = {mark: way.meaning(mark) for mark in marks}
-    reading = {meaning: mark for mark, meaning in reading.items() if meaning}
+    reading: dict[str, Any] = {way.meaning(mark): mark for mark in marks if way.meaning(mark)}
     if facts["known"] > count:
         reading["null"] = examples(table, name, f"{cleaned} IS NULL")
     if doubtful and not table.notation.is_sure:
-        reading["doubtful"] = next(iter(examples(table, name, _holds(cleaned, doubtful[0]))), f"1{doubtful[0]}234")
-        reading["doubt"] = doubt(name, reading)
+        mark, meaning = doubtful[0], way.meaning(doubtful[0])
+        reading["doubtful"] = next(iter(examples(table, name, _holds(cleaned, mark))), f"1{mark}234")
+        reading["doubt"] = (
+            f"{name!r} is written like {reading['doubtful']} and could be read in two ways. {mark!r} was taken for the {meaning} "
+            f"separator. If it is not, pass {'thousands' if meaning == 'decimal' else 'decimal'}={mark!r} (eh.read.csv or --csv)."
+        )
         warnings.warn(DataWarning(reading["doubt"]), stacklevel=2)
     if reading not in ({}, {"decimal": "."}):
         current().numerals[name] = reading
@@ -207,44 +204,23 @@ def _read_written(table: Relation, name: str) -> Relation:
     return table.with_column(name, way.sql(cleaned, sql_type), kind)
 
 
-def doubt(name: str, reading: Mapping[str, Any]) -> str:
-    """The sentence on a column that can be read in two ways.
-
-    >>> doubt("Views", {"decimal": ".", "doubtful": "1.234"})
-    "'Views' is written like 1.234 and could be read in two ways. It was read as 1.234. For 1234, pass thousands='.' ..."
-    """
-    value = reading["doubtful"]
-    mark, digits = ("," if "," in value else "."), re.sub(r"[.,]", "", value)
-    fraction = value.replace(",", ".")
-    is_decimal = reading.get("decimal") == mark
-    taken, other = (fraction, digits) if is_decimal else (digits, fraction)
-    remedy = f"{'thousands' if is_decimal else 'decimal'}={mark!r}"
-    return (
-        f"{name!r} is written like {value} and could be read in two ways. It was read as {taken}. For {other}, pass {remedy} "
-        "(eh.read.csv or --csv)."
-    )
-
-
 def not_numbers(table: Relation, name: str) -> str:
     """What a column of text holds that is no number, by example, and what to do about it."""
-    column = table.expressions[name]
+    column, ways = table.expressions[name], table.notation.ways
     cleaned = cleaned_sql(column)
     counts = {"rows": "COUNT(*)", "known": f"COUNT({column})", "written": f"COUNT({cleaned})"}
-    ways = table.notation.ways
     counts |= {f"number_{i}": _count_matches(cleaned, way.number) for i, way in enumerate(ways)}
     facts = {key: int(value or 0) for key, value in table.facts(counts).items()}
     best = max(range(len(ways)), key=lambda i: facts[f"number_{i}"])
-    numbers, odd = facts[f"number_{best}"], facts["written"] - facts[f"number_{best}"]
+    numbers = facts[f"number_{best}"]
     if numbers <= facts["known"] / 2:  # a column of text, not one of numbers with a few words in it
         return "holds text, not numbers. Name a column of numbers, or convert the column first."
     words = examples(table, name, f"NOT regexp_matches({cleaned}, {text(ways[best].number)})")
-    rows = f"in {odd:,} of {facts['rows']:,} rows"
+    shown, odd = listing(map(repr, words)) or "text", facts["written"] - numbers
+    fact = f"holds {shown} in {odd:,} of {facts['rows']:,} rows, which are not numbers."
     if not words or not table.is_text:
-        shown = listing(map(repr, words)) or "text"
-        return f"holds {shown} {rows}, which are not numbers. Convert the column first."
-    fact = f"holds {listing(map(repr, words))} {rows}, which are not numbers."
-    null = repr(words[0]) if len(words) == 1 else repr(words)
-    return f"{fact} If they mean a missing value, read the file with eh.read.csv(path, null={null})."
+        return f"{fact} Convert the column first."
+    return f"{fact} If they mean a missing value, read the file with eh.read.csv(path, null={words!r})."
 
 
 def cleaned_sql(column: str) -> str:
@@ -273,7 +249,7 @@ def _holds(column: str, mark: str) -> str:
     return f"STRPOS({column}, {text(mark)}) > 0"
 
 
-FIRST_BYTES = 1 << 16
+FIRST_BYTES = 1 << 20
 """How much of a file is looked at before an engine reads it."""
 
 LONGEST_LINE = 16 << 20
@@ -288,109 +264,50 @@ def opened_bytes(path: str) -> Any:
     return gzip.open(path, "rb") if path.endswith(PACKED) else Path(path).open("rb")
 
 
-def stray_quote(path: str) -> EvenhandError:
+def broken_text(path: str) -> EvenhandError:
     return EvenhandError(
-        f"{path!r} has a quote that is never closed, or one inside a field. Put quotes around the whole field and "
-        "write each quote inside it twice."
+        f"{path!r} has quotes or line ends that cannot be read, or a line of more than {LONGEST_LINE >> 20} MB. Put quotes around "
+        "whole fields, write each quote inside one twice, and end all lines alike."
     )
 
 
-UTF8 = ("ascii", "utf-8", "utf-8-sig")
-"""Encodings that DuckDB reads; text is ASCII as far as somebody looked."""
+def explain_text(path: str, error: BaseException) -> EvenhandError:
+    """Why DuckDB cannot read separated text, without a word of what is in it."""
+    reason = str(error).partition("Possible fixes")[0].partition("file =")[0].lower()
+    if "expected number of columns" in reason or "too many columns" in reason:
+        return EvenhandError(
+            f"{path!r} has lines with more fields than its header, or fewer. Put quotes around fields that hold the separator, "
+            "and leave missing ones empty between two separators."
+        )
+    if "unicode" in reason:
+        return EvenhandError(
+            f"{path!r} is not UTF-8 text all through. Save it as UTF-8, or say its encoding (eh.read.csv or --csv)."
+        )
+    return broken_text(path)
 
 
-def readable_text(path: str, delimiter: str, encoding: str, skipped: int) -> tuple[str, bool, str]:
-    """A file that DuckDB reads right (itself, or a copy without the skipped lines), whether it has quotes, its encoding."""
-    try:
-        file = path if encoding in UTF8 else _as_utf8(path, encoding)
-        return *check_text(file, delimiter, skipped), encoding
-    except UnicodeDecodeError:
-        if encoding != "ascii":
-            raise
-        encoding = "windows-1252"  # of letters that come late
-        return *check_text(_as_utf8(path, encoding), delimiter, skipped), encoding
+def has_quotes(path: str, delimiter: str) -> bool:
+    """Whether a file has quotes; one is refused that neither begins nor ends a field, nor is written twice inside one.
 
-
-def _as_utf8(path: str, encoding: str) -> str:
-    copy = lasting() / Path(path).name.removesuffix(PACKED)
-    reading = io.TextIOWrapper(opened_bytes(path), encoding=encoding, newline="")
-    with reading as handle, copy.open("w", encoding="utf-8", newline="") as written:
-        shutil.copyfileobj(handle, written)
-    return str(copy)
-
-
-def check_text(path: str, delimiter: str, skipped: int = 0) -> tuple[str, bool]:
-    """A file in UTF-8 that DuckDB reads right (itself, or a tidied copy), and whether it has quotes.
-
-    DuckDB drops what follows a quote that is never closed without a word, and refuses lines that end in several ways.
+    Around line ends in quotes DuckDB reads with one thread, and then drops what follows an open quote without a word.
     """
-    quotes, bytes_at_once, length = _QuoteCheck(delimiter), 1 << 23, 0
-    ends = {b"\n": 0, b"\r": 0, b"\r\n": 0}
-    decoder = codecs.getincrementaldecoder("utf-8")()
+    edges = np.zeros(256, dtype=bool)
+    edges[list(b'"\r\n' + delimiter.encode())] = True
+    bytes_at_once, count, before = 1 << 23, 0, ord("\n")
     with opened_bytes(path) as handle:
         chunk = handle.read(bytes_at_once).removeprefix(codecs.BOM_UTF8)
-        is_late = chunk[:1] in (b"\n", b"\r")  # DuckDB takes the first line for the header, whatever is in it
         while chunk:
             following = handle.read(bytes_at_once)
-            if not chunk.isascii() or decoder.getstate()[0]:
-                decoder.decode(chunk, final=not following)
-            outside = quotes.outside(chunk, following[:1] or b"\n")
-            if outside is None:
-                raise stray_quote(path)
-            length = 0 if b"\n" in outside or b"\r" in outside else length + len(chunk)
-            if length > LONGEST_LINE:
-                raise EvenhandError(
-                    f"{path!r} has a line of more than {LONGEST_LINE >> 20} MB. Shorten that field, or leave its column out."
-                )
-            for end in ends:
-                ends[end] += (outside + following[:1]).count(end) if end == b"\r\n" else outside.count(end)
-            chunk = following
-    if quotes.is_open:
-        raise stray_quote(path)
-    has_both = 0 < ends[b"\r\n"] < ends[b"\n"] and ends[b"\r\n"] == ends[b"\r"]
-    return _tidied(path, skipped) if has_both or is_late or skipped else path, quotes.has_quotes
-
-
-def _tidied(path: str, skipped: int) -> str:
-    """The path of a copy whose lines end alike, and that begins with its header, below the skipped lines."""
-    copy = lasting() / Path(path).name.removesuffix(PACKED)
-    with opened_bytes(path) as handle, copy.open("wb") as written:
-        has_begun = is_quoted = False
-        for line in itertools.islice(handle, skipped, None):
-            has_begun = has_begun or bool(line.removeprefix(codecs.BOM_UTF8).strip(b"\r\n"))
-            is_quoted ^= bool(line.count(b'"') % 2)
-            if has_begun:
-                written.write(line[:-2] + b"\n" if line.endswith(b"\r\n") and not is_quoted else line)
-    return str(copy)
-
-
-class _QuoteCheck:
-    """Whether each quote of a text begins or ends a field, or is written twice inside one."""
-
-    def __init__(self, delimiter: str) -> None:
-        self.is_open = self.has_quotes = False
-        self._edges = np.zeros(256, dtype=bool)
-        self._edges[list(b'"\r\n' + delimiter.encode())] = True
-        self._before = ord("\n")
-
-    def outside(self, chunk: bytes, following: bytes) -> bytes | None:
-        """The unquoted bytes of the next chunk; None where a quote is misplaced."""
-        unquoted = b"" if self.is_open else chunk
-        if b'"' in chunk:
-            self.has_quotes = True
-            letters = np.frombuffer(chunk + following, dtype=np.uint8)
-            is_quote = letters[:-1] == ord('"')
-            at = np.flatnonzero(is_quote)
-            before = np.where(at > 0, letters[at - 1], self._before)
-            opens = (np.arange(len(at)) + self.is_open) % 2 == 0
-            if not self._edges[np.where(opens, before, letters[at + 1])].all():
-                return None
-            if b"\r" in chunk:
-                inside = (np.cumsum(is_quote, dtype=np.uint8) + np.uint8(self.is_open)) % 2
-                unquoted = letters[:-1][inside == 0].tobytes()
-            self.is_open ^= bool(len(at) % 2)
-        self._before = chunk[-1]
-        return unquoted
+            letters = np.frombuffer(chunk + (following[:1] or b"\n"), dtype=np.uint8)
+            at = np.flatnonzero(letters[:-1] == ord('"'))
+            outer = np.where(at > 0, letters[at - 1], before)  # beside a quote that opens a field
+            is_opening = (np.arange(len(at)) + count) % 2 == 0
+            if not edges[np.where(is_opening, outer, letters[at + 1])].all():
+                raise broken_text(path)
+            count, before, chunk = count + len(at), chunk[-1], following
+    if count % 2:
+        raise broken_text(path)
+    return count > 0
 
 
 NAMES = {
@@ -399,14 +316,11 @@ NAMES = {
 }  # fmt: skip
 """Words for separators that are hard to type."""
 
-DELIMITERS = (",", ";", "\t", "|")
-"""Delimiters that are found out; others must be given."""
-
 RECORDS = 200
-"""Records of a file that are looked at."""
+"""Records of a file that are looked at for the decimal separator."""
 
 MOST_TITLES = 20
-"""Records above the header that may be titles."""
+"""Lines above the header that may be titles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,10 +411,11 @@ class Dialect:
 
     Attributes
     ----------
-    names : its header. skipped : lines above it. encoding : as Python calls it.
+    file : itself, or its copy in UTF-8. names : its header. skipped : lines above it. encoding : as Python calls it.
     notation : how its numbers are written. null : words for a missing value, in every column.
     """
 
+    file: str
     names: tuple[str, ...]
     delimiter: str
     encoding: str
@@ -513,7 +428,7 @@ class Dialect:
         """What differs from plain text with the usual delimiter."""
         facts = {
             "delimiter": self.delimiter if self.delimiter != usual else None,
-            "encoding": self.encoding if self.encoding not in UTF8 else None,
+            "encoding": None if _is_utf8(self.encoding) else self.encoding,
             "lines_skipped": self.skipped or None,
             "null": list(self.null) or None,
         }
@@ -527,115 +442,82 @@ def dialect_of(path: str, options: CsvOptions, usual: str) -> Dialect:
 
 @functools.lru_cache(maxsize=1024)
 def _dialect(path: str, options: CsvOptions, usual: str, _state: tuple[int, int, int]) -> Dialect:
+    """The dialect as DuckDB's sniffer has it, in UTF-8 and with its header in the first line below titles."""
     with opened_bytes(path) as handle:
         start = handle.read(FIRST_BYTES)
-        if b"\n" not in start and b"\r" not in start:  # a header of thousands of columns
-            start += handle.read(LONGEST_LINE)
     encoding = options.encoding or encoding_of(path, start)
-    sample = _decoded(path, start, encoding)
-    stated = re.match(r"sep=(.)\r?\n", sample)  # what Excel writes above the header
-    body = sample[stated.end() :] if stated else sample
-    delimiter = options.delimiter or (stated[1] if stated else _delimiter(body, usual))
-    records = _records(body, delimiter)
-    at = _header(records)
-    names = _names(path, body, delimiter, records, at)
-    rows = [record for _, record in records[at + 1 :]]
-    columns = [[row[i] for row in rows if i < len(row)] for i in range(len(names))]
-    decimal = likely_decimal(columns)
+    file = path if _is_utf8(encoding) else _as_utf8(path, encoding)
+    engine, given = DuckDBEngine(), f", delim = {text(options.delimiter)}" if options.delimiter else ""
+    with reading(explain=lambda error: explain_text(path, error)):
+        sniffed = engine.cells(
+            "SELECT Delimiter AS delimiter, LEN(Columns) AS width "
+            f"FROM sniff_csv({text(glob.escape(file))}, all_varchar = true, comment = '', {READING}{given})"
+        ).row()
+        delimiter = options.delimiter or (sniffed["delimiter"] if sniffed["width"] > 1 else usual)
+        skipped = _titles(file, delimiter)
+        read = read_csv([file], delimiter, skipped, [f"c{i}" for i in range(sniffed["width"])])
+        header, *rows = engine.cells(f"SELECT * FROM {read} LIMIT {RECORDS + 1}").frame.rows() or [()]
+    names = tuple((cell or "").strip() or cell or "" for cell in header)
+    decimal = likely_decimal([[row[i] for row in rows if row[i]] for i in range(len(names))])
     likely = decimal or ("," if delimiter == ";" else "")  # the delimiter of those whose comma is taken
     notation = Notation(options.decimal, options.thousands, likely, bool(decimal))
-    lines = (records[at - 1][0] if at else 0) + bool(stated)
-    return Dialect(names, delimiter, encoding, lines, notation, options.null, bool(rows) or len(start) >= FIRST_BYTES)
+    return Dialect(file, names, delimiter, encoding, skipped, notation, options.null, bool(rows))
+
+
+READING = (
+    f"quote = '\"', escape = '\"', strict_mode = true, max_line_size = {LONGEST_LINE}, buffer_size = {2 * LONGEST_LINE}"
+)
+"""How DuckDB reads any separated text."""
+
+
+def read_csv(files: Sequence[str], delimiter: str, skipped: int, names: Sequence[str], more: str = "") -> str:
+    """What stands after FROM for files with these columns, all of them text; the header is a row unless `more` says so."""
+    kinds = ", ".join(f"{name}: 'VARCHAR'" for name in names)
+    return (
+        f"read_csv({paths_literal(files)}, auto_detect = false, delim = {text(delimiter)}, {READING}, skip = {skipped}, "
+        f"columns = {{{kinds}}}, nullstr = '', allow_quoted_nulls = false, hive_partitioning = false{more})"
+    )
+
+
+def paths_literal(paths: Sequence[str]) -> str:
+    """Paths as a list in SQL; a bracket or a star in a name is not a pattern."""
+    return f"[{', '.join(text(glob.escape(path)) for path in paths)}]"
+
+
+def _titles(file: str, delimiter: str) -> int:
+    """Lines above the header, which alone has something behind the first delimiter: titles, empty lines, Excel's `sep=;`."""
+    with opened_bytes(file) as handle:
+        for i, line in enumerate(itertools.islice(handle, MOST_TITLES)):
+            if any(cell.strip(b' "\r\n') for cell in line.split(delimiter.encode())[1:]):
+                return i
+    return 0
 
 
 def encoding_of(path: str, start: bytes) -> str:
-    """The encoding of text by its first bytes: by its mark, UTF-8 where that is possible, else that of Windows or latin-1."""
-    marks = {
-        codecs.BOM_UTF8: "utf-8-sig",
-        codecs.BOM_UTF32_LE: "utf-32",
-        codecs.BOM_UTF16_LE: "utf-16",
-        codecs.BOM_UTF16_BE: "utf-16",
-    }
-    for mark, encoding in marks.items():
-        if start.startswith(mark):
-            return encoding
-    if b"\0" in start:  # half of the bytes of Western text in UTF-16
-        zeros = [start[i::2].count(0) / max(1, len(start) // 2) for i in (0, 1)]
-        if max(zeros) > 0.4 and min(zeros) < 0.1:
-            return "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"
+    """The encoding of text by its first bytes: by its mark, UTF-8 where that is possible, else that of Windows."""
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if b"\0" in start:
+        raise EvenhandError(
+            f"{path!r} is not text. Give it the ending it should have, or say its encoding (eh.read.csv or --csv)."
+        )
     try:
         codecs.getincrementaldecoder("utf-8")().decode(start)  # a character cut at the end is fine
     except UnicodeDecodeError:
-        if any(byte < ord(" ") and byte not in b"\t\n\r\f" for byte in start):
-            raise EvenhandError(f"{path!r} is not text. Give it the ending it should have.") from None
-        return one_byte_encoding(start)
-    return "ascii" if start.isascii() else "utf-8"
+        return "windows-1252"
+    return "utf-8"
 
 
-def one_byte_encoding(content: bytes) -> str:
-    """Latin-1, or that of Windows where quotes and currencies of it occur."""
-    windows = range(0x80, 0xA0)
-    undefined = (0x81, 0x8D, 0x8F, 0x90, 0x9D)  # in the code page of Windows
-    is_windows = any(byte in content for byte in windows) and not any(byte in content for byte in undefined)
-    return "windows-1252" if is_windows else "latin-1"
+def _is_utf8(encoding: str) -> bool:
+    return codecs.lookup(encoding).name.startswith("utf-8")
 
 
-def _decoded(path: str, start: bytes, encoding: str) -> str:
+def _as_utf8(path: str, encoding: str) -> str:
+    copy = lasting() / Path(path).name.removesuffix(PACKED)
+    reader = io.TextIOWrapper(opened_bytes(path), encoding=encoding, newline="")
     try:
-        text = codecs.getincrementaldecoder(encoding)().decode(start)
+        with reader as handle, copy.open("w", encoding="utf-8", newline="") as written:
+            shutil.copyfileobj(handle, written)
     except UnicodeError as error:
-        raise EvenhandError(f"{path!r} is not {encoding} text. Pass another encoding, or leave it out.") from error
-    text = text.removeprefix("\ufeff")
-    if len(start) >= FIRST_BYTES and (cut := max(text.rfind("\n"), text.rfind("\r"))) > 0:
-        text = text[: cut + 1]  # the last line may be cut
-    return text
-
-
-def _records(sample: str, delimiter: str) -> list[tuple[int, list[str]]]:
-    """The first records, each with the number of the line that ends it."""
-    reader, records = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter), []
-    try:
-        for record in reader:
-            records.append((reader.line_num, record))
-            if len(records) == RECORDS:
-                break
-    except csv.Error:
-        pass  # a field over the limit of Python, which DuckDB reads
-    return records
-
-
-def _delimiter(sample: str, usual: str) -> str:
-    """The delimiter that gives most records the same number of fields; of equals, the usual one."""
-
-    def fitness(delimiter: str) -> tuple[float, int]:
-        counts = Counter(len(record) for _, record in _records(sample, delimiter) if any(record))
-        width, share = counts.most_common(1)[0] if counts else (1, 0)
-        return (share / counts.total(), width) if width > 1 else (0, 0)
-
-    return max((usual, *(d for d in DELIMITERS if d != usual)), key=fitness)
-
-
-def _header(records: Sequence[tuple[int, list[str]]]) -> int:
-    """Which record is the header: the first, or the first with names in all fields below titles of a single field."""
-    first = next((i for i, (_, record) in enumerate(records) if any(record)), 0)
-    for i in range(first, min(first + MOST_TITLES, len(records) - 1)):
-        (_, record), (_, following) = records[i], records[i + 1]
-        if len(filled := [cell for cell in record if cell.strip()]) > 1:
-            has_number = any(re.match(way.number, clean(cell)) for cell in filled for way in WAYS)
-            is_named = len(filled) >= len(record) - 1 and len(set(filled)) == len(filled) and not has_number
-            return i if is_named and len(following) == len(record) else first
-    return first
-
-
-def _names(path: str, body: str, delimiter: str, records: Sequence[tuple[int, list[str]]], at: int) -> tuple[str, ...]:
-    """The names of the header, without surrounding spaces; one more without a name where all records end in a delimiter."""
-    if not records:
-        return ()
-    lines = body.splitlines(keepends=True)[records[at - 1][0] if at else 0 : records[at][0]]
-    try:
-        header = next((names for names in csv.reader(lines, delimiter=delimiter, strict=True) if names), [])
-    except csv.Error as error:
-        raise stray_quote(path) from error
-    rows = [record for _, record in records[at + 1 :] if record]
-    is_open = bool(rows) and all(len(row) == len(header) + 1 and not row[-1].strip() for row in rows)
-    return (*(name.strip() or name for name in header), *([""] if is_open and header else []))
+        raise EvenhandError(f"{path!r} is not {encoding} text. Say another encoding (eh.read.csv or --csv).") from error
+    return str(copy)
