@@ -31,7 +31,7 @@ def test_a_header_and_types_behind_colons_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("uid,iid\n1,2\n", "no column of users and items"),
+        ("uid,iid\n1,2\n", "no column named user, user_id, userid"),
         ('{"a":1', "cannot be read"),
         ("", "is empty"),
         ("user_id,item_id\n1,\n2,3\n", "in 1 lines"),
@@ -44,7 +44,7 @@ def test_files_that_are_no_ratings_are_refused(text, says, tmp_path):
         ratings(path)
     with pytest.raises(eh.EvenhandError, match=r"Did you mean 'ratings.csv'"):
         ratings(tmp_path / "rating.csv")
-    with pytest.raises(eh.EvenhandError, match=r"is a folder. Pass one of its files: ratings.csv"):
+    with pytest.raises(eh.EvenhandError, match="is not a file"):
         ratings(tmp_path)
 
 
@@ -61,7 +61,7 @@ def test_books_get_the_gender_of_their_authors_where_it_is_known_and_one(tmp_pat
     assert not {"1", "2", "16", "5"} & set(genders)  # unknown, ambiguous, absent author, authors of both
 
 
-def test_one_file_of_groups_may_hold_labels_shares_or_genres(tmp_path):
+def test_one_file_of_groups_may_hold_labels_or_genres(tmp_path):
     path = tmp_path / "groups.csv"
     path.write_text("book_id,title,gender\n1,x,female\n2,y,unknown\n3,z,male\n")
     assert told(item_groups(path)) == {1: "female", 3: "male"}
@@ -69,8 +69,6 @@ def test_one_file_of_groups_may_hold_labels_shares_or_genres(tmp_path):
     soft = item_groups(path, group="genres")
     assert soft.soft
     assert sorted(soft.frame.drop_nulls("group").iter_rows()) == [(1, "Drama", 0.5), (1, "War", 0.5), (3, "Drama", 1.0)]
-    path.write_text("item,f,m\n1,0.25,0.75\n2,1.0,0.0\n")
-    assert sorted(item_groups(path).frame.iter_rows()) == [(1, "f", 0.25), (1, "m", 0.75), (2, "f", 1.0)]
     path.write_text("item,title,country\n1,x,y\n")
     with pytest.raises(eh.EvenhandError, match="Name the column of labels with group="):
         item_groups(path)

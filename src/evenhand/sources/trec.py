@@ -20,8 +20,8 @@ from evenhand.errors import DataWarning, EvenhandError, listing, suggestion
 from evenhand.sources.engine import reading
 from evenhand.sources.files import literal, nearby, refuse_missing
 from evenhand.sources.inputs import record_facts, record_reading
-from evenhand.sources.labels import Labels, open_labels
-from evenhand.sources.opening import open_table
+from evenhand.sources.labels import Labels
+from evenhand.sources.opening import csv
 from evenhand.sources.rollup import rollup
 from evenhand.sources.text_files import opened_bytes
 
@@ -367,22 +367,11 @@ def ratings(path: str | Path) -> pl.DataFrame:
     """Interactions as a Polars frame: user, item; each pair once, sorted.
 
     Known layouts: `u.data` of MovieLens 100K (tabs), `ratings.dat` of 1M and 10M (`::`), `ratings.csv` of the later ones,
-    GoodReads interactions (JSON lines with user_id and book_id, also gzipped, or CSV), Parquet; a header is optional where
-    the first two values are user and item, and whole numbers. Every line is an interaction, whatever its rating, as in the paper.
+    GoodReads interactions (JSON lines with user_id and book_id, also gzipped, or CSV), Parquet.
+    Every line is an interaction, whatever its rating, as in the paper.
     """
-    scanned = _scanned(path, "ratings")
-    with reading(f"ratings={str(path)!r}"):
-        names = scanned.collect_schema().names()
-    named = _columns(names)
-    user, item = (next((named[n] for n in aliases if n in named), None) for aliases in (USERS, ITEMS))
-    if user is None or item is None:
-        lacking = " and ".join(w for w, c in (("users", user), ("items", item)) if c is None)
-        raise EvenhandError(
-            f"ratings={str(path)!r} has no column of {lacking}. Name them user_id and item_id (or movieId, book_id). "
-            f"Its columns: {listing(names)}."
-        )
-    with reading(f"ratings={str(path)!r}"):
-        pairs = scanned.select(pl.col(user).alias("user"), pl.col(item).alias("item")).collect(engine="streaming")
+    table = _table(path, "ratings")
+    pairs = table.select(pl.col(_key(table, USERS, path)).alias("user"), pl.col(_key(table, ITEMS, path)).alias("item"))
     holes = pairs.filter(pl.any_horizontal(pl.all().is_null())).height
     if holes:
         raise EvenhandError(f"ratings={str(path)!r} lacks the user or the item in {holes:,} lines. Remove those lines.")
@@ -390,7 +379,7 @@ def ratings(path: str | Path) -> pl.DataFrame:
 
 
 def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None = None) -> Labels:
-    """Groups of rated items from one file (labels or shares), or two (through authors).
+    """Groups of rated items from one file, or two (through authors).
 
     `group` names the column of labels (default: group, gender, or the only one there is). Labels such as `unknown` and
     `ambiguous` are unknown. A label such as `Drama|War` is shared equally. A book whose authors have known and different
@@ -401,15 +390,9 @@ def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None =
         return _through_authors(listed[0], listed[1], group)
     if len(listed) != 1:
         raise EvenhandError(f"groups names {len(listed)} files. Pass one (items), or two (items to authors, authors).")
-    table = _table(listed[0])
+    table = _table(listed[0], "groups")
     item = _key(table, ITEMS, listed[0])
-    others = [c for c in table.columns if c != item]
-    are_shares = all(table.schema[c].is_float() for c in others)
-    if group is None and len(others) > 1 and (are_shares or {"group", "share"} == set(others)):
-        soft = open_labels(table.rename({item: "item"}), open_table(table), item="item")
-        if isinstance(soft, Labels):
-            return soft
-    label = _label(others, group, listed[0])
+    label = _label([c for c in table.columns if c != item], group, listed[0])
     labelled = _unknown_as_null(table.select(pl.col(item).alias("item"), label))
     parts = labelled.with_columns(pl.col("group").str.split("|")).explode("group")
     if parts.height > labelled.height:
@@ -419,14 +402,14 @@ def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None =
 
 def _through_authors(books: str | Path, authors: str | Path, group: str | None) -> Labels:
     """One label for each book: that of its authors, where those that are known agree."""
-    books_table = _table(books)
+    books_table = _table(books, "groups")
     item = _key(books_table, ITEMS, books)
     if "authors" in books_table.columns and isinstance(books_table.schema["authors"], pl.List):
         books_table = books_table.select(pl.col(item), pl.col("authors")).explode("authors")
         if isinstance(books_table.schema["authors"], pl.Struct):
             books_table = books_table.unnest("authors")
     author = _key(books_table, (*AUTHORS, "authors"), books)
-    people = _table(authors)
+    people = _table(authors, "groups")
     person = _key(people, AUTHORS, authors)
     label = _label([c for c in people.columns if c != person], group, authors)
     labelled = people.select(pl.col(person).cast(pl.String).alias("author"), label)
@@ -475,43 +458,18 @@ def _columns(names: Sequence[str]) -> Mapping[str, str]:
     return {name.split(":")[0].strip().lower().replace("-", "_"): name for name in reversed(names)}
 
 
-def _table(path: str | Path) -> pl.DataFrame:
-    with reading(f"groups={str(path)!r}"):
-        return _scanned(path, "groups").collect()
-
-
-def _scanned(path: str | Path, role: str) -> pl.LazyFrame:
-    """Any of the layouts as a lazy Polars frame."""
-    place = Path(path)
-    if os.path.isdir(place):
-        inside = sorted(p.name for p in place.iterdir() if p.is_file())
-        raise EvenhandError(f"{role}={str(path)!r} is a folder. Pass one of its files: {listing(inside) or 'none'}.")
+def _table(path: str | Path, role: str) -> pl.DataFrame:
+    """JSON lines, ratings of MovieLens without a header, or any table with one."""
+    place, suffix = str(path), Path(path).suffix
     refuse_missing(place, "a file", role)
-    with reading(f"{role}={str(path)!r}"):
-        if place.suffix in (".parquet", ".pq"):
-            return pl.scan_parquet(place, glob=False)
-        try:
-            with opened_bytes(str(place)) as handle:
-                first = handle.readline().decode(errors="replace").strip("\ufeff\r\n ")
-        except (OSError, EOFError) as error:
-            raise EvenhandError(f"{str(path)!r} cannot be read ({error}). Check the file.") from error
-        if not first:
-            raise EvenhandError(f"{role}={str(path)!r} is empty. Pass a file with lines.")
-        if first.startswith("{"):
-            return pl.scan_ndjson(literal([str(place)]), infer_schema_length=10_000)
-        separator = next((s for s in ("::", "\t", ",", "|", ";") if s in first), ",")
-        cells = [c.strip().strip('"') for c in first.split(separator)]
-        named = _columns(cells)
-        header = any(n in named for n in (*USERS, *ITEMS, *AUTHORS, *GROUPS)) or not cells[0].isdecimal()
-        scanned = pl.scan_csv(
-            place, glob=False, separator=separator[0], has_header=header, infer_schema_length=10_000, encoding="utf8-lossy",
-            quote_char=None if separator == "::" else '"',
-        )  # fmt: skip
-        columns = scanned.collect_schema().names()
-    if separator == "::":  # one sign parts columns here: every other one is empty
-        columns = columns[::2]
-        scanned = scanned.select(columns)
-    if not header:
-        names = ["user_id", "item_id", "rating"] if role == "ratings" else ["item", "group"]
-        scanned = scanned.rename(dict(zip(columns, names, strict=False)))
-    return scanned
+    with reading(f"{role}={place!r}"):
+        with opened_bytes(place) as handle:
+            is_json = handle.read(1) == b"{"
+        if is_json:
+            return pl.scan_ndjson(literal([place]), infer_schema_length=10_000).collect()
+        if suffix not in (".data", ".dat"):
+            return csv(place).frame
+        separator = "\t" if suffix == ".data" else ":"
+        table = pl.read_csv(place, glob=False, has_header=False, separator=separator, quote_char=None)
+        columns = table.columns[:: len("::") if suffix == ".dat" else 1]  # between two colons stands an empty column
+        return table.select(pl.col(name).alias(role) for name, role in zip(columns, ("user", "item"), strict=False))
