@@ -87,7 +87,9 @@ def test_plain_text_has_nothing_to_say(tmp_path, capsys):
 
 def test_a_number_that_reads_in_two_ways_is_said(tmp_path, capsys):
     path = written(tmp_path, b"Author,Views\na,1.234\nb,567\n")
-    with pytest.warns(eh.DataWarning, match=r"'\.' was taken for the decimal separator. If it is not, pass thousands='\.'"):
+    with pytest.warns(
+        eh.DataWarning, match=r"'\.' was taken for the decimal separator. If it is not, pass thousands='\.'"
+    ):
         result = eh.inequality(path, **CALL)
     assert result.provenance["reading"]["columns"]["Views"]["doubtful"] == "1.234"
     assert eh.read.csv(path, thousands=".").frame["Views"].to_list() == [1234, 567]
@@ -103,7 +105,9 @@ def test_a_number_that_reads_in_two_ways_is_said(tmp_path, capsys):
 
 def test_semicolons_speak_for_dots_between_thousands_and_it_is_said(tmp_path):
     path = written(tmp_path, b"Author;Views\na;1.234\nb;567\n")
-    with pytest.warns(eh.DataWarning, match=r"'\.' was taken for the thousands separator. If it is not, pass decimal='\.'"):
+    with pytest.warns(
+        eh.DataWarning, match=r"'\.' was taken for the thousands separator. If it is not, pass decimal='\.'"
+    ):
         assert eh.read.csv(path).frame["Views"].to_list() == [1234, 567]
 
 
