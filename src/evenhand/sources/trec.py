@@ -468,7 +468,8 @@ def _table(path: str | Path, role: str) -> pl.DataFrame:
         if is_json:
             return pl.scan_ndjson(literal([place]), infer_schema_length=10_000).collect()
         if suffix not in (".data", ".dat"):
-            return csv(place).frame
+            table: pl.DataFrame = csv(place).frame
+            return table
         separator = "\t" if suffix == ".data" else ":"
         table = pl.read_csv(place, glob=False, has_header=False, separator=separator, quote_char=None)
         columns = table.columns[:: len("::") if suffix == ".dat" else 1]  # between two colons stands an empty column
