@@ -140,7 +140,7 @@ import evenhand as eh
 r = eh.inequality("log.csv", unit="author", amount="views", population=10, metrics="gini", interval=None)
 from evenhand.report.charts.registry import KINDS, picture
 kind, drawn = picture(r.findings, "unit_counts")
-assert drawn.text == "all has the most authors, 10.", drawn.text
+assert drawn.table["units"] == [10], drawn.table
 assert r.plot("unit_counts").to_dict()["title"]["text"] == "How many units each number rests on"
 """
     done = ran(copy, "-W", "error", "-c", code, cwd=log)

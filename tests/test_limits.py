@@ -295,12 +295,12 @@ def test_headline_and_claims_hold_no_escape_sequences():
     assert "\x1b" not in found.headline + "".join(claim.text for claim in found.claims)
 
 
-def test_a_recommender_without_a_point_that_may_be_shown_has_no_catalogue_chart():
+def test_a_recommender_without_a_point_that_may_be_shown_has_no_lorenz_curve():
     draw = np.random.default_rng(1)
     rows = [(f"u{u}", f"i{i}", float(draw.random()), "mn"[u % 2]) for u in range(20) for i in range(4)]
     table = pl.DataFrame(rows, schema=["user", "item", "score", "s"], orient="row")
     found = eh.recommender(table, top=2, by="s", min_units=10, interval=None, chance=None)
-    assert "catalogue" not in found.kinds
+    assert "lorenz" not in found.kinds
 
 
 @pytest.mark.parametrize("randomized", ["u", None])

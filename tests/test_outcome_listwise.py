@@ -59,7 +59,7 @@ def test_a_group_that_is_ranked_too_low_is_claimed_and_the_headline_says_so():
     assert [claim.text for claim in result.claims if claim.made] == ["the lists under-rate f"]
     assert result.headline.startswith("Where f ranks right below m, the outcome rate is ")
     assert result.remedies["found"].to_list()[::2] == ["found", "not found"]
-    assert result.plot("neighbours")
+    assert result.plot("intervals")
 
 
 def test_an_order_by_merit_claims_nothing_and_names_the_power():

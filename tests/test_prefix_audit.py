@@ -329,15 +329,6 @@ def test_the_result_survives_saving(tmp_path):
     assert found.only("ndd").per_request["metric"].unique().to_list() == ["ndd"]
 
 
-def test_the_picture_of_requests_says_which_is_the_least_even():
-    lists = {19: list("aabbbb"), 7: list("babbab")}
-    found = eh.prefix(table(lists), group="stance", protected="a", rng=1).findings
-    assert KINDS["requests"].draw(found).text == (
-        "request 19: nDD 1 (the maximum) and nDKL 1 (the maximum). "
-        "Above the mean of random orders: 1 of 2 requests by nDD, 1 of 2 requests by nDKL."
-    )
-
-
 def test_labels_have_one_colour_on_a_page():
     found = eh.prefix(table({1: list("czzza"), 2: list("zzcaz")}), group="stance", rng=1).findings
     for kind in ("prefix", "strip"):

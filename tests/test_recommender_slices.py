@@ -178,7 +178,7 @@ def test_what_cannot_be_sliced_is_refused(more, says):
 def test_sentences_and_charts_name_the_slice():
     found = eh.recommender(log(), by="land", system="model", user_groups="side", **HOW)
     assert any("at" in s and "new" in s for s in found.sentences())
-    for kind in ("differences", "catalogue"):
+    for kind in ("differences", "lorenz"):
         assert "at, new" in found.plot(kind).to_json(validate=False), kind
 
 

@@ -73,7 +73,7 @@ OTHER_USERS = (
 @audit(
     "recommender",
     question="Does the recommender serve groups of users, and items, even-handedly?",
-    charts=("differences", "catalogue", "intervals"),
+    charts=("differences", "lorenz", "intervals"),
     default="all that the input allows",
     extra=("protected", "versus", "p", "p_adjusted", "least", "most", "convention"),
     over="units",

@@ -50,12 +50,11 @@ def html(findings: Findings, overall: Findings | None = None) -> str:
     specs: dict[str, Any] = {}
     pictures = {kind: kind.draw(findings) for kind in kinds_for(findings) if kind.reported}
     headline = headline_for(findings)
-    leads = [p.text for kind, p in pictures.items() if p.lead and not (headline and headline.repeats == kind.name)]
     first, rest = _first_chart(findings, pictures, specs)
     cautions = summary.cautions(findings)
     care = [line for kind, line in cautions if kind == "care"]
     sections = {
-        "answer": ("Answer", _answer(findings, overall, headline, leads, first, care)),
+        "answer": ("Answer", _answer(findings, overall, headline, first, care)),
         "sure": ("How sure are we?", "".join(f"<p>{escape(line)}</p>" for kind, line in cautions if kind != "care")),
         "pictures": ("Charts", "".join(rest)),
         "act": ("What to do, and what this cannot say", _side_tables(findings)),
@@ -95,12 +94,11 @@ def _section(name: str, title: str, inside: str) -> str:
 
 
 def _answer(
-    findings: Findings, overall: Findings | None, headline: Headline | None, leads: Sequence[str], chart: str,
-    care: Sequence[str],
-) -> str:  # fmt: skip
+    findings: Findings, overall: Findings | None, headline: Headline | None, chart: str, care: Sequence[str]
+) -> str:
     """The first screen: headline with interval, cautions, large figures, first chart, three more sentences, a glossary."""
     short_list = 3  # sentences beside the headline; the others are folded
-    every = summary.key_sentences(findings, leads, headline)
+    every = summary.key_sentences(findings, headline)
     headline = headline or Headline(every[0] if every else "The result has no numbers.")
     more = [*summary.overall_sentence(overall), *(line for line in every if line != headline.text)]
     facts = " · ".join(escape(fact) for fact in summary.facts(findings))
@@ -164,8 +162,8 @@ def _explorer(findings: Findings, specs: dict[str, Any]) -> str:
     specs["lorenz-data"] = explorer.data(findings)
     picture = explorer.picture(findings)
     specs["spec-explorer"], legend = _spec(picture.panels[0])
-    drawn = _place("spec-explorer", escape(picture.text), specs["spec-explorer"], SIZES.lead_width)
     title = "Who gets how much?"
+    drawn = _place("spec-explorer", f"{title} {picture.note}", specs["spec-explorer"], SIZES.lead_width)
     return (
         f'<figure id="explorer"><h2>{title}</h2><div class="panel">{legend}{drawn}</div>'
         f"{explorer.markup(findings)}{_behind(picture, title)}</figure>"
@@ -177,7 +175,8 @@ def _figure(kind: Kind, picture: Picture, specs: dict[str, Any], *, leading: boo
     width = SIZES.lead_width if leading else SIZES.page_width
     width = width if stacked else SIZES.lead_width // 2 if leading else SIZES.half_width
     panels = "".join(
-        _panel(panel, picture, f"spec-{kind.name}-{i}", specs, width) for i, panel in enumerate(picture.panels)
+        _panel(panel, f"{kind.title}. {picture.note}", f"spec-{kind.name}-{i}", specs, width)
+        for i, panel in enumerate(picture.panels)
     )
     return (
         f'<figure id="{escape(kind.name)}"><h2>{escape(kind.title)}</h2>'
@@ -185,10 +184,10 @@ def _figure(kind: Kind, picture: Picture, specs: dict[str, Any], *, leading: boo
     )
 
 
-def _panel(panel: Panel, picture: Picture, name: str, specs: dict[str, Any], width: int) -> str:
+def _panel(panel: Panel, text: str, name: str, specs: dict[str, Any], width: int) -> str:
     specs[name], legend = _spec(panel)
     title = f"<h3>{escape(panel.title)}</h3>" if panel.title else ""
-    described = escape(": ".join(filter(None, [panel.title, picture.text])))
+    described = ": ".join(filter(None, [panel.title, text]))
     square = " square" if panel.square else ""
     drawn = _place(name, described, specs[name], min(width, SIZES.square_width) if panel.square else width)
     return f'<div class="panel{square}">{title}{legend}{drawn}</div>'
@@ -198,7 +197,7 @@ def _place(name: str, described: str, spec: Mapping[str, Any], width: int) -> st
     """A static chart that scripts replace by a live one; controls such as sliders go below it."""
     bound = f'<div id="{name}-bound"></div>' if any("bind" in p for p in spec.get("params", [])) else ""
     return (
-        f'<div role="img" aria-label="{described}"><div class="draw" aria-hidden="true" id="{name}-chart" data-spec="{name}">'
+        f'<div role="img" aria-label="{escape(described)}"><div class="draw" aria-hidden="true" id="{name}-chart" data-spec="{name}">'
         f"{svg(spec, width, name)}</div></div>{bound}"
     )
 
@@ -240,8 +239,7 @@ def _take_legends(part: Any, names: dict[str, None], signs: set[str]) -> None:
 
 
 def _behind(picture: Picture, title: str) -> str:
-    text = picture.note or ("" if picture.lead else picture.text)  # a lead is printed at the top of the page
-    caption = f"<figcaption><p>{escape(text)}</p></figcaption>" if text else ""
+    caption = f"<figcaption><p>{escape(picture.note)}</p></figcaption>" if picture.note else ""
     head, rows = list(picture.table), list(zip(*picture.table.values(), strict=True))
     metrics = picture.table.get("metric", [""] * len(rows))
     cells = [[_cell(v, m) for v in row] for row, m in zip(rows, metrics, strict=True)]
@@ -460,7 +458,7 @@ def _tile(tile: Tile, number: int) -> str:
     pictures = [kind.draw(findings) for kind in kinds_for(findings) if kind.reported]
     headline = headline_for(findings)
     if headline is None:
-        lines = summary.key_sentences(findings, [p.text for p in pictures if p.lead])
+        lines = summary.key_sentences(findings)
         headline = Headline(lines[0] if lines else "")
     first = explorer.picture(findings) if _led_by_lorenz(findings) else next(iter(pictures), None)
     chart = ""

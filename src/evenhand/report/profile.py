@@ -109,7 +109,7 @@ def _section(findings: Findings, section: Section) -> str:
 
 def _answer(findings: Findings) -> str:
     headline = headline_for(findings)
-    every = summary.key_sentences(findings, [], headline)
+    every = summary.key_sentences(findings, headline)
     lead = headline.text if headline else next(iter(every), "The result has no numbers.")
     sure = f'<p class="interval">{escape(headline.uncertainty)}.</p>' if headline and headline.uncertainty else ""
     lines = "".join(f"<li>{escape(line)}</li>" for line in every if line != lead)

@@ -409,10 +409,7 @@ def _figures(results: Mapping[str, eh.Result], seed: int) -> tuple[Figure, ...]:
     spread = "How the {} recommender spreads slots over the catalogue."
     return (
         Figure("measures", measures, partial(merged.plot, "intervals")),
-        *(
-            Figure(f"catalogue-{name}", spread.format(name), partial(r.plot, "catalogue"))
-            for name, r in results.items()
-        ),
+        *(Figure(f"catalogue-{name}", spread.format(name), partial(r.plot, "lorenz")) for name, r in results.items()),
         Figure("differences-personal", differ, partial(results["personal"].plot, "differences")),
     )
 

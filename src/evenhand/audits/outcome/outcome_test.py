@@ -55,7 +55,7 @@ Bins = Annotated[int | Sequence[float], Takes("N|EDGES", many=True, read=read_bi
 @audit(
     "outcome_test",
     question="Is somebody held to a higher bar?",
-    charts=("outcomes", "calibration", "gaps", "neighbours"),
+    charts=("outcomes", "calibration", "gaps", "intervals"),
     default="all that the test says",
     extra=outcome_rows.EXTRA,
     over="rows",

@@ -6,7 +6,7 @@ A kind of chart is a function from Findings to a Picture, declared with `@chart`
     def slots(findings: Findings) -> Picture:
         rows = [{"label": r["group"], "x": r["estimate"]} for r in findings.rows() if r["metric"] == "slots_gained"]
         panel = in_rows(rows, "dot", x=Axis("slots gained"), tips={"label": "group", "x": "slots gained"})
-        return Picture((panel,), columns_of(rows, "label", "x"), "One sentence for screen readers.")
+        return Picture((panel,), columns_of(rows, "label", "x"), "Dots: estimates.")
 
 CONTRIBUTING.md has a whole example.
 
@@ -46,17 +46,11 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A chart as its function returns it: panels side by side, and below them the same numbers as columns of a table.
-
-    `text` is the picture in one sentence, for those who cannot see it, and a finding for the top of the page if it is a `lead`;
-    `note` says how to read it.
-    """
+    """A chart as its function returns it: panels side by side, below them the same numbers as columns, and how to read it."""
 
     panels: tuple[Panel, ...]
     table: Mapping[str, Sequence[Any]]
-    text: str
     note: str = ""
-    lead: bool = True
 
 
 Drawer = Callable[[Findings], Picture]

@@ -57,14 +57,9 @@ def reassigned(findings: Findings) -> Picture:
         })  # fmt: skip
         if len(panels) < SIZES.panels:
             panels.append(_null_panel(bins, f"{metric_title(metric)}{f' ({where})' if where else ''}"))
-    first = table[0]
-    text = (
-        f"{metric_title(first['metric'])}: the observed difference is {number(first['observed'])}; re-randomising the arms gives "
-        f"{number(first['unequal volume alone'])} on average."
-    )
     more = f" {len(parts) - SIZES.panels:,} more are in the table." if len(parts) > SIZES.panels else ""
     note = f"Bars: differences when {_randomized(findings)} are re-randomised. Dashed: their mean.{more}"
-    return Picture(tuple(panels), columns_of(table, *table[0]), text, note, lead=False)
+    return Picture(tuple(panels), columns_of(table, *table[0]), note)
 
 
 def _null_panel(bins: list[dict[str, Any]], title: str) -> Panel:
@@ -100,13 +95,8 @@ def arms(findings: Findings) -> Picture:
             table.append({"arm": where, "curve": name, **shown})
         if len(panels) < SIZES.panels:
             panels.append(_lorenz_panel(findings, rows, series, where))
-    first = sorted((t for t in table if t["arm"] == table[0]["arm"]), key=lambda t: -t["bottom 90% get"])
-    gets = [
-        f"{percent(t['bottom 90% get'])} in {t['curve']}" for t in first
-    ]  # an arm that received nothing has no curve
-    text = f"The bottom 90% of {holders(findings)} get {' and '.join(gets)}."
     cells = [{k: percent(v) if isinstance(v, float) else v for k, v in t.items()} for t in table]
-    return Picture(tuple(panels), columns_of(cells, *cells[0]), text, "Straight line: perfect equality.", lead=False)
+    return Picture(tuple(panels), columns_of(cells, *cells[0]), "Straight line: perfect equality.")
 
 
 def _lorenz_panel(findings: Findings, rows: list[dict[str, Any]], series: list[str], where: str) -> Panel:
@@ -136,13 +126,8 @@ def detectable(findings: Findings) -> Picture:
                 rows, x=x, y=Axis("detectable difference"), series=distinct(r["series"] for r in rows),
                 tips={"series": "arm", "x": "randomised", "y": "difference"}, title=metric_title(metric), height=SIZES.medium,
             ))  # fmt: skip
-    first = next(p for p in curve if p["times"] == 1)
-    text = (
-        f"With as many {_randomized(findings)} as in this log, a difference of {number(read_number(first['detectable']))} in "
-        f"{metric_title(first['metric'])} can be detected."
-    )
     names = [n for n in ("where", "metric", "share", "units", "value", "detectable", "note") if n in curve[0]]
-    return Picture(tuple(panels), columns_of(curve, *names), text, "Hollow: extrapolated beyond the log.", lead=False)
+    return Picture(tuple(panels), columns_of(curve, *names), "Hollow: extrapolated beyond the log.")
 
 
 def _randomized(findings: Findings) -> str:
@@ -182,8 +167,7 @@ def waterfall(findings: Findings) -> Picture:
         for title, parts in ways.items()
         if parts and all(is_finite(r["estimate"]) for r in parts)
     )
-    text = f"{of} of {signed(change['estimate'], value_format(change['metric']))}, split into parts that add up to it."
-    return Picture(panels, long_table(findings), text, lead=False)
+    return Picture(panels, long_table(findings), "The parts add up to the change.")
 
 
 def _size(row: Row) -> float:
@@ -227,8 +211,5 @@ def layers(findings: Findings) -> Picture:
             steps = [(capitalized(name), parts[name]) for name in ("followers", "wiring", "ranking")]
             title = metric_title(metric) + (f", {where}" if where else "")
             panels.append(_waterfall(steps, ("Observed", parts["observed"]), title, value_format(metric)))
-    first = next(iter(slices.values()))
-    text = f"Of {metric_title(first[0]['metric'])}, followers, wiring and ranking add up to what was observed."
-    return Picture(
-        tuple(panels), long_table(findings), text, drawn_note(len(panels), len(slices), "slices"), lead=False
-    )
+    notes = ["The parts add up to what was observed.", drawn_note(len(panels), len(slices), "slices")]
+    return Picture(tuple(panels), long_table(findings), " ".join(filter(None, notes)))

@@ -16,9 +16,9 @@ from evenhand.report.words.phrases import card_of, is_share, metric_title, value
 from evenhand.report.words.text import (
     Row,
     are_differences,
-    counted,
     dated,
     first_reason,
+    is_finite,
     row_labels,
     signed,
     slice_names,
@@ -34,7 +34,8 @@ Family = tuple[str, bool, tuple[float, float]]
 
 
 def _in_bins(findings: Findings) -> str:
-    return "its rows are bins of a score, which have their own charts" if in_bins(findings) else ""
+    bins = findings.columns["bin"] if in_bins(findings) else ()
+    return "its rows are bins of a score, which have their own charts" if any(map(is_finite, bins)) else ""
 
 
 @chart("intervals", title="Estimates and intervals", unless=_in_bins, general=True)
@@ -61,7 +62,7 @@ def intervals(findings: Findings) -> Picture:
         title = _family_title(family, inside, fills_several=panel_counts[family[0]] > 1)
         turned = family[0] == TURNED and not as_difference
         panels.append(_panel(inside, along, title=title, turned=turned, as_difference=as_difference))
-    return Picture(tuple(panels), long_table(findings), _in_words(findings, dots), _note(findings, dots), lead=False)
+    return Picture(tuple(panels), long_table(findings), _note(findings, dots))
 
 
 def _over_time(findings: Findings) -> Picture:
@@ -90,7 +91,7 @@ def _over_time(findings: Findings) -> Picture:
         ))  # fmt: skip
     chance = any(math.isfinite(dot["chance"]) for dot in dots)
     note = "The band is the interval of each day." + (" Dashed: expected by chance." if chance else "")
-    return Picture(tuple(panels), long_table(findings), _in_words(findings, dots), note, lead=False)
+    return Picture(tuple(panels), long_table(findings), note)
 
 
 def _family(metric: str, *, is_single: bool) -> Family:
@@ -210,18 +211,6 @@ def _axis(values: Sequence[float], metric: str, *, is_single: bool, turned: bool
     return Axis(format=form, domain=(first, last), scale={"nice": True, "zero": False})
 
 
-def _in_words(findings: Findings, dots: Sequence[Dot]) -> str:
-    parts = []
-    for metric in findings.metrics()[:4]:
-        defined = [d for d in dots if d["metric"] == metric and math.isfinite(d["x"])]
-        if not defined:
-            continue
-        low, high = (pick(defined, key=lambda d: d["x"]) for pick in (min, max))
-        runs = f"ranges from {low['text']} ({low['label']}) to {high['text']} ({high['label']})"
-        parts.append(f"{metric_title(metric)} " + (runs if low["label"] != high["label"] else f"is {low['text']}"))
-    return "; ".join(parts) + "." if parts else "No number is defined."
-
-
 def _note(findings: Findings, dots: Sequence[Dot]) -> str:
     notes = [f"Differences: {_minus(findings)}."] if are_differences(findings) else []
     sentences = {
@@ -247,8 +236,8 @@ def _minus(findings: Findings) -> str:
 
 
 def _too_few(findings: Findings) -> str:
-    if in_bins(findings):
-        return _in_bins(findings)
+    if problem := _in_bins(findings):
+        return problem
     if len(findings.metrics()) < 2:
         return "it takes two metrics"
     return "" if len(set(row_labels(findings))) > 2 else "it takes three slices or more"
@@ -278,7 +267,4 @@ def scatter(findings: Findings) -> Picture:
         )
         for other in others
     )  # fmt: skip
-    sentence = (
-        f"{metric_title(first)} against {', '.join(map(metric_title, others))}, for {counted(len(rows), 'slice')}."
-    )
-    return Picture(panels, columns_of(rows, "slice", first, *others), sentence, lead=False)
+    return Picture(panels, columns_of(rows, "slice", first, *others), "A point for each slice.")

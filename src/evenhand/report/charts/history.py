@@ -9,12 +9,12 @@ from typing import Any
 import altair as alt
 
 from evenhand.findings import Findings
-from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, distinct, drawn_note, records, split
+from evenhand.report.charts.drawing import Panel, Picture, chart, columns_of, drawn_note, records, split
 from evenhand.report.charts.shapes import Axis, axis_format
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.words.history import Line, alarms, lines
 from evenhand.report.words.phrases import metric_title, value_format, value_text
-from evenhand.report.words.text import counted, interval_text
+from evenhand.report.words.text import interval_text
 
 
 @chart("trend", title="Over time", unless=lambda findings: "" if "at" in findings.columns else "it has no days")
@@ -45,15 +45,11 @@ def trend(findings: Findings) -> Picture:
         ["A dashed line is an alarm; the shading runs from where the shift began to where it ended."] if raised else []
     )
     notes.append(drawn_note(len(order), len(panels), "quantities (those with alarms first)"))
-    days = sorted({day for line in drawn for day in line.at})
-    metrics = ", ".join(distinct(metric_title(line.metric) for line in drawn))
-    count = sum(map(len, raised.values()))
-    text = f"{metrics} from {days[0]} to {days[-1]}, {len(drawn):,} lines, {counted(count, 'alarm') if count else 'no alarm'}."
     rows = [point for line in drawn for point in _points(line)]
     rows.sort(key=lambda row: row["day"], reverse=True)
     columns = {"day": "at", "metric": "metric", "label": "of", "y": "estimate", "low": "low", "high": "high"}
     table = {name: column for name, column in columns_of(rows, **columns).items() if name != "of" or any(column)}
-    return Picture(charts, table, text, " ".join(filter(None, notes)), lead=False)
+    return Picture(charts, table, " ".join(filter(None, notes)))
 
 
 def _points(line: Line) -> list[dict[str, Any]]:

@@ -41,7 +41,7 @@ from evenhand.report.charts.shapes import (
 )
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.words.phrases import metric_title, value_text
-from evenhand.report.words.text import Row, holders, in_words, number, percent, short_percent, slice_labels, word
+from evenhand.report.words.text import Row, holders, number, percent, short_percent, slice_labels, word
 
 LINEAR_BELOW = 1e-6
 """The log axis of figure 1b turns linear here, so that the stretch of units with nothing can be seen."""
@@ -59,7 +59,7 @@ def lorenz(findings: Findings) -> Picture:
     """Share of everything that the bottom part of the units gets; the further below the dashed line, the less equal."""
     drawn = curves(findings)
     layers = [*_gap(drawn), *_lines(findings, drawn, _share_axis(findings)), *_equality()]
-    return _picture(findings, drawn, layers, _crowd_note(drawn))
+    return _picture(findings, drawn, layers, "Dashed: perfect equality.")
 
 
 @chart("lorenz_log", title="The Lorenz curve on a log axis", unless=_no_curve)
@@ -71,7 +71,7 @@ def lorenz_log(findings: Findings) -> Picture:
     y = Axis(title, SHARE, (0, 1), ticks, scale={"type": "symlog", "constant": LINEAR_BELOW})
     note = f"The axis is logarithmic above {short_percent(LINEAR_BELOW)} and linear below. Dashed: perfect equality."
     layers = [*_lines(findings, drawn, y), _equality()[0]]  # no room for its name on a log axis
-    plotted = _picture(findings, drawn, layers, " ".join(filter(None, [note, _crowd_note(drawn)])))
+    plotted = _picture(findings, drawn, layers, note)
     return replace(plotted, panels=(replace(plotted.panels[0], height=SIZES.tall, square=False),))
 
 
@@ -94,11 +94,10 @@ def from_the_top(findings: Findings) -> Picture:
     layers = _curve_layers(findings, drawn, (x, _share_axis(findings)), "top", 160, tail, marks)
     equality = tail(Curve("", np.array([0.0, 1.0]), np.array([0.0, 1.0])), 100)
     layers.append(_chart([equality]).mark_line(style="reference").encode(x="x:Q", y="y:Q", order="x:Q"))
-    note = " ".join(filter(None, ["Dashed: perfect equality.", _crowd_note(drawn)]))
-    return _picture(findings, drawn, layers, note)
+    return _picture(findings, drawn, layers, "Dashed: perfect equality.")
 
 
-def _lines(findings: Findings, drawn: Sequence[Curve], y: Axis, across: str = "") -> list[Any]:
+def _lines(findings: Findings, drawn: Sequence[Curve], y: Axis) -> list[Any]:
     def polygon(curve: Curve, most: int) -> Polygon:
         thin = curve.thinned(most)
         return curve.name, thin.population, thin.share
@@ -106,7 +105,7 @@ def _lines(findings: Findings, drawn: Sequence[Curve], y: Axis, across: str = ""
     def marks(curve: Curve, at: Floats) -> Polygon:
         return curve.name, at, np.interp(at, curve.population, curve.share)
 
-    x = shares(across or f"{holders(findings)}, from least to most")
+    x = shares(f"{holders(findings)}, from least to most")
     corners = SIZES.corners
     if len(drawn) <= SIZES.series:
         corners = max(20, min(SIZES.corners, SIZES.points // len(drawn)))
@@ -161,14 +160,11 @@ def _chart(polygons: Sequence[Polygon]) -> Any:
 
 
 def _picture(findings: Findings, drawn: Sequence[Curve], layers: Sequence[Any], note: str) -> Picture:
-    least = drawn[-1]
-    lead = f"On the lowest curve{f' ({least.name})' if least.name else ''}, " if len(drawn) > 1 else "On this curve, "
-    last = max(p for p in _bottoms(curves(findings)[-1:]) if p <= 0.99)
-    top = f" and the top {short_percent(1 - last)} get {percent(1 - least.at(last))}" if last > 0.5 else ""
-    sentence = f"{lead}the bottom half of {holders(findings)} get {percent(least.at(0.5))}{top}."
     named: dict[str, list[Any]] = {", ".join(findings.slices): [c.name for c in drawn]} if findings.slices else {}
     panel = Panel(alt.layer(*layers), height=SIZES.square, square=True)
-    return Picture((panel,), named | _read_out(drawn, _bottoms(curves(findings))), sentence, note, lead=False)
+    if len(drawn) > SIZES.series:
+        note = f"{note} {len(drawn):,} curves; the highest and the lowest are in colour."
+    return Picture((panel,), named | _read_out(drawn, _bottoms(curves(findings))), note)
 
 
 def _bottoms(drawn: Sequence[Curve]) -> list[float]:
@@ -203,11 +199,6 @@ def _gap(drawn: Sequence[Curve]) -> list[Any]:
     return [alt.Chart(data).mark_area(style="gap").encode(x="x:Q", y="y:Q", y2="z:Q")]
 
 
-def _crowd_note(drawn: Sequence[Curve]) -> str:
-    many = len(drawn) > SIZES.series
-    return f"{len(drawn):,} curves; the highest and the lowest are in colour." if many else ""
-
-
 @chart("lorenz_annotated", title="How to read a Lorenz curve", unless=_no_curve, reported=False)
 def lorenz_annotated(findings: Findings) -> Picture:
     """Figure 6: the areas and lengths from which the metrics are read. With several slices, the least equal one."""
@@ -240,26 +231,8 @@ def lorenz_annotated(findings: Findings) -> Picture:
     note = "\n".join(
         [*([f"The curve of {curve.name}."] if curve.name else []), *(f"{r['letter']}: {r['meaning']}" for r in rows)]
     )
-    sentence = f"Letters mark what can be read off: {letters['d'][2]}; {letters['f'][2]}."
     panel = Panel(alt.layer(*layers), height=SIZES.square, square=True)
-    return Picture((panel,), columns_of(rows, "letter", "meaning"), sentence, note, lead=False)
-
-
-@chart(
-    "catalogue", title="How the slots are spread over the catalogue", reported=False,
-    unless=lambda findings: "" if curves(findings) else "nothing was shown",
-)  # fmt: skip
-def catalogue(findings: Findings) -> Picture:
-    """Share of all slots that the items shown least get; the further below the dashed line, the fewer items are shown."""
-    drawn = curves(findings)
-    across = "items, from least to most shown"
-    layers = [*_gap(drawn), *_lines(findings, drawn, shares("share of all slots"), across), *_equality()]
-    items = findings.provenance.get("items")
-    many = f"{number(float(items))} items" if isinstance(items, (int, float)) else "the items"
-    lead = f"{drawn[-1].name}: the" if drawn[-1].name else "The"
-    sentence = f"{lead} less shown half of {many} gets {percent(drawn[-1].at(0.5))} of all slots."
-    panel = Panel(alt.layer(*layers), height=SIZES.square, square=True)
-    return Picture((panel,), _read_out(drawn, _bottoms(drawn)), sentence, lead=False)
+    return Picture((panel,), columns_of(rows, "letter", "meaning"), note)
 
 
 Parts = dict[str, dict[str, Row]]
@@ -297,7 +270,7 @@ def sources(findings: Findings) -> Picture:
             title = f"More of the source lowers (left) or raises (right) the index{faint}"
             panels.append(_bars(findings, rows["marginal"], title))
     note = drawn_note(min(len(slices), SIZES.panels), len(slices), "slices")
-    return Picture(tuple(panels), long_table(findings), _sources_in_words(findings, slices), note)
+    return Picture(tuple(panels), long_table(findings), note)
 
 
 def _bars(findings: Findings, rows: dict[str, Row], title: str) -> Panel:
@@ -323,24 +296,8 @@ def _is_open(findings: Findings, row: Row) -> bool:
     return claim is not None and not claim.made
 
 
-def _sources_in_words(findings: Findings, slices: dict[str, Parts], most: int = 3) -> str:
-    """The contributions to the index, and the last claim of the slice: whether one source stands out."""
-    where, rows = next(iter(slices.items()))
-    contributions = _values(rows["contribution"])
-    if not contributions:
-        return "No contribution is defined."
-    named = sorted(contributions, key=lambda n: -contributions[n])[:most]
-    listed = ", ".join(f"{number(contributions[name])} from {name}" for name in named)
-    total = _total(rows, "gini")
-    of = f" of {number(total)}" if math.isfinite(total) else ""
-    text = f"{f'For {where}, of' if where else 'Of'} the Gini index{of}, {listed}"
-    marginals = rows.get("marginal", {}).values()
-    texts = [claim.text for claim in findings.claims if any(claim.is_about(r) for r in marginals)]
-    return f"{text}. {texts[-1]}." if texts else f"{text}."
-
-
-MEANING = {"within": "within groups", "between": "between groups", "overlap": "from overlapping ranges"}
-"""The parts of a total, and where they come from."""
+PARTS = ("within", "between", "overlap")
+"""The parts of a total."""
 
 
 @chart("decomposition", title="Within groups, or between them", unless=without_metric("total"))
@@ -351,18 +308,12 @@ def decomposition(findings: Findings) -> Picture:
     panels = [_parts_panel(shown)]
     if {"share", "population_share"} <= set(findings.metrics()):
         panels += [_share_panel(parts, where, findings) for where, parts in list(shown.items())[: SIZES.panels]]
-    where, first = next(iter(slices.items()))
-    total, sizes = _total(first, "total"), _sizes(first)
-    text = "The total is undefined."
-    if sizes and not math.isnan(total):
-        parts = ", ".join(f"{number(v)} is {MEANING[part]}" for part, v in sizes.items())
-        text = f"{f'For {where}, of' if where else 'Of'} the total of {number(total)}, {parts}."
     note = drawn_note(min(len(slices), SIZES.panels), len(slices), "slices")
-    return Picture(tuple(panels), long_table(findings), text, note)
+    return Picture(tuple(panels), long_table(findings), note)
 
 
 def _sizes(parts: Parts) -> dict[str, float]:
-    return {part: size for part in MEANING if math.isfinite(size := _total(parts, part))}
+    return {part: size for part in PARTS if math.isfinite(size := _total(parts, part))}
 
 
 def _parts_panel(slices: dict[str, Parts]) -> Panel:
@@ -382,7 +333,7 @@ def _parts_panel(slices: dict[str, Parts]) -> Panel:
             place = {"low": start, "high": start + size, "inside": share} if adds_up else {"x": size}
             rows.append({"label": where or "total", "series": part, "size_text": size_text, **place})
             start += size
-    series = [part for part in MEANING if any(row["series"] == part for row in rows)]
+    series = [part for part in PARTS if any(row["series"] == part for row in rows)]
     shared: Any = {"x": Axis(format=".3~g", ticks=6), "tips": {"series": "part", "size_text": "size"}, "series": series}
     if adds_up:
         return in_rows(rows, "span", title="The parts add up to the total", each=34, least=64, **shared)
@@ -460,13 +411,7 @@ def bins(findings: Findings) -> Picture:
     series, metrics = distinct(row["series"] for row in rows), findings.metrics()
     panels = [_along([r for r in rows if r["metric"] == m], m, name, series) for m in metrics]
     panels.append(_units([r for r in rows if r["metric"] == metrics[0]], name, word(findings, "unit"), series))
-    title = metric_title(metrics[0])
-    defined = [r for r in rows if r["metric"] == metrics[0] and math.isfinite(r["y"])]
-    text = f"{title} is undefined in every bin of {name}."
-    if defined:
-        first, last = (f"{r['value_text']} for {name} {in_words(r['label'])}" for r in (defined[0], defined[-1]))
-        text = f"{title} goes from {first} to {last}."
-    return Picture(tuple(panels), long_table(findings), text)
+    return Picture(tuple(panels), long_table(findings), "Bars are intervals.")
 
 
 def _wide_axis(title: str, values: Sequence[float], metric: str = "") -> Axis:

@@ -25,7 +25,7 @@ from evenhand.report.charts.drawing import (
 )
 from evenhand.report.charts.shapes import SHARE, Axis, axis_format, in_rows, lines
 from evenhand.report.charts.theme import SIZES
-from evenhand.report.words.text import Row, capitalized, is_finite, number, points, word
+from evenhand.report.words.text import Row, is_finite, number, points, word
 
 FEW_ROWS = 30
 """A mean of fewer rows is drawn as a faint point: its bar would dwarf the others."""
@@ -48,10 +48,8 @@ def outcomes(findings: Findings) -> Picture:
         )
         for where, rows in list(slices.items())[: SIZES.slice_panels]
     )
-    lead = f"Mean {word(findings, 'outcome')} in {len({p['bin'] for p in curve})} score bins for {len(groups)} groups"
-    sentence = lead + (f": {_first_and_last(curve)}." if len(slices) == 1 else f", in {len(slices)} slices.")
     notes = [BARS, "Lines that lie apart mean different standards.", drawn_note(len(panels), len(slices), "slices")]
-    return Picture(panels, _table(findings, curve), sentence, " ".join(filter(None, notes)))
+    return Picture(panels, _table(findings, curve), " ".join(filter(None, notes)))
 
 
 @chart("calibration", title="Outcome by score", unless=without_curve("calibration"), reported=False)
@@ -72,9 +70,7 @@ def calibration(findings: Findings) -> Picture:
         panels = [replace(panel, chart=alt.layer(equal, panel.chart)) for panel in panels]
         notes.append("Dashed: outcome equals score.")
     notes.append(drawn_note(len(panels), len(slices), "slices"))
-    lead = f"Mean {word(findings, 'outcome')} by mean score"
-    sentence = lead + (f": {_first_and_last(curve)}." if len(slices) == 1 else f", {len(slices)} slices.")
-    return Picture(tuple(panels), _table(findings, curve), sentence, " ".join(filter(None, notes)))
+    return Picture(tuple(panels), _table(findings, curve), " ".join(filter(None, notes)))
 
 
 def _means(findings: Findings, curve: Sequence[Row], x: Axis, height: int, title: str) -> Panel:
@@ -110,11 +106,6 @@ def _table(findings: Findings, curve: Sequence[Row]) -> dict[str, list[Any]]:
     return columns_of(curve, *findings.slices, "bin", "group", "score", "outcome", "low", "high", "units")
 
 
-def _first_and_last(curve: Sequence[Row]) -> str:
-    means = list(split(curve, lambda p: p["group"]).items())[: SIZES.series]
-    return "; ".join(f"{g} from {number(part[0]['outcome'])} to {number(part[-1]['outcome'])}" for g, part in means)
-
-
 def _gap_rows(findings: Findings) -> list[dict[str, Any]]:
     reference = findings.words.get("reference")
     rows = [r for r in findings.rows() if r["metric"] == "outcome_gap" and r["group"] != reference]
@@ -143,14 +134,13 @@ def gaps(findings: Findings) -> Picture:
     )
     names = ("bin", "group", "estimate", "low", "high", "p", "p_adjusted", "detectable", "units", "note")
     table = columns_of(rows, *findings.slices, *names)
-    sentence = f"Gaps to {reference} in {len({r['bin'] for r in rows})} bins for {len(groups)} groups."
     notes = [
         "Above zero: the group does better than the reference at equal score, so it is under-rated. Bars are intervals; hollow "
         "points have too few rows or events for a reliable interval.",
         drawn_note(min(len(groups), SIZES.series), len(groups), "groups"),
         drawn_note(len(shown), len(parts), "panels"),
     ]
-    return Picture(panels, table, sentence, " ".join(filter(None, notes)))
+    return Picture(panels, table, " ".join(filter(None, notes)))
 
 
 def _is_reliable(row: Row) -> bool:
@@ -180,28 +170,6 @@ def _gap_panel(gap_rows: Sequence[Row], title: str, x: Axis, y: Axis) -> Panel:
     return lines(rows, x=x, y=y, tips=tips, line=False, zero=True, title=title, height=SIZES.medium)
 
 
-@chart("neighbours", title="Does the lower one of two neighbours do better?", unless=without_metric("order_gap"))
-def neighbours(findings: Findings) -> Picture:
-    """The gap of each group right below and right above the reference in the same list, with intervals."""
-    reference = word(findings, "reference")
-    rows = []
-    for r in findings.rows():
-        if r["group"] != reference and is_finite(r["estimate"]):
-            pair = f"{r['group']} right {'above' if 'above' in r['metric'] else 'below'} {reference}"
-            label = ", ".join(filter(None, [pair, findings.slice_label(r)]))
-            rows.append({"label": label, "x": r["estimate"], "low": r["low"], "high": r["high"], "units": r["units"]})
-    form = SHARE if findings.provenance.get("outcomes") else axis_format([row["x"] for row in rows])
-    titles = {"label": "neighbours", "units": "pairs", "x": "gap", "low": "low", "high": "high"}
-    panel = in_rows(rows, "dot", x=Axis(f"outcome minus that of {reference}", form, ticks=6), tips=titles, zero=True)
-    note = (
-        "Right of zero below the reference: ranked too low. Left of zero above it: ranked too high. Bars are intervals."
-    )
-    sentence = (
-        f"Outcomes of {len({r['group'] for r in findings.rows()}) - 1} groups against {reference}, neighbours only."
-    )
-    return Picture((panel,), columns_of(rows, **titles), sentence, note)
-
-
 @chart("slots", title="Who would gain and who would lose slots?", unless=without_metric("slots_gained"))
 def slots(findings: Findings) -> Picture:
     """Slots that each group would gain, and the range expected by chance."""
@@ -226,6 +194,4 @@ def slots(findings: Findings) -> Picture:
         "band_high": "chance, high",
     }
     panel = in_rows(rows, "dot", x=Axis("slots gained", "+,.6~g", ticks=6), tips=titles, zero=True, each=40, least=80)
-    moves = [f"{row['label']} {'gains' if row['x'] >= 0 else 'loses'} {number(abs(row['x']))}" for row in rows]
-    sentence = capitalized(f"{'; '.join(moves)} slots.")
-    return Picture((panel,), columns_of(rows, **titles), sentence, "Shaded: the range expected by chance.")
+    return Picture((panel,), columns_of(rows, **titles), "Shaded: the range expected by chance.")

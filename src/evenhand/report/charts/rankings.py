@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenhand.cards import REGISTRY, parse_metric
-from evenhand.errors import plural
 from evenhand.findings import Findings, label, read_number
 from evenhand.metrics.agreement import fairness
 from evenhand.report.charts.drawing import (
@@ -24,13 +23,10 @@ from evenhand.report.charts.drawing import (
 from evenhand.report.charts.shapes import SHARE, Axis, ends, in_rows, joined, lines, shares, squares
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.table import ARROWS, BY_CHANCE
-from evenhand.report.words.comparisons import agreement_count
-from evenhand.report.words.phrases import card_of, metric_title, value_text
-from evenhand.report.words.rankings import in_slice, leading_claim, prefix_point
+from evenhand.report.words.phrases import metric_title, value_text
 from evenhand.report.words.text import (
     Row,
     confidence_level,
-    counted,
     is_finite,
     number,
     percent,
@@ -57,8 +53,7 @@ def prefix(findings: Findings) -> Picture:
     level = short_percent(confidence_level(findings))
     band = f"Band: {level} of random orders of the same items, rank by rank." if len(parts[0][1]) == 1 else ""
     notes = [band, "Dashed: share of the whole list.", drawn_note(len(shown), len(parts), "slices")]
-    sentence = _shares_in_words(findings, curve, drawn)
-    return Picture(tuple(panels), _share_table(curve), sentence, " ".join(filter(None, notes)))
+    return Picture(tuple(panels), _share_table(curve), " ".join(filter(None, notes)))
 
 
 def _share_panel(
@@ -93,19 +88,6 @@ def _share_table(curve: Sequence[Point]) -> dict[str, list[Any]]:
     return table | {title: [percent(p[name]) for p in shown] for name, title in titles.items()}
 
 
-def _shares_in_words(findings: Findings, curve: Sequence[Point], groups: Sequence[str]) -> str:
-    """Shares near the top and of the whole list, in the slice that the headline is about."""
-    claim = leading_claim(findings, "favoured")
-    part = [p for p in curve if p["where"] == curve[0]["where"]] if claim is None else in_slice(curve, claim)
-    shown = [p for g in groups[:3] if (p := prefix_point(part, g)) is not None]
-    parts = [
-        f"{p['group']} makes up {percent(p['share'])} of the top {p['rank']} and {percent(p['overall'])} of the whole list"
-        for p in shown
-    ]
-    lead = f"{part[0]['where']}: " if part and part[0]["where"] else ""
-    return f"{lead}{'; '.join(parts)}." if parts else "The lists are too short to have a top of their own."
-
-
 @chart("requests", title="Request by request, and expected by chance", unless=without_curve("requests"))
 def requests(findings: Findings) -> Picture:
     """The value of each request, highest first, and what a random order of the same items would give."""
@@ -122,8 +104,7 @@ def requests(findings: Findings) -> Picture:
     note = "Diamond: average of random orders of the same items."
     if any(len(of_metric) > SIZES.rows for of_metric in by_metric.values()):
         note += f" Of more than {SIZES.rows} requests, the highest and the lowest are drawn."
-    sentence = _requests_in_words(findings, by_metric)
-    return Picture(tuple(panels), table, sentence, f"{sentence} {note}", lead=False)
+    return Picture(tuple(panels), table, note)
 
 
 def _request_name(point: Point) -> str:
@@ -147,32 +128,6 @@ def _request_panel(curve: Sequence[Point], metric: str) -> Panel:
     return in_rows(
         rows, "dot", x=Axis(domain=(0, top)), tips=tips, order=shown, title=metric_title(metric), each=SIZES.lane
     )
-
-
-def _requests_in_words(findings: Findings, by_metric: dict[str, list[Point]]) -> str:
-    """The highest values of single requests, and how many requests lie above the mean of random orders."""
-    unit = word(findings, "unit")
-    furthest: dict[str, list[str]] = {}
-    counts = []
-    for metric, of_metric in list(by_metric.items())[:3]:
-        above = sum(p["estimate"] > p["chance"] for p in of_metric if is_finite(p["chance"]))
-        worst = max(of_metric, key=lambda p: p["estimate"])
-        card = card_of(metric)
-        symbol = card.symbol if card is not None and card.symbol else metric
-        largest = " (the maximum)" if math.isclose(worst["estimate"], 1.0) else ""
-        name = _request_name(worst)
-        bare = str(worst["request"]).replace(".", "", 1).replace("-", "", 1).isdigit()
-        furthest.setdefault(f"{unit} {name}" if bare else name, []).append(
-            f"{symbol} {number(worst['estimate'])}{largest}"
-        )
-        rows = [r for r in findings.rows() if r["metric"] == metric and r["undefined"] is not None]
-        measured = sum(int(r["units"]) for r in rows)  # of many, the curve is an even selection
-        part = f"{above:,} of {len(of_metric):,}"
-        if len(of_metric) != measured:
-            part = f"about {above / len(of_metric):.0%} of all"
-        counts.append(f"{part} {plural(unit)} by {symbol}")
-    listed = [f"{name}: {' and '.join(values)}" for name, values in furthest.items()]
-    return f"{'; '.join(listed)}. Above the mean of random orders: {', '.join(counts)}."
 
 
 @chart("strip", title="The rankings themselves", unless=without_curve("strip"))
@@ -201,9 +156,8 @@ def strip(findings: Findings) -> Picture:
         series=[*coloured, *(["other"] if len(common) > len(coloured) else [])], legend=word(findings, "group"), each=16,
     )  # fmt: skip
     ranked = [" ".join(str(p["group"] or "–") for p in cells if _request_name(p) == name)[:300] for name in names]
-    sentence = f"{len(names):,} rankings with the label at each rank, down to rank {deepest}."
     note = "Ordered from the least to the most proportional." if len(names) > 1 else ""
-    return Picture((panel,), {"request": names, "labels from the top": ranked}, sentence, note, lead=False)
+    return Picture((panel,), {"request": names, "labels from the top": ranked}, note)
 
 
 @chart("bias", title="Mean metric value by ranking bias", unless=without_curve("bias"))
@@ -224,10 +178,8 @@ def bias(findings: Findings) -> Picture:
             title=metric_title(metric),
         ))  # fmt: skip
     table = columns_of(curve, "metric", "set", "alpha") | {"mean": [number(p["mean"]) for p in curve]}
-    settings = len({p["alpha"] for p in curve})
-    sentence = f"Means of {', '.join(map(metric_title, by_metric))} for {len(sets)} sets and {settings} settings."
     note = "Left of 0 the first side is favoured, right of 0 the other. Values above 1 are cut off, as in the paper."
-    return Picture(tuple(panels), table, sentence, note)
+    return Picture(tuple(panels), table, note)
 
 
 @chart("exposure", title="Who gets the exposure, and the target", unless=without_curve("exposure"))
@@ -241,9 +193,7 @@ def exposure(findings: Findings) -> Picture:
     )
     table = {"slice": [p["where"] for p in curve]} if slices != [""] else {}
     table |= columns_of(curve, "group", "exposure", "low", "high", "target", "items")
-    return Picture(
-        panels, table, _exposure_in_words(findings, curve), "Tick: the target. Line: the interval over requests."
-    )
+    return Picture(panels, table, "Tick: the target. Line: the interval over requests.")
 
 
 def _exposure_panel(curve: Sequence[Point], of: str, title: str) -> Panel:
@@ -257,19 +207,6 @@ def _exposure_panel(curve: Sequence[Point], of: str, title: str) -> Panel:
     ]  # fmt: skip
     tips = {"label": " ", "text": "share of exposure", "aim_text": "target"}
     return in_rows(rows, "bar", x=shares("share of exposure"), tips=tips, title=title, each=26, least=64)
-
-
-def _exposure_in_words(findings: Findings, curve: Sequence[Point]) -> str:
-    defined = [p for p in curve if is_finite(p["exposure"]) and is_finite(p["target"])]
-    if not defined:
-        return "No labelled item was exposed."
-    claim = leading_claim(findings, "exposure")
-    if claim is not None:
-        lead = next((f"{p['where']}: " for p in in_slice(curve, claim) if p["where"]), "")
-        return f"{lead}{claim.text}."
-    first = defined[0]
-    where = f"{first['where']}: " if first["where"] else ""
-    return f"{where}{first['group']} gets {percent(first['exposure'])} of the exposure; its target is {percent(first['target'])}."
 
 
 def _no_relevance(findings: Findings) -> str:
@@ -289,13 +226,7 @@ def relevance(findings: Findings) -> Picture:
             x=shares("share"), tips={"label": "group", "series": "share", "value_text": " "}, title=where,
         ))  # fmt: skip
     table = {"slice": [p["where"] for p in curve], **columns_of(curve, "group", "relevance", "exposure")}
-    widest = max(curve, key=lambda p: abs(p["exposure"] - p["relevance"]))
-    lead = f"{widest['where']}: " if widest["where"] else ""
-    sentence = (
-        f"{lead}{widest['group']} has {percent(widest['relevance'])} of the relevance and gets {percent(widest['exposure'])} of the "
-        "exposure."
-    )
-    return Picture(tuple(panels), table, sentence, drawn_note(len(panels), len(slices), "slices"))
+    return Picture(tuple(panels), table, drawn_note(len(panels), len(slices), "slices"))
 
 
 def _no_differences(findings: Findings) -> str:
@@ -316,12 +247,6 @@ def differences(findings: Findings) -> Picture:
         f"share shown to {versus}": [percent(p["versus_share"]) for p in rows],
         f"share shown to {protected}": [percent(p["protected_share"]) for p in rows],
     }
-    most = max(rows, key=lambda p: abs(p["versus_share"] - p["protected_share"]))
-    lead = f"{most['where']}: item" if most["where"] else "Item"
-    text = (
-        f"{lead} {most['item']}: {percent(most['versus_share'])} of the slots of {versus}, "
-        f"{percent(most['protected_share'])} of those of {protected}."
-    )
     panels = tuple(
         joined(
             [str(p["item"]) for p in items],
@@ -333,7 +258,7 @@ def differences(findings: Findings) -> Picture:
     )  # fmt: skip
     notes = ["The widest gaps only. Some gap is expected by chance, see the chance column."]
     notes.append(drawn_note(len(drawn), len(by_slice), "slices"))
-    return Picture(panels, table, text, " ".join(filter(None, notes)), lead=False)
+    return Picture(panels, table, " ".join(filter(None, notes)))
 
 
 @chart("stability", title="How the order of systems depends on the choices", unless=without_curve("stability"))
@@ -344,10 +269,8 @@ def stability(findings: Findings) -> Picture:
     others = [name for name in curve[0] if name not in fixed]
     by_title = split(curve, lambda p: ", ".join([*(label(p[o]) for o in others), metric_title(p["metric"])]))
     panels = tuple(_places_panel(places, title) for title, places in list(by_title.items())[: SIZES.panels])
-    moved = sum(p["best"] != p["worst"] for p in curve if is_finite(p["best"]))
-    sentence = f"{moved} of {len(curve)} places depend on the choices; {len(curve) - moved} do not."
     table = columns_of(curve, *findings.curves["stability"])
-    return Picture(panels, table, sentence, "Line: from the best to the worst place. Dot: the mean.")
+    return Picture(panels, table, "Line: from the best to the worst place. Dot: the mean.")
 
 
 def _places_panel(places: Sequence[Point], title: str) -> Panel:
@@ -410,11 +333,8 @@ def systems(findings: Findings) -> Picture:
         drawn, down=headings if few else shown, across=shown if few else headings, titles=(None, None), strongest=0.45, each=26,
         least=90, tips={"label": " ", "column": " ", "series": "metric", "text": "value"},
     )  # fmt: skip
-    count = counted(sum(name != BY_CHANCE for name in names), "system" if findings.slices == ("system",) else "slice")
-    text = f"{count} by {counted(len(headings), 'metric')}; eh.compare tests which of them differ."
     shades = "Shades rank the systems on each metric separately, less what is expected by chance (here the mean) where that differs."
-    note = f"{ARROWS_NOTE} {shades}"
-    return Picture((panel,), table, text, note)
+    return Picture((panel,), table, f"{ARROWS_NOTE} {shades} eh.compare tests which of them differ.")
 
 
 def places(fairness: Sequence[float]) -> list[float]:
@@ -440,7 +360,7 @@ def agreement(findings: Findings) -> Picture:
     experiments = split(rows, findings.slice_label)
     panels = [_taus(part, where) for where, part in list(experiments.items())[: SIZES.panels]]
     table = columns_of(rows, *(name for name in findings.columns if name != "note"))
-    return Picture(tuple(panels), table, agreement_count(findings), _few(rows, len(experiments)))
+    return Picture(tuple(panels), table, _few(rows, len(experiments)))
 
 
 def _taus(rows: Sequence[Row], where: str) -> Panel:
@@ -475,7 +395,7 @@ def comparison(findings: Findings) -> Picture:
     for where, part in list(experiments.items())[: SIZES.panels // 2]:
         panels += [_values(by_experiment.get(where, []), where), _taus(part, where)]
     note = f"{ARROWS_NOTE} {_few(rows, len(experiments))}"
-    return Picture(tuple(panels), columns, agreement_count(findings), note)
+    return Picture(tuple(panels), columns, note)
 
 
 def _values(points: Sequence[Row], where: str) -> Panel:
@@ -529,15 +449,9 @@ def pairs(findings: Findings) -> Picture:
                 title=where.replace("=", " "),
             )
         )  # fmt: skip
-    defined = [r for r in rows if is_finite(r["estimate"])]
-    text = "There is no pair of different relevance."
-    if defined:
-        worst = min(defined, key=lambda r: read_number(r["estimate"]))
-        lead = ", ".join(label(worst[name]) for name in findings.slices)
-        text = f"{f'For {lead}, ' if lead else ''}{percent(worst['estimate'])} of the pairs {worst['group']} are in the right order."
     table = columns_of(rows, *findings.slices, "metric", "group", "estimate", "low", "high")
     note = "Random scores put half of the pairs in the right order; the darker, the further from that."
-    return Picture(tuple(panels), table, text, note)
+    return Picture(tuple(panels), table, note)
 
 
 def _pair(row: Row) -> dict[str, Any]:

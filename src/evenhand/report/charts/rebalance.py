@@ -22,7 +22,7 @@ from evenhand.report.charts.drawing import (
 from evenhand.report.charts.shapes import SHARE, Axis, line_and_points, shares
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.words.rankings import REQUESTS, UNEVEN, evenness_metric
-from evenhand.report.words.text import holders, number, percent, points
+from evenhand.report.words.text import holders, percent, points
 
 LISTS = {
     (on, means): f"{title}, {requests}"
@@ -48,15 +48,8 @@ def frontier(findings: Findings) -> Picture:
     x, y = Axis("relevance kept (nDCG)", ".4~p", scale={"zero": False}), Axis(uneven, ".3~g", scale={"zero": True})
     tips = {"series": "lists", "strength": "strength", "x": "relevance kept", "y": uneven}
     line, dots = line_and_points(rows, x=x, y=y, series=distinct(p["series"] for p in rows), tips=tips)
-    on = "held_out" if any("held-out" in p["series"] for p in rows) else "learned"
-    judged = [p for p in rows if p["series"] == LISTS[on, "policy"]]
-    first, last = judged[0], judged[-1]
-    text = (
-        f"From strength 0 to {last['strength']:g} the {uneven} goes from {number(first['y'])} to {number(last['y'])}, and "
-        f"{percent(last['x'])} of the relevance is kept."
-    )
     table = columns_of(rows, series="lists", strength="strength", x="relevance kept", y=uneven)
-    return Picture((Panel(alt.layer(line.encode(order="strength:Q"), dots)),), table, text, lead=False)
+    return Picture((Panel(alt.layer(line.encode(order="strength:Q"), dots)),), table)
 
 
 @chart("before_after", title="Who gets how much, before and after", unless=without_curve("before_after"))
@@ -88,13 +81,9 @@ def before_after(findings: Findings) -> Picture:
         percent(float(np.interp(0.5, [p["population"] for p in part], [p["share"] for p in part])))
         for part in by_strength.values()
     ]
-    text = (
-        f"The bottom half of {holders(findings)} gets {halves[0]} of all exposure as ranked and {halves[-1]} at strength "
-        f"{strengths[-1]:g}."
-    )
     panel = Panel(alt.layer(*layers).add_params(picked), height=SIZES.square, square=True)
     table = {"strength": strengths, "share of the bottom half": halves}
-    return Picture((panel,), table, text, "Dashed: as ranked. The slider below sets the strength.")
+    return Picture((panel,), table, "Dashed: as ranked. The slider below sets the strength.")
 
 
 @chart("movers", title="Who gains and who loses", unless=without_curve("movers"))
@@ -110,9 +99,4 @@ def movers(findings: Findings) -> Picture:
     x, y = Axis(title, "d", ticks=list(range(1, many + 1))), Axis("share of all exposure", SHARE)
     tips = {"series": "lists", "x": "part", "y": "share of exposure"}
     layers = line_and_points(drawn, x=x, y=y, series=list(names.values()), tips=tips)
-    last = [r for r in rows if r["strength"] == strengths[-1]]
-    text = (
-        f"At strength {strengths[-1]:g} the most exposed part goes from {percent(last[-1]['before'])} to {percent(last[-1]['after'])} of "
-        f"all exposure, the least exposed from {percent(last[0]['before'])} to {percent(last[0]['after'])}."
-    )
-    return Picture((Panel(alt.layer(*layers)),), columns_of(rows, "strength", "tenth", "before", "after"), text)
+    return Picture((Panel(alt.layer(*layers)),), columns_of(rows, "strength", "tenth", "before", "after"))

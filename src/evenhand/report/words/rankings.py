@@ -79,7 +79,7 @@ def _exposure(findings: Findings) -> Headline | None:
         return _untested_exposure(findings, curve)
     point = next((p for p in curve if claim.is_about({**p, "metric": "exposure"})), None)
     bounds = "" if point is None else interval(findings, point)
-    return Headline(_claimed(findings, claim), bounds, "exposure", "" if point is None else point["where"])
+    return Headline(_claimed(findings, claim), bounds, where="" if point is None else point["where"])
 
 
 def _untested_exposure(findings: Findings, curve: Sequence[Row]) -> Headline | None:
@@ -93,7 +93,7 @@ def _untested_exposure(findings: Findings, curve: Sequence[Row]) -> Headline | N
         f"{_lead(findings, point)}{point['group']} gets {rounded_percent(point['exposure'])} of the exposure; its target is "
         f"{rounded_percent(point['target'])}."
     )
-    return Headline(text, interval(findings, point), "exposure", point["where"])
+    return Headline(text, interval(findings, point), where=point["where"])
 
 
 @headline("prefix")
@@ -112,7 +112,7 @@ def _prefix(findings: Findings) -> Headline | None:
         )
         if is_finite(point["low"]) and rounded_percent(point["low"]) != rounded_percent(point["high"]):
             band = f"Random order gives {interval_text(point['low'], point['high'], rounded_percent)}"
-    return Headline(f"{_claimed(findings, claim)}{shares}", band, "prefix", curve[0]["where"] if curve else "")
+    return Headline(f"{_claimed(findings, claim)}{shares}", band, where=curve[0]["where"] if curve else "")
 
 
 def in_slice(curve: Sequence[Row], claim: Claim) -> list[Row]:

@@ -289,8 +289,8 @@ def plain_sentence(row: Row) -> str:
 class Headline:
     """The answer as a sentence, and its interval or what is doubtful about it.
 
-    `where` is the label of its slice. The sentence of the metric or the kind of chart that it `repeats`, and that of its
-    `row`, would only say it again.
+    `where` is the label of its slice. The sentences of the metric that it `repeats`, and that of its `row`, would only say it
+    again.
     """
 
     text: str

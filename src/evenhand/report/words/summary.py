@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from evenhand import __version__
@@ -21,12 +20,9 @@ from evenhand.report.words.sentences import (
     Headline,
     half_is_of_one,
     headline_for,
-    metric_params,
     plain_sentence,
     sentence,
     sentences,
-    template_words,
-    unnamed_choices,
     writer_for,
 )
 from evenhand.report.words.text import (
@@ -38,10 +34,10 @@ from evenhand.report.words.text import (
     confidence_level,
     counted,
     excluded,
-    fill,
     has_interval,
     holders,
     interval_text,
+    is_finite,
     note_codes,
     number,
     one_in,
@@ -131,11 +127,10 @@ def facts(findings: Findings) -> list[str]:
     return parts
 
 
-def key_sentences(findings: Findings, leads: Sequence[str] = (), headline: Headline | None = None) -> list[str]:
+def key_sentences(findings: Findings, headline: Headline | None = None) -> list[str]:
     """A sentence per row where there are few; else one per metric, with its lowest and its highest value.
 
-    `leads` are the sentences of the charts made for this audit: they come first, and metrics without a template are then left
-    to the table. Sentences that would repeat the `headline` are left out, and its slice comes first.
+    Sentences that would repeat the `headline` are left out, and its slice comes first.
     """
     headline = headline or Headline("")
     writer = writer_for(findings)
@@ -144,26 +139,11 @@ def key_sentences(findings: Findings, leads: Sequence[str] = (), headline: Headl
         return [line for line in of_audit if line != repeated]
     rows = list(findings.rows())
     if len(findings) <= FEW:
-        return [*leads, *_numbers_first(findings, rows, headline)]
+        return _numbers_first(findings, rows, headline)
     if "estimate" not in findings.columns:  # what was measured and what was published, where they differ
         odd = [r for r in rows if r.get("published") and r.get("measured") not in (None, r["published"])]
         return [plain_sentence(r) for r in (odd or rows[:FEW])]
-    parts = _by_amount(findings) if "amount" in findings.slices else [findings]  # stars and forks do not share a range
-    metrics = [m for m in findings.metrics() if m != headline.repeats]
-    if leads:
-        metrics = [m for m in metrics if (card := card_of(m)) is not None and card.says]
-    return [*leads, *(_range(part, m) for part in parts for m in metrics if m in part.metrics())]
-
-
-def _by_amount(findings: Findings) -> list[Findings]:
-    amounts = findings.columns["amount"]
-    parts = []
-    for amount in dict.fromkeys(amounts):
-        rows = [i for i, other in enumerate(amounts) if other == amount]
-        columns = {name: [column[i] for i in rows] for name, column in findings.columns.items() if name != "amount"}
-        slices = tuple(name for name in findings.slices if name != "amount")
-        parts.append(replace(findings, slices=slices, columns=columns, words={**findings.words, "amount": str(amount)}))
-    return parts
+    return _ranges(findings, headline.repeats)
 
 
 def _numbers_first(findings: Findings, rows: Sequence[Row], headline: Headline) -> list[str]:
@@ -271,26 +251,30 @@ def _with_units(units: str, text: str) -> str:
     return re.sub(r"\bunits\b", units, text)
 
 
-def _range(findings: Findings, metric: str) -> str:
-    """The lowest and the highest value of a metric over the slices, and how many have none."""
-    rows, card = list(findings.rows()), card_of(metric)
-    groups = {r["group"] for r in rows if r["metric"] == metric}
-    names_group = card is not None and "{who}" in card.says and len(groups) == 1
-    labels = slice_labels(findings) if names_group and findings.slices else row_labels(findings)
-    of_metric = [(row, where) for row, where in zip(rows, labels, strict=True) if row["metric"] == metric]
-    if len(of_metric) == 1:
-        return sentence(findings, of_metric[0][0])
-    defined = [(row, where) for row, where in of_metric if not math.isnan(read_number(row["estimate"]))]
-    if not defined:
-        return f"{metric_title(metric)} is undefined everywhere."
-    finite = [(row, where) for row, where in defined if math.isfinite(row["estimate"])]
+def _ranges(findings: Findings, without: str) -> list[str]:
+    """The lowest and the highest value of every metric over the slices; amounts such as stars and forks share no range."""
+    several = "amount" in findings.slices
+    parts: dict[tuple[Any, str], list[tuple[Row, str]]] = {}
+    for row, where in zip(findings.rows(), row_labels(findings), strict=True):
+        if row["metric"] != without:
+            parts.setdefault((row["amount"] if several else "", row["metric"]), []).append((row, where))
+    return [_range(findings, metric, rows) for (_, metric), rows in parts.items()]
+
+
+def _range(findings: Findings, metric: str, rows: Sequence[tuple[Row, str]]) -> str:
+    if len(rows) == 1:
+        return sentence(findings, rows[0][0])
+    title = metric_title(metric)
+    finite = [(row, where) for row, where in rows if is_finite(row["estimate"])]
     if not finite:
-        return f"{metric_title(metric)} is infinite wherever it is defined."
+        return f"{title} is undefined or infinite everywhere."
     large, remarks = _large_slices(finite)
-    for what, lost in (("undefined", len(of_metric) - len(defined)), ("infinite", len(defined) - len(finite))):
-        remarks += f" It is {what} for {lost:,} of {len(of_metric):,}." if lost else ""
-    values = sorted((row["estimate"], where) for row, where in large)
-    return _sentence_of_range(findings, metric, values[0], values[-1], large[0][0] if names_group else {}) + remarks
+    if lost := len(rows) - len(finite):
+        remarks += f" It is undefined or infinite for {lost:,} of {len(rows):,}."
+    (low, lowest), (high, highest) = (f((row["estimate"], where) for row, where in large) for f in (min, max))
+    texts = distinct_texts(metric, low, high)
+    values = f"{texts[0]} ({lowest}) to {texts[1]} ({highest})" if low < high else f"{texts[0]} everywhere"
+    return f"{title}: {values}.{remarks}"
 
 
 def _large_slices(rows: Sequence[tuple[Row, str]], fewest: int = 20) -> tuple[Sequence[tuple[Row, str]], str]:
@@ -302,41 +286,6 @@ def _large_slices(rows: Sequence[tuple[Row, str]], fewest: int = 20) -> tuple[Se
     if len(large) < 2:
         return rows, f" Some have few units, down to {min(sizes):,}."
     return large, f" {len(rows) - len(large):,} of {len(rows):,} with fewer than {fewest} units are not included."
-
-
-def _sentence_of_range(
-    findings: Findings, metric: str, low: tuple[float, str], high: tuple[float, str], row: Row
-) -> str:
-    """The sentence on a metric's card with the lowest and the highest value for its estimate; without what needs a row."""
-    card = card_of(metric)
-    one_value = low[0] == high[0]
-    texts = distinct_texts(metric, low[0], high[0])
-
-    def values(text: Sequence[str] = texts, *, listed: bool) -> str:
-        if one_value:
-            return text[0]
-        names = [f"({name})" if name[:1] + name[-1:] != "()" else name for name in (low[1], high[1])]
-        if listed:
-            return f"{text[0]} for {low[1]}, {text[1]} for {high[1]}"
-        return f"{text[0]} {names[0]} to {text[1]} {names[1]}"
-
-    plainly = f"{metric_title(metric)}: {values(listed=True)}."
-    if card is None or not card.says:
-        return plainly
-    spec = parse_metric(metric, REGISTRY)
-    if {"convention", "inverted"} & {*spec.params} or (
-        findings.provenance.get("convention") or "evenhand"
-    ) != "evenhand":
-        return plainly
-    params = metric_params(spec)
-    template = re.sub(r"\[[^\[\]]*\]", "", re.sub(r"{estimate:\w+}", "{value}", card.says.replace("{interval}", "")))
-    as_one_in = "{estimate:one_in}" in card.says
-    text = [one_in(low[0]), one_in(high[0])] if as_one_in else texts
-    words = template_words(findings, row) | {"value": values(text, listed=": {value}" in template)}
-    blanks = {name for _, name, _, _ in string.Formatter().parse(template) if name}
-    if not blanks <= {*params, *words}:
-        return plainly
-    return f"{fill(template, params, {**params, **words}).removesuffix('.')}{unnamed_choices(spec, template)}."
 
 
 def every_sentence(findings: Findings, most: int) -> list[str]:
