@@ -1,12 +1,12 @@
 """The Lorenz explorer: move a handle and read what the top gets, and how many at the bottom get as much.
 
-Where all curves hug the corner, they cannot be distinguished on the Lorenz curve; then it is drawn from the top, on a log
-axis: how much do the top 0.1%, 1%, 10% get? The page is complete without scripts: the handle is at 1%.
+Curves are drawn from the top, on a log axis, where those that hug the corner can be told apart. The page is complete without
+scripts: the handle is at 1%.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from html import escape
@@ -15,10 +15,10 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from evenhand.findings import Findings, read_number, slice_words
+from evenhand.findings import Findings, read_number
 from evenhand.metrics.shares import stops
 from evenhand.report.charts.drawing import Picture, drawable, records
-from evenhand.report.charts.inequality import from_the_top, lorenz
+from evenhand.report.charts.inequality import from_the_top
 from evenhand.report.charts.lorenz_curves import Curve, curves
 from evenhand.report.charts.theme import SIZES
 from evenhand.report.words.text import holders, percent, slice_labels, word
@@ -79,7 +79,6 @@ class Explorer:
     units: list[float]
     stops: list[float]
     start: Reading
-    is_top_view: bool
 
     @classmethod
     def from_findings(cls, findings: Findings) -> Explorer:
@@ -87,70 +86,32 @@ class Explorer:
         units = _units(findings, polygons)
         sizes = list(stops(len(set(slice_labels(findings))), min(units)))
         start = Reading.from_curve(polygons[-1], min(sizes, key=lambda size: abs(size - 0.01)))
-        hug_the_corner = all(curve.at(0.9) < 0.3 for curve in polygons)
-        return cls(polygons, units, sizes, start, hug_the_corner)
+        return cls(polygons, units, sizes, start)
 
 
 def picture(findings: Findings) -> Picture:
-    """The chart with a handle on it; the page moves the handle through the parameters `top`, `held`, `equal`."""
+    """The chart with a handle on it; the page moves the handle through the parameters `top`, `held` and `top_text`."""
     e = Explorer.from_findings(findings)
-    drawn = from_the_top(findings) if e.is_top_view else lorenz(findings)
-    panel, start, last = drawn.panels[0], e.start, e.curves[-1]
+    drawn = from_the_top(findings)
+    panel, last = drawn.panels[0], e.curves[-1]
     line = [{"x": 1.0, "y": 1.0}]
     if len(e.curves) > SIZES.series:  # no colour of its own: the page draws the chosen curve
-        x, y = (1 - last.population, 1 - last.share) if e.is_top_view else (last.population, last.share)
-        line = [{"x": float(a), "y": float(b)} for a, b in zip(x, y, strict=True) if a > 0 or not e.is_top_view]
-    params = {
-        "top": start.top,
-        "held": start.share,
-        "equal": start.equal,
-        "top_text": f"top {chosen(start.top)}",
-        "equal_text": "" if start.overlaps else f"bottom {percent(start.equal)}",
-    }
-    handle = _handle_on_top(line) if e.is_top_view else _handle(line)
-    layers = alt.layer(panel.chart, *handle).add_params(*(alt.param(name=k, value=v) for k, v in params.items()))
+        corners = zip((1 - last.population).tolist(), (1 - last.share).tolist(), strict=True)
+        line = [{"x": x, "y": y} for x, y in corners if x > 0]
+    params = {"top": e.start.top, "held": e.start.share, "top_text": f"top {chosen(e.start.top)}"}
+    layers = alt.layer(panel.chart, *_handle(line)).add_params(*(alt.param(name=k, value=v) for k, v in params.items()))
     return replace(drawn, panels=(replace(panel, chart=layers, height=SIZES.explorer),))
 
 
-def _where() -> Any:
-    return alt.Chart(records([{"one": 1}])).transform_calculate(
-        x="1 - top", y="1 - held", end="1", equal="equal", held="held", top="top", top_text="top_text", equal_text="equal_text",
-        shown="equal_text == '' ? 0 : 1",
-    )  # fmt: skip
-
-
-def _chosen_line(line: Sequence[dict[str, float]]) -> Any:
-    data = alt.Chart(alt.InlineData(name="chosen", values=list(line)))
-    return data.mark_line(style="chosen").encode(x="x:Q", y="y:Q", order="x:Q")
-
-
 def _handle(line: Sequence[dict[str, float]]) -> list[Any]:
-    """The top as a band, the point where it begins, and the point below which the others get as much."""
-    where = _where()
-    left = {"align": "right", "dx": -14, "fontSize": 13, "fontWeight": 600, "baseline": "middle"}
-    texts = [
-        where.mark_text(**left, style=style).encode(x=f"{x}:Q", y=f"{y}:Q", text=f"{text}:N")
-        for x, y, text in (("equal", "held", "equal_text"), ("x", "y", "top_text"))
-        for style in ("halo", "value")
-    ]
-    hidden = alt.Opacity("shown:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None)
-    return [
-        where.mark_rect(style="gap", opacity=0.18).encode(x="x:Q", x2="end:Q"),
-        where.mark_rule(style="reference").encode(x="x:Q"),
-        _chosen_line(line),
-        *texts,
-        where.mark_point(style="matched").encode(x="equal:Q", y="held:Q", opacity=hidden),
-        where.mark_point(style="handle").encode(x="x:Q", y="y:Q"),
-    ]
-
-
-def _handle_on_top(line: Sequence[dict[str, float]]) -> list[Any]:
-    where = _where()
+    """The chosen curve, and the point on it where the top ends."""
+    where = alt.Chart(records([{"one": 1}])).transform_calculate(top="top", held="held", top_text="top_text")
     side = {"align": {"expr": "top > 0.05 ? 'right' : 'left'"}, "dx": {"expr": "top > 0.05 ? -12 : 12"}, "dy": 12}
     texts = [where.mark_text(**side, fontSize=13, fontWeight=600, style=style) for style in ("halo", "value")]
+    curve = alt.Chart(alt.InlineData(name="chosen", values=list(line))).mark_line(style="chosen")
     return [
         where.mark_rule(style="reference").encode(x="top:Q"),
-        _chosen_line(line),
+        curve.encode(x="x:Q", y="y:Q", order="x:Q"),
         *(text.encode(x="top:Q", y="held:Q", text="top_text:N") for text in texts),
         where.mark_point(style="handle").encode(x="top:Q", y="held:Q"),
     ]
@@ -166,7 +127,6 @@ def data(findings: Findings) -> dict[str, Any]:
             for c, n in zip(e.curves, e.units, strict=True)
         ],
         "crowded": len(e.curves) > SIZES.series,
-        "fromTheTop": e.is_top_view,
         "stops": e.stops,
         "start": e.stops.index(e.start.top),
         "units": holders(findings),
@@ -176,15 +136,7 @@ def data(findings: Findings) -> dict[str, Any]:
 
 def _units(findings: Findings, polygons: Sequence[Curve]) -> list[float]:
     """How many units each curve runs over; those of a curve that no row counts have its finest step."""
-    names = slice_labels(findings)
-    sizes = dict(zip(names, findings.columns.get("units", ()), strict=False))
-    items = findings.provenance.get("items")
-    if items is not None and "holder" in findings.words:  # a recommender's curve runs over its items
-        sizes = dict.fromkeys(sizes, items)
-        if isinstance(items, Mapping):
-            labels = zip(*(findings.columns[s] for s in findings.slices), strict=True)
-            words = [slice_words(findings.slices, label) for label in labels]
-            sizes = {name: items.get(label) for name, label in zip(names, words, strict=True)}
+    sizes = dict(zip(slice_labels(findings), findings.columns.get("units", ()), strict=False))
     counts = [read_number(sizes.get(c.name)) for c in polygons]
     return [
         float(n) if n == n else float(round(1 / (c.population[1] - c.population[0])))

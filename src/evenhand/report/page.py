@@ -135,15 +135,13 @@ def _figures(findings: Findings, overall: Findings | None, headline: Headline) -
 
 
 def _first_chart(findings: Findings, pictures: Mapping[Kind, Picture], specs: dict[str, Any]) -> tuple[str, list[str]]:
-    explored = _explorer(findings, specs) if curves(findings) else ""
     if _led_by_lorenz(findings):
-        return explored, [_figure(kind, picture, specs) for kind, picture in pictures.items()]
+        return _explorer(findings, specs), [_figure(kind, picture, specs) for kind, picture in pictures.items()]
     fitting = [kind for kind, picture in pictures.items() if len(picture.panels) <= 4]
     over_time = [kind for kind in pictures if kind.name == "intervals" and dated(findings)]
     first = next(iter([*over_time, *fitting]), None)
     lead = _figure(first, _lower(pictures[first]), specs, leading=True) if first else ""
-    rest = [_figure(kind, picture, specs) for kind, picture in pictures.items() if kind is not first]
-    return lead, [*([explored] if explored else []), *rest]
+    return lead, [_figure(kind, picture, specs) for kind, picture in pictures.items() if kind is not first]
 
 
 def _lower(picture: Picture) -> Picture:

@@ -33,7 +33,7 @@ function reading(curve, top) {
 function explore(view, data) {
   const slider = document.getElementById("top");
   const which = document.getElementById("which"), output = document.getElementById("reading");
-  const line = (x, y) => (data.fromTheTop ? { x: 1 - x, y: 1 - y } : { x, y });
+  const fromTheTop = (x, y) => ({ x: 1 - x, y: 1 - y });
   slider.value = data.start;
   if (which) which.value = which.dataset.start;
   const show = () => {
@@ -44,16 +44,14 @@ function explore(view, data) {
     const many = `${counted(found.top * curve.many)} of ${Math.round(curve.many).toLocaleString("en-US")}`;
     output.textContent = `${curve.name ? `For ${curve.name}, the` : "The"} top ${top} of ${data.units} (${many}) get ` +
       `${percent(found.held)} of all ${data.amount}, ${others}.`;
-    if (data.crowded) view.data("chosen", curve.population.map((x, i) => line(x, curve.share[i])).filter(({ x }) => x > 0));
+    if (data.crowded) view.data("chosen", curve.population.map((x, i) => fromTheTop(x, curve.share[i])).filter(({ x }) => x > 0));
     slider.setAttribute("aria-valuetext", `top ${top}`);
-    view.signal("top", found.top).signal("held", found.held).signal("equal", found.equal)
-      .signal("top_text", `top ${top}`).signal("equal_text", overlap ? "" : `bottom ${percent(found.equal)}`).run();
+    view.signal("top", found.top).signal("held", found.held).signal("top_text", `top ${top}`).run();
   };
   const drag = (event) => {
     event.preventDefault();
     const drawn = chart.querySelector("svg"), scaled = drawn.viewBox.baseVal.width / box().width;
-    const across = view.scale("x").invert((event.clientX - box().left) * scaled - view.origin()[0]);
-    const place = data.fromTheTop ? across : 1 - across;
+    const place = view.scale("x").invert((event.clientX - box().left) * scaled - view.origin()[0]);
     const gap = (stop) => Math.abs(Math.log(stop) - Math.log(Math.max(place, 1e-9)));
     slider.value = data.stops.reduce((best, stop, i) => (gap(stop) < gap(data.stops[best]) ? i : best), 0);
     show();

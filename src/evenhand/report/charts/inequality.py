@@ -54,7 +54,7 @@ def _no_curve(findings: Findings) -> str:
     return "" if curves(findings) else "it has no Lorenz curve"
 
 
-@chart("lorenz", title="The Lorenz curve: who gets how much", unless=_no_curve, reported=False)
+@chart("lorenz", title="The Lorenz curve: who gets how much", unless=_no_curve)
 def lorenz(findings: Findings) -> Picture:
     """Share of everything that the bottom part of the units gets; the further below the dashed line, the less equal."""
     drawn = curves(findings)
@@ -62,7 +62,7 @@ def lorenz(findings: Findings) -> Picture:
     return _picture(findings, drawn, layers, "Dashed: perfect equality.")
 
 
-@chart("lorenz_log", title="The Lorenz curve on a log axis", unless=_no_curve)
+@chart("lorenz_log", title="The Lorenz curve on a log axis", unless=_no_curve, reported=False)
 def lorenz_log(findings: Findings) -> Picture:
     """Lorenz curves on a log axis that is linear below one in a million, to show where units start to get anything."""
     drawn = [curve.thinned(SIZES.points // 4).bent() for curve in curves(findings)]
@@ -143,7 +143,7 @@ def _curve_layers(
         signs = _chart([marks(c, at) for c, at in zip(shown, places, strict=True)]).mark_point(size=45)
         layers.append(signs.encode(**place, **coloured, shape=series_shape(names, title)))
     if is_crowded:
-        crowd = _chart([polygon(c, max(20, SIZES.points // len(drawn))) for c in drawn[1:-1]])
+        crowd = _chart([polygon(c, max(15, SIZES.points // len(drawn))) for c in drawn[1:-1]])
         crowd = crowd.mark_line(style="crowd", opacity=max(0.06, 8 / len(drawn)))
         layers.insert(0, crowd.encode(**place, detail="k:N", order="x:Q"))
     return layers

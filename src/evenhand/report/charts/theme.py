@@ -5,7 +5,7 @@
 - points: `ideal` (a tick at the best value), `chance` (what no bias at all would give);
 - texts: `value` (a number beside a mark), `inside` (on a bar), `aside` (small print), `halo` (keeps a text apart from the
   lines it crosses);
-- the explorer's curve and points: `chosen`, `handle`, `matched`.
+- the explorer's curve and point: `chosen`, `handle`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Sizes:
     legend_line: int = 460
 
     series: int = 8  # colours that can be told apart
-    points: int = 4000  # points in one picture, however large the data
+    points: int = 3000  # points in one picture, however large the data
     corners: int = 500  # corners of one drawn Lorenz curve, finer than its pixels
     hits: int = 240  # invisible points that answer to the pointer
     rows: int = 24  # labelled rows in one panel
@@ -135,7 +135,6 @@ def _styles(colours: Colours) -> dict[str, dict[str, Any]]:
         "zero": {"color": muted, "strokeWidth": 1},
         "chosen": {"color": ink, "strokeWidth": 2.4},
         "handle": {"color": ink, "filled": True, "size": 150, "stroke": paper, "strokeWidth": 2},
-        "matched": {"color": ink, "filled": False, "size": 90, "strokeWidth": 2},
         "value": _text(ink),
         "halo": {**_text(paper), "stroke": paper, "strokeWidth": 5, "strokeJoin": "round"},
         "inside": {**_text(paper), "fontWeight": 600},
