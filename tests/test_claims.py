@@ -63,10 +63,10 @@ def test_a_caution_is_said_once_with_the_rows_that_it_concerns() -> None:
         return eh.Result(Findings("inequality", "?", ("source",), tidy(rows, ["source"]))).sentences()
 
     some, every = spoken([*few, other]), spoken(few)
-    assert some[0].count("(For gini (a), gini (b): few units: the interval is rough") == 1
-    assert every[0].count("(For all numbers: few units: the interval is rough") == 1
-    assert not any("rough" in sentence for sentence in (*some[1:], *every[1:]))
-    assert "(Few units: the interval is rough" in spoken([few[0], other])[0]
+    assert some[-1].startswith("Caution for gini (a), gini (b): few units: the interval is rough")
+    assert every[-1].startswith("Caution for all numbers: few units: the interval is rough")
+    assert not any("rough" in sentence for sentence in (*some[:-1], *every[:-1]))
+    assert spoken([few[0], other])[-1].startswith("Caution for gini (a): few units: the interval is rough")
 
 
 def by_source(spread: float) -> eh.Result:
@@ -86,7 +86,7 @@ def test_a_source_that_raises_inequality_most_is_named_and_others_are_not() -> N
     assert alike.headline == "No source stands out."
     assert not any(c.made for c in alike.claims)
     for result in (skewed, alike):
-        for r, sentence in zip(result.findings.rows(), result.sentences(), strict=True):
+        for r, sentence in zip(result.findings.rows(), result.sentences(), strict=False):
             if r["metric"] == "marginal":
                 claim = result.findings.claim(r)
                 assert claim is not None

@@ -143,11 +143,6 @@ def test_series_have_a_shape_beside_their_colour(days, two, kind):
     assert all(told == list(SHAPES[:2]) for told in shapes)
 
 
-def test_a_remark_that_stands_above_is_not_made_again():
-    lines = ["a is 1. (So few (3) rows.)", "b is 2. (So few (3) rows.)", "c is 3. (Ties.)"]
-    assert summary.without_repeated_remarks(lines) == ["a is 1. (So few (3) rows.)", "b is 2.", "c is 3. (Ties.)"]
-
-
 def test_stretches_of_several_series_differ_in_more_than_colour():
     table = pl.DataFrame({"request": [1] * 6, "rank": range(1, 7), "side": ["a", "b", "c"] * 2})
     found = eh.prefix(table, group="side", metrics="ndjs", interval=None, chance=None).findings

@@ -42,9 +42,8 @@ def test_requests_that_nobody_judged_do_not_move_what_judgments_decide():
 
 def test_the_sentence_counts_the_requests_that_nobody_judged():
     rankings, truth, groups = world(8, 5)
-    said = eh.exposure(rankings, groups=groups, relevance=truth, metrics="eel", interval=None).sentences()[0]
-    assert "3 of 8" in said
-    assert "have no judgments" in said
+    said = eh.exposure(rankings, groups=groups, relevance=truth, metrics="eel", interval=None).sentences()
+    assert any("3 of 8" in sentence and "have no judgments" in sentence for sentence in said)
 
 
 def test_a_slice_without_a_judged_request_has_no_value():

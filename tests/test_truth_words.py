@@ -31,7 +31,7 @@ def serps(share_unknown=0.25, seed=0):
 )
 def test_two_choices_never_read_alike(metrics):
     call = {"groups": "stance", "protected": "con", "versus": "pro", "interval": None, "chance": False}
-    told = eh.exposure(serps(), metrics=metrics, **call).sentences()
+    told = eh.exposure(serps(), metrics=metrics, **call).sentences()[: len(metrics)]
     # The values may agree by chance; the words around them must not.
     words = ["".join(c for c in line if not c.isdigit() or line[line.index(c) - 1] == " ") for line in told]
     assert len(set(words)) == len(metrics)
@@ -54,7 +54,7 @@ def test_items_without_a_label_are_said_to_be_left_out():
         eh.exposure(table, groups="stance", metrics="awrf", interval=None),
         eh.prefix(table, group="stance", metrics="ndjs", interval=None, rng=1),
     ):
-        assert f"{part} of ranked items have no label" in result.sentences()[0]
+        assert any(f"{part} of ranked items have no label" in sentence for sentence in result.sentences())
 
 
 def test_the_gini_of_counts_says_what_equal_rates_would_give():
@@ -70,7 +70,7 @@ def test_notes_are_cautions_in_the_sentence():
     log = pl.DataFrame({"author": range(300), "views": np.floor(rng.pareto(0.8, 300) * 10)})
     found = eh.inequality(log, unit="author", amount="views", population=None, metrics="gini", rng=1)
     assert "heavy_tail" in found.frame["note"][0]
-    assert "intervals may be too short" in found.sentences()[0]
+    assert "intervals may be too short" in found.sentences()[-1]
 
 
 def test_another_tools_number_is_told_in_that_tools_words():

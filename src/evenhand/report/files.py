@@ -11,9 +11,9 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from evenhand.errors import EvenhandError, printable, refuse_keys
 
@@ -28,9 +28,8 @@ WRITTEN: list[str] = []
 def write_whole(path: str | Path, content: str | bytes) -> Path:
     """Write a file so that no reader, and no interruption, ever sees half of it.
 
-    The bytes go to a file without a name where the system has those (a killed process then leaves nothing behind), to a
-    hidden neighbour elsewhere; a rename puts the whole file in place. A link stays one, and what it points at is replaced;
-    a pipe or device is written to as it stands, since a rename would put an end to it.
+    The bytes go to a hidden neighbour, and a rename puts the whole file in place. A link stays one, and what it points at is
+    replaced; a pipe or device is written to as it stands, since a rename would put an end to it.
     """
     data = content.encode() if isinstance(content, str) else content
     try:
@@ -38,14 +37,18 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
             Path(path).write_bytes(data)
             return Path(path)
         target = Path(os.path.realpath(path))
-        with _unnamed(target) as (handle, name):
-            handle.write(data)
-            handle.flush()
-            with contextlib.suppress(OSError, AttributeError):  # no file there yet; a system without such modes
-                os.fchmod(handle.fileno(), stat.S_IMODE(target.stat().st_mode))
-            os.fsync(handle.fileno())
-            name().replace(target)
-            WRITTEN.append(str(path))
+        hidden = target.parent / f".{target.name[:60]}.{os.getpid()}-{secrets.token_hex(4)}.part"
+        try:
+            with hidden.open("wb") as handle:
+                handle.write(data)
+                handle.flush()
+                with contextlib.suppress(OSError, AttributeError):  # no file there yet; a system without such modes
+                    os.fchmod(handle.fileno(), stat.S_IMODE(target.stat().st_mode))
+                os.fsync(handle.fileno())
+            hidden.replace(target)
+        finally:
+            hidden.unlink(missing_ok=True)
+        WRITTEN.append(str(path))
     except OSError as error:
         raise _unwritable(path, error.strerror or str(error)) from error
     return Path(path)
@@ -164,42 +167,3 @@ def _unwritable(path: str | Path, why: str) -> EvenhandError:
     return EvenhandError(
         f"{str(path)!r} cannot be written ({why}). Pass a path in a folder that exists and is writable."
     )
-
-
-@contextlib.contextmanager
-def _unnamed(target: Path) -> Iterator[tuple[IO[bytes], Callable[[], Path]]]:
-    """An open file beside the target, and a function that gives it a hidden name there."""
-    hidden = target.parent / f".{target.name[:60]}.{os.getpid()}-{secrets.token_hex(4)}.part"
-    descriptor = _without_a_name(target.parent)
-    if descriptor is None:
-        with hidden.open("wb") as handle:
-            try:
-                yield handle, lambda: hidden
-            finally:
-                hidden.unlink(missing_ok=True)
-        return
-    with os.fdopen(descriptor, "wb") as handle:
-
-        def link() -> Path:
-            hidden.unlink(missing_ok=True)
-            folder = os.open("/proc/self/fd", os.O_RDONLY)  # with a folder given, Python follows the link to the file
-            try:
-                os.link(str(handle.fileno()), hidden, src_dir_fd=folder, follow_symlinks=True)
-            finally:
-                os.close(folder)
-            return hidden
-
-        try:
-            yield handle, link
-        finally:
-            hidden.unlink(missing_ok=True)  # still there only if it could not be put in place
-
-
-def _without_a_name(folder: Path) -> int | None:
-    """A descriptor of a file that exists in no folder yet; None where the file system has no such thing."""
-    if not hasattr(os, "O_TMPFILE") or not Path("/proc/self/fd").exists():
-        return None
-    try:
-        return os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666)
-    except OSError:
-        return None

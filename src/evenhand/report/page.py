@@ -103,12 +103,11 @@ def _answer(
     more = [*summary.overall_sentence(overall), *(line for line in every if line != headline.text)]
     facts = " · ".join(escape(fact) for fact in summary.facts(findings))
     sure = f'<p class="interval">{escape(headline.uncertainty)}.</p>' if headline.uncertainty else ""
-    few = summary.without_repeated_remarks(more[:short_list], " ".join(care))
+    few = more[:short_list]
     lines = "".join(f"<li>{escape(line)}</li>" for line in few)
     short = f'<h2>In short</h2><ul class="answer">{lines}</ul>' if lines else ""
     terms = "".join(f"<p><dfn>{escape(title)}</dfn> {escape(text)}</p>" for title, text in summary.glossary(findings))
     rest = list(dict.fromkeys([*more[short_list:], *summary.every_sentence(findings, MOST_SENTENCES)]))
-    rest = summary.without_repeated_remarks(rest, " ".join(care))
     listed = "".join(f"<li>{escape(line)}</li>" for line in rest)
     folded = f"<details><summary>All findings as sentences</summary><ul>{listed}</ul></details>" if rest else ""
     copied = summary.paragraph(findings, [headline.text, *few[:2]], headline.uncertainty, care)

@@ -80,7 +80,7 @@ def difference_text(findings: Findings, row: Row) -> str:
 
 class CompareSentences(SentenceWriter, audit="compare"):
     def sentences(self, findings: Findings) -> list[str]:
-        return [*super().sentences(findings), *_for_all(findings)]
+        return [*self.row_sentences(findings), *_for_all(findings)]
 
     def key_sentences(self, findings: Findings) -> list[str]:
         return most_significant(findings, self.sentences(findings), _for_all(findings))

@@ -53,7 +53,7 @@ NOT_CAUSAL = (
 
 class ExperimentSentences(SentenceWriter, audit="experiment"):
     def sentences(self, findings: Findings) -> list[str]:
-        return [*super().sentences(findings), *_for_all(findings)]
+        return [*self.row_sentences(findings), *_for_all(findings)]
 
     def key_sentences(self, findings: Findings) -> list[str]:
         every = self.sentences(findings)

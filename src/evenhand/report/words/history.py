@@ -77,6 +77,8 @@ class AlarmSentences(SentenceWriter, audit="alarms"):
     def sentences(self, findings: Findings) -> list[str]:
         return list(_alarm_sentences(findings)) or [_alarm_count(findings)]
 
+    key_sentences = sentences
+
 
 class HistorySentences(SentenceWriter, audit="history"):
     def sentences(self, findings: Findings) -> list[str]:

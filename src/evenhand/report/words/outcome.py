@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from evenhand.claims import Claim, adjusted_detectable
-from evenhand.errors import listing
 from evenhand.findings import Findings, read_number, slice_words
 from evenhand.report.words.sentences import Headline, SentenceWriter, SideTable, both_p, headline
 from evenhand.report.words.text import (
@@ -199,15 +198,6 @@ _SENTENCES: dict[str, Callable[[Findings, Row], str]] = {
 }
 
 
-_FEW_ROWS = {
-    "small_cell": "Too few rows or events for a reliable interval",
-    "few_outcomes": "Too few outcomes of one kind for a test or an interval",
-    "no_variation": "Outcomes do not vary, so there is no interval",
-    "constant_input": "Outcomes do not vary, so nothing can be tested",
-    "permuted_labels": "Rows or outcomes are few, so p comes from permuting the labels within bins",
-}
-
-
 def is_reference(row: Row) -> bool:
     """Whether a row only says which group the others are compared with."""
     return "reference" in note_codes(row["note"])
@@ -219,22 +209,9 @@ def _row_name(row: Row) -> str:
     return f"{str(row['metric']).replace('_', ' ')}{group_name}{bin_name}"
 
 
-def _cautions(findings: Findings, rows: Sequence[Row]) -> list[str]:
-    """Each caution once, with the rows that it concerns."""
-    concerned: dict[str, list[str]] = {}
-    for row in rows:
-        for code in note_codes(row["note"]):
-            if code in _FEW_ROWS and not _absent(row["estimate"]):
-                concerned.setdefault(code, []).append(f"{_row_name(row)} {findings.slice_label(row)}".rstrip())
-    return [f"{_FEW_ROWS[code]}: {listing(names)}." for code, names in concerned.items()]
-
-
 class OutcomeSentences(SentenceWriter, audit="outcome_test"):
-    def sentences(self, findings: Findings) -> list[str]:
-        rows = list(findings.rows())
-        repeated = [i for i, row in enumerate(rows) if is_reference(row)][1:]
-        spoken = [row for i, row in enumerate(rows) if i not in set(repeated)]
-        return [self.sentence(findings, row) for row in spoken] + _cautions(findings, spoken)
+    def row_sentences(self, findings: Findings) -> list[str]:
+        return list(dict.fromkeys(super().row_sentences(findings)))  # the reference group is named once
 
     def key_sentences(self, findings: Findings) -> list[str]:
         """The deciding test, the gap of each group that decides, and that outcomes fall with the score where it is claimed."""

@@ -58,17 +58,12 @@ def _sentence(claim: Claim) -> str:
 
 
 class _PrefixSentences(SentenceWriter, audit="prefix"):
-    """Sentences of the cards; the first of each slice also says who stands nearer to the top."""
+    """Sentences of the cards, and who stands nearer to the top."""
 
     def sentences(self, findings: Findings) -> list[str]:
-        spoken: set[str] = set()
-        written = []
-        for row in findings.rows():
-            text, where = self.sentence(findings, row), findings.slice_label(row)
-            claims = [] if where in spoken else [c for c in findings.claims if findings.slice_label(c.where) == where]
-            spoken.add(where)
-            written.append(" ".join([text, *map(_sentence, claims)]))
-        return written
+        leads = [(_lead(findings, claim.where), claim) for claim in findings.claims]
+        claims = [f"{lead}{claim.text}." if lead else _sentence(claim) for lead, claim in leads]
+        return [*super().sentences(findings), *claims]
 
 
 @headline("exposure")

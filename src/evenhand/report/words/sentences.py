@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -21,13 +20,13 @@ from evenhand.report.words.text import (
     DIRECTION,
     REASONS,
     Row,
-    capitalized,
     confidence_level,
     counted,
     fill,
     first_reason,
     interval_in_brackets,
     interval_text,
+    is_finite,
     note_codes,
     number,
     one_in_words,
@@ -61,6 +60,10 @@ class SentenceWriter:
         SentenceWriter.registry[audit] = cls()
 
     def sentences(self, findings: Findings) -> list[str]:
+        """A sentence for each row, then each caution once."""
+        return [*self.row_sentences(findings), *row_cautions(findings)]
+
+    def row_sentences(self, findings: Findings) -> list[str]:
         return [self.sentence(findings, row) for row in findings.rows()]
 
     def sentence(self, findings: Findings, row: Row) -> str:
@@ -85,28 +88,8 @@ def writer_for(findings: Findings) -> SentenceWriter:
 
 
 def sentences(findings: Findings) -> list[str]:
-    """The findings in plain words; a remark that several sentences share is made once, with what it concerns."""
-    lines, rows = writer_for(findings).sentences(findings), list(findings.rows())
-    if len(lines) < len(rows):  # not one for each row
-        return lines
-    sharing: dict[str, list[int]] = {}
-    for i, line in enumerate(lines[: len(rows)]):
-        for remark in REMARK.findall(line):
-            sharing.setdefault(remark, []).append(i)
-    defined = sum(not math.isnan(read_number(row.get("estimate"))) for row in rows)
-    labels = row_labels(findings)
-    for remark, at in sharing.items():
-        if len(at) > 1:
-            names = (f"{rows[i]['metric']}{f' ({labels[i]})' if labels[i] else ''}" for i in at)
-            which = "all numbers" if len(at) == defined else listing(names, 4)
-            text = remark[2:] if remark[2:4].isupper() else remark[2].lower() + remark[3:]
-            for i in at:
-                lines[i] = lines[i].replace(remark, f" (For {which}: {text}" if i == at[0] else "")
-    return lines
-
-
-REMARK = re.compile(r" \([A-Z\d](?:[^()]|\([^()]*\))*\.\)")
-"""A remark in brackets at the end of a sentence."""
+    """The findings in plain words."""
+    return writer_for(findings).sentences(findings)
 
 
 def sentence(findings: Findings, row: Row) -> str:
@@ -146,7 +129,7 @@ def sentence(findings: Findings, row: Row) -> str:
         spread := interval_text(row.get("least"), row.get("most"), show)
     ):
         levels.append(f"{spread} whatever the missing labels are")
-    end = "".join(f"; {level}" for level in levels) + "." + _cautions(findings, row)
+    end = "".join(f"; {level}" for level in levels) + "."
     if not template:
         return f"{name}{convention} is {number(estimate)}{interval_in_brackets(findings, row)}{end}"
     spoken = _as_spoken(row, template, params)
@@ -241,24 +224,44 @@ def _convention(metric: MetricSpec, row: Row) -> str:
     return f", computed as in {convention.tool} ({formula}{aim}{way}),"
 
 
-def _cautions(findings: Findings, row: Row) -> str:
-    cautions = []
+QUIET = frozenset(
+    {"overlap", "some_undefined", "unjudged_requests", "no_interval", "reference", "bins_missing", "narrow_support"}
+)
+"""Notes that are no cautions, or for which the sentence has words of its own."""
+
+
+def row_cautions(findings: Findings) -> list[str]:
+    """Each caution once, with the numbers that it concerns."""
+    concerned: dict[str, list[str]] = {}
+    finite = [
+        (r, where)
+        for r, where in zip(findings.rows(), row_labels(findings), strict=True)
+        if is_finite(r.get("estimate"))
+    ]
+    for row, where in finite:
+        for text in _cautions(findings, row):
+            concerned.setdefault(text, []).append(f"{row['metric']} ({where})" if where else row["metric"])
+    return [
+        f"Caution for {'all numbers' if len(names) == len(finite) else listing(dict.fromkeys(names), 4)}: {text}."
+        for text, names in concerned.items()
+    ]
+
+
+def _cautions(findings: Findings, row: Row) -> list[str]:
     codes = note_codes(row.get("note"))
+    cautions = [REASONS[code] for code in codes if code in REASONS and code not in QUIET]
     undefined, units = row.get("undefined"), row.get("units")
     for code, why in (("unjudged_requests", "have no judgments"), ("some_undefined", "have no value")):
         if code in codes and undefined and units:
             requests = counted(int(units + undefined), findings.words.get("unit", "request"))
-            cautions.append(f"{int(undefined):,} of {requests} {why} and are excluded.")
-    # the sentence has words of its own for these, or needs none
-    quiet = {"overlap", "some_undefined", "unjudged_requests", "no_interval"}
-    cautions += [f"{capitalized(REASONS[code])}." for code in codes if code in REASONS and code not in quiet]
+            cautions.append(f"{int(undefined):,} of {requests} {why} and are excluded")
     if gaps := findings.provenance.get("rankings_with_empty_ranks"):
         rankings = counted(int(findings.provenance["rankings"]), "ranking")
-        cautions.append(f"{int(gaps):,} of {rankings} have gaps in their ranks, which count as ranks without an item.")
+        cautions.append(f"{int(gaps):,} of {rankings} have gaps in their ranks, which count as ranks without an item")
     part = (findings.provenance.get("unlabelled_share") or {}).get(findings.slice_label(row) or "all")
     if part:
-        cautions.append(f"{percent(part)} of ranked items have no label and are excluded.")
-    return "".join(f" ({caution})" for caution in cautions)
+        cautions.append(f"{percent(part)} of ranked items have no label and are excluded")
+    return cautions
 
 
 def plain_sentence(row: Row) -> str:

@@ -16,7 +16,6 @@ from evenhand.errors import EvenhandError, listing, plural
 from evenhand.findings import Findings, read_number
 from evenhand.report.words.phrases import card_of, distinct_texts, is_share, meaning, metric_title, value_format
 from evenhand.report.words.sentences import (
-    REMARK,
     Headline,
     half_is_of_one,
     headline_for,
@@ -148,33 +147,13 @@ def key_sentences(findings: Findings, headline: Headline | None = None) -> list[
 
 def _numbers_first(findings: Findings, rows: Sequence[Row], headline: Headline) -> list[str]:
     """Sentences of rows with a number before those without one; the slice of the headline first."""
-    every = sentences(findings)
-    if len(every) != len(rows):
-        return every
+    every = writer_for(findings).row_sentences(findings)
     order = [
         (not math.isfinite(read_number(row.get("estimate", 0.0))), bool(headline.where) and where != headline.where, i)
         for i, (row, where) in enumerate(zip(rows, slice_labels(findings), strict=True))
         if row["metric"] != headline.repeats
     ]
     return [every[i] for *_, i in sorted(order)]
-
-
-def without_repeated_remarks(lines: Sequence[str], above: str = "") -> list[str]:
-    """Sentences in which a remark in brackets is left out where an earlier one, or the text `above`, has it.
-
-    >>> without_repeated_remarks(["a is 1. (Few rows.)", "b is 2. (Few rows.)"])
-    ['a is 1. (Few rows.)', 'b is 2.']
-    """
-    seen: set[str] = set()
-    shorter = []
-
-    def is_repeated(remark: str) -> bool:
-        return remark in seen or remark[2:-2].removeprefix("For all numbers: ").lower() in above.lower()
-
-    for line in lines:
-        shorter.append(REMARK.sub(lambda remark: "" if is_repeated(remark[0]) else remark[0], line))
-        seen.update(REMARK.findall(line))
-    return shorter
 
 
 def overall_sentence(overall: Findings | None) -> list[str]:
