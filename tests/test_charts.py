@@ -12,7 +12,7 @@ import evenhand as eh
 from evenhand import metrics
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings
-from evenhand.metrics.shares import FINE, corners, stops
+from evenhand.metrics.inequality import FINE, corners, stops
 from evenhand.report.charts.drawing import Kind, Panel, Picture, records
 from evenhand.report.charts.lorenz_curves import Curve, curves
 from evenhand.report.charts.registry import KINDS, draw, kinds_for, picture, save

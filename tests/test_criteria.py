@@ -7,9 +7,8 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.audits.criteria import METRICS
+from evenhand.audits.criteria import METRICS, theoretical, transfers
 from evenhand.cards import needing, parse_metrics
-from evenhand.metrics.criteria import theoretical, transfers
 from evenhand.tallies.spectrum import Spectrum
 from golden_cases import CASES
 

@@ -19,8 +19,7 @@ from evenhand.metrics.decomposition import (
     source_influence,
     source_parts,
 )
-from evenhand.tallies.slices import Partition
-from evenhand.tallies.sources import Sources
+from evenhand.tallies.sources import Partition, Sources
 from oracles import decomposition as slow
 
 CASES = [

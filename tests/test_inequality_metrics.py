@@ -16,7 +16,7 @@ import evenhand as eh
 from evenhand import EvenhandError, UndefinedWarning, metrics
 from evenhand.cards import REGISTRY, parse_metric
 from evenhand.metrics.inequality import spread_of_mean, standard_error
-from evenhand.tallies.spectrum import BLOCK, Spectrum
+from evenhand.tallies.spectrum import UNPADDED, Spectrum
 from golden_cases import cases, holds, plain
 from oracles import inequality as oracle
 
@@ -357,7 +357,7 @@ def test_generalized_entropy_runs_smoothly_through_its_special_alphas(x, special
         assert metrics.generalized_entropy(x, alpha=special - step) == pytest.approx(at, abs=100 * step + 1e-9)
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1.0, 1e12, 1e290])
+@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1.0, 1e12, 1e270])
 def test_metrics_keep_their_digits_at_extreme_scales(scale):
     x = [1, 2, 3, 4, 10]
     for text in (
@@ -424,7 +424,7 @@ def test_a_plain_call_gives_a_plain_float():
 @pytest.mark.parametrize("ties", ["none", "some", "zeros"])
 def test_spectra_larger_than_a_block_give_the_same_numbers(ties):
     rng = np.random.default_rng(3)
-    n = 2 * BLOCK + 17
+    n = 2 * UNPADDED + 17
     x = {
         "none": rng.random(n),
         "some": np.round(rng.random(n), 5),

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import evenhand as eh
+from evenhand.audits.network import swap_once, within_reach
 from evenhand.cli import main
-from evenhand.metrics.wiring import swap_once, within_reach
 from evenhand.tallies.ragged import starts_of
 
 CALL = {"unit": "author", "amount": None, "viewer": "viewer", "rng": 1, "draws": 19}

@@ -14,7 +14,7 @@ from evenhand import EvenhandError, metrics
 from evenhand.cards import parse_metric
 from evenhand.intervals.spectra import heavy_tails, tail_exponents
 from evenhand.tallies import spectrum
-from evenhand.tallies.spectrum import BIN_WIDTH, BLOCK, Spectra, Spectrum, collapse
+from evenhand.tallies.spectrum import BIN_WIDTH, UNPADDED, Spectra, Spectrum, collapse
 
 whole = st.lists(st.integers(0, 30), max_size=30)
 real = st.lists(st.floats(0, 1e6).map(lambda v: round(v, 2)), max_size=30)
@@ -62,15 +62,15 @@ def test_every_number_type_counts_the_same(dtype):
     assert cells(Spectrum.from_arrays(np.array([3, 0, 0, 3, 1], dtype=dtype))) == {(0, 1): 2, (1, 1): 1, (3, 1): 2}
 
 
-@pytest.mark.parametrize("n", [BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
+@pytest.mark.parametrize("n", [UNPADDED - 1, UNPADDED, UNPADDED + 1, 3 * UNPADDED + 5])
 @pytest.mark.parametrize("step", [1, 3], ids=["distinct", "ties"])
 def test_large_populations_are_counted_like_small_ones(n, step):
     x = (np.arange(n) // step).astype(float)
     s = Spectrum.from_arrays(np.random.default_rng(0).permutation(x))
     assert (s.units, s.total) == (n, x.sum())
     assert bool((np.diff(s.values) >= 0).all())
-    reach = np.concatenate([block.reach for block in s.walk()])
-    held = np.concatenate([block.cum_amount for block in s.walk()])
+    reach = s.reach
+    held = s.cum_amount
     np.testing.assert_array_equal(reach, np.cumsum(s.counts))
     np.testing.assert_allclose(held, np.cumsum(s.counts * s.values), rtol=1e-12)
 
@@ -138,7 +138,7 @@ def test_collapsing_cells_in_any_order_sums_their_units(rows):
 # --- binning ----------------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.floats(0, 1e300).filter(lambda v: v == 0 or v > 1e-290), min_size=1, max_size=40))
+@given(st.lists(st.floats(0, 1e270).filter(lambda v: v == 0 or v > 1e-290), min_size=1, max_size=40))
 def test_bins_keep_units_and_total_and_move_no_amount_far(x):
     s = Spectrum.from_arrays(x)
     binned = s.binned()
@@ -176,7 +176,7 @@ def test_weighted_cells_are_not_binned():
     assert s.binned() is s
 
 
-@given(st.lists(st.floats(1e-300, 1e300) | st.integers(0, 9), min_size=1, max_size=60), st.integers(2, 32))
+@given(st.lists(st.floats(1e-300, 1e270) | st.integers(0, 9), min_size=1, max_size=60), st.integers(2, 32))
 def test_gathered_cells_keep_units_and_total_and_span_little(x, parts):
     s = Spectrum.from_arrays([float(v) for v in x])
     found = s.gathered(parts)
@@ -345,7 +345,7 @@ def test_amounts_that_cannot_be_counted_are_refused(bad):
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint32, np.int64, np.uint64])
 @pytest.mark.parametrize("sigma", [1.0, 3.0])
 def test_long_whole_numbers_are_counted_right(dtype, sigma):
-    x = np.random.default_rng(4).lognormal(3, sigma, 2 * BLOCK + 9).clip(0, np.iinfo(dtype).max // 2).astype(dtype)
+    x = np.random.default_rng(4).lognormal(3, sigma, 2 * UNPADDED + 9).clip(0, np.iinfo(dtype).max // 2).astype(dtype)
     values, counts = np.unique(x, return_counts=True)
     found = Spectrum.from_arrays(x)
     assert np.array_equal(found.values, values)
@@ -353,8 +353,8 @@ def test_long_whole_numbers_are_counted_right(dtype, sigma):
 
 
 def test_negative_numbers_are_counted():
-    x = np.ones(2 * BLOCK + 5, dtype=np.int64)
-    x[[0, BLOCK + 1, -1]] = -2
+    x = np.ones(2 * UNPADDED + 5, dtype=np.int64)
+    x[[0, UNPADDED + 1, -1]] = -2
     with pytest.raises(EvenhandError, match=r"^3 amounts are negative"):
         Spectrum.from_arrays(x)
 

@@ -9,7 +9,7 @@ from evenhand.audits.agreement import agreement as agreement
 from evenhand.audits.compare import compare as compare
 from evenhand.audits.criteria import criteria as criteria
 from evenhand.audits.decompose import decompose as decompose
-from evenhand.audits.experiment.experiment import experiment as experiment
+from evenhand.audits.experiment import experiment as experiment
 from evenhand.audits.explain import explain as explain
 from evenhand.audits.exposure.exposure import exposure as exposure
 from evenhand.audits.impact import impact as impact

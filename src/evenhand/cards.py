@@ -25,6 +25,8 @@ import numpy.typing as npt
 from evenhand.errors import EvenhandError, UndefinedWarning, listing, suggestion, unknown_name
 
 Floats = npt.NDArray[np.float64]
+LARGEST_TOTAL = 1e280
+"""Amounts may add up to this much: products with the number of units stay below the largest float."""
 Better = Literal["lower", "higher", "ideal", ""]
 
 

@@ -66,6 +66,15 @@ def in_order(labels: Iterable[Any]) -> list[Any]:
     return sorted(labels, key=order)
 
 
+def rows_in_order(labels: Sequence[tuple[Any, ...]]) -> list[int]:
+    """The places of slices in the order of their labels.
+
+    >>> rows_in_order([("b",), (None,), ("a",)])
+    [2, 0, 1]
+    """
+    return sorted(range(len(labels)), key=lambda i: [order(v) for v in labels[i]])
+
+
 def whole(labels: Sequence[Any]) -> list[Any]:
     """Labels as integers where a library has turned integers with gaps into floats.
 

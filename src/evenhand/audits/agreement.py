@@ -22,7 +22,7 @@ from evenhand.labels import stream
 from evenhand.metrics.agreement import EXACT, both_known, fairness, tau_c, tau_c_p
 from evenhand.results import Result, load
 from evenhand.sources.inputs import record_files, record_rows
-from evenhand.tallies.slices import Label
+from evenhand.tallies.spectrum import Label
 
 Saved = Annotated[Result | str | Path, Takes("RESULT.json", files="a saved result")]
 """What an audit gave, or the path of what it saved."""

@@ -26,7 +26,7 @@ from evenhand.report.table import render_systems
 from evenhand.results import COMPARED, Result, difference_claims, difference_of
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.requests import Requests
-from evenhand.tallies.slices import Label
+from evenhand.tallies.spectrum import Label
 
 OTHER_REQUESTS = (
     "The interval is for other requests like these, answered by both sides: how far the difference would move had other requests "

@@ -37,6 +37,7 @@ from evenhand.findings import Findings, Row, adjusted, bounded, names_of, plain,
 from evenhand.intervals.kinds import Interval, seed_of
 from evenhand.results import Result
 from evenhand.sources.inputs import Inputs
+from evenhand.sources.relation import Bins, Periods
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,29 @@ Metrics = str | Sequence[str]
 Seed = int | np.random.Generator | np.random.SeedSequence | None
 Level = Annotated[float, Between(0, 1, open_low=True, open_high=True)]
 Count = Annotated[int, Between(0, float("inf"))]
+
+
+def sizes(words: list[str]) -> Any:
+    """A population as the command line writes it: a number, `slice=number,...`, or a path.
+
+    >>> sizes(["1,000"]), sizes(["a=3,b=4"]), sizes(["authors.csv"])
+    (1000, {'a': 3, 'b': 4}, 'authors.csv')
+    """
+    text = words[-1]
+    if re.fullmatch(r"-?(\d+(_\d+)*|\d{1,3}(,\d{3})+)", text):
+        return int(text.replace(",", ""))
+    if re.fullmatch(r"-?[\d,]+", text):
+        raise EvenhandError(
+            f"--population {text!r} is not one number: a comma stands before every three digits, as in 1,000,000. "
+            "Write one number, or slice=number,slice=number."
+        )
+    if "=" not in text or text.endswith((".parquet", ".csv", ".jsonl", ".gz")):
+        return text
+    return pairs("population", text, int)
+
+
+By = Annotated[str | Bins | Periods | Sequence[str | Bins | Periods] | None, Takes("COLUMN", many=True)]
+Population = Annotated[Any, Takes("N|FILE|SLICE=N,...|none", table=True, sizes=True, read=sizes)]
 
 
 @dataclass(frozen=True)

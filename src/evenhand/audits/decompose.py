@@ -11,10 +11,12 @@ import numpy as np
 
 from evenhand.audits.declare import (
     OTHER_UNITS,
+    By,
     Call,
     Count,
     Level,
     Metrics,
+    Population,
     Seed,
     Table,
     audit,
@@ -22,7 +24,6 @@ from evenhand.audits.declare import (
     refuse_many_slices,
 )
 from evenhand.audits.min_units import hidden, suppressed
-from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import MetricSpec, parse_call
 from evenhand.claims import Candidate
 from evenhand.errors import EvenhandError, all_problems, plural
@@ -37,11 +38,11 @@ from evenhand.metrics.decomposition import INDICES, TUNED, Index, Parts, checked
 from evenhand.results import Result
 from evenhand.sources.frames import TEXT
 from evenhand.sources.labels import SEPARATOR, combined
-from evenhand.sources.logs import NanPolicy
+from evenhand.sources.logs import NanPolicy, Units, units_of
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation, missing_columns
-from evenhand.tallies.slices import Label, Partition, partitions, refuse_shared_units
-from evenhand.tallies.spectrum import Spectra, Spectrum, collapse
+from evenhand.tallies.sources import Partition, partitions, refuse_shared_units
+from evenhand.tallies.spectrum import Label, Slices, Spectra, Spectrum, collapse
 
 WHOLE = ("total", "within", "between", "overlap")
 PER_GROUP = ("index", "share", "population_share")
@@ -203,7 +204,7 @@ def _partitions(prepared: Units, population: Any, unknown: str) -> tuple[dict[La
     _refuse_unplaced(prepared, prepared.by[-1], population)
     refuse_shared_units(prepared.log)
     log.info("adding up %s per group", prepared.log.amounts[0].name or "rows")
-    slices = prepared.slices(prepared.log.amounts[0])
+    slices = Slices.of_units(prepared, prepared.log.amounts[0])
     if len(slices.labels) > MOST_GROUPS:
         raise EvenhandError(
             f"group={prepared.by[-1]!r} splits the units into {len(slices.labels):,} groups, too many to be told apart. Group them "

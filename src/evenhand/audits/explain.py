@@ -9,10 +9,8 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.audits.declare import Call, Count, Label, Level, Seed, Table, audit, log
-from evenhand.audits.experiment.designs import control_of
+from evenhand.audits.declare import Call, Count, Label, Level, Population, Seed, Table, audit, log
 from evenhand.audits.min_units import enough, hidden, suppressed
-from evenhand.audits.units import Population, Units, units_of
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metric
 from evenhand.claims import Candidate, direction_of
 from evenhand.errors import EvenhandError, listing, plural
@@ -25,11 +23,11 @@ from evenhand.metrics.decomposition import Worlds, amounts_of_sources, amounts_o
 from evenhand.report.words.phrases import metric_title
 from evenhand.results import Result, as_frame
 from evenhand.sources.engine import Cells
-from evenhand.sources.logs import Amount, NanPolicy
+from evenhand.sources.logs import Amount, NanPolicy, Units, units_of
 from evenhand.sources.opening import open_table
 from evenhand.tallies.paired_amounts import Changes, PairedAmounts, arms_of, has_shared_units, unit_ids
-from evenhand.tallies.slices import Slices, refuse_shared_units
-from evenhand.tallies.spectrum import Spectrum
+from evenhand.tallies.sources import refuse_shared_units
+from evenhand.tallies.spectrum import Slices, Spectrum
 
 EXTRA = ("control_value", "treatment", "p", "p_adjusted")
 KINDS = ("entry", "exit", "stayed")
@@ -42,6 +40,9 @@ MOST_THINNED = 20_000_000
 """Units up to which the effect of volume is worked out: thinning takes them one by one."""
 
 NO_MOVERS: dict[str, list[Any]] = {"unit": [], "before": [], "after": [], "effect": []}
+
+MOST_ARMS = 200
+"""Each arm is re-randomised against the control; more of them are ids that were taken for arms."""
 
 Top = Annotated[int, Between(0, 10_000)]
 
@@ -180,6 +181,22 @@ class Explanation:
     largest: Sequence[Largest] = ()
 
 
+def control_of(arms: Sequence[Any], control: Any) -> int:
+    """Which of the arms is the control: the one named, or the one that is called so."""
+    if len(arms) < 2:
+        raise EvenhandError(f"There is only one arm: {listing(map(repr, arms))}. Pass rows of two arms or more.")
+    if len(arms) > MOST_ARMS:
+        raise EvenhandError(
+            f"There are {len(arms):,} arms, and at most {MOST_ARMS} are compared. Name the column with the arms."
+        )
+    name = "control" if control is None else control
+    same = [i for i, a in enumerate(arms) if a == name or str(a) == str(name)]
+    if not same:
+        fact = "No arm is called 'control'" if control is None else f"control={control!r} is no arm"
+        raise EvenhandError(f"{fact}. Name one as control: {listing(map(repr, arms))}.")
+    return same[0]
+
+
 def _refuse_same_columns(roles: Mapping[str, str | None]) -> None:
     named = [(role, column) for role, column in roles.items() if column is not None]
     for i, (role, column) in enumerate(named):
@@ -196,8 +213,7 @@ def _of_same_units(question: Question, table: Any, population: Any, arms: Cells)
     if group:
         refuse_shared_units(units.log)
     log.info("adding up %s", amount.name or "rows")
-    seen = Changes.from_log(units.log, amount, arms)
-    tally = seen.among(units.padded(seen.slices))
+    tally = units.padded(Changes.from_log(units.log, amount, arms))
     tally = replace(tally, groups=tuple((units.legend.name(units.by, g) or (None,))[0] for g in tally.groups))
     if units.log.broken(amount):
         facts = {"population": units.population_words}

@@ -11,33 +11,33 @@ import numpy as np
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.declare import (
     OTHER_UNITS,
+    By,
     Call,
     Columns,
     Count,
     Countable,
     Level,
     Metrics,
+    Population,
     Seed,
     audit,
     log,
     refuse_many_slices,
 )
 from evenhand.audits.min_units import enough, suppressed
-from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
 from evenhand.errors import EvenhandError, plural
 from evenhand.findings import Points, Row, join_points, names_of, nan_in_data, notes, row
 from evenhand.intervals.jackknife import both_ends, influence_of_units, viewer_ends
 from evenhand.intervals.kinds import Estimates, Interval
 from evenhand.intervals.spectra import MANY, MOST_CELLS, cautions, estimates
-from evenhand.labels import stream, whole_labels
+from evenhand.labels import stream
+from evenhand.metrics.inequality import TOP_UNITS, corners, lorenz_curve, stops
 from evenhand.metrics.random_orders import gini_of_dealt_rows
-from evenhand.metrics.shares import TOP_UNITS, corners, lorenz_curve, stops
 from evenhand.results import Result
-from evenhand.sources.logs import Amount, NanPolicy
+from evenhand.sources.logs import Amount, NanPolicy, Units, units_of
 from evenhand.tallies.buckets import Assignment, Buckets, BucketSlices
-from evenhand.tallies.slices import Label, Slices
-from evenhand.tallies.spectrum import Spectrum
+from evenhand.tallies.spectrum import Label, Slices, Spectrum
 
 OTHER_VIEWERS = (
     "The interval is for these same {units}, seen by as many other {viewers} like these: how far the number would move had "
@@ -132,7 +132,7 @@ def inequality(
     )  # fmt: skip
     read = prepared.log
     several = amount is not None and not isinstance(amount, str)
-    by_amount = [prepared.slices(column) for column in read.amounts]
+    by_amount = [Slices.of_units(prepared, column) for column in read.amounts]
     facts: dict[str, Any] = {}
     if metrics is None:
         metrics = default_metrics(
@@ -262,10 +262,8 @@ class Measure:
         """Amounts of every slice by bucket of viewers; None where intervals are not over viewers."""
         if self.buckets is None:
             return None
-        seen = BucketSlices.per_slice(self.units.log, amount, self.buckets)
-        padded = seen.among(self.units.padded(seen.pooled))
-        labels = whole_labels([self.units.legend.name(self.units.by, label) for label in padded.labels])
-        return dict(zip(labels, padded.tallies, strict=True))
+        seen = self.units.padded(BucketSlices.per_slice(self.units.log, amount, self.buckets)).named(self.units)
+        return dict(zip(seen.labels, seen.tallies, strict=True))
 
     def _estimates(self, slices: Slices, seen: Mapping[Label, Buckets] | None) -> list[Estimates]:
         """Every metric on every slice; with `min_units`, those that read single units see nothing finer than so many of them."""
@@ -310,10 +308,9 @@ def chances(prepared: Units, slices: Slices, amount: Amount, metrics: Sequence[M
             for a, level in zip(metrics, levels, strict=True):
                 level[chosen] = a.metric.by_chance(batch, **a.params)
     if null == "rows":
-        dealt = Slices.per_slice(replace(prepared.log, unit=None), amount)
-        dealt = prepared.legend.named(prepared.by, dealt)
+        dealt = Slices.per_slice(replace(prepared.log, unit=None), amount).named(prepared)
         steps = ROWS_DEALT // max(1, len(slices.labels))
-        by_label = dict(zip(whole_labels(dealt.labels), dealt.spectra.separate(), strict=True))
+        by_label = dict(zip(dealt.labels, dealt.spectra.separate(), strict=True))
         for i, label in enumerate(slices.labels):
             units = float(spectra.units[i])
             gini = gini_of_dealt_rows(by_label[label].binned(), units, steps) if label in by_label else np.nan

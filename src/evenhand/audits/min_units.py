@@ -18,7 +18,7 @@ from evenhand.findings import RANGE, Row, card_of
 from evenhand.intervals.kinds import ANYTHING
 from evenhand.labels import OTHERS, all_but, match, several
 from evenhand.tallies.requests import Requests
-from evenhand.tallies.slices import Label
+from evenhand.tallies.spectrum import Label
 
 Towards = Callable[[float], float]
 

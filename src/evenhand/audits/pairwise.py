@@ -10,6 +10,7 @@ import numpy as np
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.declare import (
     OTHER_REQUESTS,
+    By,
     Call,
     Count,
     Labels,
@@ -25,7 +26,6 @@ from evenhand.audits.declare import (
 )
 from evenhand.audits.min_units import SmallGroups, merge_small_groups
 from evenhand.audits.requests import RankingResult, interval_facts, per_request, refuse_one_sided, request_sums, rows_of
-from evenhand.audits.units import By
 from evenhand.cards import Between, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.claims import Candidate, direction_of
 from evenhand.errors import EvenhandError

@@ -14,6 +14,7 @@ import numpy as np
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.declare import (
     OTHER_REQUESTS,
+    By,
     Call,
     Count,
     Labels,
@@ -37,7 +38,6 @@ from evenhand.audits.requests import (
     rows_of,
     with_bounds,
 )
-from evenhand.audits.units import By
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics, refuse_lacking
 from evenhand.claims import Candidate, direction_of
 from evenhand.errors import DataWarning, EvenhandError

@@ -30,7 +30,7 @@ from evenhand.findings import Row, notes, row
 from evenhand.intervals.jackknife import jackknife_ends, random_buckets
 from evenhand.intervals.kinds import MIN_UNITS
 from evenhand.labels import stream
-from evenhand.metrics.shares import corners, lorenz_curve
+from evenhand.metrics.inequality import corners, lorenz_curve
 from evenhand.results import Result
 from evenhand.sources.candidates import CandidateRows, open_candidates
 from evenhand.sources.frames import native

@@ -11,6 +11,7 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.declare import (
+    By,
     Call,
     Count,
     Labels,
@@ -25,7 +26,6 @@ from evenhand.audits.declare import (
     refuse_many_slices,
 )
 from evenhand.audits.min_units import suppressed
-from evenhand.audits.units import By
 from evenhand.cards import Floats, MetricSpec, lacks, needing, parse_call, parse_metrics, refuse_lacking
 from evenhand.claims import Candidate, Direction, direction_of
 from evenhand.errors import EvenhandError, listing

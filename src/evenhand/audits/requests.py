@@ -21,7 +21,7 @@ from evenhand.intervals.requests import Reduced, metric_draws
 from evenhand.labels import stream
 from evenhand.results import Result, as_frame
 from evenhand.tallies.requests import Measured, Requests
-from evenhand.tallies.slices import Label
+from evenhand.tallies.spectrum import Label
 
 IN_RANDOM_ORDER = "in random order"
 """The null of every chance level of a ranking: each list in random order."""

@@ -11,11 +11,13 @@ import numpy as np
 
 from evenhand.audits.declare import (
     OTHER_UNITS,
+    By,
     Call,
     Count,
     Countable,
     Level,
     Metrics,
+    Population,
     Seed,
     audit,
     log,
@@ -23,7 +25,6 @@ from evenhand.audits.declare import (
 )
 from evenhand.audits.inequality import NULLS, Null, chances
 from evenhand.audits.min_units import suppressed
-from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Floats, parse_metric
 from evenhand.claims import Candidate, direction_of
 from evenhand.findings import Row, chosen_figures, label, nan_in_data, notes, row
@@ -40,7 +41,7 @@ from evenhand.intervals.parts import (
     studentised_p,
 )
 from evenhand.intervals.spectra import cautions, estimates
-from evenhand.labels import stream, whole_labels
+from evenhand.labels import stream
 from evenhand.metrics.decomposition import (
     SourceParts,
     influence_by_total,
@@ -50,11 +51,10 @@ from evenhand.metrics.decomposition import (
 )
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.results import Result
-from evenhand.sources.logs import NanPolicy
+from evenhand.sources.logs import NanPolicy, Units, units_of
 from evenhand.sources.relation import Bins, Periods
-from evenhand.tallies.slices import Label
 from evenhand.tallies.sources import Sources, SourceSlices
-from evenhand.tallies.spectrum import Spectra, Spectrum
+from evenhand.tallies.spectrum import Label, Spectra, Spectrum
 
 METRICS = ("gini", "share", "own_gini", "correlation", "contribution", "contribution_share", "marginal")
 DRAWN = ("share", "correlation", "contribution", "contribution_share", "marginal")
@@ -149,14 +149,9 @@ def sources(
 
 def _source_slices(whole: Units, source: str) -> SourceSlices:
     """The vectors of every slice, with those who received nothing, bins called by name."""
-    read, legend = whole.log, whole.legend
-    seen = SourceSlices.per_slice(read, read.amounts[0], f"by_{len(whole.by)}")
-    full = seen.padded(whole.padded(seen.totals))
-    full = full.renamed(tuple(legend.name([source], (name,))[0] for name in full.names))
-    order = legend.order(full.labels)
-    labels = whole_labels([legend.name(read.by, full.labels[i]) for i in order])
-    broken = frozenset(legend.name(read.by, label) for label in full.broken)
-    return SourceSlices(full.names, labels, tuple(full.tallies[i] for i in order), broken)
+    seen = SourceSlices.per_slice(whole.log, whole.log.amounts[0], f"by_{len(whole.by)}")
+    named = whole.padded(seen).named(whole)
+    return named.renamed(tuple(whole.legend.name([source], (name,))[0] for name in named.names))
 
 
 def _rows(

@@ -15,8 +15,7 @@ import numpy as np
 
 from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.kinds import DEFAULT_DRAWS, MIN_UNITS, ROUNDING, percentile_ends
-from evenhand.metrics.inequality import spread_of_mean
-from evenhand.metrics.shares import lorenz_curve
+from evenhand.metrics.inequality import lorenz_curve, spread_of_mean
 from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.paired_amounts import PairedAmounts, joined
 from evenhand.tallies.ragged import Bools

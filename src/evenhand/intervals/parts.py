@@ -24,7 +24,7 @@ from evenhand.intervals.kinds import (
 from evenhand.intervals.spectra import draw_populations
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.tallies.paired_amounts import Side, side_of
-from evenhand.tallies.slices import Partition
+from evenhand.tallies.sources import Partition
 from evenhand.tallies.spectrum import BIN_WIDTH, Spectrum, collapse
 
 WIDE = 1 << 16

@@ -47,16 +47,11 @@ def tail_exponents(s: Spectrum) -> Floats:
     """Hill's tail exponent from the top sqrt(n) units; infinite where the top is flat or zero."""
     units = s.units
     top = tail_units(units)
-    bound = (units - top)[..., None]
-    threshold = np.full(units.shape, np.inf)
-    for b in Spectrum(s.values, s.counts).walk():
-        threshold = np.minimum(threshold, np.where(b.reach >= bound, b.values, np.inf).min(-1))
+    bound, reach = (units - top)[..., None], np.cumsum(s.counts, axis=-1)
+    threshold = np.where(reach >= bound, s.values, np.inf).min(-1, initial=np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
-        excess = np.zeros(units.shape)
-        for b in Spectrum(s.values, s.counts).walk():
-            part = np.clip(b.reach - bound, 0, b.mass)
-            excess = excess + np.where(part > 0, part * np.log(b.values / threshold[..., None]), 0.0).sum(-1)
-        exponent = top / excess
+        part = np.clip(reach - bound, 0, s.counts)
+        exponent = top / np.where(part > 0, part * np.log(s.values / threshold[..., None]), 0.0).sum(-1)
     return np.where(np.isnan(exponent) | (threshold <= 0), np.inf, exponent)
 
 

@@ -26,16 +26,27 @@ from evenhand.metrics.exposure import log_rur as log_rur
 from evenhand.metrics.exposure import rur as rur
 from evenhand.metrics.exposure import target_exposure as target_exposure
 from evenhand.metrics.exposure import target_norm as target_norm
+from evenhand.metrics.inequality import Lorenz as Lorenz
 from evenhand.metrics.inequality import atkinson as atkinson
+from evenhand.metrics.inequality import bottom_share as bottom_share
+from evenhand.metrics.inequality import equal_share as equal_share
+from evenhand.metrics.inequality import equivalent_to_top as equivalent_to_top
 from evenhand.metrics.inequality import generalized_entropy as generalized_entropy
 from evenhand.metrics.inequality import gini as gini
 from evenhand.metrics.inequality import gini_chance as gini_chance
 from evenhand.metrics.inequality import gini_se as gini_se
 from evenhand.metrics.inequality import herfindahl as herfindahl
 from evenhand.metrics.inequality import hoover as hoover
+from evenhand.metrics.inequality import lorenz as lorenz
 from evenhand.metrics.inequality import mean as mean
+from evenhand.metrics.inequality import palma as palma
+from evenhand.metrics.inequality import percentile as percentile
+from evenhand.metrics.inequality import percentile_ratio as percentile_ratio
 from evenhand.metrics.inequality import reach as reach
+from evenhand.metrics.inequality import share_ratio as share_ratio
 from evenhand.metrics.inequality import theil as theil
+from evenhand.metrics.inequality import top_share as top_share
+from evenhand.metrics.inequality import top_share_se as top_share_se
 from evenhand.metrics.pairwise import accuracy as accuracy
 from evenhand.metrics.pairwise import inter_acc as inter_acc
 from evenhand.metrics.pairwise import intra_acc as intra_acc
@@ -83,17 +94,6 @@ from evenhand.metrics.selection import equalized_odds_gap as equalized_odds_gap
 from evenhand.metrics.selection import impact_ratio as impact_ratio
 from evenhand.metrics.selection import marginal_outcome as marginal_outcome
 from evenhand.metrics.selection import selection_rate as selection_rate
-from evenhand.metrics.shares import Lorenz as Lorenz
-from evenhand.metrics.shares import bottom_share as bottom_share
-from evenhand.metrics.shares import equal_share as equal_share
-from evenhand.metrics.shares import equivalent_to_top as equivalent_to_top
-from evenhand.metrics.shares import lorenz as lorenz
-from evenhand.metrics.shares import palma as palma
-from evenhand.metrics.shares import percentile as percentile
-from evenhand.metrics.shares import percentile_ratio as percentile_ratio
-from evenhand.metrics.shares import share_ratio as share_ratio
-from evenhand.metrics.shares import top_share as top_share
-from evenhand.metrics.shares import top_share_se as top_share_se
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")

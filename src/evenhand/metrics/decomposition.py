@@ -25,8 +25,7 @@ from evenhand.errors import EvenhandError, UndefinedWarning, unknown_name
 from evenhand.metrics.inequality import atkinson, generalized_entropy, gini, theil
 from evenhand.tallies.paired_amounts import Changes, side_of
 from evenhand.tallies.ragged import Bools, Ints
-from evenhand.tallies.slices import Partition
-from evenhand.tallies.sources import Ladder, Sources
+from evenhand.tallies.sources import Ladder, Partition, Sources
 from evenhand.tallies.spectrum import Spectra, Spectrum
 
 Index = Literal["gini", "theil", "ge", "atkinson"]

@@ -14,9 +14,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand.cards import Between, Card, Floats, NotNegative, metric
-from evenhand.metrics.inequality import gini
+from evenhand.metrics.inequality import gini, lorenz_curve
 from evenhand.metrics.random_orders import gini_of_offered_lists, gini_of_random_lists
-from evenhand.metrics.shares import lorenz_curve
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.tallies.user_lists import Lists

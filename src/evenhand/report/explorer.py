@@ -16,7 +16,7 @@ import altair as alt
 import numpy as np
 
 from evenhand.findings import Findings, read_number
-from evenhand.metrics.shares import stops
+from evenhand.metrics.inequality import stops
 from evenhand.report.charts.drawing import Picture, drawable, records
 from evenhand.report.charts.inequality import from_the_top
 from evenhand.report.charts.lorenz_curves import Curve, curves

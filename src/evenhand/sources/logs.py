@@ -4,30 +4,41 @@ could have received something: a number, numbers by slice, or a table of units b
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 import narwhals as nw
 import numpy as np
 
+from evenhand.cards import LARGEST_TOTAL, Floats
 from evenhand.errors import EvenhandError, listing, refuse_problems
+from evenhand.labels import rows_in_order, spellings, whole_labels
 from evenhand.sources.engine import Engine, InEngine
+from evenhand.sources.frames import INTEGERS
 from evenhand.sources.opening import open_table
+from evenhand.sources.quantiles import quantile_edges, significant
 from evenhand.sources.relation import (
+    Bins,
+    Periods,
     Relation,
     Type,
     count_groups,
     counted_rows,
     fits_int64,
+    in_periods,
     is_number,
     label_problems,
     missing_columns,
     role_problems,
     slice_problems,
+    slicing,
 )
-from evenhand.sources.sql import columns, count_where, quoted, select
+from evenhand.sources.sql import columns, count_where, double, nan_as_null, quoted, select
+
+logger = logging.getLogger("evenhand")
 
 LARGEST_SUM = 9e18
 """Above this an int64 sum could wrap; amounts are then added as float64, good to 16 digits."""
@@ -259,7 +270,7 @@ def value_problems(
             problems.append(f"amount={name!r} is negative in {counted_rows(negative)}. Pass amounts of zero or more.")
         if facts[f"high_{i}"] == math.inf:
             problems.append(f"amount={name!r} is infinite in some rows. Pass finite amounts.")
-        elif facts[f"sum_{i}"] == math.inf:
+        elif facts[f"sum_{i}"] > LARGEST_TOTAL:
             problems.append(f"amount={name!r} adds up to more than a number can hold. Pass it in a larger unit.")
     problems += [
         f"{role}={column!r} is missing in {counted_rows(facts[f'missing_{role}'])}. Remove them, or pass nan_policy='omit'."
@@ -430,3 +441,347 @@ def _alike(key: str, a: Type, b: Type) -> bool:
         return True
     zones = {str(dtype.time_zone).removeprefix("Etc/") for dtype in (a, b) if isinstance(dtype, nw.Datetime)}
     return type(a) is type(b) and len(zones) <= 1
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The bins of one column: bin k holds values above `inner[k - 1]` and up to `inner[k]`.
+
+    One more bin, without a name, takes the units whose value is missing.
+    """
+
+    inner: Floats
+    lows: list[float]
+    highs: list[float]
+    names: list[str]
+
+    @property
+    def labels(self) -> list[str | None]:
+        return [*self.names, None]
+
+    @classmethod
+    def from_values(cls, engine: Engine, values: str, spec: Bins) -> Edges:
+        """Edges over units, from a table with the `value` of each unit that has one."""
+        facts = engine.cells(f"""
+            SELECT MIN(value) AS low, MAX(value) AS high, MIN(CASE WHEN value > 0 THEN value END) AS least
+            FROM {values}
+        """).row()
+        low, high, least = facts["low"], facts["high"], facts["least"]
+        if low is None:
+            return cls(np.zeros(0), [np.nan], [np.nan], ["all"])
+        if math.isinf(low) or math.isinf(high):
+            raise EvenhandError(f"{spec.column!r} is infinite for some units, which no bin holds. Pass finite values.")
+        if not spec.is_log:
+            return _right_closed(quantile_edges(engine, f"SELECT value FROM {values}", spec.bins), low, high)
+        if low < 0:
+            raise EvenhandError(
+                f"{spec.column!r} is negative for some units, and by={spec} needs values of zero or more. Use quantile_bins."
+            )
+        if least is None:
+            return _right_closed(np.zeros(0), 0.0, 0.0)
+        grid = significant(np.geomspace(least, high, spec.bins + 1))[1:-1]
+        inner = np.unique(grid[(grid >= least) & (grid < high)])
+        above = _right_closed(inner, least, high)
+        if low > 0:
+            return above
+        return cls(np.concatenate([[0.0], inner]), [0.0, *above.lows], [0.0, *above.highs], ["0", *above.names])
+
+    def code(self, value: str) -> str:
+        """SQL of the number of a value's bin; the missing are in the bin after the last."""
+        number = f"CAST({value} AS DOUBLE)"
+        cases = "".join(f" WHEN {number} <= {double(edge)} THEN {k}" for k, edge in enumerate(self.inner.tolist()))
+        last = len(self.inner)
+        return f"CAST(CASE WHEN {nan_as_null(number)} IS NULL THEN {last + 1}{cases} ELSE {last} END AS BIGINT)"
+
+
+@dataclass(frozen=True)
+class Legend:
+    """Names and edges of the bins of each binned slice column."""
+
+    edges: Mapping[str, Edges] = field(default_factory=dict)
+
+    def columns(self, by: Sequence[str]) -> list[str]:
+        """Slice columns of the frame: a binned one is followed by its edges."""
+        return [name for b in by for name in ((b, f"{b}_low", f"{b}_high") if b in self.edges else (b,))]
+
+    def cells(self, by: Sequence[str], label: Label) -> dict[str, Any]:
+        """A slice as cells of the frame."""
+        out: dict[str, Any] = {}
+        for name, value in zip(by, label, strict=True):
+            out[name] = value
+            if name in self.edges:
+                e = self.edges[name]
+                at = e.labels.index(value)
+                out[f"{name}_low"], out[f"{name}_high"] = [*e.lows, np.nan][at], [*e.highs, np.nan][at]
+        return out
+
+    def name(self, by: Sequence[str], label: Label) -> Label:
+        """A slice with its bins called by name."""
+        pairs = zip(by, label, strict=True)
+        return tuple(self.edges[b].labels[v] if b in self.edges else v for b, v in pairs)
+
+
+def _right_closed(inner: Floats, low: float, high: float) -> Edges:
+    lows, highs = [low, *inner.tolist()], [*inner.tolist(), high]
+    distinct = {*lows, *highs}
+    digits = next((d for d in range(4, 17) if len({_short(e, d) for e in distinct}) == len(distinct)), 17)
+    bounds = [f"{_short(a, digits)}, {_short(b, digits)}]" for a, b in zip(lows, highs, strict=True)]
+    return Edges(inner, lows, highs, [f"{'(' if k else '['}{both}" for k, both in enumerate(bounds)])
+
+
+def _short(edge: float, digits: int) -> str:
+    """An edge in the name of a bin; whole numbers in full.
+
+    >>> _short(12345.0, 4), _short(17.7827941, 4), _short(12345.678, 4)
+    ('12345', '17.78', '12350')
+    """
+    is_whole = edge == round(edge) and abs(edge) < 1e15
+    return str(int(edge)) if is_whole else f"{float(f'{edge:.{digits}g}'):.15g}"
+
+
+REMEDY = "Pass {slice: size}, a table of units that holds the column, or None for those seen."
+
+
+def slice_sizes(seen: Mapping[Label, float], log: Log, population: Any) -> Mapping[Label, int]:
+    """How many units every slice has, those that nobody saw included; `seen` are those that somebody did."""
+    if log.weight is not None:
+        raise EvenhandError("population does not say what the unseen units weigh. Pass population=None with weight=.")
+    sizes: Mapping[Label, int]
+    if isinstance(population, Relation):
+        sizes = _sizes_of_table(seen, log, population)
+    elif isinstance(population, Mapping):
+        sizes = _mapped(seen, log, population)
+    else:
+        if len(log.by) != 1 or sum(seen.values()) <= population:  # more than that: some unit is in two slices
+            _refuse_padding_of_unit_properties(seen, log, list(log.by), f"population={population!r}")
+        sizes = dict.fromkeys(seen if log.by else ((),), int(population))
+    short = {label: n for label, n in seen.items() if sizes[label] < n}
+    if short:
+        worst = max(short, key=lambda label: short[label] - sizes[label])
+        where = f" in slice {slice_words([worst])}" if worst else ""
+        raise EvenhandError(
+            f"population={sizes[worst]:,} is smaller than the {int(short[worst]):,} units in the table{where}. "
+            "Pass the number of units that could have received something, or None for those seen."
+        )
+    return sizes
+
+
+def _sizes_of_table(seen: Mapping[Label, float], log: Log, population: Relation) -> dict[Label, int]:
+    """Sizes of slices from a table of units that has some of the slice columns: each is for all values of the others."""
+    columns = [i for i, b in enumerate(log.by) if b in population.schema]
+    others = [i for i in range(len(log.by)) if i not in columns]
+    what = "population is a table without that column and"
+    _refuse_padding_of_unit_properties(seen, log, [log.by[i] for i in others], what)
+    if count := outside_population(log, population, columns):  # then one of the two tables is wrong
+        raise EvenhandError(
+            f"{count:,} units received something but are not in population{' with the same slice' if columns else ''}. "
+            "Add them to the population table, or remove their rows."
+        )
+    values = dict.fromkeys(tuple(label[i] for i in others) for label in seen) if others else {(): None}
+    sizes = population_sizes(log, population, columns)
+    places = [*others, *columns]
+    both = {other + key: n for other in values for key, n in sizes.items()}
+    return {tuple(key[places.index(i)] for i in range(len(places))): n for key, n in both.items()}
+
+
+def _mapped(seen: Mapping[Label, float], log: Log, population: Mapping[Any, Any]) -> dict[Label, int]:
+    sizes = _typed({k if isinstance(k, tuple) else (k,): v for k, v in population.items()}, tuple(seen))
+    if not log.by:
+        raise EvenhandError("population gives a size per slice, but there are no slices. Pass one number, or name by=.")
+    wrong = [
+        k
+        for k, v in sizes.items()
+        if len(k) != len(log.by) or isinstance(v, bool) or not isinstance(v, (int, np.integer)) or v < 0
+    ]
+    if wrong:
+        raise EvenhandError(
+            f"population has entries that cannot be read: {slice_words(wrong)}. Pass {{slice: whole number}}."
+        )
+    if many := [k for k, v in sizes.items() if v > MOST_UNITS]:
+        raise EvenhandError(f"population has sizes that are too many: {slice_words(many)}. {AT_MOST}")
+    lacking = [label for label in seen if label not in sizes]
+    if lacking:
+        raise EvenhandError(
+            f"population lacks {len(lacking):,} slices of the table: {slice_words(lacking)}. Give each slice its size."
+        )
+    return {label: int(size) for label, size in sizes.items()}
+
+
+def _typed(sizes: dict[Label, Any], labels: tuple[Label, ...]) -> dict[Label, Any]:
+    """Sizes with labels typed as in the table: command lines and files know text only."""
+    columns = [set(column) for column in zip(*labels, strict=True)]
+    written = [{word: v for v in column if v is not None for word in spellings(v)} for column in columns]
+
+    def meant(at: int, value: Any) -> Any:
+        if at >= len(columns) or value in columns[at]:
+            return value
+        return next((written[at][word] for word in spellings(value) if word in written[at]), value)
+
+    return {tuple(meant(i, v) for i, v in enumerate(key)): size for key, size in sizes.items()}
+
+
+def _refuse_padding_of_unit_properties(seen: Mapping[Label, float], log: Log, columns: list[str], what: str) -> None:
+    """Refuse one size for every slice where a unit is in one slice only."""
+    places = {b: log.by.index(b) for b in columns}
+    several = [b for b, i in places.items() if len({label[i] for label in seen}) > 1]
+    fixed = [b for b in several if never_varies(log, f"by_{places[b]}")]
+    if fixed:
+        raise EvenhandError(
+            f"by={fixed[0]!r} never varies within a unit, so {what} would count every unit in every slice. {REMEDY}"
+        )
+
+
+class Sliced(Protocol):
+    """Tallies of slices: how many units each has `seen`, and the same with as many as there are."""
+
+    @property
+    def seen(self) -> dict[Label, float]: ...
+    def padded(self, sizes: Mapping[Label, int]) -> Self: ...
+
+
+T = TypeVar("T", bound=Sliced)
+
+
+@dataclass(frozen=True)
+class Units:
+    """A checked log of who received what, bins in place of numbers that are binned, and what the bins are called.
+
+    `everyone` who could have received something is None, a number, numbers by slice, or a relation.
+    """
+
+    log: Log
+    everyone: Any
+    legend: Legend
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        return self.log.by
+
+    @property
+    def columns(self) -> list[str]:
+        """Slice columns of the frame, edges of bins included."""
+        return self.legend.columns(self.by)
+
+    def padded(self, tallies: T) -> T:
+        """Tallies of slices with the units that nobody saw."""
+        if self.everyone is None:
+            return tallies
+        return tallies.padded(slice_sizes(tallies.seen, self.log, self.everyone))
+
+    def order(self, labels: Sequence[Label]) -> list[int]:
+        """The places of slices so that bins are in order."""
+        return rows_in_order(labels) if self.legend.edges else [*range(len(labels))]
+
+    def names(self, labels: Collection[Label]) -> tuple[Label, ...]:
+        """Slices with their bins called by name, and whole numbers as integers."""
+        return whole_labels([self.legend.name(self.by, label) for label in labels])
+
+    def whole(self) -> Units:
+        """The units without the part that splits them."""
+        return replace(self, log=replace(self.log, by=self.by[:-1]))
+
+    def cells(self, label: Label) -> dict[str, Any]:
+        return self.legend.cells(self.by, label)
+
+    @property
+    def population_words(self) -> Any:
+        """Who was counted, for the record."""
+        if self.everyone is None:
+            return "only units seen"
+        if isinstance(self.everyone, Relation):
+            return self.everyone.origin
+        return {str(k): v for k, v in self.everyone.items()} if isinstance(self.everyone, Mapping) else self.everyone
+
+
+def units_of(
+    table: Any,
+    *,
+    unit: str | None,
+    amount: str | Sequence[str] | None,
+    population: Any,
+    by: Any = None,
+    weight: str | None = None,
+    nan_policy: NanPolicy = "raise",
+    part: tuple[str, str | Bins | Periods] | None = None,
+    marks: Mapping[str, str] | None = None,
+    joined_with: Log | None = None,
+) -> Units:
+    """Open and check everything that was passed; nothing is added up yet.
+
+    `part` is a role and its column (`("group", "band")`) that splits the units' amounts further without being a slice; it
+    becomes the last of `by`. `marks` are other columns by role (`{"arm": "variant"}`). `joined_with` is a log in whose engine this
+    one is to be, so that the two can be joined.
+    """
+    slices = slicing(by)
+    split = slicing([part[1]], part[0]) if part else slicing(None)
+    by_columns, bins = (*slices.columns, *split.columns), (*slices.bins, *split.bins)
+    numbers = [spec.column for spec in bins]
+    if isinstance(population, (bool, int, float, Mapping)) or hasattr(population, "dtype"):
+        open_population(population, unit)  # refused before the table is opened
+    amounts = [amount] if amount is None or isinstance(amount, str) else list(amount)
+    needed = [unit, *amounts, *by_columns, weight, *(marks or {}).values()]
+    opened = open_table(table, columns=needed, same_engine_as=joined_with).with_numbers(*numbers)
+    opened = in_periods(in_periods(opened, slices.periods), split.periods, part[0] if part else "")
+    everyone = open_population(population, unit, columns=by_columns, numbers=numbers, same_engine_as=opened)
+    only_in_population: list[str] = []
+    if isinstance(everyone, Relation):
+        everyone = in_periods(in_periods(everyone, slices.periods), split.periods, part[0] if part else "")
+        only_in_population = [b for b in by_columns if b not in opened.schema and b in everyone.schema]
+    logger.info("checking the table")
+    read = open_log(
+        opened, unit=unit, amount=amount, by=by_columns, weight=weight, nan_policy=nan_policy, population_by=only_in_population,
+        part=part[0] if part else "", marks=marks,
+    )  # fmt: skip
+    if isinstance(everyone, Relation):
+        read = with_slices_of_units(with_text_ids(read, everyone), everyone, only_in_population)
+    read, everyone, legend = _binned(read, everyone, bins)
+    repeated = [name for name in legend.columns(read.by) if legend.columns(read.by).count(name) > 1]
+    if repeated:
+        raise EvenhandError(
+            f"by={repeated[0]!r} is also the name of a bin's edge. Rename that column of the table first."
+        )
+    return Units(read, everyone, legend)
+
+
+def _binned(read: Log, everyone: Any, bins: Sequence[Bins]) -> tuple[Log, Any, Legend]:
+    """The log and the population with the number of its bin in place of each binned value."""
+    edges: dict[str, Edges] = {}
+    for spec in bins:
+        if isinstance(everyone, (int, Mapping)):
+            raise EvenhandError(
+                f"population={everyone!r} does not say which units are in which bin of by={spec}. "
+                f"Pass a table of units that holds {spec.column!r}, or None for those seen."
+            )
+        key = f"by_{read.by.index(spec.column)}"
+        in_population = isinstance(everyone, Relation) and spec.column in everyone.schema
+        if not read.is_number(key) or (in_population and not is_number(everyone.schema[spec.column])):
+            raise EvenhandError(f"by={spec} needs numbers, and {spec.column!r} holds none. Slice by the column itself.")
+        value = nan_as_null("CAST(value AS DOUBLE)")
+        units = _values_of_units(read, everyone if in_population else None, key, spec)
+        values = read.engine.keep(f"SELECT {value} AS value FROM ({units}) AS units WHERE {value} IS NOT NULL")
+        bin_edges = edges[spec.column] = Edges.from_values(read.engine, values, spec)
+        read = read.with_columns({key: bin_edges.code(quoted(key))}, {key: INTEGERS})
+        if in_population:
+            everyone = everyone.with_column(spec.column, bin_edges.code(everyone.number(spec.column)), INTEGERS)
+    return read, everyone, Legend(edges)
+
+
+def _values_of_units(read: Log, population: Relation | None, key: str, spec: Bins) -> str:
+    """SELECT of each unit's value, from the population where it holds the column."""
+    if read.unit is None:
+        return f"SELECT {quoted(key)} AS value FROM {read.source}"
+    seen = f"SELECT DISTINCT unit, {quoted(key)} AS value FROM {read.source}"
+    _refuse_varying(read, seen, f"{spec.column!r} differs between rows of the same unit", spec)
+    if population is None:
+        return seen
+    chosen = {"unit": population.label(read.unit), "value": population.number(spec.column)}
+    everyone = population.select(chosen).replace("SELECT", "SELECT DISTINCT", 1)
+    _refuse_varying(read, everyone, f"{spec.column!r} differs between rows of the same unit in population", spec)
+    return everyone
+
+
+def _refuse_varying(read: Log, values: str, fact: str, spec: Bins) -> None:
+    if count := varying(read, values, "value"):
+        raise EvenhandError(
+            f"{fact} for {count:,} units, so by={spec} would put them in several bins. Give each unit one value."
+        )

@@ -18,9 +18,8 @@ import numpy as np
 import polars as pl
 
 import evenhand as eh
-from evenhand.audits.declare import Columns, Labels, Takes
+from evenhand.audits.declare import Columns, Labels, Takes, sizes
 from evenhand.audits.declare import Table as Data
-from evenhand.audits.units import sizes
 from evenhand.errors import listing
 from evenhand.studies.inequality_findings import (
     ATKINSON,

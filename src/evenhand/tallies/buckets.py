@@ -17,11 +17,10 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.labels import whole
+from evenhand.labels import rows_in_order, whole
 from evenhand.sources.sql import columns
 from evenhand.tallies.ragged import Bools, Ints, cells_of, run_starts, segment_sums, starts_of
-from evenhand.tallies.slices import SlicedTallies, refuse_weights, rows_in_order
-from evenhand.tallies.spectrum import Spectrum
+from evenhand.tallies.spectrum import SlicedTallies, Spectrum, refuse_weights
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch, Cells

@@ -10,7 +10,7 @@ import numpy as np
 from evenhand.errors import EvenhandError
 from evenhand.sources.sql import columns
 from evenhand.tallies.ragged import Bools, Ints, starts_of
-from evenhand.tallies.slices import Label
+from evenhand.tallies.spectrum import Label
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Cells

@@ -11,11 +11,18 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
+from evenhand.labels import rows_in_order
+from evenhand.sources.quantiles import significant
 from evenhand.sources.sql import columns
 from evenhand.tallies.ragged import Ints, sorted_runs
-from evenhand.tallies.slices import SlicedTallies, Slices, refuse_changing_weights, rounded
 from evenhand.tallies.sources import MOST_SOURCES
-from evenhand.tallies.spectrum import Spectra, Spectrum, bin_codes, collapse
+from evenhand.tallies.spectrum import (
+    Label,
+    SlicedTallies,
+    Spectrum,
+    bin_codes,
+    refuse_changing_weights,
+)
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Cells
@@ -76,9 +83,6 @@ class PairedAmounts:
 
     def padded(self, units: float) -> PairedAmounts:
         return self.merge(PairedAmounts.from_arrays([0.0], [0.0], [units])) if units else self
-
-    def whole(self) -> Spectrum:
-        return self.sides[0].spectrum(self.counts)
 
     def pool(self, other: PairedAmounts) -> tuple[PairedAmounts, Floats]:
         """Both tallies as one, and how many units of each of its cells come from this one."""
@@ -205,7 +209,7 @@ class PairedSlices(SlicedTallies[PairedAmounts]):
             refuse_changing_weights(cells, log.weight)
         codes, labels = cells.codes(log.keys)
         first, second = (
-            cells.floats(name) if amount.integer else rounded(cells.floats(name))
+            cells.floats(name) if amount.integer else significant(cells.floats(name))
             for name, amount in zip(("first_amount", "second_amount"), amounts, strict=True)
         )
         units = cells.floats("units")
@@ -373,7 +377,7 @@ class Changes:
             np.column_stack([cells.floats(f"{name}_{k}") for k in range(len(names))]) for name in OCCASIONS
         )
         if not amount.integer:
-            before, after = rounded(before), rounded(after)
+            before, after = significant(before), significant(after)
         codes, labels = cells.codes(log.keys)
         weights = cells.floats("weight") if log.weight is not None else np.ones(len(cells))
         order = np.lexsort(
@@ -385,21 +389,17 @@ class Changes:
         )  # fmt: skip
 
     @property
-    def slices(self) -> Slices:
-        """Groups as slices of what was received in all; how many units each has is what counts."""
-        received = self.totals[0] + self.totals[1]
-        members = [self.group == g for g in range(len(self.groups))]
-        spectra = [
-            collapse(received[m], self.counts[m], None if self.weights is None else self.weights[m]) for m in members
-        ]
-        return Slices(self.groups, Spectra.from_spectra(spectra))
+    def seen(self) -> dict[Label, float]:
+        """How many units each group has."""
+        return dict(zip(self.groups, np.bincount(self.group, self.counts, len(self.groups)).tolist(), strict=True))
 
-    def among(self, everyone: Slices) -> Changes:
-        """These units and those nobody saw: `everyone` says how many each group has in all."""
-        seen = dict(zip(self.groups, np.bincount(self.group, self.counts, len(self.groups)).tolist(), strict=True))
-        groups = (*self.groups, *(label for label in everyone.labels if label not in seen))
-        sizes = zip(everyone.labels, everyone.spectra.units.tolist(), strict=True)
-        unseen = {groups.index(label): n - seen.get(label, 0.0) for label, n in sizes if n > seen.get(label, 0.0)}
+    def padded(self, sizes: Mapping[Label, int]) -> Changes:
+        """These units and those nobody saw, to as many as `sizes` has for every group."""
+        seen, labels = self.seen, list(sizes)
+        ordered = [labels[i] for i in rows_in_order(labels)]  # draws follow the order of cells
+        groups = (*self.groups, *(label for label in ordered if label not in seen))
+        lacking = {label: sizes[label] - seen.get(label, 0.0) for label in ordered}
+        unseen = {groups.index(label): n for label, n in lacking.items() if n > 0}
         if not unseen:
             return self
         nothing = np.zeros((len(unseen), len(self.sources)))

@@ -1,22 +1,22 @@
-"""How many units received each combination of amounts from several sources."""
+"""Units by what their amounts are made of: groups of units (`Partition`), or amounts from several sources (`Sources`)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, all_problems
-from evenhand.labels import whole
+from evenhand.labels import in_order, listed, rows_in_order, whole
 from evenhand.sources.quantiles import significant
 from evenhand.sources.sql import columns, quoted
 from evenhand.tallies.ragged import Ints, sorted_runs
-from evenhand.tallies.slices import Label, Slices, rounded, rows_in_order
-from evenhand.tallies.spectrum import Spectra, Spectrum, collapse, vector
+from evenhand.tallies.spectrum import NOBODY, Label, SlicedTallies, Slices, Spectra, Spectrum, collapse, vector
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Cells
@@ -152,13 +152,10 @@ class Sources:
 
 
 @dataclass(frozen=True)
-class SourceSlices:
-    """One tally of sources per slice, in label order, and the slices with a missing amount."""
+class SourceSlices(SlicedTallies[Sources]):
+    """One tally of sources per slice; `names` are the sources."""
 
-    names: tuple[Any, ...]
-    labels: tuple[Label, ...]
-    tallies: tuple[Sources, ...]
-    broken: frozenset[Label] = frozenset()
+    names: tuple[Any, ...] = ()
 
     @staticmethod
     def query(log: Log, amount: Amount, key: str, codes: str, count: int) -> str:
@@ -200,8 +197,7 @@ class SourceSlices:
         codes, labels = sources.codes(["label"])
         names, broken = tuple(whole([label for (label,) in labels])), log.broken(amount)
         if not names:  # every row was left out
-            nobody = Sources((), np.zeros((0, 0)), np.zeros(0))
-            return cls((), (), ()) if log.keys else cls((), ((),), (nobody,))
+            return cls((), ()) if log.keys else cls((), ()).with_slices([()])
         table = log.engine.bring(sources.with_column("code", codes))
         cells = log.engine.cells(cls.query(log, amount, key, table, len(names)))
         return cls.from_cells(cells, log.keys, names, broken, is_integer=amount.integer)
@@ -215,32 +211,33 @@ class SourceSlices:
         if is_integer:
             amounts = np.column_stack([cells.integers(part) for part in parts]).astype(np.float64)
         else:
-            amounts = rounded(np.column_stack([cells.floats(part) for part in parts]))
+            amounts = significant(np.column_stack([cells.floats(part) for part in parts]))
         counts = cells.integers("units").astype(np.float64)
         codes, labels = cells.codes(keys)
         order = np.argsort(codes, kind="stable")
         members = np.split(order, np.searchsorted(codes[order], np.arange(1, len(labels)))) if labels else []
         tallies = [Sources.collapsed(names, amounts[m], counts[m]) for m in members]
-        present = set(labels)
-        absent = [label for label in broken if label not in present]
-        tallies += [Sources(names, np.zeros((0, len(names))), np.zeros(0)) for _ in absent]
-        every = [*labels, *absent]
-        rising = rows_in_order(every) if absent else range(len(every))
-        return cls(names, tuple(every[i] for i in rising), tuple(tallies[i] for i in rising), broken)
+        return cls(tuple(labels), tuple(tallies), broken, names).with_slices(broken)
+
+    def with_slices(self, labels: Collection[Label]) -> SourceSlices:
+        """These slices, with an empty one for every label that has none."""
+        absent = [label for label in labels if label not in self.seen]
+        nobody = Sources(self.names, np.zeros((0, len(self.names))), np.zeros(0))
+        every, tallies = (*self.labels, *absent), (*self.tallies, *[nobody] * len(absent))
+        places = rows_in_order(every) if absent else range(len(every))
+        return replace(self, labels=tuple(every[i] for i in places), tallies=tuple(tallies[i] for i in places))
+
+    def padded(self, sizes: Mapping[Label, int]) -> SourceSlices:
+        every = self.with_slices(sizes)
+        tallies = zip(every.labels, every.tallies, strict=True)
+        return replace(
+            every, tallies=tuple(tally.padded(sizes[label] - float(tally.units)) for label, tally in tallies)
+        )
 
     @property
     def totals(self) -> Slices:
         """The units' totals, as the inequality audit sees them."""
         return Slices(self.labels, Spectra.from_spectra([t.spectrum for t in self.tallies]), self.broken)
-
-    def padded(self, totals: Slices) -> SourceSlices:
-        seen = dict(zip(self.labels, self.tallies, strict=True))
-        nobody = Sources(self.names, np.zeros((0, len(self.names))), np.zeros(0))
-        everyone = []
-        for label, units in zip(totals.labels, totals.spectra.units.tolist(), strict=True):
-            tally = seen.get(label, nobody)
-            everyone.append(tally.padded(units - float(tally.units)))
-        return SourceSlices(self.names, totals.labels, tuple(everyone), totals.broken)
 
     def renamed(self, names: tuple[Any, ...]) -> SourceSlices:
         return replace(self, names=names, tallies=tuple(replace(tally, names=names) for tally in self.tallies))
@@ -263,3 +260,139 @@ def _amounts(name: Any, data: Any) -> Floats:
     if problems:
         raise all_problems(problems)
     return x
+
+
+@dataclass(frozen=True)
+class Partition(Spectra):
+    """Units split into groups: the spectra of the groups. Leading axes of `counts` are replicates."""
+
+    groups: tuple[Any, ...] = ()
+
+    @classmethod
+    def from_arrays(cls, x: Any, groups: Any, weights: Any = None) -> Partition:
+        """Tally plain amounts, one per unit, with the group of each.
+
+        >>> Partition.from_arrays([3, 0, 0, 3], ["b", "a", "b", "b"]).counts
+        array([1., 1., 2.])
+        """
+        labels, code = coded(groups)
+        amounts = vector("x", x)
+        if amounts.ndim != 1 or len(code) != len(amounts):
+            raise EvenhandError(
+                f"There are {amounts.size:,} amounts and {len(code):,} groups. Pass one group per amount."
+            )
+        every = None if weights is None else np.asarray(weights)
+        if every is not None and every.shape != amounts.shape:
+            raise EvenhandError(
+                f"There are {amounts.size:,} amounts and {every.size:,} weights. Pass one weight per amount."
+            )
+        order = np.argsort(code, kind="stable")
+        edges = np.searchsorted(code[order], np.arange(len(labels) + 1))
+        members = [order[low:high] for low, high in pairwise(edges)]
+        return cls.joined(
+            labels, [Spectrum.from_arrays(amounts[m], None if every is None else every[m]) for m in members]
+        )
+
+    @classmethod
+    def joined(cls, groups: Sequence[Any], spectra: Sequence[Spectrum]) -> Partition:
+        """One spectrum per group, put end to end."""
+        return replace(cls.from_spectra(spectra), groups=tuple(groups))
+
+    @cached_property
+    def _order(self) -> Ints:
+        return np.argsort(self.values, kind="stable")
+
+    @cached_property
+    def pooled(self) -> Spectrum:
+        weights = None if self.weights is None else self.weights[self._order]
+        return Spectrum(self.values[self._order], self.counts[..., self._order], weights)
+
+    def unpooled(self, per_cell: Floats) -> Floats:
+        """A quantity given per cell of `pooled`, in the order of this tally's own cells."""
+        out = np.empty_like(per_cell)
+        out[..., self._order] = per_cell
+        return out
+
+    @property
+    def cell_group(self) -> Ints:
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+    def with_counts(self, counts: Floats) -> Partition:
+        return replace(self, counts=counts)
+
+    def reason(self) -> str:
+        return self.pooled.reason()
+
+    def without(self, group: Any) -> Partition:
+        rest = [g for g, label in enumerate(self.groups) if label != group]
+        return Partition.joined([self.groups[g] for g in rest], [self[g] for g in rest])
+
+    def merge_groups(self, groups: Collection[int], name: str) -> Partition:
+        """This partition with some groups (by code) merged into one of this name, which stands last."""
+        if not groups:
+            return self
+        merged = NOBODY
+        for g in groups:
+            merged = merged.merge(self[g])
+        rest = [g for g in range(len(self)) if g not in groups]
+        return Partition.joined([*(self.groups[g] for g in rest), name], [*(self[g] for g in rest), merged])
+
+    def coarse(self, min_units: int) -> Partition:
+        return Partition.joined(self.groups, [self[g].coarse(min_units) for g in range(len(self))])
+
+    def binned(self) -> Partition:
+        """This partition with each group's amounts binned, for draws."""
+        return Partition.joined(self.groups, [self[g].binned() for g in range(len(self))])
+
+
+def refuse_shared_units(log: Log) -> None:
+    """Refuse units in two groups, the last of the log's slice columns: they would count twice."""
+    if log.unit is None:
+        return
+    *slices, _ = log.keys
+    query = f"""
+        SELECT COUNT(*) AS n FROM (
+            SELECT {columns([*slices, "unit"])}
+            FROM (SELECT DISTINCT {columns([*log.keys, "unit"])} FROM {log.source}) AS pairs
+            GROUP BY {columns([*slices, "unit"])}
+            HAVING COUNT(*) > 1
+        ) AS shared
+    """
+    count = int(log.engine.cells(query).row()["n"])
+    if count:
+        raise EvenhandError(
+            f"group={log.by[-1]!r} differs between rows of the same unit for {count:,} units. Give each unit one group; "
+            "to split the amounts of a unit, use sources."
+        )
+
+
+def partitions(slices: Slices) -> dict[Label, Partition]:
+    """The groups of each slice side by side; the last part of a label is the group."""
+    members: dict[Label, dict[Any, int]] = {}
+    for i, label in enumerate(slices.labels):
+        members.setdefault(label[:-1], {})[label[-1]] = i
+    return {
+        where: Partition.joined(tuple(at), [slices.spectra[i] for i in at.values()]) for where, at in members.items()
+    }
+
+
+def coded(groups: Any) -> tuple[list[Any], Ints]:
+    """The distinct labels in order, and for each unit the place of its label among them.
+
+    >>> labels, code = coded(["b", None, "b"])
+    >>> labels, code.tolist()
+    (['b', None], [0, 1, 0])
+    """
+    if isinstance(groups, str) or not hasattr(groups, "__len__"):
+        raise EvenhandError(f"groups={groups!r} is not a list of labels. Pass one label per amount.")
+    if hasattr(groups, "dtype") and isinstance(groups, np.ndarray) and groups.dtype.kind != "O":
+        distinct, code = np.unique(groups, return_inverse=True)
+        return distinct.tolist(), code.astype(np.int64)
+    named = listed(groups)
+    if not all(isinstance(label, Hashable) for label in named):
+        raise EvenhandError("groups holds lists or other unhashable things. Pass one plain label per amount.")
+    # NaN is how some libraries spell a missing label; it equals nothing, so it would be a new group at every row.
+    named = [None if label != label else label for label in named]
+    labels = in_order(set(named))
+    place = {label: i for i, label in enumerate(labels)}
+    return labels, np.fromiter((place[label] for label in named), dtype=np.int64, count=len(named))

@@ -1,56 +1,35 @@
-"""How many units received each amount: all that an inequality metric may see."""
+"""How many units received each amount: all that an inequality metric may see.
+
+One query sums amounts per unit, then counts units per amount and slice (`Slices`).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
-from evenhand.cards import Floats
-from evenhand.errors import EvenhandError
+from evenhand.cards import LARGEST_TOTAL, Floats
+from evenhand.errors import EvenhandError, all_problems
+from evenhand.labels import rows_in_order
+from evenhand.sources.quantiles import significant
+from evenhand.sources.sql import columns
 from evenhand.tallies.ragged import Bools, Ints, order_by, run_starts, segment_sums, starts_of
 
-BLOCK = 1 << 17
-"""Cells walked at a time: working arrays stay in cache. A spectrum of one block shares its sums among all metrics."""
+if TYPE_CHECKING:
+    from evenhand.sources.engine import Cells
+    from evenhand.sources.logs import Amount, Log, Units
+
+UNPADDED = 1 << 17
+"""Cells above which a slice is measured by itself, as wide as it is."""
 
 BIN_WIDTH = 2.0**-12
 """Relative width of the bins on which draws run when a spectrum is too wide to resample cell by cell."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """Neighbouring cells: `mass` of each, cumulated mass `reach` and amount `cum_amount`.
-
-    What is cumulated is worked out when a metric first asks for it; `reached` and `before` are what precedes the block.
-    """
-
-    values: Floats
-    mass: Floats
-    reached: Floats
-    before: Floats
-
-    @cached_property
-    def reach(self) -> Floats:
-        return _after(self.reached, np.cumsum(self.mass, axis=-1))
-
-    @cached_property
-    def amount(self) -> Floats:
-        return self.mass * self.values
-
-    @cached_property
-    def cum_amount(self) -> Floats:
-        return _after(self.before, np.cumsum(self.amount, axis=-1))
-
-    def crossed(self, run: Floats, bound: Floats) -> tuple[Ints, Any]:
-        """The first cell at which a running sum reaches a bound, and whether this block has one."""
-        reached = run >= bound[..., None]
-        cell = reached.argmax(-1)
-        return cell, entries(reached, cell)
 
 
 @dataclass(frozen=True)
@@ -81,13 +60,18 @@ class Spectrum:
         if nan_policy not in ("raise", "omit", "propagate"):
             raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
         x = vector("x", x)
-        if weights is not None:
-            return _from_weighted(x, vector("weights", weights), nan_policy)
-        ordered = np.sort(x if x.dtype.kind in "ui" else x.astype(np.float64, copy=False))
-        if len(ordered) and not 0 <= ordered[0] <= ordered[-1] < np.inf:  # NaN is sorted to the end
-            ordered = np.sort(check_amounts(ordered, nan_policy))
-        if len(ordered) and ordered[-1] > np.finfo(np.float64).max / len(ordered):
-            _refuse_overflow((ordered * 2.0**-100).sum())
+        w = None if weights is None else _check_weights(vector("weights", weights), len(x))
+        missing = np.isnan(x)
+        if missing.any() and nan_policy == "propagate":
+            return cls(np.array([np.nan]), np.ones(1))
+        if missing.any() and nan_policy == "omit":
+            x, w = x[~missing], None if w is None else w[~missing]
+        check_amounts(x, float(len(x) if w is None else w.sum()))
+        if w is not None and w.any():
+            return collapse(x[w > 0].astype(np.float64), np.ones(int((w > 0).sum())), w[w > 0])
+        if w is not None and len(x):
+            return cls(np.zeros(1), np.array([float(len(x))]), np.zeros(1))
+        ordered = np.sort(x)
         starts = run_starts(ordered)
         values = ordered[starts].astype(np.float64) + 0.0  # -0.0 is zero
         return cls(values, np.diff(starts, append=len(ordered)).astype(np.float64))
@@ -124,24 +108,19 @@ class Spectrum:
         weights = None if self.weights is None else self.weights[..., None, :]
         return Spectrum(self.values[..., None, :], self.counts[..., None, :], weights)
 
-    def walk(self) -> Iterator[Block]:
-        """The cells from the poorest up, a block at a time."""
-        return iter(self._one_block) if self.values.shape[-1] <= BLOCK else self._blocks()
+    @cached_property
+    def reach(self) -> Floats:
+        """Mass up to and including each cell."""
+        return np.cumsum(self.mass, axis=-1)
 
     @cached_property
-    def _one_block(self) -> list[Block]:
-        return list(self._blocks())
+    def amount(self) -> Floats:
+        """What the units of each cell received."""
+        return self.mass * self.values
 
-    def _blocks(self) -> Iterator[Block]:
-        reached: Any = np.zeros((*self._lead(), 1))
-        before: Any = reached
-        cells = self.values.shape[-1]
-        for start in range(0, cells, BLOCK):
-            mass, values = self.mass[..., start : start + BLOCK], self.values[..., start : start + BLOCK]
-            yield Block(values, mass, reached, before)
-            if start + BLOCK < cells:
-                reached = reached + mass.sum(-1, keepdims=True)
-                before = before + dot(mass, values)[..., None]
+    @cached_property
+    def cum_amount(self) -> Floats:
+        return np.cumsum(self.amount, axis=-1)
 
     def _lead(self) -> tuple[int, ...]:
         return np.broadcast_shapes(self.counts.shape[:-1], self.values.shape[:-1])
@@ -357,7 +336,7 @@ class Spectra:
         while start < len(order):
             width = int(widths[order[start]])
             stop = int(np.searchsorted(widths[order], width, side="right"))
-            stop = start + 1 if width > BLOCK else max(start + 1, min(stop, start + most_cells // max(1, width)))
+            stop = max(start + 1, min(stop, start + most_cells // width))
             chosen = order[start:stop]
             yield chosen, self._stacked(chosen, width)
             start = stop
@@ -383,13 +362,13 @@ class Spectra:
 
 
 def _padded_widths(lengths: Ints) -> Ints:
-    """Lengths rounded up to three binary digits (at most a quarter more) up to a block.
+    """Lengths rounded up to three binary digits (at most a quarter more); those of the widest stay.
 
     >>> _padded_widths(np.array([0, 7, 9, 1000, 10**6])).tolist()
     [1, 7, 10, 1024, 1000000]
     """
     step = 1 << np.maximum(np.floor(np.log2(np.maximum(lengths, 1))).astype(np.int64) - 2, 0)
-    return np.where(lengths > BLOCK, lengths, np.maximum(-(-lengths // step) * step, 1))
+    return np.where(lengths > UNPADDED, lengths, np.maximum(-(-lengths // step) * step, 1))
 
 
 def bin_codes(values: Floats, width: float) -> Ints:
@@ -420,42 +399,31 @@ def dot(a: Floats, b: Floats | None = None) -> Floats:
 
 
 def entries(of: Any, cells: Ints) -> Any:
-    """The entry at one cell of each row; rows of `of` are broadcast."""
+    """The entry at one cell of each row; rows of `of` are broadcast. NaN where there are no cells."""
+    if not of.shape[-1]:
+        return np.full(cells.shape, np.nan)
     rows = np.arange(math.prod(of.shape[:-1])).reshape(of.shape[:-1])
     return of.reshape(-1).take(rows * of.shape[-1] + cells)
 
 
-def before(running: Floats, cells: Ints, start: Floats) -> Floats:
-    """A running sum just before one cell of each row, of which `start` precedes the first."""
-    return np.where(cells > 0, entries(running, np.maximum(cells - 1, 0)), start[..., 0])
+def before(running: Floats, cells: Ints) -> Floats:
+    """A running sum just before one cell of each row."""
+    return np.where(cells > 0, entries(running, np.maximum(cells - 1, 0)), 0.0)
 
 
-def _after(start: Floats, cumulated: Floats) -> Floats:
-    """Cumulated sums of a block plus what precedes it, without a pass where that is zero."""
-    if not start.any():
-        return cumulated
-    if cumulated.shape[:-1] == start.shape[:-1]:
-        cumulated += start
-        return cumulated
-    return np.asarray(cumulated + start)
+def crossing(running: Floats, bound: Floats) -> tuple[Ints, Bools]:
+    """The first cell of each row at which a running sum reaches a bound, and whether there is one."""
+    is_reached = running >= bound[..., None]
+    cells = is_reached.argmax(-1) if is_reached.shape[-1] else np.zeros(is_reached.shape[:-1], dtype=np.int64)
+    return cells, np.asarray(is_reached.any(-1))
 
 
-def _from_weighted(x: Any, w: Any, nan_policy: str) -> Spectrum:
-    if len(x) != len(w):
-        raise EvenhandError(f"There are {len(x):,} amounts and {len(w):,} weights. Pass one weight per amount.")
-    w = w.astype(np.float64)
-    if not np.isfinite(w).all() or (w < 0).any():
+def _check_weights(weights: Any, amounts: int) -> Floats:
+    if amounts != len(weights):
+        raise EvenhandError(f"There are {amounts:,} amounts and {len(weights):,} weights. Pass one weight per amount.")
+    if not np.isfinite(weights).all() or (weights < 0).any():
         raise EvenhandError("weights holds negative, NaN or infinite numbers. Pass weights of zero or more.")
-    x = x.astype(np.float64)
-    if np.isnan(x).any() and nan_policy == "omit":
-        w, x = w[~np.isnan(x)], x[~np.isnan(x)]
-    if np.isnan(check_amounts(x, nan_policy)).any():
-        return Spectrum(np.array([np.nan]), np.ones(1))
-    if len(x) and not w.any():
-        return Spectrum(np.zeros(1), np.array([float(len(x))]), np.zeros(1))
-    with np.errstate(over="ignore"):
-        _refuse_overflow((x * 2.0**-100 * w).sum())
-    return collapse(x[w > 0], np.ones(int((w > 0).sum())), w[w > 0])
+    return np.asarray(weights, dtype=np.float64)
 
 
 def vector(name: str, data: Any) -> Any:
@@ -477,22 +445,160 @@ def vector(name: str, data: Any) -> Any:
     return x.astype(np.int64) if x.dtype.kind == "b" else x
 
 
-def check_amounts(x: Any, nan_policy: str) -> Any:
-    """The amounts after the NaN policy; negative and infinite ones are refused."""
-    missing = np.isnan(x)
-    negative, infinite = int((x < 0).sum()), int(np.isinf(x).sum())
-    if negative:
-        raise EvenhandError(f"{negative:,} amounts are negative. Pass amounts of zero or more.")
-    if infinite:
-        raise EvenhandError(f"{infinite:,} amounts are infinite. Pass finite amounts.")
-    if missing.any() and nan_policy == "raise":
-        raise EvenhandError(
-            f"{int(missing.sum()):,} amounts are NaN. Remove them, or pass nan_policy='omit' or 'propagate'."
-        )
-    return np.array([np.nan]) if missing.any() and nan_policy == "propagate" else x[~missing]
-
-
-def _refuse_overflow(scaled_sum: float) -> None:
-    """Refuse amounts whose sum (passed times 2^-100) overflows: every share would be wrong."""
-    if scaled_sum > np.finfo(np.float64).max * 2.0**-100:
+def check_amounts(x: Any, units: float) -> None:
+    """Refuse amounts that are NaN, negative or infinite, or that add up to too much over so many units."""
+    bad = {
+        "NaN. Remove them, or pass nan_policy='omit' or 'propagate'": np.isnan(x),
+        "negative. Pass amounts of zero or more": x < 0,
+        "infinite. Pass finite amounts": np.isinf(x),
+    }
+    if problems := [f"{int(at.sum()):,} amounts are {what}." for what, at in bad.items() if at.any()]:
+        raise all_problems(problems)
+    if float(x.max(initial=0)) > LARGEST_TOTAL / max(1.0, units):
         raise EvenhandError("x adds up to more than a number can hold. Pass it in a larger unit.")
+
+
+Label = tuple[Any, ...]
+NOBODY = Spectrum(np.zeros(0), np.zeros(0))
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Spectra per slice, in label order, and the slices with a missing amount."""
+
+    labels: tuple[Label, ...]
+    spectra: Spectra
+    broken: frozenset[Label] = frozenset()
+
+    @staticmethod
+    def query(log: Log, amount: Amount) -> str:
+        keys = [*log.keys, "amount"]
+        if log.weight is not None:
+            keys += ["weight", "least_weight"]
+        return f"""
+            WITH per_unit AS (
+                {log.sums(amount, [*log.keys, "unit"]) if log.unit is not None else _rows_as_units(log, amount)}
+            )
+            SELECT {columns(keys)}, COUNT(*) AS units
+            FROM per_unit
+            GROUP BY {columns(keys)}
+        """
+
+    @classmethod
+    def of_units(cls, units: Units, amount: Amount) -> Slices:
+        """One spectrum per slice, the unseen included, bins called by name."""
+        return units.padded(cls.per_slice(units.log, amount)).named(units)
+
+    @classmethod
+    def per_slice(cls, log: Log, amount: Amount) -> Slices:
+        cells, broken = log.engine.cells(cls.query(log, amount)), log.broken(amount)
+        if log.weight is not None:
+            refuse_changing_weights(cells, log.weight)
+        return cls.from_cells(cells, log.keys, broken, is_weighted=log.weight is not None, is_integer=amount.integer)
+
+    @classmethod
+    def from_cells(
+        cls, cells: Cells, keys: Sequence[str], broken: frozenset[Label], *, is_weighted: bool, is_integer: bool
+    ) -> Slices:
+        """Cells by slice and amount; float amounts are rounded, cells that then agree merged."""
+        codes, labels = cells.codes(keys)
+        values = cells.integers("amount").astype(np.float64) if is_integer else significant(cells.floats("amount"))
+        units = cells.integers("units").astype(np.float64)
+        weights = cells.floats("weight") if is_weighted else None
+        if weights is not None:
+            # A slice without any weight is kept, so that it can say why it has no number.
+            weightless = np.bincount(codes, weights, len(labels)) == 0
+            mask = (weights > 0) | weightless[codes]
+            codes, values, units, weights = codes[mask], values[mask], units[mask], weights[mask]
+        spectra = Spectra.from_cells(codes, values, units, len(labels), weights)
+        return cls(tuple(labels), spectra, broken).with_slices(broken)
+
+    def with_slices(self, labels: Sequence[Label] | frozenset[Label]) -> Slices:
+        """These slices, with an empty one for every label that has none."""
+        present = set(self.labels)
+        absent = [label for label in labels if label not in present]
+        if not absent:
+            return self
+        every = (*self.labels, *absent)
+        return replace(
+            self, labels=every, spectra=Spectra.from_spectra([*self.spectra.separate(), *[NOBODY] * len(absent)])
+        ).in_order(rows_in_order(every))
+
+    def in_order(self, places: Sequence[int]) -> Slices:
+        each = self.spectra.separate()
+        labels = tuple(self.labels[i] for i in places)
+        return replace(self, labels=labels, spectra=Spectra.from_spectra([each[i] for i in places]))
+
+    def named(self, units: Units) -> Slices:
+        """Slices in the order of their bins, called by name."""
+        ordered = self.in_order(units.order(self.labels)) if units.legend.edges else self
+        return replace(ordered, labels=units.names(ordered.labels), broken=frozenset(units.names(self.broken)))
+
+    @property
+    def seen(self) -> dict[Label, float]:
+        """How many units each slice has."""
+        return dict(zip(self.labels, self.spectra.units.tolist(), strict=True))
+
+    def padded(self, sizes: Mapping[Label, int]) -> Slices:
+        """These slices with unseen units added, to as many units as `sizes` has for every slice."""
+        seen = self.seen
+        every = self.with_slices([label for label in sizes if label not in seen])
+        zeros = np.array([sizes[label] - seen.get(label, 0) for label in every.labels], dtype=np.float64)
+        return replace(every, spectra=every.spectra.padded(zeros))
+
+
+class Padded(Protocol):
+    """A tally to which units that received nothing can be added."""
+
+    @property
+    def units(self) -> Any: ...
+    def padded(self, units: float) -> Self: ...
+
+
+T = TypeVar("T", bound=Padded)
+
+
+@dataclass(frozen=True)
+class SlicedTallies(Generic[T]):
+    """A tally per slice, in label order, and the slices with a missing amount."""
+
+    labels: tuple[Label, ...]
+    tallies: tuple[T, ...]
+    broken: frozenset[Label] = frozenset()
+
+    @property
+    def seen(self) -> dict[Label, float]:
+        """How many units each slice has."""
+        return {label: float(tally.units) for label, tally in zip(self.labels, self.tallies, strict=True)}
+
+    def padded(self, sizes: Mapping[Label, int]) -> Self:
+        """These tallies with unseen units added, to as many units as `sizes` has for every slice."""
+        tallies = zip(self.labels, self.tallies, strict=True)
+        return replace(self, tallies=tuple(tally.padded(sizes[label] - tally.units) for label, tally in tallies))
+
+    def named(self, units: Units) -> Self:
+        """Slices in the order of their bins, called by name."""
+        places = units.order(self.labels)
+        return replace(
+            self, labels=units.names([self.labels[i] for i in places]), tallies=tuple(self.tallies[i] for i in places),
+            broken=frozenset(units.names(self.broken)),
+        )  # fmt: skip
+
+
+def _rows_as_units(log: Log, amount: Amount) -> str:
+    weights = ", weight, weight AS least_weight" if log.weight is not None else ""
+    chosen = f"{columns(log.keys)}, " if log.keys else ""
+    return f"SELECT {chosen}{log.value(amount)} AS amount{weights} FROM {log.non_missing(amount)}"
+
+
+def refuse_changing_weights(cells: Cells, weight: str) -> None:
+    """Refuse cells of units with several weights, which are columns `weight` and `least_weight`."""
+    several = cells.floats("weight") != cells.floats("least_weight")
+    refuse_weights(int(cells.integers("units")[several].sum()), weight)
+
+
+def refuse_weights(changing: int, weight: str) -> None:
+    if changing:
+        raise EvenhandError(
+            f"weight={weight!r} differs between rows of the same unit for {changing:,} units. Give each unit one weight."
+        )

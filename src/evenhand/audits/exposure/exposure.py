@@ -15,6 +15,7 @@ import numpy as np
 from evenhand.attention import parse
 from evenhand.audits.declare import (
     OTHER_REQUESTS,
+    By,
     Call,
     Count,
     CountableRankings,
@@ -58,7 +59,6 @@ from evenhand.audits.requests import (
     rows_of,
     with_bounds,
 )
-from evenhand.audits.units import By
 from evenhand.cards import Floats, refuse_lacking
 from evenhand.claims import Candidate, detectable_of
 from evenhand.errors import EvenhandError, listing
@@ -73,7 +73,7 @@ from evenhand.sources.rollup import rollup
 from evenhand.tallies.exposure import Amortised, Exposure, target_shares, two_sides
 from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
 from evenhand.tallies.ranked_lists import CrossedSums, ItemExposure, number_items
-from evenhand.tallies.slices import Label
+from evenhand.tallies.spectrum import Label
 
 
 def exposure_claims(

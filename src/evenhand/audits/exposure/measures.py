@@ -46,7 +46,7 @@ from evenhand.tallies.ranked_lists import (
     with_lists,
 )
 from evenhand.tallies.requests import Measured, measure_rankings, measure_sums
-from evenhand.tallies.slices import Label
+from evenhand.tallies.spectrum import Label
 
 TARGETS = ("population", "equal", "ranking", "relevant")
 

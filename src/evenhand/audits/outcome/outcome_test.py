@@ -13,11 +13,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.declare import Call, Count, Countable, Label, Level, Metrics, Takes, audit, log, same
+from evenhand.audits.declare import By, Call, Count, Countable, Label, Level, Metrics, Takes, audit, log, same
 from evenhand.audits.outcome import rows as outcome_rows
 from evenhand.audits.outcome.remedies import Evidence, OutcomeResult
 from evenhand.audits.outcome.rows import ODDS, RATES, Binning, contrast_rows, outcome_claims, remedies, selects
-from evenhand.audits.units import By
 from evenhand.cards import Floats, MetricSpec, needing, parse_metrics
 from evenhand.claims import Candidate, Claim, decide, direction_of
 from evenhand.errors import EvenhandError
@@ -30,7 +29,7 @@ from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
 from evenhand.sources.relation import row_slicing
 from evenhand.tallies.candidates import PLACES, Neighbours, Rows
 from evenhand.tallies.moments import BinnedMoments, Moments, ScoreBins
-from evenhand.tallies.slices import Label as SliceLabel
+from evenhand.tallies.spectrum import Label as SliceLabel
 
 MOST_ROWS = 2_000_000
 """Rows whose labels can be permuted: more of them are not read into memory, and a group with few outcomes gets no p."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.findings import Findings
-from evenhand.metrics.shares import corners
+from evenhand.metrics.inequality import corners
 from evenhand.report.words.text import slice_names
 
 

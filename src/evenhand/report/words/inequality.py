@@ -9,7 +9,7 @@ from evenhand.cards import REGISTRY, parse_metric
 from evenhand.claims import Claim
 from evenhand.errors import plural
 from evenhand.findings import Findings, read_number
-from evenhand.metrics.shares import TOP_UNITS
+from evenhand.metrics.inequality import TOP_UNITS
 from evenhand.report.charts.lorenz_curves import curves
 from evenhand.report.words.phrases import card_of
 from evenhand.report.words.sentences import Headline, headline, metric_params

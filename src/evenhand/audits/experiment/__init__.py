@@ -1,1 +1,0 @@
-"""Experiments: arms compared at equal volume, and power before a test."""
