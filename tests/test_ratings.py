@@ -9,7 +9,7 @@ import pytest
 import evenhand as eh
 from evenhand.cli import main
 from evenhand.sources.trec import item_groups, ratings
-from evenhand.studies.fair_ranking_tasks import HELD_OUT, held_out
+from evenhand.studies.fair_ranking import HELD_OUT, held_out
 from rated import LAYOUTS, interactions, write, write_genders
 
 

@@ -33,7 +33,7 @@ def test_every_claim_has_a_verdict_and_every_task_a_table(small):
 def test_the_study_is_written_whole(small, tmp_path):
     written = small.write(tmp_path / "study")
     assert (tmp_path / "study" / "index.html").exists()
-    assert len([p for p in written if p.suffix == ".svg"]) == 5
+    assert len([p for p in written if p.suffix == ".svg"]) == 4
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli import main
-from evenhand.studies.fair_ranking_tasks import from_ratings
+from evenhand.studies.fair_ranking import from_ratings
 from rated import interactions, write, write_genders
 
 SYSTEMS = ["user-user", "item-item", "implicit MF", "BPR"]
