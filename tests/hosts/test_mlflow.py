@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.adapters.mlflow import Evaluator, log, read
+from evenhand.adapters.mlflow import Evaluator, read
 from evenhand.findings import Findings, row, tidy
 from evenhand.results import Result
 from hosts.blocks import run_page
@@ -98,8 +98,9 @@ def test_table_and_report_are_artifacts(result, logged, tmp_path):
 def test_two_results_of_one_run_are_kept_apart_by_their_prefix(result):
     with mlflow.start_run() as run:
         pass
-    log(result, run.info.run_id, prefix="before_")
-    log(result.only("gini"), run.info.run_id, prefix="after_")
+    with mlflow.start_run(run_id=run.info.run_id):
+        result.log_mlflow(prefix="before_")
+        result.only("gini").log_mlflow(prefix="after_")
     stored = mlflow.get_run(run.info.run_id).data.metrics
     assert stored["before_gini/source_graph"] == stored["after_gini/source_graph"]
     assert read(run.info.run_id, "inequality", prefix="after_").to_dict() == result.only("gini").to_dict()

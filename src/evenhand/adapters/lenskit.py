@@ -22,7 +22,6 @@ from evenhand.audits.exposure.exposure import exposure
 from evenhand.errors import DataWarning, EvenhandError, MissingExtraError, UndefinedWarning
 from evenhand.sources.labels import Labels, open_labels
 from evenhand.sources.opening import open_table
-from evenhand.sources.relation import comparable
 from evenhand.sources.rollup import rollup
 from evenhand.tallies.exposure import Exposed, side_codes, target_shares
 
@@ -33,7 +32,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("lenskit", "lenskit") from error
 
-__all__ = ["AWRF", "EED", "EEL", "EER", "FAIR", "ExposureMetric", "ProviderGini", "nDD", "nDJS", "nDKL"]
+__all__ = ["AWRF", "EED", "EEL", "EER", "ExposureMetric", "ProviderGini"]
 
 
 def aligned(groups: Any) -> Labels:
@@ -71,16 +70,8 @@ class GroupMetric(ListMetric, RankingMetricBase):
         RankingMetricBase.__init__(self, n)
         self.params = params
         labels = aligned(groups)
-        self.soft = labels.soft
         self.population = _shares(labels.frame)
-        self.groups: dict[Any, dict[Any, float]] = {}
-        for item, group, share in labels.frame.select("item", "group", "share").iter_rows():
-            self.groups.setdefault(item, {}).update({} if group is None else {group: share})
-
-    def labels(self, items: list[Any]) -> list[Any]:
-        """Label (or shares, where items have several) of each item; None where it is unknown."""
-        shares = [self.groups.get(i) for i in items]
-        return [(groups if self.soft else next(iter(groups))) if groups else None for groups in shares]
+        self.groups = _by_item(labels.frame)
 
     def gathered(self, amounts: Mapping[Any, float]) -> list[float]:
         sums = dict.fromkeys(self.population, 0.0)
@@ -115,6 +106,14 @@ def _shares(frame: Any) -> dict[Any, float]:
     return dict(totals.with_columns(pl.col("share") / total).iter_rows())
 
 
+def _by_item(frame: Any) -> dict[Any, dict[Any, float]]:
+    """The groups of each item with their shares of it; none where its group is unknown."""
+    groups: dict[Any, dict[Any, float]] = {}
+    for item, group, share in frame.select("item", "group", "share").iter_rows():
+        groups.setdefault(item, {}).update({} if group is None else {group: share})
+    return groups
+
+
 def _attention(model: Attention, items: list[Any], test: Any) -> dict[Any, float]:
     """Attention on each item of a list; a test item has relevance 1."""
     relevant = set(test.ids().tolist()) if model.needs_relevance else set()
@@ -145,48 +144,6 @@ class AWRF(GroupMetric):
         received = np.array(self.gathered(_attention(self.attention, items, test)))
         tally = Exposed(received, self.target, np.array(float(len(items))), self.protected)
         return plain.awrf(tally, **self.params)
-
-
-class PrefixMetric(GroupMetric):
-    """How far the mix near the top of a list is from that of the whole list, cut at `n`."""
-
-    metric: Any
-
-    def value(self, items: list[Any], test: Any) -> float:  # noqa: ARG002
-        return float(self.metric(self.labels(items), **self.params))
-
-
-class nDD(PrefixMetric):  # noqa: N801
-    """Normalised discounted difference of a list: `eh.metrics.ndd`; needs `protected`."""
-
-    metric = plain.ndd
-
-
-class nDKL(PrefixMetric):  # noqa: N801
-    """Normalised discounted KL divergence of a list: `eh.metrics.ndkl`; needs `protected`."""
-
-    metric = plain.ndkl
-
-
-class nDJS(PrefixMetric):  # noqa: N801
-    """Normalised discounted JS divergence of a list: `eh.metrics.ndjs`; any number of groups."""
-
-    metric = plain.ndjs
-
-
-class FAIR(PrefixMetric):
-    """FA*IR score of a list: `eh.metrics.fair`; needs `protected`.
-
-    `p` defaults to their share of all items.
-    """
-
-    metric = plain.fair
-
-    def __init__(self, groups: Any, n: int | None = None, *, protected: Any, p: float | None = None) -> None:
-        super().__init__(groups, n, protected=protected, p=p)
-        several = isinstance(protected, (list, tuple, set, frozenset))
-        if p is None:
-            self.params["p"] = sum(self.population.get(g, 0.0) for g in (protected if several else [protected]))
 
 
 class EED(GroupMetric):
@@ -273,12 +230,12 @@ class ProviderGini(GlobalMetric):
     ) -> None:  # fmt: skip
         table = providers if isinstance(providers, Mapping) else open_table(providers, role="providers")
         item = "item" if isinstance(table, Mapping) or "item" in table.schema else "item_id"
-        self.owners = rollup(table, item=item, group="provider")
+        owners = rollup(table, item=item, group="provider").frame
+        self.owners, self.providers = _by_item(owners), list(_shares(owners))
         self.n, self.attention, self.population, self.corrected = n, parse(attention), population, corrected
-        providers_listed = len(_shares(self.owners.frame))
-        if population is not None and population < providers_listed:
+        if population is not None and population < len(self.providers):
             raise EvenhandError(
-                f"population={population} is smaller than the {providers_listed:,} providers known. Pass all of them."
+                f"population={population} is smaller than the {len(self.providers):,} providers known. Pass all of them."
             )
 
     @property
@@ -287,28 +244,19 @@ class ProviderGini(GlobalMetric):
 
     def amounts(self, output: Any) -> dict[Any, float]:
         """Attention on each provider, zero for those never shown."""
-        import polars as pl
-
-        lists = [ranked_ids(ranking, self.n) for ranking in output.lists()]
-        weights = [self.attention.weights(len(ids)) for ids in lists]
-        shown = pl.DataFrame({"item": [i for ids in lists for i in ids], "attention": np.concatenate([[], *weights])})
-        if not shown.height:
-            return dict.fromkeys(_shares(self.owners.frame), 0.0)
-        owned = self.owners.relation
-        ranked = open_table(shown, same_engine_as=owned)
-        owned_key, ranked_key = comparable(owned.schema["item"], ranked.schema["item"], column="item", role="providers")
-        totals = f"SELECT item, SUM(attention) AS attention FROM {ranked.name} GROUP BY item"
-        on = f"{owned_key.format('owned.item')} = {ranked_key.format('totals.item')}"
-        unowned = f"SELECT COUNT(*) AS n FROM ({totals}) AS totals LEFT JOIN {owned.name} AS owned ON {on} WHERE owned.item IS NULL"
-        nobody = int(owned.cells(unowned).row()["n"])
-        if nobody:
-            warnings.warn(DataWarning(f"{nobody:,} items shown have no provider; they were left out."), stacklevel=2)
-        query = f"""
-            SELECT owned.label AS label, SUM(owned.share * COALESCE(totals.attention, 0)) AS attention
-            FROM {owned.name} AS owned LEFT JOIN ({totals}) AS totals ON {on}
-            WHERE owned.label IS NOT NULL GROUP BY owned.label ORDER BY owned.label
-        """
-        return dict(owned.cells(query).labels(["label", "attention"]))
+        received, unowned = dict.fromkeys(self.providers, 0.0), set()
+        for ranking in output.lists():
+            items = ranked_ids(ranking, self.n)
+            for item, attention in zip(items, self.attention.weights(len(items)).tolist(), strict=True):
+                if item not in self.owners:
+                    unowned.add(item)
+                for provider, share in self.owners.get(item, {}).items():
+                    received[provider] += attention * share
+        if unowned:
+            warnings.warn(
+                DataWarning(f"{len(unowned):,} items shown have no provider; they were left out."), stacklevel=2
+            )
+        return received
 
     def measure_run(self, output: Any, test: Any, /) -> float:  # noqa: ARG002
         received = list(self.amounts(output).values())

@@ -12,21 +12,12 @@ from evenhand.results import Result, load
 from evenhand.sources.folders import Folder
 
 try:
-    import mlflow
     from mlflow.artifacts import download_artifacts, list_artifacts
     from mlflow.models.evaluation.base import EvaluationResult, ModelEvaluator
 except ModuleNotFoundError as error:
     raise MissingExtraError("mlflow", "mlflow") from error
 
-__all__ = ["Evaluator", "log", "read"]
-
-
-def log(result: Result, run_id: str | None = None, *, prefix: str = "", folder: str = "evenhand") -> dict[str, float]:
-    """Log a result into a finished run, or without `run_id` as `result.log_mlflow()` does."""
-    if run_id is None:
-        return result.log_mlflow(prefix=prefix, folder=folder)
-    with mlflow.start_run(run_id=run_id):
-        return result.log_mlflow(prefix=prefix, folder=folder)
+__all__ = ["Evaluator", "read"]
 
 
 def read(run_id: str, audit: str | None = None, *, prefix: str = "", folder: str = "evenhand") -> Result:
