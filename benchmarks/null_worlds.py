@@ -504,7 +504,7 @@ def study_response(rng: np.random.Generator) -> Verdicts:
     worlds = response_study.WORLDS
     keys = [(setting, metric) for setting in response_study.settings() for metric in response_study.METRICS]
     hits = rng.binomial(worlds, 0.5, len(keys)).tolist()
-    responses = {key: response_study.Response(many, worlds, 0.0, 0.0) for key, many in zip(keys, hits, strict=True)}
+    responses = {key: response_study.Response(many, worlds) for key, many in zip(keys, hits, strict=True)}
     return Verdicts.from_findings(response_study.claims(responses))
 
 

@@ -23,7 +23,6 @@ from evenhand.errors import EvenhandError
 from evenhand.report.words.text import interval_text
 from evenhand.studies.study import (
     ALPHA,
-    CANNOT_TELL,
     Claim,
     Evidence,
     Figure,
@@ -117,11 +116,6 @@ class Measured:
     def listed(self, metric: str, *names: str) -> str:
         return ", ".join(f"{name} {short(self.value(metric, name))}" for name in names or RECOMMENDERS)
 
-    def distance(self, metric: str, name: str) -> float:
-        """How far a value is from what the measure calls best; only differences count."""
-        card, value = _metric(metric).card, self.value(metric, name)
-        return abs(value - float(card.ideal)) if card.better == "ideal" else value if card.better == "lower" else -value
-
     def precisions(self, name: str) -> str:
         return " and ".join(f"{level:.3f} for {label}" for label, level in self.precision[name].items())
 
@@ -131,16 +125,6 @@ class Measured:
 
 def _metric(text: str) -> Any:
     return getattr(eh.metrics, text.partition("(")[0])
-
-
-def _first(runs: Replicates[Measured], number: Callable[[Measured, str], float], of: int = 1) -> str:
-    """The recommender whose number is significantly the lowest, of so many such questions."""
-
-    def negated(measured: Measured) -> dict[str, float]:
-        return {name: -number(measured, name) for name in RECOMMENDERS}
-
-    best = max(negated(runs.whole), key=lambda name: negated(runs.whole)[name])
-    return best if runs.largest(negated, best).verdict(of) else CANNOT_TELL
 
 
 def study(
@@ -190,9 +174,8 @@ def _on_case(case: Case, seed: int, where: str, caveats: tuple[str, ...], *, is_
             _alike(_alike_catalogue(case, seed) if is_generated else _permuted(case, seed), seed),
             *_claims_on_items(runs, results, case.top),
         )),
-        tables=_tables(runs, results),
-        figures=_figures(results, seed),
-        sentences=_sentences(runs),
+        tables=_tables(runs.whole, results),
+        figures=(_figure(results, seed),),
         caveats=caveats,
     )  # fmt: skip
 
@@ -365,12 +348,8 @@ def _with(estimate: str, interval: str) -> str:
     return f"{estimate} ({interval})" if interval else estimate
 
 
-def _preferred(runs: Replicates[Measured], metric: str) -> str:
-    return _first(runs, lambda r, name: r.distance(metric, name), of=len(SHOWN))
-
-
-def _tables(runs: Replicates[Measured], results: Mapping[str, eh.Result]) -> tuple[Table, Table]:
-    m, values = runs.whole, []
+def _tables(m: Measured, results: Mapping[str, eh.Result]) -> tuple[Table, Table]:
+    values = []
     for metric in SHOWN:
         rows = [_row(results, metric, name) for name in RECOMMENDERS]
         texts = [interval_text(r["low"], r["high"], short) for r in rows]
@@ -379,39 +358,20 @@ def _tables(runs: Replicates[Measured], results: Mapping[str, eh.Result]) -> tup
         (f"precision, {label}", *(f"{m.precision[name][label]:.3f}" for name in RECOMMENDERS))
         for label in m.precision["random"]
     ]
-    prefers = tuple((metric, _preferred(runs, metric), MISSES[metric]) for metric in SHOWN)
     return (
         Table("What each measure says (95% intervals over users)", ("measure", *RECOMMENDERS), tuple(values)),
-        Table("What each measure prefers, and what it misses", ("measure", "prefers", "misses"), prefers),
+        Table("What each measure misses", ("measure", "misses"), tuple(MISSES.items())),
     )
 
 
-def _sentences(runs: Replicates[Measured]) -> tuple[str, ...]:
-    random = [metric for metric in SHOWN if _preferred(runs, metric) == "random"]
-    useful = _first(runs, lambda r, name: -r.worst(name))
-    best = (
-        f"Precision is highest for the worse-served group under the {useful} recommender ({runs.whole.precisions(useful)})."
-        if useful != CANNOT_TELL
-        else "Which recommender serves its worse-served group best cannot be told."
-    )
-    many = f"{len(random)} of {len(SHOWN)} measures prefer the random recommender: {', '.join(random)}. "
-    return (best, many + "Read measures of spread beside a measure of use, never alone.") if random else (best,)
-
-
-def _figures(results: Mapping[str, eh.Result], seed: int) -> tuple[Figure, ...]:
+def _figure(results: Mapping[str, eh.Result], seed: int) -> Figure:
     rows = [{**r, "recommender": name, "group": None} for name, result in results.items() for r in select(result)]
     merged = result_from_rows(
         "recommender", TITLE, ("recommender",), rows, words={"unit": "user", "amount": "slots"},
         provenance={"seed": seed, "level": 0.95},
     )  # fmt: skip
-    measures = "Every measure under every recommender, with 95% intervals over users."
-    differ = "Items that the two groups are shown differently by the personal recommender."
-    spread = "How the {} recommender spreads slots over the catalogue."
-    return (
-        Figure("measures", measures, partial(merged.plot, "intervals")),
-        *(Figure(f"catalogue-{name}", spread.format(name), partial(r.plot, "lorenz")) for name, r in results.items()),
-        Figure("differences-personal", differ, partial(results["personal"].plot, "differences")),
-    )
+    caption = "Every measure under every recommender, with 95% intervals over users."
+    return Figure("measures", caption, partial(merged.plot, "intervals"))
 
 
 def case_of_data(

@@ -64,12 +64,10 @@ WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One metric in the worlds of one setting: how many call the biased system less fair, and the mean values of both."""
+    """One metric in the worlds of one setting, and in how many of them it calls the biased system less fair."""
 
     hits: int
     worlds: int
-    fair: float
-    biased: float
 
     @property
     def responds(self) -> Evidence:
@@ -85,7 +83,7 @@ def study(*, size: int | None = None, seed: int = 1) -> Study:
     worlds = WORLDS if size is None else size
     by_setting = responses(worlds, seed)
     return Study(
-        name="response", title=TITLE, claims=claims(by_setting), tables=(*_tables(by_setting), _values(by_setting)),
+        name="response", title=TITLE, claims=claims(by_setting), tables=tuple(_tables(by_setting)),
         figures=_figures(by_setting),
         setting=f"{worlds:,} worlds for each of {len(settings())} settings, 40 requests over 200 items, two systems (seed {seed}).",
         caveats=("The two systems differ in bias only. Real ones differ in more, and a metric may respond to that as well.",),
@@ -139,14 +137,9 @@ def _renamed(table: pl.DataFrame, world: int) -> pl.DataFrame:
 
 def _response(both: pl.DataFrame) -> Response:
     """Hits among the worlds in which both systems have a value."""
-    import polars as pl
-
     shown = both.drop_nans(["estimate_fair", "estimate_biased"]).drop_nulls(["estimate_fair", "estimate_biased"])
     fairness = [_fairness(shown, system) for system in ("fair", "biased")]
-    hits = int((fairness[1] < fairness[0]).sum()) if len(shown) else 0
-    means = shown.select(pl.col("estimate_fair", "estimate_biased").mean()).row(0) if len(shown) else (None, None)
-    fair, biased = (float("nan") if mean is None else float(mean) for mean in means)
-    return Response(hits, len(shown), fair, biased)
+    return Response(int((fairness[1] < fairness[0]).sum()) if len(shown) else 0, len(shown))
 
 
 def _fairness(both: pl.DataFrame, system: str) -> pl.Series:
@@ -193,12 +186,6 @@ def _tables(by_setting: Responses) -> list[Table]:
         title = f"Worlds in which the biased system is called less fair, by {WORDS[factor]}"
         tables.append(Table(title, ("metric", *(f"{x:g}" for x in levels)), tuple(rows)))
     return tables
-
-
-def _values(by_setting: Responses) -> Table:
-    levels = FACTORS["bias"]
-    rows = tuple((m, *(f"{by_setting[replace(Setting(), bias=x), m].biased:.3f}" for x in levels)) for m in METRICS)
-    return Table("Mean value of the biased system, by bias", ("metric", *(f"{x:g}" for x in levels)), rows)
 
 
 def _figures(by_setting: Responses) -> tuple[Figure, ...]:
