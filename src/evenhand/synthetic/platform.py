@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.cards import Between, Floats, Fraction, check_value
+from evenhand.cards import Between, Floats, check_value
 from evenhand.errors import EvenhandError, all_problems, unknown_name
 
 if TYPE_CHECKING:
@@ -149,8 +149,6 @@ class Ranking:
 
     mix: Mapping[str, float]
     sharpness: float
-    candidates: int
-    patience: float
     proof: float
     graph_suggestions: bool
 
@@ -167,7 +165,6 @@ class Accounts:
     interest : log of the author's appeal, whose mean is 1.
     attention : posts that the account looks through in the month.
     second_topic : a topic that the account follows besides that of its community.
-    taste : how far viewers differ in what they think of one author.
     """
 
     community: Ints
@@ -175,7 +172,6 @@ class Accounts:
     interest: Floats
     attention: Floats
     second_topic: Ints
-    taste: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +256,7 @@ def _home_block(
     arm = world.arm[viewers]
     sharpness = np.array([r.sharpness for r in world.rankings])[arm]
     slots = np.array([r.slots("in_network") for r in world.rankings])[arm] * accounts.attention[viewers]
-    interest = accounts.interest[authors] + accounts.taste * rng.standard_normal(len(authors))
+    interest = accounts.interest[authors] + TASTE * rng.standard_normal(len(authors))
     odds = np.exp(sharpness[row] * interest)
     posts = accounts.posts[authors]
     total = np.bincount(row, posts * odds, minlength=len(viewers))
@@ -299,10 +295,10 @@ def _suggested_block(world: World, source: str, seen: Home, at: int, viewers: In
     shown = np.zeros((len(world.rankings), world.graph.size))
     for i, ranking in enumerate(world.rankings):
         chosen, rng = viewers[world.arm[viewers] == i], world.stream(source, at)
-        asking = np.repeat(chosen, ranking.candidates)
+        asking = np.repeat(chosen, CANDIDATES)
         authors, posts = _retrieved(world, source, ranking, seen, asking, rng)
         order = _ranked(world, ranking, seen, authors.reshape(len(chosen), -1), posts.reshape(len(chosen), -1), rng)
-        patience = np.where(order >= 0, ranking.patience ** np.arange(ranking.candidates), 0.0)
+        patience = np.where(order >= 0, PATIENCE ** np.arange(CANDIDATES), 0.0)
         total = patience.sum(1)
         slots = ranking.slots(source) * world.accounts.attention[chosen]
         displays = patience * np.divide(slots, total, out=np.zeros_like(slots), where=total > 0)[:, None]
@@ -357,7 +353,7 @@ def _miscellaneous(world: World, seen: Home, viewers: Ints, rng: Generator) -> t
 
 def _ranked(world: World, ranking: Ranking, seen: Home, authors: Ints, posts: Any, rng: Generator) -> Ints:
     """Each row of candidates in the order shown, those that cannot be shown last."""
-    interest = world.accounts.interest[authors] + world.accounts.taste * rng.standard_normal(authors.shape)
+    interest = world.accounts.interest[authors] + TASTE * rng.standard_normal(authors.shape)
     score = (
         ranking.sharpness * interest
         + ranking.proof * seen.proof[authors]
@@ -379,10 +375,18 @@ MIX = dict(zip(SOURCES, (0.7, 0.09, 0.07, 0.07, 0.07), strict=True))
 LINGER = 0.5
 """Chance that a displayed post is looked at long enough to be an impression."""
 
+FOLLOWS = 25.0  # mean number of follows drawn per account; twice the same author counts once, so the table has fewer
+COMMUNITIES = 50  # with sizes that fall as one over their rank; each is a topic too
+HOMOPHILY = 0.5  # share of an author's followers who come from the own community
+POSTS, POSTS_SPREAD = 15.0, 1.8  # mean, and sigma of the lognormal: a tenth of the authors writes 70% of the posts
+APPEAL_SPREAD = 0.6  # sigma of the lognormal appeal of authors, which raises rank and engagement alike
+TASTE = 1.0  # how far viewers differ about one author, on the same scale
+ATTENTION, ATTENTION_SPREAD = 900.0, 1.0  # posts that a viewer looks through: mean, and sigma of the lognormal
+CANDIDATES = 10  # posts that a source of suggestions retrieves for a viewer and ranks
+PATIENCE = 0.5  # chance that a viewer who has read one suggestion reads the next one below
+
 ARMS = ("control", "treatment")
 
-Mean = Annotated[float, Between(0, 1e6, open_low=True)]
-Spread = Annotated[float, Between(0, 5)]
 Weight = Annotated[float, Between(0, 10)]
 
 
@@ -406,21 +410,10 @@ def platform(
     *,
     rng: int | Generator | None = None,
     tail: Annotated[float, Between(0.5, math.inf)] = 1.1,
-    follows: Annotated[float, Between(1, 10_000)] = 25.0,
     pull: Weight = 0.5,
-    communities: Annotated[int, Between(1, 10_000)] = 50,
-    homophily: Fraction = 0.5,
     rewired: bool = False,
-    posts: Mean = 15.0,
-    posts_spread: Spread = 1.8,
-    appeal_spread: Spread = 0.6,
-    taste: Spread = 1.0,
-    attention: Mean = 900.0,
-    attention_spread: Spread = 1.0,
     mix: Mapping[str, float] = MIX,
     sharpness: Weight = 1.0,
-    candidates: Annotated[int, Between(1, 1000)] = 10,
-    patience: Annotated[float, Between(0, 1, open_low=True)] = 0.5,
     proof: Weight = 0.5,
     graph_suggestions: bool = True,
     change: Mapping[str, Any] | None = None,
@@ -438,26 +431,15 @@ def platform(
     rng : seed or Generator.
     tail : exponent of the Pareto tail of followers; smaller is heavier. `math.inf` with `pull=0`: everybody has the same
         number.
-    follows : mean number of follows drawn per account. Following the same author twice counts once, so the mean in the
-        table is lower.
     pull : how fast followers grow with posts, as a power of the posts.
-    communities : number of communities, with sizes falling as one over their rank. Each is a topic too.
-    homophily : share of an author's followers who come from the own community.
     rewired : shuffle who follows whom, keeping everybody's number of followers and of follows.
-    posts, posts_spread : posts per author in the month: mean, and sigma of the lognormal. A sigma of 1.8 means that a
-        tenth of the authors writes 70% of the posts.
-    appeal_spread : sigma of the lognormal appeal of authors, which raises rank and engagement alike.
-    taste : how far viewers differ about one author, on the same scale.
-    attention, attention_spread : posts a viewer looks through in the month: mean, and sigma of the lognormal.
     mix : share of a feed that each source may fill; shares count relative to their sum, a source left out is off.
     sharpness : weight of interest in the ranking: posts are shown with odds exp(sharpness * interest); 0 ignores it.
-    candidates : posts that a source of suggestions retrieves for a viewer and ranks.
-    patience : chance that a viewer who has read one suggestion reads the next one below.
     proof : weight of social proof in the ranking of suggestions: the log of one plus the likes an author already has.
     graph_suggestions : False fills the slots of likes, graph and misc with authors drawn from the whole platform at
         random, so that these suggestions know nothing of the follower graph.
-    change : what is different for a random half of the viewers, the arm "treatment": any of mix, sharpness, candidates,
-        patience, proof and graph_suggestions. The engagements then have a column `arm`.
+    change : what is different for a random half of the viewers, the arm "treatment": any of mix, sharpness, proof and
+        graph_suggestions. The engagements then have a column `arm`.
 
     Examples
     --------
@@ -466,22 +448,21 @@ def platform(
     ['author_id', 'community', 'followers', 'posts', 'displays']
     """
     _check(locals())
-    ranking = Ranking(mix, sharpness, candidates, patience, proof, graph_suggestions)
+    ranking = Ranking(mix, sharpness, proof, graph_suggestions)
     rankings = [ranking] if change is None else [ranking, replace(ranking, **change)]
     seed = _seed(rng)
-    draws, sizes = _stream(seed, "accounts"), 1 / np.arange(1, communities + 1)
-    community = np.sort(draws.choice(communities, authors, p=sizes / sizes.sum()))
+    draws, sizes = _stream(seed, "accounts"), 1 / np.arange(1, COMMUNITIES + 1)
+    community = np.sort(draws.choice(COMMUNITIES, authors, p=sizes / sizes.sum()))
     accounts = Accounts(
         community=community,
-        posts=1 + draws.poisson(posts * _lognormal(posts_spread, authors, draws)),
-        interest=np.log(_lognormal(appeal_spread, authors, draws)),
-        attention=attention * _lognormal(attention_spread, authors, draws),
+        posts=1 + draws.poisson(POSTS * _lognormal(POSTS_SPREAD, authors, draws)),
+        interest=np.log(_lognormal(APPEAL_SPREAD, authors, draws)),
+        attention=ATTENTION * _lognormal(ATTENTION_SPREAD, authors, draws),
         second_topic=community[draws.integers(0, authors, authors)],
-        taste=taste,
     )
-    followers = _followers(accounts.posts.astype(np.float64) ** pull, tail, follows, _stream(seed, "followers"))
+    followers = _followers(accounts.posts.astype(np.float64) ** pull, tail, _stream(seed, "followers"))
     graph = follower_graph(
-        accounts.community, followers, accounts.attention, homophily, lambda block: _stream(seed, "follows", block)
+        accounts.community, followers, accounts.attention, HOMOPHILY, lambda block: _stream(seed, "follows", block)
     )
     if rewired:
         graph = graph.rewired(_stream(seed, "rewiring"))
@@ -532,11 +513,11 @@ def _lognormal(spread: float, size: int, rng: Generator) -> Floats:
     return rng.lognormal(-spread * spread / 2, spread, size)
 
 
-def _followers(pull: Floats, tail: float, follows: float, rng: Generator) -> Ints:
+def _followers(pull: Floats, tail: float, rng: Generator) -> Ints:
     """Followers per author: one, plus a heavy tail that grows with posts."""
     size = len(pull)
     beyond = pull if math.isinf(tail) else pull * rng.pareto(tail, size)
-    expected = beyond * (follows - 1) / beyond.mean()
+    expected = beyond * (FOLLOWS - 1) / beyond.mean()
     return np.asarray(1 + np.minimum(expected + rng.random(size), size - 2), dtype=np.int64)
 
 
