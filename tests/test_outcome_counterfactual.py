@@ -324,7 +324,7 @@ def test_the_marketplace_scores_right_on_average_whatever_differs_but_the_bias()
 
 
 def test_the_marketplace_shows_outcomes_of_the_treated_only():
-    jobs_made = eh.synthetic.marketplace("notifications", requests=50, rng=1, part=0.3)
+    jobs_made = eh.synthetic.marketplace("notifications", requests=50, rng=1)
     assert set(jobs_made.filter("treated")["outcome"].unique()) <= {0.0, 0.3, 1.0}
     assert jobs_made.filter(~pl.col("treated"))["outcome"].is_null().all()
     bar = jobs_made.filter("treated")["score"].min()

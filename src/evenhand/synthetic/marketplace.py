@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.cards import Between, Floats, Fraction, check_value
+from evenhand.cards import Between, Floats, check_value
 from evenhand.errors import EvenhandError, all_problems, listing
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 
 GROUPS = {"female": 0.45, "male": 0.45, "unknown": 0.1}
+LEVEL = -0.5  # mean qualification, on the log-odds scale of an outcome; its standard deviation is 1
+NOISE = 0.7  # standard deviation of what the algorithm sees around a qualification
+TREATED = 0.25  # share of candidates who are notified
+PART = 0.3  # what an application without attention is worth
+DEPTH = 10.0  # mean number of places that a viewer looks at
 
 
 def marketplace(
@@ -33,38 +38,27 @@ def marketplace(
     bias: Mapping[str, float] | None = None,
     qualification: Mapping[str, float] | None = None,
     human: Mapping[str, float] | None = None,
-    spread: Annotated[float, Between(0, 5, open_low=True)] = 1.0,
-    noise: Annotated[float, Between(0, 10, open_low=True)] = 0.7,
-    level: Annotated[float, Between(-10, 10)] = -0.5,
     shock: Annotated[float, Between(0, 5)] = 0.0,
-    part: Fraction = 0.3,
-    threshold: Fraction | None = None,
-    depth: Annotated[float, Between(1, 10_000)] = 10.0,
     rng: int | np.random.Generator | None = None,
 ) -> pl.DataFrame:
     """Scored candidates of every request, with the outcomes of those who were notified or seen.
 
     A candidate has a qualification z, normal around the group's mean. The algorithm sees it with noise, knows the groups'
     means, and scores the outcome it expects: without `bias` its score is right on average for every group, whatever
-    `qualification`, `human` and `noise` are. A biased algorithm takes the evidence of a group for less than it is.
+    `qualification` and `human` are. A biased algorithm takes the evidence of a group for less than it is.
 
     Parameters
     ----------
-    kind : "notifications": every candidate at or above `threshold` is notified; the outcome is 0 without an application,
-        `part` with one, 1 if it also gets a recruiter's attention. "ranking": candidates are ranked by score, the viewer
-        looks `depth` places down on average, and the outcome is 0 or 1.
+    kind : "notifications": every candidate above a threshold is notified, about a quarter; the outcome is 0 without an
+        application, 0.3 with one, 1 if it also gets a recruiter's attention. "ranking": candidates are ranked by score, the
+        viewer looks ten places down on average, and the outcome is 0 or 1.
     requests, candidates : jobs or queries, and scored candidates of each.
     groups : share of each group.
     bias : how much the algorithm takes off a group's qualification (in its standard deviations), by group.
     qualification : how much a group's mean qualification differs, by group.
     human : share of its good outcomes that people's bias takes from a group (candidates who hold back, deciders with a
         taste). The algorithm has learned from such outcomes, so its scores expect them.
-    spread, noise : standard deviation of qualifications, and of what the algorithm sees around them.
-    level : mean qualification, on the log-odds scale of an outcome.
     shock : standard deviation of what all candidates of a request share and the algorithm does not know.
-    part : what an application without attention is worth.
-    threshold : score from which candidates are notified; None notifies about a quarter.
-    depth : mean number of places a viewer looks at.
 
     Returns
     -------
@@ -85,19 +79,19 @@ def marketplace(
     code = draw.choice(len(names), requests * candidates, p=shares / shares.sum())
     effects = ([(effect or {}).get(g, 0.0) for g in names] for effect in (bias, qualification, human))
     under_rated, difference, lost = (np.array(effect, dtype=np.float64)[code] for effect in effects)
-    z = level + difference + spread * draw.normal(size=len(code))
-    seen = z + noise * draw.normal(size=len(code))
+    z = LEVEL + difference + draw.normal(size=len(code))
+    seen = z + NOISE * draw.normal(size=len(code))
     shared = np.repeat(shock * draw.normal(size=requests), candidates)
-    trust = spread**2 / (spread**2 + noise**2)
-    mean = level + difference + trust * (seen - level - difference) - under_rated * spread
-    worth = part if kind == "notifications" else None
-    score = _expected_outcome(mean, math.sqrt(trust * noise**2 + shock**2), 1 - lost, worth)
+    trust = 1 / (1 + NOISE**2)
+    mean = LEVEL + difference + trust * (seen - LEVEL - difference) - under_rated
+    worth = PART if kind == "notifications" else None
+    score = _expected_outcome(mean, math.sqrt(trust * NOISE**2 + shock**2), 1 - lost, worth)
     order = np.argsort(-score.reshape(requests, candidates), axis=1, kind="stable")
     rank = (np.argsort(order, axis=1) + 1).ravel()
     if kind == "notifications":
-        treated = score >= (float(np.quantile(score, 0.75)) if threshold is None else threshold)
+        treated = score >= float(np.quantile(score, 1 - TREATED))
     else:
-        treated = rank <= np.repeat(draw.geometric(1 / depth, requests), candidates)
+        treated = rank <= np.repeat(draw.geometric(1 / DEPTH, requests), candidates)
     frame = pl.DataFrame(
         {
             "request": np.repeat(np.arange(requests), candidates), "candidate": np.tile(np.arange(candidates), requests),
