@@ -237,7 +237,6 @@ def test_requests_without_relevant_items_are_counted_and_defined():
     facts = result.provenance
     assert facts["requests_without_relevant_items"] == 1
     assert facts["requests_without_judgment"] == 1
-    assert facts["judged_requests_without_ranking"] == 1
     rows = {r["metric"]: r for r in result.findings.rows()}
     assert rows["awrf"]["undefined"] == 1
     assert rows["awrf"]["note"] == "some_undefined"

@@ -18,7 +18,7 @@ import numpy as np
 
 from evenhand.attention import Attention
 from evenhand.errors import EvenhandError, listing, refuse_problems, suggestion
-from evenhand.sources.engine import Cells, Engine
+from evenhand.sources.engine import Engine
 from evenhand.sources.files import has_known_ending
 from evenhand.sources.inputs import FAIR, paths_after
 from evenhand.sources.labels import (
@@ -382,18 +382,6 @@ class JudgedRankings:
         rows = self.source(relevance=True)
         absent = f"CASE WHEN {self.relevance} IS NULL THEN ranked.share ELSE 0 END"
         return round(float(self.engine.cells(f"SELECT SUM({absent}) AS n FROM {rows}").row()["n"] or 0))
-
-    def count_requests(self, ranked: Cells) -> dict[str, int]:
-        """How many distinct requests are ranked, of which there are the rows of a column `request`, judged, and both."""
-        _, requests = ranked.numbered(["request"])
-        row = self.engine.cells(
-            f"""
-            SELECT COUNT(*) AS judged, COUNT(requests.request) AS both
-            FROM (SELECT DISTINCT request FROM ({self.judged}) AS judged) AS judgments
-            LEFT JOIN {self.engine.bring(requests)} AS requests ON requests.request = judgments.request
-            """
-        ).row()
-        return {"ranked": len(requests), **{name: int(count) for name, count in row.items()}}
 
     def first_judged(self) -> Any:
         """The first request that is judged, for words about ids; None where nothing is."""

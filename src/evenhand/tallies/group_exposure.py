@@ -1,14 +1,10 @@
-"""Attention that groups received in each ranking and were due in each request, by one query and one stream.
-
-The ideal policy ranks by falling relevance with ties in random order, so what is due to an item depends on its request
-and grade alone: whole requests are streamed as counts of items by grade and group (`JudgedRequests`).
-"""
+"""Attention that groups received in each ranking, by one query."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +15,11 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.labels import UNKNOWN_LABEL, Unknown
 from evenhand.sources.sql import columns, exact_sum, select
-from evenhand.tallies.ragged import Ints, run_bounds, sums_by
+from evenhand.tallies.ragged import Ints
 from evenhand.tallies.requests import Requests
 
 if TYPE_CHECKING:
-    from evenhand.sources.engine import Batch, Cells
+    from evenhand.sources.engine import Cells
     from evenhand.sources.judged_rankings import JudgedRankings
 
 
@@ -155,9 +151,9 @@ class GroupExposure:
         rankings = [*requests, "sample"] if "sample" in cells.names else requests
         cells = cells.sorted_by(rankings)
         ranking = cells.runs(rankings)
-        first = run_bounds(ranking)[:-1]
+        first = np.flatnonzero(np.diff(ranking, prepend=-1))
         keys = cells.select(rankings).take(first)
-        starts = run_bounds(keys.runs(requests))
+        starts = np.append(np.flatnonzero(np.diff(keys.runs(requests), prepend=-1)), len(keys))
         heads, code = first[starts[:-1]], cells.integers("code")
 
         def dense(name: str) -> Floats:
@@ -327,18 +323,6 @@ def query(tables: JudgedRankings, required: RequiredSums, groups: int, attention
     """
 
 
-def scatter(parts: Iterable[tuple[Ints, Floats]], rows: int, width: int) -> Floats:
-    """(rows, width) values at the cells that each part names; zero elsewhere.
-
-    >>> scatter([(np.array([3]), np.array([0.5]))], 2, 2).tolist()
-    [[0.0, 0.0], [0.0, 0.5]]
-    """
-    table = np.zeros(rows * width)
-    for cells, values in parts:
-        table[cells] = values
-    return table.reshape(rows, width)
-
-
 def _per_key(cells: Cells, name: str, first: Ints, what: str) -> Floats:
     """One number per ranking or request (beginning at `first`), from a column constant in it."""
     if name not in cells.names:
@@ -353,144 +337,3 @@ def _per_key(cells: Cells, name: str, first: Ints, what: str) -> Floats:
             f"{name} differs between rows of the same {what} in {varying:,} of {len(first):,}. Give each {what} one {name}."
         )
     return np.asarray(highest, dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class JudgedRequests:
-    """What is due to an item of each grade in the ranked requests.
-
-    Attributes
-    ----------
-    requests : (U,) rows with the distinct ranked requests; which : (Q,) the one that each request of a slice is.
-    grades : columns `number` (of the request), `relevance`, `due_0`, ...
-    """
-
-    requests: Cells
-    which: Ints
-    grades: Mapping[str, Any]
-
-
-def judge_requests(
-    tables: JudgedRankings, exposure: GroupExposure, required: RequiredSums
-) -> tuple[GroupExposure, JudgedRequests]:
-    """Exposure with the judgments of every request (zeros where there is none): one stream over whole requests."""
-    which, requests = exposure.keys.take(exposure.request_starts[:-1]).numbered(["request"])
-    specs = required.among(required.due)
-    groups = len(exposure.labels)
-    judge = partial(_judge_batch, specs=tuple(specs), groups=groups)
-    query = judged_query(tables, groups, tables.engine.bring(requests))
-    parts = tables.engine.tallied(query, ["number"], ["falling"], judge)
-
-    def sums(name: str) -> Floats:
-        return np.asarray(scatter(((part.cells, part.sums[name]) for part in parts), len(requests), groups + 1)[which])
-
-    judged, norms = np.zeros(len(requests), dtype=bool), np.zeros((len(specs), len(requests)))
-    for part in parts:
-        judged[part.numbers], norms[:, part.numbers] = True, part.norms
-    names = ["number", "relevance", *(f"due_{j}" for j in range(len(specs)))]
-    grades = {n: np.concatenate([part.grades[n] for part in parts]) if parts else np.zeros(0) for n in names}
-    exposure = replace(
-        exposure,
-        judged=judged[which],
-        worth=sums("worth"),
-        relevant=sums("relevant"),
-        due={spec: sums(f"due_{j}") for j, spec in enumerate(specs)},
-        due_norms={spec: norms[j][which] for j, spec in enumerate(specs)},
-    )
-    return exposure, JudgedRequests(requests, which, grades)
-
-
-def judged_query(tables: JudgedRankings, groups: int, numbers: str) -> str:
-    """SQL of items by request, grade and group `code`, of the ranked requests in `numbers`."""
-    items = exact_sum("judged.share") if tables.soft else "COUNT(*)"
-    return f"""
-    SELECT numbers.number, -counted.relevance AS falling, COALESCE(counted.label, {groups}) AS code, counted.items
-    FROM (
-        SELECT judged.request, judged.relevance, judged.label, CAST({items} AS DOUBLE) AS items
-        FROM ({tables.judged_items}) AS judged
-        GROUP BY judged.request, judged.relevance, judged.label
-    ) AS counted
-    JOIN {numbers} AS numbers ON numbers.request = counted.request
-    """
-
-
-@dataclass(frozen=True)
-class BatchSums:
-    """Sums of a batch of requests, by request and group (`cells`) and by request (`numbers`)."""
-
-    cells: Ints
-    sums: Mapping[str, Floats]
-    numbers: Ints
-    norms: Floats
-    grades: Mapping[str, Any]
-
-
-def _judge_batch(batch: Batch, specs: tuple[AttentionSpec, ...], groups: int) -> BatchSums:
-    """Sums over a batch of whole requests, from counts by grade and group."""
-    number, grade, items = batch.integers("number"), -batch.floats("falling"), batch.floats("items")
-    request = np.repeat(np.arange(batch.groups), np.diff(batch.starts))
-    bounds = run_bounds(request, grade)  # cells of one request and grade
-    first = bounds[:-1]
-    block = np.repeat(np.arange(len(first)), np.diff(bounds))
-    many = np.rint(np.add.reduceat(items, first)).astype(np.int64) if len(first) else np.zeros(0, dtype=np.int64)
-    owner = request[first]
-    due = [due_by_grade(spec, many, grade[first], owner) for spec in specs]
-    cells, at = np.unique(number * (groups + 1) + batch.integers("code"), return_inverse=True)
-    values = {"worth": grade, "relevant": (grade > 0).astype(np.float64)}
-    values |= {f"due_{j}": weights[block] for j, weights in enumerate(due)}
-    return BatchSums(
-        cells,
-        {name: sums_by(at.reshape(-1), items * each, len(cells)) for name, each in values.items()},
-        number[batch.starts[:-1]],
-        np.array([sums_by(owner, many * t * t, batch.groups) for t in due]).reshape(-1, batch.groups),
-        {"number": number[first], "relevance": grade[first], **{f"due_{j}": t for j, t in enumerate(due)}},
-    )
-
-
-def due_by_grade(spec: AttentionSpec, many: Ints, grade: Floats, request: Ints) -> Floats:
-    """(blocks,) mean attention on the ranks of each request and grade, best grade first.
-
-    `many` items are in each block. Items that tie have the same grade, so whoever stands where, the weights of their ranks
-    are the same and each gets their mean.
-    """
-    if not len(many):
-        return np.zeros(0)
-    heads = run_bounds(request)
-    going_on, survival = np.ones(len(many)), np.ones(len(many))
-    for stopped_at, share in spec.attention.keeps().items():
-        hit = grade > 0 if stopped_at is None else grade == stopped_at
-        going_on = np.where(hit, share, going_on)
-        survival = survival * share ** _above(np.where(hit, many, 0), heads).astype(np.float64)
-    return survival * _mean_weights(spec, _above(many, heads), many, going_on)
-
-
-def _above(many: Ints, heads: Ints) -> Ints:
-    """(blocks,) items in better blocks of the same request; requests begin at `heads`."""
-    before = np.cumsum(many) - many
-    return np.asarray(before - np.repeat(before[heads[:-1]], np.diff(heads)))
-
-
-def _mean_weights(spec: AttentionSpec, above: Ints, many: Ints, going_on: Floats) -> Floats:
-    """(blocks,) mean weight of `many` ranks below `above`; a share of readers goes on each time.
-
-    Blocks of the same ranks are worked out once: there are far fewer of them than items.
-    """
-    shares, share = np.unique(going_on, return_inverse=True)
-    longest = int(many.max()) + 1
-    distinct, which = np.unique((above * longest + many) * len(shares) + share.reshape(-1), return_inverse=True)
-    first, sizes = np.divmod(distinct // len(shares), longest)
-    ends = np.cumsum(sizes)
-    within = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
-    weights = spec.by_place(int((first + sizes).max()))[np.repeat(first, sizes) + within]
-    weights = weights * np.repeat(shares[distinct % len(shares)], sizes) ** within.astype(np.float64)
-    return np.asarray((np.add.reduceat(weights, ends - sizes) / sizes)[which.reshape(-1)])
-
-
-def refuse_strangers(exposure: GroupExposure, first_judged: Any) -> None:
-    """Judgments of other requests than those ranked are a mistake in the ids, not a finding."""
-    none = exposure.judged is not None and not exposure.judged.any()
-    if none and first_judged is not None and len(exposure.requests):
-        raise EvenhandError(
-            f"relevance judges none of the ranked requests: it has {first_judged!r}, the rankings have "
-            f"{exposure.requests[0]!r}. Use the same request ids in both."
-        )

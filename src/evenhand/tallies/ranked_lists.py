@@ -1,4 +1,4 @@
-"""Sums over whole ranked lists: cascade attention, norms over items, sums item by item.
+"""Sums over judged requests and whole ranked lists: exposure due, cascade attention, norms over items, sums item by item.
 
 One stream over whole requests, lists in the order of their places, adds up all that a call needs. Chance levels need
 the lists themselves, of which a sample is enough (`SampledLists`).
@@ -6,7 +6,7 @@ the lists themselves, of which a sample is enough (`SampledLists`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,12 @@ from evenhand.cards import Floats, MetricSpec
 from evenhand.errors import EvenhandError
 from evenhand.sources.sql import exact_sum, select
 from evenhand.tallies.exposure import Amortised
-from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, RequiredSums, scatter
+from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, RequiredSums
 from evenhand.tallies.ragged import Bools, Ints, padded_cells, run_bounds, run_starts, similar_rows, starts_of, sums_by
 
 if TYPE_CHECKING:
-    from evenhand.sources.engine import Batch
+    from evenhand.sources.engine import Batch, Cells
     from evenhand.sources.judged_rankings import JudgedRankings
-    from evenhand.tallies.group_exposure import JudgedRequests
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,120 @@ class ItemAttention:
             )
             values[rows] = ask.on(Amortised(attention, utility))
         return values
+
+
+@dataclass(frozen=True)
+class JudgedRequests:
+    """What is due to an item of each grade in the ranked requests.
+
+    Attributes
+    ----------
+    requests : (U,) rows with the distinct ranked requests.
+    grades : columns `number` (of the request), `relevance`, `due_0`, ...
+    """
+
+    requests: Cells
+    grades: Mapping[str, Any]
+
+
+def judge_requests(
+    tables: JudgedRankings, exposure: GroupExposure, required: RequiredSums
+) -> tuple[GroupExposure, JudgedRequests]:
+    """Exposure with the judgments of every request (zeros where there is none), by one query.
+
+    The ideal policy ranks by falling relevance with ties in random order, so what is due to an item depends on its request
+    and grade alone: counts of items by request, grade and group are enough.
+    """
+    which, requests = exposure.keys.take(exposure.request_starts[:-1]).numbered(["request"])
+    groups, specs = len(exposure.labels), required.among(required.due)
+    cells = tables.engine.cells(judged_query(tables, groups, tables.engine.bring(requests)))
+    cells = cells.sorted_by(["number", "falling"])
+    number, grade, items = cells.integers("number"), -cells.floats("falling"), cells.floats("items")
+    bounds = run_bounds(number, grade)  # cells of one request and grade
+    first = bounds[:-1]
+    block = np.repeat(np.arange(len(first)), np.diff(bounds))
+    many = np.rint(sums_by(block, items, len(first))).astype(np.int64)
+    owner = number[first]
+    due = [due_by_grade(spec, many, grade[first], owner) for spec in specs]
+    at, shape = number * (groups + 1) + cells.integers("code"), (len(requests), groups + 1)
+
+    def sums(values: npt.NDArray[Any]) -> Floats:
+        return np.asarray(sums_by(at, items * values, shape[0] * shape[1]).reshape(shape)[which])
+
+    norms = [sums_by(owner, many * t * t, len(requests))[which] for t in due]
+    exposure = replace(
+        exposure,
+        judged=np.isin(which, owner),
+        worth=sums(grade),
+        relevant=sums(grade > 0),
+        due={spec: sums(t[block]) for spec, t in zip(specs, due, strict=True)},
+        due_norms=dict(zip(specs, norms, strict=True)),
+    )
+    columns = {f"due_{j}": t for j, t in enumerate(due)}
+    return exposure, JudgedRequests(requests, {"number": owner, "relevance": grade[first], **columns})
+
+
+def judged_query(tables: JudgedRankings, groups: int, numbers: str) -> str:
+    """SQL of items by request, grade and group `code`, of the ranked requests in `numbers`."""
+    items = exact_sum("judged.share") if tables.soft else "COUNT(*)"
+    return f"""
+    SELECT numbers.number, -counted.relevance AS falling, COALESCE(counted.label, {groups}) AS code, counted.items
+    FROM (
+        SELECT judged.request, judged.relevance, judged.label, CAST({items} AS DOUBLE) AS items
+        FROM ({tables.judged_items}) AS judged
+        GROUP BY judged.request, judged.relevance, judged.label
+    ) AS counted
+    JOIN {numbers} AS numbers ON numbers.request = counted.request
+    """
+
+
+def due_by_grade(spec: AttentionSpec, many: Ints, grade: Floats, request: Ints) -> Floats:
+    """(blocks,) mean attention on the ranks of each request and grade, best grade first.
+
+    `many` items are in each block. Items that tie have the same grade, so whoever stands where, the weights of their ranks
+    are the same and each gets their mean.
+    """
+    if not len(many):
+        return np.zeros(0)
+    heads = run_bounds(request)
+    going_on, survival = np.ones(len(many)), np.ones(len(many))
+    for stopped_at, share in spec.attention.keeps().items():
+        hit = grade > 0 if stopped_at is None else grade == stopped_at
+        going_on = np.where(hit, share, going_on)
+        survival = survival * share ** _above(np.where(hit, many, 0), heads).astype(np.float64)
+    return survival * _mean_weights(spec, _above(many, heads), many, going_on)
+
+
+def _above(many: Ints, heads: Ints) -> Ints:
+    """(blocks,) items in better blocks of the same request; requests begin at `heads`."""
+    before = np.cumsum(many) - many
+    return np.asarray(before - np.repeat(before[heads[:-1]], np.diff(heads)))
+
+
+def _mean_weights(spec: AttentionSpec, above: Ints, many: Ints, going_on: Floats) -> Floats:
+    """(blocks,) mean weight of `many` ranks below `above`; a share of readers goes on each time.
+
+    Blocks of the same ranks are worked out once: there are far fewer of them than items.
+    """
+    shares, share = np.unique(going_on, return_inverse=True)
+    longest = int(many.max()) + 1
+    distinct, which = np.unique((above * longest + many) * len(shares) + share.reshape(-1), return_inverse=True)
+    first, sizes = np.divmod(distinct // len(shares), longest)
+    ends = np.cumsum(sizes)
+    within = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
+    weights = spec.by_place(int((first + sizes).max()))[np.repeat(first, sizes) + within]
+    weights = weights * np.repeat(shares[distinct % len(shares)], sizes) ** within.astype(np.float64)
+    return np.asarray((np.add.reduceat(weights, ends - sizes) / sizes)[which.reshape(-1)])
+
+
+def refuse_strangers(exposure: GroupExposure, first_judged: Any) -> None:
+    """Judgments of other requests than those ranked are a mistake in the ids, not a finding."""
+    none = exposure.judged is not None and not exposure.judged.any()
+    if none and first_judged is not None and len(exposure.requests):
+        raise EvenhandError(
+            f"relevance judges none of the ranked requests: it has {first_judged!r}, the rankings have "
+            f"{exposure.requests[0]!r}. Use the same request ids in both."
+        )
 
 
 @dataclass(frozen=True)
@@ -275,6 +388,18 @@ def list_attention(
     return weights
 
 
+def scatter(parts: Iterable[tuple[Ints, Floats]], rows: int, width: int) -> Floats:
+    """(rows, width) values at the cells that each part names; zero elsewhere.
+
+    >>> scatter([(np.array([3]), np.array([0.5]))], 2, 2).tolist()
+    [[0.0, 0.0], [0.0, 0.5]]
+    """
+    table = np.zeros(rows * width)
+    for cells, values in parts:
+        table[cells] = values
+    return table.reshape(rows, width)
+
+
 def with_lists(exposure: GroupExposure, required: RequiredSums, parts: Sequence[ListSums]) -> GroupExposure:
     """The exposure of groups with the sums of cascades and the norms over items."""
     width = len(exposure.labels) + 1
@@ -354,8 +479,7 @@ class SampledLists:
             rows = rows.take(np.flatnonzero(rows.floats("shown") > 0))
         rows = rows.sorted_by(["ranking", "place", "code"])
         at, place, code = (rows.integers(name) for name in ("ranking", "place", "code"))
-        bounds = run_bounds(at, place)  # rows of one item
-        slot = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+        slot = rows.runs(["ranking", "place"])  # rows of one item
         slot = slot - slot[np.searchsorted(at, at)]
         shape = (len(distinct), int(slot.max(initial=-1)) + 1)
         ranks, grades = np.zeros(shape), np.zeros(shape)

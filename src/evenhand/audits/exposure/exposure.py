@@ -563,10 +563,8 @@ def _counts(tables: JudgedRankings, t: ExposureTallies, names: Sequence[str], sm
             for where, n in zip(sums.slices, items, strict=True)
         }
     if tables.judged is not None:
-        requests = tables.count_requests(sums.keys)
         counts["ranked_items_without_judgment"] = sums.unjudged if tables.unjudged is None else tables.unjudged
-        counts["requests_without_judgment"] = requests["ranked"] - requests["both"]
-        counts["judged_requests_without_ranking"] = requests["judged"] - requests["both"]
-        if sums.relevant is not None:
+        if sums.judged is not None and sums.relevant is not None:
+            counts["requests_without_judgment"] = int((~sums.judged).sum())
             counts["requests_without_relevant_items"] = int((sums.relevant.sum(-1) == 0).sum())
     return counts

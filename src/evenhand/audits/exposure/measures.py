@@ -31,8 +31,6 @@ from evenhand.tallies.group_exposure import (
     GroupExposure,
     Policy,
     RequiredSums,
-    judge_requests,
-    refuse_strangers,
 )
 from evenhand.tallies.placement import UNKNOWN, LabelledRankings, Placement
 from evenhand.tallies.ranked_lists import (
@@ -41,7 +39,9 @@ from evenhand.tallies.ranked_lists import (
     ItemExposure,
     SampledLists,
     item_attention,
+    judge_requests,
     number_items,
+    refuse_strangers,
     sum_lists,
     with_lists,
 )
