@@ -15,8 +15,7 @@ import numpy as np
 
 from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.requests import picks
-from evenhand.tallies.exposure import Exposed, Exposure
-from evenhand.tallies.group_exposure import Policy
+from evenhand.tallies.exposure import Exposed, Exposure, Policy
 from evenhand.tallies.ragged import Ints
 
 

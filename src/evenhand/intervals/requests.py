@@ -13,7 +13,7 @@ import numpy as np
 from evenhand.cards import Floats, MetricSpec
 from evenhand.intervals.kinds import MIN_CLUSTERS, ROUNDING, percentile_ends
 from evenhand.labels import stream
-from evenhand.tallies.group_exposure import GroupExposure
+from evenhand.tallies.exposure import GroupExposure
 from evenhand.tallies.ranked_lists import CrossedSums, ItemAttention
 from evenhand.tallies.requests import Measured, Requests
 

@@ -14,8 +14,7 @@ from evenhand.cards import Floats
 from evenhand.labels import stream
 from evenhand.metrics.inequality import gini
 from evenhand.tallies.crosstab import spectrum_of
-from evenhand.tallies.exposure import Exposed, OrderMoments
-from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
+from evenhand.tallies.exposure import AttentionSpec, Exposed, GroupExposure, OrderMoments, Policy
 from evenhand.tallies.ragged import Ints, Ragged
 from evenhand.tallies.ranked_lists import SampledLists
 from evenhand.tallies.spectrum import Spectrum

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from evenhand.cards import Floats, MetricSpec
 from evenhand.errors import EvenhandError
 from evenhand.sources.sql import exact_sum, select
-from evenhand.tallies.exposure import Amortised
-from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, RequiredSums
+from evenhand.tallies.exposure import Amortised, AttentionSpec, GroupExposure, RequiredSums
 from evenhand.tallies.ragged import Bools, Ints, padded_cells, run_bounds, run_starts, similar_rows, starts_of, sums_by
 
 if TYPE_CHECKING:

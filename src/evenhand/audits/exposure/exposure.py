@@ -70,8 +70,15 @@ from evenhand.sources.judged_rankings import JudgedRankings, MissingRelevance, o
 from evenhand.sources.rankings import Duplicates, Ties
 from evenhand.sources.relation import row_slicing
 from evenhand.sources.rollup import rollup
-from evenhand.tallies.exposure import Amortised, Exposure, target_shares, two_sides
-from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, Policy
+from evenhand.tallies.exposure import (
+    Amortised,
+    AttentionSpec,
+    Exposure,
+    GroupExposure,
+    Policy,
+    target_shares,
+    two_sides,
+)
 from evenhand.tallies.ranked_lists import CrossedSums, ItemExposure, number_items
 from evenhand.tallies.spectrum import Label
 

@@ -20,8 +20,7 @@ from evenhand.intervals.requests import FEWEST
 from evenhand.labels import match, stream
 from evenhand.metrics.labelings import MOST, Range, all_labelings, count_labelings, one_hot, range_of_shares
 from evenhand.report.words.text import percent
-from evenhand.tallies.exposure import Exposed, Exposure, targets
-from evenhand.tallies.group_exposure import GroupExposure
+from evenhand.tallies.exposure import Exposed, Exposure, GroupExposure, targets
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.ranked_lists import ItemExposure
 from evenhand.tallies.requests import Measured

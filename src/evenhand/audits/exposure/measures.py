@@ -25,12 +25,17 @@ from evenhand.metrics.prefix import looked_at, reasons_of, scores_of
 from evenhand.metrics.random_orders import ShuffledLists, chosen_lists, drawn_moments
 from evenhand.metrics.representation import Represented
 from evenhand.sources.judged_rankings import JudgedRankings
-from evenhand.tallies.exposure import Amortised, Exposed, Exposure, OrderMoments, target_shares, targets
-from evenhand.tallies.group_exposure import (
+from evenhand.tallies.exposure import (
+    Amortised,
     AttentionSpec,
+    Exposed,
+    Exposure,
     GroupExposure,
+    OrderMoments,
     Policy,
     RequiredSums,
+    target_shares,
+    targets,
 )
 from evenhand.tallies.placement import UNKNOWN, LabelledRankings, Placement
 from evenhand.tallies.ranked_lists import (
