@@ -135,7 +135,7 @@ def pairwise(
         duplicates=duplicates,
         carry=labels.carry(opened) | carried(relevance, opened), system=system or system_of(scores, opened),
     )  # fmt: skip
-    judgments = open_judgments(relevance, opened, request=request, item=item, single=view.single and not view.dropped)
+    judgments = open_judgments(relevance, opened, request=request, item=item)
     if judgments is None:
         raise EvenhandError("relevance is not given. Pass a table request, item, relevance, or a column of the scores.")
     log.info("counting pairs")

@@ -62,6 +62,9 @@ MissingRelevance = Literal["zero", "drop", "raise"]
 
 KEYS = ("request", "item")
 
+UNJUDGED = "ranked items without a judgment"
+"""Why rows are left out under `missing_relevance="drop"`."""
+
 
 @dataclass(frozen=True)
 class Judgments:
@@ -70,13 +73,12 @@ class Judgments:
     Attributes
     ----------
     sql : a SELECT of request, item and relevance; one row per judged pair. types : of its columns.
-    column : of the rankings that holds them, where one does; `gaps` : rows of the table that say nothing.
+    column : of the rankings that holds them, where one does.
     """
 
     engine: Engine
     sql: str
     types: Mapping[str, Type]
-    gaps: int
     column: str | None = None
 
     def join(self, rows: str, types: Mapping[str, Type]) -> str:
@@ -94,8 +96,6 @@ class Judgments:
 
     def count_unjudged(self, rows: str, missing: MissingRelevance, kind: str) -> int:
         """How many rows of that kind have no judgment; refused where the policy is to raise."""
-        if self.column is not None and not self.gaps:
-            return 0
         query = f"SELECT {count_where('relevance IS NULL')} AS n FROM ({rows}) AS judged"
         count = int(self.engine.cells(query).row()["n"])
         if count and missing == "raise":
@@ -105,13 +105,8 @@ class Judgments:
         return count
 
 
-def open_judgments(
-    relevance: Any, table: Relation, *, request: str, item: str, single: bool = False
-) -> Judgments | None:
-    """Checked judgments from the argument `relevance`; None where there is none.
-
-    `single`: pairs of request and item are known to stand in the rankings once.
-    """
+def open_judgments(relevance: Any, table: Relation, *, request: str, item: str) -> Judgments | None:
+    """Checked judgments from the argument `relevance`; None where there is none."""
     if relevance is None:
         return None
     if (fair := paths_after(FAIR, relevance)) is not None:
@@ -119,7 +114,7 @@ def open_judgments(
 
         relevance = trec_fair_queries(fair[0])
     if (column := column_of(relevance, table)) is not None:
-        return _from_column(table.with_numbers(column), column, request, item, single=single)
+        return _from_column(table.with_numbers(column), column, request, item)
     if isinstance(relevance, str) and not os.path.exists(relevance) and Path(relevance).suffix == "":
         raise EvenhandError(
             f"relevance={relevance!r} is neither a column of the rankings nor a file. {suggestion(relevance, table.names)}"
@@ -176,10 +171,10 @@ def _opened(relevance: Any, table: Relation) -> Relation:
     return open_table(relevance, role="relevance", same_engine_as=table).with_numbers("relevance")
 
 
-def _from_column(table: Relation, column: str, request: str, item: str, *, single: bool) -> Judgments:
+def _from_column(table: Relation, column: str, request: str, item: str) -> Judgments:
     """Judgments that stand in the rankings: every distinct judged pair, which must have one relevance."""
     judgments = replace(_judged(table, {"request": request, "item": item}, column, of="the rankings"), column=column)
-    if single or not _repeated(judgments):
+    if not _repeated(judgments):
         return judgments
     judgments = replace(judgments, sql=f"SELECT DISTINCT request, item, relevance FROM ({judgments.sql}) AS judged")
     if count := _repeated(judgments):
@@ -196,17 +191,16 @@ def _judged(table: Relation, keys: Mapping[str, str], column: str, of: str) -> J
     chosen = {role: table.label(name) for role, name in keys.items()} | {"relevance": table.number(column)}
     silent = " OR ".join(f"{expression} IS NULL" for expression in chosen.values())
     number = chosen["relevance"]
-    flags = {"negative": f"{number} < 0", "infinite": f"{number} = {INFINITY}", "silent": silent}
+    flags = {"negative": f"{number} < 0", "infinite": f"{number} = {INFINITY}"}
     facts = table.facts({name: count_where(condition) for name, condition in flags.items()})
-    negative, infinite, gaps = (int(facts[name]) for name in flags)
+    negative, infinite = (int(facts[name]) for name in flags)
     if negative or infinite:
         raise EvenhandError(
             f"relevance holds {negative:,} negative and {infinite:,} infinite numbers. Pass numbers of zero or more."
         )
-    where = f" WHERE NOT ({silent})" if gaps else ""
     types: dict[str, Type] = {role: table.label_type(name) for role, name in keys.items()}
     types["relevance"] = nw.Float64()
-    return Judgments(table.engine, table.select(chosen) + where, types, gaps)
+    return Judgments(table.engine, f"{table.select(chosen)} WHERE NOT ({silent})", types)
 
 
 def _refuse_words(table: Relation, column: str) -> None:
@@ -238,7 +232,7 @@ class JudgedRankings:
         items that were scored but not ranked and for what keeps the place of a list without items.
     rows : a SELECT of the rows without labels.
     judged : a SELECT of request, item and relevance, ids as the rows have them; None where nothing is judged.
-    dropped : rows left out, and why. unjudged : ranked items without a judgment, where they had to be counted.
+    dropped : rows left out, and why.
     weighted : whether shares are 1 over the inclusion probability of a label.
     """
 
@@ -248,7 +242,6 @@ class JudgedRankings:
     rows: str
     judged: str | None = None
     dropped: Mapping[str, int] = field(default_factory=dict)
-    unjudged: int | None = None
     weighted: bool = False
 
     @property
@@ -429,7 +422,7 @@ def open_judged_rankings(
     view = open_rankings(
         table, by=by.columns, ties=ties, duplicates=duplicates, nan_policy=nan_policy, carry=carry, where=where, **roles
     )
-    judgments = open_judgments(relevance, table, single=view.single and not absent and not view.dropped, **ids)
+    judgments = open_judgments(relevance, table, **ids)
     if unranked:
         _refuse_negative(view, roles["score"])
     types: dict[str, Type] = {name: nw.Float64() if name != "label_value" else nw.Unknown() for name in carry}
@@ -533,13 +526,13 @@ def _joined(
         return JudgedRankings(view, coded, rows.types, rows.sql, None, view.dropped)
     judged = _Rows(judgments.sql, judgments.types).comparable_with(rows.types, KEYS, "relevance")
     judgments = replace(judgments, sql=judged.sql, types=judged.types)
-    dropped, unjudged = dict(view.dropped), None
+    dropped, unjudged = dict(view.dropped), 0
     if missing != "zero":
         unjudged = judgments.count_unjudged(judgments.join(rows.sql, rows.types), missing, "ranked items")
-    if unjudged and missing == "drop":
-        dropped["ranked items without a judgment"] = unjudged
+    if unjudged:
+        dropped[UNJUDGED] = unjudged
         # with their labels: of items that are no longer listed there are labels too
         labelled = {**rows.types, "label": nw.Int64(), "share": nw.Float64(), "relevance": nw.Float64()}
         rows = _Rows(judgments.join(coded.rows, rows.types), labelled).without_unjudged(view.keys)
         coded = replace(coded, rows=rows.sql)
-    return JudgedRankings(view, coded, rows.types, rows.sql, judged.sql, dropped, unjudged)
+    return JudgedRankings(view, coded, rows.types, rows.sql, judged.sql, dropped)

@@ -75,7 +75,6 @@ class Rankings:
     ties : rows that shared their score (or rank) with another of the same ranking.
     ordered_by : "rank" or "score".
     dropped : rows left out, and why.
-    single : whether every request is known to have one ranking.
     """
 
     engine: Engine
@@ -90,7 +89,6 @@ class Rankings:
     ties: int = 0
     ordered_by: str = "score"
     dropped: Mapping[str, int] = field(default_factory=dict)
-    single: bool = False
 
     @property
     def source(self) -> str:
@@ -262,9 +260,7 @@ def open_rankings(
     else:
         query = checked.select({"place": f"CAST({checked.chosen['place']} AS BIGINT)"})
     opened = checked.rankings(query, {"place": nw.Int64()})
-    return replace(
-        opened, rankings=facts["rankings"], gaps=facts["gaps"], ties=tied, single=facts["requests"] == facts["rankings"]
-    )
+    return replace(opened, rankings=facts["rankings"], gaps=facts["gaps"], ties=tied)
 
 
 def open_scores(
@@ -291,7 +287,7 @@ def open_scores(
     query = checked.query
     if ranked:
         query = f"SELECT ranked.*, CAST(-place AS DOUBLE) AS score FROM ({query}) AS ranked"
-    return replace(checked.rankings(query, {"score": nw.Float64()}), single=checked.keys == ("request",))
+    return checked.rankings(query, {"score": nw.Float64()})
 
 
 @dataclass(frozen=True)
@@ -454,8 +450,6 @@ def _check_rankings(checked: _Checked, ties: Ties) -> dict[str, int]:
     """How many rankings there are, and how many are tied or have empty ranks; what is no ranking is refused."""
     order, per = checked.order, {"n": "COUNT(*)"}
     per |= {"best": f"MIN({checked.order})", "deepest": f"MAX({checked.order})"}
-    if several_keys := len(checked.keys) > 1:
-        per["request"] = "request"
     odd = {}
     for name, column in {"tied": order, "twice": "item"}.items():
         if column in checked.roles and may_repeat(checked.table.engine, checked.query, (*checked.keys, column)):
@@ -465,7 +459,6 @@ def _check_rankings(checked: _Checked, ties: Ties) -> dict[str, int]:
         untied = f"NOT ({odd['tied']}) AND " if "tied" in odd else ""
         odd |= {"gaps": f"{untied}deepest <> n", "late": "best > 1", "deep": f"deepest > 2 * n + {MOST_EMPTY_RANKS}"}
     aggregates = {"rankings": "COUNT(*)", **{name: count_where(condition) for name, condition in odd.items()}}
-    aggregates["requests"] = "COUNT(DISTINCT request)" if several_keys else "COUNT(*)"
     per_ranking = f"SELECT {select(per)} FROM ({checked.query}) AS ranked GROUP BY {columns(checked.keys)}"
     cells = checked.table.engine.cells(f"SELECT {select(aggregates)} FROM ({per_ranking}) AS per_ranking").row()
     facts = dict.fromkeys(("tied", "twice", "gaps", "late", "deep"), 0)

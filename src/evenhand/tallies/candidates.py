@@ -49,20 +49,6 @@ class Candidates:
     cluster: Ints
 
     @classmethod
-    def from_table(
-        cls, view: Outcomes, edges: Floats, scope: tuple[float, float], lowest: float = -np.inf
-    ) -> Candidates:
-        """Every row that holds a slot or is scored at least `lowest`, in five narrow columns.
-
-        A new allocation needs the candidates of a request side by side, treated or not; a table without requests is one.
-        """
-        rows = view.candidates(lowest)
-        return cls.from_arrays(
-            rows["request"], rows["score"], rows["code"], rows["outcome"], rows["used"], edges=edges, groups=len(view.labels),
-            reference=view.reference, scope=scope,
-        )  # fmt: skip
-
-    @classmethod
     def from_arrays(
         cls,
         request: Any,

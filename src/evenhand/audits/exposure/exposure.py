@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -66,7 +66,7 @@ from evenhand.findings import slice_words
 from evenhand.intervals.requests import FEWEST, MANY, Reduced, blocks, crossed_draws, skewed_test, t_test
 from evenhand.labels import UnknownOrBounds, counted_as, match, stream
 from evenhand.report.words.text import percent, rounded_percent
-from evenhand.sources.judged_rankings import JudgedRankings, MissingRelevance, open_judged_rankings
+from evenhand.sources.judged_rankings import UNJUDGED, JudgedRankings, MissingRelevance, open_judged_rankings
 from evenhand.sources.rankings import Duplicates, Ties
 from evenhand.sources.relation import row_slicing
 from evenhand.sources.rollup import rollup
@@ -92,21 +92,10 @@ def exposure_claims(
     two: Student's t, and that of random orders of the lists (few items near the top make t see too little spread). Of two
     groups one is asked.
     """
-    tested = list(_tested(t, specs, names, small, call)) if t.policy.labels and specs else []
+    if not t.policy.labels or not specs:
+        return []
+    tested: list[tuple[Candidate, float]] = []
     claims = []
-    for candidate, error in tested:
-        otherwise = candidate.otherwise
-        if error is not None:
-            power = 100 * detectable_of(error, call.interval.level, len(tested))
-            otherwise += f"; the test had 80% power for differences of {power:.2g} points or more"
-        claims.append(replace(candidate, otherwise=otherwise))
-    return claims
-
-
-def _tested(
-    t: ExposureTallies, specs: Sequence[ExposureMetricSpec], names: Sequence[str], small: Sequence[bool], call: Call
-) -> Iterator[tuple[Candidate, float | None]]:
-    """What may be claimed, and the standard error of the share; None where missing labels leave the direction open."""
     tally, target, browsing = exposure_and_targets(t, specs)
     for s, where in enumerate(t.sums.slices):
         part = t.sums.part(s)
@@ -126,11 +115,18 @@ def _tested(
             show = percent if rounded_percent(share) == rounded_percent(goal) else rounded_percent
             labels = dict(zip(names, where, strict=True))
             candidate = exposure_claim(t.policy, side, float(off.sum()), show(share), show(goal), p, labels)
-            if settles := _labels_to_settle(t, s, browsing, total * share, total * goal, total):
+            settles = _labels_to_settle(t, s, browsing, total * share, total * goal, total)
+            if settles:  # missing labels leave the direction open
                 so_far = f"{candidate.group} gets {show(share)} of the exposure as far as labels are known"
-                yield replace(candidate, p=1.0, otherwise=f"{so_far}; {settles}"), None
-            else:
-                yield candidate, max(error, math.sqrt(variance)) / total
+                candidate = replace(candidate, p=1.0, otherwise=f"{so_far}; {settles}")
+            tested.append((candidate, math.nan if settles else max(error, math.sqrt(variance)) / total))
+    for candidate, error in tested:
+        otherwise = candidate.otherwise
+        if not math.isnan(error):
+            power = 100 * detectable_of(error, call.interval.level, len(tested))
+            otherwise += f"; the test had 80% power for differences of {power:.2g} points or more"
+        claims.append(replace(candidate, otherwise=otherwise))
+    return claims
 
 
 def _labels_to_settle(
@@ -570,7 +566,7 @@ def _counts(tables: JudgedRankings, t: ExposureTallies, names: Sequence[str], sm
             for where, n in zip(sums.slices, items, strict=True)
         }
     if tables.judged is not None:
-        counts["ranked_items_without_judgment"] = sums.unjudged if tables.unjudged is None else tables.unjudged
+        counts["ranked_items_without_judgment"] = sums.unjudged + tables.dropped.get(UNJUDGED, 0)
         if sums.judged is not None and sums.relevant is not None:
             counts["requests_without_judgment"] = int((~sums.judged).sum())
             counts["requests_without_relevant_items"] = int((sums.relevant.sum(-1) == 0).sum())

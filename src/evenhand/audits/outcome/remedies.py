@@ -178,7 +178,18 @@ class _Counterfactual:
         if bounded:  # the width of the lowest bin, or the step to the next where it holds a single score
             steps = np.diff([bar, *e.ends[1:]])
             lowest = bar - (float(steps[steps > 0][0]) if (steps > 0).any() else 0.0)
-        c = Candidates.from_table(e.view, e.ends[1:-1], e.scope, lowest)
+        rows = e.view.candidates(lowest)
+        c = Candidates.from_arrays(
+            rows["request"],
+            rows["score"],
+            rows["code"],
+            rows["outcome"],
+            rows["used"],
+            edges=e.ends[1:-1],
+            groups=len(e.view.labels),
+            reference=e.view.reference,
+            scope=e.scope,
+        )
         dealt = c.requests if e.requests else len(c.request)
         if dealt < self.folds:
             what = "requests" if e.requests else "rows"
