@@ -29,6 +29,7 @@ from evenhand.metrics.prefix_terms import (
     largest_of_groups,
     largest_of_sides,
 )
+from evenhand.tallies.exposure import target_shares
 from evenhand.tallies.placement import Batch, Kinds, Placement
 from evenhand.tallies.ragged import Ints
 
@@ -202,22 +203,13 @@ def _sides(target: Any, p: Placement) -> Floats:
 
 def _shares(target: Any, groups: tuple[Any, ...], among: tuple[Any, ...]) -> Floats:
     """(g,) target shares of `among`: the groups of the lists and others that the target names."""
-    if isinstance(target, str) and target == "equal":
-        return np.full(len(groups), 1 / max(1, len(groups)))
-    if not isinstance(target, Mapping):
-        raise EvenhandError(
-            f"target={target!r} cannot be read. Pass {{group: share}}, 'equal', or None for the list itself."
-        )
-    try:
-        shares = np.array([float(share) for share in target.values()])
-    except (TypeError, ValueError) as error:
-        raise EvenhandError(f"target={target!r} holds what is no number. Pass {{group: share}}.") from error
-    if not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-6:
-        raise EvenhandError(f"target={target!r} does not sum to 1. Pass shares of zero or more that sum to 1.")
-    named = {match(g, groups): float(share) for g, share in target.items()}
-    if groups and not any(g in groups for g in named):
-        raise EvenhandError(f"target={target!r} names no label of the list. Its labels: {listing(map(repr, groups))}.")
-    return np.array([named.get(g, 0.0) for g in among])
+    if isinstance(target, Mapping):
+        target = {match(g, groups): share for g, share in target.items()}
+        if groups and not any(g in groups for g in target):
+            listed = listing(map(repr, groups))
+            raise EvenhandError(f"target={target!r} names no label of the list. Its labels: {listed}.")
+    shares = target_shares(target, groups)
+    return np.array([shares.get(g, 0.0) for g in among])
 
 
 Step = Annotated[int, Between(1, math.inf)]

@@ -8,8 +8,6 @@ side is protected, only its count is looked at.
 from __future__ import annotations
 
 import functools
-import itertools
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +17,7 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats
 from evenhand.distances import kl_terms, p_log_p
-from evenhand.errors import DataWarning, EvenhandError
+from evenhand.errors import EvenhandError
 from evenhand.tallies.ragged import Ints
 
 Term = Callable[[Floats, Floats, Floats, Floats], Floats]
@@ -245,8 +243,7 @@ def _last_counted(weights: Floats) -> int:
 def largest_of_groups(terms: Terms, weights: Floats, kinds: Ints) -> float:
     """Maximum over all orders of several groups, for one composition: (K,) weights, (g,) kinds.
 
-    Exact, over count vectors, up to `MOST_LATTICE` of them. Beyond that the largest order of whole blocks: the maximum of
-    900 small compositions at every rank, and of 899 (the other 0.3% short) at every few ranks.
+    Exact, over count vectors; more than `MOST_LATTICE` of them are refused.
     """
     missed = 0.0  # groups that only the target names are missed in any order
     for kind in kinds[terms.counts[kinds] == 0]:
@@ -254,19 +251,12 @@ def largest_of_groups(terms: Terms, weights: Floats, kinds: Ints) -> float:
         missed += float((terms.at(np.zeros_like(k), k, kind) * weights[: len(k)]).sum())
     kinds = kinds[terms.counts[kinds] > 0]
     counts = terms.counts[kinds].astype(np.int64)
-    if float(np.prod(counts + 1.0)) <= MOST_LATTICE:
-        return missed + _lattice(terms, weights, kinds, counts)
-    warnings.warn(
-        DataWarning(
-            f"The exact maximum over all orders of {counts.sum():,} items in {len(counts)} groups is out of reach; the worst "
-            "order of whole blocks was used, which is the maximum or a little below it."
-        ),
-        stacklevel=2,
-    )
-    ascending = np.argsort(counts, kind="stable")
-    few = len(counts) <= 6  # 720 orders of blocks
-    orders = map(np.array, itertools.permutations(range(len(counts)))) if few else (ascending, ascending[::-1])
-    return missed + max(_blocks(terms, weights, kinds[order], counts[order]) for order in orders)
+    if float(np.prod(counts + 1.0)) > MOST_LATTICE:
+        raise EvenhandError(
+            f"The exact maximum over all orders of {counts.sum():,} items in {len(counts)} groups is out of reach. Pass "
+            "normalizer=None, fewer groups or a cutoff, as in 'ndjs@50'."
+        )
+    return missed + _lattice(terms, weights, kinds, counts)
 
 
 def _lattice(terms: Terms, weights: Floats, kinds: Ints, counts: Ints) -> float:
@@ -294,13 +284,3 @@ def _lattice(terms: Terms, weights: Floats, kinds: Ints, counts: Ints) -> float:
             best[came] = np.maximum(best[came], best[came - stride])
         best[layer] += gain[layer]
     return float(best[-1])
-
-
-def _blocks(terms: Terms, weights: Floats, kinds: Ints, counts: Ints) -> float:
-    """The sum over prefixes with the groups one after another."""
-    k = np.arange(1, counts.sum() + 1)
-    before = np.cumsum(counts) - counts
-    values = np.zeros(len(k))
-    for kind, count, start in zip(kinds, counts, before, strict=True):
-        values += terms.at(np.clip(k - start, 0, count), k, kind)
-    return float(values @ weights[: len(k)])

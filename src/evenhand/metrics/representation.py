@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -196,17 +197,12 @@ def fair_table(k: int, p: float, alpha: float, *, adjusted: bool = True) -> Fair
         return FairTable(table.tolist(), float(alpha), failure_probability(table, p))
     levels = np.unique(np.append(below[below <= alpha + SLACK], alpha))
     levels = levels[np.append(np.diff(levels) > SLACK, True)]
-    low, high = 0, len(levels)  # the failure rises with the level: bisect for the strictest that keeps to alpha
-    while low < high:
-        middle = (low + high) // 2
-        if failure_probability(_least(below, levels[middle]), p) <= alpha + SLACK:
-            low = middle + 1
-        else:
-            high = middle
-    if not low:
+    # The failure rises with the level: the strictest that keeps to alpha.
+    kept = bisect_right(levels, alpha + SLACK, key=lambda level: failure_probability(_least(below, level), p))
+    if not kept:
         return FairTable([0] * k, 0.0, 0.0)
-    table = _least(below, levels[low - 1])
-    return FairTable(table.tolist(), float(levels[low - 1]), failure_probability(table, p))
+    table = _least(below, levels[kept - 1])
+    return FairTable(table.tolist(), float(levels[kept - 1]), failure_probability(table, p))
 
 
 def fair_satisfied(labels: Sequence[Any], *, protected: Any, p: float, alpha: float, adjusted: bool = True) -> bool:
@@ -215,10 +211,8 @@ def fair_satisfied(labels: Sequence[Any], *, protected: Any, p: float, alpha: fl
     >>> fair_satisfied([0, 0, 0, 1, 0, 0], protected=1, p=0.5, alpha=0.1, adjusted=False)
     True
     """
-    sides = Placement.from_arrays(labels, protected=protected).sides()
-    labelled = sides.codes[sides.codes >= 0]
-    table = fair_table(len(labelled), p, alpha, adjusted=adjusted).table if len(labelled) else []
-    return bool((np.cumsum(labelled == 0) >= np.array(table)).all())
+    placed = Placement.from_arrays(labels, protected=protected)
+    return not first_violations(placed, p, alpha, adjusted=adjusted).any()
 
 
 def failure_probability(table: Any, p: float) -> float:
