@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.metrics import labelings
+from evenhand.intervals import label_errors as labelings
 
 EXPOSURE = [
     "awrf", "awrf(distance='kl')", "awrf(distance='nd')", "awrf(distance='nd', signed=True)", "awrf(distance='rd')", "dp",

@@ -42,10 +42,10 @@ from evenhand.cards import Floats, MetricSpec, needing, parse_metrics, refuse_la
 from evenhand.claims import Candidate, direction_of
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.findings import Points, join_points, slice_words
+from evenhand.intervals.label_errors import range_over_rankings
 from evenhand.intervals.orders import Orders, parse_draws, random_orders
 from evenhand.intervals.requests import Reduced, flip_test, skewed_test, t_test
 from evenhand.labels import UnknownOrBounds, counted_as, match, no_label, several, stream
-from evenhand.metrics.labelings import range_over_rankings
 from evenhand.metrics.prefix import OF_NUMBERS as NUMBERS
 from evenhand.metrics.prefix import Scores, lean_and_spread, looked_at, number_leans, reading_of, reasons_of, scores_of
 from evenhand.metrics.prefix_terms import share_band

@@ -15,10 +15,20 @@ from evenhand.audits.exposure.measures import ExposureMetricSpec, ExposureTallie
 from evenhand.cards import REGISTRY, Floats
 from evenhand.claims import Candidate, detectable_of
 from evenhand.errors import EvenhandError, listing
-from evenhand.intervals.label_errors import Confusion, LabelDraws, PooledMetric, PooledSlice
+from evenhand.intervals.label_errors import (
+    MOST,
+    Confusion,
+    LabelDraws,
+    PooledMetric,
+    PooledSlice,
+    Range,
+    all_labelings,
+    count_labelings,
+    one_hot,
+    range_of_shares,
+)
 from evenhand.intervals.requests import FEWEST
 from evenhand.labels import match, stream
-from evenhand.metrics.labelings import MOST, Range, all_labelings, count_labelings, one_hot, range_of_shares
 from evenhand.report.words.text import percent
 from evenhand.tallies.exposure import Exposed, Exposure, GroupExposure, targets
 from evenhand.tallies.ragged import Ints
