@@ -198,11 +198,11 @@ def fair_table(k: int, p: float, alpha: float, *, adjusted: bool = True) -> Fair
     levels = np.unique(np.append(below[below <= alpha + SLACK], alpha))
     levels = levels[np.append(np.diff(levels) > SLACK, True)]
     # The failure rises with the level: the strictest that keeps to alpha.
-    kept = bisect_right(levels, alpha + SLACK, key=lambda level: failure_probability(_least(below, level), p))
-    if not kept:
+    admissible = bisect_right(levels, alpha + SLACK, key=lambda level: failure_probability(_least(below, level), p))
+    if not admissible:
         return FairTable([0] * k, 0.0, 0.0)
-    table = _least(below, levels[kept - 1])
-    return FairTable(table.tolist(), float(levels[kept - 1]), failure_probability(table, p))
+    table = _least(below, levels[admissible - 1])
+    return FairTable(table.tolist(), float(levels[admissible - 1]), failure_probability(table, p))
 
 
 def fair_satisfied(labels: Sequence[Any], *, protected: Any, p: float, alpha: float, adjusted: bool = True) -> bool:
