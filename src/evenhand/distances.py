@@ -109,37 +109,35 @@ BETWEEN: dict[str, Callable[[Floats, Floats], Floats]] = {"kl": kl_of, "js": js_
 
 
 def _distributions(p: Any, q: Any) -> tuple[Floats, Floats]:
-    first, second = (_numbers(name, x) for name, x in (("p", p), ("q", q)))
-    if first.shape[-1:] != second.shape[-1:] or not first.ndim:
-        raise EvenhandError(f"p has shape {first.shape} and q {second.shape}. Pass one share per group in both.")
+    first, second = _numbers(p, q)
     for name, x in (("p", first), ("q", second)):
-        if (x < 0).any() or not np.allclose(x.sum(-1), 1, rtol=0, atol=1e-6):
+        if not x.ndim or (x < 0).any() or not np.allclose(x.sum(-1), 1, rtol=0, atol=1e-6):
             raise EvenhandError(f"{name} is not a distribution. Pass shares of zero or more that add up to 1.")
+    if first.shape[-1] != second.shape[-1]:
+        raise EvenhandError(f"p has shape {first.shape} and q {second.shape}. Pass one share per group in both.")
     return first, second
 
 
 def _shares(p: Any, q: Any) -> tuple[Floats, Floats]:
-    first, second = (_numbers(name, x) for name, x in (("p", p), ("q", q)))
+    first, second = _numbers(p, q)
     for name, typed, shares in (("p", p, first), ("q", q, second)):
         if (shares < 0).any() or (shares > 1).any():
             raise EvenhandError(f"{name}={typed!r} is outside [0, 1]. Pass the share of one group.")
-    try:
-        np.broadcast_shapes(first.shape, second.shape)
-    except ValueError as error:
-        raise EvenhandError(
-            f"p has shape {first.shape} and q {second.shape}. Pass shares of the same shape."
-        ) from error
     return first, second
 
 
-def _numbers(name: str, x: Any) -> Floats:
+def _numbers(p: Any, q: Any) -> tuple[Floats, Floats]:
     try:
-        numbers = np.asarray(x, dtype=np.float64)
+        first, second = (np.asarray(x, dtype=np.float64) for x in (p, q))
     except (TypeError, ValueError, OverflowError) as error:
-        raise EvenhandError(f"{name} must be numbers. Pass shares between 0 and 1.") from error
-    if not np.isfinite(numbers).all():
-        raise EvenhandError(f"{name} holds NaN or infinite numbers. Pass shares between 0 and 1.")
-    return numbers
+        raise EvenhandError("p and q must be numbers. Pass shares between 0 and 1.") from error
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise EvenhandError("p or q holds NaN or infinite numbers. Pass shares between 0 and 1.")
+    try:
+        np.broadcast_shapes(first.shape, second.shape)
+    except ValueError as error:
+        raise EvenhandError(f"p has shape {first.shape} and q {second.shape}. Pass the same shape in both.") from error
+    return first, second
 
 
 def _number(x: Floats) -> Any:

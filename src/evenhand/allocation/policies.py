@@ -258,20 +258,6 @@ def onto_simplex(z: Floats) -> Floats:
     return np.asarray(np.maximum(z - excess[np.count_nonzero(falling > excess) - 1], 0.0))
 
 
-@dataclass
-class Block:
-    """Requests of similar size, padded: one row each.
-
-    Attributes
-    ----------
-    rows : (b,) which requests. cost : (b, w) minus the gain, infinite behind the last candidate. item : (b, w) item codes.
-    """
-
-    rows: Ints
-    cost: Floats
-    item: np.typing.NDArray[np.int32]
-
-
 def smallest(cost: Floats, top: int) -> Ints:
     """(b, top) columns of the smallest costs of each row, in order; ties go to the first column.
 
@@ -292,21 +278,30 @@ def smallest(cost: Floats, top: int) -> Ints:
 
 
 class Server:
-    """Fills the lists of a set of requests repeatedly, under other boosts each time."""
+    """Fills the lists of a set of requests repeatedly, under other boosts each time.
+
+    Requests of similar size are padded to blocks: which they are, (b, w) minus the gain, infinite behind the last candidate, and
+    (b, w) item codes.
+    """
 
     def __init__(self, slates: Slates) -> None:
-        self.slates, self._blocks = slates, _blocks(slates)
+        self.slates, self._blocks = slates, []
+        for some in similar_rows(slates.sizes, 1_000_000):  # candidates that are looked at together
+            rows = np.sort(some)
+            at, inside = padded_cells(slates.starts, rows)
+            cost = np.where(inside, -slates.gain[at], np.inf) if at.size else np.full(inside.shape, np.inf)
+            self._blocks.append((rows, cost, slates.item[at].astype(np.int32)))
 
     def fill(self, boosts: Floats) -> Ints:
         """(Q, top) positions of candidates by gain plus the item's boost; -1 behind a list's end."""
         slates = self.slates
         lists = np.full((slates.requests, slates.top), -1, dtype=np.int64)
-        for block in self._blocks:
-            cost = block.cost - boosts[block.item]
+        for rows, unboosted, item in self._blocks:
+            cost = unboosted - boosts[item]
             chosen = smallest(cost, slates.top)
             is_candidate = np.isfinite(np.take_along_axis(cost, chosen, 1))
-            positions = slates.starts[block.rows][:, None] + chosen
-            lists[block.rows, : chosen.shape[1]] = np.where(is_candidate, positions, -1)
+            positions = slates.starts[rows][:, None] + chosen
+            lists[rows, : chosen.shape[1]] = np.where(is_candidate, positions, -1)
         return _best_first(lists, slates.attention)
 
 
@@ -319,18 +314,6 @@ def _best_first(lists: Ints, attention: Floats) -> Ints:
     for block in np.split(np.arange(len(attention)), edges):
         behind[:, block] = np.sort(behind[:, block], axis=1)
     return np.where(behind == np.iinfo(np.int64).max, -1, behind)
-
-
-def _blocks(slates: Slates) -> list[Block]:
-    """All candidates, in blocks of requests that are about as long as each other."""
-    blocks = []
-    gain, item = slates.gain, slates.item.astype(np.int32)
-    for some in similar_rows(slates.sizes, 1_000_000):  # candidates that are looked at together
-        rows = np.sort(some)
-        at, inside = padded_cells(slates.starts, rows)
-        cost = np.where(inside, -gain[at], np.inf) if len(gain) else np.full(inside.shape, np.inf)
-        blocks.append(Block(rows, cost, item[at]))
-    return blocks
 
 
 @dataclass(frozen=True)

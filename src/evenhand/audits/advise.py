@@ -268,9 +268,9 @@ def _chance_and_power(metric: str, s: Situation, seed: int, lists: int = LISTS) 
     p = s.placement
     if p is None or not _is_readable(metric, p):
         return float("nan"), float("nan")
-    randomly = random_order_of(TEMPLATES[metric](p), p, 999, seed)
+    mean, cut = random_order_of(TEMPLATES[metric](p), p, 999, seed)
     if s.bias is None:
-        return randomly.mean, float("nan")
+        return mean, float("nan")
     counts = {g: int(n) for g, n in enumerate(p.counts[0]) if n > 0}
     detected = []
     for sign in (-1, 1):
@@ -280,8 +280,8 @@ def _chance_and_power(metric: str, s: Situation, seed: int, lists: int = LISTS) 
         )  # fmt: skip
         places = np.array(list(counts))[codes]
         drawn = Placement(places.ravel(), np.arange(lists + 1) * places.shape[1], p.groups, p.protected)
-        detected.append(float((TEMPLATES[metric](drawn).values(drawn) > randomly.cut).mean()))
-    return randomly.mean, float(np.mean(detected))
+        detected.append(float((TEMPLATES[metric](drawn).values(drawn) > cut).mean()))
+    return mean, float(np.mean(detected))
 
 
 def _is_readable(metric: str, p: Placement) -> bool:

@@ -167,13 +167,12 @@ class Headroom:
     ----------
     ndcg, gini : of the rankings that are served, on the requests that policies are judged by; `against` says what the
         relevance is measured by: scores or judgments.
-    attainable_gini : what a policy of the same relevance gives. attainable_ndcg : what one of the same Gini keeps.
+    attainable_gini : what a policy of the same relevance gives.
     """
 
     ndcg: float
     gini: float
     attainable_gini: float
-    attainable_ndcg: float
     against: str
 
     @property
@@ -196,13 +195,6 @@ def least_gini(points: Points, ndcg: float) -> float:
     """
     mixed = (g + (h - g) * (u - ndcg) / (u - v) for u, g in points for v, h in points if u >= ndcg > v and h < g)
     return min([*mixed, *(g for u, g in points if u >= ndcg)], default=np.inf)
-
-
-def headroom(points: Points, ndcg: float, gini: float, against: str) -> Headroom:
-    """Gini and relevance that mixing policies attains, against those of the served lists."""
-    turned = [(1 - g, 1 - u) for u, g in points]  # evenness as relevance, and loss as inequality
-    attainable = 1 - least_gini(turned, 1 - gini)
-    return Headroom(ndcg, gini, min(gini, least_gini(points, ndcg)), max(ndcg, attainable), against)
 
 
 @dataclass(frozen=True, repr=False)
@@ -472,7 +464,8 @@ def _served(frontier: Frontier, meter: Meter, lists: Any) -> tuple[Headroom, lis
     gini = meter.metrics[0].value
     points = [(float(np.nanmean(replay.each[against])), gini(replay.received)) for replay in every]
     words = "judgments" if against == "ndcg_relevance" else "scores"
-    left = headroom(points, float(np.nanmean(served.each[against])), gini(served.received), words)
+    ndcg, uneven = float(np.nanmean(served.each[against])), gini(served.received)
+    left = Headroom(ndcg, uneven, min(uneven, least_gini(points, ndcg)), words)
     rows.append(row(labels, "attainable_gini", estimate=left.attainable_gini, ideal=0.0, better="lower"))
     return left, rows
 

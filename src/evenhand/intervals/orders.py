@@ -264,19 +264,9 @@ def _count_reached(null: Floats, row: Ints, values: Floats) -> Ints:
     return np.concatenate(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Random:
-    """Mean of random orders of one list, and their upper `tail` quantile."""
-
-    mean: float
-    cut: float
-
-
-def random_order_of(template: Template, p: Placement, draws: int, seed: int, tail: float = 0.05) -> Random:
-    """Chance level and critical value of the first ranking (all rankings if items are the same)."""
-    first = p.take(np.array([0]))
-    reading = Reading.from_placement(template, first)
-    scores = reading.scores()
-    orders = random_orders(reading, scores, draws, seed)
+def random_order_of(template: Template, p: Placement, draws: int, seed: int, tail: float = 0.05) -> tuple[float, float]:
+    """Mean over random orders of the first ranking (all rankings if items are the same), and their upper `tail` quantile."""
+    reading = Reading.from_placement(template, p.take(np.array([0])))
+    orders = random_orders(reading, reading.scores(), draws, seed)
     cut = float(np.quantile(orders.null_means(np.zeros(1, dtype=np.int64)), 1 - tail, method="higher"))
-    return Random(float(orders.means[0]), cut + NEAR)
+    return float(orders.means[0]), cut + NEAR

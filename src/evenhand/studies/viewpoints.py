@@ -20,7 +20,7 @@ from evenhand.audits.declare import Table as Data
 from evenhand.errors import EvenhandError
 
 # A placement holds a thousand lists at once; eh.prefix would read 88 million rows, and draw other random orders.
-from evenhand.intervals.orders import Random, random_order_of
+from evenhand.intervals.orders import random_order_of
 from evenhand.labels import matches, stream
 from evenhand.metrics.prefix import TEMPLATES
 from evenhand.studies.study import (
@@ -155,7 +155,7 @@ def _along_bias(
 ) -> dict[tuple[str, float], Point]:  # fmt: skip
     """Some metrics on the same lists, at several degrees of bias; `names` tell the random stream from others."""
     points: dict[tuple[str, float], Point] = {}
-    random_orders: dict[str, Random] = {}
+    random_orders: dict[str, tuple[float, float]] = {}
     for alpha in alphas:
         rng = stream(seed, "viewpoints", kind, alpha, *names)
         p = placement(viewpoint_codes(counts, alpha=alpha, kind=kind, rng=rng, **how), tuple(counts), protected)
@@ -170,16 +170,16 @@ def placement(codes: Any, labels: tuple[Any, ...], protected: Sequence[Any] | No
     return ranked.protecting(None if protected is None else list(protected))
 
 
-def _point(metric: str, p: Placement, random_orders: dict[str, Random], seed: int, **params: Any) -> Point:
+def _point(metric: str, p: Placement, random_orders: dict[str, tuple[float, float]], seed: int, **params: Any) -> Point:
     """A metric on lists of the same items, whose random orders are drawn once and kept in `random_orders`."""
     template = TEMPLATES[metric](p, **params)
     if metric not in random_orders:
         random_orders[metric] = random_order_of(template, p, 999, seed)
-    values, chance = template.values(p), random_orders[metric]
-    hits, batch = values > chance.cut, np.arange(len(values)) % min(BATCHES, len(values))
+    values, (chance, cut) = template.values(p), random_orders[metric]
+    hits, batch = values > cut, np.arange(len(values)) % min(BATCHES, len(values))
     rest = [batch != k for k in range(batch.max() + 1)] if len(values) > 1 else []
-    without = (Point(float(values[mask].mean()), chance.mean, float(hits[mask].mean())) for mask in rest)
-    return Point(float(values.mean()), chance.mean, float(hits.mean()), tuple(without))
+    without = (Point(float(values[mask].mean()), chance, float(hits[mask].mean())) for mask in rest)
+    return Point(float(values.mean()), chance, float(hits.mean()), tuple(without))
 
 
 def _paper_tables(points: Points) -> tuple[Table, Table]:

@@ -154,12 +154,10 @@ class Slates:
         padded = np.append(worth, 0.0)  # -1 takes the last
         return np.asarray(padded[lists] @ self.attention)
 
-    def received(self, lists: Ints, weights: Any = None) -> Floats:
-        """(providers,) exposure under lists (Q, top); `weights` are the times a request counts."""
+    def received(self, lists: Ints) -> Floats:
+        """(providers,) exposure under lists (Q, top)."""
         filled = lists >= 0
         attention = np.broadcast_to(self.attention, lists.shape)
-        if weights is not None:
-            attention = attention * np.asarray(weights)[:, None]
         return self.owners.per_provider(sums_by(self.item[lists[filled]], attention[filled], self.owners.items))
 
     def relative(self, lists: Ints) -> Floats:
@@ -169,8 +167,6 @@ class Slates:
     def only(self, requests: Any) -> Slates:
         """A part of the requests, with the same items and providers."""
         chosen = np.asarray(requests)
-        if chosen.dtype == bool:
-            chosen = np.flatnonzero(chosen)
         rows, starts = cells_of(self.starts, chosen)
         part = replace(self, starts=starts, item=self.item[rows], score=self.score[rows])
         if self.relevance is None or self.most_relevant is None:
