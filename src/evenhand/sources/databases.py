@@ -16,26 +16,30 @@ import narwhals as nw
 import polars as pl
 
 from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.sources.engine import Batch, Cells, DuckDBEngine, Engine, frame_of, new_name, reading, whole_groups
+from evenhand.sources.engine import Batch, Cells, Engine, frame_of, new_name, reading, whole_groups
 from evenhand.sources.files import WITHIN, database_of, refuse_missing
-from evenhand.sources.frames import Choice, StoredTable, Type, as_stored, by_position, duckdb_columns, library_of_frame
+from evenhand.sources.frames import Type, library_of_frame
 from evenhand.sources.inputs import record_place
 from evenhand.sources.relation import Relation, relation_of
 from evenhand.sources.sql import adapted, columns, parsed, quoted, text, with_steps
 
 
-def attached_table(engine: DuckDBEngine, word: str, role: str, choose: Choice) -> StoredTable:
-    """The table that `file.duckdb::schema.table` names; its rows are read where they are."""
+def relation_of_file(word: str, role: str) -> Any:
+    """A DuckDB relation of the table that `file.duckdb::schema.table` names, on a connection of its own."""
+    import duckdb
+
     path, name = database_of(word) or (word, "")
     refuse_missing(path, "a DuckDB database", role)
     record_place(role, word)
     try:
-        database = engine.attach(os.path.realpath(path))
-    except EvenhandError:
-        raise
-    except Exception as error:
+        connection = duckdb.connect(os.path.realpath(path), read_only=True)
+    except duckdb.Error as error:
         raise _not_opened(path, error) from error
-    tables = _tables(engine, database)
+    pairs = connection.execute(
+        "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT internal "
+        "UNION ALL SELECT schema_name, view_name FROM duckdb_views() WHERE NOT internal"
+    ).fetchall()
+    tables = {table if schema == "main" else f"{schema}.{table}": (schema, table) for schema, table in sorted(pairs)}
     names = listing(tables) or "none"
     if not name:
         remedy = f"Name one of its tables ({names}), as in {path}{WITHIN}{next(iter(tables), 'table')}."
@@ -48,19 +52,7 @@ def attached_table(engine: DuckDBEngine, word: str, role: str, choose: Choice) -
         raise EvenhandError(
             f"{role}={word!r} names a table that the database does not have. {suggestion(name, tables)}Tables: {names}."
         )
-    table = ".".join(map(quoted, (database, *place)))
-    columns = duckdb_columns(engine.relation(f"SELECT * FROM {table}"), choose)
-    return StoredTable(engine.view(by_position(table, columns)), as_stored(columns))
-
-
-def _tables(engine: DuckDBEngine, database: str) -> dict[str, tuple[str, str]]:
-    """Tables and views of a database with their schemas, by the names that one types."""
-    is_user_table = f"database_name = {text(database)} AND NOT internal"
-    pairs = engine.cells(
-        f"SELECT schema_name, table_name FROM duckdb_tables() WHERE {is_user_table} "
-        f"UNION ALL SELECT schema_name, view_name FROM duckdb_views() WHERE {is_user_table}"
-    ).labels(["schema_name", "table_name"])
-    return {table if schema == "main" else f"{schema}.{table}": (schema, table) for schema, table in sorted(pairs)}
+    return connection.sql(f"SELECT * FROM {'.'.join(map(quoted, place))}")
 
 
 def _not_opened(path: str, error: Exception) -> EvenhandError:

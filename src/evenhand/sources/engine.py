@@ -12,7 +12,6 @@ import os
 import re
 import threading
 import weakref
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -277,8 +276,7 @@ class DuckDBEngine(Engine):
         self._frames: list[str] = []
         self._folders: list[Folder] = []
         self._zone: str | None = None
-        self._attached: list[str] = []
-        weakref.finalize(self, _close, self._cursor, self._frames, self._attached, id(self), os.getpid())
+        weakref.finalize(self, _close, self._cursor, self._frames, os.getpid())
 
     def execute(self, statement: str) -> None:
         with reading():
@@ -352,16 +350,6 @@ class DuckDBEngine(Engine):
         with reading():
             lazy.sink_parquet(path, compression="lz4")
         return self.view(f"SELECT * FROM read_parquet({text(path)})")
-
-    def attach(self, path: str) -> str:
-        """The name of a database file, attached read-only; errors are those of DuckDB."""
-        with _ATTACHING:
-            users = _ATTACHED.setdefault(path, set())
-            if not users:
-                self._cursor.execute(f"ATTACH {text(path)} AS {_database_name(path)} (READ_ONLY)")
-            users.add(id(self))
-            self._attached.append(path)
-        return _database_name(path)
 
     def use_zone(self, zone: str) -> None:
         """Hand moments out in the zone of a table; the first one that asks for a zone gets it."""
@@ -441,30 +429,13 @@ def _batch(rows: pl.DataFrame, key: Sequence[str], sorted_by: Sequence[str], ord
     return Batch(rows, np.append(np.flatnonzero(np.diff(runs, prepend=-1)), rows.height))
 
 
-_ATTACHED: dict[str, set[int]] = {}
-"""Database files that are read at the moment, with the engines that read them: who writes next finds no lock."""
-
-_ATTACHING = threading.RLock()
-
-
-def _database_name(path: str) -> str:
-    return f"evenhand_file_{zlib.crc32(path.encode()):08x}"
-
-
-def _close(cursor: Any, frames: Sequence[str], attached: Sequence[str], engine: int, process: int) -> None:
+def _close(cursor: Any, frames: Sequence[str], process: int) -> None:
     """Let go of what an engine held; a process that was forked has no part in it."""
     if process != os.getpid():
         return
     with contextlib.suppress(Exception):  # a stream that nobody read to its end, at the end of Python
         for name in frames:
             cursor.unregister(name)
-    with _ATTACHING:
-        for path in attached:
-            users = _ATTACHED.get(path, set())
-            users.discard(engine)
-            if not users:
-                with contextlib.suppress(Exception):
-                    cursor.execute(f"DETACH {_database_name(path)}")
     cursor.close()
 
 

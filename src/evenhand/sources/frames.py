@@ -312,13 +312,6 @@ def _polars_schema(reader: Any) -> pl.Schema:
     return pl.DataFrame(reader.schema.empty_table()).schema
 
 
-def duckdb_columns(relation: Any, choose: Choice) -> list[Column]:
-    """Columns of a relation of DuckDB, with SQL for those that are chosen."""
-    chosen = choose(list(relation.columns))
-    columns = [of_duckdb_type(name, kind) for name, kind in zip(relation.columns, relation.types, strict=True)]
-    return [column if column.name in chosen else replace(column, sql="") for column in columns]
-
-
 def as_stored(columns: Sequence[Column]) -> list[Column]:
     """Columns once their SQL has been run: the engine holds their values as they are."""
     return [replace(column, sql="{}") if column.is_stored else column for column in columns]
@@ -330,7 +323,9 @@ def _store_duckdb(engine: DuckDBEngine, relation: Any, role: str, choose: Choice
 
     if not hasattr(relation, "columns") or not hasattr(relation, "types"):
         raise no_frame(relation, role)
-    columns = duckdb_columns(relation, choose)
+    chosen = choose(list(relation.columns))
+    columns = [of_duckdb_type(name, kind) for name, kind in zip(relation.columns, relation.types, strict=True)]
+    columns = [column if column.name in chosen else replace(column, sql="") for column in columns]
     reader = RecordBatchReader.from_stream(
         relation.query("evenhand_relation", by_position("evenhand_relation", columns))
     )

@@ -179,7 +179,7 @@ def _open_files(table: Files, role: str, columns: Sequence[Any] | None, engine: 
                 f"{role} names several tables, one of them in a database. Pass one, or a view on all of them."
             )
         with reading(role):
-            stored = databases.attached_table(local, patterns[0], role, choose)
+            stored = store_frame(local, databases.relation_of_file(patterns[0], role), role, choose)
             return _relation(local, stored, backend="pyarrow", origin=patterns[0])
     options = table.csv or FOUND_OUT
     paths, kind = files_of(patterns, role, table.csv)
