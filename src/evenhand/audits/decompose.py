@@ -36,11 +36,10 @@ from evenhand.intervals.spectra import cautions, estimates
 from evenhand.labels import stream
 from evenhand.metrics.decomposition import INDICES, TUNED, Index, Parts, checked_index, parts, parts_influence
 from evenhand.results import Result
-from evenhand.sources.frames import TEXT
 from evenhand.sources.labels import SEPARATOR, combined
 from evenhand.sources.logs import NanPolicy, Units, units_of
 from evenhand.sources.opening import open_table
-from evenhand.sources.relation import Relation, missing_columns
+from evenhand.sources.relation import TEXT, Relation, missing_columns
 from evenhand.tallies.sources import Partition, partitions, refuse_shared_units
 from evenhand.tallies.spectrum import Label, Slices, Spectra, Spectrum, collapse
 

@@ -33,9 +33,9 @@ from evenhand.labels import stream
 from evenhand.metrics.inequality import corners, lorenz_curve
 from evenhand.results import Result
 from evenhand.sources.candidates import CandidateRows, open_candidates
-from evenhand.sources.frames import native
 from evenhand.sources.judged_rankings import Judgments, carried, open_judgments
 from evenhand.sources.labels import LabelColumns, Labels, columns_in, open_labels
+from evenhand.sources.opening import native
 from evenhand.sources.quantiles import significant
 from evenhand.sources.rankings import Rankings, as_table, open_rankings, open_scores, ranking_table
 from evenhand.tallies.ragged import Ints

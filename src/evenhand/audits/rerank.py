@@ -16,9 +16,8 @@ from evenhand.cards import Between, Floats, parse_call
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.labels import several
 from evenhand.metrics.representation import fair_table
-from evenhand.sources.frames import native
 from evenhand.sources.labels import columns_in, open_labels
-from evenhand.sources.opening import fetch, open_table
+from evenhand.sources.opening import fetch, native, open_table
 from evenhand.sources.rankings import as_table, open_scores, ranking_table
 from evenhand.sources.relation import is_number
 from evenhand.tallies.ragged import Ints

@@ -16,9 +16,18 @@ import narwhals as nw
 import polars as pl
 
 from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.sources.engine import Batch, Cells, Engine, frame_of, new_name, reading, whole_groups
+from evenhand.sources.engine import (
+    Batch,
+    Cells,
+    Engine,
+    Type,
+    frame_of,
+    library_of_frame,
+    new_name,
+    reading,
+    whole_groups,
+)
 from evenhand.sources.files import WITHIN, database_of, refuse_missing
-from evenhand.sources.frames import Type, library_of_frame
 from evenhand.sources.inputs import record_place
 from evenhand.sources.relation import Relation, relation_of
 from evenhand.sources.sql import adapted, columns, parsed, quoted, text, with_steps

@@ -12,10 +12,11 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
+import narwhals as nw
 import numpy as np
 import polars as pl
 
@@ -23,7 +24,7 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing
 from evenhand.labels import NUMERAL
 from evenhand.sources.folders import Folder
-from evenhand.sources.sql import columns, text
+from evenhand.sources.sql import columns, quoted, text
 
 LIBRARIES = {
     "polars": "Polars", "duckdb": "DuckDB", "arro3": "Arrow", "pyarrow": "PyArrow", "pyspark": "Spark", "py4j": "Spark",
@@ -498,3 +499,162 @@ def memory_limit() -> int:
     if size is None:
         raise EvenhandError(f"EVENHAND_MEMORY={typed!r} is not a size. Write it as in 400MB or 4GiB.")
     return int(float(size[1]) * (1024 if size[3] else 1000) ** " KMG".index(size[2] or " "))
+
+
+Type = nw.dtypes.DType
+
+PLAIN = (
+    nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64, nw.Float32, nw.Float64, nw.Decimal,
+    nw.Boolean, nw.String, nw.Categorical, nw.Enum, nw.Date, nw.Datetime,
+)  # fmt: skip
+"""Types of labels and numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table in an engine.
+
+    Attributes
+    ----------
+    name : what its owner calls it; two columns may differ by case only, and a name may be empty.
+    kind : its type, as narwhals calls it.
+    sql : its value, where `{}` stands for the column in the engine; NULL where its type is not read, nothing where nobody reads it.
+    native : what its owner calls a type that is not read.
+    """
+
+    name: str
+    kind: Type
+    sql: str = "{}"
+    native: str = ""
+
+    @property
+    def is_stored(self) -> bool:
+        return "{" in self.sql
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTable:
+    """A table in an engine.
+
+    Attributes
+    ----------
+    name : what stands after FROM.
+    columns : all columns of the owner, in their order; the table holds the stored ones, by the names of `usable_names`.
+    """
+
+    name: str
+    columns: Sequence[Column]
+
+
+def usable_names(names: Sequence[str]) -> list[str]:
+    """Names for DuckDB, which minds no capitals and knows no empty name: the same ones where that is possible.
+
+    >>> usable_names(["a", "A", "", "b"])
+    ['a', 'column_2', 'column_3', 'b']
+    """
+    taken = {name.lower() for name in names}
+    usable: list[str] = []
+    for i, name in enumerate(names, 1):
+        if not name.strip("\0") or name.lower() in {other.lower() for other in usable}:
+            name = f"column_{i}"
+            while name.lower() in taken:
+                name = f"{name}_"
+            taken.add(name)
+        usable.append(name)
+    return usable
+
+
+def by_position(table: str, columns: Sequence[Column]) -> str:
+    """A query for the stored ones of all columns of a table, though DuckDB may not be able to tell their names apart.
+
+    >>> by_position("log", [Column("A", nw.Int64(), ""), Column("a", nw.Int64())])
+    'SELECT c1 AS "column_2" FROM log AS evenhand_positions(c0, c1)'
+    """
+    positions = [f"c{i}" for i in range(len(columns))]
+    selected = [
+        f"{column.sql.format(position)} AS {quoted(inner)}"
+        for column, position, inner in zip(columns, positions, usable_names([c.name for c in columns]), strict=True)
+        if column.is_stored
+    ]
+    alias = f" AS evenhand_positions({', '.join(positions)})" if positions else ""
+    return f"SELECT {', '.join(selected) or '0 AS none'} FROM {table}{alias}"
+
+
+def column_of(name: str, kind: Type, native: str = "") -> Column:
+    """A column by its type, and what its owner calls that."""
+    if kind in PLAIN or kind == nw.List:
+        return Column(name, kind)
+    return Column(name, kind, "NULL", native or str(kind))
+
+
+def of_duckdb_type(name: str, kind: Any) -> Column:
+    """A column by its type in DuckDB, as a relation's `types` lists it."""
+    native = str(kind)
+    if native in ("UUID", "JSON"):
+        return Column(name, nw.String(), "CAST({} AS VARCHAR)")
+    if native in ("HUGEINT", "UHUGEINT"):  # sums of integers; those that do not fit are refused by DuckDB
+        return Column(name, nw.Int64(), "CAST({} AS BIGINT)")
+    if native == '"NULL"':  # one missing label
+        return Column(name, nw.Unknown(), "CAST({} AS VARCHAR)")
+    narwhals_type = type_of(kind)
+    return column_of(name, narwhals_type, native if narwhals_type == nw.Unknown else "")
+
+
+_PLAIN_TYPES: Mapping[str, Type] = {
+    "tinyint": nw.Int8(), "smallint": nw.Int16(), "integer": nw.Int32(), "bigint": nw.Int64(),
+    "utinyint": nw.UInt8(), "usmallint": nw.UInt16(), "uinteger": nw.UInt32(), "ubigint": nw.UInt64(),
+    "float": nw.Float32(), "double": nw.Float64(), "boolean": nw.Boolean(), "varchar": nw.String(),
+    "date": nw.Date(), "timestamp": nw.Datetime("us"), "timestamp_ns": nw.Datetime("ns"),
+    "timestamp_ms": nw.Datetime("ms"), "timestamp_s": nw.Datetime("s"), "timestamp with time zone": nw.Datetime("us", "UTC"),
+}  # fmt: skip
+
+
+def type_of(kind: Any) -> Type:
+    """A type of DuckDB as narwhals calls it.
+
+    >>> import duckdb
+    >>> [type_of(duckdb.dtype(name)) for name in ("BIGINT", "INTEGER[]", "STRUCT(a VARCHAR)", "UUID")]
+    [Int64, List(Int32), Struct({'a': String}), Unknown]
+    """
+    if kind.id == "list":
+        return nw.List(type_of(kind.child))
+    if kind.id == "struct":
+        return nw.Struct({name: type_of(inner) for name, inner in kind.children})
+    if kind.id == "decimal":
+        (_, precision), (_, scale) = kind.children
+        return nw.Decimal(precision, scale)
+    if kind.id == "enum":
+        return nw.Enum(kind.children[0][1])
+    return _PLAIN_TYPES.get(kind.id, nw.Unknown())
+
+
+Choice = Callable[[list[Any]], Collection[str]]
+"""From the names of a table's columns to those that will be read; it refuses names that are no text, or there twice."""
+
+
+def library_of_frame(table: Any) -> str:
+    return type(table).__module__.split(".")[0].lstrip("_")
+
+
+def polars_columns(schema: pl.Schema, chosen: Collection[str]) -> tuple[list[Column], list[pl.Expr]]:
+    """Columns of a Polars frame, and expressions that select the chosen ones for DuckDB, categories as text."""
+    kinds = polars_kinds(schema)
+    columns, expressions = [], []
+    for i, (name, inner) in enumerate(zip(kinds, usable_names(list(kinds)), strict=True)):
+        column = Column(name, kinds[name]) if schema[name] == pl.Null else column_of(name, kinds[name])
+        column = column if name in chosen else replace(column, sql="")
+        columns.append(column)
+        if column.is_stored:
+            values = pl.nth(i)  # by position: a name may read like a pattern
+            is_text = isinstance(schema[name], (pl.Categorical, pl.Enum, pl.Null))
+            expressions.append((values.cast(pl.String) if is_text else values).alias(inner))
+    return columns, expressions
+
+
+def polars_kinds(schema: pl.Schema) -> dict[str, Type]:
+    return dict(nw.from_native(pl.DataFrame(schema=schema)).schema)
+
+
+def as_stored(columns: Sequence[Column]) -> list[Column]:
+    """Columns once their SQL has been run: the engine holds their values as they are."""
+    return [replace(column, sql="{}") if column.is_stored else column for column in columns]

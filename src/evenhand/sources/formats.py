@@ -17,16 +17,18 @@ import narwhals as nw
 import polars as pl
 
 from evenhand.errors import EvenhandError, listing
-from evenhand.sources.engine import DuckDBEngine, refuse_repeated, unreadable
-from evenhand.sources.frames import (
+from evenhand.sources.engine import (
     Choice,
     Column,
+    DuckDBEngine,
     StoredTable,
     as_stored,
     column_of,
     of_duckdb_type,
     polars_columns,
     polars_kinds,
+    refuse_repeated,
+    unreadable,
     usable_names,
 )
 from evenhand.sources.inputs import is_recording, record_dialect, record_rows, scheme

@@ -17,10 +17,10 @@ from evenhand.cards import LARGEST_TOTAL, Floats
 from evenhand.errors import EvenhandError, listing, refuse_problems
 from evenhand.labels import rows_in_order, spellings, whole_labels
 from evenhand.sources.engine import Engine, InEngine
-from evenhand.sources.frames import INTEGERS
 from evenhand.sources.opening import open_table
 from evenhand.sources.quantiles import quantile_edges, significant
 from evenhand.sources.relation import (
+    INTEGERS,
     Bins,
     Periods,
     Relation,

@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import importlib.util
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import narwhals as nw
+import numpy as np
+import polars as pl
 
 from evenhand.errors import EvenhandError, listing
 from evenhand.sources import databases, recorded, spark
-from evenhand.sources.engine import Cells, DuckDBEngine, Engine, InEngine, reading, refuse_repeated
+from evenhand.sources.engine import (
+    Cells,
+    Choice,
+    Column,
+    DuckDBEngine,
+    Engine,
+    InEngine,
+    OneShot,
+    StoredTable,
+    Type,
+    as_stored,
+    by_position,
+    column_of,
+    library_of_frame,
+    of_duckdb_type,
+    polars_columns,
+    polars_kinds,
+    reading,
+    refuse_repeated,
+    usable_names,
+)
 from evenhand.sources.files import (
     SPECIAL,
     STANDARD_INPUT,
@@ -22,7 +46,6 @@ from evenhand.sources.files import (
     unreadable_place,
 )
 from evenhand.sources.formats import FORMATS, read_files
-from evenhand.sources.frames import StoredTable, library_of_frame, store_frame, usable_names
 from evenhand.sources.inputs import record_frame, scheme, tally_of
 from evenhand.sources.relation import Relation
 from evenhand.sources.sql import quoted
@@ -211,7 +234,7 @@ def _local(engine: Engine | None) -> DuckDBEngine:
     return engine if isinstance(engine, DuckDBEngine) else DuckDBEngine()
 
 
-def _choice(role: str, columns: Sequence[Any] | None) -> Callable[[list[Any]], Collection[str]]:
+def _choice(role: str, columns: Sequence[Any] | None) -> Choice:
     """Which columns of a table will be read; each must have one name of its own, as text."""
 
     def choose(names: list[Any]) -> Collection[str]:
@@ -246,3 +269,157 @@ def fetch(relation: Relation, expressions: Mapping[str, str] | None = None, *, m
         f" LIMIT {most}" if most is not None else ""
     )
     return Cells(relation.engine.cells(query).frame.rename(dict(zip(inner, named, strict=True))))
+
+
+ROWS_AT_ONCE = 122_880
+"""Rows of a frame that DuckDB is handed at once: a row group, which is what one of its threads works on."""
+
+
+def store_frame(engine: DuckDBEngine, table: Any, role: str, choose: Choice) -> StoredTable:
+    """A frame as a table of the engine, with the columns that `choose` picks of its names."""
+    stores = {"pandas": _store_pandas, "polars": _store_polars, "duckdb": _store_duckdb}
+    store = stores.get(library_of_frame(table))
+    if store is not None:
+        return store(engine, table, role, choose)
+    try:
+        frame = nw.from_native(table)
+    except TypeError:
+        return _store_stream(engine, table, role, choose)
+    except nw.exceptions.DuplicateError as error:
+        raise EvenhandError(
+            f"{role} has several columns of the same name. Give each column a name of its own."
+        ) from error
+    rows = frame.collect("polars").to_native() if isinstance(frame, nw.LazyFrame) else frame.to_polars()
+    return _store_polars(engine, rows, role, choose)
+
+
+def no_frame(table: Any, role: str) -> EvenhandError:
+    return EvenhandError(
+        f"{role} is of type {type(table).__name__}, which is not a dataframe. "
+        "Pass a pandas, Polars, PyArrow, DuckDB or PySpark table, or a path to Parquet, CSV or JSON lines."
+    )
+
+
+def _store_pandas(engine: DuckDBEngine, frame: Any, role: str, choose: Choice) -> StoredTable:
+    import pandas as pd
+
+    if not isinstance(frame, pd.DataFrame):
+        raise no_frame(frame, role)
+    names: list[Any] = list(frame.columns)
+    chosen, columns, arrays = choose(names), [], {}
+    for i, inner in enumerate(usable_names(names)):
+        column, values = _pandas_column(names[i], frame.iloc[:, i], is_read=names[i] in chosen)
+        columns.append(column)
+        if column.is_stored:
+            arrays[inner] = values.array
+    arrays = arrays or {"none": pd.array([0] * len(frame), dtype="int8")}
+    return StoredTable(engine.register(pd.DataFrame(arrays, copy=False)), columns)
+
+
+def _pandas_column(name: str, values: Any, *, is_read: bool) -> tuple[Column, Any]:
+    """A column of pandas with values that DuckDB reads."""
+    import pandas as pd
+
+    kind = nw.from_native(values, series_only=True).dtype
+    if not is_read:
+        return Column(name, kind, ""), values
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        types = {type(category) for category in values.cat.categories}
+        if len(types) > 1:
+            return column_of(name, nw.Object()), values
+        if types != {str}:
+            values = values.cat.rename_categories([str(category) for category in values.cat.categories])
+    if values.dtype == object:
+        return _pandas_objects(name, values)
+    return column_of(name, kind, str(values.dtype)), values
+
+
+_PANDAS_OBJECTS: dict[str, tuple[Type, str | None]] = {
+    "string": (nw.String(), None), "empty": (nw.String(), "string"), "boolean": (nw.Boolean(), "boolean"),
+    "integer": (nw.Int64(), "Int64"), "floating": (nw.Float64(), "float64"), "mixed-integer-float": (nw.Float64(), "float64"),
+    "date": (nw.Date(), None), "decimal": (nw.Decimal(), None),
+}  # fmt: skip
+"""What pandas infers of plain objects that are all of one kind, and the type to cast them to."""
+
+
+def _pandas_objects(name: str, values: Any) -> tuple[Column, Any]:
+    """Objects of one type (booleans, integers, dates, decimals) are read as that type."""
+    import pandas as pd
+
+    inferred = pd.api.types.infer_dtype(values, skipna=True)
+    if inferred in _PANDAS_OBJECTS:
+        kind, cast = _PANDAS_OBJECTS[inferred]
+        try:
+            return Column(name, kind), values if cast is None else values.astype(cast)
+        except (OverflowError, TypeError, ValueError):  # whole numbers of more than 64 bits
+            return column_of(name, nw.Object()), values
+    if all(isinstance(value, UUID) for value in values.dropna()):  # as database drivers hand out ids
+        return Column(name, nw.String()), values.map(str, na_action="ignore")
+    if all(isinstance(value, (list, tuple, np.ndarray)) for value in values.dropna()):
+        element, _ = _pandas_objects(name, values.explode())
+        return (element if element.native else Column(name, nw.List(element.kind))), values
+    return column_of(name, nw.Object()), values
+
+
+def _store_polars(engine: DuckDBEngine, frame: Any, role: str, choose: Choice) -> StoredTable:
+    if not isinstance(frame, (pl.DataFrame, pl.LazyFrame)):
+        raise no_frame(frame, role)
+    schema = frame.collect_schema()
+    columns, expressions = polars_columns(schema, choose(schema.names()))
+    plain = frame.select(expressions) if expressions else frame.select(pl.repeat(0, pl.len()).alias("none"))
+    if isinstance(plain, pl.LazyFrame):
+        return StoredTable(engine.ingest(plain), columns)
+    if len(plain) > ROWS_AT_ONCE:  # in chunks, which the threads of DuckDB share; nothing is copied
+        plain = pl.concat(plain.iter_slices(ROWS_AT_ONCE), rechunk=False)
+    return StoredTable(engine.register(plain), columns)
+
+
+def _store_stream(engine: DuckDBEngine, table: Any, role: str, choose: Choice) -> StoredTable:
+    """An Arrow stream, which may be there once only: written to a temporary table."""
+    from arro3.core import RecordBatchReader
+
+    try:
+        reader = RecordBatchReader.from_stream(table)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise no_frame(table, role) from error
+    columns, _ = polars_columns(_polars_schema(reader), choose(list(reader.schema.names)))
+    return StoredTable(engine.keep(by_position(engine.register(OneShot(reader)), columns)), as_stored(columns))
+
+
+def _polars_schema(reader: Any) -> pl.Schema:
+    return pl.DataFrame(reader.schema.empty_table()).schema
+
+
+def _store_duckdb(engine: DuckDBEngine, relation: Any, role: str, choose: Choice) -> StoredTable:
+    """A relation of the caller's connection: its query runs there, once."""
+    from arro3.core import RecordBatchReader
+
+    if not hasattr(relation, "columns") or not hasattr(relation, "types"):
+        raise no_frame(relation, role)
+    chosen = choose(list(relation.columns))
+    columns = [of_duckdb_type(name, kind) for name, kind in zip(relation.columns, relation.types, strict=True)]
+    columns = [column if column.name in chosen else replace(column, sql="") for column in columns]
+    reader = RecordBatchReader.from_stream(
+        relation.query("evenhand_relation", by_position("evenhand_relation", columns))
+    )
+    kinds = polars_kinds(_polars_schema(reader))  # with the zone of the connection
+    for i, (column, inner) in enumerate(zip(columns, usable_names(relation.columns), strict=True)):
+        if column.is_stored:
+            columns[i] = replace(column, kind=kinds[inner] if column.kind == nw.Datetime else column.kind, sql="{}")
+    return StoredTable(engine.keep(f"SELECT * FROM {engine.register(OneShot(reader))}"), columns)
+
+
+def native(frame: pl.DataFrame, backend: str) -> Any:
+    """A Polars frame in the caller's library, PyArrow where that is lazy only; without PyArrow, by which Polars hands over, as it is.
+
+    pandas takes the values one by one then.
+    """
+    if backend == "polars":
+        return frame
+    if importlib.util.find_spec("pyarrow") is not None:
+        return frame.to_pandas() if backend == "pandas" else frame.to_arrow()
+    if backend != "pandas":
+        return frame
+    import pandas as pd
+
+    return pd.DataFrame(frame.to_dict(as_series=False))

@@ -11,12 +11,14 @@ import narwhals as nw
 
 from evenhand.cards import is_whole, parse_call
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
-from evenhand.sources.engine import Cells, Engine
-from evenhand.sources.frames import PLAIN
-from evenhand.sources.frames import Type as Type
+from evenhand.sources.engine import PLAIN, Cells, Engine
+from evenhand.sources.engine import Type as Type
 from evenhand.sources.inputs import record_facts
 from evenhand.sources.sql import columns, nan_as_null, quoted, select
 from evenhand.sources.text_files import Notation, not_numbers, read_numbers
+
+INTEGERS, TEXT = nw.Int64(), nw.String()
+"""Types of columns that are made here."""
 
 WRITTEN_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 """Whole numbers as they are always written: text and number say the same, so that no two ids become one."""

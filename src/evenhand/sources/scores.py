@@ -18,10 +18,9 @@ from evenhand.cards import is_whole
 from evenhand.errors import EvenhandError, listing, refuse_problems, suggestion
 from evenhand.labels import listed, missing, whole
 from evenhand.sources.engine import DuckDBEngine, Engine
-from evenhand.sources.frames import native
 from evenhand.sources.labels import Labels, labels_from_columns, labels_from_mapping
 from evenhand.sources.matrices import Matrix, is_matrix
-from evenhand.sources.opening import open_table
+from evenhand.sources.opening import native, open_table
 from evenhand.sources.relation import (
     Periods,
     Relation,
