@@ -31,7 +31,7 @@ def test_a_larger_handicap_is_a_lower_share_of_exposure():
 
 def test_soft_groups_add_up_to_one_and_pools_are_reranked_whole():
     made = eh.synthetic.corpus(300, 40, soft=True, unknown=0.3, candidates=12, relevant=4, depth=100, rng=2)
-    totals = made.groups.group_by("item").agg(pl.col("share").sum())["share"]
+    totals = made.groups["P"] + made.groups["U"]
     assert totals.to_list() == pytest.approx([1.0] * len(totals))
     assert len(totals) < 300
     sizes = made.rankings.group_by("system", "request").len()

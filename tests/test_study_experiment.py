@@ -48,7 +48,9 @@ def test_the_study_runs_and_says_what_comes_out(tmp_path, capsys):
     assert len(found.tables[0].rows) == 2 * len(DESIGNS)
     assert "as two independent results" in found.to_text()
     assert (
-        main(["study", "experiment", "--size", "3", "--folder", str(tmp_path / "s"), "--seeds", "1", "--no-progress"])
+        main(
+            ["study", "experiment", "--size", "3", "--html", str(tmp_path / "s.html"), "--seeds", "1", "--no-progress"]
+        )
         == 0
     )
-    assert (tmp_path / "s" / "index.html").exists()
+    assert (tmp_path / "s.html").exists()

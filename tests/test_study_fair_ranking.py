@@ -23,17 +23,14 @@ def test_every_claim_has_a_verdict_and_every_task_a_table(small):
     assert len(small.claims) == 8
     titles = [t.title for t in small.tables]
     assert sum("values" in t for t in titles) == 4
-    assert any("Against the truth" in t for t in titles)
     systems = {t.title.split(":")[0]: len(t.rows) for t in small.tables[:4]}
     assert systems == {"recommendation": 4, "rerank 2019": 14, "rerank 2020": 23, "ad hoc 2020": 5}
     assert "inter_acc →" in small.tables[0].head
 
 
 @pytest.mark.slow
-def test_the_study_is_written_whole(small, tmp_path):
-    written = small.write(tmp_path / "study")
-    assert (tmp_path / "study" / "index.html").exists()
-    assert len([p for p in written if p.suffix == ".svg"]) == 4
+def test_the_page_has_a_figure_for_every_task(small):
+    assert small.to_html().count("<svg") == 4
 
 
 @pytest.fixture

@@ -65,13 +65,13 @@ def test_the_whole_study_runs_on_goodreads_with_genders_of_authors(tmp_path, cap
     books, authors = write_genders(tmp_path)
     path = write(tmp_path, "goodreads", interactions())
     words = ["study", "fair-ranking", "--ratings", str(path), "--groups", str(books), str(authors), "--no-progress"]
-    assert main([*words, "--protected", "female", "--format", "json", "--folder", str(tmp_path / "out")]) == 0
+    assert main([*words, "--protected", "female", "--format", "json", "--html", str(tmp_path / "out.html")]) == 0
     told = json.loads(capsys.readouterr().out)
     assert "Protected: female" in told["setting"]
     values = next(rows for title, rows in told["tables"].items() if "letters" in title)
     assert sorted(row["system"] for row in values) == sorted(SYSTEMS)
     assert {"inter_acc", "intra_acc", "iaa", "eel"} <= {title.split()[0] for title in values[0]}
-    assert (tmp_path / "out" / "index.html").exists()
+    assert (tmp_path / "out.html").exists()
 
 
 def test_groups_in_shares_leave_out_what_needs_one_label(tmp_path, capsys):

@@ -348,7 +348,7 @@ Exit codes: 0 the tool agrees wherever it offers a metric, 1 it does not, 2 it c
 Rerun the study of a paper: each published finding next to what comes out.
 
 example:
-  evenhand study inequality --folder study-inequality
+  evenhand study inequality --html study-inequality.html
   evenhand study inequality --data log.parquet --unit author --amount views --amount likes --source via --followers followers
   evenhand study viewpoints --seeds 10 --html viewpoints.html
   evenhand study viewpoints --data serps.csv --request query --group stance --protected con

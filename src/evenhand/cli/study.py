@@ -6,7 +6,6 @@ import argparse
 import functools
 import importlib
 import inspect
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, metavar="N", help=text)
     parser.add_argument("--format", choices=FORMATS, default="table", help="format of the answer (default: table)")
     parser.add_argument("--html", metavar="FILE", help="write one page with findings, tables and figures")
-    parser.add_argument("--folder", metavar="FOLDER", help="write figures, findings and the page to this folder")
     add_no_progress(parser)
 
 
@@ -59,8 +57,6 @@ def run(args: argparse.Namespace) -> int:
     from evenhand.cli.audit import in_flags
     from evenhand.studies.study import over_seeds
 
-    if args.folder and os.path.isfile(args.folder):
-        raise EvenhandError(f"{args.folder!r} is a file. Pass the name of a folder, which need not exist.")
     if args.html:
         refuse_unwritable([args.html])
     study = declared(args.name)
@@ -75,11 +71,11 @@ def run(args: argparse.Namespace) -> int:
             )
         except EvenhandError as error:
             raise EvenhandError(in_flags(str(error), study)) from error
-        paths = result.write(args.folder) if args.folder else []
-        paths += [write_whole(args.html, result.to_html())] if args.html else []
+        if args.html:
+            write_whole(args.html, result.to_html())
     sys.stdout.write(printable(result.to_text(args.format)))
-    for path in paths:
-        print(f"wrote {path}", file=sys.stderr)
+    if args.html:
+        print(f"wrote {args.html}", file=sys.stderr)
     return 0
 
 

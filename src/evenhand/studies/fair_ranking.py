@@ -107,7 +107,6 @@ def study(
         runs.append(_run(task, seed))
     compared = [[eh.compare(part, rng=seed) for part in run.parts] for run in runs]
     tables = [_values(run, comparisons) for run, comparisons in zip(runs, compared, strict=True)] + [_taus(runs)]
-    tables += [_truth(runs)] if all(task.bias for task in tasks) else []
     about = "".join(f"{task.about} " for task in tasks if task.about)
     sizes = "; ".join(f"{run.task.name}: {run.systems} systems" for run in runs)
     return Study(
@@ -247,24 +246,6 @@ def _taus(runs: list[Run]) -> Table:
     names = [run.task.name for run in runs]
     rows = tuple((a, b, *(by_task.get(name, "") for name in names)) for (a, b), by_task in sorted(cells.items()))
     return Table("Kendall's tau-c between metrics, over systems", ("metric", "other", *names), rows)
-
-
-def _truth(runs: list[Run]) -> Table:
-    cells: dict[str, dict[str, str]] = {}
-    for run in runs:
-        points, bias = run.agreed.findings.curves["systems"], run.task.bias or {}
-        for metric in dict.fromkeys(points["metric"]):
-            pairs = [
-                (fairness, -abs(bias[str(system)]))
-                for name, system, fairness in zip(points["metric"], points["system"], points["fairness"], strict=True)
-                if name == metric and not math.isnan(fairness)
-            ]
-            is_constant = any(len(set(side)) < 2 for side in zip(*pairs, strict=True)) or not pairs
-            text = "undefined" if is_constant else f"{eh.metrics.kendall_tau_c(*zip(*pairs, strict=True)):.2f}"
-            cells.setdefault(metric, {})[run.task.name] = text
-    names = [run.task.name for run in runs]
-    rows = tuple((metric, *(by_task.get(name, "") for name in names)) for metric, by_task in cells.items())
-    return Table("Against the truth: tau-c of each metric with the known bias of the systems", ("metric", *names), rows)
 
 
 def _figures(runs: list[Run]) -> tuple[Figure, ...]:
@@ -490,7 +471,7 @@ def generated(size: int, seed: int) -> list[Task]:
     }  # fmt: skip
     tasks = []
     for name, drawn in corpora.items():
-        hard = "share" not in drawn.groups.columns
+        hard = "group" in drawn.groups.columns
         scores = drawn.scores if hard and drawn.scores.height else None
         tasks.append(
             Task(

@@ -20,7 +20,6 @@ from evenhand.audits.declare import Takes
 from evenhand.errors import EvenhandError, all_problems, listing, unknown_name
 from evenhand.intervals.kinds import holm
 from evenhand.labels import matches
-from evenhand.report.files import write_whole
 from evenhand.report.table import aligned, readable
 from evenhand.report.words.text import interval_text
 
@@ -367,30 +366,9 @@ class Study:
         parts = [tuple(c for c in self.claims if c.is_ours is is_ours) for is_ours in (False, True)]
         return [Table(count(part), head, tuple(c.shown() for c in part)) for part in parts if part]
 
-    def write(self, folder: str | Path) -> list[Path]:
-        """Write findings, figures (.svg) and `index.html` with all of it; each file whole or not at all."""
-        from evenhand.report.charts import registry as charts
-
-        target = Path(folder)
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise EvenhandError(f"{str(folder)!r} cannot be made ({error.strerror}). Pass another folder.") from error
-        pictures = [charts.save(figure.draw(), target / f"{figure.name}.svg") for figure in self.figures]
-        whole = self._html([path.read_text(encoding="utf-8") for path in pictures])
-        return [
-            *pictures,
-            write_whole(target / "findings.csv", self.to_text("csv")),
-            write_whole(target / "study.json", self.to_text("json")),
-            write_whole(target / "index.html", whole),
-        ]
-
     def to_html(self) -> str:
+        """One page with findings, figures and tables."""
         from evenhand.report.charts import registry as charts
-
-        return self._html([charts.as_svg(figure.draw()) for figure in self.figures])
-
-    def _html(self, pictures: Sequence[str]) -> str:
         from evenhand.report.pages import document
 
         body = [f"<h1>{escape(self.title)}</h1>"]
@@ -398,8 +376,8 @@ class Study:
         body += [_html_table(table) for table in self._findings()]
         body += [f"<p>{escape(line)}</p>" for line in self.sentences]
         body += [
-            f"<figure>{picture}<figcaption>{escape(figure.caption)}</figcaption></figure>"
-            for figure, picture in zip(self.figures, pictures, strict=True)
+            f"<figure>{charts.as_svg(figure.draw())}<figcaption>{escape(figure.caption)}</figcaption></figure>"
+            for figure in self.figures
         ]
         body += [_html_table(table) for table in self.tables]
         return document(f"{self.title} · evenhand", STYLE, body, [])
@@ -454,18 +432,10 @@ def over_seeds(run: Callable[[int], Study], seeds: Sequence[int]) -> Study:
         log.info("seed %s", seed)
         others.append({(c.statement, c.where): c for c in run(seed).claims})  # the rest of a study is large
     by_claim = [[c, *(other[c.statement, c.where] for other in others)] for c in first.claims]
-    moved = tuple(
-        (by_seed[0].statement, *(f"{c.verdict}: {c.measured}" for c in by_seed))
-        for by_seed in by_claim
-        if len({c.holds for c in by_seed}) > 1
-    )
-    head = ("finding", *(f"seed {s}" for s in seeds))
-    tables = [Table("Findings whose verdict depends on the seed", head, moved)] if moved else []
     return replace(
         first,
         claims=tuple(replace(by_seed[0], runs=tuple(c.holds for c in by_seed)) for by_seed in by_claim),
         setting=f"{first.setting} Verdicts of the seeds {', '.join(map(str, seeds))}; tables and figures are those of seed {seeds[0]}.",
-        tables=(*first.tables, *tables),
         seeds=tuple(seeds),
     )
 

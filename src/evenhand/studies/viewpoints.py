@@ -49,13 +49,6 @@ BATCHES = 20  # of the lists of a setting
 OWN_LISTS = 500  # orders of each of the user's rankings
 Sets = Mapping[str, Mapping[Any, int]]
 log = logging.getLogger("evenhand")
-SENTENCES = (
-    "Negative bias puts the protected viewpoints on top, positive bias at the bottom: section 4.2.2 of the paper has it the "
-    "wrong way round, its Table 3 is right.",
-    "What the paper calls telling low levels of bias apart is the slope of a mean. Whether a single list differs significantly "
-    "from a random order is another question, and the second table answers it.",
-)
-"""What the definitions say, whatever comes out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +85,14 @@ def study(
     if on_own_data(data, {"request": request, "group": group}, {"protected": protected}, size):
         sets, side, where = _own_sets(data, str(request), str(group), protected)
         points = simulate(OWN_LISTS, seed, sets, side)
-        return Study(
-            "viewpoints", TITLE, where, claims(points, stated=False), _paper_tables(points), figures(points), SENTENCES
-        )
+        return Study("viewpoints", TITLE, where, claims(points, stated=False), _paper_tables(points), figures(points))
     lists = 1_000 if size is None else size
     points = simulate(lists, seed)
     fewer = max(100, lists // 4)
     tables = (*_paper_tables(points), _categories_table(fewer, seed), _several_table(fewer, seed))
     total = 2 * lists * len(SETS) * len(ALPHAS)
     setting = f"{total:,} lists of 700 labels: {lists:,} for each of {len(ALPHAS)} degrees of bias and {len(SETS)} sets, twice."
-    return Study("viewpoints", TITLE, setting, claims(points), tables, figures(points), SENTENCES)
+    return Study("viewpoints", TITLE, setting, claims(points), tables, figures(points))
 
 
 def _own_sets(data: Any, request: str, group: str, protected: Any) -> tuple[Sets, tuple[Any, ...], str]:

@@ -42,7 +42,7 @@ class Corpus:
     Attributes
     ----------
     rankings : columns system, request, item, rank, score (predicted utility, zero or more).
-    groups : columns item and group (missing where unknown); with `soft`, item, group, share.
+    groups : columns item and group (missing where unknown); with `soft`, item and the shares P and U.
     relevance : columns request, item, relevance: what was judged.
     scores : columns system, request, item, score: everything that was scored for the first requests, for `eh.pairwise`.
     bias : the handicap of each system, as `Maker.bias` has it.
@@ -153,11 +153,7 @@ def _groups(
     authors = draw.integers(1, 5, items)
     leaning = np.clip(protected + 0.35 * draw.normal(size=items), 0, 1)  # authors of a paper are alike
     part = draw.binomial(authors, leaning) / authors
-    parts = pl.DataFrame({"item": names, "P": part, "U": 1 - part}).filter(pl.Series(~hidden))
-    long = parts.unpivot(["P", "U"], index="item", variable_name="group", value_name="share").filter(
-        pl.col("share") > 0
-    )
-    return part, long
+    return part, pl.DataFrame({"item": names, "P": part, "U": 1 - part}).filter(pl.Series(~hidden))
 
 
 def _pools(requests: int, items: int, candidates: int | None, draw: np.random.Generator) -> npt.NDArray[np.bool_]:
