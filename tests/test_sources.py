@@ -486,7 +486,7 @@ def test_what_is_nested_in_lines_of_json_is_told_apart_from_text(tmp_path):
     assert labels(table, "u") == ["a", "[b"]
     assert [label_problems("by", name, table) for name in ("tags", "more")] == [
         ["by='tags' holds List(String) values. Pass a column of plain labels."],
-        ["by='more' holds Struct({'n': Int64}) values. Pass a column of plain labels."],
+        ["by='more' holds Struct({'n': UInt64}) values. Pass a column of plain labels."],
     ]
 
 

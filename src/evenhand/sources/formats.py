@@ -8,7 +8,8 @@ from __future__ import annotations
 import codecs
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from evenhand.sources.engine import (
     polars_kinds,
     refuse_repeated,
     unreadable,
+    type_of,
     usable_names,
 )
 from evenhand.sources.inputs import is_recording, record_dialect, record_rows, scheme
@@ -214,11 +216,8 @@ class Separated(Format):
         first = next(iter(notations))
         return first if len(notations) == 1 else replace(first, likely="", is_sure=False)
 
-    def header(self, path: str) -> list[str]:
-        return list(self.dialect(path).names)
-
     def columns(self, engine: DuckDBEngine, paths: Sequence[str]) -> list[Column]:
-        return [Column(name, nw.String()) for name in self.header(paths[0])]
+        return [Column(name, nw.String()) for name in self.dialect(paths[0]).names]
 
     def rows(self, engine: DuckDBEngine, paths: Sequence[str], columns: Sequence[Column]) -> str:
         dialects = [self.dialect(path) for path in paths]
@@ -277,13 +276,20 @@ class JsonLines(Format):
         names = keys.values("key")
         if None in names:
             raise EvenhandError(line_without_object(paths))
-        nested = [name for name, is_nested in zip(names, keys.values("is_nested"), strict=True) if is_nested]
-        kinds: dict[str, Any] = {}
-        if nested:
-            structures = (f"json_group_structure(json_extract(json, {_pointer(name)}))" for name in nested)
-            (row,) = engine.cells(f"SELECT {', '.join(structures)} FROM {_json_objects(paths)}").frame.rows()
-            kinds = {name: _json_kind(json.loads(structure)) for name, structure in zip(nested, row, strict=True)}
-        return [Column(name, kinds.get(name, nw.String()), _json_sql(kinds.get(name))) for name in names]
+        columns = []
+        for name, is_nested in zip(names, keys.values("is_nested"), strict=True):
+            kind, sql = nw.String(), "{}"
+            if is_nested:
+                structure = f"json_group_structure(json_extract(json, {_pointer(name)}))"
+                stated = engine.cells(f"SELECT {structure} AS types FROM {_json_objects(paths)}").row()["types"]
+                types = text(
+                    re.sub(r'"(JSON|NULL)"(?!:)', '"VARCHAR"', stated)
+                )  # of lists that hold several, or nothing
+                kind = type_of(engine.relation(f"SELECT json_transform('null', {types})").types[0])
+                braced = types.replace("{", "{{").replace("}", "}}")
+                sql = f"json_transform({{}}, {braced})" if kind == nw.List else "NULL"
+            columns.append(Column(name, kind, sql))
+        return columns
 
     def rows(self, engine: DuckDBEngine, paths: Sequence[str], columns: Sequence[Column]) -> str:
         """Numbers and truth values as they are written."""
@@ -330,33 +336,6 @@ def _pointer(name: str) -> str:
     return text("/" + name.replace("~", "~0").replace("/", "~1"))
 
 
-def _json_kind(structure: Any) -> Any:
-    """A type by the structure that DuckDB tells of JSON."""
-    if isinstance(structure, list):
-        return nw.List(_json_kind(structure[0]) if structure else nw.String())
-    if isinstance(structure, Mapping):
-        return nw.Struct({name: _json_kind(inner) for name, inner in structure.items()})
-    plain = {
-        "UBIGINT": nw.Int64(), "BIGINT": nw.Int64(), "DOUBLE": nw.Float64(), "BOOLEAN": nw.Boolean(), "NULL": nw.Unknown(),
-    }  # fmt: skip
-    return plain.get(structure, nw.String())
-
-
-def _json_sql(kind: Any) -> str:
-    """SQL of a value that was picked as text: lists as such, objects not at all."""
-    if kind is None:
-        return "{}"
-    return f"CAST(CAST({{}} AS JSON) AS {_duckdb_type(kind)})" if kind == nw.List else "NULL"
-
-
-def _duckdb_type(kind: Any) -> str:
-    if kind == nw.List:
-        return f"{_duckdb_type(kind.inner)}[]"
-    if kind == nw.Struct:
-        return f"STRUCT({', '.join(f'{quoted(field.name)} {_duckdb_type(field.dtype)}' for field in kind.fields)})"
-    return {"Int64": "BIGINT", "Float64": "DOUBLE", "Boolean": "BOOLEAN"}.get(str(kind), "VARCHAR")
-
-
 def line_without_object(paths: Sequence[str]) -> str:
     """The sentence that names the first line without a JSON object; else nothing."""
 
@@ -396,7 +375,7 @@ class Lot:
     """Files with the same columns."""
 
     columns: Sequence[Column]
-    paths: Sequence[str]
+    paths: list[str]
 
     @property
     def names(self) -> list[str]:
@@ -404,17 +383,6 @@ class Lot:
 
     def column(self, name: str) -> Column:
         return self.columns[self.names.index(name)]
-
-
-def lots_of(
-    paths: Sequence[str], columns: Callable[[str], Sequence[Column]], variant: Callable[[str], Any]
-) -> list[Lot]:
-    """Files by their columns, those that have the same ones and the same variant together."""
-    lots: dict[str, tuple[Sequence[Column], list[str]]] = {}
-    for path in paths:
-        file_columns = columns(path)
-        lots.setdefault(str((variant(path), file_columns)), (file_columns, []))[1].append(path)
-    return [Lot(*lot) for lot in lots.values()]
 
 
 def shared_names(lots: Sequence[Lot]) -> tuple[list[str], dict[str, str]]:
@@ -436,30 +404,27 @@ def read_files(
 
     Text is read once, into a temporary table; the others are read where they are.
     """
-    is_one_lot = not form.is_uniform or len(paths) == 1
-    lots = (
-        [Lot(form.columns(engine, paths), paths)]
-        if is_one_lot
-        else lots_of(paths, lambda path: form.columns(engine, [path]), form.variant)
-    )
+    by_columns: dict[str, Lot] = {}
+    for files in [[path] for path in paths] if form.is_uniform else [paths]:
+        columns = form.columns(engine, files)
+        by_columns.setdefault(str((form.variant(files[0]), columns)), Lot(columns, [])).paths.extend(files)
+    lots = list(by_columns.values())
     for lot in lots:
         refuse_repeated(lot.names, role)
     names, lacking = shared_names(lots)
     chosen = choose(names)
-    columns = [
-        _merged_column(name, lots) if name in chosen else replace(lots[0].column(name), sql="") for name in names
-    ]
+    merged = [_merged_column(name, lots) if name in chosen else replace(lots[0].column(name), sql="") for name in names]
     is_numbered = form.is_text and 1 < len(paths) <= MOST_FILES and is_recording()
     starts = [sum(len(lot.paths) for lot in lots[:i]) for i in range(len(lots))] if is_numbered else [None] * len(lots)
     numbered = zip(lots, starts, strict=True)
-    rows = " UNION ALL ".join(_rows_of(engine, form, lot, columns, start) for lot, start in numbered)
+    rows = " UNION ALL ".join(_rows_of(engine, form, lot, merged, start) for lot, start in numbered)
     table = (engine.keep if form.is_text else engine.view)(rows)
     form.check(engine, table, paths)
     if is_recording() and (is_numbered or not form.is_text or len(paths) == 1):
         in_order = [path for lot in lots for path in lot.paths]
         for path, count in zip(in_order, form.row_counts(engine, table, in_order), strict=True):
             record_rows(path, count)
-    return StoredTable(table, as_stored(columns)), lacking
+    return StoredTable(table, as_stored(merged)), lacking
 
 
 def _merged_column(name: str, lots: Sequence[Lot]) -> Column:
