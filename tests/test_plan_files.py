@@ -10,6 +10,7 @@ import sys
 import time
 import tomllib
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -18,7 +19,7 @@ import pytest
 import evenhand as eh
 from evenhand.audits.declare import AUDITS, names
 from evenhand.cli import main
-from evenhand.cli.plan import ANSWER_KEYS, PLAN_KEYS, days, load, schema_text, shipped
+from evenhand.cli.plan import ANSWER_KEYS, PLAN_KEYS, days, load, schema_text
 from test_plans import CALLS
 
 DAY = dt.date(2026, 11, 1)
@@ -448,7 +449,8 @@ def test_a_command_that_makes_no_plan_says_why(capsys, words, said):
 
 
 def test_the_shipped_schema_is_up_to_date(capsys):
-    assert shipped() == schema_text(), "run: python docs/generate.py"
+    shipped = Path(eh.__file__).with_name("plan.schema.json").read_text(encoding="utf-8")
+    assert shipped == schema_text(), "run: python docs/generate.py"
     assert main(["plan", "--schema"]) == 0
     assert capsys.readouterr().out == schema_text()
 
@@ -476,8 +478,6 @@ def test_whatever_audits_are_asked_in_the_tests_fits_the_schema(name, call):
     "change",
     [
         ("unit =", "units ="),
-        ("rng = 1", "level = 2"),
-        ("rng = 1", 'nan_policy = "drop"'),
         ('unit = "author"\n', ""),
         ("rng = 1", "chekc = 'x'"),
     ],
