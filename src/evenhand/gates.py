@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
-from xml.sax.saxutils import escape, quoteattr
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from evenhand.errors import EvenhandError, printable, unknown_name
 from evenhand.findings import Findings, key_columns, label, read_number
@@ -181,9 +181,6 @@ def parse(text: str) -> Rule:
     return Rule(text.strip(), match["metric"], _SIGNS[match["sign"]], bound, step, by)
 
 
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
 @dataclass(frozen=True, slots=True)
 class Gate:
     """A result and the checks that were made on it; `name` is what the plan calls it."""
@@ -196,31 +193,26 @@ class Gate:
 def junit(gates: Sequence[Gate]) -> str:
     """A test suite per result, a test case per check, with the value and its interval in its output."""
 
-    def attribute(text: str) -> str:
-        return quoteattr(_NOT_XML.sub(" ", text))
+    def counted(checks: Sequence[Check]) -> dict[str, str]:
+        return {"tests": str(len(checks)), "failures": str(sum(not c.passed for c in checks)), "errors": "0"}
 
-    def content(text: str) -> str:
-        return escape(_NOT_XML.sub(" ", text))
+    root = Element("testsuites", name="evenhand", **counted([c for gate in gates for c in gate.checks]))
+    for gate in gates:
+        suite = SubElement(root, "testsuite", name=_in_xml(gate.name), **counted(gate.checks.checks), skipped="0")
+        for check in gate.checks:
+            name = f"{check.rule}{f' for {check.where}' if check.where else ''}"
+            case = SubElement(suite, "testcase", classname=f"evenhand.{gate.findings.audit}", name=_in_xml(name))
+            if check.passed:
+                SubElement(case, "system-out").text = _in_xml(check.found)
+            else:
+                SubElement(case, "failure", message=_in_xml(check.found)).text = _in_xml(str(check))
+    indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
 
-    def case(gate: Gate, check: Check) -> str:
-        name = f"{check.rule}{f' for {check.where}' if check.where else ''}"
-        lead = f"<testcase classname={attribute(f'evenhand.{gate.findings.audit}')} name={attribute(name)}"
-        if not check.passed:
-            return f"{lead}>\n<failure message={attribute(check.found)}>{content(str(check))}</failure>\n</testcase>\n"
-        return f"{lead}>\n<system-out>{content(check.found)}</system-out>\n</testcase>\n"
 
-    def suite(gate: Gate) -> str:
-        cases = "".join(case(gate, check) for check in gate.checks.checks)
-        counts = f'tests="{len(gate.checks.checks)}" failures="{len(gate.checks.failed)}" errors="0" skipped="0"'
-        return f"<testsuite name={attribute(gate.name)} {counts}>\n{cases}</testsuite>\n"
-
-    checks = [c for gate in gates for c in gate.checks.checks]
-    failed = sum(not c.passed for c in checks)
-    suites = "".join(map(suite, gates))
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<testsuites name="evenhand" tests="{len(checks)}" failures="{failed}" errors="0">\n{suites}</testsuites>\n'
-    )
+def _in_xml(text: str) -> str:
+    """Text without characters that XML cannot hold."""
+    return re.sub("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", " ", text)
 
 
 def summary(gates: Sequence[Gate], most_sentences: int = 30) -> str:
