@@ -196,9 +196,10 @@ def junit(gates: Sequence[Gate]) -> str:
     def counted(checks: Sequence[Check]) -> dict[str, str]:
         return {"tests": str(len(checks)), "failures": str(sum(not c.passed for c in checks)), "errors": "0"}
 
-    root = Element("testsuites", name="evenhand", **counted([c for gate in gates for c in gate.checks]))
+    root = Element("testsuites", {"name": "evenhand", **counted([c for gate in gates for c in gate.checks])})
     for gate in gates:
-        suite = SubElement(root, "testsuite", name=_in_xml(gate.name), **counted(gate.checks.checks), skipped="0")
+        facts = {"name": _in_xml(gate.name), **counted(gate.checks.checks), "skipped": "0"}
+        suite = SubElement(root, "testsuite", facts)
         for check in gate.checks:
             name = f"{check.rule}{f' for {check.where}' if check.where else ''}"
             case = SubElement(suite, "testcase", classname=f"evenhand.{gate.findings.audit}", name=_in_xml(name))

@@ -278,7 +278,8 @@ class JsonLines(Format):
             raise EvenhandError(line_without_object(paths))
         columns = []
         for name, is_nested in zip(names, keys.values("is_nested"), strict=True):
-            kind, sql = nw.String(), "{}"
+            kind: Any = nw.String()
+            sql = "{}"
             if is_nested:
                 structure = f"json_group_structure(json_extract(json, {_pointer(name)}))"
                 stated = engine.cells(f"SELECT {structure} AS types FROM {_json_objects(paths)}").row()["types"]
