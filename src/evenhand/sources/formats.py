@@ -29,8 +29,8 @@ from evenhand.sources.engine import (
     polars_columns,
     polars_kinds,
     refuse_repeated,
-    unreadable,
     type_of,
+    unreadable,
     usable_names,
 )
 from evenhand.sources.inputs import is_recording, record_dialect, record_rows, scheme
