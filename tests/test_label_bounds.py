@@ -12,7 +12,7 @@ from evenhand.intervals import label_errors as labelings
 
 EXPOSURE = [
     "awrf", "awrf(distance='kl')", "awrf(distance='nd')", "awrf(distance='nd', signed=True)", "awrf(distance='rd')", "dp",
-    "log_dp", "exposure_share", "eed",
+    "log_dp(per_item=True)", "exposure_share", "eed",
 ]  # fmt: skip
 PREFIX = ["ndd", "ndkl", "ndjs", "ndr"]
 

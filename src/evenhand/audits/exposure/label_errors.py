@@ -50,8 +50,8 @@ def answerable(specs: list[ExposureMetricSpec], option: str, *, named: bool) -> 
         return [a for a in specs if _is_answerable(a, option)]
     if option == BOUNDS:
         raise EvenhandError(
-            f"metrics={lost[0]!r} has no bounds over labelings. Name awrf, dp or log_dp of totals, exposure_share or eed with "
-            "attention by rank, or pass unknown='drop'."
+            f"metrics={lost[0]!r} has no bounds over labelings. Name awrf, dp, log_dp, exposure_share or eed with attention by "
+            "rank, or pass unknown='drop'."
         )
     if option == RESAMPLED_ITEMS:
         raise EvenhandError(
@@ -71,8 +71,6 @@ def _is_answerable(spec: ExposureMetricSpec, option: str) -> bool:
     if spec.needs(Exposed):
         is_linear = bool(spec.params.get("signed")) and spec.target != "ranking"
         return bool(spec.target != "relevant") and (is_linear or option in (BOUNDS, RESAMPLED_ITEMS))
-    if option == BOUNDS and spec.settled("per_item"):
-        return False
     return spec.card.name in ("dp", "log_dp", "exposure_share") or (spec.card.name == "eed" and spec.norms is None)
 
 
@@ -254,20 +252,33 @@ def _sum_bounds(spec: ExposureMetricSpec, t: ExposureTallies, s: int, items: Ite
     tally = Exposure.from_sums(sums, t.policy, spec.browsing, t.sizes)
     part = sums.part(s)
     total = tally.with_sums(tally.stacked()[part].sum(0))
+    sizes, per_item = t.policy.assign_unlabelled(t.sizes), bool(spec.settled("per_item"))
     scale = (sums.weight[sums.request_of] * sums.share)[sums.rankings_of(part)][items.rankings]
     attention = np.bincount(items.items, items.attended[spec.browsing] * scale, minlength=items.many).astype(np.float64)
+    if per_item:  # items that are ranked elsewhere or nowhere count in the sizes
+        attention = np.concatenate([attention, np.zeros(max(0, round(float(t.sizes[-1])) - len(attention)))])
     is_exact = True
     if count_labelings(len(attention), groups) <= MOST:
         labels = one_hot(all_labelings(len(attention), groups), groups)
+    elif per_item:
+        return _per_item_bounds(spec, total, attention)
     else:  # one label for all reaches the ends of a ratio, and the largest norm
         labels = np.broadcast_to(np.eye(groups)[:, None, :], (groups, len(attention), groups))
         is_exact = spec.card.name != "eed"
     received = total.received + np.einsum("m,lmg->lg", attention, labels)
     if not is_exact:
         received = np.vstack([received, _most_even(total.received, float(attention.sum()))])
-    weight = np.broadcast_to(total.weight, received.shape[:1])
-    values = spec.on(replace(total, weight=weight, received=received))
+    values = _on_totals(spec, total, received, sizes + labels.sum(1) * per_item)
     return float(np.nanmin(values)), float(np.nanmax(values)), is_exact
+
+
+def _on_totals(spec: ExposureMetricSpec, total: Exposure, received: Floats, sizes: Floats) -> Floats:
+    """(L,) the metric on rows of exposure by group, with as many sizes where these matter."""
+    weight = np.broadcast_to(total.weight, received.shape[:1])
+    if not spec.settled("per_item"):
+        return np.asarray(spec.on(replace(total, weight=weight, received=received)))
+    rows = zip(weight, received, sizes, strict=True)
+    return np.array([float(spec.on(replace(total, weight=w, received=r, sizes=n))) for w, r, n in rows])
 
 
 def _most_even(received: Floats, free: float) -> Floats:
@@ -280,6 +291,19 @@ def _most_even(received: Floats, free: float) -> Floats:
     levels = (np.cumsum(ordered) + free) / np.arange(1, len(ordered) + 1)
     above = np.append(ordered[1:], np.inf)
     return np.asarray(np.maximum(received, levels[np.flatnonzero(levels <= above)[0]]))
+
+
+def _per_item_bounds(spec: ExposureMetricSpec, total: Exposure, attention: Floats) -> tuple[float, float, bool]:
+    """Bounds of a ratio of means: the lowest mean that items may give one side, against the highest of the other."""
+    ranked, k = np.append(0.0, np.cumsum(np.sort(attention))), np.arange(len(attention) + 1)
+    means = []
+    for side, size in zip((total.protected, total.versus), total.side_sizes(), strict=True):
+        received = total.received[list(side or ())].sum()
+        lowest, highest = (received + ranked) / (size + k), (received + ranked[-1] - ranked[::-1]) / (size + k)
+        means.append((np.nanmin(lowest), np.nanmax(highest)))
+    extremes = np.array([[means[0][0], means[1][1]], [means[0][1], means[1][0]]])
+    least, most = _on_totals(spec, replace(total, protected=(0,), versus=(1,)), extremes, np.ones((2, 2)))
+    return float(least), float(most), False
 
 
 def _list_bounds(
