@@ -14,7 +14,7 @@ import numpy as np
 from evenhand.intervals.outcomes import with_flipped_signs, with_null_draws
 from evenhand.metrics.outcome import gaps
 from evenhand.metrics.outcome_joint import pooled, spline
-from evenhand.tallies.candidates import Rows
+from evenhand.tallies.moments import Rows
 from evenhand.tallies.moments import Moments
 
 BINS = 10

@@ -36,8 +36,7 @@ from evenhand.metrics.outcome import (
     thin,
     two_sided,
 )
-from evenhand.tallies.candidates import Rows
-from evenhand.tallies.moments import Moments, zero_rounding
+from evenhand.tallies.moments import Moments, Rows, zero_rounding
 
 
 @dataclass(frozen=True)
