@@ -14,7 +14,7 @@ from scipy.optimize import isotonic_regression
 
 from evenhand.audits.declare import Call, log
 from evenhand.audits.outcome.rows import counterfactual_claims, without_few
-from evenhand.cards import Floats, is_whole
+from evenhand.cards import REGISTRY, Floats, is_whole
 from evenhand.claims import decide
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.findings import Findings, Row, adjusted, row, tidy
@@ -210,51 +210,41 @@ class _Counterfactual:
         }
 
 
+OVERALL = ("outcome_before", "outcome_after", "outcome_relative_change")
+PER_GROUP = (
+    "slots_before", "slots_after", "slots_gained", "slots_relative_change", "mean_rank_before", "mean_rank_after",
+    "mean_rank_change",
+)  # fmt: skip
+CHANGES = ("outcome_relative_change", "slots_gained", "mean_rank_change")
+"""What is held against chance: each has a row of its band too, called `..._null`."""
+
+
 def _rows(observed: Change, null: Change | None, e: Evidence) -> list[Row]:
-    before, after, units = observed.before, observed.after, int(observed.before.slots.sum())
-    change = float(observed.outcome_change)
-    note = "zero_denominator" if np.isnan(change) else None if null is not None else "no_null"
-    p = _two_sided(change, None if null is None else null.outcome_change)
-    rows = [
-        row({}, "outcome_before", estimate=float(before.outcome), units=units),
-        row({}, "outcome_after", estimate=float(after.outcome), units=units),
-        row({}, "outcome_relative_change", estimate=change, units=units, note=note, p=p),
-    ]
-    if null is not None:
-        rows.append(_band("outcome_relative_change_null", null.outcome_change, (1 + e.level) / 2, units=units))
+    rows = _rows_of(OVERALL, observed, null, e.level)
     for g, name in enumerate(e.view.names):
-        rows += _group_rows(observed, null, g, name, (1 + e.level) / 2)
+        rows += _rows_of(PER_GROUP, observed, null, e.level, g, name)
     return rows
 
 
-def _group_rows(observed: Change, null: Change | None, g: int, name: str, level: float) -> list[Row]:
-    before, after = float(observed.before.slots[g]), float(observed.after.slots[g])
-    rank_before, rank_after = float(observed.before.rank[g]), float(observed.after.rank[g])
-    units = int(before)
-    thin = "small_cell" if units < FEWEST_ROWS else None
-    slots = None if null is None else (null.after.slots - null.before.slots)[:, g]
-    ranks = None if null is None else (null.after.rank - null.before.rank)[:, g]
-
-    def group_row(
-        metric: str, value: float, undefined: str | None = None, note: str | None = None, **cells: Any
-    ) -> Row:
-        why = undefined if np.isnan(value) else note
-        return row({}, metric, group=name, estimate=value, units=units, note=why, **cells)
-
-    gained, moved = after - before, rank_after - rank_before
-    rows = [
-        group_row("slots_before", before),
-        group_row("slots_after", after),
-        group_row("slots_gained", gained, note=thin, p=_two_sided(gained, slots)),
-        group_row("slots_relative_change", after / before - 1 if before else math.nan, "zero_denominator"),
-        group_row("mean_rank_before", rank_before, "nothing_shown"),
-        group_row("mean_rank_after", rank_after, "nothing_shown"),
-        group_row("mean_rank_change", moved, "nothing_shown", thin, p=_two_sided(moved, ranks)),
-    ]
-    if slots is not None and ranks is not None:
-        rows.append(_band("slots_gained_null", slots, level, group=name, units=units))
-        rows.append(_band("mean_rank_change_null", ranks, level, group=name, units=units))
-    return rows
+def _rows_of(
+    metrics: Sequence[str], observed: Change, null: Change | None, level: float, g: int | None = None, group: str | None = None
+) -> list[Row]:  # fmt: skip
+    """Rows of metrics that are about all slots, or about those of a group, and then the bands of chance."""
+    slots = observed.before.slots
+    rows, bands, units = [], [], int(slots.sum() if g is None else slots[g])
+    unsure = (
+        "no_null" if g is None and null is None else "small_cell" if g is not None and units < FEWEST_ROWS else None
+    )
+    for name in metrics:
+        metric = REGISTRY[name]
+        value = float(metric.on(observed)[() if g is None else g])
+        r = row({}, name, group=group, estimate=value, units=units)
+        if name in CHANGES:
+            draws = None if null is None else metric.on(null)[(..., *(() if g is None else (g,)))]
+            r |= {"note": unsure, "p": _two_sided(value, draws)}
+            bands += [] if draws is None else [_band(f"{name}_null", draws, (1 + level) / 2, group=group, units=units)]
+        rows.append({**r, "note": metric.card.otherwise} if np.isnan(value) else r)
+    return rows + bands
 
 
 def _two_sided(estimate: float, draws: Floats | None) -> float:
