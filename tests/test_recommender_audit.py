@@ -18,7 +18,8 @@ import evenhand as eh
 from evenhand import EvenhandError
 from evenhand import metrics as m
 from evenhand.intervals import crosstabs as draws
-from evenhand.sources import engine, matrices
+from evenhand.sources import engine
+from evenhand.sources import scores as opened_scores
 from evenhand.tallies.crosstab import Crosstab, ResampledLists
 from evenhand.tallies.ragged import Ragged
 from evenhand.tallies.user_lists import Cut, tabulate
@@ -145,7 +146,7 @@ def test_blocks_of_users_change_nothing(monkeypatch):
     call = {"top": 5, "true_threshold": 0.5, "rng": 3, "interval": "bootstrap(49)", "chance": "permutation(49)"}
     whole = eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)
     expected_long = long_call(*data)
-    monkeypatch.setattr(matrices, "BATCH_CELLS", 100)
+    monkeypatch.setattr(opened_scores, "BATCH_CELLS", 100)
     monkeypatch.setattr(engine, "BATCH_ROWS", 300)
     same(columns(eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)), columns(whole))
     same(columns(eh.recommender(sparse_of(data[0]), relevant=data[1], user_groups=data[2], **call)), columns(whole))

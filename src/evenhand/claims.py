@@ -98,6 +98,17 @@ def adjusted_detectable(detectable: float, tests: int, level: float) -> float:
     return detectable * detectable_of(1.0, level, tests) / detectable_of(1.0, level)
 
 
+def power_text(gap: float, *, points: bool) -> str:
+    """What a test could find, in words; `points` : gaps are in percentage points.
+
+    >>> power_text(0.0289, points=True)
+    'the test had 80% power for gaps of 2.9 points or more'
+    """
+    size = 100 * gap if points else gap
+    text = f"{size:,.0f}" if size >= 100 else f"{size:.2g}"
+    return f"the test had 80% power for gaps of {text}{' points' if points else ''} or more"
+
+
 def direction_of(difference: float) -> Direction:
     """The direction of a difference; `differs` where its sign says nothing.
 

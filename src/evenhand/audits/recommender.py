@@ -391,7 +391,6 @@ class Measure:
         def measured(lists: UserLists) -> tuple[Crosstab, list[Row]]:
             everywhere = reading.allows_any_item(part)
             total = Crosstab.from_lists(lists, codes, sides.groups, items, cut=reading.shows, everywhere=everywhere)
-            total = replace(total, odds=lists.odds())
             replicates = ResampledLists(lists, resampled) if resampled else None
             return total, self._rows(total, replicates, permuted, cells)
 

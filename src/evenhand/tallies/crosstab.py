@@ -79,7 +79,7 @@ class Crosstab:
         >>> Crosstab.from_arrays([[0.9, 0.2], [0.1, 0.8]], ["a", "b"], top=1).counts[:2].tolist()
         [[1.0, 0.0], [0.0, 1.0]]
         """
-        from evenhand.sources.matrices import dense_matrix
+        from evenhand.sources.scores import dense_matrix
 
         matrix = dense_matrix(scores, "scores").astype(np.float64)
         truth = None if relevant is None else dense_matrix(relevant, "relevant").astype(np.float64)
@@ -118,7 +118,8 @@ class Crosstab:
         lengths = None
         if everywhere and lists.values is None:
             lengths = np.bincount(lists.lengths, minlength=1).astype(np.float64)
-        return cls(counts, spread, marks, judged=lists.is_judged, cut=cut, lengths=lengths, lists=lists)
+        odds = None if everywhere else lists.odds()
+        return cls(counts, spread, marks, judged=lists.is_judged, cut=cut, lengths=lengths, odds=odds, lists=lists)
 
     def mark(self, name: str) -> Floats:
         """One of the `MARKS` for every group: (..., G)."""
@@ -321,59 +322,48 @@ class Weights(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
 class ResampledLists:
-    """D crosstabs of lists under weights."""
+    """D crosstabs of lists under weights: sparse products with a few draws at a time."""
 
-    lists: UserLists
-    weights: Weights
+    def __init__(self, lists: UserLists, weights: Weights) -> None:
+        self._lists, self._weights = lists, weights
+        self._shown_items, columns = np.unique(lists.items, return_inverse=True)
+        self._columns = columns.reshape(-1)
+        self._parts = np.ones(len(lists.items), dtype=np.float32) if lists.values is None else lists.values
+        self._shown = self._matrix(self._parts, self._columns, len(self._shown_items))
+        lengths = np.unique(lists.slots[lists.slots > 0])
+        self._slots_each = lengths[0] if len(lengths) == 1 else None  # of most recommenders, and half of the work
+        if self._slots_each is None:
+            with np.errstate(divide="ignore"):
+                shares = np.repeat(1 / lists.slots, lists.lengths) * lists.parts
+            self._shares = self._matrix(shares, self._columns, len(self._shown_items))
+        self._placed: Any = None
 
     def crosstabs(self, total: Crosstab) -> Iterator[Crosstab]:
         """The replicates of a crosstab, on a leading axis, a bounded number at a time.
 
         They have a column for items that anybody is shown.
         """
-        groups, items = total.counts.shape
-        is_shown = np.zeros(items, dtype=bool)
-        is_shown[self.lists.items] = True
-        places = np.flatnonzero(is_shown)
-        sums = _Sums(self.lists, self.weights, np.cumsum(is_shown) - 1, len(places))
-        rows, draws = self.weights.rows, self.weights.draws
+        groups, items, shown_items = *total.counts.shape, len(self._shown_items)
+        rows, draws = self._weights.rows, self._weights.draws
         users = float(total.mark("users")[rows].sum())
-        cells = max(1, len(rows) * len(places))
+        cells = max(1, len(rows) * shown_items)
         # Products with fewer than 16 columns are slow; weights (users x draws) take a byte each, at most 8 MB beyond that.
         at_once = max(1, MOST_CELLS // cells, min(16, 2 * MOST_CELLS // cells))
-        at_once = min(at_once, max(16, (1 << 23) // max(1, len(self.lists))))
+        at_once = min(at_once, max(16, (1 << 23) // max(1, len(self._lists))))
         for start in range(0, draws, at_once):
             stop = min(start + at_once, draws)
-            counts, spread = np.zeros((groups, len(places), stop - start)), np.zeros((len(places), stop - start))
+            counts, spread = np.zeros((groups, shown_items, stop - start)), np.zeros((shown_items, stop - start))
             marks = np.zeros((groups, stop - start, total.marks.shape[1]))
-            sums.add(start, stop, counts, spread, marks)
+            self._add(start, stop, counts, spread, marks)
             drawn = marks[rows, :, 0].sum(0)
             yield Crosstab(
                 np.moveaxis(counts, -1, 0), spread.T, np.moveaxis(marks, 1, 0), total.pair, total.judged, total.cut,
-                unshown=items - len(places),
+                unshown=items - shown_items,
                 for_each=np.divide(users, drawn, out=np.ones_like(drawn), where=drawn > 0),
             )  # fmt: skip
 
-
-class _Sums:
-    """Sums over users under weights: sparse products with a few draws at a time."""
-
-    def __init__(self, lists: UserLists, weights: Weights, columns: Ints, size: int) -> None:
-        self._lists, self._weights, self._size = lists, weights, size
-        self._columns = columns[lists.items]
-        self._parts = np.ones(len(lists.items), dtype=np.float32) if lists.values is None else lists.values
-        self._shown = self._matrix(self._parts, self._columns, size)
-        lengths = np.unique(lists.slots[lists.slots > 0])
-        self._slots_each = lengths[0] if len(lengths) == 1 else None  # of most recommenders, and half of the work
-        if self._slots_each is None:
-            with np.errstate(divide="ignore"):
-                shares = np.repeat(1 / lists.slots, lists.lengths) * lists.parts
-            self._shares = self._matrix(shares, self._columns, size)
-        self._placed: Any = None
-
-    def add(self, start: int, stop: int, counts: Floats, spread: Floats, marks: Floats) -> None:
+    def _add(self, start: int, stop: int, counts: Floats, spread: Floats, marks: Floats) -> None:
         """Add some draws to times shown (G, J, D), shares of slots (J, D) and marks (G, D, M)."""
         rows, user_marks = self._weights.rows, self._lists.marks
         for place, drawn in self._weights.between(start, stop):
@@ -394,11 +384,11 @@ class _Sums:
 
     def _shown_by_place(self, place: Ints, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """(places, J, D), where every user has a place."""
-        places = len(self._weights.rows)
+        places, size = len(self._weights.rows), len(self._shown_items)
         if self._placed is None:
-            at = np.repeat(place * self._size, self._lists.lengths) + self._columns
-            self._placed = self._matrix(self._parts, at, places * self._size)
-        return np.asarray(self._placed @ weights).reshape(places, self._size, weights.shape[1])
+            at = np.repeat(place * size, self._lists.lengths) + self._columns
+            self._placed = self._matrix(self._parts, at, places * size)
+        return np.asarray(self._placed @ weights).reshape(places, size, weights.shape[1])
 
     def _matrix(self, values: npt.NDArray[Any], at: Ints, size: int) -> Any:
         """Sparse (size, users)."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from evenhand.audits.min_units import hidden_cells, must_withhold, suppressed
 from evenhand.cards import REGISTRY, Floats, Metric, MetricSpec, needing
-from evenhand.claims import Candidate, Claim, adjusted_detectable, direction_of
+from evenhand.claims import Candidate, Claim, adjusted_detectable, direction_of, power_text
 from evenhand.findings import Points, Row, as_columns, notes, read_number, row, slice_words
 from evenhand.intervals.kinds import holm, holm_by_family
 from evenhand.intervals.outcomes import odds_gaps, rate_gap, with_flipped_signs, with_null_draws
@@ -28,7 +28,6 @@ from evenhand.metrics.outcome_joint import (
     pooled,
     spline,
 )
-from evenhand.report.words.outcome import power_text
 from evenhand.sources.outcomes import Outcomes
 from evenhand.tallies.moments import Moments, Rows
 
@@ -459,7 +458,7 @@ def _scope_facts(
         "rule": "scores that all groups share" if ranking else "at or above the threshold",
         "set_by": set_by if fewest <= 1 else None,
     }  # fmt: skip
-    if must_withhold(outside, fewest, ()):
+    if fewest > 1 and must_withhold(outside, fewest, ()):
         return facts
     return {**facts, "rows": int(inside.sum()), "rows_outside": sum(outside.values()), "left_out": {**outside, **hide}}
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from evenhand.claims import Claim, adjusted_detectable
+from evenhand.claims import Claim, adjusted_detectable, power_text
 from evenhand.findings import Findings, read_number, slice_words
 from evenhand.report.words.sentences import Headline, SentenceWriter, SideTable, both_p, headline
 from evenhand.report.words.text import (
@@ -44,17 +44,13 @@ def gap_size(value: float, *, points: bool, few: bool = False) -> str:
     return f"{value:.2f}" if few and 0.01 <= abs(value) < 100 else number(value)
 
 
-def gap_text(value: float, *, points: bool, few: bool = False, unit: str = "percentage points") -> str:
+def gap_text(value: float, *, points: bool, few: bool = False) -> str:
     """A gap with its unit.
 
     >>> gap_text(0.0673, points=True), gap_text(0.0673, points=False)
     ('6.73 percentage points', '0.0673')
     """
-    return gap_size(value, points=points, few=few) + (f" {unit}" if points else "")
-
-
-def power_text(gap: float, *, points: bool) -> str:
-    return f"the test had 80% power for gaps of {gap_text(gap, points=points, few=True, unit='points')} or more"
+    return gap_size(value, points=points, few=few) + (" percentage points" if points else "")
 
 
 def _in_points(findings: Findings) -> bool:
