@@ -239,17 +239,6 @@ def test_totals_that_differ_by_rounding_alone_tie():
     assert found.sources["b"].contribution == pytest.approx(wanted.sources["b"].contribution, abs=1e-15)
 
 
-@given(rows, st.integers(0, 12))
-def test_shards_of_sources_merge_in_any_order(table, cut):
-    sources = as_sources(table)
-    whole = Sources.from_arrays(sources)
-    first = Sources.from_arrays({name: x[:cut] for name, x in sources.items()})
-    second = Sources.from_arrays({name: x[cut:] for name, x in sources.items()})
-    for merged in (first.merge(second), second.merge(first)):
-        np.testing.assert_array_equal(merged.amounts, whole.amounts)
-        np.testing.assert_array_equal(merged.counts, whole.counts)
-
-
 @every_index
 def test_a_batch_of_partitions_equals_a_loop(index, params):
     rng = np.random.default_rng(3)

@@ -191,7 +191,7 @@ def test_a_tally_too_wide_to_draw_has_linearised_intervals(monkeypatch):
     monkeypatch.setattr(audit, "WIDE", 10)
     result = eh.sources(df, **call, rng=1)
     assert result.findings.columns["low"] == wanted["low"]
-    assert "normal intervals" in result.provenance["interval"]
+    assert "normal with the linearised error" in result.provenance["interval"]
 
 
 @pytest.mark.slow

@@ -29,8 +29,8 @@ from evenhand.claims import Candidate
 from evenhand.errors import EvenhandError, all_problems, plural
 from evenhand.findings import Row, chosen_figures, label, nan_in_data, notes, row
 from evenhand.intervals.jackknife import influence_of_units, influence_on_parts
-from evenhand.intervals.kinds import ANYTHING, Interval
-from evenhand.intervals.parts import WIDE, Ends, blank, drawn_ends, linearised_ends, permuted_partitions
+from evenhand.intervals.kinds import ANYTHING, Estimates, Interval
+from evenhand.intervals.parts import WIDE, blank, drawn_ends, linearised_ends, permuted_partitions
 from evenhand.intervals.spectra import WIDE as BINNED
 from evenhand.intervals.spectra import cautions, estimates
 from evenhand.labels import stream
@@ -251,8 +251,7 @@ class Decomposed:
         rows: list[Row] = []
         for i, (where, tally) in enumerate(tallies.items()):
             cells, few = whole.cells(where), pooled.receivers[i] < fewest
-            total = Ends(totals.low[i], totals.high[i], totals.undefined_draws[i])
-            for r in self._slice(tally, where, cells, metrics, total):
+            for r in self._slice(tally, where, cells, metrics, totals.at(i)):
                 r["note"] = notes(*dict.fromkeys([r["note"] or "", "" if math.isnan(r["estimate"]) else warned[i]]))
                 shown = nan_in_data(r | {"p": math.nan}) if where in broken else r
                 rows.append(suppressed(shown | {"p": math.nan}) if few else shown)
@@ -268,26 +267,25 @@ class Decomposed:
         return [g for g, hide in enumerate(hidden(receivers, self.call.min_units)) if hide]
 
     def _slice(
-        self, tally: Partition, where: Label, cells: dict[str, Any], metrics: Sequence[str], total: Ends
+        self, tally: Partition, where: Label, cells: dict[str, Any], metrics: Sequence[str], ends: Mapping[str, Any]
     ) -> list[Row]:
         split = parts(tally, self.index, **self.ask.params)
         values = {name: getattr(split, name) for name in METRICS}
-        ends = {**self._ends(tally, split, values, where), "total": total}
+        total = Estimates(split.total, *(np.asarray(ends[name]) for name in ("low", "high", "undefined_draws")))
+        figures = {**self._figures(tally, split, values, where), "total": total}
         if self.how.kind == "bootstrap":  # only the total is drawn from tails that go on beyond what was seen
-            for part in ends.keys() & (set(WHOLE[1:]) if self.index == "gini" else {"within"}):
-                ends[part] = ends[part].in_proportion(
-                    values[part], float(values["total"]), float(total.low), float(total.high)
-                )
+            for part in figures.keys() & (set(WHOLE[1:]) if self.index == "gini" else {"within"}):
+                figures[part] = figures[part].in_proportion(total)
         chance, p, noise = self._by_chance(tally, float(values["between"]), where)
         if self.how.kind == "bootstrap" and not math.isnan(noise):
-            ends |= _less_noise(values, ends, noise, power=2 if self.index == "gini" else 1)
+            figures |= _less_noise(figures, noise, power=2 if self.index == "gini" else 1)
         influence = self._influence(tally)
         rows = []
         for name in (m for m in WHOLE if m in metrics):
             code = tally.reason() or ("zero_over_zero" if np.isnan(values[name]) else "")
             if name == "between" and self.how.kind != "none" and len(tally) > 1 and not code and math.isnan(p):
                 code = "no_permutation"
-            numbers = _numbers(values[name], ends[name], ()) | (self._direction if name == "total" else {})
+            numbers = figures[name].at() | (self._direction if name == "total" else {})
             certain = len(tally) == 1 and name in ("between", "overlap")  # one group: nothing lies between groups
             units, note = int(tally.pooled.units), code or None
             numbers["chance"] = chance.get(name, math.nan)
@@ -296,14 +294,13 @@ class Decomposed:
             rows.append(r | ({"p": p} if name == "between" else {}))
         groups = Spectra.from_spectra([tally[g] for g in range(len(tally))])
         streams = [("inequality", *where, name) for name in tally.groups]
-        (index,) = estimates(groups, [self.ask], self.how, self.call.seed, streams)
-        ends["index"] = Ends(index.low, index.high, index.undefined_draws)
+        (figures["index"],) = estimates(groups, [self.ask], self.how, self.call.seed, streams)
         warned = cautions(groups) if self.how.kind != "none" else [""] * len(tally)
         sizes = groups.units.astype(int).tolist()
         for g, name in enumerate(tally.groups):
             for figure in (m for m in PER_GROUP if m in metrics):
                 is_index = figure == "index"
-                numbers = _numbers(values[figure], ends[figure], (g,)) | (self._direction if is_index else {})
+                numbers = figures[figure].at(g) | (self._direction if is_index else {})
                 why = groups[g].reason() if is_index else tally.reason()
                 code = why if math.isnan(numbers["estimate"]) else warned[g] if is_index else ""
                 numbers["influence"] = float(influence[figure][g]) if figure in influence else 0.0
@@ -340,7 +337,7 @@ class Decomposed:
     def _direction(self) -> dict[str, Any]:
         return {"ideal": self.ask.ideal, "better": self.ask.better}
 
-    def _ends(self, tally: Partition, split: Parts, values: Mapping[str, Any], where: Label) -> dict[str, Ends]:
+    def _figures(self, tally: Partition, split: Parts, values: Mapping[str, Any], where: Label) -> dict[str, Estimates]:
         """Percentile bootstrap over units, for `bootstrap` never shorter than Student's t.
 
         Wide tallies are drawn on bins. Normal with the linearised error on request, or where the bins are too many.
@@ -370,7 +367,7 @@ class Decomposed:
         names = [n for n in METRICS if n not in ("total", "index") and (self.index == "gini" or n != "overlap")]
         return {n: getattr(split, n) for n in names}
 
-    def _linearised(self, tally: Partition, split: Parts, chosen: Mapping[str, Any]) -> dict[str, Ends]:
+    def _linearised(self, tally: Partition, split: Parts, chosen: Mapping[str, Any]) -> dict[str, Estimates]:
         moves: dict[str, Any] = parts_influence(tally, split, self.index, **self.ask.params)
         in_group = np.arange(len(tally))[:, None] == tally.cell_group
         mean = float(tally.pooled.total / tally.pooled.size)
@@ -395,37 +392,23 @@ def _claims(rows: Sequence[Row], by: Sequence[str], words: Mapping[str, str]) ->
             yield Candidate(r["p"], "differs", lead + text, lead + otherwise, "between", None, where)
 
 
-def _less_noise(values: Mapping[str, Any], ends: Mapping[str, Ends], noise: float, power: int) -> dict[str, Ends]:
+def _less_noise(figures: Mapping[str, Estimates], noise: float, power: int) -> dict[str, Estimates]:
     """Ends of the parts that noise moves: what lies between groups is above zero where groups are alike.
 
     The lower end of `between` is zero where a permutation test at this level does not tell groups apart, and hardly moves
     where it does by far: noise adds in squares to a Gini index, as it is (`power` 1) to indices that are squares themselves.
     What lies between groups by noise alone overlaps.
     """
-    between = float(values["between"])
+    between = float(figures["between"].estimate)
     low = np.asarray(max(0.0, between**power - noise**power) ** (1 / power))
-    moved = {"between": ends["between"].reaching(low, low)}
-    if "overlap" in ends:
-        high = ends["overlap"].high
-        moved["overlap"] = ends["overlap"].reaching(high, high + between - low)
+    moved = {"between": figures["between"].reaching(low, low)}
+    if "overlap" in figures:
+        high = figures["overlap"].high
+        moved["overlap"] = figures["overlap"].reaching(high, high + between - low)
     return moved
-
-
-def _numbers(values: Any, ends: Ends, at: tuple[int, ...]) -> dict[str, Any]:
-    low, high, undefined = (np.asarray(end)[at] for end in (ends.low, ends.high, ends.undefined_draws))
-    return {
-        "estimate": float(np.asarray(values)[at]), "low": float(low), "high": float(high), "undefined_draws": int(undefined)
-    }  # fmt: skip
 
 
 def _interval_words(how: Interval) -> str:
     if how.kind in ("none", "normal"):
         return {"none": "none", "normal": "normal, with the linearised error"}[how.kind]
-    kind = "studentised" if how.kind == "bootstrap" else "percentile"
-    least = ", never shorter than Student's t and, in proportion, than the total's" if how.kind == "bootstrap" else ""
-    return (
-        f"bootstrap over units, {how.draws:,} draws: {kind} for the total and each group's index, percentile for the parts "
-        f"and shares{least}; the Gini index between groups reaches down to zero where permuted groups reach as far up; slices "
-        f"with over {BINNED:,} cells are drawn on amounts binned at a relative width of 2^-12, "
-        f"those with over {WIDE:,} bins have normal intervals with the linearised error"
-    )
+    return f"{how.kind} over units, {how.draws:,} draws; normal with the linearised error where amounts are very many"

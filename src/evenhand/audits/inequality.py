@@ -160,7 +160,8 @@ def inequality(
     for column, slices in zip(read.amounts, by_amount, strict=True):
         log.info("adding up %s", column.name or "rows")
         cells = {"amount": column.name} if several else {}
-        small = [receivers < enough(call.min_units, specs) for receivers in slices.spectra.receivers.tolist()]
+        fewest = enough(call.min_units, specs) if call.min_units > 1 else 0
+        small = [receivers < fewest for receivers in slices.spectra.receivers.tolist()]
         rows += [{**r, **cells} for r in measure.rows(slices, column, small)]
         count = len(slices.labels) * len(read.amounts)
         drawn = _lorenz_curves(slices, read.by, small, count, call.min_units)
@@ -237,15 +238,16 @@ class Measure:
             if fewest > 1 and not small[i]:
                 moves = influence_of_units(spectra[i], [a.coarse(fewest) for a in self.metrics])
             for (a, e, chance, (ideal, better)), move in zip(by_metric, moves, strict=True):
-                estimate = float(e.estimate[i])
+                numbers = e.at(i)
+                estimate = numbers["estimate"]
                 note: str | None
                 if np.isnan(estimate):
                     note = a.card.reason(spectra[i], **a.params)
                 else:
                     note = notes(warned[i], a.caution(estimate, float(units[i])))
                 r = row(
-                    cells, a.text, estimate=estimate, low=float(e.low[i]), high=float(e.high[i]), chance=float(chance[i]),
-                    ideal=ideal, better=better, units=many, undefined_draws=int(e.undefined_draws[i]), note=note, influence=move,
+                    cells, a.text, **numbers, chance=float(chance[i]), ideal=ideal, better=better, units=many, note=note,
+                    influence=move,
                 )  # fmt: skip
                 if counts_rows:
                     least, most = a.metric.attainable_on(spectra[i], **a.params)

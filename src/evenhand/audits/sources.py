@@ -29,10 +29,9 @@ from evenhand.cards import Floats, parse_metric
 from evenhand.claims import Candidate, direction_of
 from evenhand.findings import Row, chosen_figures, label, nan_in_data, notes, row
 from evenhand.intervals.jackknife import influence_of_units, influence_on_parts
-from evenhand.intervals.kinds import ANYTHING, Interval, studentised_ends
+from evenhand.intervals.kinds import ANYTHING, Estimates, Interval, studentised_ends
 from evenhand.intervals.parts import (
     WIDE,
-    Ends,
     blank,
     bootstrap_draws,
     ends_of_draws,
@@ -131,9 +130,8 @@ def sources(
     log.info("adding up %s per source", amount or "rows")
     slices = _source_slices(whole, prepared.by[-1])
     refuse_many_slices("sources", len(slices.labels))
-    wide = sum(len(t.counts) > WIDE for t in slices.tallies)
     facts = {
-        "interval": _interval_words(call.interval, wide), "population": whole.population_words,
+        "interval": _interval_words(call.interval), "population": whole.population_words,
         "missing_slice_labels": "shown as a slice of their own",
     }  # fmt: skip
     words = {"unit": unit, "amount": "rows" if amount is None else amount, "source": prepared.by[-1]}
@@ -174,8 +172,7 @@ def _rows(
         slice_rows = []
         if "gini" in metrics:
             slice_rows = [row(
-                cells, "gini", estimate=float(index.estimate[i]), low=float(index.low[i]), high=float(index.high[i]),
-                chance=float(chance[i]), ideal=gini.ideal, better=gini.better, undefined_draws=int(index.undefined_draws[i]),
+                cells, "gini", **index.at(i), chance=float(chance[i]), ideal=gini.ideal, better=gini.better,
                 influence=influence_of_units(totals.spectra[i], [gini])[0] if fewest > 1 else 0.0,
             )]  # fmt: skip
         if len(tally):
@@ -196,14 +193,13 @@ def _rows(
 def _source_rows(
     cells: dict[str, Any], tally: Sources, measured: Measured, figures: Sequence[str], call: Call, labels: Label
 ) -> list[Row]:
-    interval, values, ends = call.interval, _figures(measured.parts), measured.ends
+    interval, shown = call.interval, dict(measured.figures)
     spectra = Spectra.from_spectra([tally.spectrum_of(k) for k in range(len(tally))])
     gini = parse_metric("gini")
-    (source_gini,) = estimates(spectra, [gini], interval, call.seed, [(*labels, name) for name in tally.names])
-    values["own_gini"] = source_gini.estimate
-    ends["own_gini"] = Ends(source_gini.low, source_gini.high, source_gini.undefined_draws)
+    streams = [(*labels, name) for name in tally.names]
+    (shown["own_gini"],) = estimates(spectra, [gini], interval, call.seed, streams)
     warned = cautions(spectra) if interval.kind != "none" else [""] * len(tally)
-    influence = dict.fromkeys(values, np.zeros(len(tally)))
+    influence = dict.fromkeys(shown, np.zeros(len(tally)))
     if call.min_units > 1:
         influence |= influence_on_parts(tally, lambda some: _figures(source_parts(some)))
         influence["own_gini"] = np.array([influence_of_units(s, [gini])[0] for s in spectra.separate()])
@@ -211,11 +207,11 @@ def _source_rows(
     for k, name in enumerate(tally.names):
         undefined = "constant_input" if tally.amounts[:, k].any() else "zero_total"
         for figure in figures:
-            estimate, end = float(values[figure][k]), ends[figure]
+            numbers = shown[figure].at(k)
             direction = {"ideal": gini.ideal, "better": gini.better} if figure == "own_gini" else {}
             rows.append(row(
-                cells, figure, group=label(name), estimate=estimate, low=float(end.low[k]), high=float(end.high[k]),
-                undefined_draws=int(end.undefined_draws[k]), note=(undefined if math.isnan(estimate) else warned[k]) or None,
+                cells, figure, group=label(name), **numbers,
+                note=(undefined if math.isnan(numbers["estimate"]) else warned[k]) or None,
                 span=SPANS.get(figure), certain=figure in CERTAIN_ALONE and len(tally) == 1, influence=float(influence[figure][k]),
                 **direction,
             ))  # fmt: skip
@@ -227,7 +223,7 @@ class Measured:
     """The figures of the sources of one slice, their intervals, and the p of each marginal against zero."""
 
     parts: SourceParts
-    ends: dict[str, Ends]
+    figures: dict[str, Estimates]
     p: Floats
 
     @classmethod
@@ -259,7 +255,8 @@ class Measured:
         if how.kind == "bootstrap":
             for n in STUDENTISED:
                 args = values[n], errors[f"{n} error"], draws[n], draws[f"{n} error"], values[n][:, None]
-                ends[n] = Ends(*studentised_ends(*args, how.level, SPANS[n]), ends[n].undefined_draws)
+                low, high = studentised_ends(*args, how.level, SPANS[n])
+                ends[n] = Estimates(values[n], low, high, ends[n].undefined_draws)
             ends = {n: drawn.reaching(least[n].low, least[n].high) for n, drawn in ends.items()}
         name = "marginal"
         return cls(
@@ -312,12 +309,7 @@ def _figures(parts: SourceParts) -> dict[str, Floats]:
     return {name: getattr(parts, name) for name in DRAWN}
 
 
-def _interval_words(how: Interval, wide: int) -> str:
+def _interval_words(how: Interval) -> str:
     if how.kind in ("none", "normal"):
         return {"none": "none", "normal": "normal, with the linearised error"}[how.kind]
-    words = f"bootstrap over units, {how.draws:,} draws: percentile"
-    if how.kind == "bootstrap":
-        words = f"bootstrap over units, {how.draws:,} draws: studentised with the linearised error, percentile for the "
-        words += "correlation of a source, never shorter than Student's t"
-    many = f"; {wide:,} slices with over {WIDE:,} different vectors of amounts have normal intervals with the linearised error"
-    return words + (many if wide else "")
+    return f"{how.kind} over units, {how.draws:,} draws; normal with the linearised error where amounts are very many"

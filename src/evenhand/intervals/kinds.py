@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -90,7 +90,7 @@ def seed_of(rng: int | np.random.Generator | np.random.SeedSequence | None) -> i
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """One metric over many slices: arrays of one entry per slice."""
+    """A figure with its interval: arrays of one shape, such as one entry per slice."""
 
     estimate: Floats
     low: Floats
@@ -101,6 +101,33 @@ class Estimates:
     def blank(cls, slices: int) -> Estimates:
         nothing = np.full(slices, np.nan)
         return cls(nothing.copy(), nothing.copy(), nothing.copy(), np.zeros(slices, dtype=np.int64))
+
+    @classmethod
+    def without_interval(cls, estimate: Floats) -> Estimates:
+        nothing = np.full(estimate.shape, np.nan)
+        return cls(estimate, nothing, nothing, np.zeros(estimate.shape, dtype=np.int64))
+
+    def at(self, *place: int) -> dict[str, Any]:
+        """The numbers of one entry, for a row."""
+        numbers = {name: float(np.asarray(getattr(self, name))[place]) for name in ("estimate", "low", "high")}
+        return numbers | {"undefined_draws": int(np.asarray(self.undefined_draws)[place])}
+
+    def reaching(self, low: Floats, high: Floats) -> Estimates:
+        """Widened to these, where they are known."""
+        return replace(self, low=np.fmin(self.low, low), high=np.fmax(self.high, high))
+
+    def in_proportion(self, whole: Estimates) -> Estimates:
+        """Widened to at least the relative width of the interval of the `whole`.
+
+        >>> whole, part = (Estimates(*map(np.array, ends), np.array(0)) for ends in ((2.0, 1.0, 2.1), (1.0, 0.9, 1.1)))
+        >>> part.in_proportion(whole).at()["low"]
+        0.5
+        """
+        if not (np.isfinite(whole.estimate) and whole.estimate > 0):
+            return self
+        return self.reaching(
+            self.estimate * (whole.low / whole.estimate), self.estimate * (whole.high / whole.estimate)
+        )
 
 
 def t_quantile(level: float, units: Any) -> Floats:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
 from evenhand.cards import Floats, MetricSpec
+from evenhand.intervals.jackknife import T
 from evenhand.intervals.kinds import (
     ANYTHING,
     MIN_UNITS,
     ROUNDING,
+    Estimates,
     Interval,
     centred_ends,
     normal_ends,
@@ -31,46 +32,12 @@ WIDE = 1 << 16
 """A tally with more cells is not resampled: its intervals are normal, with the linearised error."""
 
 
-class Cells(Protocol):
-    """A tally that can be filled with other units."""
-
-    @property
-    def counts(self) -> Floats: ...
-
-    def with_counts(self, counts: Floats) -> Self: ...
-
-
-T = TypeVar("T", bound=Cells)
 Figures = Mapping[str, Floats]
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """The interval of one figure: arrays of its shape."""
-
-    low: Floats
-    high: Floats
-    undefined_draws: np.typing.NDArray[np.int64]
-
-    def reaching(self, low: Floats, high: Floats) -> Ends:
-        """Widened to these, where they are known."""
-        return Ends(np.fmin(self.low, low), np.fmax(self.high, high), self.undefined_draws)
-
-    def in_proportion(self, figure: Floats, whole: float, low: float, high: float) -> Ends:
-        """Widened to at least the relative width of the interval of the `whole`.
-
-        >>> found = Ends(np.array(0.9), np.array(1.1), np.array(0)).in_proportion(np.array(1.0), 2.0, 1.0, 2.1)
-        >>> float(found.low), float(found.high)
-        (0.5, 1.1)
-        """
-        if not (np.isfinite(whole) and whole > 0):
-            return self
-        return self.reaching(np.asarray(figure * (low / whole)), np.asarray(figure * (high / whole)))
 
 
 def drawn_ends(
     tally: T, figures: Callable[[T], Figures], estimates: Figures, interval: Interval, rng: np.random.Generator
-) -> dict[str, Ends]:
+) -> dict[str, Estimates]:
     """Bootstrap intervals of every figure: percentiles, bias-corrected for `bootstrap`."""
     size = round(float(tally.counts.sum()))
     if not size:
@@ -78,17 +45,17 @@ def drawn_ends(
     return ends_of_draws(bootstrap_draws(tally, figures, interval.draws, rng), estimates, interval, size)
 
 
-def ends_of_draws(draws: Figures, estimates: Figures, interval: Interval, size: int) -> dict[str, Ends]:
+def ends_of_draws(draws: Figures, estimates: Figures, interval: Interval, size: int) -> dict[str, Estimates]:
     """Percentiles of the draws of every figure, bias-corrected for `bootstrap`; `size` units were resampled."""
     ends = {}
     for name, every in draws.items():
-        undefined = np.isnan(estimates[name])
+        estimate = np.asarray(estimates[name])
         if interval.kind == "bootstrap":  # a part that noise alone fills is above what it measures
-            both = centred_ends(np.asarray(estimates[name]), every, interval.level, size, biased=True)
+            both = centred_ends(estimate, every, interval.level, size, biased=True)
         else:
             both = percentile_ends(every, interval.level, size)
-        low, high = (np.where(undefined, np.nan, end) for end in both)
-        ends[name] = Ends(low, high, np.asarray(np.isnan(every).sum(-1)))
+        low, high = (np.where(np.isnan(estimate), np.nan, end) for end in both)
+        ends[name] = Estimates(estimate, low, high, np.asarray(np.isnan(every).sum(-1)))
     return ends
 
 
@@ -193,7 +160,7 @@ def permuted_partitions(tally: Partition, draws: int, rng: np.random.Generator) 
 
 def linearised_ends(
     units: Spectrum, influence: Figures, estimates: Figures, spans: Mapping[str, tuple[float, float]], level: float
-) -> dict[str, Ends]:
+) -> dict[str, Estimates]:
     """Normal intervals of every figure, from the influence of a unit per cell (last axis)."""
     ends = {}
     for name, per_cell in influence.items():
@@ -201,15 +168,12 @@ def linearised_ends(
             error = spread_of_mean(units, per_cell)
         both = normal_ends(estimates[name], error, level, spans[name], float(units.units))
         low, high = (np.where(np.isnan(estimates[name]), np.nan, end) for end in both)
-        ends[name] = Ends(low, high, np.zeros(estimates[name].shape, dtype=np.int64))
+        ends[name] = Estimates(estimates[name], low, high, np.zeros(estimates[name].shape, dtype=np.int64))
     return ends
 
 
-def blank(estimates: Figures) -> dict[str, Ends]:
-    return {
-        name: Ends(np.full(v.shape, np.nan), np.full(v.shape, np.nan), np.zeros(v.shape, dtype=np.int64))
-        for name, v in estimates.items()
-    }
+def blank(estimates: Figures) -> dict[str, Estimates]:
+    return {name: Estimates.without_interval(np.asarray(estimate)) for name, estimate in estimates.items()}
 
 
 DRAWS = 999

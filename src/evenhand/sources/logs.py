@@ -674,7 +674,7 @@ class Units:
 
     def names(self, labels: Collection[Label]) -> tuple[Label, ...]:
         """Slices with their bins called by name, and whole numbers as integers."""
-        return whole_labels([self.legend.name(self.by, label) for label in labels])
+        return whole_labels([self.legend.name(self.by, label) for label in labels]) if self.by else tuple(labels)
 
     def whole(self) -> Units:
         """The units without the part that splits them."""

@@ -18,6 +18,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.labels import rows_in_order, whole
+from evenhand.sources.relation import count_groups
 from evenhand.sources.sql import columns
 from evenhand.tallies.ragged import Bools, Ints, cells_of, run_starts, segment_sums, starts_of
 from evenhand.tallies.spectrum import SlicedTallies, Spectrum, refuse_weights
@@ -103,12 +104,8 @@ class Assignment:
 def _has_one_slice_each(log: Log) -> bool:
     if not log.keys:
         return False
-    counts = log.engine.cells(f"""
-        SELECT
-            (SELECT COUNT(*) FROM (SELECT DISTINCT randomized FROM {log.source}) AS randomized_units) AS ids,
-            (SELECT COUNT(*) FROM (SELECT DISTINCT randomized, {columns(log.keys)} FROM {log.source}) AS of_slices) AS pairs
-    """).row()
-    return int(counts["ids"]) == int(counts["pairs"])
+    pairs = f"(SELECT DISTINCT {columns(['randomized', *log.keys])} FROM {log.source}) AS pairs"
+    return not count_groups(log.engine, pairs, ["randomized"])
 
 
 def bucket_size(arms: Sequence[int]) -> int:

@@ -12,10 +12,11 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.labels import rows_in_order
+from evenhand.sources.logs import varying
 from evenhand.sources.quantiles import significant
-from evenhand.sources.sql import columns
+from evenhand.sources.sql import columns, quoted
 from evenhand.tallies.ragged import Ints, sorted_runs
-from evenhand.tallies.sources import MOST_SOURCES
+from evenhand.tallies.sources import coded_sources
 from evenhand.tallies.spectrum import (
     Label,
     SlicedTallies,
@@ -263,15 +264,7 @@ def arms_of(log: Log) -> tuple[Cells, tuple[Any, ...]]:
 
 def refuse_several_arms(log: Log, key: str) -> None:
     """Refuse units that have rows in several arms: they were not what was randomised."""
-    query = f"""
-        SELECT COUNT(*) AS units FROM (
-            SELECT unit
-            FROM (SELECT DISTINCT {columns(["unit", key])} FROM {log.source}) AS units_of_arms
-            GROUP BY unit
-            HAVING COUNT(*) > 1
-        ) AS several
-    """
-    if several := int(log.engine.cells(query).row()["units"]):
+    if several := varying(log, f"SELECT unit, {quoted(key)} FROM {log.source}", key):
         raise EvenhandError(
             f"{several:,} units (unit={log.unit!r}) have rows in several arms, so they were not what was randomised. "
             "Name the column that was as randomized, or pass None if nothing was."
@@ -362,7 +355,7 @@ class Changes:
     @classmethod
     def from_log(cls, log: Log, amount: Amount, arms: Cells) -> Changes:
         """The units of a log with the marks `arm` and, where sources are told apart, `source`; groups are its slices."""
-        sources, names = _coded(log, "source") if "source" in log.types else (None, (None,))
+        sources, names = coded_sources(log, "source") if "source" in log.types else (None, [None])
         tables = log.engine.bring(arms), "" if sources is None else log.engine.bring(sources)
         parts = {
             f"{name}_{k}": f"occasion = {i} AND source_code = {k}"
@@ -384,7 +377,7 @@ class Changes:
             [weights, *after.T[::-1], *before.T[::-1], codes]
         )  # draws follow the order of cells, engines do not
         return cls(
-            names, tuple(labels), before[order], after[order], np.asarray(codes)[order], cells.floats("units")[order],
+            tuple(names), tuple(labels), before[order], after[order], np.asarray(codes)[order], cells.floats("units")[order],
             None if log.weight is None else weights[order],
         )  # fmt: skip
 
@@ -411,8 +404,7 @@ class Changes:
 
 def has_shared_units(log: Log) -> bool:
     """Whether some unit has rows in several arms; a log of one arm has nobody to share."""
-    several = f"SELECT unit FROM {log.source} GROUP BY unit HAVING COUNT(DISTINCT arm) > 1"
-    return bool(log.engine.cells(f"SELECT COUNT(*) AS units FROM ({several}) AS several").row()["units"])
+    return varying(log, f"SELECT unit, arm FROM {log.source}", "arm") > 0
 
 
 def unit_ids(
@@ -439,23 +431,5 @@ def unit_ids(
         LIMIT {most}
     """)
     ids = [label for (label,) in cells.labels(["unit"])]
-    return list(
-        zip(
-            ids,
-            cells.floats("before").tolist(),
-            cells.floats("after").tolist(),
-            cells.integers("place").tolist(),
-            strict=True,
-        )
-    )
-
-
-def _coded(log: Log, mark: str) -> tuple[Cells, tuple[Any, ...]]:
-    """The labels of a mark with the code of each."""
-    distinct = log.engine.cells(f"SELECT DISTINCT {mark} AS label FROM {log.source} LIMIT {MOST_SOURCES + 1}")
-    if len(distinct) > MOST_SOURCES:
-        raise EvenhandError(
-            f"{mark} has more than {MOST_SOURCES} different values, too many to tell apart. Group them into fewer."
-        )
-    codes, labels = distinct.codes(["label"])
-    return distinct.with_column("code", codes), tuple(label for (label,) in labels)
+    amounts = [cells.floats(name).tolist() for name in OCCASIONS]
+    return list(zip(ids, *amounts, cells.integers("place").tolist(), strict=True))

@@ -14,6 +14,7 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.labels import in_order, listed, rows_in_order, whole
 from evenhand.sources.quantiles import significant
+from evenhand.sources.relation import count_groups
 from evenhand.sources.sql import columns, quoted
 from evenhand.tallies.ragged import Ints, sorted_runs
 from evenhand.tallies.spectrum import NOBODY, Label, SlicedTallies, Slices, Spectra, Spectrum, collapse, vector
@@ -132,18 +133,8 @@ class Sources:
     def padded(self, units: float) -> Sources:
         if not units:
             return self
-        return self.merge(Sources(self.names, np.zeros((1, len(self))), np.array([float(units)])))
-
-    def merge(self, other: Sources) -> Sources:
-        """Add another shard of the same sources; the order of shards never matters."""
-        if set(self.names) != set(other.names):
-            raise EvenhandError("The shards hold different sources. Tally both with the same list of sources.")
-        same = [other.names.index(name) for name in self.names]
-        return Sources.collapsed(
-            self.names,
-            np.concatenate([self.amounts, other.amounts[:, same]]),
-            np.concatenate([self.counts, other.counts]),
-        )
+        amounts, counts = np.vstack([self.amounts, np.zeros(len(self))]), np.append(self.counts, units)
+        return Sources.collapsed(self.names, amounts, counts)
 
     def reason(self) -> str:
         if not self.units.any():
@@ -189,17 +180,11 @@ class SourceSlices(SlicedTallies[Sources]):
     @classmethod
     def per_slice(cls, log: Log, amount: Amount, key: str) -> SourceSlices:
         """Amounts by source of the units of each slice of a log; `key` is the column of the source."""
-        sources = log.engine.cells(f"SELECT DISTINCT {quoted(key)} AS label FROM {log.source} LIMIT {MOST_SOURCES + 1}")
-        if len(sources) > MOST_SOURCES:
-            raise EvenhandError(
-                f"source has more than {MOST_SOURCES} different values, too many to tell apart. Group them into fewer sources."
-            )
-        codes, labels = sources.codes(["label"])
-        names, broken = tuple(whole([label for (label,) in labels])), log.broken(amount)
+        codes, labels = coded_sources(log, key)
+        names, broken = tuple(whole(labels)), log.broken(amount)
         if not names:  # every row was left out
             return cls((), ()) if log.keys else cls((), ()).with_slices([()])
-        table = log.engine.bring(sources.with_column("code", codes))
-        cells = log.engine.cells(cls.query(log, amount, key, table, len(names)))
+        cells = log.engine.cells(cls.query(log, amount, key, log.engine.bring(codes), len(names)))
         return cls.from_cells(cells, log.keys, names, broken, is_integer=amount.integer)
 
     @classmethod
@@ -241,6 +226,17 @@ class SourceSlices(SlicedTallies[Sources]):
 
     def renamed(self, names: tuple[Any, ...]) -> SourceSlices:
         return replace(self, names=names, tallies=tuple(replace(tally, names=names) for tally in self.tallies))
+
+
+def coded_sources(log: Log, key: str) -> tuple[Cells, list[Any]]:
+    """The sources in a column of a log with the code of each, and their labels in the order of the codes."""
+    sources = log.engine.cells(f"SELECT DISTINCT {quoted(key)} AS label FROM {log.source} LIMIT {MOST_SOURCES + 1}")
+    if len(sources) > MOST_SOURCES:
+        raise EvenhandError(
+            f"source has more than {MOST_SOURCES} different values, too many to tell apart. Group them into fewer sources."
+        )
+    codes, labels = sources.codes(["label"])
+    return sources.with_column("code", codes), [label for (label,) in labels]
 
 
 def ladder(values: Floats) -> Ladder:
@@ -349,16 +345,8 @@ def refuse_shared_units(log: Log) -> None:
     """Refuse units in two groups, the last of the log's slice columns: they would count twice."""
     if log.unit is None:
         return
-    *slices, _ = log.keys
-    query = f"""
-        SELECT COUNT(*) AS n FROM (
-            SELECT {columns([*slices, "unit"])}
-            FROM (SELECT DISTINCT {columns([*log.keys, "unit"])} FROM {log.source}) AS pairs
-            GROUP BY {columns([*slices, "unit"])}
-            HAVING COUNT(*) > 1
-        ) AS shared
-    """
-    count = int(log.engine.cells(query).row()["n"])
+    pairs = f"(SELECT DISTINCT {columns([*log.keys, 'unit'])} FROM {log.source}) AS pairs"
+    count = count_groups(log.engine, pairs, [*log.keys[:-1], "unit"])
     if count:
         raise EvenhandError(
             f"group={log.by[-1]!r} differs between rows of the same unit for {count:,} units. Give each unit one group; "

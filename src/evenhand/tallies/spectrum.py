@@ -19,7 +19,7 @@ from evenhand.errors import EvenhandError, all_problems
 from evenhand.labels import rows_in_order
 from evenhand.sources.quantiles import significant
 from evenhand.sources.sql import columns
-from evenhand.tallies.ragged import Bools, Ints, order_by, run_starts, segment_sums, starts_of
+from evenhand.tallies.ragged import Bools, Ints, run_starts, segment_sums, sorted_runs, starts_of
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Cells
@@ -274,10 +274,9 @@ class Spectra:
         cls, slice_codes: Ints, values: Floats, counts: Floats, slices: int, weights: Floats | None = None
     ) -> Spectra:
         """Cells in any order, sorted by slice and amount (and weight), those that agree joined."""
-        order = order_by(slice_codes, values) if weights is None else np.lexsort((weights, values, slice_codes))
+        order, starts = sorted_runs(slice_codes, values, *(() if weights is None else (weights,)))
         codes, values, counts = slice_codes[order], values[order], counts[order]
         weights = None if weights is None else weights[order]
-        starts = run_starts(codes, values, *(() if weights is None else (weights,)))
         joined = np.add.reduceat(counts, starts) if len(starts) else np.zeros(0)
         bounds = np.searchsorted(codes[starts], np.arange(slices + 1)).astype(np.int64)
         return cls(values[starts], joined, bounds, None if weights is None else weights[starts])
