@@ -143,9 +143,8 @@ def inequality(
             facts["metrics"] = f"{', '.join(metrics)}: the top 1% of the largest slice has fewer than {TOP_UNITS} units"
     specs = parse_metrics(metrics, needing(Spectrum))
     null = _null(chance, prepared, specs)
-    wide = sum(int(slices.spectra.wider(MANY).sum()) for slices in by_amount)
     facts |= {
-        "interval": _interval_words(call.interval, wide, viewer, both=both), "population": prepared.population_words,
+        "interval": _interval_words(call.interval, viewer, both=both), "population": prepared.population_words,
         "missing_slice_labels": "shown as a slice of their own",
     }  # fmt: skip
     buckets = None
@@ -345,17 +344,15 @@ def _lorenz_curves(
         yield dict(zip(by, label, strict=True)), points
 
 
-def _interval_words(how: Interval, wide: int, within: str | None, *, both: bool) -> str:
+def _interval_words(how: Interval, within: str | None, *, both: bool) -> str:
     if within is not None and how.kind != "none":
         words = f"leaving out one {within} (or bucket of them) at a time, Student's t, logit or log scale"
-        return f"{words}; added in squares to {_interval_words(how, wide, None, both=False)}" if both else words
-    words = {
+        return f"{words}; added in squares to {_interval_words(how, None, both=False)}" if both else words
+    binned = f"; draws of slices with over {MANY:,} different amounts run on bins of them, each at its mean (estimates are exact)"
+    return {
         "bootstrap": "over units: linearised error and likely tails of the largest amounts, logit or log scale, never shorter "
-        f"than Student's t; shares of units by Wilson; without a standard error {how.draws:,} bootstrap draws, percentile",
-        "percentile": f"bootstrap over units, {how.draws:,} draws, percentile",
+        f"than Student's t; shares of units by Wilson; without a standard error {how.draws:,} bootstrap draws, percentile{binned}",
+        "percentile": f"bootstrap over units, {how.draws:,} draws, percentile{binned}",
         "normal": "normal, with the linearised error, logit or log scale",
         "none": "none",
     }[how.kind]
-    binned = f"; draws of {wide:,} slices with over {MANY:,} different amounts run on bins of them, each at its mean"
-    binned += " (estimates are exact)"
-    return words + (binned if wide and how.draws else "")

@@ -285,15 +285,10 @@ def _author_bins(graph: Follows, engine: Any, bins: Bins | None) -> tuple[Legend
     """Which people are units, by bin of their followers where bins are wanted."""
     if bins is None:
         return Legend(), {None: graph.is_unit}
-    people = np.flatnonzero(graph.is_unit)
-    values = engine.bring(Cells.from_columns({"place": people, "value": graph.in_degree[people].astype(np.float64)}))
+    values = engine.bring(Cells.from_columns({"value": graph.in_degree[graph.is_unit].astype(np.float64)}))
     edges = Edges.from_values(engine, values, bins)
-    cells = engine.cells(f"SELECT place, {edges.code('value')} AS bin FROM {values}")
-    members = {}
-    for code, name in enumerate(edges.names):
-        is_member = np.zeros(graph.people, dtype=bool)
-        is_member[cells.integers("place")[cells.integers("bin") == code]] = True
-        members[name] = is_member
+    codes = np.searchsorted(edges.inner, graph.in_degree)
+    members = {name: graph.is_unit & (codes == code) for code, name in enumerate(edges.names)}
     return Legend({FOLLOWERS: edges}), members
 
 

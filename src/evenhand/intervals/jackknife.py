@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -85,14 +85,8 @@ MOST_NUMBERS = 1 << 21
 """Counts held at a time (16 MB): of a tally with more cells than its root only some cells lose a unit, the ends among them."""
 
 
-class Counted(Protocol):
-    @property
-    def counts(self) -> Floats: ...
-
-    def with_counts(self, counts: Floats) -> Any: ...
-
-
-T = TypeVar("T", bound=Counted)
+T = TypeVar("T", bound=Any)
+"""A tally of units in cells: their `counts`, and the same tally `with_counts` of others."""
 
 
 def counts_without_one(counts: Floats) -> Floats:

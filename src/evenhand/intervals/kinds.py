@@ -61,16 +61,13 @@ class Interval:
         name, args, keywords = parse_call(text, role="interval")
         if name not in KINDS:
             raise unknown_name("interval", text, KINDS, what="a known interval")
-        if name == "normal":
-            if args or keywords:
-                raise EvenhandError(f"interval={text!r} takes no number of draws. Write 'normal'.")
+        if name == "normal" and not args and not keywords:
             return cls("normal", 0, level)
-        values = [*args, *keywords.values()]
-        draws = values[0] if values else DEFAULT_DRAWS
-        unclear = len(values) > 1 or not keywords.keys() <= {"draws"}
+        draws = args[0] if args else keywords.get("draws", DEFAULT_DRAWS)
+        unclear = name == "normal" or len(args) + len(keywords) > 1 or not keywords.keys() <= {"draws"}
         if unclear or not is_whole(draws, 20, 1_000_000):
             raise EvenhandError(
-                f"interval={text!r} needs a whole number of draws from 20 to 1,000,000. Write '{name}(999)'."
+                f"interval={text!r} needs a whole number of draws from 20 to 1,000,000, or none for 'normal'. Write 'bootstrap(999)'."
             )
         return cls(name, draws, level)  # type: ignore[arg-type]
 

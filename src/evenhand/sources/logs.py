@@ -8,12 +8,12 @@ import logging
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 import narwhals as nw
 import numpy as np
 
-from evenhand.cards import LARGEST_TOTAL, Floats
+from evenhand.cards import LARGEST_TOTAL, Floats, is_whole
 from evenhand.errors import EvenhandError, listing, refuse_problems
 from evenhand.labels import rows_in_order, spellings, whole_labels
 from evenhand.sources.engine import Engine, InEngine
@@ -144,8 +144,8 @@ class Log:
 
 
 def open_log(
-    table: Any, *, unit: str | None, amount: str | Sequence[str] | None, by: Sequence[str] = (), weight: str | None = None,
-    nan_policy: NanPolicy = "raise", population_by: Sequence[str] = (), part: str = "", marks: Mapping[str, str] | None = None,
+    opened: Relation, *, unit: str | None, amount: str | Sequence[str] | None, by: Sequence[str], weight: str | None,
+    nan_policy: NanPolicy, population_by: Sequence[str], part: str, marks: Mapping[str, str] | None,
 ) -> Log:  # fmt: skip
     """A log with its roles checked and everything that is wrong with its values counted by one query.
 
@@ -159,11 +159,7 @@ def open_log(
     names: list[Any] = [] if amount is None else list(amount) if isinstance(amount, (list, tuple)) else [amount]
     needed = ({"unit": unit} if unit is not None else {}) | dict(marks or {})
     slices = {f"by_{i}": b for i, b in enumerate(by) if b not in population_by}
-    opened = open_table(table, columns=[*needed.values(), *names, *slices.values(), weight]).with_numbers(
-        *names, weight
-    )
-    if nan_policy not in ("raise", "omit", "propagate"):
-        raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
+    opened = opened.with_numbers(*names, weight)
     roles = [*needed.items(), *(("amount", a) for a in names), *(("by", b) for b in slices.values())]
     roles += [("weight", weight)] if weight is not None else []
     if part and by[-1] in slices.values():
@@ -310,19 +306,13 @@ def open_population(
     """
     if population is None or isinstance(population, Mapping):
         return population
-    if isinstance(population, bool) or (isinstance(population, float) and not population.is_integer()):
-        raise EvenhandError(
-            f"population={population!r} is not a number of units. Pass a whole number, a table, or None."
-        )
-    if isinstance(population, (int, float, np.integer)):
-        if population < 1:
+    if isinstance(population, (bool, int, float, np.integer)):
+        if isinstance(population, bool) or population != population // 1 or population < 1:
             raise EvenhandError(
-                f"population={population} is not a number of units. Pass how many could have received something."
+                f"population={population!r} is not a number of units. Pass how many could have received something, a table, or None."
             )
         if population > MOST_UNITS:
-            is_short = isinstance(population, float) or population < 10**40
-            typed = population if is_short else "a number of more than 40 digits"
-            raise EvenhandError(f"population={typed} is too many. {AT_MOST}")
+            raise EvenhandError(f"population is too many. {AT_MOST}")
         return int(population)
     table = open_table(
         population, role="population", columns=[unit, *columns], same_engine_as=same_engine_as
@@ -420,9 +410,7 @@ def never_varies(log: Log, key: str) -> bool:
     """Whether every unit has one label only."""
     if log.unit is None:
         return True
-    pairs = f"SELECT unit, {quoted(key)} AS label FROM {log.source}"
-    # the first rows usually show that a label varies, before all rows are asked
-    return not (varying(log, f"{pairs} LIMIT 100000", "label") or varying(log, pairs, "label"))
+    return not varying(log, f"SELECT unit, {quoted(key)} AS label FROM {log.source}", "label")
 
 
 def varying(rows: InEngine, pairs: str, column: str) -> int:
@@ -589,16 +577,12 @@ def _mapped(seen: Mapping[Label, float], log: Log, population: Mapping[Any, Any]
     if not log.by:
         raise EvenhandError("population gives a size per slice, but there are no slices. Pass one number, or name by=.")
     wrong = [
-        k
-        for k, v in sizes.items()
-        if len(k) != len(log.by) or isinstance(v, bool) or not isinstance(v, (int, np.integer)) or v < 0
+        k for k, v in sizes.items() if len(k) != len(log.by) or isinstance(v, bool) or not is_whole(v, 0, MOST_UNITS)
     ]
     if wrong:
         raise EvenhandError(
-            f"population has entries that cannot be read: {slice_words(wrong)}. Pass {{slice: whole number}}."
+            f"population has entries that cannot be read: {slice_words(wrong)}. Pass {{slice: number}}, whole numbers up to {MOST_UNITS:,}."
         )
-    if many := [k for k, v in sizes.items() if v > MOST_UNITS]:
-        raise EvenhandError(f"population has sizes that are too many: {slice_words(many)}. {AT_MOST}")
     lacking = [label for label in seen if label not in sizes]
     if lacking:
         raise EvenhandError(
@@ -631,15 +615,8 @@ def _refuse_padding_of_unit_properties(seen: Mapping[Label, float], log: Log, co
         )
 
 
-class Sliced(Protocol):
-    """Tallies of slices: how many units each has `seen`, and the same with as many as there are."""
-
-    @property
-    def seen(self) -> dict[Label, float]: ...
-    def padded(self, sizes: Mapping[Label, int]) -> Self: ...
-
-
-T = TypeVar("T", bound=Sliced)
+T = TypeVar("T", bound=Any)
+"""Tallies of slices, which know how many units they have `seen` and can be `padded`."""
 
 
 @dataclass(frozen=True)
@@ -666,7 +643,8 @@ class Units:
         """Tallies of slices with the units that nobody saw."""
         if self.everyone is None:
             return tallies
-        return tallies.padded(slice_sizes(tallies.seen, self.log, self.everyone))
+        padded: T = tallies.padded(slice_sizes(tallies.seen, self.log, self.everyone))
+        return padded
 
     def order(self, labels: Sequence[Label]) -> list[int]:
         """The places of slices so that bins are in order."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -431,12 +431,11 @@ def vector(name: str, data: Any) -> Any:
         # The keys of a mapping are labels, and a set drops ties: none of these is a number per unit.
         if isinstance(data, (str, bytes, Mapping, AbstractSet)):
             raise TypeError(type(data))
-        x = np.ma.filled(data.astype(np.float64), np.nan) if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
-        if x.dtype.kind not in "uifb":
-            values = x.tolist()
-            if any(isinstance(value, (str, bytes)) for value in values):
-                raise TypeError(x.dtype)
-            x = np.asarray([math.nan if value is None else float(value) for value in values])
+        x = np.asarray(data)
+        if x.dtype.kind == "O" and not any(isinstance(value, (str, bytes)) for value in x.ravel().tolist()):
+            x = x.astype(np.float64)
+        if x.dtype.kind not in "uifb" or isinstance(data, np.ma.MaskedArray):
+            raise TypeError(x.dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise EvenhandError(f"{name} must be numbers. Pass a list or array with one number per unit.") from error
     if x.ndim != 1:
@@ -546,15 +545,8 @@ class Slices:
         return replace(every, spectra=every.spectra.padded(zeros))
 
 
-class Padded(Protocol):
-    """A tally to which units that received nothing can be added."""
-
-    @property
-    def units(self) -> Any: ...
-    def padded(self, units: float) -> Self: ...
-
-
-T = TypeVar("T", bound=Padded)
+T = TypeVar("T", bound=Any)
+"""A tally of `units` to which some that received nothing can be added (`padded`)."""
 
 
 @dataclass(frozen=True)
