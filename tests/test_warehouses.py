@@ -496,7 +496,7 @@ def test_a_database_that_cannot_be_opened_is_one_sentence(file, tmp_path, capsys
     duckdb = pytest.importorskip("duckdb")
     ask = {**UNITS, "population": None}
     (tmp_path / "words.duckdb").write_text("no database")
-    with pytest.raises(eh.EvenhandError, match=r"is not a DuckDB database. Check the path"):
+    with pytest.raises(eh.EvenhandError, match=r"is not a DuckDB database, or is open for writing"):
         eh.inequality(tmp_path / "words.duckdb::log", **ask)
     with pytest.raises(eh.EvenhandError, match=r"is not a file. Did you mean 'words.duckdb'?"):
         eh.inequality(tmp_path / "wrods.duckdb::log", **ask)
@@ -506,7 +506,7 @@ def test_a_database_that_cannot_be_opened_is_one_sentence(file, tmp_path, capsys
         eh.inequality([f"{file}::authors", f"{file}::sides"], **ask)
     with (
         duckdb.connect(str(tmp_path / "own.duckdb")),
-        pytest.raises(eh.EvenhandError, match="open for writing in this program"),
+        pytest.raises(eh.EvenhandError, match=r"open for writing .*pass the table itself"),
     ):
         eh.inequality(tmp_path / "own.duckdb::log", **ask)
     code = f"import duckdb; held = duckdb.connect({str(tmp_path / 'own.duckdb')!r}); print('open', flush=True); input()"
@@ -514,7 +514,7 @@ def test_a_database_that_cannot_be_opened_is_one_sentence(file, tmp_path, capsys
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout.readline() == "open\n"
-        with pytest.raises(eh.EvenhandError, match="is locked: another process writes to it"):
+        with pytest.raises(eh.EvenhandError, match=r"open for writing .*let the writer"):
             eh.inequality(tmp_path / "own.duckdb::log", **ask)
         other.communicate("\n")
 

@@ -30,7 +30,7 @@ from evenhand.sources.engine import (
 from evenhand.sources.files import WITHIN, database_of, refuse_missing
 from evenhand.sources.inputs import record_place
 from evenhand.sources.relation import Relation, relation_of
-from evenhand.sources.sql import adapted, columns, parsed, quoted, text, with_steps
+from evenhand.sources.sql import columns, quoted, steps_read, text, translated
 
 
 def relation_of_file(word: str, role: str) -> Any:
@@ -43,7 +43,10 @@ def relation_of_file(word: str, role: str) -> Any:
     try:
         connection = duckdb.connect(os.path.realpath(path), read_only=True)
     except duckdb.Error as error:
-        raise _not_opened(path, error) from error
+        raise EvenhandError(
+            f"{path!r} is not a DuckDB database, or is open for writing ({type(error).__name__}). Check the path, let the writer "
+            "finish, or pass the table itself, as connection.table('name')."
+        ) from error
     pairs = connection.execute(
         "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT internal "
         "UNION ALL SELECT schema_name, view_name FROM duckdb_views() WHERE NOT internal"
@@ -62,20 +65,6 @@ def relation_of_file(word: str, role: str) -> Any:
             f"{role}={word!r} names a table that the database does not have. {suggestion(name, tables)}Tables: {names}."
         )
     return connection.sql(f"SELECT * FROM {'.'.join(map(quoted, place))}")
-
-
-def _not_opened(path: str, error: Exception) -> EvenhandError:
-    """The error for a database file that does not open; DuckDB's words name processes."""
-    words = str(error)
-    if "lock" in words:
-        return EvenhandError(f"{path!r} is locked: another process writes to it. Let it finish, or pass a copy of it.")
-    if "different configuration" in words or "already attached" in words or "Unique file handle" in words:
-        return EvenhandError(
-            f"{path!r} is open for writing in this program. Pass the table itself, as connection.table('name')."
-        )
-    if "not a valid DuckDB" in words:
-        return EvenhandError(f"{path!r} is not a DuckDB database. Check the path, or the ending of the file.")
-    return EvenhandError(f"{path!r} cannot be opened by DuckDB ({type(error).__name__}). Check that the file is whole.")
 
 
 @dataclass(frozen=True)
@@ -118,15 +107,15 @@ def relation_of_sqlframe(frame: Any, role: str) -> Any:
 def relation_of_ibis(table: Any) -> Any:
     """An Ibis table on DuckDB as a DuckDB relation; None for one on another database."""
     backend = table.get_backend()
-    return backend.con.sql(query_of_ibis(table).sql("duckdb")) if backend.name == "duckdb" else None
+    return backend.con.sql(query_of_ibis(table)) if backend.name == "duckdb" else None
 
 
-def query_of_ibis(table: Any) -> Any:
-    """The query of an Ibis table as sqlglot's tree; its tables in memory are sent first."""
+def query_of_ibis(table: Any) -> str:
+    """The query of an Ibis table in words; its tables in memory are sent first."""
     backend = table.get_backend()
     for in_memory in table.op().find(importlib.import_module("ibis.expr.operations").InMemoryTable):
         backend.to_pyarrow(in_memory.to_expr().limit(0))  # a query in words would bring nothing along
-    return backend.compiler.to_sqlglot(table)
+    return str(backend.compiler.to_sqlglot(table).sql(backend.name))
 
 
 def open_frame(table: Any, role: str, engine: Engine | None = None) -> Relation:
@@ -134,12 +123,8 @@ def open_frame(table: Any, role: str, engine: Engine | None = None) -> Relation:
     with reading(role):
         database: IbisDatabase
         if isinstance(table, DatabaseQuery):
-            database, query, origin = (
-                PostgreSQL(table.connection),
-                parsed(table.text, "postgres"),
-                "a query on PostgreSQL",
-            )
-            kinds = database.kinds(table.text)
+            database, query, origin = PostgreSQL(table.connection), table.text, "a query on PostgreSQL"
+            kinds = database.kinds(query)
         else:
             backend, query, origin = table.get_backend(), query_of_ibis(table), "an ibis table"
             database = PostgreSQL(backend.con) if backend.name == "postgres" else IbisDatabase(backend)
@@ -196,7 +181,7 @@ class DatabaseEngine(RemoteEngine):
     def __init__(self, database: IbisDatabase) -> None:
         super().__init__()
         self.database = database
-        self._steps: dict[str, Any] = {}
+        self._steps: dict[str, str] = {}
         self._in_line: set[str] = set()
 
     def cells(self, query: str) -> Cells:
@@ -225,8 +210,8 @@ class DatabaseEngine(RemoteEngine):
                 f"{self.database.bytewise(quoted(column))} AS {quoted(column)}" if kind == pl.String else quoted(column)
                 for column, kind in rows.schema.items()
             )
-            inner = adapted(values_query(rows), self.database.dialect).sql(self.database.dialect)
-            self._steps[name] = parsed(f"SELECT {values} FROM ({inner}) AS brought", self.database.dialect)
+            inner = translated(values_query(rows), self.database.dialect)
+            self._steps[name] = f"SELECT {values} FROM ({inner}) AS brought"
             return name
 
     def keep(self, query: str) -> str:
@@ -240,11 +225,11 @@ class DatabaseEngine(RemoteEngine):
 
     def view(self, query: str) -> str:
         name = new_name()
-        self._steps[name] = adapted(query, self.database.dialect)
+        self._steps[name] = translated(query, self.database.dialect)
         return name
 
-    def named(self, query: Any, kinds: Mapping[str, Type]) -> str:
-        """The name under which other queries find a query (sqlglot) with columns of these types."""
+    def named(self, query: str, kinds: Mapping[str, Type]) -> str:
+        """The name under which other queries find one of the database's own, with columns of these types."""
         name = new_name()
         self._steps[name] = self.database.as_compared(query, kinds)
         if self.database.dialect == "postgres":  # else it would work out columns that nobody reads
@@ -252,8 +237,12 @@ class DatabaseEngine(RemoteEngine):
         return name
 
     def _text(self, query: str) -> str:
-        dialect = self.database.dialect
-        return str(with_steps(adapted(query, dialect), self._steps, in_line=frozenset(self._in_line)).sql(dialect))
+        words = translated(query, self.database.dialect)
+        steps = ", ".join(
+            f"{name} AS {'NOT MATERIALIZED ' if name in self._in_line else ''}({step})"
+            for name, step in steps_read(words, self._steps).items()
+        )
+        return f"WITH {steps} SELECT * FROM ({words}) AS answered" if steps else words
 
 
 def values_query(rows: Any) -> str:
@@ -304,8 +293,8 @@ class IbisDatabase:
         """A column of text that is compared by bytes; most databases do so unless told otherwise."""
         return column
 
-    def as_compared(self, query: Any, _: Mapping[str, Type]) -> Any:
-        """A query (of sqlglot) whose columns, with their types, compare as in the other engines."""
+    def as_compared(self, query: str, _: Mapping[str, Type]) -> str:
+        """A query whose columns, with their types, compare as in the other engines."""
         return query
 
 
@@ -314,10 +303,10 @@ _POSTGRES_KINDS = {
 }  # fmt: skip
 """Types of Polars and narwhals by the numbers that PostgreSQL has for its own."""
 
-NUMERIC, PADDED, UUID = 1700, 1042, 2950
-"""PostgreSQL's numbers of the types `numeric`, `char(n)` and `uuid`."""
+NUMERIC, UUID = 1700, 2950
+"""PostgreSQL's numbers of the types `numeric` and `uuid`."""
 
-TEXTS = frozenset({18, 19, 25, 1043, PADDED, UUID})
+TEXTS = frozenset({18, 19, 25, 1042, 1043, UUID})
 """PostgreSQL's numbers of the types that are read as text."""
 
 
@@ -369,6 +358,7 @@ class PostgreSQL(IbisDatabase):
             return bool(cursor.execute(f"SELECT {rights}").fetchone()[0])
 
     def bytewise(self, column: str) -> str:
+        """The cast also takes off the blanks that fill up `char(n)`."""
         return f'CAST({column} AS TEXT) COLLATE "C"'
 
     def kinds(self, query: str) -> dict[str, Type]:
@@ -383,19 +373,18 @@ class PostgreSQL(IbisDatabase):
             cursor.execute(f"SELECT * FROM ({query}) AS door LIMIT 0")
             return {column.name: column.type_code for column in cursor.description}
 
-    def as_compared(self, query: Any, kinds: Mapping[str, Type]) -> Any:
-        """Text compares by bytes, without the padding of `char(n)`; a decimal NaN is NULL."""
-        words = query.sql("postgres")
-        codes = self.type_codes(words)
+    def as_compared(self, query: str, kinds: Mapping[str, Type]) -> str:
+        """Text compares by bytes; a decimal NaN is NULL."""
+        codes = self.type_codes(query)
         chosen = []
         for name, kind in kinds.items():
             column = quoted(name)
             if kind == nw.String or codes[name] == UUID:
-                column = self.bytewise(f"RTRIM({column}, ' ')" if codes[name] == PADDED else column)
+                column = self.bytewise(column)
             elif codes[name] == NUMERIC:
                 column = f"NULLIF({column}, 'NaN')"
             chosen.append(f"{column} AS {quoted(name)}")
-        return parsed(f"SELECT {', '.join(chosen)} FROM ({words}) AS door", "postgres")
+        return f"SELECT {', '.join(chosen)} FROM ({query}) AS door"
 
 
 def _typed(rows: Sequence[Sequence[Any]], description: Sequence[Any]) -> pl.DataFrame:

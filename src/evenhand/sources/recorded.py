@@ -204,8 +204,7 @@ class RecordingEngine(Engine):
         return Relation(self, inner, schema, {c: quoted(c) for c in kinds}, backend, place or origin)
 
     def cells(self, query: str) -> Cells:
-        steps = steps_read(query, self._steps, lambda step: set(re.findall(r"\bstep_\d+\b", step)))
-        request = Query(query, {name: self._steps[name] for name in steps}, self._local.types(query))
+        request = Query(query, steps_read(query, self._steps), self._local.types(query))
         answered = self.answers.frames.get(request.digest) if self.answers is not None else None
         if answered is not None:
             return Cells(_typed(answered, request.types))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from evenhand.errors import EvenhandError
 
@@ -85,8 +86,6 @@ def exact_sum(expression: str) -> str:
     return f"SUM({coarse}) + SUM(({expression}) - {coarse})"
 
 
-T = TypeVar("T")
-
 HASHES: Mapping[str, str] = {
     "spark": "XXHASH64({})",
     "databricks": "XXHASH64({})",
@@ -106,8 +105,12 @@ def parsed(query: str, dialect: str = "duckdb") -> Any:
     return importlib.import_module("sqlglot").parse_one(query, dialect=dialect)
 
 
-def adapted(query: str, dialect: str) -> Any:
-    """The tree of a query of ours, with what a dialect calls otherwise."""
+def translated(query: str, dialect: str, *, pretty: bool = False, identify: bool = False) -> str:
+    """A query of ours in another dialect; `identify`: every name in quotes.
+
+    >>> translated("SELECT CAST(SUM(a) AS HUGEINT) AS total FROM t", "postgres")
+    'SELECT CAST(SUM(a) AS DECIMAL(38, 0)) AS total FROM t'
+    """
     tree, exp = parsed(query), expressions()
 
     def narrow(node: Any) -> Any:  # few dialects have integers of 128 bits; the others have decimals of 38 digits
@@ -120,45 +123,19 @@ def adapted(query: str, dialect: str) -> Any:
             return parsed(HASHES[dialect].format(arguments), dialect)
         return node
 
-    return tree.transform(narrow, copy=False).transform(rename_hash, copy=False)
+    adapted = tree.transform(narrow, copy=False).transform(rename_hash, copy=False)
+    return str(adapted.sql(dialect, pretty=pretty, identify=identify))
 
 
-def translated(query: str, dialect: str, *, pretty: bool = False, identify: bool = False) -> str:
-    """A query of ours in another dialect; `identify`: every name in quotes.
-
-    >>> translated("SELECT CAST(SUM(a) AS HUGEINT) AS total FROM t", "postgres")
-    'SELECT CAST(SUM(a) AS DECIMAL(38, 0)) AS total FROM t'
-    """
-    return str(adapted(query, dialect).sql(dialect, pretty=pretty, identify=identify))
-
-
-def steps_read(query: T, steps: Mapping[str, T], names_in: Callable[[T], set[str]]) -> list[str]:
+def steps_read(query: str, steps: Mapping[str, str]) -> dict[str, str]:
     """The named steps that a query reads, and those that they read, in the order of `steps`."""
     needed: set[str] = set()
     pending = [query]
     while pending:
-        names = names_in(pending.pop()) & steps.keys() - needed
+        names = set(re.findall(r"\w+", pending.pop())) & steps.keys() - needed
         needed |= names
         pending += [steps[name] for name in names]
-    return [name for name in steps if name in needed]
-
-
-def with_steps(tree: Any, steps: Mapping[str, Any], *, in_line: frozenset[str] = frozenset()) -> Any:
-    """A query with the steps that it reads in WITH; `in_line` steps are NOT MATERIALIZED."""
-    exp = expressions()
-    needed = steps_read(tree, steps, lambda step: {table.name for table in step.find_all(exp.Table)})
-    if not needed:
-        return tree
-    tree = tree.copy()
-    key = "with_" if "with_" in tree.arg_types else "with"
-    inner_steps = tree.args.get(key)
-    tree.set(key, None)
-    for name in needed:
-        materialized = False if name in in_line else None
-        tree = tree.with_(name, as_=steps[name].copy(), materialized=materialized, copy=False)
-    for step in inner_steps.expressions if inner_steps is not None else ():
-        tree.args[key].append("expressions", step)
-    return tree
+    return {name: step for name, step in steps.items() if name in needed}
 
 
 def expressions() -> Any:
