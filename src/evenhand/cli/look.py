@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         raise EvenhandError(
             "--html needs a result to report. Add --run, or add --html to one of the proposed commands."
         )
-    inputs = Inputs(is_hashed=False)
+    inputs = Inputs()
     with inputs.recording():
         sample = inspect(source(args.file, "duckdb", csv=args.csv))
     print_reading(inputs.reading())

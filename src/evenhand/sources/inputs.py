@@ -2,7 +2,7 @@
 
 And what may stand before a path, or in place of a table.
 
-A thread hashes the files while the engine reads them. `EVENHAND_HASH=off` leaves the hashes out.
+Files are hashed when the audit is done. `EVENHAND_HASH=off` leaves the hashes out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import functools
 import hashlib
 import os
 import re
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -38,6 +37,8 @@ class Input:
     columns: int | None = None
     size: int | None = None
     sha256: str | None = None
+    state: tuple[int, int, int] | None = None
+    """That of the file when it was opened; another one has other bytes."""
     facts: dict[str, Any] = field(default_factory=dict)
     """What else was settled in reading it, such as which column was taken."""
 
@@ -48,12 +49,13 @@ class Input:
         return {"role": self.role, "name": self.name, **facts, **self.facts}
 
     def hash(self) -> None:
-        """Fill in size and hash; no hash where the file cannot be read, or changed while it was."""
+        """Fill in size and hash; no hash where the file cannot be read, or changed since it was opened."""
         with contextlib.suppress(OSError):
-            before = file_state(self.path)
-            self.size = before[0]
-            digest = None if os.environ.get("EVENHAND_HASH") == "off" else _sha256(self.path, before)
-            self.sha256 = digest if file_state(self.path) == before else None
+            now = file_state(self.path)
+            opened = self.state or now
+            self.size = opened[0]
+            digest = None if os.environ.get("EVENHAND_HASH") == "off" else _sha256(self.path, now)
+            self.sha256 = digest if now == opened == file_state(self.path) else None
 
 
 @dataclass
@@ -65,14 +67,12 @@ class Inputs:
     """Rows of each file by the path that was read."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Further facts of inputs, by role or by the path that was read."""
-    _threads: list[threading.Thread] = field(default_factory=list)
     copies: dict[str, str] = field(default_factory=dict)
     """Files that are read in place of others."""
     dialects: dict[str, dict[str, Any]] = field(default_factory=dict)
     """How text files are written that are not plain, by name."""
     numerals: dict[str, dict[str, Any]] = field(default_factory=dict)
     """How the numbers of a text column are written that are not plain, by column."""
-    is_hashed: bool = True
     read: list[str] = field(default_factory=list)
     """Files that were read into a dataframe, whose role is not known before it is opened."""
 
@@ -90,7 +90,6 @@ class Inputs:
 
     def include(self, other: Inputs) -> None:
         """Add the inputs of another call that are not among these."""
-        self._threads += other._threads
         self.rows |= other.rows
         self.facts |= other.facts
         self.dialects |= other.dialects
@@ -99,23 +98,21 @@ class Inputs:
         self.entries += [e for e in other.entries if (e.role, e.name) not in present and e not in self.entries]
 
     def add(self, entries: Sequence[Input]) -> None:
-        """Add inputs and begin to hash those that are files here; a file that is opened twice counts once."""
+        """Add inputs; a file that is opened twice counts once."""
         present = {(entry.role, entry.name) for entry in self.entries if entry.name}
         new = [entry for entry in entries if (entry.role, entry.name) not in present]
+        for entry in new:
+            if entry.path:
+                with contextlib.suppress(OSError):
+                    entry.state = file_state(entry.path)
         self.entries += new
-        files = [entry for entry in new if entry.path]
-        if files and self.is_hashed:
-            thread = threading.Thread(target=_hash, args=(files,), daemon=True)
-            thread.start()  # as a daemon: nobody who interrupts an audit waits for it
-            self._threads.append(thread)
 
     def records(self, rows: int | None = None) -> list[dict[str, Any]]:
-        """Every input as plain data, when all are hashed; `rows` are those of the first table, where nobody counted."""
-        for thread in self._threads:
-            thread.join()
+        """Every input as plain data; `rows` are those of the first table, where nobody counted."""
         for entry in self.entries:
-            if entry.rows is None and entry.path:
-                entry.rows = self.rows.get(entry.path)
+            if entry.path:
+                entry.hash()
+                entry.rows = self.rows.get(entry.path) if entry.rows is None else entry.rows
             entry.facts = {**self.facts.get(entry.role, {}), **self.facts.get(entry.path, {})}
         first = [entry for entry in self.entries if entry.role == self.entries[0].role]
         if len(first) == 1 and first[0].rows is None:
@@ -138,7 +135,7 @@ _current: ContextVar[Inputs | None] = ContextVar("inputs", default=None)
 
 def current() -> Inputs:
     """The inputs of the call that is recording; where none is, some that nobody reads."""
-    return _current.get() or Inputs(is_hashed=False)
+    return _current.get() or Inputs()
 
 
 def record_files(role: str, names: Mapping[str, str]) -> None:
@@ -182,11 +179,6 @@ def record_rows(path: str, rows: int) -> None:
 
 def is_recording() -> bool:
     return _current.get() is not None
-
-
-def _hash(files: Sequence[Input]) -> None:
-    for file in files:
-        file.hash()
 
 
 def file_state(path: str) -> tuple[int, int, int]:

@@ -28,9 +28,6 @@ BUCKETS = 1 << 12
 CROWDED = 1 << 17
 """Rows in a bucket above which it is cut again instead of having its values fetched."""
 
-MOST_VALUES = 1 << 18
-"""Values that means are made of in one pass."""
-
 ROUNDING = 1e-12
 """0.55 * 100 is 55.00000000000001 in floating point; a rank this close to a whole number is that number."""
 
@@ -88,10 +85,8 @@ def quantile_means(
     first = np.clip(first, 1, max(1, rows - neighbours + 1))
     lows, highs = counted.at(first), counted.at(np.minimum(first + neighbours - 1, rows))
     means, varied = lows.copy(), np.flatnonzero(lows < highs)
-    at_once = max(1, MOST_VALUES // neighbours)
-    for start in range(0, len(varied), at_once):
-        at = varied[start : start + at_once]
-        means[at] = significant(_means_between(engine, query, lows[at], highs[at]))
+    if len(varied):
+        means[varied] = significant(_means_between(engine, query, lows[varied], highs[varied]))
     return means
 
 
