@@ -7,7 +7,6 @@ import importlib.util
 import os
 import pickle
 import re
-import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -199,13 +198,9 @@ def session(master: str | None = None) -> Any:
             spark = (builder if master is None else builder.master(master)).getOrCreate()
     except Exception as error:
         where = "" if master is None else f" on {master!r}"
-        if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
-            raise EvenhandError(
-                "Spark does not start because Java is missing. Install Java 17, or set JAVA_HOME."
-            ) from error
         raise EvenhandError(
-            f"Spark does not start{where} ({type(error).__name__}). Check that Java is 17 or newer, that the master is up, "
-            "and its address: spark://HOST:7077, yarn, k8s://HOST:443 or local[4]."
+            f"Spark does not start{where} ({type(error).__name__}). Check that Java is there (JAVA_HOME) and 17 or newer, that the master "
+            "is up, and its address: spark://HOST:7077, yarn, k8s://HOST:443 or local[4]."
         ) from error
     spark.sparkContext.setLogLevel("OFF")
     return spark
