@@ -107,11 +107,8 @@ class Matrix:
         users, items = self.shape
         yield frame(*np.zeros((3, 0)))
         if self.is_sparse:
-            for first in range(0, len(self.data.data), BATCH_CELLS):
-                at = slice(first, first + BATCH_CELLS)
-                values = self.data.data[at]
-                owners = np.searchsorted(self.data.indptr, np.arange(first, first + len(values)), side="right") - 1
-                yield frame(owners, self.data.indices[at], values)
+            cells = self.data.tocoo()
+            yield frame(cells.row, cells.col, cells.data)
             return
         step = max(1, BATCH_CELLS // max(1, items))
         for first in range(0, users if items else 0, step):
