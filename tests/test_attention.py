@@ -1,6 +1,7 @@
 """Browsing models: their weights, their text form, and the exposure an ideal ranking would give."""
 
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,7 @@ def test_the_text_form_reads_back_as_the_same_model(name, params):
     assert attention.parse(str(model)) == model
     assert hash(attention.parse(str(model))) == hash(model)
     assert attention.parse(model) is model
+    assert pickle.loads(pickle.dumps(model)) == model
 
 
 def test_geometric_weights_of_a_long_list_add_up_to_one():
@@ -136,7 +138,7 @@ def test_a_curve_of_one_s_own_weighs_its_ranks_and_no_other(own):
     model = attention.parse(own)
     assert model.weights(5).tolist() == [1.0, 0.5, 0.3, 0.0, 0.0]
     assert attention.parse(str(model)) == model
-    assert model.as_word() == [1.0, 0.5, 0.3]
+    assert model.as_word() == "curve([1.0, 0.5, 0.3])"
 
 
 def test_a_function_of_the_rank_is_its_values():

@@ -760,7 +760,7 @@ def test_a_curve_of_one_s_own_is_the_same_as_a_function_on_every_engine_and_in_t
     engine = eh.exposure(duckdb.from_arrow(run.to_arrow()), attention=[1, 0.5, 0.3], **call)
     assert function.frame.equals(listed.frame)
     assert engine.frame["estimate"].to_pylist() == pytest.approx(listed.frame["estimate"].to_list(), abs=1e-12)
-    assert function.provenance["plan"]["attention"] == [1.0, 0.5, 0.3, 0.0, 0.0, 0.0]
+    assert function.provenance["plan"]["attention"] == "curve([1.0, 0.5, 0.3, 0.0, 0.0, 0.0])"
     stopping = eh.exposure(run, attention=eh.attention.cascade(0.8, lambda grade: grade / 4), **call)
     assert stopping.provenance["plan"]["attention"] == "cascade(patience=0.8, stop={1: 0.25, 2: 0.5})"
     assert eh.exposure(run, **{**call, "attention": stopping.provenance["plan"]["attention"]}).frame.equals(

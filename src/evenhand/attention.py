@@ -9,9 +9,8 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from types import MappingProxyType
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -24,26 +23,37 @@ Stop = float | Mapping[float, float] | Callable[[float], float]
 
 @dataclass(frozen=True)
 class Attention:
-    """A browsing model. `at` gives the weight of a rank; what readers do at relevant items above is in `keeps`."""
+    """A browsing model: how attention falls with rank, and what readers do at relevant items above. Equal text, equal model.
 
-    needs_relevance: ClassVar[bool] = False  # whether a weight depends on the relevance of the items above
+    Attributes
+    ----------
+    text : its text form.
+    at : the weight of a rank (from 1), before anybody stops at an item above.
+    stop : chance that a reader stops at an item; None where the rank alone decides.
+    numbers : makes the same model without Python functions, which neither an engine nor a plan can read, from a depth and the grades
+        there are; None where it has no function.
+    """
 
-    def at(self, rank: Any) -> Any:
-        """The weight of a rank (from 1), before anybody stops at an item above."""
-        raise NotImplementedError
+    text: str
+    at: Callable[[Any], Any] = field(compare=False)
+    stop: Stop | None = field(default=None, compare=False)
+    numbers: Callable[[int, Floats], Attention] | None = field(default=None, compare=False)
+
+    @property
+    def needs_relevance(self) -> bool:
+        return self.stop is not None
+
+    def in_numbers(self, depth: int, grades: Floats) -> Attention:
+        """This model with functions as numbers: at ranks down to `depth` and at these grades."""
+        return self if self.numbers is None else self.numbers(depth, grades)
 
     def keeps(self) -> Mapping[float | None, float]:
         """Share of readers who go on past an item of each grade; None is any above zero."""
-        return {}
-
-    @property
-    def is_function(self) -> bool:
-        """Whether a part of it is a Python function, which neither an engine nor a plan can read."""
-        return False
-
-    def in_numbers(self, depth: int, grades: Floats) -> Attention:  # noqa: ARG002
-        """This model with functions as numbers: at ranks down to `depth` and at these grades."""
-        return self
+        if self.stop is None or callable(self.stop):
+            return {}
+        if isinstance(self.stop, Mapping):
+            return {float(grade): 1.0 - chance for grade, chance in self.stop.items()}
+        return {None: 1.0 - self.stop}
 
     def weights(self, n: int, relevance: Any = None) -> Floats:
         """Weights of ranks 1 to n; `relevance` is that of the items in rank order (last axis).
@@ -67,6 +77,8 @@ class Attention:
 
     def survival(self, grades: Floats) -> Floats:
         """Share of readers who stopped at no item above: an exclusive product (last axis)."""
+        if callable(self.stop):
+            return self.in_numbers(0, grades).survival(grades)
         going_on = np.ones(grades.shape)
         for grade, share in self.keeps().items():
             at_grade = grades > 0 if grade is None else grades == grade
@@ -89,114 +101,15 @@ class Attention:
             )
 
     def __str__(self) -> str:
-        inside = ", ".join(f"{f.name}={_plain(getattr(self, f.name))!r}" for f in fields(self))
-        return f"{type(self).__name__.lower()}({inside})"
+        return self.text
 
-    def as_word(self) -> Any:
+    def __reduce__(self) -> Any:
+        """Models are pickled by their text; one with a function of the caller's is made into numbers first."""
+        return parse, (self.text,)
+
+    def as_word(self) -> str:
         """This model as a plan holds it."""
-        return str(self)
-
-
-@dataclass(frozen=True)
-class Geometric(Attention):
-    stop: float = 0.5
-
-    def at(self, rank: Any) -> Any:
-        return self.stop * (1.0 - self.stop) ** (rank - 1)
-
-
-@dataclass(frozen=True)
-class Log(Attention):
-    offset: float = 0
-
-    def at(self, rank: Any) -> Any:
-        return 1.0 / np.log2(np.maximum(rank + self.offset, 2))
-
-
-@dataclass(frozen=True)
-class Rbp(Attention):
-    patience: float = 0.5
-
-    def at(self, rank: Any) -> Any:
-        return float(self.patience) ** (rank - 1)
-
-
-@dataclass(frozen=True)
-class Cascade(Attention):
-    needs_relevance: ClassVar[bool] = True
-    patience: float = 0.5
-    stop: Stop = 0.5
-
-    def at(self, rank: Any) -> Any:
-        return float(self.patience) ** (rank - 1)
-
-    @property
-    def is_function(self) -> bool:
-        return callable(self.stop)
-
-    def in_numbers(self, depth: int, grades: Floats) -> Attention:  # noqa: ARG002
-        if not callable(self.stop):
-            return self
-        levels = np.unique(np.asarray(grades, dtype=np.float64))
-        stops = {float(g): self.stop(float(g)) for g in levels[levels > 0]}
-        return cascade(self.patience, stops or {1.0: 0.0})  # nobody stops where nothing is relevant
-
-    def survival(self, grades: Floats) -> Floats:
-        return super().survival(grades) if not callable(self.stop) else self.in_numbers(0, grades).survival(grades)
-
-    def keeps(self) -> Mapping[float | None, float]:
-        if callable(self.stop):
-            raise EvenhandError("cascade(stop=...) has a function here. Pass numbers: {grade: probability}.")
-        if isinstance(self.stop, Mapping):
-            return {float(grade): 1.0 - chance for grade, chance in self.stop.items()}
-        return {None: 1.0 - self.stop}
-
-    def __hash__(self) -> int:
-        return hash(str(self))
-
-
-@dataclass(frozen=True)
-class Uniform(Attention):
-    def at(self, rank: Any) -> Any:
-        return rank * 0 + 1.0
-
-
-@dataclass(frozen=True)
-class Curve(Attention):
-    """Weights of one's own, rank by rank; none behind the last of them."""
-
-    values: tuple[float, ...] = ()
-
-    def at(self, rank: Any) -> Any:
-        at = np.asarray(rank, dtype=np.int64) - 1
-        inside = (at >= 0) & (at < len(self.values))
-        return np.where(inside, np.asarray(self.values)[np.where(inside, at, 0)], 0.0)
-
-    def __str__(self) -> str:
-        return f"curve({list(self.values)!r})"
-
-    def as_word(self) -> Any:
-        return list(self.values)
-
-
-@dataclass(frozen=True)
-class Function(Attention):
-    """A function of the rank of one's own."""
-
-    of: Callable[[int], float] = float
-
-    @property
-    def is_function(self) -> bool:
-        return True
-
-    def in_numbers(self, depth: int, grades: Floats) -> Attention:  # noqa: ARG002
-        return curve([self.of(rank) for rank in range(1, depth + 1)] or [0.0])
-
-    def at(self, rank: Any) -> Any:
-        return self.in_numbers(int(np.max(rank, initial=0)), np.zeros(0)).at(rank)
-
-    def __str__(self) -> str:
-        return f"function({getattr(self.of, '__name__', 'of the rank')})"
+        return self.text
 
 
 def curve(values: Sequence[float] | Callable[[int], float]) -> Attention:
@@ -210,7 +123,15 @@ def curve(values: Sequence[float] | Callable[[int], float]) -> Attention:
     [1.0, 0.5, 0.3333]
     """
     if callable(values):
-        return Function(values)
+
+        def numbers(depth: int, _: Floats) -> Attention:
+            return curve([values(rank) for rank in range(1, depth + 1)] or [0.0])
+
+        def at_ranks(ranks: Any) -> Any:
+            return numbers(int(np.max(ranks, initial=0)), np.zeros(0)).at(ranks)
+
+        name = getattr(values, "__name__", "of the rank")
+        return Attention(f"function({name})", at_ranks, numbers=numbers)
     try:
         weights = [float(v) for v in values]
     except (TypeError, ValueError) as error:
@@ -223,7 +144,13 @@ def curve(values: Sequence[float] | Callable[[int], float]) -> Attention:
         raise EvenhandError(
             f"attention has {len(weights):,} weights. Pass at most 2,000: ranks behind the last have none."
         )
-    return Curve(tuple(weights))
+
+    def at(ranks: Any) -> Any:
+        place = np.asarray(ranks, dtype=np.int64) - 1
+        inside = (place >= 0) & (place < len(weights))
+        return np.where(inside, np.asarray(weights)[np.where(inside, place, 0)], 0.0)
+
+    return Attention(f"curve({weights!r})", at)
 
 
 def geometric(stop: float = 0.5) -> Attention:
@@ -232,7 +159,8 @@ def geometric(stop: float = 0.5) -> Attention:
     >>> geometric(stop=0.5).weights(3).tolist()
     [0.5, 0.25, 0.125]
     """
-    return Geometric(_share("geometric(stop=", stop, open_low=True))
+    stop = _share("geometric(stop=", stop, open_low=True)
+    return Attention(f"geometric(stop={stop!r})", lambda rank: stop * (1.0 - stop) ** (rank - 1))
 
 
 def log(offset: float = 0) -> Attention:
@@ -243,7 +171,7 @@ def log(offset: float = 0) -> Attention:
     """
     if isinstance(offset, bool) or not isinstance(offset, (int, float, np.number)) or not 0 <= offset < math.inf:
         raise EvenhandError(f"log(offset={offset!r}) does not fit. Pass a number of zero or more.")
-    return Log(offset)
+    return Attention(f"log(offset={offset!r})", lambda rank: 1.0 / np.log2(np.maximum(rank + offset, 2)))
 
 
 def rbp(patience: float = 0.5) -> Attention:
@@ -254,7 +182,8 @@ def rbp(patience: float = 0.5) -> Attention:
     >>> rbp(patience=0.5).weights(3).tolist()
     [1.0, 0.5, 0.25]
     """
-    return Rbp(_share("rbp(patience=", patience))
+    patience = _share("rbp(patience=", patience)
+    return Attention(f"rbp(patience={patience!r})", lambda rank: patience ** (rank - 1))
 
 
 def cascade(patience: float = 0.5, stop: Stop = 0.5) -> Attention:
@@ -267,18 +196,30 @@ def cascade(patience: float = 0.5, stop: Stop = 0.5) -> Attention:
     [1.0, 0.75, 0.75, 0.0]
     """
     patience = _share("cascade(patience=", patience)
+    numbers = None
     if callable(stop):
-        return Cascade(patience, stop)
-    if not isinstance(stop, Mapping):
-        return Cascade(patience, _share("cascade(stop=", stop))
-    if not stop:
-        raise EvenhandError("cascade(stop={}) has no grade. Pass {grade: probability}, or one number.")
-    return Cascade(patience, MappingProxyType({_grade(g): _share("cascade(stop=", p) for g, p in sorted(stop.items())}))
+        of_grade = stop
+
+        def numbers(_: int, grades: Floats) -> Attention:
+            levels = np.unique(np.asarray(grades, dtype=np.float64))
+            stops = {float(g): of_grade(float(g)) for g in levels[levels > 0]}
+            return cascade(patience, stops or {1.0: 0.0})  # nobody stops where nothing is relevant
+
+        words: Any = stop
+    elif isinstance(stop, Mapping):
+        if not stop:
+            raise EvenhandError("cascade(stop={}) has no grade. Pass {grade: probability}, or one number.")
+        stop = {_grade(grade): _share("cascade(stop=", chance) for grade, chance in sorted(stop.items())}
+        words = {(int(grade) if grade.is_integer() else grade): chance for grade, chance in stop.items()}
+    else:
+        stop = words = _share("cascade(stop=", stop)
+    text = f"cascade(patience={patience!r}, stop={words!r})"
+    return Attention(text, lambda rank: patience ** (rank - 1), stop, numbers)
 
 
 def uniform() -> Attention:
     """Every rank gets the same attention."""
-    return Uniform()
+    return Attention("uniform()", lambda rank: rank * 0 + 1.0)
 
 
 MODELS: dict[str, Callable[..., Attention]] = {
@@ -367,9 +308,3 @@ def _grade(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value < math.inf:
         raise EvenhandError(f"cascade(stop={{{value!r}: ...}}) has no such grade. Pass grades of zero or more.")
     return float(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {(int(k) if float(k).is_integer() else k): v for k, v in value.items()}
-    return value

@@ -377,7 +377,7 @@ def _settle(
     """Metrics that these rankings allow, and the call, with attention functions as numbers."""
     if tables.soft:
         specs = _allowed(specs, call.arguments, set())
-    if any(a.browsing.attention.is_function for a in specs):  # numbers can be read by engines and held by a plan
+    if any(a.browsing.attention.numbers for a in specs):  # numbers can be read by engines and held by a plan
         depth, grades = tables.reach(), tables.grades
         model = parse(call.arguments["attention"]).in_numbers(depth, grades)
         specs = [
