@@ -152,6 +152,9 @@ def test_a_cascade_may_stop_by_a_function_of_the_grade():
     seen = [1, 0, 3, 2, 0, 1]
     assert own.weights(6, seen).tolist() == named.weights(6, seen).tolist()
     assert own.in_numbers(6, np.array([0, 1, 2, 3])) == named
+    everywhere = attention.cascade(1, lambda _: 0.5)
+    assert everywhere.weights(3, [0, 0, 1]).tolist() == [1.0, 0.5, 0.25]
+    assert everywhere.in_numbers(3, np.array([2.0])) == attention.cascade(1, {0: 0.5, 2: 0.5})
 
 
 @pytest.mark.parametrize(

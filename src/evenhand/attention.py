@@ -190,7 +190,8 @@ def cascade(patience: float = 0.5, stop: Stop = 0.5) -> Attention:
     """As rbp, and a reader who meets a relevant item stops there with probability `stop`.
 
     Only items above a rank take readers away from it. `stop` may be a number, for any relevance above zero, or
-    `{grade: number}`, or a function of the grade; a grade of zero stops nobody unless a mapping lists it.
+    `{grade: number}`, or a function of the grade; a grade of zero stops nobody unless a mapping lists it or the function
+    says so.
 
     >>> cascade(patience=1, stop={1: 0.25, 2: 1}).weights(4, [1, 0, 2, 1]).tolist()
     [1.0, 0.75, 0.75, 0.0]
@@ -201,9 +202,11 @@ def cascade(patience: float = 0.5, stop: Stop = 0.5) -> Attention:
         of_grade = stop
 
         def numbers(_: int, grades: Floats) -> Attention:
-            levels = np.unique(np.asarray(grades, dtype=np.float64))
-            stops = {float(g): of_grade(float(g)) for g in levels[levels > 0]}
-            return cascade(patience, stops or {1.0: 0.0})  # nobody stops where nothing is relevant
+            levels = np.unique(np.append(np.asarray(grades, dtype=np.float64), 0.0))
+            stops = {grade: of_grade(grade) for grade in levels.tolist()}
+            if stops[0.0] == 0 and len(stops) > 1:
+                del stops[0.0]  # as where nothing is said of it
+            return cascade(patience, stops)
 
         words: Any = stop
     elif isinstance(stop, Mapping):
