@@ -10,7 +10,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
@@ -33,16 +32,6 @@ class Slope:
     value: float
     prices: Floats
     offset: float
-
-
-class Objective(Protocol):
-    """Value of the exposure of providers; 1 is best, or the best that is not unbounded."""
-
-    def value(self, x: Floats) -> float:
-        """The objective itself, not smoothed."""
-
-    def slope(self, x: Floats, centre: Floats, width: float) -> Slope:
-        """The objective smoothed by prices near `centre`; closer to it the narrower the width."""
 
 
 class Evenness:
@@ -147,6 +136,12 @@ class Atkinson(Welfare):
 
     def equivalent(self, y: Floats) -> float:
         return self.value(y)
+
+
+Objective = Evenness | Shares | Welfare
+"""`value` of the exposure of providers, 1 where it is best; `slope` of the same smoothed by prices near `centre`, closer to it the
+narrower the width.
+"""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ side is protected, only its count is looked at.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -138,20 +137,14 @@ def expected_terms(terms: Terms, kind: int) -> Floats:
 
 def _hypergeometric(c: Ints, k: Ints, count: int, size: int) -> Floats:
     """Probability of c items of the group among the first k, out of `count` in a list of `size`."""
-    logs = _log_factorials(1 << (size + 1).bit_length())
-    others = size - count
+    from scipy.special import gammaln
+
+    logs, others = gammaln(np.arange(size + 1) + 1.0), size - count
     possible = (c <= k) & (k - c <= others)
     c, rest = np.where(possible, c, 0), np.where(possible, k - c, 0)
     ways = logs[count] - logs[c] - logs[count - c] + logs[others] - logs[rest] - logs[others - rest]
     chance = np.exp(ways - (logs[size] - logs[k] - logs[size - k]))
     return np.where(possible, chance, 0.0)
-
-
-@functools.lru_cache(maxsize=4)
-def _log_factorials(size: int) -> Floats:
-    from scipy.special import gammaln
-
-    return np.asarray(gammaln(np.arange(size) + 1.0))
 
 
 def share_band(count: int, size: int, seen: Ints, level: float) -> tuple[Floats, Floats]:
