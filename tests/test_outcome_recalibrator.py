@@ -178,7 +178,7 @@ def test_the_verb_learns_writes_and_applies_as_python_does(files, capsys):
     ("words", "said"),
     [
         (["new.parquet", "--score", "x", "--group", "g", "--model", "fair.json"], "--score 'x' is not a column"),
-        (["new.parquet", "--score", "g", "--group", "g", "--model", "fair.json"], "not numbers"),
+        (["new.parquet", "--score", "g", "--group", "g", "--model", "fair.json"], "must be numbers"),
         (["new.parquet", "--score", "s", "--group", "g", "--model", "fair.json", "--cluster", "id"], "are for learning"),
         (["new.parquet", "--score", "s", "--group", "g", "--model", "nowhere.json"], "no saved recalibrator"),
         (["seen.csv", "--score", "s", "--group", "g", "--outcome", "y", "--model", "seen.csv"], "seen.csv"),

@@ -51,10 +51,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _table(args: argparse.Namespace, *roles: str) -> Any:
-    """The whole table, with numeric score and outcome; all missing columns are one error."""
-    from evenhand.errors import EvenhandError, all_problems
+    """The whole table, with numbers read as such; all missing columns are one error."""
+    from evenhand.errors import all_problems
     from evenhand.sources.opening import fetch, open_table
-    from evenhand.sources.relation import is_number, missing_columns
+    from evenhand.sources.relation import missing_columns
 
     named = [(role, column) for role in roles if (column := getattr(args, role)) is not None]
     numeric = [column for role, column in named if role not in ("group", "cluster")]
@@ -62,14 +62,7 @@ def _table(args: argparse.Namespace, *roles: str) -> Any:
     problems = [p.replace(f"{r}=", f"--{r} ") for (r, c) in named for p in missing_columns(opened, [(r, c)])]
     if problems:
         raise all_problems(problems, where="The command")
-    for column in numeric:
-        if not is_number(kind := opened.schema[column]):
-            raise EvenhandError(f"{column!r} holds {kind} values, not numbers. Convert the column first.")
-    frame = fetch(opened).frame
-    for column in numeric:
-        if missing := frame[column].is_null().sum() + frame[column].cast(float).is_nan().sum():
-            raise EvenhandError(f"{column!r} is missing in {missing:,} rows. Remove them first.")
-    return frame
+    return fetch(opened).frame
 
 
 def _learn(args: argparse.Namespace) -> int:
@@ -79,7 +72,7 @@ def _learn(args: argparse.Namespace) -> int:
     model = OutcomeRecalibrator(bins=args.bins)
     roles = {"weights": args.weight, "clusters": args.cluster}
     more = {role: frame[column] for role, column in roles.items() if column is not None}
-    model.fit(frame[args.score].to_numpy(), frame[args.group].to_list(), frame[args.outcome].to_numpy(), **more)
+    model.fit(frame[args.score], frame[args.group], frame[args.outcome], **more)
     model.to_json(args.model)
     print(f"wrote {args.model}: {frame.height:,} rows, groups {', '.join(model.groups_)}", file=sys.stderr)
     return 0
@@ -96,7 +89,7 @@ def _apply(args: argparse.Namespace) -> int:
     if ADDED in frame.columns:
         raise EvenhandError(f"The table already has a column {ADDED!r}. Rename it first.")
     groups = frame[args.group].to_list()
-    corrected = frame.with_columns(pl.Series(ADDED, model.transform(frame[args.score].to_numpy(), groups)))
+    corrected = frame.with_columns(pl.Series(ADDED, model.transform(frame[args.score], groups)))
     if new := sorted({str(g) for g in groups if g is not None} - set(model.groups_)):
         print(
             f"evenhand: the model was not trained on {', '.join(new[:10])}; the curve of all groups was used for them.",

@@ -560,12 +560,8 @@ def _value_problems(facts: Any, roles: Roles, nan_policy: Missing) -> list[str]:
     for name, words in words_by_flag.items():
         if (many := _count(facts, name)) and nan_policy == "raise" and name != "no_group":
             is_never_treated = name == "no_outcome" and roles.treated is None
-            remedy = (
-                "Pass treated= if the outcome is seen for some rows only, fill them"
-                if is_never_treated
-                else "Fill them"
-            )
-            problems.append(f"{words} in {many:,} rows. {remedy}, or pass nan_policy='omit'.")
+            treated = " If the outcome is seen for some rows only, pass treated=." if is_never_treated else ""
+            problems.append(f"{words} in {many:,} rows. Fill them, or pass nan_policy='omit'.{treated}")
     return problems
 
 
@@ -581,13 +577,7 @@ def off_scale(words: str, least: float, most: float) -> list[str]:
 
 def _missing_words(roles: Roles) -> dict[str, str]:
     """What is missing in rows with a flag, by its name."""
-    numbers = ("score", "outcome", "weight")
-    roles_with_flag = (*numbers, "group", "treated", "request", "cluster")
-    named = {role: column for role, column in roles.named() if role in roles_with_flag}
-    return {
-        f"no_{role}": f"{role}={column!r} is missing{' (null or NaN)' if role in numbers else ''}"
-        for role, column in named.items()
-    }
+    return {f"no_{role}": f"{role}={column!r} is missing" for role, column in roles.named() if role != "by"}
 
 
 def _ends(facts: Any, low: str, high: str) -> tuple[float, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -203,26 +202,14 @@ class Crosstab:
 
 
 def spectrum_of(shown: Floats, more: int = 0) -> Spectrum:
-    """How many items were shown how often, from times shown (..., J) and `more` that never were.
+    """How often each item was shown, from times shown (..., J) and `more` items that never were.
 
-    >>> spectrum_of(np.array([[0.0, 2, 1, 1], [1, 1, 1, 1]]), more=3).counts.tolist()
-    [[4.0, 2.0, 1.0], [3.0, 4.0, 0.0]]
+    >>> spectrum_of(np.array([2.0, 0, 1]), more=3).counts.tolist()
+    [3.0, 1.0, 1.0, 1.0]
     """
-    *lead, items = shown.shape
-    most = float(shown.max(initial=0.0))
-    if most < items:
-        cell = shown.astype(np.int64)
-        if (cell == shown).all():
-            size, many = int(most) + 1, math.prod(lead)
-            cell += (np.arange(many) * size).reshape(*lead, 1)
-            counts = np.bincount(cell.ravel(order="K"), minlength=many * size).reshape(*lead, size).astype(np.float64)
-            counts[..., 0] += more
-            return Spectrum(np.arange(size, dtype=np.float64), counts)
-    zeros = np.zeros((*lead, 1))
-    spectrum = Spectrum(np.sort(shown, axis=-1), np.broadcast_to(1.0, shown.shape))
-    if not more:
-        return spectrum
-    return Spectrum(np.concatenate([zeros, spectrum.values], -1), np.concatenate([zeros + more, spectrum.counts], -1))
+    zeros = np.zeros((*shown.shape[:-1], 1))
+    values, ones = np.sort(shown, axis=-1), np.ones(shown.shape)
+    return Spectrum(np.concatenate([zeros, values], -1), np.concatenate([zeros + more, ones], -1))
 
 
 def _user_labels(user_groups: Any, users: int) -> list[Any]:
