@@ -192,7 +192,7 @@ def test_arms_without_a_common_unit_have_a_change_only_and_a_pointer():
     found = eh.explain(log, **CALL)
     assert found.frame["part"].to_list() == ["change", "without_largest", "without_top_1%"]
     assert "eh.experiment" in found.sentences()[-1]
-    with pytest.raises(eh.EvenhandError, match="does not say how many units each has"):
+    with pytest.raises(eh.EvenhandError, match="how many units each arm has"):
         eh.explain(log, **CALL | {"population": 500})
 
 

@@ -602,7 +602,7 @@ class Call:
         provenance = self.provenance(read, dropped or {}, facts, counts, rows, hides=hides, rounding=rounding)
         findings = Findings(
             self.audit.name, question or self.audit.question, tuple(slices), rows, curves, dict(words or {}),
-            provenance, self.audit.charts, decide(claims, float(provenance.get("level", self.interval.level))),
+            provenance, self.audit.charts, decide(claims, float(provenance.get("level", self.interval.level))) if claims else (),
         )  # fmt: skip
         return of(findings, backend, **more)
 

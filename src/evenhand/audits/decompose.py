@@ -30,7 +30,7 @@ from evenhand.errors import EvenhandError, all_problems, plural
 from evenhand.findings import Row, chosen_figures, label, nan_in_data, notes, row
 from evenhand.intervals.jackknife import influence_of_units, influence_on_parts
 from evenhand.intervals.kinds import ANYTHING, Estimates, Interval
-from evenhand.intervals.parts import WIDE, blank, drawn_ends, linearised_ends, permuted_partitions
+from evenhand.intervals.parts import WIDE, blank, bootstrap_draws, ends_of_draws, linearised_ends, permuted_partitions
 from evenhand.intervals.spectra import WIDE as BINNED
 from evenhand.intervals.spectra import cautions, estimates
 from evenhand.labels import stream
@@ -355,7 +355,8 @@ class Decomposed:
             return self._linearised(tally, split, chosen)
 
         rng = stream(self.call.seed, "decompose", "inequality", *where)
-        drawn = drawn_ends(drawable, self._drawn, chosen, self.how, rng)
+        draws = bootstrap_draws(drawable, self._drawn, self.how.draws, rng)
+        drawn = ends_of_draws(draws, chosen, self.how, round(float(drawable.counts.sum())))
         if self.how.kind == "percentile":
             return drawn
         least = self._linearised(tally, split, chosen)

@@ -27,7 +27,7 @@ from evenhand.audits.declare import (
     pairs,
     refuse_many_slices,
 )
-from evenhand.audits.explain import KINDS, control_of, explain
+from evenhand.audits.explain import KINDS, control_of, explain, refuse_one_number
 from evenhand.audits.inequality import METRICS
 from evenhand.audits.min_units import enough, suppressed
 from evenhand.cards import Between, Floats, MetricSpec, needing, parse_metrics
@@ -192,11 +192,7 @@ def viewers_randomized(spec: ExperimentSpec) -> Trial:
 
 def units_randomized(spec: ExperimentSpec) -> Trial:
     """The unit itself was randomised: arms hold different units."""
-    if isinstance(spec.population, (int, np.integer)):
-        raise EvenhandError(
-            f"population={spec.population!r} does not say how many units each arm has. Pass {{arm: number}}, a table of units "
-            f"with the column {spec.arm!r}, or None for those seen."
-        )
+    refuse_one_number(spec.population, spec.arm)
     units = spec.units({}, part=("arm", str(spec.arm)))
     refuse_several_arms(units.log, f"by_{len(units.by) - 1}")
     before, nobody = spec.past({}, units.log), PairedAmounts.from_arrays([])

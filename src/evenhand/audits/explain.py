@@ -197,6 +197,15 @@ def control_of(arms: Sequence[Any], control: Any) -> int:
     return same[0]
 
 
+def refuse_one_number(population: Any, arm: str | None) -> None:
+    """Refuse one number of units where every arm has its own."""
+    if isinstance(population, (int, np.integer)):
+        raise EvenhandError(
+            f"population={population!r} does not say how many units each arm has. Pass {{arm: number}}, a table of units "
+            f"with the column {arm!r}, or None for those seen."
+        )
+
+
 def _refuse_same_columns(roles: Mapping[str, str | None]) -> None:
     named = [(role, column) for role, column in roles.items() if column is not None]
     for i, (role, column) in enumerate(named):
@@ -234,11 +243,7 @@ def _of_same_units(question: Question, table: Any, population: Any, arms: Cells)
 def _of_different_units(question: Question, table: Any, population: Any, sides: Mapping[str, str]) -> Explanation:
     """The change and what it rests on, where arms share no unit."""
     call, spec, arm = question.call, question.spec, question.call.arguments["arm"]
-    if isinstance(population, (int, np.integer)):
-        raise EvenhandError(
-            f"The arms share no unit, and population={population!r} does not say how many units each has. Pass {{arm: number}}, a "
-            f"table of units with the column {arm!r}, or None for those seen."
-        )
+    refuse_one_number(population, arm)
     units = question.units(table, population, part=("arm", arm))
     slices = units.padded(Slices.per_slice(units.log, units.log.amounts[0]))
     spectra = {str(name): s for (name,), s in zip(slices.labels, slices.spectra.separate(), strict=True)}
@@ -390,10 +395,8 @@ def _order_errors(splits: Sequence[Split], ways: Sequence[Way], spec: MetricSpec
         if way.worlds.steps is None:
             errors.append(np.zeros(len(way.players)))
         else:
-            values = np.mean(
-                [[float(spec.on(side.spectrum(s.counts))) for side in s.sides()[worlds]] for s in splits], axis=0
-            )
-            errors.append(way.worlds.sampling_error(values))
+            values = [[float(spec.on(side.spectrum(s.counts))) for side in s.sides()[worlds]] for s in splits]
+            errors.append(way.worlds.sampling_error(np.mean(values, axis=0)))
         first = worlds.stop
     return np.concatenate(errors)
 

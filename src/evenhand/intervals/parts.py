@@ -35,16 +35,6 @@ WIDE = 1 << 16
 Figures = Mapping[str, Floats]
 
 
-def drawn_ends(
-    tally: T, figures: Callable[[T], Figures], estimates: Figures, interval: Interval, rng: np.random.Generator
-) -> dict[str, Estimates]:
-    """Bootstrap intervals of every figure: percentiles, bias-corrected for `bootstrap`."""
-    size = round(float(tally.counts.sum()))
-    if not size:
-        return blank(estimates)
-    return ends_of_draws(bootstrap_draws(tally, figures, interval.draws, rng), estimates, interval, size)
-
-
 def ends_of_draws(draws: Figures, estimates: Figures, interval: Interval, size: int) -> dict[str, Estimates]:
     """Percentiles of the draws of every figure, bias-corrected for `bootstrap`; `size` units were resampled."""
     ends = {}

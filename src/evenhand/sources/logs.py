@@ -289,7 +289,7 @@ def slice_words(labels: Sequence[Any]) -> str:
 
 
 MOST_UNITS = 2**53
-AT_MOST = f"Pass at most {MOST_UNITS:,} units: above that a number loses its last digits."
+"""Above that a number loses its last digits."""
 
 
 def open_population(
@@ -312,7 +312,7 @@ def open_population(
                 f"population={population!r} is not a number of units. Pass how many could have received something, a table, or None."
             )
         if population > MOST_UNITS:
-            raise EvenhandError(f"population is too many. {AT_MOST}")
+            raise EvenhandError(f"population is too many. Pass at most {MOST_UNITS:,} units.")
         return int(population)
     table = open_table(
         population, role="population", columns=[unit, *columns], same_engine_as=same_engine_as
@@ -527,9 +527,6 @@ def _short(edge: float, digits: int) -> str:
     return str(int(edge)) if is_whole else f"{float(f'{edge:.{digits}g}'):.15g}"
 
 
-REMEDY = "Pass {slice: size}, a table of units that holds the column, or None for those seen."
-
-
 def slice_sizes(seen: Mapping[Label, float], log: Log, population: Any) -> Mapping[Label, int]:
     """How many units every slice has, those that nobody saw included; `seen` are those that somebody did."""
     if log.weight is not None:
@@ -611,7 +608,8 @@ def _refuse_padding_of_unit_properties(seen: Mapping[Label, float], log: Log, co
     fixed = [b for b in several if never_varies(log, f"by_{places[b]}")]
     if fixed:
         raise EvenhandError(
-            f"by={fixed[0]!r} never varies within a unit, so {what} would count every unit in every slice. {REMEDY}"
+            f"by={fixed[0]!r} never varies within a unit, so {what} would count every unit in every slice. "
+            "Pass {slice: size}, a table of units that holds the column, or None for those seen."
         )
 
 

@@ -69,11 +69,6 @@ class Assignment:
             totals += np.bincount(buckets.arms, buckets.sizes, minlength=len(self.arms)).astype(np.int64)
         return totals
 
-    @staticmethod
-    def query(log: Log, names: Sequence[str]) -> str:
-        """One row per randomised unit, with its arm and slice."""
-        return f"SELECT DISTINCT {columns(names)} FROM {log.source}"
-
     @classmethod
     def from_log(cls, log: Log, *, randomized: str, rng: np.random.Generator, arm: str | None = None) -> Assignment:
         """The randomised units of each arm in buckets of one size; without `arm` there is one arm.
@@ -82,7 +77,9 @@ class Assignment:
         """
         names = ["randomized", *(["arm"] if arm is not None else [])]
         keys = log.keys if _has_one_slice_each(log) else []
-        cells = log.engine.cells(cls.query(log, [*names, *keys])).sorted_by(["randomized"])
+        cells = log.engine.cells(f"SELECT DISTINCT {columns([*names, *keys])} FROM {log.source}").sorted_by(
+            ["randomized"]
+        )
         count = cells.distinct(["randomized"])
         if len(cells) > count:
             raise EvenhandError(
