@@ -77,6 +77,6 @@ def test_a_nan_in_an_arrow_backed_pandas_column_is_missing(kind, column):
         pl.when(pl.int_range(pl.len()) == 5).then(float("nan")).otherwise(pl.col(column)).alias(column)
     )
     table = holed.to_pandas(use_pyarrow_extension_array=True)
-    with pytest.raises(eh.EvenhandError, match=f"'{column}' is missing .* in 1 rows"):
+    with pytest.raises(eh.EvenhandError, match=f"'{column}' is missing in 1 rows"):
         eh.outcome_test(table, **ROLES, kind=kind)
     assert eh.outcome_test(table, **ROLES, kind=kind, nan_policy="omit").findings.provenance["rows"] == 200
