@@ -237,17 +237,6 @@ def _outcome(sample: Sample, files: list[str]) -> Question | None:
     return Question("Is some group held to a higher bar?", words)
 
 
-def _impact(sample: Sample, files: list[str]) -> Question | None:
-    question = _outcome(sample, files)
-    if question is None or "--positive" in question.words:
-        return None
-    option = dict(zip(question.words, question.words[1:], strict=False))
-    if not sample.column(option["--outcome"]).is_called(r"select|hired|accept|invit|approv|admit|short"):
-        return None
-    words = ["impact", *files, "--group", option["--group"], "--selected", option["--outcome"]]
-    return Question("Is every group selected as often?", words)
-
-
 def _options(**columns: str) -> list[str]:
     """Options for the columns that are not named like their role, which is the default."""
     return [word for role, column in columns.items() if column != role for word in (f"--{role}", column)]
@@ -388,18 +377,6 @@ def _inequality(sample: Sample, files: list[str]) -> Question | None:
     return Question("How unevenly is it spread?", [*words, *more], "\n".join(filter(None, notes)))
 
 
-def _parts(sample: Sample, files: list[str]) -> Question | None:
-    """Groups of units where each unit has one label; sources where it has several."""
-    spread = _inequality(sample, files)
-    if spread is None or "--by" not in spread.words or "none" in spread.words[: spread.words.index("--population")]:
-        return None
-    words, group = spread.words[1:-2], spread.words[-1]
-    unit = words[words.index("--unit") + 1]
-    if sample.determines(unit, group):
-        return Question("Is the inequality within groups or between them?", ["decompose", *words, "--group", group])
-    return Question("Which source drives the inequality?", ["sources", *words, "--source", group])
-
-
 QUESTIONS: tuple[Callable[[Sample, list[str]], Question | None], ...] = (
-    _experiment, _outcome, _impact, _lists, _pairwise, _exposure, _prefix, _recommender, _inequality, _parts, _scored,
+    _experiment, _outcome, _lists, _pairwise, _exposure, _prefix, _recommender, _inequality, _scored,
 )  # fmt: skip
