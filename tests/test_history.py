@@ -12,8 +12,7 @@ import evenhand as eh
 from evenhand.audits.declare import find
 from evenhand.cli import main as cli
 from evenhand.findings import COLUMNS, plan_hash
-from evenhand.history import store
-from evenhand.history.store import only_writer
+from evenhand.history.histories import only_writer, read_rows
 from evenhand.report.table import open_metrics
 from evenhand.report.words.history import lines
 from evenhand.results import Result
@@ -239,7 +238,7 @@ def test_a_lock_left_by_a_killed_writer_holds_nobody_up(kept):
 def test_the_plan_can_be_read_off_the_file(kept):
     result = audited()
     kept.append(result, at="2026-11-16")
-    known = store.read(kept.path).plans[result.provenance["plan_hash"]]
+    known = read_rows(kept.path).plans[result.provenance["plan_hash"]]
     assert known["plan"]["metrics"] == ["gini", "top_share(p=0.1)"]
     assert known["slices"] == ["source"]
 

@@ -109,7 +109,7 @@ ASKING = r"\bis_(?:polars|pandas|duckdb|pyspark|ibis|modin|dask)\b"
 AT_THE_ENDS = (
     "sources/",  # where tables come in
     "results.py", "audits/rebalance.py", "cli/recalibrate.py", "report/files.py",  # where frames are handed out
-    "history/store.py",  # runs are kept as Parquet
+    "history/histories.py",  # runs are kept as Parquet
     "synthetic/", "studies/", "adapters/", "cli/demo.py",  # users of the library, who bring tables along
 )  # fmt: skip
 

@@ -1,24 +1,40 @@
-"""Results kept day by day in one file: what they were, what changed, and when to look."""
+"""Results kept day by day in one Parquet file, whole at every moment: what they were, what changed, and when to look.
+
+Rows are added under a lock, in a new file that takes the old one's place by a rename: a reader, a second writer or a kill at any
+moment meets either all rows of an append or none. Columns are only ever added, and keep the type that they began with. The file
+holds a hash of its own bytes, so that a damaged one is refused before anything reads numbers from it.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import math
+import os
+import re
 import stat
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evenhand.cards import is_whole
 from evenhand.errors import EvenhandError
-from evenhand.findings import COLUMNS, Findings, hash_of
-from evenhand.history import store
+from evenhand.findings import COLUMNS, NUMBERS, Findings, hash_of, label, plain
 from evenhand.intervals.alarms import Alarm, Watch, trend, watch
-from evenhand.report.words.history import Line, alarm_claims, lines
+from evenhand.report.files import write_whole
+from evenhand.report.words.history import HISTORY_COLUMNS, Line, alarm_claims, lines
 from evenhand.results import Result
+
+if TYPE_CHECKING:
+    import polars as pl
 
 RATE = 0.05
 
@@ -70,12 +86,12 @@ class History:
         """Add results, each with its day: all of them, or none where one is refused."""
         if not is_whole(window, 1):
             raise EvenhandError(f"window={window!r} is no number of days. Pass a whole number such as 7.")
-        entries = [store.Entry(_kept(result), hash_of(result.findings), day(at), int(window)) for result, at in results]
-        store.add(self.path, entries, replace=replace)
+        entries = [Entry(_kept(result), hash_of(result.findings), day(at), int(window)) for result, at in results]
+        add_rows(self.path, entries, replace=replace)
         return self
 
     def plans_and_days(self) -> set[tuple[str, date]]:
-        stored = store.read(self.path)
+        stored = read_rows(self.path)
         return set() if stored is None else set(stored.rows.select("plan", "at").iter_rows())
 
     @property
@@ -89,10 +105,10 @@ class History:
         findings = []
         for plan in stored.rows["plan"].unique(maintain_order=True):
             days = stored.rows.filter(stored.rows["plan"] == plan)["at"]
-            rows = stored.rows.filter(store.is_of_day(plan, max(days)))
+            rows = stored.rows.filter(_is_of_day(plan, max(days)))
             about = stored.plans.get(plan, {})
             slices = tuple(s for s in about.get("slices", []) if s in rows.columns)
-            columns = store.columns(rows, [*slices, *COLUMNS, *store.extra_columns(rows, slices)])
+            columns = _columns(rows, [*slices, *COLUMNS, *_extra_columns(rows, slices)])
             audit = str(about.get("audit") or rows["audit"][0])
             question, words = str(about.get("question") or audit), about.get("words") or {}
             facts = {"plan_hash": plan, "at": max(days).isoformat(), "plan": about.get("plan") or {}}
@@ -147,8 +163,8 @@ class History:
         watched = replace(findings, curves=curves, provenance={**findings.provenance, **facts})
         return Result(replace(watched, claims=alarm_claims(watched)))
 
-    def _stored(self) -> store.Stored:
-        stored = store.read(self.path)
+    def _stored(self) -> Stored:
+        stored = read_rows(self.path)
         if stored is None:
             raise EvenhandError(f"{str(self.path)!r} does not exist. Append a result first.")
         return stored
@@ -213,12 +229,12 @@ def day(at: Any) -> date:
     return moment
 
 
-def _findings(stored: store.Stored) -> Findings:
+def _findings(stored: Stored) -> Findings:
     about_plans = list(stored.plans.values())
     rows = stored.rows.sort("at", descending=True, maintain_order=True)
     named = dict.fromkeys(name for about in about_plans for name in about["slices"])
     slices = [name for name in named if name in rows.columns]
-    names = ["at", *slices, *COLUMNS, *store.extra_columns(rows, slices), "plan", "audit"]
+    names = ["at", *slices, *COLUMNS, *_extra_columns(rows, slices), "plan", "audit"]
     levels = {float(about.get("level") or 0.95) for about in about_plans}
     facts = ({"level": levels.pop()} if len(levels) == 1 else {}) | {"interval_for": EACH_DAY}
     plans = {
@@ -226,7 +242,7 @@ def _findings(stored: store.Stored) -> Findings:
         "asked": [about.get("plan") or {} for about in about_plans],
     }  # fmt: skip
     return Findings(
-        "history", "What changed, and when?", ("at", *slices), store.columns(rows, names),
+        "history", "What changed, and when?", ("at", *slices), _columns(rows, names),
         {"plans": plans}, {}, facts, ("trend",),
     )  # fmt: skip
 
@@ -279,3 +295,231 @@ def _alarm_columns(drawn: Sequence[Line], days: Sequence[date], seen: Watch) -> 
         ]  # fmt: skip
         rows.append([*(line.labels.get(name) for name in slices), *cells])
     return {name: [cells[i] for cells in rows] for i, name in enumerate([*slices, *ALARM])}
+
+
+@contextlib.contextmanager
+def only_writer(target: Path, patience: float = 60.0) -> Iterator[None]:
+    """Wait up to `patience` seconds until nobody else writes this file, then keep others out.
+
+    The lock is on a hidden neighbour, since the file itself is replaced. The neighbour is removed by whoever holds it: one who
+    was waiting for it then finds that its name leads elsewhere, and takes the new one.
+    """
+    lock_path = target.parent / f".{target.name[:60]}.lock"
+    until = monotonic() + patience
+    while (descriptor := _try_lock(lock_path)) is None:
+        if monotonic() > until:
+            raise EvenhandError(f"{str(target)!r} is being written by another process. Try again when that has ended.")
+        sleep(0.02)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # where open files cannot be removed it stays, and holds nobody up
+            lock_path.unlink()
+        os.close(descriptor)
+
+
+def _try_lock(lock_path: Path) -> int | None:
+    """A descriptor that holds the lock, or nothing where somebody else does."""
+    try:
+        descriptor = os.open(lock_path, os.O_CREAT | os.O_RDWR, 0o666)
+    except OSError as error:
+        raise EvenhandError(
+            f"{str(lock_path)!r} cannot be written ({error.strerror}). Pass a path in a folder that is writable."
+        ) from error
+    try:
+        _lock(descriptor)
+        if os.path.samestat(os.fstat(descriptor), lock_path.stat()):
+            return descriptor
+    except (BlockingIOError, PermissionError, FileNotFoundError):
+        pass
+    os.close(descriptor)
+    return None
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+COUNTS = frozenset({"units", "undefined_draws"})
+ABOUT, CHECKSUM = "evenhand-plans", "evenhand-sha256"
+"""Where the file keeps what is known of each plan (its words, its slices, its question), and the hash of its bytes."""
+
+MARK = re.compile(rb"sha256 of this file with zeros here: ([0-9a-f]{64})")
+ZEROS = b"0" * 64
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Rows of a history as added, and the description of each plan by its hash."""
+
+    rows: pl.DataFrame
+    plans: Mapping[str, dict[str, Any]]
+
+
+def read_rows(path: Path) -> Stored | None:
+    """All rows as they were added; nothing where there is no file yet."""
+    import polars as pl
+
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise EvenhandError(f"{str(path)!r} cannot be read ({error.strerror}). Pass the path of a history.") from error
+    mark = MARK.search(content)
+    if mark is None:
+        raise EvenhandError(f"{str(path)!r} is not a history. Pass a path that holds one, or none yet.")
+    if mark[1].decode() != _digest(content):
+        raise EvenhandError(
+            f"{str(path)!r} is damaged: its bytes are not those that were written. Take it from a backup."
+        )
+    return Stored(pl.read_parquet(content), json.loads(pl.read_parquet_metadata(content)[ABOUT]))
+
+
+def _digest(content: bytes) -> str:
+    """SHA-256 of the bytes with zeros in place of the digest that they hold."""
+    return hashlib.sha256(MARK.sub(lambda mark: mark[0][:-64] + ZEROS, content, count=1)).hexdigest()
+
+
+def _bytes(rows: pl.DataFrame, plans: Mapping[str, Any]) -> bytes:
+    out = BytesIO()
+    checksum = f"sha256 of this file with zeros here: {ZEROS.decode()}"
+    described = json.dumps(plans, ensure_ascii=False)
+    rows.write_parquet(out, compression="zstd", metadata={ABOUT: described, CHECKSUM: checksum})
+    content = out.getvalue()
+    digest = _digest(content).encode()
+    return MARK.sub(lambda mark: mark[0][:-64] + digest, content, count=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The rows of one result for one day; `window` is how many days its table covers."""
+
+    findings: Findings
+    plan: str
+    at: date
+    window: int = 1
+
+
+def add_rows(path: Path, entries: Sequence[Entry], *, replace: bool) -> None:
+    """Add results for their days, all of them or none.
+
+    The same numbers again change nothing; others for the same plan and day are refused, unless they replace the old.
+    """
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise EvenhandError(f"{str(path)!r} is in a folder that does not exist. Make the folder first.")
+    with only_writer(target):
+        stored = read_rows(target)
+        rows, plans = (None, {}) if stored is None else (stored.rows, dict(stored.plans))
+        has_changed = False
+        for entry in entries:
+            new = _rows(entry.findings, entry.plan, entry.at)
+            plans[entry.plan] = {**_about(entry.findings), "window": entry.window}
+            if rows is not None:
+                earlier = rows.filter(_is_of_day(entry.plan, entry.at))
+                if earlier.height and _same(earlier, new):
+                    continue
+                if earlier.height and not replace:
+                    raise EvenhandError(
+                        f"{str(path)!r} holds other numbers for {entry.at} and this plan. Pass replace=True to put these in their place."
+                    )
+                new = _appended(rows.filter(~_is_of_day(entry.plan, entry.at)), new, path)
+            rows, has_changed = new, True
+        if rows is not None and has_changed:
+            write_whole(target, _bytes(rows, plans))
+
+
+def _about(findings: Findings) -> dict[str, Any]:
+    provenance = findings.provenance
+    return {
+        "audit": findings.audit, "question": findings.question, "slices": list(findings.slices),
+        "words": dict(findings.words), "level": provenance.get("level", 0.95), "plan": plain(provenance.get("plan") or {}),
+    }  # fmt: skip
+
+
+def _rows(findings: Findings, plan: str, at: date) -> pl.DataFrame:
+    import polars as pl
+
+    taken = [name for name in findings.slices if name in HISTORY_COLUMNS]
+    if taken:
+        raise EvenhandError(f"{taken[0]!r} is also a column of every history. Rename that column of the table first.")
+    columns = [
+        _column(name, values, number=name not in findings.slices and _is_number(name, values))
+        for name in dict.fromkeys([*findings.slices, *COLUMNS, *findings.columns])
+        for values in [findings.columns.get(name, [None] * len(findings))]
+    ]
+    day_and_plan = (pl.lit(at, pl.Date).alias("at"), pl.lit(plan).alias("plan"), pl.lit(findings.audit).alias("audit"))
+    return pl.DataFrame(columns).select(*day_and_plan, pl.all())
+
+
+def _is_number(name: str, values: Sequence[Any]) -> bool:
+    if name in COLUMNS:
+        return name in NUMBERS or name in COUNTS
+    present = [v for v in values if v is not None]
+    return bool(present) and all(isinstance(plain(v), (int, float)) and not isinstance(v, bool) for v in present)
+
+
+def _column(name: str, values: Sequence[Any], *, number: bool) -> pl.Series:
+    """Numbers as such, missing where they are undefined; everything else is a label."""
+    import polars as pl
+
+    if number:
+        return pl.Series(name, [None if v is None or v != v else float(v) for v in values], pl.Float64)
+    return pl.Series(name, [None if v is None else label(v) for v in values], pl.String)
+
+
+def _columns(rows: pl.DataFrame, names: Sequence[str]) -> dict[str, list[Any]]:
+    """Columns of findings from rows of a history; counts, which the file holds as numbers, are whole again."""
+    values = {name: rows[name].to_list() for name in names}
+    whole = {name: [None if v is None else int(v) for v in values[name]] for name in COUNTS if name in values}
+    return {**values, **whole}
+
+
+def _extra_columns(rows: pl.DataFrame, slices: Sequence[str]) -> list[str]:
+    """Columns beside those of every result in which anything stands."""
+    standard = {*HISTORY_COLUMNS, *COLUMNS, *slices}
+    return [name for name in rows.columns if name not in standard and rows[name].null_count() < rows.height]
+
+
+def _is_of_day(plan: str, at: date) -> pl.Expr:
+    import polars as pl
+
+    return (pl.col("plan") == plan) & (pl.col("at") == at)
+
+
+def _same(earlier: pl.DataFrame, rows: pl.DataFrame) -> bool:
+    """Whether two tables have equal rows in any order; a column of one is null in the other."""
+    names = list(dict.fromkeys([*earlier.columns, *rows.columns]))
+
+    def sorted_rows(table: pl.DataFrame) -> list[tuple[str, ...]]:
+        columns = [table[n].to_list() if n in table.columns else [None] * table.height for n in names]
+        return sorted(tuple(repr(v) for v in row) for row in zip(*columns, strict=True))
+
+    return sorted_rows(earlier) == sorted_rows(rows)
+
+
+def _appended(stored: pl.DataFrame, rows: pl.DataFrame, path: Path) -> pl.DataFrame:
+    """New rows below the stored ones; a column of only one side is null in the other."""
+    import polars as pl
+
+    for name, kind in stored.schema.items():
+        if name not in rows.columns or rows.schema[name] == kind:
+            continue
+        if kind == pl.String:
+            rows = rows.with_columns(_column(name, rows[name].to_list(), number=False))
+        elif rows[name].null_count() == rows.height:
+            rows = rows.with_columns(pl.Series(name, [None] * rows.height, kind))
+        else:
+            raise EvenhandError(
+                f"{name!r} holds numbers in {str(path)!r} and labels here. Use another file for this history."
+            )
+    return pl.concat([stored, rows], how="diagonal")
