@@ -159,7 +159,7 @@ def inequality(
     for column, slices in zip(read.amounts, by_amount, strict=True):
         log.info("adding up %s", column.name or "rows")
         cells = {"amount": column.name} if several else {}
-        fewest = enough(call.min_units, specs) if call.min_units > 1 else 0
+        fewest = enough(call.min_units, specs) if call.min_units else 0
         small = [receivers < fewest for receivers in slices.spectra.receivers.tolist()]
         rows += [{**r, **cells} for r in measure.rows(slices, column, small)]
         count = len(slices.labels) * len(read.amounts)
