@@ -414,7 +414,15 @@ def test_unlabelled_items_may_change_places_among_themselves():
         swapped[place] = d
     metrics = ["awrf", "log_dp", "eed", "ndd", "fair(p=0.5)"]
     first, second = (
-        estimates(eh.exposure({"q": order}, groups=groups, protected="a", metrics=metrics, interval=None))
+        estimates(
+            eh.exposure(
+                {"q": dict(zip(order, range(8, 0, -1), strict=True))},
+                groups=groups,
+                protected="a",
+                metrics=metrics,
+                interval=None,
+            )
+        )
         for order in (items, swapped)
     )
     same(first, second)
@@ -448,12 +456,13 @@ def test_the_least_disparity_is_shown_as_the_ideal():
 # Inputs, uncertainty, results ----------------------------------------------------------------------------------------
 
 
-def test_mappings_of_scores_and_of_lists_are_rankings():
+def test_mappings_of_scores_are_rankings_and_mappings_of_lists_are_not():
     scores = {"q": {"a": 0.1, "b": 0.9, "c": 0.5}}
-    lists = {"q": ["b", "c", "a"]}
     groups = {"a": "m", "b": "f", "c": "m"}
-    for rankings in (scores, lists):
-        assert one("log_dp", rankings, groups, attention="rbp(patience=0.5)") == pytest.approx(math.log(1 / 0.75))
+    assert one("log_dp", scores, groups, attention="rbp(patience=0.5)") == pytest.approx(math.log(1 / 0.75))
+    for wrong in ({"q": ["b", "c", "a"]}, {"q": {"a": "first"}}):
+        with pytest.raises(eh.EvenhandError, match="Pass {request: {item: score}}, with numbers"):
+            one("log_dp", wrong, groups)
     assert one("iaa", scores, groups, score="score", attention="uniform") == pytest.approx(2 * (0.6 - 1 / 3))
 
 

@@ -34,9 +34,9 @@ from evenhand.labels import Unknown, stream
 from evenhand.report.words.text import rounded_percent
 from evenhand.sources.judged_rankings import MissingRelevance, carried, open_judgments
 from evenhand.sources.labels import columns_in, open_labels
-from evenhand.sources.rankings import Duplicates, as_table, open_scores, ranking_table, system_of
+from evenhand.sources.rankings import Duplicates, open_scores, sliced_table
 from evenhand.sources.rankings import Rankings as ScoredRankings
-from evenhand.sources.relation import in_periods, row_slicing, with_request
+from evenhand.sources.relation import row_slicing
 from evenhand.tallies.pairs import ComparedGroups, PairCounts, Pairs
 from evenhand.tallies.requests import Measured, measure_sums
 
@@ -123,17 +123,17 @@ def pairwise(
     refuse_one_sided(unknown, protected)
     log.info("checking the scores")
     slices = row_slicing(by)
-    roles = [request, item, score, rank, RANK, cluster, system]
-    columns = [*roles, *slices.columns, *columns_in(groups), *columns_in(relevance)]
-    listed = as_table(scores, request=request, item=item)
-    table = in_periods(ranking_table(listed, columns=columns, item=item, duplicates=duplicates), slices.periods)
-    opened, request = with_request(table.with_numbers(relevance), request)
+    columns = [score, rank, RANK, cluster, *columns_in(groups), *columns_in(relevance)]
+    opened, request, system = sliced_table(
+        scores, slices, columns=columns, request=request, item=item, system=system, duplicates=duplicates
+    )
+    opened = opened.with_numbers(relevance)
     labels = open_labels(groups, opened, item=item, request=request)
     ranked, column = _order(rank, score, opened.names)
     view = open_scores(
         opened, request=request, item=item, score=column, by=slices.columns, cluster=cluster, nan_policy=nan_policy, ranked=ranked,
         duplicates=duplicates,
-        carry=labels.carry(opened) | carried(relevance, opened), system=system or system_of(scores, opened),
+        carry=labels.carry(opened) | carried(relevance, opened), system=system,
     )  # fmt: skip
     judgments = open_judgments(relevance, opened, request=request, item=item)
     if judgments is None:

@@ -51,9 +51,9 @@ from evenhand.metrics.prefix import Scores, lean_and_spread, looked_at, number_l
 from evenhand.metrics.prefix_terms import share_band
 from evenhand.sources.labels import CodedLabels, LabelColumns, columns_in, open_labels
 from evenhand.sources.labels import Labels as OpenedLabels
-from evenhand.sources.rankings import Duplicates, Ties, open_rankings, ranking_table, system_of
+from evenhand.sources.rankings import Duplicates, Ties, open_rankings, sliced_table
 from evenhand.sources.rankings import Rankings as RankingsView
-from evenhand.sources.relation import in_periods, row_slicing, with_request
+from evenhand.sources.relation import row_slicing
 from evenhand.sources.sql import columns as column_list
 from evenhand.tallies.placement import Batch, LabelledRankings, Placement
 from evenhand.tallies.ragged import Ints
@@ -165,9 +165,10 @@ def prefix(
     refuse_one_sided(unknown, protected)
     log.info("checking the rankings")
     slices = row_slicing(by)
-    columns = [request, item, rank, score, cluster, system, *slices.columns, *columns_in(group)]
-    opened = in_periods(ranking_table(table, columns=columns, item=item, duplicates=duplicates), slices.periods)
-    opened, request = with_request(opened, request)
+    columns = [rank, score, cluster, *columns_in(group)]
+    opened, request, system = sliced_table(
+        table, slices, columns=columns, request=request, item=item, system=system, duplicates=duplicates
+    )
     labels = open_labels(group, opened, request=request, item=item, role="group")
     if labels.soft:
         refuse_lacking(specs, has - {"labels"})
@@ -175,7 +176,7 @@ def prefix(
         raise EvenhandError("unknown='bounds' needs one label per item. With shares or numbers, pass unknown='drop'.")
     view = open_rankings(
         opened, request=request, item=item if item in opened.schema else None, rank=None if score is not None else rank,
-        score=score, by=slices.columns, cluster=cluster, system=system or system_of(table, opened), ties=ties,
+        score=score, by=slices.columns, cluster=cluster, system=system, ties=ties,
         duplicates=duplicates, nan_policy=nan_policy, carry=labels.carry(opened),
     )  # fmt: skip
     group_name = group if isinstance(group, str) and group in opened.schema else "group"

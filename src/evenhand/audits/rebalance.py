@@ -37,7 +37,7 @@ from evenhand.sources.judged_rankings import Judgments, carried, open_judgments
 from evenhand.sources.labels import LabelColumns, Labels, columns_in, open_labels
 from evenhand.sources.opening import native
 from evenhand.sources.quantiles import significant
-from evenhand.sources.rankings import Rankings, as_table, open_rankings, open_scores, ranking_table
+from evenhand.sources.rankings import Rankings, open_rankings, open_scores, ranking_table
 from evenhand.tallies.ragged import Ints
 from evenhand.tallies.slates import Slates
 from evenhand.tallies.spectrum import Spectrum
@@ -332,8 +332,7 @@ def rebalance(
         raise EvenhandError(f"strength={strength!r} names none, or one twice. Pass different numbers from 0 to 1.")
     log.info("checking the candidates")
     needed = [request, item, score, *columns_in(providers), *columns_in(relevance)]
-    table = as_table(scores, request=request, item=item)
-    opened = ranking_table(table, columns=needed, item=item).with_numbers(relevance)
+    opened = ranking_table(scores, columns=needed, request=request, item=item).with_numbers(relevance)
     owners = None if providers is None else open_labels(providers, opened, item=item, request=request, role="providers")
     judgments = open_judgments(relevance, opened, request=request, item=item)
     carry = (owners.carry(opened) if owners is not None else {}) | carried(relevance, opened)

@@ -18,7 +18,7 @@ from evenhand.labels import several
 from evenhand.metrics.representation import fair_table
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.opening import fetch, native, open_table
-from evenhand.sources.rankings import as_table, open_scores, ranking_table
+from evenhand.sources.rankings import open_scores, ranking_table
 from evenhand.sources.relation import is_number
 from evenhand.tallies.ragged import Ints
 
@@ -78,7 +78,7 @@ def rerank(
         raise unknown_name("method", method, list(METHODS), what="a known re-ranker")
     model = parse(attention) if name == "boosts" else logarithmic(offset=1)
     needed = [request, item, score, *columns_in(groups)]
-    opened = ranking_table(as_table(scores, request=request, item=item), columns=needed, item=item)
+    opened = ranking_table(scores, columns=needed, request=request, item=item)
     owners = None if groups is None else open_labels(groups, opened, item=item, request=request)
     carry = {} if owners is None else owners.carry(opened)
     view = open_scores(opened, request=request, item=item, score=score, nan_policy=nan_policy, carry=carry)

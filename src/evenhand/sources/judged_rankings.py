@@ -35,11 +35,9 @@ from evenhand.sources.rankings import (
     NUMBERS,
     Rankings,
     are_item_lists,
-    as_table,
     judged_by,
     open_rankings,
-    ranking_table,
-    system_of,
+    sliced_table,
 )
 from evenhand.sources.relation import (
     WHOLE_TABLE,
@@ -48,7 +46,6 @@ from evenhand.sources.relation import (
     Type,
     comparable,
     count_groups,
-    in_periods,
     is_number,
     item_column,
     may_repeat,
@@ -394,16 +391,13 @@ def open_judged_rankings(
     if paths_after(FAIR, rankings) is not None:
         roles |= {role: role for role in FAIR_ROLES if roles[role] is None}
     words = [relevance] if isinstance(relevance, str) else []
-    named = [*by.columns, *roles.values(), *words, *columns_in(groups), label_probability]
-    table = as_table(rankings, request=roles["request"], item=roles["item"])
-    table = ranking_table(table, columns=named, item=roles["item"], duplicates=duplicates)
-    table = in_periods(table, by.periods)
-    table, roles["request"] = with_request(table, roles["request"])
+    named = [*roles.values(), *words, *columns_in(groups), label_probability]
+    own = {name: roles[name] for name in (*KEYS, "system")}
+    table, roles["request"], roles["system"] = sliced_table(rankings, by, columns=named, duplicates=duplicates, **own)
     ids = {key: roles[key] for key in KEYS}
     table = table.with_numbers(*words, *(roles.get(role) for role in NUMBERS))
     if are_item_lists(relevance):
         relevance = judged_by(relevance, **ids)
-    roles["system"] = roles["system"] or system_of(rankings, table)
     in_rankings = label_probability in table.names
     labels = open_labels(groups, table, probability=None if in_rankings else label_probability, **ids)
     carry = labels.carry(table) | carried(relevance, table)

@@ -5,7 +5,7 @@ One row per ranked item. A ranking is what shares its slice, system, request and
 
 How the pieces fit::
 
-    table = ranking_table(as_table(rankings), columns=[...])   # a Relation: any table, TREC runs, mappings, lists of LensKit
+    table = ranking_table(rankings, columns=[...])       # a Relation: any table, TREC runs, mappings, lists of LensKit
     view = open_rankings(table, request="query", by=["device"], carry={"relevance": table.number("rel")})
     view.sql                                             # SELECT by_0, system, request, sample, item, place, score, ...
     view.source                                          # the same in brackets, to stand after FROM
@@ -36,12 +36,15 @@ from evenhand.sources.opening import open_table
 from evenhand.sources.relation import (
     ITEM_NAMES,
     Relation,
+    Slicing,
     Type,
     counted_rows,
     fits_int64,
+    in_periods,
     may_repeat,
     role_problems,
     slice_problems,
+    with_request,
 )
 from evenhand.sources.sql import columns, count_where, quoted, select, text
 
@@ -115,24 +118,55 @@ class Rankings:
 
 
 def ranking_table(
-    rankings: Any, *, columns: Sequence[Any] | None = None, item: str | None = "item", duplicates: Duplicates = "raise"
+    rankings: Any,
+    *,
+    columns: Sequence[Any] | None = None,
+    request: str | None = "request",
+    item: str = "item",
+    duplicates: Duplicates = "raise",
 ) -> Relation:
-    """A relation from a table of rankings (a row per item, or lists of items), TREC runs, or runs of the TREC Fair track."""
+    """A relation from whatever holds rankings.
+
+    That is a table (a row per item, or lists of items), TREC runs, runs of the TREC Fair track, `{request: {item: score}}`, or
+    lists of LensKit.
+    """
+    if isinstance(rankings, Mapping):
+        rankings = _from_mapping(rankings)
+    elif are_item_lists(rankings):
+        rankings = _table_of_lists(rankings, request=request or "request", item=item, role="rankings")
     if (fair := paths_after(FAIR, rankings)) is not None:
         from evenhand.sources.trec import trec_fair_run
 
         return open_table(trec_fair_run(fair), role="rankings")
-    if not are_runs(rankings):
-        named = None if columns is None else [*columns, "tied", "score", "system"]  # what readers of runs write
-        opened = open_table(rankings, role="rankings", columns=named)
-        columns = list(opened.schema) if columns is None else columns
-        if lists := lists_with(opened, columns):
-            opened = open_table(rankings, role="rankings", columns=[*columns, *lists])
-        return unnested(opened, columns, item)
-    from evenhand.sources.trec import trec_runs
+    if are_runs(rankings):
+        from evenhand.sources.trec import trec_runs
 
-    opened = open_table(trec_runs(rankings, duplicates=duplicates), role="rankings")
-    return replace(opened, origin=listing([rankings] if isinstance(rankings, (str, Path)) else rankings))
+        opened = open_table(trec_runs(rankings, duplicates=duplicates), role="rankings")
+        return replace(opened, origin=listing([rankings] if isinstance(rankings, (str, Path)) else rankings))
+    named = None if columns is None else [*columns, "tied", "score", "system"]  # what readers of runs write
+    opened = open_table(rankings, role="rankings", columns=named)
+    columns = list(opened.schema) if columns is None else columns
+    if lists := lists_with(opened, columns):
+        opened = open_table(rankings, role="rankings", columns=[*columns, *lists])
+    return unnested(opened, columns, item)
+
+
+def sliced_table(
+    rankings: Any, by: Slicing, *, columns: Sequence[Any], request: str | None, item: str, system: str | None, duplicates: Duplicates
+) -> tuple[Relation, str, str | None]:  # fmt: skip
+    """The table of rankings with its periods, its column of requests, and its column of systems if it has one."""
+    table = ranking_table(
+        rankings,
+        columns=[*columns, *by.columns, request, item, system],
+        request=request,
+        item=item,
+        duplicates=duplicates,
+    )
+    table, request = with_request(in_periods(table, by.periods), request)
+    if system is None and are_runs(rankings):  # nobody named the column that tells several TREC runs apart
+        several = int(table.facts({"n": f"COUNT(DISTINCT {table.column('system')})"})["n"]) > 1
+        system = "system" if several else None
+    return table, request, system
 
 
 def are_runs(table: Any) -> bool:
@@ -140,21 +174,6 @@ def are_runs(table: Any) -> bool:
     paths = [table] if isinstance(table, (str, Path)) else table
     listed = isinstance(paths, (list, tuple)) and bool(paths) and all(isinstance(p, (str, Path)) for p in paths)
     return listed and not any(has_known_ending(str(p)) or os.path.isdir(p) for p in paths)
-
-
-def system_of(rankings: Any, table: Relation) -> str | None:
-    """The column that tells systems apart where nobody named one: that of several TREC runs."""
-    several = are_runs(rankings) and int(table.facts({"n": f"COUNT(DISTINCT {table.column('system')})"})["n"]) > 1
-    return "system" if several else None
-
-
-def as_table(rankings: Any, *, request: str | None = "request", item: str = "item") -> Any:
-    """Mappings and LensKit collections as frames; everything else as it is."""
-    if isinstance(rankings, Mapping):
-        return _from_mapping(rankings)
-    if are_item_lists(rankings):
-        return _table_of_lists(rankings, request=request or "request", item=item, role="rankings")
-    return rankings
 
 
 def are_item_lists(thing: Any) -> bool:
@@ -193,31 +212,25 @@ def judged_by(lists: Any, *, request: str, item: str) -> Any:
 
 
 def _from_mapping(rankings: Mapping[Any, Any]) -> Any:
-    """`{request: {item: score}}` ordered by score, or `{request: [item, ...]}` in rank order, as a frame."""
+    """`{request: {item: score}}` as a frame, ordered by score and then by id."""
     import numpy as np
     import polars as pl
 
-    are_scores = all(isinstance(items, Mapping) for items in rankings.values())
-    are_lists = all(isinstance(items, (list, tuple)) for items in rankings.values())
-    if not are_scores and not are_lists:
-        raise EvenhandError(
-            "rankings is a mapping that cannot be read. Pass {request: {item: score}} or {request: [item, ...]}."
-        )
-    if are_scores and not all(
-        isinstance(s, (int, float, np.number)) for items in rankings.values() for s in items.values()
-    ):
-        raise EvenhandError("rankings maps items to what is no score. Pass {request: {item: score}}, with numbers.")
     rows = []
     for request, items in rankings.items():
-        scored = (
-            sorted(items.items(), key=lambda pair: (-pair[1], str(pair[0]))) if are_scores else [(d, 0) for d in items]
-        )
+        is_scored = isinstance(items, Mapping) and all(isinstance(s, (int, float, np.number)) for s in items.values())
+        if not is_scored:
+            raise EvenhandError(
+                "rankings is a mapping that cannot be read. Pass {request: {item: score}}, with numbers."
+            )
+        scored = sorted(items.items(), key=lambda pair: (-pair[1], str(pair[0])))
         rows += [(request, item, place, float(score)) for place, (item, score) in enumerate(scored, 1)]
-    requests, ids, places, scores = zip(*rows, strict=True) if rows else ((), (), (), ())
-    empty = {} if rows else {"request": pl.String, "item": pl.String, "rank": pl.Int64}
+    kinds = {"rank": pl.Int64, "score": pl.Float64} | ({} if rows else {"request": pl.String, "item": pl.String})
+    columns = zip(*rows, strict=True) if rows else ((),) * 4
     try:
-        frame = pl.DataFrame({"request": requests, "item": ids, "rank": places}, schema_overrides=empty)
-        return frame.with_columns(pl.Series("score", scores, dtype=pl.Float64)) if are_scores else frame
+        return pl.DataFrame(
+            dict(zip(("request", "item", "rank", "score"), columns, strict=True)), schema_overrides=kinds
+        )
     except (TypeError, pl.exceptions.PolarsError) as error:
         raise EvenhandError("rankings mixes kinds of requests or items. Use one type of id for each.") from error
 
@@ -561,12 +574,12 @@ def lists_with(table: Relation, names: Sequence[str]) -> list[str]:
     return [name for name in table.schema if absent & set(_fields(table, name))]
 
 
-def unnested(table: Relation, names: Sequence[str], item: str | None) -> Relation:
+def unnested(table: Relation, names: Sequence[str], item: str) -> Relation:
     """A row per element of the lists among some columns, which run side by side; the position is the rank.
 
     The table as it is where its rows are items: a list is then one of labels of an item.
     """
-    if POSITION in table.schema if item is None or item not in table.schema else table.schema[item] != nw.List:
+    if POSITION in table.schema if item not in table.schema else table.schema[item] != nw.List:
         return table
     elements = dict(_elements(table, names))
     lists = list(dict.fromkeys(column for column, _, _ in elements.values()))

@@ -293,13 +293,11 @@ class PairCounts:
         if negatives is None or rng is None:
             needed = f"SELECT {columns([*heads, 'score', 'relevance', 'label'])} FROM ({query}) AS scored"
             parts = engine.tallied(needed, keys, [], partial(_count, read=read, groups=len(names)))
-            requests, order = sort_heads([no_heads, *(part.heads for part in parts)], keys)
+            requests, order = sort_heads([no_heads, *(part_heads for part_heads, _, _ in parts)], keys)
             _refuse_many(len(requests), len(names))
             none = np.zeros((0, len(names), len(names)))
-            wins, pairs = (
-                np.concatenate([none, *(getattr(part, name) for part in parts)])[order] for name in ("wins", "pairs")
-            )
-            unlabelled = sum(part.unlabelled for part in parts)
+            wins, pairs = (np.concatenate([none, *(counts[i] for _, counts, _ in parts)])[order] for i in (0, 1))
+            unlabelled = sum(absent for _, _, absent in parts)
         else:
             # Draws go on from one request to the next, so requests are brought into order first.
             items = ScoredItems.joined(engine.tallied(query, keys, ["relevance", "item"], read), no_heads, keys)
@@ -367,19 +365,10 @@ class ScoredItems:
         return wins, pairs
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """(Q, g, g) wins and pairs of some requests, what these are called, and their items without a label."""
-
-    heads: Cells
-    wins: Floats
-    pairs: Floats
-    unlabelled: int
-
-
-def _count(batch: Batch, read: Callable[[Batch], ScoredItems], groups: int) -> _Counted:
+def _count(batch: Batch, read: Callable[[Batch], ScoredItems], groups: int) -> tuple[Cells, tuple[Floats, Floats], int]:
+    """What the requests are called, their wins and pairs, and how many items have no label."""
     items = read(batch)
-    return _Counted(items.heads, *items.count_pairs(groups), items.unlabelled)
+    return items.heads, items.count_pairs(groups), items.unlabelled
 
 
 def _refuse_many(requests: int, groups: int) -> None:
