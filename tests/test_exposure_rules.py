@@ -607,7 +607,7 @@ def test_the_result_survives_json(tmp_path):
     result = eh.exposure(rankings, groups=groups, relevance=judged, protected="a", rng=1, sample="sample")
     result.to_json(tmp_path / "r.json")
     assert eh.read.result(tmp_path / "r.json").to_dict() == result.to_dict()
-    assert len(result.sentences()) == len(result.findings)
+    assert len(result.sentences()) >= len(result.findings)  # cautions follow
 
 
 def test_nothing_the_caller_passed_is_changed():
