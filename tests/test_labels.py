@@ -128,6 +128,11 @@ SOFT = {
     "in another order": lambda _: eh.shares("m", "f"),
     "a table of shares": lambda convert: convert(EACH.select("item", "f", "m")),
     "judgments of shares": lambda convert: convert(RANKED.select("request", "item", "f", "m")),
+    "a long table": lambda convert: convert(
+        EACH.filter(pl.col("f").is_not_null()).unpivot(
+            ["f", "m"], index="item", variable_name="group", value_name="share"
+        )
+    ),
     "a mapping": lambda _: {d: None if p is None else {"f": p, "m": 1 - p} for d, p in PART.items()},
     "a rollup": lambda convert: eh.rollup(
         convert(

@@ -43,6 +43,7 @@ from evenhand.sources.relation import (
     Relation,
     Type,
     comparable,
+    count_groups,
     is_number,
     item_column,
     label_problems,
@@ -602,6 +603,15 @@ def labels_from_table(
         rows = _shares_as_rows(wide.name, column_list(ids), [text_literal(c) for c in others], "VARCHAR")
         relation = replace(wide, name=wide.engine.keep(rows))
         return Labels(relation, True, table.origin, tuple(others))
+    if {"group", "share"} == set(others) and is_number(schema["share"]):
+        chosen = {"label": read.label("group"), "share": read.number("share")}
+        stored = _stored(read, ids, chosen, read.label_type("group"))
+        wrong = f"COALESCE(ABS(SUM(share) - 1) > {double(NEAR_ONE)} OR MIN(share) < 0, TRUE)"
+        if count := count_groups(stored.engine, stored.name, list(ids), wrong):
+            raise EvenhandError(
+                f"{role} gives {count:,} items shares that are negative or do not add up to 1. Pass shares that add up to 1."
+            )
+        return Labels(stored, True, table.origin)
     if len(others) > 1 and any(schema[n].is_float() for n in others):
         raise EvenhandError(
             f"{role} mixes labels and numbers: {listing(f'{n} ({schema[n]})' for n in others)}. "
